@@ -1,0 +1,315 @@
+/* acre demo: one row for each part of acre, each tried for real on one device, and a page that
+ * shows what happened. Parts that come later get a row here and a figure on the page. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "demo.h"
+
+/* What a run needs besides its result; streams and events are NULL when not made. */
+struct demo {
+    const char *device_name;
+    acre_device *device;
+    acre_stream streams[2];
+    acre_event events[DEMO_HANDOVERS];
+    uint64_t begin_ns; /* the first step */
+    const char *doing; /* for the message, when a call fails */
+    struct demo_result *result;
+};
+
+/* Runs one call; on failure leaves the function with its status. */
+#define DEMO_TRY(demo, what, call)                                                                 \
+    do {                                                                                           \
+        (demo)->doing = (what);                                                                    \
+        acre_status demo_status = (call);                                                          \
+        if (demo_status != ACRE_OK) {                                                              \
+            return demo_status;                                                                    \
+        }                                                                                          \
+    } while (0)
+
+static void demo_part(struct demo *demo, const char *name, bool ok, uint64_t time_ns,
+                      const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+static void demo_part(struct demo *demo, const char *name, bool ok, uint64_t time_ns,
+                      const char *format, ...) {
+    struct demo_part *part = &demo->result->parts[demo->result->part_count++];
+    *part = (struct demo_part){.name = name, .ok = ok, .time_ns = time_ns};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(part->text, sizeof part->text, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- device ---------------------------------------------------------------------------------- */
+
+static acre_status demo_open(struct demo *demo) {
+    struct demo_result *result = demo->result;
+    char bytes[CLI_NUMBER_BYTES], version[CLI_NUMBER_BYTES];
+    uint64_t begin = cli_now_ns();
+    demo->doing = "open";
+    DEMO_TRY(demo, "open", acre_open(demo->device_name, NULL, &demo->device));
+    result->open_ns = cli_now_ns() - begin;
+    result->device = (acre_device_info){.struct_size = sizeof result->device};
+    DEMO_TRY(demo, "read the facts of", acre_device_get_info(demo->device, &result->device));
+    demo_part(demo, "device", true, result->open_ns, "%s:%" PRIu32 " opened: %s, %s, driver %s",
+              result->device.driver, result->device.ordinal, result->device.name,
+              cli_bytes(result->device.total_bytes, bytes),
+              cli_driver_version(result->device.driver_version, version));
+    return ACRE_OK;
+}
+
+/* ---- streams and events ---------------------------------------------------------------------- */
+
+/* One timed call of the host, noted as a step. */
+static acre_status demo_step(struct demo *demo, enum demo_call call, uint32_t stream,
+                             uint32_t event) {
+    struct demo_result *result = demo->result;
+    acre_status status = ACRE_E_INVALID;
+    uint64_t begin = cli_now_ns();
+    switch (call) {
+    case DEMO_RECORD:
+        demo->doing = "record an event on";
+        status = acre_event_record(demo->device, demo->events[event], demo->streams[stream]);
+        break;
+    case DEMO_WAIT:
+        demo->doing = "make a stream wait on";
+        status = acre_stream_wait(demo->device, demo->streams[stream], demo->events[event]);
+        break;
+    case DEMO_SYNC:
+        demo->doing = "wait for an event on";
+        status = acre_event_sync(demo->device, demo->events[event]);
+        break;
+    }
+    uint64_t end = cli_now_ns();
+    if (result->step_count == 0) {
+        demo->begin_ns = begin;
+    }
+    result->steps[result->step_count++] =
+        (struct demo_step){call, stream, event, begin - demo->begin_ns, end - demo->begin_ns};
+    return status;
+}
+
+/* Event i is recorded on stream i % 2, and the other stream is made to wait for it: work would go
+ * back and forth between the two. */
+static acre_status demo_hand_over(struct demo *demo) {
+    demo->result->step_count = 0;
+    for (uint32_t i = 0; i < DEMO_HANDOVERS; i++) {
+        DEMO_TRY(demo, demo->doing, demo_step(demo, DEMO_RECORD, i % 2, i));
+        if (i + 1 < DEMO_HANDOVERS) {
+            DEMO_TRY(demo, demo->doing, demo_step(demo, DEMO_WAIT, (i + 1) % 2, i));
+        }
+    }
+    return demo_step(demo, DEMO_SYNC, (DEMO_HANDOVERS - 1) % 2, DEMO_HANDOVERS - 1);
+}
+
+/* The device's clock is not the host's: only differences of events are known. No event was passed
+ * before its record call began, none after the last sync came back. What remains is a range of
+ * offsets between the clocks; the middle of it is taken, its half is the slack. */
+static void demo_join_clocks(struct demo_result *result, const double device_ns[DEMO_HANDOVERS]) {
+    double last_ns = (double)result->steps[result->step_count - 1].end_ns;
+    double low = 0, high = last_ns - device_ns[DEMO_HANDOVERS - 1];
+    for (size_t i = 0; i < result->step_count; i++) {
+        const struct demo_step *step = &result->steps[i];
+        if (step->call == DEMO_RECORD) {
+            double offset = (double)step->begin_ns - device_ns[step->event];
+            low = offset > low ? offset : low;
+        }
+    }
+    double middle = low < high ? (low + high) / 2 : high;
+    result->clock_slack_ns = low < high ? (high - low) / 2 : low - high;
+    for (size_t i = 0; i < DEMO_HANDOVERS; i++) {
+        result->done_ns[i] = device_ns[i] + middle;
+    }
+}
+
+static acre_status demo_order(struct demo *demo) {
+    double device_ns[DEMO_HANDOVERS] = {0};
+    uint64_t begin = cli_now_ns();
+    for (size_t i = 0; i < 2; i++) {
+        DEMO_TRY(demo, "make a stream on",
+                 acre_stream_create(demo->device, ACRE_STREAM_NON_BLOCKING, &demo->streams[i]));
+    }
+    for (size_t i = 0; i < DEMO_HANDOVERS; i++) {
+        DEMO_TRY(demo, "make an event on",
+                 acre_event_create(demo->device, ACRE_EVENT_TIMING, &demo->events[i]));
+    }
+    /* Once to warm up: first calls load and start things, and would be all there is to see. */
+    DEMO_TRY(demo, demo->doing, demo_hand_over(demo));
+    DEMO_TRY(demo, demo->doing, demo_hand_over(demo));
+    uint64_t end = cli_now_ns();
+
+    /* The last event is done, so all before it must be, and in this order. */
+    bool ordered = true;
+    for (size_t i = 0; i < DEMO_HANDOVERS; i++) {
+        acre_status status = acre_event_query(demo->device, demo->events[i]);
+        if (status != ACRE_OK && status != ACRE_E_NOT_READY) {
+            demo->doing = "ask for an event of";
+            return status;
+        }
+        ordered = ordered && status == ACRE_OK;
+    }
+    for (size_t i = 1; ordered && i < DEMO_HANDOVERS; i++) {
+        float milliseconds = 0;
+        DEMO_TRY(demo, "measure between events of",
+                 acre_event_elapsed(demo->device, demo->events[0], demo->events[i], &milliseconds));
+        device_ns[i] = (double)milliseconds * 1e6;
+        /* A GPU's event clock ticks in up to a microsecond. */
+        ordered = device_ns[i] >= device_ns[i - 1] - 1000;
+    }
+    demo_join_clocks(demo->result, device_ns);
+    demo_part(demo, "streams and events", ordered, end - begin,
+              ordered ? "2 streams handed work over %d times, each time in order"
+                      : "2 streams handed work over %d times, out of order",
+              DEMO_HANDOVERS - 1);
+    return ACRE_OK;
+}
+
+/* ---- limbo ----------------------------------------------------------------------------------- */
+
+static const char demo_fault[] = "cuStreamDestroy:1:once";
+
+/* A device opened while one refusal is planned: the stream that the driver would not take back must
+ * be counted, and gone after a trim. A plan of the user's own stays, and nothing is planned. */
+static acre_status demo_limbo(struct demo *demo, bool planned) {
+    acre_stream stream = NULL;
+    acre_stats before = {.struct_size = sizeof before};
+    acre_stats after = {.struct_size = sizeof after};
+    DEMO_TRY(demo, "open", acre_open(demo->device_name, NULL, &demo->device));
+    DEMO_TRY(demo, "make a stream on",
+             acre_stream_create(demo->device, ACRE_STREAM_DEFAULT, &stream));
+    (void)acre_stream_destroy(demo->device, stream); /* refused, if planned; the counts tell */
+    DEMO_TRY(demo, "count on", acre_get_stats(demo->device, &before));
+    uint64_t begin = cli_now_ns();
+    DEMO_TRY(demo, "trim", acre_trim(demo->device));
+    uint64_t end = cli_now_ns();
+    DEMO_TRY(demo, "count on", acre_get_stats(demo->device, &after));
+    demo->result->stats = after;
+    bool ok = after.limbo_count == 0 && before.limbo_count == (planned ? 1 : 0);
+    if (planned) {
+        demo_part(demo, "limbo and trim", ok, end - begin,
+                  "the driver was made to refuse 1 stream: %" PRIu64 " kept aside, %" PRIu64
+                  " after trim",
+                  before.limbo_count, after.limbo_count);
+    } else {
+        demo_part(demo, "limbo and trim", ok, end - begin,
+                  "%" PRIu64 " kept aside, %" PRIu64 " after trim", before.limbo_count,
+                  after.limbo_count);
+    }
+    return ACRE_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static acre_status demo_close(struct demo *demo) {
+    for (size_t i = 0; i < DEMO_HANDOVERS; i++) {
+        if (demo->events[i]) {
+            DEMO_TRY(demo, "give an event back to",
+                     acre_event_destroy(demo->device, demo->events[i]));
+            demo->events[i] = NULL;
+        }
+    }
+    for (size_t i = 0; i < 2; i++) {
+        DEMO_TRY(demo, "give a stream back to",
+                 acre_stream_destroy(demo->device, demo->streams[i]));
+        demo->streams[i] = NULL;
+    }
+    acre_device *device = demo->device;
+    demo->device = NULL;
+    DEMO_TRY(demo, "close", acre_close(device));
+    return ACRE_OK;
+}
+
+static acre_status demo_run(struct demo *demo) {
+    acre_status status;
+    if ((status = demo_open(demo)) != ACRE_OK || (status = demo_order(demo)) != ACRE_OK ||
+        (status = demo_close(demo)) != ACRE_OK) {
+        return status;
+    }
+    /* No device is open now, so no thread of the library reads the environment. */
+    const char *own = getenv("ACRE_FAULT");
+    bool planned = !(own && *own) && setenv("ACRE_FAULT", demo_fault, 1) == 0;
+    if (planned) {
+        (void)acre_log_set(NULL, NULL, ACRE_LOG_ERROR); /* the refusal to come is no news */
+    }
+    status = demo_limbo(demo, planned);
+    if (status != ACRE_OK) {
+        return status;
+    }
+    if (planned) {
+        cli_log_to_stderr();
+        unsetenv("ACRE_FAULT");
+    }
+    return demo_close(demo);
+}
+
+static void demo_print_table(const struct demo_result *result, const char *page) {
+    static const char *const titles[] = {"PART", "STATE", ">TIME", "WHAT HAPPENED"};
+    struct cli_table table;
+    char text[CLI_NUMBER_BYTES];
+    cli_table_begin(&table, titles, sizeof titles / sizeof titles[0]);
+    for (size_t i = 0; i < result->part_count; i++) {
+        const struct demo_part *part = &result->parts[i];
+        cli_table_cell(&table, CLI_PLAIN, "%s", part->name);
+        cli_table_cell(&table, part->ok ? CLI_GREEN : CLI_RED, "%s", part->ok ? "ok" : "wrong");
+        cli_table_cell(&table, CLI_PLAIN, "%s", cli_duration(part->time_ns, text));
+        cli_table_cell(&table, CLI_PLAIN, "%s", part->text);
+    }
+    cli_table_end(&table);
+    printf("\nA page that shows it: %s\n", page);
+}
+
+static void demo_print_json(const struct demo_result *result, const char *page) {
+    json_t *root = cli_json_begin("acre-demo/1");
+    json_t *parts = json_array();
+    cli_json_set(root, "device", cli_device_json(&result->device));
+    for (size_t i = 0; i < result->part_count; i++) {
+        json_t *part = json_object();
+        cli_json_set(part, "part", cli_json_text(result->parts[i].name));
+        cli_json_set(part, "ok", json_boolean(result->parts[i].ok));
+        cli_json_set(part, "time_ns", cli_json_number(result->parts[i].time_ns));
+        cli_json_set(part, "text", cli_json_text(result->parts[i].text));
+        cli_json_append(parts, part);
+    }
+    cli_json_set(root, "parts", parts);
+    cli_json_set(root, "page", cli_json_text(page));
+    cli_json_end(root);
+}
+
+int cmd_demo(int argc, char **argv) {
+    static const struct argp_option options[] = {
+        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-demo/1)", 0},
+        {"device", CLI_KEY_DEVICE, "NAME", 0, "device to use: auto (default), cuda, soft, ...", 0},
+        {"output", CLI_KEY_OUTPUT, "FOLDER", 0, "where the page goes (default acre-demo)", 0},
+        {0}};
+    struct cli_args args;
+    struct demo_result result = {0};
+    cli_parse_args(argc, argv, options,
+                   "Tries every part of acre and writes a page that shows what happened.\v"
+                   "Exit code: 0 all parts worked, 1 one did not, 2 it could not run.\n",
+                   &args);
+    struct demo demo = {.device_name = args.device ? args.device : "auto", .result = &result};
+    cli_log_to_stderr();
+    acre_status status = demo_run(&demo);
+    if (status != ACRE_OK) {
+        char *what = cli_format("cannot %s %s", demo.doing, demo.device_name);
+        cli_say_failure(what, status);
+        free(what);
+        return CLI_CANNOT;
+    }
+    char *page = demo_page_write(&result, args.output ? args.output : "acre-demo");
+    if (!page) {
+        return CLI_CANNOT;
+    }
+    bool ok = true;
+    for (size_t i = 0; i < result.part_count; i++) {
+        ok = ok && result.parts[i].ok;
+    }
+    if (args.json) {
+        demo_print_json(&result, page);
+    } else {
+        demo_print_table(&result, page);
+    }
+    free(page);
+    return ok ? CLI_OK : CLI_FINDING;
+}

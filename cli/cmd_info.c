@@ -1,0 +1,188 @@
+/* acre info: every device with its facts, GPUs first, then soft devices. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+struct info_list {
+    acre_device_info *items;
+    size_t count;
+};
+
+acre_status cli_device_look(const char *name, acre_device_info *info) {
+    acre_device *device = NULL;
+    *info = (acre_device_info){.struct_size = sizeof *info};
+    acre_status status = acre_open(name, NULL, &device);
+    if (status != ACRE_OK) {
+        return status;
+    }
+    status = acre_device_get_info(device, info);
+    if (status != ACRE_OK) {
+        return status; /* without a close, which would replace the detail */
+    }
+    return acre_close(device);
+}
+
+char *cli_device_capabilities(const acre_device_info *info) {
+    char *text = cli_format("%s", "");
+#define INFO_ADD(key, title, field)                                                                \
+    if (info->field) {                                                                             \
+        char *longer = cli_format("%s%s%s", text, *text ? " " : "", title);                        \
+        free(text);                                                                                \
+        text = longer;                                                                             \
+    }
+    CLI_CAPABILITIES(INFO_ADD)
+#undef INFO_ADD
+    return text;
+}
+
+/* As people write it: 8-4-4-4-12; NULL when the driver gave none. */
+static char *info_uuid(const uint8_t uuid[16]) {
+    static const uint8_t none[16];
+    char hex[33];
+    if (memcmp(uuid, none, sizeof none) == 0) {
+        return NULL;
+    }
+    for (size_t i = 0; i < 16; i++) {
+        snprintf(hex + 2 * i, 3, "%02x", uuid[i]);
+    }
+    return cli_format("%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+}
+
+json_t *cli_device_json(const acre_device_info *info) {
+    char version[CLI_NUMBER_BYTES];
+    json_t *device = json_object();
+    cli_json_set(device, "driver", cli_json_text(info->driver));
+    cli_json_set(device, "ordinal", cli_json_number(info->ordinal));
+    cli_json_set(device, "name", cli_json_text(info->name));
+    cli_json_set(device, "bytes", cli_json_number(info->total_bytes));
+    cli_json_set(device, "free_bytes", cli_json_number(info->free_bytes));
+    cli_json_set(device, "granularity_bytes", cli_json_number(info->granularity_bytes));
+    cli_json_set(device, "driver_version",
+                 cli_json_text(cli_driver_version(info->driver_version, version)));
+    cli_json_set(device, "compute_major", cli_json_number(info->compute_major));
+    cli_json_set(device, "compute_minor", cli_json_number(info->compute_minor));
+    cli_json_set(device, "multiprocessors", cli_json_number(info->multiprocessors));
+    cli_json_set(device, "copy_engines", cli_json_number(info->copy_engines));
+    cli_json_set(device, "bus_id", *info->bus_id ? cli_json_text(info->bus_id) : json_null());
+    char *uuid = info_uuid(info->uuid);
+    cli_json_set(device, "uuid", uuid ? cli_json_text(uuid) : json_null());
+    free(uuid);
+    json_t *capabilities = json_object();
+#define INFO_ADD(key, title, field) cli_json_set(capabilities, key, json_boolean(info->field));
+    CLI_CAPABILITIES(INFO_ADD)
+#undef INFO_ADD
+    cli_json_set(device, "capabilities", capabilities);
+    return device;
+}
+
+/* Looks at one device and adds it. Says what went wrong otherwise. */
+static bool info_add(struct info_list *list, const char *name) {
+    acre_device_info info;
+    acre_status status = cli_device_look(name, &info);
+    if (status != ACRE_OK) {
+        char *what = cli_format("cannot open %s", name);
+        cli_say_failure(what, status);
+        free(what);
+        return false;
+    }
+    acre_device_info *longer = cli_alloc((list->count + 1) * sizeof *longer);
+    if (list->count) {
+        memcpy(longer, list->items, list->count * sizeof *longer);
+    }
+    free(list->items);
+    longer[list->count++] = info;
+    list->items = longer;
+    return true;
+}
+
+/* Adds all devices of a driver. That there is no GPU is no failure, only said. */
+static bool info_add_driver(struct info_list *list, const char *driver) {
+    uint32_t count = 0;
+    acre_status status = acre_device_count(driver, &count);
+    bool cuda = strcmp(driver, "cuda") == 0;
+    if (cuda &&
+        (status == ACRE_E_NO_DRIVER || status == ACRE_E_DRIVER_OLD || status == ACRE_E_NO_DEVICE)) {
+        const char *detail = acre_last_detail();
+        cli_say("no GPU: %s%s%s%s", acre_strstatus(status), *detail ? " (" : "", detail,
+                *detail ? ")" : "");
+        return true;
+    }
+    if (status != ACRE_OK) {
+        char *what = cli_format("cannot open %s", driver);
+        cli_say_failure(what, status);
+        free(what);
+        return false;
+    }
+    if (cuda && count == 0) {
+        cli_say("no GPU: the driver is installed but sees none");
+    }
+    bool all = true;
+    for (uint32_t i = 0; i < count; i++) {
+        char *name = cli_format("%s:%" PRIu32, driver, i);
+        all = info_add(list, name) && all;
+        free(name);
+    }
+    return all;
+}
+
+static void info_print_table(const struct info_list *list) {
+    static const char *const titles[] = {"DEVICE", "NAME",    ">BYTES",      ">FREE",
+                                         ">CHUNK", ">DRIVER", "CAPABILITIES"};
+    struct cli_table table;
+    cli_table_begin(&table, titles, sizeof titles / sizeof titles[0]);
+    for (size_t i = 0; i < list->count; i++) {
+        const acre_device_info *info = &list->items[i];
+        char text[CLI_NUMBER_BYTES];
+        cli_table_cell(&table, CLI_GREEN, "%s:%" PRIu32, info->driver, info->ordinal);
+        cli_table_cell(&table, CLI_PLAIN, "%s", info->name);
+        cli_table_cell(&table, CLI_PLAIN, "%s", cli_bytes(info->total_bytes, text));
+        cli_table_cell(&table, CLI_PLAIN, "%s", cli_bytes(info->free_bytes, text));
+        cli_table_cell(&table, CLI_PLAIN, "%s",
+                       info->granularity_bytes ? cli_bytes(info->granularity_bytes, text) : "-");
+        cli_table_cell(&table, CLI_PLAIN, "%s", cli_driver_version(info->driver_version, text));
+        char *capabilities = cli_device_capabilities(info);
+        cli_table_cell(&table, CLI_DIM, "%s", *capabilities ? capabilities : "-");
+        free(capabilities);
+    }
+    cli_table_end(&table);
+}
+
+static void info_print_json(const struct info_list *list) {
+    json_t *root = cli_json_begin("acre-info/1");
+    json_t *devices = json_array();
+    for (size_t i = 0; i < list->count; i++) {
+        cli_json_append(devices, cli_device_json(&list->items[i]));
+    }
+    cli_json_set(root, "devices", devices);
+    cli_json_end(root);
+}
+
+int cmd_info(int argc, char **argv) {
+    static const struct argp_option options[] = {
+        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-info/1)", 0},
+        {"device", CLI_KEY_DEVICE, "NAME", 0, "only this one: auto, cuda, cuda:1, soft, soft:1", 0},
+        {0}};
+    struct cli_args args;
+    struct info_list list = {0};
+    cli_parse_args(argc, argv, options,
+                   "Lists the devices and what they can do: GPUs first, then soft devices.\v"
+                   "Examples:\n  acre info\n  acre info --json | jq '.devices[].bytes'\n",
+                   &args);
+    cli_log_to_stderr();
+    bool all = true;
+    if (args.device) {
+        all = info_add(&list, args.device);
+    } else {
+        all = info_add_driver(&list, "cuda");
+        all = info_add_driver(&list, "soft") && all;
+    }
+    if (args.json) {
+        info_print_json(&list);
+    } else if (list.count) {
+        info_print_table(&list);
+    }
+    free(list.items);
+    return all ? CLI_OK : CLI_CANNOT;
+}

@@ -1,0 +1,48 @@
+/* What `acre demo` found out: filled by cmd_demo.c, drawn by demo_page.c. Times are nanoseconds of
+ * the host's clock since the first step. */
+#ifndef ACRE_CLI_DEMO_H
+#define ACRE_CLI_DEMO_H
+
+#include "cli.h"
+
+enum {
+    DEMO_HANDOVERS = 12, /* events handed from one stream to the other, in turn */
+    DEMO_PARTS = 3,
+    DEMO_STEPS = 2 * DEMO_HANDOVERS + 4
+};
+
+enum demo_call { DEMO_RECORD, DEMO_WAIT, DEMO_SYNC };
+
+/* One call of the host. */
+struct demo_step {
+    enum demo_call call;
+    uint32_t stream; /* 0 or 1; of a sync: the stream that is waited for */
+    uint32_t event;
+    uint64_t begin_ns, end_ns;
+};
+
+/* One row of the table. */
+struct demo_part {
+    const char *name;
+    bool ok;
+    uint64_t time_ns;
+    char text[200];
+};
+
+struct demo_result {
+    acre_device_info device;
+    uint64_t open_ns;
+    struct demo_part parts[DEMO_PARTS];
+    size_t part_count;
+    struct demo_step steps[DEMO_STEPS];
+    size_t step_count;
+    double done_ns[DEMO_HANDOVERS]; /* when the device passed event i, on the host's clock */
+    double clock_slack_ns;          /* the two clocks agree to within this */
+    acre_stats stats;               /* of the last device opened, before it was closed */
+};
+
+/* Writes <folder>/index.html, making the folder and those above it. Returns the page's path, to be
+ * freed, or NULL after saying what went wrong. */
+char *demo_page_write(const struct demo_result *result, const char *folder);
+
+#endif

@@ -1,0 +1,389 @@
+/* The page of `acre demo`: one self-contained HTML file, light and dark, no script, no outside
+ * files. Written so that it is well-formed XML too, which a test checks.
+ *
+ * All text that comes from outside (device names) goes through page_text. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "demo.h"
+
+/* ---- small pieces ---------------------------------------------------------------------------- */
+
+static void page_text(FILE *out, const char *text) {
+    for (; *text; text++) {
+        switch (*text) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        default:
+            fputc(*text >= ' ' && *text <= '~' ? *text : '?', out);
+        }
+    }
+}
+
+static const char page_head[] =
+    "<!DOCTYPE html>\n"
+    "<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n"
+    "<meta charset=\"utf-8\"/>\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+    "<meta name=\"color-scheme\" content=\"light dark\"/>\n"
+    "<title>acre demo</title>\n"
+    "<style>\n"
+    ":root { --bg: #f6f5f1; --card: #ffffff; --ink: #1d2421; --soft: #66706b; --line: #e0dfd8;\n"
+    "  --a: #0b7a75; --b: #c8671b; --sync: #6b5ca5; --good: #2f7d32; --bad: #b3261e; }\n"
+    "@media (prefers-color-scheme: dark) { :root { --bg: #14181a; --card: #1c2225;\n"
+    "  --ink: #e6ebe8; --soft: #93a09a; --line: #2e373b; --a: #3fc1b8; --b: #f0a05a;\n"
+    "  --sync: #a99be0; --good: #7cc77f; --bad: #f2827a; } }\n"
+    "* { box-sizing: border-box; }\n"
+    "body { margin: 0; padding: 2.5rem 1.25rem 4rem; background: var(--bg); color: var(--ink);\n"
+    "  font: 16px/1.5 system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; }\n"
+    "main { max-width: 66rem; margin: 0 auto; }\n"
+    "h1 { font-size: 1.9rem; margin: 0; letter-spacing: -0.02em; }\n"
+    "h2 { font-size: 1.05rem; margin: 2.2rem 0 0.7rem; }\n"
+    "p { margin: 0.3rem 0; } .soft { color: var(--soft); } .note { font-size: 0.86rem; }\n"
+    ".card { background: var(--card); border: 1px solid var(--line); border-radius: 12px;\n"
+    "  padding: 1.1rem 1.3rem; }\n"
+    ".facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr));\n"
+    "  gap: 0.8rem; margin-top: 1.4rem; }\n"
+    ".facts b { display: block; font-size: 1.3rem; font-weight: 600; letter-spacing: -0.01em; }\n"
+    ".facts span { color: var(--soft); font-size: 0.82rem; }\n"
+    ".chips { margin-top: 0.9rem; display: flex; flex-wrap: wrap; gap: 0.4rem; }\n"
+    ".chip { border: 1px solid var(--line); border-radius: 99px; padding: 0.1rem 0.7rem;\n"
+    "  font-size: 0.82rem; }\n"
+    ".chip.yes { border-color: var(--a); color: var(--a); }\n"
+    ".chip.no { color: var(--soft); text-decoration: line-through; opacity: 0.75; }\n"
+    ".wide { overflow-x: auto; }\n"
+    "table { border-collapse: collapse; width: 100%; font-size: 0.92rem; }\n"
+    "th { text-align: left; color: var(--soft); font-weight: 500; font-size: 0.82rem; }\n"
+    "th, td { padding: 0.4rem 0.9rem 0.4rem 0; border-bottom: 1px solid var(--line);\n"
+    "  vertical-align: top; }\n"
+    "tr:last-child td { border-bottom: 0; }\n"
+    "td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }\n"
+    ".ok { color: var(--good); font-weight: 600; } .wrong { color: var(--bad); font-weight: 600; "
+    "}\n"
+    "svg { display: block; width: 100%; min-width: 46rem; height: auto; }\n"
+    "svg text { fill: var(--soft); font-size: 12px; } svg .lane { fill: var(--ink);\n"
+    "  font-size: 13px; font-weight: 600; }\n"
+    "svg .grid { stroke: var(--line); } svg .rail { stroke: var(--line); stroke-width: 2; }\n"
+    ".fa { fill: var(--a); } .fb { fill: var(--b); } .fs { fill: var(--sync); }\n"
+    ".wait { fill-opacity: 0.38; }\n"
+    "svg .drop { stroke: var(--soft); stroke-opacity: 0.35; stroke-dasharray: 2 3; fill: none; }\n"
+    "svg .hop { fill: none; stroke-width: 1.6; } svg .hop.a { stroke: var(--a); }\n"
+    "svg .hop.b { stroke: var(--b); } svg circle { stroke: var(--card); stroke-width: 1.5; }\n"
+    ".key { display: flex; flex-wrap: wrap; gap: 0.3rem 1.2rem; font-size: 0.82rem;\n"
+    "  color: var(--soft); margin-bottom: 0.6rem; }\n"
+    ".key svg { display: inline-block; width: 14px; height: 10px; min-width: 0;\n"
+    "  margin-right: 0.35rem; }\n"
+    "</style>\n</head>\n<body>\n<main>\n";
+
+/* ---- the device ------------------------------------------------------------------------------ */
+
+static void page_fact(FILE *out, const char *value, const char *what) {
+    fputs("<div class=\"card\"><b>", out);
+    page_text(out, value);
+    fprintf(out, "</b><span>%s</span></div>\n", what);
+}
+
+static void page_device(FILE *out, const struct demo_result *result) {
+    const acre_device_info *info = &result->device;
+    char text[CLI_NUMBER_BYTES];
+    fputs("<h1>acre demo</h1>\n<p class=\"soft\">on ", out);
+    page_text(out, info->driver);
+    fprintf(out, ":%" PRIu32 ", ", info->ordinal);
+    page_text(out, info->name);
+    if (*info->bus_id) {
+        fputs(", at ", out);
+        page_text(out, info->bus_id);
+    }
+    fputs("</p>\n<div class=\"facts\">\n", out);
+    page_fact(out, cli_bytes(info->total_bytes, text), "memory");
+    page_fact(out, cli_bytes(info->free_bytes, text), "free");
+    page_fact(out, info->granularity_bytes ? cli_bytes(info->granularity_bytes, text) : "none",
+              "smallest chunk");
+    page_fact(out, cli_driver_version(info->driver_version, text), "driver");
+    snprintf(text, sizeof text, "%" PRIu32, info->multiprocessors);
+    page_fact(out, text, "multiprocessors");
+    page_fact(out, cli_duration(result->open_ns, text), "to open");
+    fputs("</div>\n<div class=\"chips\">\n", out);
+#define PAGE_CHIP(key, title, field)                                                               \
+    fprintf(out, "<span class=\"chip %s\">%s</span>\n", info->field ? "yes" : "no", title);
+    CLI_CAPABILITIES(PAGE_CHIP)
+#undef PAGE_CHIP
+    fputs("</div>\n", out);
+}
+
+static void page_parts(FILE *out, const struct demo_result *result) {
+    char text[CLI_NUMBER_BYTES];
+    fputs("<h2>Parts</h2>\n<div class=\"card wide\"><table>\n<tr><th>part</th><th>state</th>"
+          "<th class=\"n\">time</th><th>what happened</th></tr>\n",
+          out);
+    for (size_t i = 0; i < result->part_count; i++) {
+        const struct demo_part *part = &result->parts[i];
+        const char *state = part->ok ? "ok" : "wrong";
+        fprintf(out, "<tr><td>%s</td><td class=\"%s\">%s</td><td class=\"n\">%s</td><td>",
+                part->name, state, state, cli_duration(part->time_ns, text));
+        page_text(out, part->text);
+        fputs("</td></tr>\n", out);
+    }
+    fputs("</table></div>\n", out);
+}
+
+/* ---- the timeline ---------------------------------------------------------------------------- */
+
+enum {
+    LINE_LEFT = 92,   /* the lanes' names stand here */
+    LINE_RIGHT = 964, /* half a mark's text goes past it */
+    LINE_WIDTH = 1000,
+    LINE_HEIGHT = 262,
+    LINE_TOP = 26,
+    HOST_Y = 44,
+    HOST_HEIGHT = 30
+};
+
+static const int line_stream_y[2] = {146, 226};
+
+struct page_scale {
+    double span_ns;
+};
+
+static double page_x(const struct page_scale *scale, double ns) {
+    return LINE_LEFT + ns / scale->span_ns * (LINE_RIGHT - LINE_LEFT);
+}
+
+/* A mark's text: whole numbers, since marks stand at 1, 2 or 5 times a power of ten. */
+static void page_mark(double ns, char text[CLI_NUMBER_BYTES]) {
+    if (ns < 1e3) {
+        snprintf(text, CLI_NUMBER_BYTES, "%g ns", ns);
+    } else if (ns < 1e6) {
+        snprintf(text, CLI_NUMBER_BYTES, "%g us", ns / 1e3);
+    } else {
+        snprintf(text, CLI_NUMBER_BYTES, "%g ms", ns / 1e6);
+    }
+}
+
+static void page_axis(FILE *out, const struct page_scale *scale) {
+    static const double steps[] = {1, 2, 5};
+    double power = 1, step = 1;
+    for (size_t i = 0; scale->span_ns / step > 9; i++) { /* nine marks at most */
+        power = i > 0 && i % 3 == 0 ? power * 10 : power;
+        step = steps[i % 3] * power;
+    }
+    int marks = (int)(scale->span_ns / step);
+    for (int i = 0; i <= marks; i++) {
+        char text[CLI_NUMBER_BYTES] = "0";
+        double x = page_x(scale, i * step);
+        if (i > 0) {
+            page_mark(i * step, text);
+        }
+        fprintf(out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", x, x,
+                LINE_TOP, LINE_HEIGHT - 8);
+        fprintf(out, "<text x=\"%.1f\" y=\"16\" text-anchor=\"middle\">%s</text>\n", x, text);
+    }
+}
+
+static const char *page_call_name(enum demo_call call) {
+    static const char *const names[] = {"acre_event_record", "acre_stream_wait", "acre_event_sync"};
+    return names[call];
+}
+
+static void page_host_lane(FILE *out, const struct demo_result *result,
+                           const struct page_scale *scale) {
+    for (size_t i = 0; i < result->step_count; i++) {
+        const struct demo_step *step = &result->steps[i];
+        char text[CLI_NUMBER_BYTES];
+        double x = page_x(scale, (double)step->begin_ns);
+        double width = page_x(scale, (double)step->end_ns) - x;
+        const char *colour = step->stream ? "fb" : "fa";
+        fprintf(out,
+                "<rect class=\"%s%s\" x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" rx=\"1.5\">"
+                "<title>%s, stream %c, event %" PRIu32 ": %s</title></rect>\n",
+                step->call == DEMO_SYNC ? "fs" : colour, step->call == DEMO_WAIT ? " wait" : "", x,
+                HOST_Y, width > 1.2 ? width : 1.2, HOST_HEIGHT, page_call_name(step->call),
+                step->stream ? 'B' : 'A', step->event,
+                cli_duration(step->end_ns - step->begin_ns, text));
+    }
+}
+
+static void page_stream_lanes(FILE *out, const struct demo_result *result,
+                              const struct page_scale *scale) {
+    for (size_t i = 0; i < result->step_count; i++) { /* from the call to where it took effect */
+        const struct demo_step *step = &result->steps[i];
+        if (step->call == DEMO_RECORD) {
+            fprintf(out, "<path class=\"drop\" d=\"M%.2f %d L%.2f %d\"/>\n",
+                    page_x(scale, (double)(step->begin_ns + step->end_ns) / 2),
+                    HOST_Y + HOST_HEIGHT + 2, page_x(scale, result->done_ns[step->event]),
+                    line_stream_y[step->stream] - 6);
+        }
+    }
+    for (size_t i = 0; i + 1 < DEMO_HANDOVERS; i++) { /* one stream lets the other go on */
+        double x = page_x(scale, result->done_ns[i]), next = page_x(scale, result->done_ns[i + 1]);
+        int y = line_stream_y[i % 2], other = line_stream_y[(i + 1) % 2];
+        int middle = (y + other) / 2;
+        fprintf(out, "<path class=\"hop %c\" d=\"M%.2f %d C%.2f %d %.2f %d %.2f %d\"/>\n",
+                i % 2 ? 'b' : 'a', x, y, x, middle, next, middle, next, other);
+    }
+    for (size_t i = 0; i < DEMO_HANDOVERS; i++) {
+        char text[CLI_NUMBER_BYTES];
+        double at = result->done_ns[i] > 0 ? result->done_ns[i] : 0;
+        fprintf(out,
+                "<circle class=\"%s\" cx=\"%.2f\" cy=\"%d\" r=\"5.5\"><title>event %zu passed on "
+                "stream %c at %s</title></circle>\n",
+                i % 2 ? "fb" : "fa", page_x(scale, result->done_ns[i]), line_stream_y[i % 2], i,
+                i % 2 ? 'B' : 'A', cli_duration((uint64_t)at, text));
+    }
+}
+
+static void page_key(FILE *out) {
+    static const char *const keys[][2] = {{"fa", "record on A"},
+                                          {"fa wait", "A waits"},
+                                          {"fb", "record on B"},
+                                          {"fb wait", "B waits"},
+                                          {"fs", "the host waits"}};
+    fputs("<div class=\"key\">", out);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        fprintf(out,
+                "<span><svg viewBox=\"0 0 14 10\"><rect class=\"%s\" width=\"14\" height=\"10\" "
+                "rx=\"2\"/></svg>%s</span>",
+                keys[i][0], keys[i][1]);
+    }
+    fputs("</div>\n", out);
+}
+
+static void page_timeline(FILE *out, const struct demo_result *result) {
+    double span = 1;
+    for (size_t i = 0; i < result->step_count; i++) {
+        span = (double)result->steps[i].end_ns > span ? (double)result->steps[i].end_ns : span;
+    }
+    const struct page_scale scale = {span};
+    char text[CLI_NUMBER_BYTES];
+    fputs("<h2>Two streams hand work over</h2>\n<div class=\"card wide\">\n", out);
+    page_key(out);
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
+            "aria-label=\"Timeline of the host's calls and of the events on two streams\">\n",
+            LINE_WIDTH, LINE_HEIGHT);
+    page_axis(out, &scale);
+    fprintf(out, "<text class=\"lane\" x=\"6\" y=\"%d\">host</text>\n",
+            HOST_Y + HOST_HEIGHT / 2 + 5);
+    for (int i = 0; i < 2; i++) {
+        fprintf(out, "<text class=\"lane\" x=\"6\" y=\"%d\">stream %c</text>\n",
+                line_stream_y[i] + 5, i ? 'B' : 'A');
+        fprintf(out, "<line class=\"rail\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>\n", LINE_LEFT,
+                LINE_RIGHT, line_stream_y[i], line_stream_y[i]);
+    }
+    page_host_lane(out, result, &scale);
+    page_stream_lanes(out, result, &scale);
+    fputs("</svg>\n", out);
+    fprintf(out,
+            "<p class=\"soft note\">Above, what each call took on the host. Below, when the device "
+            "passed each event: a curve is one stream letting the other go on. The device's clock "
+            "is fitted to the host's so that no event comes before its call and none after the "
+            "wait for it; that leaves %s either way.</p>\n</div>\n",
+            cli_duration((uint64_t)result->clock_slack_ns, text));
+}
+
+/* ---- the calls ------------------------------------------------------------------------------- */
+
+static int page_compare(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void page_calls(FILE *out, const struct demo_result *result) {
+    fputs("<h2>What the calls cost the host</h2>\n<div class=\"card wide\"><table>\n<tr><th>call"
+          "</th><th class=\"n\">calls</th><th class=\"n\">least</th><th class=\"n\">median</th>"
+          "<th class=\"n\">most</th></tr>\n",
+          out);
+    for (int call = DEMO_RECORD; call <= DEMO_SYNC; call++) {
+        uint64_t times[DEMO_STEPS];
+        size_t count = 0;
+        for (size_t i = 0; i < result->step_count; i++) {
+            if (result->steps[i].call == (enum demo_call)call) {
+                times[count++] = result->steps[i].end_ns - result->steps[i].begin_ns;
+            }
+        }
+        if (count == 0) {
+            continue;
+        }
+        qsort(times, count, sizeof times[0], page_compare);
+        char least[CLI_NUMBER_BYTES], median[CLI_NUMBER_BYTES], most[CLI_NUMBER_BYTES];
+        fprintf(out,
+                "<tr><td>%s</td><td class=\"n\">%zu</td><td class=\"n\">%s</td><td class=\"n\">%s"
+                "</td><td class=\"n\">%s</td></tr>\n",
+                page_call_name((enum demo_call)call), count, cli_duration(times[0], least),
+                cli_duration(times[count / 2], median), cli_duration(times[count - 1], most));
+    }
+    fputs("</table></div>\n", out);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* Makes a folder and those above it; 0 or -1 with errno. */
+static int page_make_folders(const char *folder) {
+    char *path = cli_format("%s", folder);
+    int result = 0;
+    for (char *slash = path + 1; result == 0; slash++) {
+        if (*slash != '/' && *slash != '\0') {
+            continue;
+        }
+        char was = *slash;
+        *slash = '\0';
+        if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+            result = -1;
+        }
+        *slash = was;
+        if (was == '\0') {
+            break;
+        }
+    }
+    int error = errno;
+    free(path);
+    errno = error;
+    return result;
+}
+
+char *demo_page_write(const struct demo_result *result, const char *folder) {
+    if (*folder == '\0') { /* with the slash after it this would be the root */
+        cli_say("the folder for the page has no name");
+        return NULL;
+    }
+    if (page_make_folders(folder) != 0) {
+        cli_say("cannot make the folder %s: %s", folder, strerror(errno));
+        return NULL;
+    }
+    char *path = cli_format("%s/index.html", folder);
+    FILE *out = fopen(path, "we");
+    if (!out) {
+        cli_say("cannot write %s: %s", path, strerror(errno));
+        free(path);
+        return NULL;
+    }
+    fputs(page_head, out);
+    page_device(out, result);
+    page_parts(out, result);
+    page_timeline(out, result);
+    page_calls(out, result);
+    fprintf(out,
+            "<p class=\"soft note\" style=\"margin-top: 2rem\">acre %s, <code>acre demo</code>"
+            "</p>\n</main>\n</body>\n</html>\n",
+            acre_version());
+    bool failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed) {
+        cli_say("cannot write %s: %s", path, errno ? strerror(errno) : "a write failed");
+        free(path);
+        return NULL;
+    }
+    return path;
+}

@@ -1,0 +1,358 @@
+/* Messages, numbers, tables and JSON of the tool. Nothing here knows a command.
+ *
+ * Out of memory ends the tool with a message: it holds nothing that would be lost. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* ---- standard streams and messages ----------------------------------------------------------- */
+
+/* Runs at exit, after argp's --help too: a reader must not take half an answer for a whole one. */
+static void output_check_stdout(void) {
+    bool failed = ferror(stdout) != 0;
+    errno = 0;
+    if (fflush(stdout) != 0) {
+        failed = true;
+    }
+    if (failed) {
+        cli_say("cannot write to standard output: %s",
+                errno ? strerror(errno) : "an earlier write failed");
+        _exit(CLI_CANNOT);
+    }
+}
+
+void cli_streams_init(void) {
+    /* Open the wrong way round, so that using one still fails as if it were closed; stderr alone
+     * may be written, its text has nowhere to go. */
+    static const int mode[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", mode[fd]) < 0) {
+            _exit(CLI_CANNOT);
+        }
+    }
+    if (atexit(output_check_stdout) != 0) {
+        _exit(CLI_CANNOT);
+    }
+}
+
+bool cli_colour(FILE *stream) {
+    const char *no_color = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+    return !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0) &&
+           isatty(fileno(stream));
+}
+
+void cli_say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("acre: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+}
+
+const char *cli_advice(acre_status status) {
+    switch (status) {
+    case ACRE_E_NO_DRIVER:
+        return "install NVIDIA's driver for a GPU, or use the CPU with --device soft";
+    case ACRE_E_DRIVER_OLD:
+        return "update NVIDIA's driver, or use the CPU with --device soft";
+    case ACRE_E_NO_DEVICE:
+        return "'acre info' lists the devices there are";
+    case ACRE_E_CONFIG:
+        return "correct or unset that variable; 'acre --help' lists them all";
+    case ACRE_E_DEVICE_LOST:
+        return "the device was lost: run the command again; if it is lost again, look for NVRM "
+               "lines in dmesg and reset the GPU";
+    case ACRE_E_HOST_MEMORY:
+    case ACRE_E_ADDRESS_SPACE:
+        return "lower ACRE_SOFT_BYTES or ACRE_ADDRESS_BYTES, or raise the limit (ulimit -v)";
+    case ACRE_E_DEVICE_MEMORY:
+        return "free memory on the device: other processes may hold it";
+    case ACRE_E_INVALID:
+        return "a device is called auto, cuda, cuda:1, soft or soft:1";
+    default:
+        return "'acre doctor' looks for the cause";
+    }
+}
+
+void cli_say_failure(const char *what, acre_status status) {
+    const char *detail = acre_last_detail();
+    if (*detail) {
+        cli_say("%s: %s (%s)", what, acre_strstatus(status), detail);
+    } else {
+        cli_say("%s: %s", what, acre_strstatus(status));
+    }
+    cli_say("what to do: %s", cli_advice(status));
+}
+
+static void output_log(void *user, acre_log_level level, const char *area, const char *line) {
+    (void)user;
+    fprintf(stderr, "acre: %s: %s: %s\n", level == ACRE_LOG_ERROR ? "error" : "warning", area,
+            line);
+}
+
+void cli_log_to_stderr(void) {
+    (void)acre_log_set(output_log, NULL, ACRE_LOG_WARN);
+}
+
+static void *output_need(void *memory) {
+    if (!memory) {
+        cli_say("out of memory");
+        exit(CLI_CANNOT);
+    }
+    return memory;
+}
+
+void *cli_alloc(size_t bytes) {
+    return output_need(calloc(1, bytes ? bytes : 1));
+}
+
+static char *output_vformat(const char *format, va_list arguments) {
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0) {
+        text = NULL;
+    }
+    return output_need(text);
+}
+
+char *cli_format(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = output_vformat(format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+size_t cli_distance(const char *a, const char *b) {
+    enum { ROOM = 32 }; /* longer words are cut: they are near to nothing anyway */
+    size_t row[ROOM + 1];
+    size_t a_length = strnlen(a, ROOM), b_length = strnlen(b, ROOM);
+    for (size_t j = 0; j <= b_length; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            row[j] = best;
+        }
+    }
+    return row[b_length];
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static error_t output_parse(int key, char *arg, struct argp_state *state) {
+    struct cli_args *args = state->input;
+    switch (key) {
+    case CLI_KEY_JSON:
+        args->json = true;
+        return 0;
+    case CLI_KEY_DEVICE:
+        args->device = arg;
+        return 0;
+    case CLI_KEY_OUTPUT:
+        args->output = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void cli_parse_args(int argc, char **argv, const struct argp_option *options, const char *doc,
+                    struct cli_args *args) {
+    const struct argp argp = {.options = options, .parser = output_parse, .doc = doc};
+    *args = (struct cli_args){0};
+    if (argp_parse(&argp, argc, argv, 0, NULL, args) != 0) {
+        exit(CLI_USAGE);
+    }
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+const char *cli_bytes(uint64_t bytes, char text[CLI_NUMBER_BYTES]) {
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    size_t power = 0;
+    double value = (double)bytes;
+    while (value >= 1024 && power + 1 < sizeof unit / sizeof unit[0]) {
+        value /= 1024;
+        power++;
+    }
+    bool whole = bytes % (UINT64_C(1) << (10 * power)) == 0;
+    snprintf(text, CLI_NUMBER_BYTES, "%.*f %s", whole ? 0 : 1, value, unit[power]);
+    return text;
+}
+
+const char *cli_duration(uint64_t nanoseconds, char text[CLI_NUMBER_BYTES]) {
+    double value = (double)nanoseconds;
+    if (nanoseconds < 1000) {
+        snprintf(text, CLI_NUMBER_BYTES, "%" PRIu64 " ns", nanoseconds);
+    } else if (value < 1e6) {
+        snprintf(text, CLI_NUMBER_BYTES, "%.1f us", value / 1e3);
+    } else if (value < 1e9) {
+        snprintf(text, CLI_NUMBER_BYTES, "%.1f ms", value / 1e6);
+    } else {
+        snprintf(text, CLI_NUMBER_BYTES, "%.2f s", value / 1e9);
+    }
+    return text;
+}
+
+const char *cli_driver_version(uint32_t version, char text[CLI_NUMBER_BYTES]) {
+    snprintf(text, CLI_NUMBER_BYTES, "%" PRIu32 ".%" PRIu32, version / 1000, version % 1000 / 10);
+    return text;
+}
+
+uint64_t cli_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+const char *cli_style_begin(FILE *stream, enum cli_style style) {
+    static const char *const code[] = {"",         "\033[1m",  "\033[2m",
+                                       "\033[32m", "\033[33m", "\033[31m"};
+    return cli_colour(stream) ? code[style] : "";
+}
+
+const char *cli_style_end(FILE *stream) {
+    return cli_colour(stream) ? "\033[0m" : "";
+}
+
+/* Columns a text takes: bytes that continue a UTF-8 character take none. */
+static size_t output_width(const char *text) {
+    size_t width = 0;
+    for (; *text; text++) {
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return width;
+}
+
+void cli_table_begin(struct cli_table *table, const char *const *titles, size_t columns) {
+    *table = (struct cli_table){.columns = columns};
+    for (size_t i = 0; i < columns; i++) {
+        table->right[i] = titles[i][0] == '>';
+        table->title[i] = titles[i] + table->right[i];
+    }
+}
+
+void cli_table_cell(struct cli_table *table, enum cli_style style, const char *format, ...) {
+    if (table->cell_count == table->cell_room) {
+        table->cell_room = table->cell_room ? 2 * table->cell_room : 64;
+        table->cells =
+            output_need(reallocarray(table->cells, table->cell_room, sizeof table->cells[0]));
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = output_vformat(format, arguments);
+    va_end(arguments);
+    for (char *c = text; *c; c++) { /* a device's name must not steer the terminal */
+        if (iscntrl((unsigned char)*c)) {
+            *c = '?';
+        }
+    }
+    table->cells[table->cell_count++] = (struct cli_cell){text, style};
+}
+
+static void output_table_cell(const struct cli_table *table, size_t column, const char *text,
+                              enum cli_style style, size_t width) {
+    int pad = (int)(width - output_width(text));
+    bool last = column + 1 == table->columns;
+    printf("%*s%s%s%s", table->right[column] ? pad : 0, "", cli_style_begin(stdout, style), text,
+           style == CLI_PLAIN ? "" : cli_style_end(stdout));
+    if (!last) {
+        printf("%*s", (table->right[column] ? 0 : pad) + 2, "");
+    }
+}
+
+void cli_table_end(struct cli_table *table) {
+    size_t width[CLI_TABLE_COLUMNS];
+    if (table->columns == 0) {
+        return; /* never begun */
+    }
+    for (size_t i = 0; i < table->columns; i++) {
+        width[i] = output_width(table->title[i]);
+    }
+    for (size_t i = 0; i < table->cell_count; i++) {
+        size_t own = output_width(table->cells[i].text);
+        size_t column = i % table->columns;
+        width[column] = own > width[column] ? own : width[column];
+    }
+    for (size_t i = 0; i < table->columns; i++) {
+        output_table_cell(table, i, table->title[i], CLI_BOLD, width[i]);
+    }
+    putchar('\n');
+    for (size_t i = 0; i < table->cell_count; i++) {
+        size_t column = i % table->columns;
+        output_table_cell(table, column, table->cells[i].text, table->cells[i].style,
+                          width[column]);
+        free(table->cells[i].text);
+        if (column + 1 == table->columns) {
+            putchar('\n');
+        }
+    }
+    free(table->cells);
+    *table = (struct cli_table){0};
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+json_t *cli_json_text(const char *text) {
+    json_t *value = json_string(text);
+    if (value) {
+        return value;
+    }
+    char *ascii = cli_format("%s", text);
+    for (char *c = ascii; *c; c++) {
+        if ((unsigned char)*c >= 0x80) {
+            *c = '?';
+        }
+    }
+    value = json_string(ascii);
+    free(ascii);
+    return output_need(value);
+}
+
+json_t *cli_json_number(uint64_t value) {
+    return output_need(json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value));
+}
+
+void cli_json_set(json_t *object, const char *key, json_t *value) {
+    if (json_object_set_new(object, key, output_need(value)) != 0) {
+        output_need(NULL);
+    }
+}
+
+void cli_json_append(json_t *array, json_t *value) {
+    if (json_array_append_new(array, output_need(value)) != 0) {
+        output_need(NULL);
+    }
+}
+
+json_t *cli_json_begin(const char *schema) {
+    json_t *root = output_need(json_object());
+    cli_json_set(root, "schema", cli_json_text(schema));
+    cli_json_set(root, "version", cli_json_text(acre_version()));
+    return root;
+}
+
+void cli_json_end(json_t *value) {
+    /* A failed write is found at exit: stdout keeps its error. */
+    (void)json_dumpf(value, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(value);
+}

@@ -1,0 +1,48 @@
+# acre_flags: warnings, hardening and sanitizer, for every target of the project.
+include(CheckCCompilerFlag)
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+
+add_library(acre_flags INTERFACE)
+target_compile_options(acre_flags INTERFACE
+    -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -pthread)
+target_link_options(acre_flags INTERFACE -pthread LINKER:-z,relro LINKER:-z,now)
+if(ACRE_WERROR)
+    target_compile_options(acre_flags INTERFACE -Werror)
+endif()
+if(ACRE_DEBUG)
+    target_compile_definitions(acre_flags INTERFACE ACRE_DEBUG=1)
+endif()
+
+if(ACRE_SANITIZE STREQUAL "")
+    # Some distributions set a level of _FORTIFY_SOURCE already; it also needs an optimised build.
+    if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+        target_compile_options(acre_flags INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+    endif()
+    foreach(flag stack-protector-strong stack-clash-protection)
+        string(MAKE_C_IDENTIFIER "ACRE_HAVE_${flag}" have)
+        # -Werror makes clang refuse what it would otherwise only call unused.
+        set(CMAKE_REQUIRED_FLAGS -Werror)
+        check_c_compiler_flag(-f${flag} ${have})
+        unset(CMAKE_REQUIRED_FLAGS)
+        if(${have})
+            target_compile_options(acre_flags INTERFACE -f${flag})
+        endif()
+    endforeach()
+else()
+    set(sanitizer_asan address)
+    set(sanitizer_ubsan undefined)
+    set(sanitizer_tsan thread)
+    if(NOT DEFINED sanitizer_${ACRE_SANITIZE})
+        message(FATAL_ERROR "ACRE_SANITIZE is ${ACRE_SANITIZE}: use asan, ubsan, tsan or nothing")
+    endif()
+    set(flag -fsanitize=${sanitizer_${ACRE_SANITIZE}})
+    target_compile_definitions(acre_flags INTERFACE ACRE_SANITIZE_${ACRE_SANITIZE}=1)
+    target_compile_options(acre_flags INTERFACE
+        ${flag} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(acre_flags INTERFACE ${flag})
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        # The checks that gcc inserts hide the flow of values from its own warnings.
+        target_compile_options(acre_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow)
+    endif()
+endif()

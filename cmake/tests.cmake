@@ -1,0 +1,186 @@
+# Tests, all run by ctest; the name of a test is the stem of its file, its label the area.
+#
+#   tests/<area>/test_*.c       a program; the other .c files of the folder, and those of
+#                               tests/support, are linked into each program of the area
+#   tests/<area>/test_*.sh      a script
+#   tests/check/check_*.sh|py   a script that looks at the tree or at what was built
+#   examples/*.c                a program that must exit with 0 (label "examples")
+#   tests/gpu/*.cu              kernels for the programs in tests/gpu, if there is an nvcc
+#   tests/<area>/area.cmake     says what the .c files not called test_* are for, in place of the
+#                               rule above, with acre_test_program and acre_test_run
+#
+# White-box areas see src/ and link acre_test, the library compiled again with its test points; the
+# others see include/ alone and link libacre.so. Exit code 77 means skipped. Every test finds
+# ACRE_BUILD and ACRE_SOURCE in its environment. Areas that open a GPU take turns on a GPU machine.
+# "devicefault" in a name adds that label: such a test breaks its device on purpose.
+set(whitebox_areas unit model fault conformance gpu)
+set(blackbox_areas api)
+set(gpu_areas api conformance fault gpu)
+
+enable_testing()
+
+if(ACRE_TESTS STREQUAL "AUTO")
+    acre_find(cmocka HEADER cmocka.h)
+elseif(ACRE_TESTS)
+    acre_find(cmocka HEADER cmocka.h REQUIRED)
+endif()
+if(NOT ACRE_CMOCKA_FOUND)
+    message(STATUS "Tests are not built: cmocka is not installed, or ACRE_TESTS is off")
+    return()
+endif()
+
+# acre_test_environment(AREA VARIABLE): what a test of the area finds in its environment.
+function(acre_test_environment area variable)
+    set(environment ACRE_BUILD=${PROJECT_BINARY_DIR} ACRE_SOURCE=${PROJECT_SOURCE_DIR})
+    if(NOT ACRE_SANITIZE)
+        set(${variable} ${environment} PARENT_SCOPE)
+        return()
+    endif()
+    # On aarch64 the search for leaks takes 4 s a process, however small; a script starts dozens.
+    set(leaks 1)
+    if(area STREQUAL "cli" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+        set(leaks 0)
+    endif()
+    # Small devices: shadow memory multiplies what is touched, and TSan on aarch64 has little room.
+    set(${variable} ${environment} ACRE_SOFT_BYTES=1GiB
+        TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+        ASAN_OPTIONS=detect_leaks=${leaks}:protect_shadow_gap=0
+        UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PARENT_SCOPE)
+endfunction()
+
+set(test_launcher "")
+if(ACRE_SANITIZE STREQUAL "tsan")
+    # TSan's shadow needs the program where it expects it; kernels with 32 bits of randomness put
+    # it elsewhere now and then. Containers may forbid setarch: then TSan is on its own.
+    find_program(ACRE_SETARCH setarch)
+    if(ACRE_SETARCH)
+        execute_process(COMMAND ${ACRE_SETARCH} -R true RESULT_VARIABLE result
+            OUTPUT_QUIET ERROR_QUIET)
+        if(result EQUAL 0)
+            set(test_launcher ${ACRE_SETARCH} -R)
+        endif()
+    endif()
+endif()
+
+# acre_test_run(NAME AREA COMMAND...)
+function(acre_test_run name area)
+    add_test(NAME ${name} COMMAND ${test_launcher} ${ARGN})
+    acre_test_environment(${area} environment)
+    set(labels ${area})
+    if(name MATCHES "devicefault")
+        list(APPEND labels devicefault)
+    endif()
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300 SKIP_RETURN_CODE 77
+        ENVIRONMENT "${environment}")
+    if(ACRE_GPU_TESTS AND area IN_LIST gpu_areas)
+        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
+    endif()
+endfunction()
+
+# What all programs of tests have in common. Assertions stay on in every build.
+add_library(acre_test_flags INTERFACE)
+target_compile_definitions(acre_test_flags INTERFACE _GNU_SOURCE)
+target_compile_options(acre_test_flags INTERFACE -UNDEBUG)
+target_include_directories(acre_test_flags INTERFACE ${PROJECT_SOURCE_DIR}/tests)
+if(ACRE_CUDA_INCLUDE)
+    # After all others, so that only what no other folder has comes from here.
+    target_compile_options(acre_test_flags INTERFACE "SHELL:-idirafter ${ACRE_CUDA_INCLUDE}")
+endif()
+target_link_libraries(acre_test_flags INTERFACE acre_flags acre::cmocka)
+
+add_library(acre_test STATIC ${library_sources})
+target_include_directories(acre_test PUBLIC src include)
+target_compile_definitions(acre_test PRIVATE _GNU_SOURCE PUBLIC ACRE_TEST_POINTS=1)
+target_compile_options(acre_test PRIVATE -ftls-model=initial-exec -UNDEBUG)
+target_link_libraries(acre_test PRIVATE acre_flags)
+
+file(GLOB kernels CONFIGURE_DEPENDS tests/gpu/*.cu)
+acre_add_kernels(acre_gpu_kernels ${kernels})
+
+file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
+if(support_sources)
+    add_library(acre_support OBJECT ${support_sources})
+    target_include_directories(acre_support PRIVATE include)
+    target_link_libraries(acre_support PRIVATE acre_test_flags)
+    set(support_objects $<TARGET_OBJECTS:acre_support>)
+endif()
+
+# The library that programs of an area are tested with.
+function(acre_test_library area variable)
+    if(area IN_LIST whitebox_areas)
+        set(${variable} acre_test PARENT_SCOPE)
+    else()
+        set(${variable} acre_shared PARENT_SCOPE)
+    endif()
+endfunction()
+
+# acre_test_program(NAME AREA SOURCE...): a program in build/tests/AREA.
+function(acre_test_program name area)
+    acre_test_library(${area} library)
+    add_executable(${name} ${ARGN} ${support_objects})
+    set_target_properties(${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${area})
+    target_link_libraries(${name} PRIVATE ${library} acre_test_flags)
+    if(area STREQUAL "gpu")
+        target_link_libraries(${name} PRIVATE acre_gpu_kernels)
+    endif()
+endfunction()
+
+foreach(area IN LISTS whitebox_areas blackbox_areas)
+    file(GLOB helpers CONFIGURE_DEPENDS tests/${area}/*.c)
+    file(GLOB programs CONFIGURE_DEPENDS tests/${area}/test_*.c)
+    list(REMOVE_ITEM helpers ${programs} "")
+    set(helper_objects "")
+    if(EXISTS ${PROJECT_SOURCE_DIR}/tests/${area}/area.cmake)
+        include(${PROJECT_SOURCE_DIR}/tests/${area}/area.cmake)
+    elseif(helpers)
+        acre_test_library(${area} library)
+        add_library(acre_${area}_helpers OBJECT ${helpers})
+        target_link_libraries(acre_${area}_helpers PRIVATE ${library} acre_test_flags)
+        if(area STREQUAL "gpu")
+            target_link_libraries(acre_${area}_helpers PRIVATE acre_gpu_kernels)
+        endif()
+        set(helper_objects $<TARGET_OBJECTS:acre_${area}_helpers>)
+    endif()
+    foreach(source IN LISTS programs)
+        cmake_path(GET source STEM name)
+        acre_test_program(${name} ${area} ${source} ${helper_objects})
+        if(NOT area STREQUAL "gpu" OR ACRE_GPU_TESTS)
+            acre_test_run(${name} ${area} $<TARGET_FILE:${name}>)
+        endif()
+    endforeach()
+endforeach()
+
+# Examples are compiled as a stranger would: no definitions, the public header alone.
+file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
+foreach(source IN LISTS examples)
+    cmake_path(GET source STEM stem)
+    add_executable(example_${stem} ${source})
+    set_target_properties(example_${stem} PROPERTIES OUTPUT_NAME ${stem}
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
+    target_link_libraries(example_${stem} PRIVATE acre_flags acre_shared)
+    acre_test_run(example_${stem} examples $<TARGET_FILE:example_${stem}>)
+endforeach()
+
+find_program(ACRE_BASH bash REQUIRED)
+find_program(ACRE_PYTHON python3 REQUIRED)
+file(GLOB scripts CONFIGURE_DEPENDS tests/*/test_*.sh)
+if(NOT ACRE_GPU_TESTS)
+    list(FILTER scripts EXCLUDE REGEX "/tests/gpu/")
+endif()
+if(NOT ACRE_SANITIZE)
+    # These look at sources and at the plain library; a sanitizer would only add its own names.
+    file(GLOB checks CONFIGURE_DEPENDS tests/check/check_*.sh tests/check/check_*.py)
+    list(APPEND scripts ${checks})
+endif()
+foreach(script IN LISTS scripts)
+    cmake_path(GET script STEM name)
+    cmake_path(GET script EXTENSION LAST_ONLY extension)
+    cmake_path(GET script PARENT_PATH area)
+    cmake_path(GET area FILENAME area)
+    if(extension STREQUAL ".py")
+        acre_test_run(${name} ${area} ${ACRE_PYTHON} ${script})
+    else()
+        acre_test_run(${name} ${area} ${ACRE_BASH} ${script})
+    endif()
+endforeach()

@@ -1,0 +1,29 @@
+/* C11 atomics with a marked point before each operation in test builds (ACRE_TEST_POINTS), where
+ * the seeded scheduler may let another virtual thread run. In the shipped library they are the bare
+ * operations. The order is always written out. */
+#ifndef ACRE_BASE_ATOMIC_H
+#define ACRE_BASE_ATOMIC_H
+
+#include <stdatomic.h>
+
+#include "base/lock.h"
+
+#ifdef ACRE_TEST_POINTS
+#define acre__point() acre__sched_point()
+#else
+#define acre__point() ((void)0)
+#endif
+
+#define acre__load(p, order) (acre__point(), atomic_load_explicit((p), (order)))
+#define acre__store(p, v, order) (acre__point(), atomic_store_explicit((p), (v), (order)))
+#define acre__exchange(p, v, order) (acre__point(), atomic_exchange_explicit((p), (v), (order)))
+#define acre__fetch_add(p, v, order) (acre__point(), atomic_fetch_add_explicit((p), (v), (order)))
+#define acre__fetch_sub(p, v, order) (acre__point(), atomic_fetch_sub_explicit((p), (v), (order)))
+#define acre__cas_weak(p, expected, v, success, failure)                                           \
+    (acre__point(),                                                                                \
+     atomic_compare_exchange_weak_explicit((p), (expected), (v), (success), (failure)))
+#define acre__cas(p, expected, v, success, failure)                                                \
+    (acre__point(),                                                                                \
+     atomic_compare_exchange_strong_explicit((p), (expected), (v), (success), (failure)))
+
+#endif

@@ -1,0 +1,309 @@
+/* The ACRE_* variables: one table, readers for each kind of value, and warnings for names that are
+ * not in the table.
+ *
+ * Values are read from the environment on every call and never kept. The environment is the
+ * program's and is hostile until parsed: names and values are of any length and content, so what is
+ * quoted or compared is cut first. The readers lock nothing; the list of names already warned about
+ * has a leaf lock. As everywhere in C, the program must not call setenv meanwhile. */
+#include "base/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/thread.h"
+
+enum config_kind { KIND_TEXT, KIND_BYTES, KIND_NUMBER, KIND_FLAG };
+
+static const char *const config_kind_names[] = {
+    [KIND_TEXT] = "text",
+    [KIND_BYTES] = "bytes",
+    [KIND_NUMBER] = "number",
+    [KIND_FLAG] = "yes or no",
+};
+
+static const struct {
+    const char *name;
+    enum config_kind kind;
+    const char *meaning;
+} config_table[ACRE__CONFIG_COUNT] = {
+#define CONFIG_ENTRY(key, kind, meaning) {"ACRE_" #key, KIND_##kind, meaning},
+    ACRE__CONFIG_LIST(CONFIG_ENTRY)
+#undef CONFIG_ENTRY
+};
+
+enum {
+    CONFIG_QUOTED = 80,     /* bytes of a value or name that a message quotes */
+    CONFIG_NAME_BYTES = 64, /* of a name that are compared; no name in the table is as long */
+    CONFIG_WARNED = 64      /* different names warned about: more of them is a broken program */
+};
+
+/* The names warned about, as hashes: 64 bits of 64 names do not collide in practice. */
+static struct {
+    struct acre__lock lock;
+    uint64_t hashes[CONFIG_WARNED];
+    size_t count;
+} config_warned = {.lock = ACRE__LOCK_INIT("config", ACRE__RANK_LEAF)};
+
+/* ---- Values ---- */
+
+/* ASCII only, since the program's locale must not change what a suffix means. */
+static char config_lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static int config_same_word(const char *a, const char *b) {
+    while (*a && config_lower(*a) == config_lower(*b)) {
+        a++;
+        b++;
+    }
+    return config_lower(*a) == config_lower(*b);
+}
+
+static int config_digit(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = config_lower(c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
+}
+
+/* Reads digits of `base` from *text and moves it past them. -1 if there are none or too many. */
+static int config_digits(const char **text, unsigned base, uint64_t *value) {
+    const char *at = *text;
+    uint64_t sum = 0;
+    for (; (unsigned)config_digit(*at) < base; at++) {
+        if (__builtin_mul_overflow(sum, base, &sum))
+            return -1;
+        if (__builtin_add_overflow(sum, (uint64_t)config_digit(*at), &sum))
+            return -1;
+    }
+    if (at == *text)
+        return -1;
+    *text = at;
+    *value = sum;
+    return 0;
+}
+
+int acre__parse_bytes(const char *text, uint64_t *value) {
+    static const struct {
+        const char *word;
+        uint64_t factor;
+    } suffixes[] = {
+        {"", 1},
+        {"B", 1},
+        {"K", UINT64_C(1) << 10},
+        {"KiB", UINT64_C(1) << 10},
+        {"KB", UINT64_C(1000)},
+        {"M", UINT64_C(1) << 20},
+        {"MiB", UINT64_C(1) << 20},
+        {"MB", UINT64_C(1000000)},
+        {"G", UINT64_C(1) << 30},
+        {"GiB", UINT64_C(1) << 30},
+        {"GB", UINT64_C(1000000000)},
+        {"T", UINT64_C(1) << 40},
+        {"TiB", UINT64_C(1) << 40},
+        {"TB", UINT64_C(1000000000000)},
+    };
+    uint64_t count, bytes;
+    if (config_digits(&text, 10, &count) != 0)
+        return -1;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        if (!config_same_word(text, suffixes[i].word))
+            continue;
+        if (__builtin_mul_overflow(count, suffixes[i].factor, &bytes))
+            return -1;
+        *value = bytes;
+        return 0;
+    }
+    return -1;
+}
+
+static int config_parse_number(const char *text, uint64_t *value) {
+    unsigned base = 10;
+    if (text[0] == '0' && config_lower(text[1]) == 'x') {
+        text += 2;
+        base = 16;
+    }
+    uint64_t number;
+    if (config_digits(&text, base, &number) != 0 || *text)
+        return -1;
+    *value = number;
+    return 0;
+}
+
+static int config_parse_flag(const char *text, int *value) {
+    static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
+    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++) {
+        if (!config_same_word(text, words[i]))
+            continue;
+        *value = i % 2; /* no and yes take turns */
+        return 0;
+    }
+    return -1;
+}
+
+static acre_status config_unreadable(enum acre__config_key key, const char *text,
+                                     const char *expected) {
+    return acre__fail(ACRE_E_CONFIG, "%s is '%.*s': expected %s", config_table[key].name,
+                      CONFIG_QUOTED, text, expected);
+}
+
+const char *acre__config_string(enum acre__config_key key) {
+    const char *text = getenv(config_table[key].name);
+    return text && *text ? text : NULL;
+}
+
+acre_status acre__config_bytes(enum acre__config_key key, uint64_t unset, uint64_t *value) {
+    *value = unset;
+    const char *text = acre__config_string(key);
+    if (!text || acre__parse_bytes(text, value) == 0)
+        return ACRE_OK;
+    return config_unreadable(key, text, "a size below 2^64 such as 4096, 512M or 2GiB");
+}
+
+acre_status acre__config_number(enum acre__config_key key, uint64_t unset, uint64_t *value) {
+    *value = unset;
+    const char *text = acre__config_string(key);
+    if (!text || config_parse_number(text, value) == 0)
+        return ACRE_OK;
+    return config_unreadable(key, text, "a number below 2^64 such as 42 or 0x2a");
+}
+
+acre_status acre__config_flag(enum acre__config_key key, int unset, int *value) {
+    *value = unset;
+    const char *text = acre__config_string(key);
+    if (!text || config_parse_flag(text, value) == 0)
+        return ACRE_OK;
+    return config_unreadable(key, text, "0, 1, no, yes, off, on, false or true");
+}
+
+acre_status acre_config_describe(size_t index, const char **name, const char **kind,
+                                 const char **meaning) {
+    if (name)
+        *name = NULL;
+    if (kind)
+        *kind = NULL;
+    if (meaning)
+        *meaning = NULL;
+    acre_status status = acre__enter();
+    if (status != ACRE_OK)
+        return status;
+    if (!name || !kind || !meaning)
+        return acre__fail(ACRE_E_NULL, "acre_config_describe: %s is NULL",
+                          !name   ? "name"
+                          : !kind ? "kind"
+                                  : "meaning");
+    if (index >= ACRE__CONFIG_COUNT)
+        return acre__fail(ACRE_E_INVALID, "acre_config_describe: index %zu of %d variables", index,
+                          (int)ACRE__CONFIG_COUNT);
+    *name = config_table[index].name;
+    *kind = config_kind_names[config_table[index].kind];
+    *meaning = config_table[index].meaning;
+    return ACRE_OK;
+}
+
+/* ---- Names ---- */
+
+/* Levenshtein's distance of two strings of at most CONFIG_NAME_BYTES, row by row. */
+static size_t config_distance(const char *a, const char *b) {
+    size_t row[CONFIG_NAME_BYTES + 1];
+    size_t b_bytes = strlen(b);
+    for (size_t j = 0; j <= b_bytes; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0]; /* the row above, one to the left */
+        row[0] = i;
+        for (size_t j = 1; j <= b_bytes; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[b_bytes];
+}
+
+static const char *config_nearest(const char *name, size_t *distance) {
+    const char *nearest = config_table[0].name;
+    *distance = SIZE_MAX;
+    for (size_t i = 0; i < ACRE__CONFIG_COUNT; i++) {
+        size_t d = config_distance(name, config_table[i].name);
+        if (d >= *distance)
+            continue;
+        *distance = d;
+        nearest = config_table[i].name;
+    }
+    return nearest;
+}
+
+static int config_starts_with(const char *text, const char *start) {
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Is the entry `entry` of the environment, whose name has `bytes` bytes, one nobody reads? */
+static int config_is_unknown(const char *entry, size_t bytes) {
+    static const char *const passed[] = {"ACRE_BUILD", "ACRE_SOURCE"};
+    if (!config_starts_with(entry, "ACRE_") || config_starts_with(entry, "ACRE_TEST_"))
+        return 0;
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        if (strlen(passed[i]) == bytes && memcmp(entry, passed[i], bytes) == 0)
+            return 0;
+    for (size_t i = 0; i < ACRE__CONFIG_COUNT; i++)
+        if (strlen(config_table[i].name) == bytes &&
+            memcmp(entry, config_table[i].name, bytes) == 0)
+            return 0;
+    return 1;
+}
+
+/* FNV-1a. */
+static uint64_t config_hash(const char *name, size_t bytes) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ (unsigned char)name[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* Adds a name to those warned about; 0 if it is there already or the list is full. */
+static int config_warn_first(const char *name, size_t bytes) {
+    uint64_t hash = config_hash(name, bytes);
+    for (size_t i = 0; i < config_warned.count; i++)
+        if (config_warned.hashes[i] == hash)
+            return 0;
+    if (config_warned.count == CONFIG_WARNED)
+        return 0;
+    config_warned.hashes[config_warned.count++] = hash;
+    return 1;
+}
+
+static void config_warn(const char *entry, size_t bytes) {
+    char name[CONFIG_NAME_BYTES + 1];
+    size_t kept = bytes < CONFIG_NAME_BYTES ? bytes : CONFIG_NAME_BYTES;
+    memcpy(name, entry, kept);
+    name[kept] = '\0';
+
+    size_t distance;
+    const char *nearest = config_nearest(name, &distance);
+    /* A third of the letters after ACRE_ may be wrong in a slip of the fingers, hardly more. */
+    int is_slip = distance <= 1 + (strlen(nearest) - strlen("ACRE_")) / 3;
+    acre__log(ACRE_LOG_WARN, "config", "%s%s is not a variable of acre; %s %s%s", name,
+              kept < bytes ? "..." : "", is_slip ? "did you mean" : "the nearest is", nearest,
+              is_slip ? "?" : "");
+}
+
+void acre__config_warn_unknown(void) {
+    if (!environ || !acre__log_wanted(ACRE_LOG_WARN))
+        return;
+    acre__lock_take(&config_warned.lock);
+    for (char **entry = environ; *entry; entry++) {
+        size_t bytes = strcspn(*entry, "=");
+        if (config_is_unknown(*entry, bytes) && config_warn_first(*entry, bytes))
+            config_warn(*entry, bytes);
+    }
+    acre__lock_give(&config_warned.lock);
+}

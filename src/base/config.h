@@ -1,0 +1,52 @@
+/* Configuration: the ACRE_* variables, from one table. Read from the environment when asked for, so
+ * a program may set them until it opens a device. */
+#ifndef ACRE_BASE_CONFIG_H
+#define ACRE_BASE_CONFIG_H
+
+#include <stdint.h>
+
+#include "acre.h"
+
+/* key, kind, meaning. The variable is called ACRE_<key>. */
+#define ACRE__CONFIG_LIST(X)                                                                       \
+    X(DEVICE, TEXT, "device that acre_open(\"auto\") opens: cuda, cuda:1, soft, soft:1")           \
+    X(CUDA_LIBRARY, TEXT, "driver library to load instead of libcuda.so.1")                        \
+    X(SOFT_BYTES, BYTES, "memory of each soft device (default: a quarter of RAM)")                 \
+    X(SOFT_DEVICES, NUMBER, "how many soft devices there are (default 1, at most 16)")             \
+    X(SOFT_SEED, NUMBER,                                                                           \
+      "run the soft device's streams one step at a time, in an order drawn "                       \
+      "from this seed")                                                                            \
+    X(SOFT_CHECK, FLAG,                                                                            \
+      "check that uses of soft device memory are ordered (default: with a seed)")                  \
+    X(ADDRESS_BYTES, BYTES, "addresses reserved for a device's memory (default 8 times its size)") \
+    X(FAULT, TEXT, "for tests: driver call to fail, as entry:n[:once|from|sticky[:code]]")         \
+    X(REQUIRE_CUDA, FLAG, "for tests: a missing GPU is a failure, not a skip")                     \
+    X(DATA, TEXT, "for tests: folder with larger test data")
+
+enum acre__config_key {
+#define ACRE__CONFIG_ENUM(key, kind, meaning) ACRE__CONFIG_##key,
+    ACRE__CONFIG_LIST(ACRE__CONFIG_ENUM)
+#undef ACRE__CONFIG_ENUM
+        ACRE__CONFIG_COUNT
+};
+
+/* The value as it stands, or NULL when unset or empty. */
+const char *acre__config_string(enum acre__config_key key);
+
+/* *value gets `unset` when the variable is unset. ACRE_E_CONFIG, with the variable and its value
+ * in the detail, when it cannot be read. Bytes take a suffix: K, KiB, M, MiB, G, GiB, T, TiB
+ * (powers of 1024), KB, MB, GB, TB (powers of 1000), B, any case, no blanks. Numbers are decimal or
+ * 0x...; flags are 0/1/yes/no/on/off/true/false, any case. */
+acre_status acre__config_bytes(enum acre__config_key key, uint64_t unset, uint64_t *value);
+acre_status acre__config_number(enum acre__config_key key, uint64_t unset, uint64_t *value);
+acre_status acre__config_flag(enum acre__config_key key, int unset, int *value);
+
+/* The parser behind acre__config_bytes: 0 on success, -1 if `text` is no size or overflows. */
+int acre__parse_bytes(const char *text, uint64_t *value);
+
+/* Logs a warning for each ACRE_* variable in the environment that is not in the table, with the
+ * nearest name that is. ACRE_TEST_* and ACRE_BUILD / ACRE_SOURCE (used by the test suite) are let
+ * pass. Every name is warned about once in a process; while nobody listens none is used up. */
+void acre__config_warn_unknown(void);
+
+#endif

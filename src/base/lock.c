@@ -1,0 +1,161 @@
+/* Mutexes with ranks, conditions, and the hooks by which the seeded scheduler stands in for them.
+ *
+ * Invariant, checked in debug builds: the locks a thread holds were taken in strictly rising rank,
+ * so no circle of threads can wait for each other. The list of locks held is in the thread's record
+ * and so follows a virtual thread through its switches. A broken rule is a bug of the library,
+ * never of its input: then, and only in debug builds, this file prints and aborts.
+ *
+ * A virtual thread must not sleep in the kernel, since all others run on the same real thread: it
+ * tries, and lets others run as long as it does not succeed. */
+#include "base/lock.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#ifdef ACRE_DEBUG
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/thread.h"
+#endif
+
+static _Atomic(const struct acre__sched_hooks *) lock_hooks;
+
+/* The hooks, if the caller is a virtual thread, else NULL. */
+static const struct acre__sched_hooks *lock_virtual(void) {
+    const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
+    return hooks && hooks->is_virtual() ? hooks : NULL;
+}
+
+#ifdef ACRE_DEBUG
+
+/* Locks taken while there was no memory for a record; from then on a lock that is given back
+ * without being in the list proves nothing. */
+static _Atomic unsigned lock_unlisted;
+
+static void lock_check_rank(const struct acre__lock *lock) {
+    const struct acre__thread *self = acre__thread_self();
+    for (unsigned i = 0; i < self->held_count; i++) {
+        if (self->held[i]->rank < lock->rank)
+            continue;
+        fprintf(stderr, "acre: lock '%s' (rank %d) taken while holding '%s' (rank %d)\n",
+                lock->name, lock->rank, self->held[i]->name, self->held[i]->rank);
+        abort();
+    }
+    if (self->held_count == ACRE__HELD_LOCKS) {
+        fprintf(stderr, "acre: lock '%s' taken while holding %d others\n", lock->name,
+                (int)ACRE__HELD_LOCKS);
+        abort();
+    }
+}
+
+static void lock_note_taken(const struct acre__lock *lock) {
+    struct acre__thread *self = acre__thread_self();
+    if (self->id == 0)
+        atomic_fetch_add_explicit(&lock_unlisted, 1, memory_order_relaxed);
+    else
+        self->held[self->held_count++] = lock;
+}
+
+/* Locks may be given back in any order, so the rest of the list moves up. */
+static void lock_note_given(const struct acre__lock *lock) {
+    struct acre__thread *self = acre__thread_self();
+    unsigned i = 0;
+    while (i < self->held_count && self->held[i] != lock)
+        i++;
+    if (i == self->held_count) {
+        if (atomic_load_explicit(&lock_unlisted, memory_order_relaxed) > 0)
+            return;
+        fprintf(stderr, "acre: lock '%s' given back by a thread that does not hold it\n",
+                lock->name);
+        abort();
+    }
+    self->held_count--;
+    for (; i < self->held_count; i++)
+        self->held[i] = self->held[i + 1];
+    self->held[i] = NULL;
+}
+
+#else
+
+static void lock_check_rank(const struct acre__lock *lock) {
+    (void)lock;
+}
+static void lock_note_taken(const struct acre__lock *lock) {
+    (void)lock;
+}
+static void lock_note_given(const struct acre__lock *lock) {
+    (void)lock;
+}
+
+#endif
+
+static void lock_take_virtual(struct acre__lock *lock, const struct acre__sched_hooks *hooks) {
+    while (pthread_mutex_trylock(&lock->mutex) != 0)
+        hooks->yield();
+}
+
+void acre__lock_init(struct acre__lock *lock, const char *name, int rank) {
+    /* With default attributes glibc's initialisers of mutexes and conditions cannot fail. */
+    pthread_mutex_init(&lock->mutex, NULL);
+    lock->name = name;
+    lock->rank = rank;
+}
+
+void acre__lock_destroy(struct acre__lock *lock) {
+    pthread_mutex_destroy(&lock->mutex);
+}
+
+void acre__lock_take(struct acre__lock *lock) {
+    lock_check_rank(lock);
+    const struct acre__sched_hooks *hooks = lock_virtual();
+    if (hooks)
+        lock_take_virtual(lock, hooks);
+    else
+        pthread_mutex_lock(&lock->mutex);
+    lock_note_taken(lock);
+}
+
+void acre__lock_give(struct acre__lock *lock) {
+    lock_note_given(lock);
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+void acre__cond_init(struct acre__cond *cond) {
+    pthread_cond_init(&cond->cond, NULL);
+}
+
+void acre__cond_destroy(struct acre__cond *cond) {
+    pthread_cond_destroy(&cond->cond);
+}
+
+/* The lock stays in the list of locks held: the thread cannot take another before it has this one
+ * back. */
+void acre__cond_wait(struct acre__cond *cond, struct acre__lock *lock) {
+    const struct acre__sched_hooks *hooks = lock_virtual();
+    if (!hooks) {
+        pthread_cond_wait(&cond->cond, &lock->mutex);
+        return;
+    }
+    pthread_mutex_unlock(&lock->mutex);
+    hooks->yield();
+    lock_take_virtual(lock, hooks);
+}
+
+void acre__cond_wake(struct acre__cond *cond) {
+    pthread_cond_broadcast(&cond->cond);
+}
+
+void acre__sched_hooks_set(const struct acre__sched_hooks *hooks) {
+    atomic_store_explicit(&lock_hooks, hooks, memory_order_release);
+}
+
+const struct acre__sched_hooks *acre__sched_hooks_get(void) {
+    return atomic_load_explicit(&lock_hooks, memory_order_acquire);
+}
+
+void acre__sched_point(void) {
+    const struct acre__sched_hooks *hooks = lock_virtual();
+    if (hooks)
+        hooks->point();
+}

@@ -1,0 +1,71 @@
+/* Statuses as text, and the one line of detail that goes with a failure.
+ *
+ * Names and texts come from ACRE_STATUS_LIST in acre.h; two entries with one value do not compile,
+ * since they would be two cases of one switch. The detail lives in the calling thread's record
+ * (base/thread.h), so nothing here is locked. */
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/thread.h"
+
+const char *acre_strstatus(acre_status status) {
+    switch ((int)status) {
+#define STATUS_TEXT(name, value, text)                                                             \
+    case value:                                                                                    \
+        return text;
+        ACRE_STATUS_LIST(STATUS_TEXT)
+#undef STATUS_TEXT
+    default:
+        return "not a status of acre";
+    }
+}
+
+const char *acre_status_name(acre_status status) {
+    switch ((int)status) {
+#define STATUS_NAME(name, value, text)                                                             \
+    case value:                                                                                    \
+        return #name;
+        ACRE_STATUS_LIST(STATUS_NAME)
+#undef STATUS_NAME
+    default:
+        return "unknown status";
+    }
+}
+
+const char *acre_last_detail(void) {
+    return acre__thread_self()->detail;
+}
+
+const char *acre_version(void) {
+#define STATUS_QUOTE(major, minor, patch) #major "." #minor "." #patch
+#define STATUS_VERSION(major, minor, patch) STATUS_QUOTE(major, minor, patch)
+    return STATUS_VERSION(ACRE_VERSION_MAJOR, ACRE_VERSION_MINOR, ACRE_VERSION_PATCH);
+#undef STATUS_VERSION
+#undef STATUS_QUOTE
+}
+
+void acre__one_line(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = ' ';
+}
+
+acre_status acre__fail(acre_status status, const char *format, ...) {
+    struct acre__thread *self = acre__thread_self();
+    if (self->id == 0)
+        return status; /* shared with other threads: not ours to write */
+
+    /* Formatted aside, since an argument may be the old detail. */
+    char line[ACRE__DETAIL_BYTES];
+    va_list args;
+    va_start(args, format);
+    if (vsnprintf(line, sizeof line, format, args) < 0)
+        line[0] = '\0';
+    va_end(args);
+    acre__one_line(line);
+    memcpy(self->detail, line, strlen(line) + 1);
+    return status;
+}

@@ -1,0 +1,48 @@
+/* What the library knows about the calling thread: one record, found by one initial-exec TLS
+ * pointer, made on first use, given back at thread exit.
+ *
+ * Virtual host threads (driver/soft/sched.h) run on one real thread and swap this pointer, so that
+ * each has a record, and with it caches and a context stack, of its own. */
+#ifndef ACRE_BASE_THREAD_H
+#define ACRE_BASE_THREAD_H
+
+#include <stdint.h>
+
+#include "acre.h"
+
+enum { ACRE__DETAIL_BYTES = 256, ACRE__HELD_LOCKS = 16 };
+
+struct acre__lock;
+
+struct acre__thread {
+    char detail[ACRE__DETAIL_BYTES];
+    uint64_t id;                                     /* never reused; 0: the shared record */
+    const struct acre__lock *held[ACRE__HELD_LOCKS]; /* locks taken, oldest first (debug) */
+    unsigned held_count;
+    void *soft; /* the soft driver's record of this thread, made by it on first use */
+};
+
+/* Few loads on every call, and no allocation behind the library's back: hence initial-exec, said
+ * here so that it does not hang on a compiler flag. */
+extern _Thread_local struct acre__thread *acre__thread_pointer
+    __attribute__((tls_model("initial-exec")));
+
+/* The calling thread's record. Never NULL: if no memory is left for a new one, a shared record is
+ * returned, with id 0 and a detail line that says so. Several threads may have that one at a time:
+ * it is only read. */
+struct acre__thread *acre__thread_self(void);
+
+/* A record that belongs to no real thread yet, for a virtual one; NULL without memory. */
+struct acre__thread *acre__thread_create(void);
+/* Runs the exit hooks for the record and frees it. The pointer must not be in use. */
+void acre__thread_destroy(struct acre__thread *thread);
+
+/* `hook` runs at the exit of every thread that has a record, with acre__thread_pointer set to it;
+ * hooks run newest first. At most 8, registered once, at load or under the caller's own once. */
+void acre__thread_at_exit(void (*hook)(struct acre__thread *thread));
+
+/* ACRE_OK, or ACRE_E_FORKED in a child made after the first call of this function. Every public
+ * function begins with it, before it takes a lock that a thread of the parent may have held. */
+acre_status acre__enter(void);
+
+#endif

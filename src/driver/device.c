@@ -1,0 +1,370 @@
+/* Devices: slots, handles, facts, and the context around driver calls.
+ *
+ * Invariants. A slot's bit in slots.open is set exactly while its handle is valid. The primary
+ * context is retained exactly while the slot is open, or its item waits with the orphans
+ * (limbo.h). Slots are filled and ended under the registry lock of open.c. */
+#include "driver/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "driver/driver_status.h"
+
+static struct {
+    _Atomic uint64_t open; /* bit i: slot i is an open device */
+    unsigned last;         /* slot taken last, so that the next one is another (registry lock) */
+    acre_device at[ACRE__DEVICE_SLOTS];
+} slots;
+
+/* ---- handles ---- */
+
+acre_status acre__device_check(const acre_device *dev) {
+    if (!dev)
+        return acre__fail(ACRE_E_NULL, "the device is NULL");
+    uintptr_t offset = (uintptr_t)dev - (uintptr_t)slots.at;
+    uint64_t open = acre__load(&slots.open, memory_order_acquire);
+    if (offset >= sizeof slots.at || offset % sizeof slots.at[0] != 0)
+        return acre__fail(ACRE_E_HANDLE, "%p is not a device", (const void *)dev);
+    if (!(open >> (offset / sizeof slots.at[0]) & 1))
+        return acre__fail(ACRE_E_HANDLE, "device %p is closed", (const void *)dev);
+    return ACRE_OK;
+}
+
+int acre__device_is_lost(acre_device *dev) {
+    return acre__load(&dev->lost, memory_order_acquire) != 0;
+}
+
+acre_status acre__device_enter(acre_device *dev) {
+    acre_status status = acre__enter();
+    if (status == ACRE_OK)
+        status = acre__device_check(dev);
+    if (status)
+        return status;
+    CUresult lost = (CUresult)acre__load(&dev->lost, memory_order_acquire);
+    if (lost)
+        return acre__fail(ACRE_E_DEVICE_LOST, "%s was lost to %s (%d)", dev->label,
+                          acre__driver_error_name(lost), (int)lost);
+    return ACRE_OK;
+}
+
+acre_device *acre__device_find(const struct acre__driver *drv, uint32_t ordinal) {
+    uint64_t open = acre__load(&slots.open, memory_order_acquire);
+    for (unsigned i = 0; i < ACRE__DEVICE_SLOTS; i++)
+        if (open >> i & 1 && slots.at[i].drv == drv && slots.at[i].ordinal == ordinal)
+            return &slots.at[i];
+    return NULL;
+}
+
+acre_device *acre__device_other(const acre_device *dev,
+                                int (*owns)(const acre_device *other, uint64_t key), uint64_t key) {
+    uint64_t open = acre__load(&slots.open, memory_order_acquire);
+    for (unsigned i = 0; i < ACRE__DEVICE_SLOTS; i++) {
+        acre_device *other = &slots.at[i];
+        if (!(open >> i & 1) || other == dev)
+            continue;
+        acre__lock_take(&other->lock);
+        int found = owns(other, key);
+        acre__lock_give(&other->lock);
+        if (found)
+            return other;
+    }
+    return NULL;
+}
+
+/* ---- the current context ---- */
+
+CUresult acre__device_push(acre_device *dev, struct acre__current *current, const char **what) {
+    *what = "cuCtxGetCurrent";
+    current->before = NULL;
+    current->pushed = 0;
+    CUresult code = dev->drv->cuCtxGetCurrent(&current->before);
+    if (code || current->before == dev->context)
+        return code;
+    *what = "cuCtxPushCurrent";
+    code = dev->drv->cuCtxPushCurrent(dev->context);
+    current->pushed = code == CUDA_SUCCESS;
+    return code;
+}
+
+void acre__device_pop(acre_device *dev, const struct acre__current *current) {
+    if (!current->pushed)
+        return;
+    CUcontext popped;
+    CUresult code = dev->drv->cuCtxPopCurrent(&popped);
+    if (code == CUDA_SUCCESS || code == CUDA_ERROR_DEINITIALIZED)
+        return;
+    /* The call before has done its work and its result stands; only the counter shows this. */
+    acre__fetch_add(&dev->driver_refusals, 1, memory_order_relaxed);
+    if (dev->drv->cuCtxPopCurrent(&popped) == CUDA_SUCCESS)
+        return;
+    if (dev->drv->cuCtxSetCurrent(current->before) == CUDA_SUCCESS)
+        return;
+    acre__log(ACRE_LOG_ERROR, "device",
+              "%s: cuCtxPopCurrent: %s (%d): its context stays current in this thread", dev->label,
+              acre__driver_error_name(code), (int)code);
+}
+
+/* ---- facts ---- */
+
+/* One attribute; 0 for those that a driver does not know yet. */
+static acre_status device_attribute(acre_device *dev, CUdevice_attribute attribute,
+                                    uint32_t *value) {
+    int got = 0;
+    CUresult code = dev->drv->cuDeviceGetAttribute(&got, attribute, dev->device);
+    *value = 0;
+    if (code == CUDA_ERROR_INVALID_VALUE)
+        return ACRE_OK;
+    if (code)
+        return acre__driver_fail(dev, code, "cuDeviceGetAttribute");
+    *value = got > 0 ? (uint32_t)got : 0;
+    return ACRE_OK;
+}
+
+static acre_status device_attributes(acre_device *dev) {
+    acre_device_info *info = &dev->info;
+    uint32_t managed, concurrent, rdma, rdma_vmm;
+    const struct {
+        CUdevice_attribute attribute;
+        uint32_t *value;
+    } wanted[] = {
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &info->compute_major},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &info->compute_minor},
+        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &info->multiprocessors},
+        {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, &info->copy_engines},
+        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &info->has_vmm},
+        {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &info->has_host_vmm},
+        {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, &info->has_fd_sharing},
+        {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, &info->has_fabric},
+        {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, &rdma},
+        {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, &rdma_vmm},
+        {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, &managed},
+        {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, &concurrent},
+        {CU_DEVICE_ATTRIBUTE_INTEGRATED, &info->is_integrated},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        acre_status status = device_attribute(dev, wanted[i].attribute, wanted[i].value);
+        if (status)
+            return status;
+    }
+    if (!ACRE__DRIVER_HAS(dev->drv, cuMemCreate) || !ACRE__DRIVER_HAS(dev->drv, cuMemMap))
+        info->has_vmm = 0;
+    /* Chunks can only be shared, or be host memory, where there are chunks. */
+    if (!info->has_vmm)
+        info->has_host_vmm = info->has_fd_sharing = info->has_fabric = 0;
+    info->has_rdma = info->has_vmm ? rdma_vmm : rdma;
+    info->has_managed = managed && concurrent;
+    return ACRE_OK;
+}
+
+static acre_status device_granularity(acre_device *dev) {
+    CUmemAllocationProp prop;
+    memset(&prop, 0, sizeof prop);
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.location.id = dev->device;
+    size_t bytes = 0;
+    CUresult code =
+        dev->drv->cuMemGetAllocationGranularity(&bytes, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    if (code)
+        return acre__driver_fail(dev, code, "cuMemGetAllocationGranularity");
+    dev->info.granularity_bytes = bytes;
+    return ACRE_OK;
+}
+
+/* Everything about the device that stays as it is. */
+static acre_status device_facts(acre_device *dev) {
+    const struct acre__driver *drv = dev->drv;
+    acre_device_info *info = &dev->info;
+    memset(info, 0, sizeof *info);
+    info->struct_size = sizeof *info;
+    info->ordinal = dev->ordinal;
+    snprintf(info->driver, sizeof info->driver, "%s", drv->name);
+
+    CUresult code;
+    int version = 0;
+    if ((code = drv->cuDriverGetVersion(&version)))
+        return acre__driver_fail(dev, code, "cuDriverGetVersion");
+    info->driver_version = version > 0 ? (uint32_t)version : 0;
+    if ((code = drv->cuDeviceGetName(info->name, (int)sizeof info->name, dev->device)))
+        return acre__driver_fail(dev, code, "cuDeviceGetName");
+    info->name[sizeof info->name - 1] = '\0';
+    size_t total = 0;
+    if ((code = drv->cuDeviceTotalMem(&total, dev->device)))
+        return acre__driver_fail(dev, code, "cuDeviceTotalMem");
+    info->total_bytes = total;
+    CUuuid uuid;
+    if ((code = drv->cuDeviceGetUuid(&uuid, dev->device)))
+        return acre__driver_fail(dev, code, "cuDeviceGetUuid");
+    memcpy(info->uuid, uuid.bytes, sizeof info->uuid);
+    code = drv->cuDeviceGetPCIBusId(info->bus_id, (int)sizeof info->bus_id, dev->device);
+    if (code == CUDA_ERROR_NOT_SUPPORTED || code == CUDA_ERROR_INVALID_VALUE)
+        info->bus_id[0] = '\0'; /* not on a PCI bus */
+    else if (code)
+        return acre__driver_fail(dev, code, "cuDeviceGetPCIBusId");
+    info->bus_id[sizeof info->bus_id - 1] = '\0';
+
+    acre_status status = device_attributes(dev);
+    if (status == ACRE_OK && info->has_vmm)
+        status = device_granularity(dev);
+    return status;
+}
+
+/* Does the context work? One that an earlier error has poisoned is handed out all the same, and
+ * answers only when it is used. */
+static acre_status device_probe(acre_device *dev) {
+    struct acre__current current;
+    const char *what;
+    size_t free_bytes, total_bytes;
+    CUresult code = acre__device_push(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    what = "cuMemGetInfo";
+    code = dev->drv->cuMemGetInfo(&free_bytes, &total_bytes);
+    if (code == CUDA_SUCCESS && current.pushed) {
+        /* Nothing was opened yet, so a refusal here can still be a failure. */
+        CUcontext popped;
+        what = "cuCtxPopCurrent";
+        code = dev->drv->cuCtxPopCurrent(&popped);
+        current.pushed = code != CUDA_SUCCESS;
+    }
+    acre__device_pop(dev, &current);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+/* ---- making and ending (registry lock) ---- */
+
+static acre_device *device_slot(void) {
+    uint64_t open = acre__load(&slots.open, memory_order_relaxed);
+    for (unsigned i = 1; i <= ACRE__DEVICE_SLOTS; i++) {
+        unsigned slot = (slots.last + i) % ACRE__DEVICE_SLOTS;
+        if (open >> slot & 1)
+            continue;
+        slots.last = slot;
+        return &slots.at[slot];
+    }
+    return NULL;
+}
+
+/* The books of a device that has nothing yet. */
+static void device_begin(acre_device *dev, const struct acre__driver *drv, uint32_t ordinal) {
+    if (!dev->lock_ready) {
+        acre__lock_init(&dev->lock, "device", ACRE__RANK_DEVICE);
+        dev->lock_ready = 1;
+    }
+    dev->drv = drv;
+    dev->ordinal = ordinal;
+    dev->context = NULL;
+    snprintf(dev->label, sizeof dev->label, "%s:%u", drv->name, ordinal);
+    acre__store(&dev->lost, 0, memory_order_relaxed);
+    acre__store(&dev->driver_refusals, 0, memory_order_relaxed);
+    acre__store(&dev->open_count, 1, memory_order_relaxed);
+    dev->streams = dev->events = (struct acre__tree){0};
+    dev->limbo = (struct acre__limbo){0};
+    dev->streams_created = dev->events_created = dev->limbo_retired = dev->trims = 0;
+}
+
+acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal,
+                                acre_device **out) {
+    acre_device *dev = device_slot();
+    if (!dev)
+        return acre__fail(ACRE_E_UNSUPPORTED, "%d devices are open, and no more can be",
+                          (int)ACRE__DEVICE_SLOTS);
+    device_begin(dev, drv, ordinal);
+
+    CUresult code = drv->cuDeviceGet(&dev->device, (int)ordinal);
+    if (code)
+        return acre__driver_fail(dev, code, "cuDeviceGet");
+    dev->context_item = acre__orphan_create(drv->is_soft != 0, dev->device);
+    if (!dev->context_item)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a context");
+    acre_status status;
+    code = drv->cuDevicePrimaryCtxRetain(&dev->context, dev->device);
+    if (code) {
+        status = acre__driver_fail(dev, code, "cuDevicePrimaryCtxRetain");
+        dev->context_item->kind->forget(dev->context_item);
+        return status;
+    }
+    status = device_facts(dev);
+    if (status == ACRE_OK)
+        status = device_probe(dev);
+    if (status) {
+        acre__orphan_release(drv, dev->context_item, acre__device_is_lost(dev));
+        return status;
+    }
+    uint64_t bit = (uint64_t)1 << (dev - slots.at);
+    atomic_fetch_or_explicit(&slots.open, bit, memory_order_release);
+    *out = dev;
+    return ACRE_OK;
+}
+
+void acre__device_destroy(acre_device *dev) {
+    uint64_t retired = 0;
+    if (!acre__device_is_lost(dev))
+        (void)acre__limbo_retry(dev, &retired);
+    acre__streams_end(dev);
+    uint64_t dropped = acre__limbo_drop(dev);
+    if (dropped)
+        acre__log(ACRE_LOG_WARN, "device",
+                  "%s: closed with %llu things the driver did not take "
+                  "back",
+                  dev->label, (unsigned long long)dropped);
+    uint64_t bit = (uint64_t)1 << (dev - slots.at);
+    atomic_fetch_and_explicit(&slots.open, ~bit, memory_order_acq_rel);
+    acre__orphan_release(dev->drv, dev->context_item, acre__device_is_lost(dev));
+    dev->context_item = NULL;
+}
+
+/* ---- public ---- */
+
+acre_status acre_device_get_info(acre_device *device, acre_device_info *info) {
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    static const acre_device_info nothing;
+    status = acre__options_out(info, sizeof nothing, &nothing, "acre_device_info");
+    if (status == ACRE_OK)
+        status = acre__device_enter(device);
+    if (status)
+        return status;
+
+    struct acre__current current;
+    const char *what;
+    CUresult code = acre__device_push(device, &current, &what);
+    if (code)
+        return acre__driver_fail(device, code, what);
+    size_t free_bytes = 0, total_bytes = 0;
+    code = device->drv->cuMemGetInfo(&free_bytes, &total_bytes);
+    acre__device_pop(device, &current);
+    if (code)
+        return acre__driver_fail(device, code, "cuMemGetInfo");
+
+    acre_device_info now = device->info;
+    now.free_bytes = free_bytes;
+    now.open_count = acre__load(&device->open_count, memory_order_relaxed);
+    return acre__options_out(info, sizeof now, &now, "acre_device_info");
+}
+
+acre_status acre_device_sync(acre_device *device) {
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    struct acre__current current;
+    const char *what;
+    CUresult code = acre__device_push(device, &current, &what);
+    if (code)
+        return acre__driver_fail(device, code, what);
+    code = device->drv->cuCtxSynchronize();
+    acre__device_pop(device, &current);
+    return code ? acre__driver_fail(device, code, "cuCtxSynchronize") : ACRE_OK;
+}
+
+const struct acre__driver *acre_driver(acre_device *device) {
+    if (acre__enter() || acre__device_check(device))
+        return NULL;
+    return device->drv;
+}

@@ -1,0 +1,83 @@
+/* A device: the driver's table, one primary context, and the books of what acre made on it.
+ *
+ * Devices live in a static array of slots and never move, so a handle is checked by its address
+ * and one bit, without following it. Slots are taken in turn, so a closed handle stays dead as long
+ * as possible. What a call may read without a lock is written before the slot's bit is set and
+ * stays until it is cleared; closing a device that another thread is using is the caller's mistake.
+ */
+#ifndef ACRE_DRIVER_DEVICE_H
+#define ACRE_DRIVER_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "acre.h"
+#include "base/lock.h"
+#include "base/tree.h"
+#include "driver/driver.h"
+#include "driver/limbo.h"
+
+enum { ACRE__DEVICE_SLOTS = 64 }; /* open at once: the bits of one word */
+
+struct acre_device {
+    /* Fixed while open. */
+    const struct acre__driver *drv;
+    CUdevice device;
+    CUcontext context; /* the primary context, retained */
+    uint32_t ordinal;
+    char label[24];        /* "cuda:0", for messages */
+    acre_device_info info; /* all but free_bytes and open_count */
+    struct acre__limbo_item *context_item;
+
+    _Atomic uint32_t lost; /* the sticky code that ended the device, 0 while it is well */
+    _Atomic uint64_t driver_refusals; /* driver calls that failed */
+
+    _Atomic uint32_t open_count; /* opens not yet closed; changed under the registry lock */
+
+    struct acre__lock lock; /* guards the rest */
+    int lock_ready;         /* the lock was initialised; it then stays for the process's life */
+    struct acre__tree streams, events; /* made by acre and not destroyed, by handle */
+    struct acre__limbo limbo;
+    uint64_t streams_created, events_created, limbo_retired, trims;
+};
+
+/* ACRE_OK if the handle is an open device, else ACRE_E_NULL or ACRE_E_HANDLE. Any value is safe. */
+acre_status acre__device_check(const acre_device *dev);
+
+/* How public functions on a device begin: acre__enter, the check, and ACRE_E_DEVICE_LOST if it is
+ * lost. Functions that only keep books use the first two alone. */
+acre_status acre__device_enter(acre_device *dev);
+
+/* 1 after a sticky error. */
+int acre__device_is_lost(acre_device *dev);
+
+/* What was current before acre__device_push. */
+struct acre__current {
+    CUcontext before;
+    int pushed; /* 0: the device's context was current already */
+};
+
+/* Makes the device's context current, and what was current before current again. Every push that
+ * returned CUDA_SUCCESS has its pop, on the same thread. A pop that the driver refuses is tried
+ * again, then done by cuCtxSetCurrent; it has no result since no caller could do more. On failure
+ * *what is the function that failed. */
+CUresult acre__device_push(acre_device *dev, struct acre__current *current, const char **what);
+void acre__device_pop(acre_device *dev, const struct acre__current *current);
+
+/* The open device other than `dev` for which `owns` says yes, or NULL. `owns` is called with that
+ * device's lock held. */
+acre_device *acre__device_other(const acre_device *dev,
+                                int (*owns)(const acre_device *other, uint64_t key), uint64_t key);
+
+/* For open.c: fills a device in and ends it; the caller holds the registry lock. `create` returns
+ * with the slot open and one open counted. */
+acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal,
+                                acre_device **out);
+void acre__device_destroy(acre_device *dev);
+/* The open device with this driver and number, or NULL. */
+acre_device *acre__device_find(const struct acre__driver *drv, uint32_t ordinal);
+
+/* For acre__device_destroy: destroys all streams and events that acre made and that are left. */
+void acre__streams_end(acre_device *dev);
+
+#endif

@@ -1,0 +1,294 @@
+/*
+ * Fails chosen driver calls; see driver_fault.h.
+ *
+ * The wrapper functions are made from driver_list.h, once for each slot, because a driver
+ * function carries no pointer to its table. A plan fits one 64-bit word, so a call reads it whole
+ * by one load and never sees half of a new one.
+ *
+ * cuGetErrorName and cuGetErrorString are passed on uncounted: whoever reports a failure asks
+ * them, and reporting must not move the count.
+ *
+ * Relies on: base/status. Locks: a mutex around filling a slot; the rest is atomic.
+ */
+#include "driver/driver_fault.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* A plan in a word: nth in bits 0-31, code in 32-47, entry in 48-59, mode in 60-61. */
+#define FAULT_NTH(word) ((uint32_t)(word))
+#define FAULT_CODE(word) ((CUresult)((word) >> 32 & 0xffff))
+#define FAULT_ENTRY(word) ((unsigned)((word) >> 48 & 0xfff))
+#define FAULT_MODE(word) ((enum acre__fault_mode)((word) >> 60 & 3))
+#define FAULT_ANY ((unsigned)ACRE__ENTRY_COUNT)
+
+_Static_assert(ACRE__ENTRY_COUNT < 0xfff, "entries fit their bits in a packed plan");
+
+static struct {
+    _Atomic uint64_t plan;
+    _Atomic uint64_t count; /* matching calls */
+    _Atomic uint64_t fired; /* failed calls */
+    _Atomic int stuck;      /* a sticky fault has happened */
+} fault = {.plan = (uint64_t)FAULT_ANY << 48};
+
+/* ---- deciding -------------------------------------------------------------------------------- */
+
+/*
+ * What goes on working in a context that a kernel has broken: the functions that ask about
+ * devices and versions, those that only move contexts about, and memory by hand, which belongs to
+ * no context. As seen on an H200 (the lines sticky.* of the conformance suite).
+ */
+static int fault_survives_sticky(enum acre__driver_entry entry) {
+    switch (entry) {
+    case ACRE__ENTRY_cuInit:
+    case ACRE__ENTRY_cuDriverGetVersion:
+    case ACRE__ENTRY_cuDeviceGet:
+    case ACRE__ENTRY_cuDeviceGetCount:
+    case ACRE__ENTRY_cuDeviceGetName:
+    case ACRE__ENTRY_cuDeviceGetUuid:
+    case ACRE__ENTRY_cuDeviceGetAttribute:
+    case ACRE__ENTRY_cuDeviceTotalMem:
+    case ACRE__ENTRY_cuDeviceCanAccessPeer:
+    case ACRE__ENTRY_cuDeviceGetPCIBusId:
+    case ACRE__ENTRY_cuDevicePrimaryCtxGetState:
+    case ACRE__ENTRY_cuCtxPushCurrent:
+    case ACRE__ENTRY_cuCtxPopCurrent:
+    case ACRE__ENTRY_cuCtxGetCurrent:
+    case ACRE__ENTRY_cuCtxSetCurrent:
+    case ACRE__ENTRY_cuCtxGetDevice:
+    case ACRE__ENTRY_cuDevicePrimaryCtxRetain:
+    case ACRE__ENTRY_cuDevicePrimaryCtxRelease:
+    case ACRE__ENTRY_cuThreadExchangeStreamCaptureMode:
+    case ACRE__ENTRY_cuPointerGetAttribute:
+    case ACRE__ENTRY_cuPointerGetAttributes:
+    case ACRE__ENTRY_cuMemAddressReserve:
+    case ACRE__ENTRY_cuMemAddressFree:
+    case ACRE__ENTRY_cuMemCreate:
+    case ACRE__ENTRY_cuMemRelease:
+    case ACRE__ENTRY_cuMemMap:
+    case ACRE__ENTRY_cuMemUnmap:
+    case ACRE__ENTRY_cuMemSetAccess:
+    case ACRE__ENTRY_cuMemGetAccess:
+    case ACRE__ENTRY_cuMemGetAllocationGranularity:
+    case ACRE__ENTRY_cuMemGetAllocationPropertiesFromHandle:
+    case ACRE__ENTRY_cuMemRetainAllocationHandle:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* Counts one call; CUDA_SUCCESS lets it through, anything else is to be returned in its place. */
+static CUresult fault_check(enum acre__driver_entry entry) {
+    uint64_t plan, number;
+
+    if (entry == ACRE__ENTRY_cuGetErrorName || entry == ACRE__ENTRY_cuGetErrorString)
+        return CUDA_SUCCESS;
+    plan = atomic_load_explicit(&fault.plan, memory_order_acquire);
+    if (FAULT_MODE(plan) == ACRE__FAULT_STICKY &&
+        atomic_load_explicit(&fault.stuck, memory_order_acquire)) {
+        atomic_fetch_add_explicit(&fault.count, 1, memory_order_relaxed);
+        if (fault_survives_sticky(entry))
+            return CUDA_SUCCESS;
+        goto fail;
+    }
+    if (FAULT_ENTRY(plan) != FAULT_ANY && FAULT_ENTRY(plan) != (unsigned)entry)
+        return CUDA_SUCCESS;
+    number = 1 + atomic_fetch_add_explicit(&fault.count, 1, memory_order_relaxed);
+    if (FAULT_NTH(plan) == 0 || number < FAULT_NTH(plan))
+        return CUDA_SUCCESS;
+    if (FAULT_MODE(plan) == ACRE__FAULT_ONCE && number > FAULT_NTH(plan))
+        return CUDA_SUCCESS;
+    if (FAULT_MODE(plan) == ACRE__FAULT_STICKY)
+        atomic_store_explicit(&fault.stuck, 1, memory_order_release);
+fail:
+    atomic_fetch_add_explicit(&fault.fired, 1, memory_order_relaxed);
+    return FAULT_CODE(plan);
+}
+
+/* ---- the two wrapped tables ------------------------------------------------------------------ */
+
+static const struct acre__driver *_Atomic fault_inner[2];
+
+#define FAULT_FUNCTION(slot, entry, params, args)                                                  \
+    static CUresult fault_##slot##_##entry params {                                                \
+        CUresult acre__code = fault_check(ACRE__ENTRY_##entry);                                    \
+                                                                                                   \
+        if (acre__code != CUDA_SUCCESS)                                                            \
+            return acre__code;                                                                     \
+        return atomic_load_explicit(&fault_inner[slot], memory_order_acquire)->entry args;         \
+    }
+#define FAULT_FUNCTION_0(name, symbol, version, need, params, args)                                \
+    FAULT_FUNCTION(0, name, params, args)
+#define FAULT_FUNCTION_1(name, symbol, version, need, params, args)                                \
+    FAULT_FUNCTION(1, name, params, args)
+ACRE__DRIVER_LIST(FAULT_FUNCTION_0)
+ACRE__DRIVER_LIST(FAULT_FUNCTION_1)
+
+#define FAULT_MEMBER_0(entry, symbol, version, need, params, args) .entry = fault_0_##entry,
+#define FAULT_MEMBER_1(entry, symbol, version, need, params, args) .entry = fault_1_##entry,
+static struct acre__driver fault_table[2] = {
+    {.is_soft = 0, ACRE__DRIVER_LIST(FAULT_MEMBER_0)},
+    {.is_soft = 1, ACRE__DRIVER_LIST(FAULT_MEMBER_1)},
+};
+
+static pthread_mutex_t fault_wrapping = PTHREAD_MUTEX_INITIALIZER;
+
+const struct acre__driver *acre__fault_wrap(const struct acre__driver *inner) {
+    struct acre__driver *table;
+    int slot;
+
+    if (inner == NULL || inner == &fault_table[0] || inner == &fault_table[1])
+        return inner;
+    slot = inner->is_soft != 0;
+    table = &fault_table[slot];
+    pthread_mutex_lock(&fault_wrapping);
+    if (atomic_load_explicit(&fault_inner[slot], memory_order_acquire) != inner) {
+        table->name = inner->name;
+        table->is_soft = inner->is_soft;
+        memcpy(table->missing, inner->missing, sizeof table->missing);
+        atomic_store_explicit(&fault_inner[slot], inner, memory_order_release);
+    }
+    pthread_mutex_unlock(&fault_wrapping);
+    return table;
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+acre_status acre__fault_set(const struct acre__fault_plan *plan) {
+    uint64_t word = (uint64_t)FAULT_ANY << 48;
+
+    if (plan != NULL) {
+        unsigned entry = FAULT_ANY;
+
+        if (plan->entry != NULL) {
+            entry = acre__driver_entry_find(plan->entry);
+            if (entry == ACRE__ENTRY_COUNT)
+                return acre__fail(ACRE_E_INVALID, "fault plan: no driver function is called %s",
+                                  plan->entry);
+        }
+        if ((unsigned)plan->code > 0xffff || (plan->nth != 0 && plan->code == CUDA_SUCCESS))
+            return acre__fail(ACRE_E_INVALID, "fault plan: %u is no code to fail with",
+                              (unsigned)plan->code);
+        if ((unsigned)plan->mode > ACRE__FAULT_STICKY)
+            return acre__fail(ACRE_E_INVALID, "fault plan: %u is no mode", (unsigned)plan->mode);
+        word = plan->nth | (uint64_t)plan->code << 32 | (uint64_t)entry << 48 |
+               (uint64_t)plan->mode << 60;
+    }
+    /* Off first, so that a call in between cannot count the new numbers by the old plan. */
+    atomic_store_explicit(&fault.plan, (uint64_t)FAULT_ANY << 48, memory_order_release);
+    atomic_store_explicit(&fault.stuck, 0, memory_order_relaxed);
+    atomic_store_explicit(&fault.count, 0, memory_order_relaxed);
+    atomic_store_explicit(&fault.fired, 0, memory_order_relaxed);
+    atomic_store_explicit(&fault.plan, word, memory_order_release);
+    return ACRE_OK;
+}
+
+uint64_t acre__fault_count(void) {
+    return atomic_load_explicit(&fault.count, memory_order_relaxed);
+}
+
+uint64_t acre__fault_fired(void) {
+    return atomic_load_explicit(&fault.fired, memory_order_relaxed);
+}
+
+/* ---- reading a plan from text ---------------------------------------------------------------- */
+
+/* A decimal number of at most `largest`; 0 when the text is one. */
+static int fault_number(const char *text, uint32_t largest, uint32_t *value) {
+    uint64_t sum = 0;
+
+    if (*text == '\0')
+        return -1;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9')
+            return -1;
+        sum = sum * 10 + (uint64_t)(*text - '0');
+        if (sum > largest)
+            return -1;
+    }
+    *value = (uint32_t)sum;
+    return 0;
+}
+
+/* A known code other than success, by number or by name; 0 when the text is one. */
+static int fault_code(const char *text, CUresult *code) {
+    static const struct {
+        const char *name;
+        uint32_t value;
+    } codes[] = {
+#define FAULT_CODE_NAME(name, value, text) {#name, value},
+        ACRE__CURESULT_LIST(FAULT_CODE_NAME)
+#undef FAULT_CODE_NAME
+    };
+    uint32_t number = 0;
+    int by_number = fault_number(text, 0xffff, &number) == 0;
+    size_t i;
+
+    for (i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        if (codes[i].value == CUDA_SUCCESS)
+            continue;
+        if (by_number ? codes[i].value == number : strcmp(codes[i].name, text) == 0) {
+            *code = (CUresult)codes[i].value;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static int fault_mode(const char *text, enum acre__fault_mode *mode) {
+    static const char *const names[] = {"once", "from", "sticky"};
+    unsigned i;
+
+    for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], text) == 0) {
+            *mode = (enum acre__fault_mode)i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+acre_status acre__fault_parse(const char *spec, struct acre__fault_plan *plan) {
+    struct acre__fault_plan made = {.code = CUDA_ERROR_OUT_OF_MEMORY, .mode = ACRE__FAULT_ONCE};
+    char text[160];
+    char *part[4], *at;
+    size_t parts = 0;
+
+    if (spec == NULL || plan == NULL)
+        return acre__fail(ACRE_E_NULL, "fault plan: text or plan is NULL");
+    if (strlen(spec) >= sizeof text)
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT of %zu bytes: entry:n[:mode[:code]] is meant",
+                          strlen(spec));
+    strcpy(text, spec);
+    for (at = text; at != NULL && parts < 4; parts++) {
+        part[parts] = at;
+        at = strchr(at, ':');
+        if (at != NULL)
+            *at++ = '\0';
+    }
+    if (at != NULL)
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: too much after the code: '%s'", spec, at);
+    if (parts < 2)
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: entry:n[:mode[:code]] is meant", spec);
+    if (strcmp(part[0], "*") != 0) {
+        made.entry = acre__driver_entry_name(acre__driver_entry_find(part[0]));
+        if (made.entry == NULL)
+            return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: no driver function is called '%s'",
+                              spec, part[0]);
+    }
+    if (fault_number(part[1], UINT32_MAX, &made.nth) != 0)
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: '%s' is no number of a call", spec,
+                          part[1]);
+    if (parts > 2 && fault_mode(part[2], &made.mode) != 0)
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: '%s' is not once, from or sticky", spec,
+                          part[2]);
+    if (parts > 3 && fault_code(part[3], &made.code) != 0)
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: '%s' is no error code of the driver", spec,
+                          part[3]);
+    *plan = made;
+    return ACRE_OK;
+}

@@ -1,0 +1,234 @@
+/*
+ * The one list of driver functions that acre may call:
+ * X(name, symbol, version, need, params, args).
+ *
+ *   name     the CUDA name without a version, also the member's name in struct acre__driver
+ *   symbol   the exact exported name; tests compare its prototype with cuda.h, and the loader
+ *            falls back to it when cuGetProcAddress does not know the name
+ *   version  the CUDA version whose form of the function is meant, given to cuGetProcAddress;
+ *            pinned, so that a newer driver cannot hand out a form with other parameters
+ *   need     REQUIRED: without it the driver is too old. OPTIONAL: the table gets a function
+ *            that returns CUDA_ERROR_NOT_SUPPORTED, and acre__driver_has() says 0
+ *   params   typed parameters in parentheses; args their names in parentheses
+ *
+ * Every function returns CUresult. The struct, the loader, the fault wrapper and the check
+ * against cuda.h are all made from this list. The types are those of cuda_abi.h, or of cuda.h in
+ * the check, so this file includes neither. The youngest REQUIRED entry is of CUDA 11.4.
+ */
+#ifndef ACRE_DRIVER_LIST_H
+#define ACRE_DRIVER_LIST_H
+
+/* clang-format off */
+#define ACRE__DRIVER_LIST(X)                                                                       \
+    /* start and errors */                                                                         \
+    X(cuInit, cuInit, 2000, REQUIRED, (unsigned int flags), (flags))                               \
+    X(cuDriverGetVersion, cuDriverGetVersion, 2020, REQUIRED, (int *version_out), (version_out))   \
+    X(cuGetErrorName, cuGetErrorName, 6000, REQUIRED,                                              \
+      (CUresult error, const char **text_out), (error, text_out))                                  \
+    X(cuGetErrorString, cuGetErrorString, 6000, REQUIRED,                                          \
+      (CUresult error, const char **text_out), (error, text_out))                                  \
+    /* devices */                                                                                  \
+    X(cuDeviceGet, cuDeviceGet, 2000, REQUIRED,                                                    \
+      (CUdevice *device_out, int ordinal), (device_out, ordinal))                                  \
+    X(cuDeviceGetCount, cuDeviceGetCount, 2000, REQUIRED, (int *count_out), (count_out))           \
+    X(cuDeviceGetName, cuDeviceGetName, 2000, REQUIRED,                                            \
+      (char *text, int text_bytes, CUdevice dev), (text, text_bytes, dev))                         \
+    X(cuDeviceGetUuid, cuDeviceGetUuid_v2, 11040, REQUIRED,                                        \
+      (CUuuid *uuid_out, CUdevice dev), (uuid_out, dev))                                           \
+    X(cuDeviceGetAttribute, cuDeviceGetAttribute, 2000, REQUIRED,                                  \
+      (int *value_out, CUdevice_attribute attribute, CUdevice dev), (value_out, attribute, dev))   \
+    X(cuDeviceTotalMem, cuDeviceTotalMem_v2, 3020, REQUIRED,                                       \
+      (size_t *bytes_out, CUdevice dev), (bytes_out, dev))                                         \
+    X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000, REQUIRED,                                \
+      (int *can, CUdevice dev, CUdevice peer), (can, dev, peer))                                   \
+    X(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, 4010, REQUIRED,                                    \
+      (char *text, int text_bytes, CUdevice dev), (text, text_bytes, dev))                         \
+    /* contexts */                                                                                 \
+    X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, REQUIRED,                          \
+      (CUcontext *ctx_out, CUdevice dev), (ctx_out, dev))                                          \
+    X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, 11000, REQUIRED,                    \
+      (CUdevice dev), (dev))                                                                       \
+    X(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, 7000, REQUIRED,                      \
+      (CUdevice dev, unsigned int *flags_out, int *active_out), (dev, flags_out, active_out))      \
+    X(cuCtxPushCurrent, cuCtxPushCurrent_v2, 4000, REQUIRED, (CUcontext ctx), (ctx))               \
+    X(cuCtxPopCurrent, cuCtxPopCurrent_v2, 4000, REQUIRED, (CUcontext *ctx_out), (ctx_out))        \
+    X(cuCtxGetCurrent, cuCtxGetCurrent, 4000, REQUIRED, (CUcontext *ctx_out), (ctx_out))           \
+    X(cuCtxSetCurrent, cuCtxSetCurrent, 4000, REQUIRED, (CUcontext ctx), (ctx))                    \
+    X(cuCtxGetDevice, cuCtxGetDevice, 2000, REQUIRED, (CUdevice *device_out), (device_out))        \
+    X(cuCtxSynchronize, cuCtxSynchronize, 2000, REQUIRED, (void), ())                              \
+    X(cuCtxGetLimit, cuCtxGetLimit, 3010, REQUIRED,                                                \
+      (size_t *value_out, CUlimit limit), (value_out, limit))                                      \
+    X(cuCtxSetLimit, cuCtxSetLimit, 3010, REQUIRED,                                                \
+      (CUlimit limit, size_t value), (limit, value))                                               \
+    X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, REQUIRED,                                \
+      (CUcontext peer, unsigned int flags), (peer, flags))                                         \
+    X(cuCtxDisablePeerAccess, cuCtxDisablePeerAccess, 4000, REQUIRED, (CUcontext peer), (peer))    \
+    X(cuCtxRecordEvent, cuCtxRecordEvent, 12050, OPTIONAL,                                         \
+      (CUcontext ctx, CUevent event), (ctx, event))                                                \
+    X(cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange, 5050, REQUIRED,                    \
+      (int *least_out, int *greatest_out), (least_out, greatest_out))                              \
+    /* plain, host and managed memory */                                                           \
+    X(cuMemGetInfo, cuMemGetInfo_v2, 3020, REQUIRED,                                               \
+      (size_t *free_out, size_t *total_out), (free_out, total_out))                                \
+    X(cuMemAlloc, cuMemAlloc_v2, 3020, REQUIRED,                                                   \
+      (CUdeviceptr *ptr_out, size_t bytes), (ptr_out, bytes))                                      \
+    X(cuMemFree, cuMemFree_v2, 3020, REQUIRED, (CUdeviceptr ptr), (ptr))                           \
+    X(cuMemGetAddressRange, cuMemGetAddressRange_v2, 3020, REQUIRED,                               \
+      (CUdeviceptr *base_out, size_t *bytes_out, CUdeviceptr ptr), (base_out, bytes_out, ptr))     \
+    X(cuMemHostAlloc, cuMemHostAlloc, 2020, REQUIRED,                                              \
+      (void **ptr_out, size_t bytes, unsigned int flags), (ptr_out, bytes, flags))                 \
+    X(cuMemFreeHost, cuMemFreeHost, 2000, REQUIRED, (void *p), (p))                                \
+    X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, REQUIRED,                     \
+      (CUdeviceptr *ptr_out, void *p, unsigned int flags), (ptr_out, p, flags))                    \
+    X(cuMemHostGetFlags, cuMemHostGetFlags, 2030, REQUIRED,                                        \
+      (unsigned int *flags_out, void *p), (flags_out, p))                                          \
+    X(cuMemHostRegister, cuMemHostRegister_v2, 6050, REQUIRED,                                     \
+      (void *p, size_t bytes, unsigned int flags), (p, bytes, flags))                              \
+    X(cuMemHostUnregister, cuMemHostUnregister, 4000, REQUIRED, (void *p), (p))                    \
+    X(cuMemAllocManaged, cuMemAllocManaged, 6000, REQUIRED,                                        \
+      (CUdeviceptr *ptr_out, size_t bytes, unsigned int flags), (ptr_out, bytes, flags))           \
+    X(cuMemPrefetchAsync, cuMemPrefetchAsync_v2, 12020, OPTIONAL,                                  \
+      (CUdeviceptr ptr, size_t bytes, CUmemLocation location, unsigned int flags,                  \
+       CUstream stream), (ptr, bytes, location, flags, stream))                                    \
+    X(cuMemAdvise, cuMemAdvise_v2, 12020, OPTIONAL,                                                \
+      (CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUmemLocation location),                \
+      (ptr, bytes, advice, location))                                                              \
+    /* copies and fills */                                                                         \
+    X(cuMemcpy, cuMemcpy, 4000, REQUIRED,                                                          \
+      (CUdeviceptr dst, CUdeviceptr src, size_t bytes), (dst, src, bytes))                         \
+    X(cuMemcpyAsync, cuMemcpyAsync, 4000, REQUIRED,                                                \
+      (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),                           \
+      (dst, src, bytes, stream))                                                                   \
+    X(cuMemcpyHtoD, cuMemcpyHtoD_v2, 3020, REQUIRED,                                               \
+      (CUdeviceptr dst, const void *src, size_t bytes), (dst, src, bytes))                         \
+    X(cuMemcpyDtoH, cuMemcpyDtoH_v2, 3020, REQUIRED,                                               \
+      (void *dst, CUdeviceptr src, size_t bytes), (dst, src, bytes))                               \
+    X(cuMemcpyDtoD, cuMemcpyDtoD_v2, 3020, REQUIRED,                                               \
+      (CUdeviceptr dst, CUdeviceptr src, size_t bytes), (dst, src, bytes))                         \
+    X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, REQUIRED,                                     \
+      (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream),                           \
+      (dst, src, bytes, stream))                                                                   \
+    X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, 3020, REQUIRED,                                     \
+      (void *dst, CUdeviceptr src, size_t bytes, CUstream stream), (dst, src, bytes, stream))      \
+    X(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, 3020, REQUIRED,                                     \
+      (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),                           \
+      (dst, src, bytes, stream))                                                                   \
+    X(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, REQUIRED,                                        \
+      (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes,       \
+       CUstream stream), (dst, dst_ctx, src, src_ctx, bytes, stream))                              \
+    X(cuMemcpy2D, cuMemcpy2D_v2, 3020, REQUIRED, (const CUDA_MEMCPY2D *copy), (copy))              \
+    X(cuMemcpy2DAsync, cuMemcpy2DAsync_v2, 3020, REQUIRED,                                         \
+      (const CUDA_MEMCPY2D *copy, CUstream stream), (copy, stream))                                \
+    X(cuMemsetD8, cuMemsetD8_v2, 3020, REQUIRED,                                                   \
+      (CUdeviceptr dst, unsigned char value, size_t count), (dst, value, count))                   \
+    X(cuMemsetD8Async, cuMemsetD8Async, 3020, REQUIRED,                                            \
+      (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream),                       \
+      (dst, value, count, stream))                                                                 \
+    X(cuMemsetD32, cuMemsetD32_v2, 3020, REQUIRED,                                                 \
+      (CUdeviceptr dst, unsigned int value, size_t count), (dst, value, count))                    \
+    X(cuMemsetD32Async, cuMemsetD32Async, 3020, REQUIRED,                                          \
+      (CUdeviceptr dst, unsigned int value, size_t count, CUstream stream),                        \
+      (dst, value, count, stream))                                                                 \
+    X(cuMemsetD2D8Async, cuMemsetD2D8Async, 3020, REQUIRED,                                        \
+      (CUdeviceptr dst, size_t pitch_bytes, unsigned char value, size_t width_bytes,               \
+       size_t rows, CUstream stream), (dst, pitch_bytes, value, width_bytes, rows, stream))        \
+    /* memory by hand; drivers before CUDA 10.2 and some virtual GPUs lack it */                   \
+    X(cuMemAddressReserve, cuMemAddressReserve, 10020, OPTIONAL,                                   \
+      (CUdeviceptr *ptr_out, size_t bytes, size_t alignment, CUdeviceptr hint,                     \
+       unsigned long long flags), (ptr_out, bytes, alignment, hint, flags))                        \
+    X(cuMemAddressFree, cuMemAddressFree, 10020, OPTIONAL,                                         \
+      (CUdeviceptr ptr, size_t bytes), (ptr, bytes))                                               \
+    X(cuMemCreate, cuMemCreate, 10020, OPTIONAL,                                                   \
+      (CUmemGenericAllocationHandle *handle_out, size_t bytes, const CUmemAllocationProp *prop,    \
+       unsigned long long flags), (handle_out, bytes, prop, flags))                                \
+    X(cuMemRelease, cuMemRelease, 10020, OPTIONAL,                                                 \
+      (CUmemGenericAllocationHandle handle), (handle))                                             \
+    X(cuMemMap, cuMemMap, 10020, OPTIONAL,                                                         \
+      (CUdeviceptr ptr, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,          \
+       unsigned long long flags), (ptr, bytes, offset, handle, flags))                             \
+    X(cuMemUnmap, cuMemUnmap, 10020, OPTIONAL, (CUdeviceptr ptr, size_t bytes), (ptr, bytes))      \
+    X(cuMemSetAccess, cuMemSetAccess, 10020, OPTIONAL,                                             \
+      (CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *desc, size_t count),                  \
+      (ptr, bytes, desc, count))                                                                   \
+    X(cuMemGetAccess, cuMemGetAccess, 10020, OPTIONAL,                                             \
+      (unsigned long long *flags_out, const CUmemLocation *location, CUdeviceptr ptr),             \
+      (flags_out, location, ptr))                                                                  \
+    X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, 10020, OPTIONAL,               \
+      (size_t *bytes_out, const CUmemAllocationProp *prop,                                         \
+       CUmemAllocationGranularity_flags option), (bytes_out, prop, option))                        \
+    X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020, OPTIONAL,                 \
+      (void *shareable_out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,   \
+       unsigned long long flags), (shareable_out, handle, type, flags))                            \
+    X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, OPTIONAL,             \
+      (CUmemGenericAllocationHandle *handle_out, void *os_handle,                                  \
+       CUmemAllocationHandleType type), (handle_out, os_handle, type))                             \
+    X(cuMemGetAllocationPropertiesFromHandle,                                                      \
+      cuMemGetAllocationPropertiesFromHandle, 10020, OPTIONAL,                                     \
+      (CUmemAllocationProp *prop_out, CUmemGenericAllocationHandle handle), (prop_out, handle))    \
+    X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, OPTIONAL,                   \
+      (CUmemGenericAllocationHandle *handle_out, void *address), (handle_out, address))            \
+    /* what a pointer is */                                                                        \
+    X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, REQUIRED,                                \
+      (void *data_out, CUpointer_attribute attribute, CUdeviceptr ptr),                            \
+      (data_out, attribute, ptr))                                                                  \
+    X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, REQUIRED,                              \
+      (unsigned int count, CUpointer_attribute *attributes, void **data_out, CUdeviceptr ptr),     \
+      (count, attributes, data_out, ptr))                                                          \
+    X(cuPointerSetAttribute, cuPointerSetAttribute, 6000, REQUIRED,                                \
+      (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr),                         \
+      (value, attribute, ptr))                                                                     \
+    /* streams, capture */                                                                         \
+    X(cuStreamCreate, cuStreamCreate, 2000, REQUIRED,                                              \
+      (CUstream *stream_out, unsigned int flags), (stream_out, flags))                             \
+    X(cuStreamCreateWithPriority, cuStreamCreateWithPriority, 5050, REQUIRED,                      \
+      (CUstream *stream_out, unsigned int flags, int priority), (stream_out, flags, priority))     \
+    X(cuStreamDestroy, cuStreamDestroy_v2, 4000, REQUIRED, (CUstream stream), (stream))            \
+    X(cuStreamSynchronize, cuStreamSynchronize, 2000, REQUIRED, (CUstream stream), (stream))       \
+    X(cuStreamQuery, cuStreamQuery, 2000, REQUIRED, (CUstream stream), (stream))                   \
+    X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, REQUIRED,                                        \
+      (CUstream stream, CUevent event, unsigned int flags), (stream, event, flags))                \
+    X(cuStreamGetFlags, cuStreamGetFlags, 5050, REQUIRED,                                          \
+      (CUstream stream, unsigned int *flags_out), (stream, flags_out))                             \
+    X(cuStreamGetId, cuStreamGetId, 12000, OPTIONAL,                                               \
+      (CUstream stream, unsigned long long *id_out), (stream, id_out))                             \
+    X(cuStreamGetCtx, cuStreamGetCtx, 9020, REQUIRED,                                              \
+      (CUstream stream, CUcontext *ctx_out), (stream, ctx_out))                                    \
+    X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, REQUIRED,                                   \
+      (CUstream stream, CUstreamCaptureStatus *status_out), (stream, status_out))                  \
+    X(cuStreamBeginCapture, cuStreamBeginCapture_v2, 10010, REQUIRED,                              \
+      (CUstream stream, CUstreamCaptureMode mode), (stream, mode))                                 \
+    X(cuStreamEndCapture, cuStreamEndCapture, 10000, REQUIRED,                                     \
+      (CUstream stream, CUgraph *graph_out), (stream, graph_out))                                  \
+    X(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, 10010, REQUIRED,       \
+      (CUstreamCaptureMode *mode_inout), (mode_inout))                                             \
+    X(cuGraphDestroy, cuGraphDestroy, 10000, REQUIRED, (CUgraph graph), (graph))                   \
+    X(cuLaunchHostFunc, cuLaunchHostFunc, 10000, REQUIRED,                                         \
+      (CUstream stream, CUhostFn fn, void *arg), (stream, fn, arg))                                \
+    /* events */                                                                                   \
+    X(cuEventCreate, cuEventCreate, 2000, REQUIRED,                                                \
+      (CUevent *event_out, unsigned int flags), (event_out, flags))                                \
+    X(cuEventDestroy, cuEventDestroy_v2, 4000, REQUIRED, (CUevent event), (event))                 \
+    X(cuEventRecord, cuEventRecord, 2000, REQUIRED,                                                \
+      (CUevent event, CUstream stream), (event, stream))                                           \
+    X(cuEventQuery, cuEventQuery, 2000, REQUIRED, (CUevent event), (event))                        \
+    X(cuEventSynchronize, cuEventSynchronize, 2000, REQUIRED, (CUevent event), (event))            \
+    X(cuEventElapsedTime, cuEventElapsedTime, 2000, REQUIRED,                                      \
+      (float *ms_out, CUevent start, CUevent end), (ms_out, start, end))                           \
+    /* sharing, modules, launches */                                                               \
+    X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, REQUIRED,                                        \
+      (CUipcMemHandle *handle_out, CUdeviceptr ptr), (handle_out, ptr))                            \
+    X(cuModuleLoadData, cuModuleLoadData, 2000, REQUIRED,                                          \
+      (CUmodule *module_out, const void *image), (module_out, image))                              \
+    X(cuModuleUnload, cuModuleUnload, 2000, REQUIRED, (CUmodule module), (module))                 \
+    X(cuModuleGetFunction, cuModuleGetFunction, 2000, REQUIRED,                                    \
+      (CUfunction *function_out, CUmodule module, const char *name),                               \
+      (function_out, module, name))                                                                \
+    X(cuLaunchKernel, cuLaunchKernel, 4000, REQUIRED,                                              \
+      (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,         \
+       unsigned int block_x, unsigned int block_y, unsigned int block_z,                           \
+       unsigned int shared_bytes, CUstream stream, void **params, void **extra),                   \
+      (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,          \
+       params, extra))
+/* clang-format on */
+
+#endif

@@ -1,0 +1,278 @@
+/* Stream capture as a state: begin, query, end. What is queued on a capturing stream is checked and
+ * then swallowed; no graph is made of it. What matters here is which calls are refused meanwhile,
+ * with which code, and that a refused call breaks the capture, as on the real driver. */
+#include <stdlib.h>
+
+#include "base/thread.h"
+#include "driver/soft/soft_state.h"
+
+/* Calls fn for every stream that is being captured; stops when it returns 0. */
+static int capture_each(int (*fn)(struct soft_stream *stream, void *user), void *user) {
+    if (!acre__soft.captures)
+        return 1;
+    for (uint32_t i = 0; i < acre__soft.config.devices; i++)
+        for (struct soft_stream *stream = acre__soft.devices[i].streams; stream;
+             stream = stream->next)
+            if (stream->capture && !fn(stream, user))
+                return 0;
+    return 1;
+}
+
+static void capture_invalidate(struct soft_stream *stream) {
+    stream->capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+}
+
+struct refusal {
+    CUstreamCaptureMode mode; /* of the calling thread */
+    uint64_t thread;
+    CUresult result;
+};
+
+static int refuse_one(struct soft_stream *stream, void *user) {
+    struct refusal *refusal = user;
+    if (stream->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return 1;
+    int is_own = stream->capture_thread == refusal->thread;
+    int is_global = stream->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                    refusal->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (is_own || is_global) {
+        capture_invalidate(stream);
+        refusal->result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return 1;
+}
+
+CUresult acre__soft_capture_refuse(void) {
+    struct refusal refusal = {acre__soft_thread_self()->capture_mode, acre__thread_self()->id,
+                              CUDA_SUCCESS};
+    if (refusal.mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+        capture_each(refuse_one, &refusal);
+    return refusal.result;
+}
+
+static int break_one(struct soft_stream *stream, void *user) {
+    const struct soft_device *device = user;
+    if (stream->device == soft_ordinal(device))
+        capture_invalidate(stream);
+    return 1;
+}
+
+CUresult acre__soft_capture_break(struct soft_device *device) {
+    unsigned captures = 0;
+    for (const struct soft_stream *stream = device->streams; stream; stream = stream->next)
+        captures += stream->capture != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!captures)
+        return CUDA_SUCCESS;
+    capture_each(break_one, device);
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/* The legacy stream would wait for a stream that is being captured. */
+static int implicit_one(struct soft_stream *stream, void *user) {
+    const struct soft_device *device = user;
+    if (stream->device != soft_ordinal(device) || stream->flags & CU_STREAM_NON_BLOCKING)
+        return 1;
+    capture_invalidate(stream);
+    return 0;
+}
+
+CUresult acre__soft_capture_submit(struct soft_device *device, struct soft_stream *stream,
+                                   int *swallow) {
+    if (stream->capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    *swallow = stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    stream->capture_step += (uint64_t)*swallow;
+    if (stream == device->legacy && !capture_each(implicit_one, device))
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_capture_disturb(struct soft_stream *stream) {
+    if (!stream->capture)
+        return CUDA_SUCCESS;
+    capture_invalidate(stream);
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+void acre__soft_capture_record(const struct soft_stream *stream, struct soft_marker *marker) {
+    marker->capture_id = stream->capture_id;
+    marker->capture_stream = stream->id;
+    marker->capture_step = stream->capture_step;
+}
+
+static int is_other_capture(struct soft_stream *stream, void *user) {
+    const unsigned *capture_id = user;
+    return stream->capture_id != *capture_id;
+}
+
+static int invalidate_same(struct soft_stream *stream, void *user) {
+    const unsigned *capture_id = user;
+    if (stream->capture_id == *capture_id)
+        capture_invalidate(stream);
+    return 1;
+}
+
+CUresult acre__soft_capture_event(const struct CUevent_st *event) {
+    unsigned capture_id = event->marker ? event->marker->capture_id : 0;
+    if (!capture_id)
+        return CUDA_SUCCESS;
+    if (capture_each(is_other_capture, &capture_id))
+        return CUDA_ERROR_INVALID_VALUE; /* that capture is over, and the event means nothing */
+    capture_each(invalidate_same, &capture_id);
+    return CUDA_ERROR_CAPTURED_EVENT;
+}
+
+/* The wait joins the forked stream that the event was recorded on, if that did nothing since. */
+static int join_one(struct soft_stream *stream, void *user) {
+    const struct soft_marker *marker = user;
+    if (stream->id == marker->capture_stream && stream->capture_step == marker->capture_step)
+        stream->capture_is_fork = 0;
+    return 1;
+}
+
+CUresult acre__soft_capture_wait(struct soft_device *device, struct soft_stream *stream,
+                                 const struct CUevent_st *event, int *swallow) {
+    CUresult result = acre__soft_capture_submit(device, stream, swallow);
+    if (result || !event->marker)
+        return result;
+    unsigned capture_id = event->marker->capture_id;
+    if (*swallow && !capture_id) { /* a captured stream may not wait for work outside */
+        capture_invalidate(stream);
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
+    if (*swallow && capture_id != stream->capture_id)
+        return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+    if (!capture_id)
+        return CUDA_SUCCESS;
+    if (capture_each(is_other_capture, &capture_id))
+        return CUDA_ERROR_INVALID_VALUE; /* that capture is over */
+    if (!*swallow) {                     /* the wait draws this stream into the capture */
+        stream->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+        stream->capture_id = capture_id;
+        stream->capture_thread = 0;
+        stream->capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        stream->capture_is_fork = 1;
+        acre__soft.captures++;
+        *swallow = 1;
+    }
+    capture_each(join_one, event->marker);
+    return CUDA_SUCCESS;
+}
+
+static CUresult capture_enter(CUstream handle, const void *output, struct soft_device **device,
+                              struct soft_stream **stream) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!output)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    result = acre__soft_stream_locate(handle, device, stream);
+    return result ? acre__soft_leave(result) : CUDA_SUCCESS;
+}
+
+CUresult acre__soft_cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = capture_enter(handle, &mode, &device, &stream);
+    if (result)
+        return result;
+    if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if (stream == device->legacy)
+        return acre__soft_leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (stream->capture)
+        return acre__soft_leave(CUDA_ERROR_ILLEGAL_STATE);
+    stream->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    stream->capture_mode = mode;
+    stream->capture_thread = acre__thread_self()->id;
+    stream->capture_id = (unsigned)acre__soft_next_id();
+    stream->capture_is_fork = 0;
+    acre__soft.captures++;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+struct ending {
+    unsigned capture_id;
+    int was_broken, is_unjoined;
+};
+
+static int end_one(struct soft_stream *stream, void *user) {
+    struct ending *ending = user;
+    if (stream->capture_id != ending->capture_id)
+        return 1;
+    ending->was_broken |= stream->capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    ending->is_unjoined |= stream->capture_is_fork;
+    stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    stream->capture_id = 0;
+    acre__soft.captures--;
+    return 1;
+}
+
+CUresult acre__soft_cuStreamEndCapture(CUstream handle, CUgraph *graph_out) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = capture_enter(handle, graph_out, &device, &stream);
+    if (result)
+        return result;
+    if (!stream->capture)
+        return acre__soft_leave(CUDA_ERROR_ILLEGAL_STATE);
+    struct ending ending = {stream->capture_id, 0, 0};
+    int is_wrong_thread = stream->capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+                          stream->capture_thread != acre__thread_self()->id;
+    *graph_out = NULL;
+    struct CUgraph_st *graph = calloc(1, sizeof *graph);
+    if (!graph)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    capture_each(end_one, &ending); /* over in any case */
+    result = is_wrong_thread      ? CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
+             : ending.was_broken  ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+             : ending.is_unjoined ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+                                  : CUDA_SUCCESS;
+    if (result) {
+        free(graph);
+        return acre__soft_leave(result);
+    }
+    graph->node.key = (uint64_t)(uintptr_t)graph;
+    acre__tree_insert(&acre__soft.graphs, &graph->node);
+    *graph_out = graph;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status_out) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = capture_enter(handle, status_out, &device, &stream);
+    if (result)
+        return result;
+    if (stream == device->legacy && acre__soft.captures) {
+        for (const struct soft_stream *other = device->streams; other; other = other->next)
+            if (other->capture && !(other->flags & CU_STREAM_NON_BLOCKING))
+                return acre__soft_leave(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    }
+    *status_out = stream->capture;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode_inout) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!mode_inout)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct soft_thread *self = acre__soft_thread_self();
+    CUstreamCaptureMode before = self->capture_mode;
+    self->capture_mode = *mode_inout;
+    *mode_inout = before;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuGraphDestroy(CUgraph graph) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!graph || !acre__tree_find(&acre__soft.graphs, (uint64_t)(uintptr_t)graph))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    acre__tree_remove(&acre__soft.graphs, &graph->node);
+    free(graph);
+    return acre__soft_leave(CUDA_SUCCESS);
+}

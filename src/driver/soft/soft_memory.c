@@ -1,0 +1,462 @@
+/* Plain device memory, pinned and registered host memory, managed memory.
+ *
+ * Small plain allocations share 2 MiB chunks in units of 512 bytes, larger ones have a chunk of
+ * their own, as on the real driver. Host and managed memory are pages of this process that both
+ * sides reach at the same address. Freeing waits for all work of the device, as the real calls do.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "driver/soft/soft_state.h"
+
+/* ---- plain ---- */
+
+/* The first run of `units` free units of a slab, or -1. */
+static int slab_search(const struct soft_slab *slab, unsigned units) {
+    unsigned run = 0;
+    for (unsigned i = 0; i < SOFT_PLAIN_UNITS; i++) {
+        if (i % 64 == 0 && slab->used[i / 64] == UINT64_MAX) {
+            run = 0;
+            i += 63;
+            continue;
+        }
+        run = (slab->used[i / 64] >> (i % 64)) & 1 ? 0 : run + 1;
+        if (run == units)
+            return (int)(i + 1 - units);
+    }
+    return -1;
+}
+
+static void slab_mark(struct soft_slab *slab, unsigned first, unsigned units, int is_used) {
+    for (unsigned i = first; i < first + units; i++) {
+        if (is_used)
+            slab->used[i / 64] |= (uint64_t)1 << (i % 64);
+        else
+            slab->used[i / 64] &= ~((uint64_t)1 << (i % 64));
+    }
+    slab->used_units = is_used ? slab->used_units + units : slab->used_units - units;
+}
+
+static void slab_free(struct soft_device *device, struct soft_slab *slab) {
+    struct soft_slab **link = &device->slabs;
+    while (*link != slab)
+        link = &(*link)->next;
+    *link = slab->next;
+    acre__soft_backing_drop(slab->backing);
+    acre__soft_address_give(slab->address, SOFT_CHUNK_BYTES);
+    free(slab);
+}
+
+static CUresult slab_make(struct soft_device *device, struct soft_slab **out) {
+    struct soft_slab *slab = calloc(1, sizeof *slab);
+    if (!slab)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = acre__soft_backing_create(device, SOFT_CHUNK_BYTES, &slab->backing);
+    if (!result) {
+        slab->address = acre__soft_address_take(SOFT_CHUNK_BYTES, SOFT_CHUNK_BYTES, 0);
+        if (!slab->address) {
+            acre__soft_backing_drop(slab->backing);
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    if (result) {
+        free(slab);
+        return result;
+    }
+    slab->next = device->slabs;
+    device->slabs = slab;
+    *out = slab;
+    return CUDA_SUCCESS;
+}
+
+static CUresult plain_small(struct soft_device *device, size_t bytes, CUdeviceptr *out) {
+    unsigned units = (unsigned)((bytes + SOFT_PLAIN_UNIT - 1) / SOFT_PLAIN_UNIT);
+    struct soft_slab *slab = device->slabs;
+    int first = -1;
+    for (; slab; slab = slab->next)
+        if (slab->used_units + units <= SOFT_PLAIN_UNITS && (first = slab_search(slab, units)) >= 0)
+            break;
+    if (!slab) {
+        CUresult result = slab_make(device, &slab);
+        if (result)
+            return result;
+        first = 0;
+    }
+    size_t offset = (size_t)first * SOFT_PLAIN_UNIT;
+    CUresult result = acre__soft_range_add(SOFT_PLAIN, slab->address + offset, bytes,
+                                           soft_ordinal(device), slab->backing, offset, NULL);
+    if (result) {
+        if (!slab->used_units)
+            slab_free(device, slab);
+        return result;
+    }
+    acre__soft_backing_keep(slab->backing);
+    slab_mark(slab, (unsigned)first, units, 1);
+    *out = slab->address + offset;
+    return CUDA_SUCCESS;
+}
+
+static CUresult plain_large(struct soft_device *device, size_t bytes, CUdeviceptr *out) {
+    if (bytes > acre__soft.config.bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t whole = soft_round_up(bytes, SOFT_CHUNK_BYTES);
+    struct soft_backing *backing;
+    CUresult result = acre__soft_backing_create(device, whole, &backing);
+    if (result)
+        return result;
+    uint64_t address = acre__soft_address_take(whole, SOFT_CHUNK_BYTES, 0);
+    if (!address) {
+        acre__soft_backing_drop(backing);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    result =
+        acre__soft_range_add(SOFT_PLAIN, address, bytes, soft_ordinal(device), backing, 0, NULL);
+    if (result) {
+        acre__soft_backing_drop(backing);
+        acre__soft_address_give(address, whole);
+        return result;
+    }
+    *out = address;
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (!ptr_out || !bytes)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    CUdeviceptr address = 0;
+    result = bytes < SOFT_CHUNK_BYTES / 2 ? plain_small(device, bytes, &address)
+                                          : plain_large(device, bytes, &address);
+    if (!result)
+        *ptr_out = address;
+    return acre__soft_leave(result);
+}
+
+static void plain_free(struct soft_device *device, struct soft_range *range) {
+    if (range->bytes >= SOFT_CHUNK_BYTES / 2) {
+        acre__soft_range_remove(range);
+        return;
+    }
+    struct soft_slab *slab = device->slabs;
+    while (slab->backing != range->backing)
+        slab = slab->next;
+    unsigned units = (unsigned)((range->bytes + SOFT_PLAIN_UNIT - 1) / SOFT_PLAIN_UNIT);
+    slab_mark(slab, (unsigned)(range->offset / SOFT_PLAIN_UNIT), units, 0);
+    acre__soft_range_remove(range);
+    if (!slab->used_units)
+        slab_free(device, slab);
+}
+
+CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
+    CUresult result = acre__soft_enter_bare(); /* needs no context: the memory has one */
+    if (result)
+        return result;
+    if (!ptr)
+        return acre__soft_leave(CUDA_SUCCESS);
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    struct soft_range *range = acre__soft_range_find(ptr);
+    if (!range || range->node.key != ptr ||
+        (range->kind != SOFT_PLAIN && range->kind != SOFT_MANAGED))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    uint64_t id = range->id;
+    struct soft_device *owner = &acre__soft.devices[range->device];
+    if ((result = acre__soft_wait_device(owner)))
+        return acre__soft_leave(result);
+    range = acre__soft_range_find(ptr); /* another thread may have freed it while this one waited */
+    if (!range || range->id != id)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if (range->kind == SOFT_MANAGED)
+        acre__soft_range_remove(range);
+    else
+        plain_free(owner, range);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuMemGetInfo(size_t *free_out, size_t *total_out) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (free_out)
+        *free_out = acre__soft.config.bytes - device->used_bytes;
+    if (total_out)
+        *total_out = acre__soft.config.bytes;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuMemGetAddressRange(CUdeviceptr *base_out, size_t *bytes_out,
+                                         CUdeviceptr ptr) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const struct soft_range *range = acre__soft_range_find(ptr);
+    if (!range)
+        return acre__soft_leave(CUDA_ERROR_NOT_FOUND);
+    uint64_t base = range->node.key;
+    size_t bytes = range->bytes;
+    if (range->kind == SOFT_RESERVED) {
+        const struct soft_mapping *mapping = acre__soft_mapping_find(ptr);
+        if (!mapping || !acre__soft_mapping_is_open(mapping))
+            return acre__soft_leave(CUDA_ERROR_NOT_FOUND);
+        base = mapping->node.key;
+        bytes = mapping->bytes;
+    }
+    if (base_out)
+        *base_out = base;
+    if (bytes_out)
+        *bytes_out = bytes;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* ---- pinned ---- */
+
+/* Pages of this process as a range of that kind. */
+static CUresult pages_make(struct soft_device *device, enum soft_range_kind kind, size_t bytes,
+                           unsigned flags, uint64_t *out) {
+    if (bytes > (size_t)1 << 46)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t whole = soft_round_up(bytes, 4096);
+    void *pages =
+        mmap(NULL, whole, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | (kind == SOFT_MANAGED ? MAP_NORESERVE : 0), -1, 0);
+    if (pages == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct soft_backing *backing;
+    CUresult result = acre__soft_backing_wrap(soft_ordinal(device), pages, whole, &backing);
+    if (result) {
+        munmap(pages, whole);
+        return result;
+    }
+    /* From here the pages go with the last use: an operation of another device, which freeing does
+     * not wait for, may run on them. */
+    backing->alias_bytes = whole;
+    struct soft_range *range;
+    result = acre__soft_range_add(kind, (uint64_t)(uintptr_t)pages, bytes, soft_ordinal(device),
+                                  backing, 0, &range);
+    if (result) {
+        acre__soft_backing_drop(backing);
+        return result;
+    }
+    range->flags = flags;
+    *out = range->node.key;
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_cuMemHostAlloc(void **ptr_out, size_t bytes, unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const unsigned known =
+        CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+    if (!ptr_out || flags & ~known)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    if (!bytes) { /* the real driver finds nothing wrong with nothing */
+        *ptr_out = NULL;
+        return acre__soft_leave(CUDA_SUCCESS);
+    }
+    uint64_t address;
+    /* Mapped into the device in any case: addresses are unified. */
+    result = pages_make(device, SOFT_HOST, bytes, flags | CU_MEMHOSTALLOC_DEVICEMAP, &address);
+    if (!result)
+        *ptr_out = (void *)(uintptr_t)address;
+    return acre__soft_leave(result);
+}
+
+/* Frees or unregisters host memory of that kind, after all work is done. */
+static CUresult host_end(void *p, enum soft_range_kind kind, CUresult unknown) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    uint64_t address = (uint64_t)(uintptr_t)p;
+    struct soft_range *range = acre__soft_range_find(address);
+    if (!p && kind == SOFT_HOST)
+        return acre__soft_leave(CUDA_SUCCESS);
+    if (!range && p)
+        return acre__soft_leave(unknown);
+    if (!range || range->node.key != address || range->kind != kind)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    uint64_t id = range->id;
+    if ((result = acre__soft_wait_device(&acre__soft.devices[range->device])))
+        return acre__soft_leave(result);
+    range = acre__soft_range_find(address);
+    if (!range || range->id != id)
+        return acre__soft_leave(unknown);
+    struct soft_backing *backing = range->backing;
+    acre__soft_backing_keep(backing);
+    acre__soft_range_remove(range);
+    /* Registered pages are the caller's again: no operation of another device may run on them. */
+    while (backing->refs > 1)
+        acre__cond_wait(&acre__soft.done, &acre__soft.lock);
+    acre__soft_backing_drop(backing);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuMemFreeHost(void *p) {
+    return host_end(p, SOFT_HOST, CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult acre__soft_cuMemHostUnregister(void *p) {
+    return host_end(p, SOFT_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+/* Are there pages behind all of it? Asked of the system by a call that does nothing else. */
+static int is_backed(uint64_t address, size_t bytes) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t begin = address - address % page;
+    return msync((void *)(uintptr_t)begin, address - begin + bytes, MS_ASYNC) == 0;
+}
+
+CUresult acre__soft_cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                           CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+    uint64_t address = (uint64_t)(uintptr_t)p;
+    if (!p || !bytes || flags & ~known || address + bytes < address)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
+        return acre__soft_leave(CUDA_ERROR_NOT_SUPPORTED);
+    const struct soft_range *next =
+        acre__tree_entry(acre__tree_ceil(&acre__soft.ranges, address), struct soft_range, node);
+    const struct soft_range *here = acre__soft_range_find(address);
+    if (here && here->kind != SOFT_REGISTERED) /* memory that the driver itself handed out */
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if (here || (next && next->node.key < address + bytes))
+        return acre__soft_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    if (acre__soft_address_is_device(address) || !is_backed(address, bytes))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct soft_backing *backing;
+    if ((result = acre__soft_backing_wrap(soft_ordinal(device), p, bytes, &backing)))
+        return acre__soft_leave(result);
+    struct soft_range *range;
+    result = acre__soft_range_add(SOFT_REGISTERED, address, bytes, soft_ordinal(device), backing, 0,
+                                  &range);
+    if (result)
+        acre__soft_backing_drop(backing);
+    else
+        range->flags = flags | CU_MEMHOSTREGISTER_DEVICEMAP;
+    return acre__soft_leave(result);
+}
+
+/* The pinned or registered range that holds the address. */
+static struct soft_range *host_range(const void *p) {
+    struct soft_range *range = acre__soft_range_find((uint64_t)(uintptr_t)p);
+    return range && (range->kind == SOFT_HOST || range->kind == SOFT_REGISTERED) ? range : NULL;
+}
+
+CUresult acre__soft_cuMemHostGetDevicePointer(CUdeviceptr *ptr_out, void *p, unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (!ptr_out || flags || !p || !host_range(p))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    *ptr_out = (CUdeviceptr)(uintptr_t)p;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuMemHostGetFlags(unsigned *flags_out, void *p) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const struct soft_range *range = p ? host_range(p) : NULL;
+    if (!flags_out || !range)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    *flags_out = range->flags;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* ---- managed ---- */
+
+CUresult acre__soft_cuMemAllocManaged(CUdeviceptr *ptr_out, size_t bytes, unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (!ptr_out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    uint64_t address;
+    result = pages_make(device, SOFT_MANAGED, bytes, flags, &address);
+    if (!result)
+        *ptr_out = address;
+    return acre__soft_leave(result);
+}
+
+/* A managed range that holds all of [ptr, ptr + bytes). */
+static struct soft_range *managed_range(CUdeviceptr ptr, size_t bytes) {
+    struct soft_range *range = acre__soft_range_find(ptr);
+    if (!range || range->kind != SOFT_MANAGED || bytes > range->bytes - (ptr - range->node.key))
+        return NULL;
+    return range;
+}
+
+/* Is it a place that managed memory can be told to be at? */
+static CUresult location_check(CUmemLocation location) {
+    switch (location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        return acre__soft_device_at(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+        return CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+        return location.id >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+CUresult acre__soft_cuMemPrefetchAsync(CUdeviceptr ptr, size_t bytes, CUmemLocation location,
+                                       unsigned flags, CUstream stream) {
+    struct soft_device *device;
+    struct soft_stream *queue;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (flags || !bytes || !managed_range(ptr, bytes))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = location_check(location)) ||
+        (result = acre__soft_stream_find(device, stream, &queue)))
+        return acre__soft_leave(result);
+    struct soft_op *op = acre__soft_op_make(SOFT_NOTHING); /* both sides share the pages already */
+    if (!op)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    return acre__soft_leave(acre__soft_submit(device, queue, op));
+}
+
+CUresult acre__soft_cuMemAdvise(CUdeviceptr ptr, size_t bytes, CUmem_advise advice,
+                                CUmemLocation location) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (!bytes || !managed_range(ptr, bytes) || advice < CU_MEM_ADVISE_SET_READ_MOSTLY ||
+        advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    int is_placed = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
+                    advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
+                    advice == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
+    return acre__soft_leave(is_placed && location_check(location) ? CUDA_ERROR_INVALID_VALUE
+                                                                  : CUDA_SUCCESS);
+}

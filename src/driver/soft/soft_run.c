@@ -1,0 +1,300 @@
+/* Running the queues: worker threads, one operation at a time per stream, and waiting for them.
+ *
+ * Without a seed, workers are made as streams become ready and none is idle, so there are as many
+ * as streams were busy at the same time, and a host function that blocks holds up its own stream
+ * only. With a seed there are no workers: whoever waits runs the next step that the scheduler
+ * draws. All under acre__soft.lock, which acre__soft_run_step gives up while bytes move or a host
+ * function runs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "driver/soft/soft_state.h"
+
+enum { SOFT_WORKERS_MAX = 1024 };
+
+static uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* ---- choosing ---- */
+
+int acre__soft_stream_is_ready(const struct soft_stream *stream) {
+    const struct soft_op *op = stream->head;
+    return op && !stream->is_running && !(op->kind == SOFT_WAIT && !op->marker->done);
+}
+
+size_t acre__soft_ready_count(void) {
+    size_t count = 0;
+    if (acre__soft.quiescing)
+        return 0;
+    for (uint32_t i = 0; i < acre__soft.config.devices; i++)
+        for (const struct soft_stream *s = acre__soft.devices[i].streams; s; s = s->next)
+            count += (size_t)acre__soft_stream_is_ready(s);
+    return count;
+}
+
+/* The index-th ready stream. */
+static struct soft_stream *ready_at(size_t index, struct soft_device **device) {
+    for (uint32_t i = 0; i < acre__soft.config.devices; i++)
+        for (struct soft_stream *s = acre__soft.devices[i].streams; s; s = s->next)
+            if (acre__soft_stream_is_ready(s) && index-- == 0) {
+                *device = &acre__soft.devices[i];
+                return s;
+            }
+    return NULL;
+}
+
+struct soft_stream *acre__soft_ready_pick(struct soft_device **device) {
+    size_t count = acre__soft_ready_count();
+    if (!count)
+        return NULL;
+    return ready_at(acre__soft.config.seeded ? acre__soft_random() % count : 0, device);
+}
+
+/* ---- one step ---- */
+
+static void run_record(struct soft_stream *stream, struct soft_marker *marker) {
+    marker->done = 1;
+    marker->time_ns = now_ns();
+    acre__soft_clock_copy(&marker->clock, &stream->clock);
+}
+
+static void run_call(const struct soft_op *op) {
+    struct soft_thread *self = acre__soft_thread_self();
+    int before = self ? self->in_host_function : 0;
+    if (self)
+        self->in_host_function = 1;
+    acre__lock_give(&acre__soft.lock);
+    op->call(op->argument);
+    acre__lock_take(&acre__soft.lock);
+    if (self)
+        self->in_host_function = before;
+}
+
+void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream) {
+    struct soft_op *op = stream->head; /* stays there, to be seen by acre__soft_report_pending */
+    stream->is_running = 1;
+    acre__soft_clock_join(&stream->clock, &op->known);
+    if (stream->clock.at)
+        stream->clock.at[stream->slot] = ++acre__soft.slot_epoch[stream->slot];
+    CUresult result = CUDA_SUCCESS;
+    if (!device->lost || op->kind == SOFT_RECORD || op->kind == SOFT_WAIT) {
+        switch (op->kind) {
+        case SOFT_COPY:
+        case SOFT_FILL:
+            result = acre__soft_run_copy(stream, op);
+            break;
+        case SOFT_RECORD:
+            run_record(stream, op->marker);
+            break;
+        case SOFT_WAIT:
+            acre__soft_clock_join(&stream->clock, &op->marker->clock);
+            break;
+        case SOFT_CALL:
+            run_call(op);
+            break;
+        case SOFT_NOTHING:
+            break;
+        }
+    }
+    if (result)
+        acre__soft_lose(device, result);
+    stream->head = op->next;
+    if (!stream->head)
+        stream->tail = NULL;
+    stream->is_running = 0;
+    stream->completed = op->step;
+    acre__soft_op_free(op);
+    acre__soft_stream_free_if_over(device, stream);
+    acre__cond_wake(&acre__soft.done);
+    acre__soft_workers_wake();
+}
+
+/* ---- workers ---- */
+
+static void *worker_main(void *unused) {
+    (void)unused;
+    acre__lock_take(&acre__soft.lock);
+    acre__soft.idle_count--; /* counted as idle from its creation to here */
+    while (!acre__soft.stopping) {
+        struct soft_device *device;
+        struct soft_stream *stream = acre__soft_ready_pick(&device);
+        if (stream) {
+            acre__soft_run_step(device, stream);
+        } else {
+            acre__soft.idle_count++;
+            acre__cond_wait(&acre__soft.work, &acre__soft.lock);
+            acre__soft.idle_count--;
+        }
+    }
+    acre__lock_give(&acre__soft.lock);
+    return NULL;
+}
+
+static void worker_add(void) {
+    pthread_t *workers =
+        realloc(acre__soft.workers, (acre__soft.worker_count + 1) * sizeof *workers);
+    if (!workers)
+        return; /* the others do the work */
+    acre__soft.workers = workers;
+    if (pthread_create(&workers[acre__soft.worker_count], NULL, worker_main, NULL) == 0) {
+        acre__soft.worker_count++;
+        acre__soft.idle_count++;
+    } else {
+        acre__log(ACRE_LOG_WARN, "soft", "no more threads for streams than %zu",
+                  acre__soft.worker_count);
+    }
+}
+
+/* Something may have become ready. */
+void acre__soft_workers_wake(void) {
+    if (acre__soft.config.seeded || acre__soft.stopping)
+        return;
+    size_t ready = acre__soft_ready_count();
+    if (!ready)
+        return;
+    if (ready > acre__soft.idle_count && acre__soft.worker_count < SOFT_WORKERS_MAX)
+        worker_add();
+    acre__cond_wake(&acre__soft.work);
+}
+
+void acre__soft_workers_stop(void) {
+    acre__lock_take(&acre__soft.lock);
+    acre__soft.stopping++;
+    pthread_t *workers = acre__soft.workers;
+    size_t count = acre__soft.worker_count;
+    acre__soft.workers = NULL;
+    acre__soft.worker_count = 0;
+    acre__cond_wake(&acre__soft.work);
+    acre__lock_give(&acre__soft.lock);
+    for (size_t i = 0; i < count; i++)
+        pthread_join(workers[i], NULL);
+    free(workers);
+}
+
+void acre__soft_workers_start(void) {
+    acre__soft.stopping--;
+    acre__soft_workers_wake();
+}
+
+int acre__soft_device_is_running(const struct soft_device *device) {
+    for (const struct soft_stream *stream = device->streams; stream; stream = stream->next)
+        if (stream->is_running)
+            return 1;
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+int acre__soft_wait_some(void) {
+    const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
+    if (!acre__soft.config.seeded || (hooks && hooks->is_virtual())) {
+        acre__cond_wait(&acre__soft.done, &acre__soft.lock);
+        return 1;
+    }
+    struct soft_device *device;
+    struct soft_stream *stream = acre__soft_ready_pick(&device);
+    for (uint32_t i = 0; !stream && i < acre__soft.config.devices; i++)
+        if (acre__soft_device_is_running(&acre__soft.devices[i])) { /* another thread runs it */
+            acre__cond_wait(&acre__soft.done, &acre__soft.lock);
+            return 1;
+        }
+    if (!stream) {
+        acre__soft_report(
+            "nothing can go on: every queued operation waits for one that was never queued");
+        return 0;
+    }
+    acre__soft_run_step(device, stream);
+    return 1;
+}
+
+CUresult acre__soft_wait_stream(struct soft_device *device, struct soft_stream *stream,
+                                uint64_t step) {
+    uint64_t id = stream->id;
+    CUresult result = CUDA_SUCCESS;
+    stream->waiters++; /* another thread may destroy it meanwhile */
+    while (stream && !result && !(result = device->lost) && stream->completed < step) {
+        if (!acre__soft_wait_some())
+            result = CUDA_ERROR_LAUNCH_TIMEOUT;
+        stream = acre__soft_stream_by_id(device, id);
+    }
+    if (!stream) /* it went with its context, and perhaps before its work was done */
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!result)
+        acre__soft_clock_join(&acre__soft.host, &stream->clock);
+    stream->waiters--;
+    acre__soft_stream_free_if_over(device, stream);
+    return result;
+}
+
+CUresult acre__soft_wait_marker(struct soft_device *device, struct soft_marker *marker) {
+    CUresult result = CUDA_SUCCESS;
+    marker->refs++; /* the event may be destroyed or recorded again meanwhile */
+    while (!marker->done && !result) {
+        result = device->lost;
+        if (!result && !acre__soft_wait_some())
+            result = CUDA_ERROR_LAUNCH_TIMEOUT;
+    }
+    if (!result)
+        result = device->lost;
+    if (!result)
+        acre__soft_clock_join(&acre__soft.host, &marker->clock);
+    acre__soft_marker_drop(marker);
+    return result;
+}
+
+/* Work queued by others while this one waits is not waited for. */
+CUresult acre__soft_wait_device(struct soft_device *device) {
+    size_t count = 0, done = 0;
+    for (const struct soft_stream *s = device->streams; s; s = s->next)
+        count++;
+    struct {
+        uint64_t id, step;
+    } *until = count ? malloc(count * sizeof *until) : NULL;
+    if (count && !until)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (const struct soft_stream *s = device->streams; s; s = s->next) {
+        until[done].id = s->id;
+        until[done++].step = s->submitted;
+    }
+    CUresult result = device->lost;
+    for (size_t i = 0; i < count && !result; i++) {
+        struct soft_stream *stream = acre__soft_stream_by_id(device, until[i].id);
+        if (stream)
+            result = acre__soft_wait_stream(device, stream, until[i].step);
+    }
+    free(until);
+    if (!result)
+        acre__soft_clock_host_joins_device(device);
+    return result;
+}
+
+/* ---- memory taken from under queued work ---- */
+
+static int side_overlaps(const struct soft_side *side, const struct soft_op *op, uint64_t address,
+                         size_t bytes) {
+    if (side->raw || !side->address)
+        return 0;
+    uint64_t end = side->address + (op->rows - 1) * side->pitch + op->width;
+    return side->address < address + bytes && address < end;
+}
+
+void acre__soft_report_pending(uint64_t address, size_t bytes, const char *what) {
+    for (uint32_t i = 0; i < acre__soft.config.devices; i++)
+        for (const struct soft_stream *s = acre__soft.devices[i].streams; s; s = s->next)
+            for (const struct soft_op *op = s->head; op; op = op->next)
+                if ((op->kind == SOFT_COPY || op->kind == SOFT_FILL) &&
+                    (side_overlaps(&op->to, op, address, bytes) ||
+                     side_overlaps(&op->from, op, address, bytes))) {
+                    acre__soft_report("0x%llx (%zu bytes) is %s while stream %llu step %llu, still "
+                                      "queued, uses it",
+                                      (unsigned long long)address, bytes, what,
+                                      (unsigned long long)s->id, (unsigned long long)op->step);
+                    return;
+                }
+}

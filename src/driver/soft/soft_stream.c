@@ -1,0 +1,596 @@
+/* Streams and events of the soft driver: their calls, and how work is queued.
+ *
+ * A stream is an in-order queue. The legacy stream's rule (its work waits for all earlier work of
+ * blocking streams, theirs for its) is made of the same two operations that events are made of: a
+ * record on one stream and a wait on the other. Running the queues is in soft_run.c. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/thread.h"
+#include "driver/soft/soft_state.h"
+
+/* ---- operations and markers ---- */
+
+struct soft_op *acre__soft_op_make(enum soft_op_kind kind) {
+    struct soft_op *op = calloc(1, sizeof *op);
+    if (op) {
+        op->kind = kind;
+        op->rows = 1;
+    }
+    return op;
+}
+
+void acre__soft_op_free(struct soft_op *op) {
+    if (op->to.deliver)
+        *op->to.deliver = op->to.raw;
+    else if (op->to.is_owned)
+        free(op->to.raw);
+    if (op->from.is_owned)
+        free(op->from.raw);
+    acre__soft_clock_free(&op->known);
+    acre__soft_marker_drop(op->marker);
+    free(op);
+}
+
+struct soft_marker *acre__soft_marker_make(void) {
+    struct soft_marker *marker = calloc(1, sizeof *marker);
+    if (!marker)
+        return NULL;
+    marker->refs = 1;
+    if (acre__soft_clock_snapshot(&acre__soft.host, &marker->clock)) {
+        free(marker);
+        return NULL;
+    }
+    return marker;
+}
+
+void acre__soft_marker_drop(struct soft_marker *marker) {
+    if (!marker || --marker->refs)
+        return;
+    acre__soft_clock_free(&marker->clock);
+    free(marker);
+}
+
+/* ---- making and finding streams ---- */
+
+CUresult acre__soft_stream_make(struct soft_device *device, unsigned flags,
+                                struct soft_stream **out) {
+    struct soft_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    stream->device = soft_ordinal(device);
+    stream->flags = flags;
+    stream->id = acre__soft_next_id();
+    CUresult result = acre__soft_clock_slot_take(stream);
+    if (result) {
+        free(stream);
+        return result;
+    }
+    stream->next = device->streams;
+    device->streams = stream;
+    *out = stream;
+    return CUDA_SUCCESS;
+}
+
+struct soft_stream *acre__soft_stream_by_id(const struct soft_device *device, uint64_t id) {
+    struct soft_stream *stream = device->streams;
+    while (stream && stream->id != id)
+        stream = stream->next;
+    return stream;
+}
+
+void acre__soft_stream_free_if_over(struct soft_device *device, struct soft_stream *stream) {
+    if (stream->is_destroyed && !stream->head && !stream->waiters)
+        acre__soft_stream_free(device, stream);
+}
+
+/* Ends the stream and drops what is still queued. An event whose recording is dropped counts as
+ * done: streams of other devices may wait for it. */
+void acre__soft_stream_free(struct soft_device *device, struct soft_stream *stream) {
+    struct soft_stream **link = &device->streams;
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
+    while (stream->head) {
+        struct soft_op *op = stream->head;
+        stream->head = op->next;
+        if (op->kind == SOFT_RECORD)
+            op->marker->done = 1;
+        acre__soft_op_free(op);
+    }
+    if (stream->capture)
+        acre__soft.captures--;
+    if (stream->handle) {
+        stream->handle->stream = NULL;
+        stream->handle->next_free = acre__soft.free_streams;
+        acre__soft.free_streams = stream->handle;
+    }
+    acre__soft_clock_slot_give(stream);
+    free(stream);
+}
+
+static CUresult stream_builtin(struct soft_device *device, struct soft_stream **place,
+                               struct soft_stream **out) {
+    if (!*place) {
+        CUresult result = acre__soft_stream_make(device, CU_STREAM_DEFAULT, place);
+        if (result)
+            return result;
+    }
+    *out = *place;
+    return CUDA_SUCCESS;
+}
+
+struct stream_handle {
+    struct acre__node node; /* key: address of the handle */
+    struct CUstream_st handle;
+};
+
+static CUresult stream_of_current(CUstream handle, struct soft_device **device,
+                                  struct soft_stream **out) {
+    CUresult result = acre__soft_current(device);
+    if (result || handle != CU_STREAM_PER_THREAD)
+        return result ? result : stream_builtin(*device, &(*device)->legacy, out);
+    uint64_t *id = &acre__soft_thread_self()->own[soft_ordinal(*device)];
+    struct soft_stream *own = *id ? acre__soft_stream_by_id(*device, *id) : NULL;
+    result = stream_builtin(*device, &own, out);
+    if (!result)
+        *id = own->id;
+    return result;
+}
+
+CUresult acre__soft_stream_locate(CUstream handle, struct soft_device **device,
+                                  struct soft_stream **out) {
+    if (handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+        return stream_of_current(handle, device, out);
+    if (!acre__tree_find(&acre__soft.stream_handles, (uint64_t)(uintptr_t)handle) ||
+        !handle->stream)
+        return CUDA_ERROR_INVALID_HANDLE; /* the real driver may crash here */
+    *out = handle->stream;
+    *device = &acre__soft.devices[handle->stream->device];
+    return (*device)->lost;
+}
+
+CUresult acre__soft_stream_find(struct soft_device *device, CUstream handle,
+                                struct soft_stream **out) {
+    struct soft_device *owner;
+    CUresult result = acre__soft_stream_locate(handle, &owner, out);
+    return result ? result : owner == device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* A handle for a new stream: the one given back last, if there is one. */
+static struct CUstream_st *stream_handle_take(void) {
+    struct CUstream_st *handle = acre__soft.free_streams;
+    if (handle) {
+        acre__soft.free_streams = handle->next_free;
+        return handle;
+    }
+    struct stream_handle *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->node.key = (uint64_t)(uintptr_t)&made->handle;
+    acre__tree_insert(&acre__soft.stream_handles, &made->node);
+    return &made->handle;
+}
+
+CUresult acre__soft_cuStreamCreateWithPriority(CUstream *stream_out, unsigned flags, int priority) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (!stream_out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct CUstream_st *handle = stream_handle_take();
+    if (!handle)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    struct soft_stream *stream;
+    if ((result = acre__soft_stream_make(device, flags, &stream))) {
+        handle->next_free = acre__soft.free_streams;
+        acre__soft.free_streams = handle;
+        return acre__soft_leave(result);
+    }
+    stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+    stream->handle = handle;
+    handle->stream = stream;
+    *stream_out = handle;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuStreamCreate(CUstream *stream_out, unsigned flags) {
+    return acre__soft_cuStreamCreateWithPriority(stream_out, flags, 0);
+}
+
+/* Enters and finds the stream; `output` must not be NULL. */
+static CUresult stream_enter(CUstream handle, const void *output, struct soft_device **device,
+                             struct soft_stream **stream) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!output)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    result = acre__soft_stream_locate(handle, device, stream);
+    return result ? acre__soft_leave(result) : CUDA_SUCCESS;
+}
+
+CUresult acre__soft_cuStreamDestroy(CUstream handle) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
+        CUresult result = acre__soft_enter(&device);
+        return result ? result : acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    }
+    CUresult result = stream_enter(handle, handle, &device, &stream);
+    if (result)
+        return result;
+    stream->is_destroyed = 1;
+    handle->stream = NULL;
+    handle->next_free = acre__soft.free_streams;
+    acre__soft.free_streams = handle;
+    stream->handle = NULL;
+    acre__soft_stream_free_if_over(device, stream);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuStreamGetFlags(CUstream handle, unsigned *flags_out) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = stream_enter(handle, flags_out, &device, &stream);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_disturb(stream)))
+        return acre__soft_leave(result);
+    *flags_out = stream->flags;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuStreamGetId(CUstream handle, unsigned long long *id_out) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = stream_enter(handle, id_out, &device, &stream);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_disturb(stream)))
+        return acre__soft_leave(result);
+    *id_out = stream->id;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuStreamGetCtx(CUstream handle, CUcontext *ctx_out) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = stream_enter(handle, ctx_out, &device, &stream);
+    if (result)
+        return result;
+    *ctx_out = &device->ctx;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* ---- queueing ---- */
+
+CUresult acre__soft_submit_bare(struct soft_device *device, struct soft_stream *stream,
+                                struct soft_op *op) {
+    (void)device;
+    CUresult result = acre__soft_clock_snapshot(&acre__soft.host, &op->known);
+    if (result) {
+        acre__soft_op_free(op);
+        return result;
+    }
+    acre__soft_clock_copy(&op->known, &acre__soft.host);
+    op->step = ++stream->submitted;
+    if (stream->tail)
+        stream->tail->next = op;
+    else
+        stream->head = op;
+    stream->tail = op;
+    acre__soft_workers_wake();
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_record(struct soft_device *device, struct soft_stream *stream,
+                           struct soft_marker *marker) {
+    struct soft_op *op = acre__soft_op_make(SOFT_RECORD);
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    op->marker = marker;
+    marker->refs++;
+    return acre__soft_submit_bare(device, stream, op);
+}
+
+static CUresult stream_wait_marker(struct soft_device *device, struct soft_stream *stream,
+                                   struct soft_marker *marker) {
+    struct soft_op *op = acre__soft_op_make(SOFT_WAIT);
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    op->marker = marker;
+    marker->refs++;
+    return acre__soft_submit_bare(device, stream, op);
+}
+
+/* Work queued on `after` from now on waits for what is queued on `before` now. */
+static CUresult stream_order(struct soft_device *device, struct soft_stream *before,
+                             struct soft_stream *after) {
+    struct soft_marker *marker = acre__soft_marker_make();
+    if (!marker)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = acre__soft_record(device, before, marker);
+    if (!result)
+        result = stream_wait_marker(device, after, marker);
+    acre__soft_marker_drop(marker);
+    return result;
+}
+
+static int stream_is_blocking(const struct soft_device *device, const struct soft_stream *stream) {
+    return stream != device->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING);
+}
+
+/* The legacy stream's rule, before an operation is queued on `stream`. Steps that a stream has been
+ * ordered behind once are remembered, so idle streams cost nothing. */
+static CUresult stream_follow_legacy(struct soft_device *device, struct soft_stream *stream) {
+    struct soft_stream *legacy = device->legacy;
+    if (legacy && stream_is_blocking(device, stream)) {
+        if (stream->legacy_seen == legacy->submitted)
+            return CUDA_SUCCESS;
+        CUresult result = stream_order(device, legacy, stream);
+        if (!result)
+            stream->legacy_seen = legacy->submitted;
+        return result;
+    }
+    if (stream != legacy)
+        return CUDA_SUCCESS;
+    if (acre__soft_clock_legacy_joins_ended(NULL, device)) {
+        struct soft_op *op = acre__soft_op_make(SOFT_NOTHING);
+        CUresult result =
+            op ? acre__soft_submit_bare(device, legacy, op) : CUDA_ERROR_OUT_OF_MEMORY;
+        if (result)
+            return result;
+        acre__soft_clock_legacy_joins_ended(&op->known, device);
+    }
+    for (struct soft_stream *other = device->streams; other; other = other->next) {
+        if (!stream_is_blocking(device, other) || other->seen_by_legacy == other->submitted)
+            continue;
+        CUresult result = stream_order(device, other, legacy);
+        if (result)
+            return result;
+        other->seen_by_legacy = other->submitted;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_submit(struct soft_device *device, struct soft_stream *stream,
+                           struct soft_op *op) {
+    int swallow = 0;
+    CUresult result = acre__soft_capture_submit(device, stream, &swallow);
+    if (!result && !swallow)
+        result = stream_follow_legacy(device, stream);
+    if (result || swallow) {
+        acre__soft_op_free(op);
+        return result;
+    }
+    return acre__soft_submit_bare(device, stream, op);
+}
+
+CUresult acre__soft_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = stream_enter(handle, &fn, &device, &stream);
+    if (result)
+        return result;
+    if (!fn)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct soft_op *op = acre__soft_op_make(SOFT_CALL);
+    if (!op)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    op->call = fn;
+    op->argument = arg;
+    return acre__soft_leave(acre__soft_submit(device, stream, op));
+}
+
+/* ---- query and sync ---- */
+
+CUresult acre__soft_cuStreamQuery(CUstream handle) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = stream_enter(handle, &device, &device, &stream);
+    if (result)
+        return result;
+    int swallow = 0;
+    if ((result = acre__soft_capture_submit(device, stream, &swallow)) ||
+        (result = acre__soft_capture_disturb(stream)) || (result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    if (stream == device->legacy && (result = stream_follow_legacy(device, stream)))
+        return acre__soft_leave(result);
+    if (stream->completed < stream->submitted)
+        return acre__soft_leave(CUDA_ERROR_NOT_READY);
+    acre__soft_clock_join(&acre__soft.host, &stream->clock);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuStreamSynchronize(CUstream handle) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = stream_enter(handle, &device, &device, &stream);
+    if (result)
+        return result;
+    int swallow = 0;
+    if ((result = acre__soft_capture_submit(device, stream, &swallow)) ||
+        (result = acre__soft_capture_disturb(stream)) || (result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    if (stream == device->legacy && (result = stream_follow_legacy(device, stream)))
+        return acre__soft_leave(result);
+    return acre__soft_leave(acre__soft_wait_stream(device, stream, stream->submitted));
+}
+
+CUresult acre__soft_cuCtxSynchronize(void) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_break(device)))
+        return acre__soft_leave(result);
+    return acre__soft_leave(acre__soft_wait_device(device));
+}
+
+/* ---- events ---- */
+
+CUresult acre__soft_cuEventCreate(CUevent *event_out, unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    if (!event_out || flags & ~known ||
+        (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct CUevent_st *event = calloc(1, sizeof *event);
+    if (!event)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    event->node.key = (uint64_t)(uintptr_t)event;
+    event->device = soft_ordinal(device);
+    event->flags = flags;
+    acre__tree_insert(&acre__soft.events, &event->node);
+    *event_out = event;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* Enters and checks that the event is alive; needs no context. */
+static CUresult event_enter(CUevent event, struct soft_device **device) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!event || !acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)event))
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    *device = &acre__soft.devices[event->device];
+    return (*device)->lost ? acre__soft_leave((*device)->lost) : CUDA_SUCCESS;
+}
+
+CUresult acre__soft_cuEventDestroy(CUevent event) {
+    struct soft_device *device;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    acre__tree_remove(&acre__soft.events, &event->node);
+    acre__soft_marker_drop(event->marker);
+    free(event);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* The event now stands for `marker`, or for nothing new if that is NULL. */
+static void event_set(CUevent event, struct soft_marker *marker) {
+    acre__soft_marker_drop(event->marker);
+    event->marker = marker;
+}
+
+CUresult acre__soft_cuEventRecord(CUevent event, CUstream handle) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    if ((result = acre__soft_stream_find(device, handle, &stream)))
+        return acre__soft_leave(result);
+    int swallow = 0;
+    if ((result = acre__soft_capture_submit(device, stream, &swallow)))
+        return acre__soft_leave(result);
+    struct soft_marker *marker = acre__soft_marker_make();
+    if (!marker)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    if (swallow)
+        acre__soft_capture_record(stream, marker);
+    if (!swallow && ((result = stream_follow_legacy(device, stream)) ||
+                     (result = acre__soft_record(device, stream, marker)))) {
+        acre__soft_marker_drop(marker);
+        return acre__soft_leave(result);
+    }
+    event_set(event, marker);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {
+    struct soft_device *device;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    if (ctx && ctx != &device->ctx)
+        return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
+    if ((result = acre__soft_capture_break(device)))
+        return acre__soft_leave(result);
+    if (!device->gather &&
+        (result = acre__soft_stream_make(device, CU_STREAM_NON_BLOCKING, &device->gather)))
+        return acre__soft_leave(result);
+    for (struct soft_stream *stream = device->streams; stream; stream = stream->next)
+        if (stream != device->gather && stream->submitted &&
+            (result = stream_order(device, stream, device->gather)))
+            return acre__soft_leave(result);
+    struct soft_marker *marker = acre__soft_marker_make();
+    if (!marker)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    if ((result = acre__soft_record(device, device->gather, marker))) {
+        acre__soft_marker_drop(marker);
+    } else {
+        acre__soft_clock_join_ended(&device->gather->tail->known, device);
+        event_set(event, marker);
+    }
+    return acre__soft_leave(result);
+}
+
+CUresult acre__soft_cuEventQuery(CUevent event) {
+    struct soft_device *device;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    if (event->marker && !event->marker->done)
+        return acre__soft_leave(CUDA_ERROR_NOT_READY);
+    if (event->marker)
+        acre__soft_clock_join(&acre__soft.host, &event->marker->clock);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuEventSynchronize(CUevent event) {
+    struct soft_device *device;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    return acre__soft_leave(event->marker ? acre__soft_wait_marker(device, event->marker)
+                                          : CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_stream_locate(handle, &device, &stream)))
+        return acre__soft_leave(result);
+    int swallow = 0;
+    if ((result = acre__soft_capture_wait(device, stream, event, &swallow)))
+        return acre__soft_leave(result);
+    if (swallow || !event->marker)
+        return acre__soft_leave(CUDA_SUCCESS);
+    if ((result = stream_follow_legacy(device, stream)))
+        return acre__soft_leave(result);
+    return acre__soft_leave(stream_wait_marker(device, stream, event->marker));
+}
+
+CUresult acre__soft_cuEventElapsedTime(float *ms_out, CUevent start, CUevent end) {
+    struct soft_device *device;
+    CUresult result = event_enter(start, &device);
+    if (result)
+        return result;
+    if (!acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)end))
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!ms_out || !start->marker || !end->marker ||
+        (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!start->marker->done || !end->marker->done)
+        return acre__soft_leave(CUDA_ERROR_NOT_READY);
+    int64_t ns = (int64_t)(end->marker->time_ns - start->marker->time_ns);
+    *ms_out = (float)((double)ns / 1e6);
+    return acre__soft_leave(CUDA_SUCCESS);
+}

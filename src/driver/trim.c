@@ -1,0 +1,55 @@
+/* Housekeeping: giving back, and the device's statistics.
+ *
+ * Statistics are read from the books under the device's lock, so they agree with each other; those
+ * of a lost device can still be read. */
+#include "acre.h"
+#include "base/atomic.h"
+#include "base/lock.h"
+#include "base/options.h"
+#include "base/thread.h"
+#include "driver/device.h"
+#include "driver/driver_status.h"
+#include "driver/limbo.h"
+
+acre_status acre_trim(acre_device *device) {
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    uint64_t retired = 0;
+    status = acre__limbo_retry(device, &retired);
+    if (!acre__device_is_lost(device)) {
+        CUresult code = acre__orphan_retry(device->drv, &retired);
+        if (code)
+            status = acre__driver_fail(device, code, "cuDevicePrimaryCtxRelease");
+    }
+    acre__lock_take(&device->lock);
+    device->trims++;
+    device->limbo_retired += retired;
+    acre__lock_give(&device->lock);
+    return status;
+}
+
+acre_status acre_get_stats(acre_device *device, acre_stats *stats) {
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    acre_stats now = {0};
+    status = acre__options_out(stats, sizeof now, &now, "acre_stats");
+    if (status == ACRE_OK)
+        status = acre__device_check(device);
+    if (status)
+        return status;
+
+    uint64_t orphans = acre__orphan_count(device->drv->is_soft);
+    acre__lock_take(&device->lock);
+    now.streams_live = device->streams.count;
+    now.events_live = device->events.count;
+    now.streams_created = device->streams_created;
+    now.events_created = device->events_created;
+    now.driver_refusals = acre__load(&device->driver_refusals, memory_order_relaxed);
+    now.limbo_count = device->limbo.count + orphans;
+    now.limbo_retired = device->limbo_retired;
+    now.trims = device->trims;
+    acre__lock_give(&device->lock);
+    return acre__options_out(stats, sizeof now, &now, "acre_stats");
+}

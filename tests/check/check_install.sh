@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Installs what was built into an empty folder and uses it as a stranger would: a C program through
+# pkg-config, one through find_package, a C++ program, the tool itself.
+set -euo pipefail
+
+: "${ACRE_BUILD:?}"
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+prefix=$tmp/prefix
+
+# The programs that built the library are the ones to use it with.
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$ACRE_BUILD/CMakeCache.txt"; }
+cmake=$(cached CMAKE_COMMAND)
+cc=$(cached CMAKE_C_COMPILER)
+
+quietly() { "$@" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }; }
+
+DESTDIR='' quietly "$cmake" --install "$ACRE_BUILD" --prefix "$prefix"
+
+cat >"$tmp/stranger.c" <<'C'
+#include <acre.h>
+#include <stdio.h>
+int main(void) {
+    acre_device *device = NULL;
+    acre_status status = acre_open("soft", NULL, &device);
+    if (status == ACRE_OK)
+        status = acre_close(device);
+    printf("%s: %s\n", acre_version(), acre_strstatus(status));
+    return status == ACRE_OK ? 0 : 1;
+}
+C
+# Included twice, and all with strict flags: a public header may not be the one that warns.
+{ echo '#include <acre.h>'; cat "$tmp/stranger.c"; } >"$tmp/stranger.cpp"
+
+echo "pkg-config:"
+pc_file=$(find "$prefix" -name acre.pc)
+[ -n "$pc_file" ] || { echo "no acre.pc was installed"; exit 1; }
+pc_dir=$(dirname "$pc_file")
+# The folder to search is replaced, so that no other acre on this machine is found.
+read -ra cflags < <(PKG_CONFIG_LIBDIR=$pc_dir PKG_CONFIG_SYSROOT_DIR='' pkg-config --cflags acre)
+read -ra libs < <(PKG_CONFIG_LIBDIR=$pc_dir PKG_CONFIG_SYSROOT_DIR='' pkg-config --libs acre)
+lib_dir=$(PKG_CONFIG_LIBDIR=$pc_dir PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=libdir acre)
+"$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror "${cflags[@]}" "$tmp/stranger.c" "${libs[@]}" \
+    -o "$tmp/by_pkg_config"
+LD_LIBRARY_PATH=$lib_dir "$tmp/by_pkg_config"
+
+echo "static library:"
+"$cc" "${cflags[@]}" "$tmp/stranger.c" "$lib_dir/libacre.a" -pthread -o "$tmp/by_archive"
+"$tmp/by_archive"
+
+echo "C++:"
+c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "${cflags[@]}" "$tmp/stranger.cpp" "${libs[@]}" \
+    -o "$tmp/by_cpp"
+LD_LIBRARY_PATH=$lib_dir "$tmp/by_cpp"
+
+echo "find_package:"
+version=$(PKG_CONFIG_LIBDIR=$pc_dir pkg-config --modversion acre)
+cat >"$tmp/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.22)
+project(stranger C)
+find_package(acre $version REQUIRED)
+add_executable(by_cmake stranger.c)
+target_link_libraries(by_cmake PRIVATE acre::acre)
+add_executable(by_cmake_static stranger.c)
+target_link_libraries(by_cmake_static PRIVATE acre::acre_static)
+CMAKE
+quietly "$cmake" -S "$tmp" -B "$tmp/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc"
+quietly "$cmake" --build "$tmp/build"
+"$tmp/build/by_cmake"
+"$tmp/build/by_cmake_static"
+
+echo "tool:"
+env -u LD_LIBRARY_PATH "$prefix/bin/acre" --version

@@ -1,0 +1,187 @@
+#!/usr/bin/env bash
+# The checks can fail: each rule gets a small tree that keeps it and one that breaks it, and the
+# check must tell them apart and name the file.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+rc=0
+cases=0
+
+# A tree that keeps all rules.
+fresh_tree() {
+    rm -rf "$tmp/tree"
+    mkdir -p "$tmp"/tree/{include,examples,cli,bench,docs} \
+        "$tmp"/tree/src/{base,driver,watch,space,vec,pool,share,plan}
+    cd "$tmp/tree"
+    cp "$root/Makefile" "$root/CMakePresets.json" .
+    echo '#include <stddef.h>' >include/acre.h
+    echo '#include "acre.h"' >src/base/status.h
+    echo '#include "base/status.h"' >src/driver/driver.h
+    echo '#include "base/status.h"' >src/watch/watch.h
+    printf '#include "driver/driver.h"\n#include "watch/watch.h"\n' >src/space/space.h
+    echo '#include "space/space.h"' >src/vec/vec.h
+    echo '#include "space/space.h"' >src/pool/pool.h
+    printf '#include "vec/vec.h"\n#include "pool/pool.h"\n' >src/share/share.c
+    echo '#include "pool/pool.h"' >src/plan/plan.c
+    echo '#include "base/status.h"' >src/plan/core_place.h
+    printf '#include <dlfcn.h>\n#include "core_place.h"\n' >src/plan/core_place.c
+    echo '#include "driver/driver.h"' >bench/raw.c
+    printf '#include <acre.h>\n#include <stdio.h>\n' >examples/hello.c
+    cat >docs/guide.md <<'MD'
+Run `make demo`, then `make test PRESET=tsan ARGS='-R lock'`. We make mistakes.
+```
+make test-all  # all
+```
+MD
+}
+
+# expect PASS|FAIL NAME PATTERN COMMAND...: how the command must end, and what it must print.
+expect() {
+    local want=$1 name=$2 pattern=$3 got=PASS
+    shift 3
+    cases=$((cases + 1))
+    "$@" >"$tmp/output" 2>&1 || got=FAIL
+    if [ "$got" != "$want" ] || ! grep -q -- "$pattern" "$tmp/output"; then
+        echo "selftest: $name: wanted $want with \"$pattern\", got $got:"
+        cat "$tmp/output"
+        rc=1
+    fi
+}
+
+python=${PYTHON:-python3}
+layers=("$python" "$here/check_layers.py" "$tmp/tree")
+words=(bash "$here/check_words.sh" "$tmp/tree")
+
+fresh_tree
+expect PASS "layers, good tree" " 0 findings" "${layers[@]}"
+expect PASS "words, good tree" "files" "${words[@]}"
+
+# plant NAME FILE LINE: one more line in a file breaks the rule of layers.
+plant() {
+    fresh_tree
+    echo "$3" >>"$2"
+    expect FAIL "$1" "^$2:[0-9]*: " "${layers[@]}"
+}
+plant "base includes driver" src/base/status.h '#include "driver/driver.h"'
+plant "driver includes space" src/driver/driver.h '#include "space/space.h"'
+plant "driver includes watch" src/driver/driver.h '#include "watch/watch.h"'
+plant "watch includes driver" src/watch/watch.h '#include "driver/driver.h"'
+plant "space includes pool" src/space/space.h '#include "pool/pool.h"'
+plant "pool includes vec" src/pool/pool.h '#include "vec/vec.h"'
+plant "vec includes plan" src/vec/vec.h '#  include "plan/core_place.h"'
+plant "plan includes vec" src/plan/plan.c '#include "vec/vec.h"'
+plant "path around the layers" src/base/status.h '#include "../driver/driver.h"'
+plant "angle brackets around the layers" src/base/status.h '#include <driver/driver.h>'
+plant "plan's core includes the pool" src/plan/core_place.c '#include "pool/pool.h"'
+plant "example includes src" examples/hello.c '#include "../src/base/status.h"'
+plant "tool includes the driver" cli/main.c '#include "driver/driver.h"'
+plant "bench includes space" bench/raw.c '#include "space/space.h"'
+plant "public header includes src" include/acre.h '#include "base/status.h"'
+plant "src includes a program" src/base/status.h '#include "../../examples/hello.c"'
+plant "header that is not there" src/base/status.h '#include "base/gone.h"'
+plant "toolkit header" src/driver/driver.h '#include <cuda.h>'
+plant "toolkit runtime header" src/driver/driver.h '#include <cuda_runtime_api.h>'
+
+fresh_tree
+mkdir src/misc
+echo >src/misc/misc.c
+expect FAIL "folder that is no layer" "^src/misc/misc.c:1: " "${layers[@]}"
+fresh_tree
+echo '#include "driver/driver.h"' >cli/replay_calls.c
+expect PASS "replay may include the driver" " 0 findings" "${layers[@]}"
+fresh_tree
+yes '' | head -n 900 >src/base/long.c || true
+expect PASS "900 lines" " 0 findings" "${layers[@]}"
+echo >>src/base/long.c
+expect FAIL "901 lines" "^src/base/long.c:901: " "${layers[@]}"
+fresh_tree
+echo >cli/hello.c
+expect FAIL "one name twice" "the name hello.c is taken" "${layers[@]}"
+
+# Marks and folders are put together here, so that this file passes the check itself.
+plant_word() {
+    fresh_tree
+    printf '%s\n' "$3" >>"$2"
+    expect FAIL "$1" "^$2:[0-9]*:" "${words[@]}"
+}
+plant_word "mark of unfinished work" src/base/status.h "/* TO""DO: later */"
+plant_word "second mark" Makefile "# FIX""ME"
+plant_word "third mark" src/plan/plan.c "// X""XX why"
+plant_word "folder of a machine" docs/guide.md "see /ro""ot/notes.txt"
+plant_word "folder of a person" src/plan/plan.c "\"/ho""me/me/data\""
+# shellcheck disable=SC2016
+plant_word "target that is not there" docs/guide.md 'Run `make coffee`.'
+# shellcheck disable=SC2016
+plant_word "preset that is not there" docs/guide.md 'Run `make test PRESET=msan`.'
+plant_word "target in a block of code" docs/guide.md $'```\n$ make tea\n```'
+fresh_tree
+echo 'char name[] = "acre.XXXXXX";' >>src/plan/plan.c
+expect PASS "template of mkstemp" "files" "${words[@]}"
+
+# Symbols: a library of two functions, then with one thing wrong at a time.
+cd "$tmp"
+cc=cc
+library() {
+    local map=$1 source=$2
+    shift 2
+    $cc -shared -fPIC -Wl,-soname,libacre.so.0 -Wl,-z,nodelete "-Wl,--version-script=$map" \
+        -o "$tmp/lib.so" -x c "$source" "$@"
+}
+symbols() {
+    expect "$@" bash "$here/check_symbols.sh" "$tmp/lib.so" "$tmp/acre.map" "$tmp/acre.h"
+}
+fresh_symbols() {
+    cat >acre.h <<'C'
+#define ACRE_API __attribute__((visibility("default")))
+/* ACRE_API int acre_comment(void); */
+ACRE_API int acre_one(int (*callback)(void),
+                      void *user);
+ACRE_API const char *acre_two(void);
+C
+    cat >acre.c <<'C'
+int acre_one(int (*callback)(void), void *user) { (void)user; return callback(); }
+const char *acre_two(void) { return ""; }
+int acre__inner(void) { return 0; }
+int stray(void) { return 0; }
+C
+    echo 'ACRE_0.1 { global: acre_one; acre_two; local: *; };' >acre.map
+}
+fresh_symbols
+library acre.map acre.c
+symbols PASS "symbols, good library" "2 functions exported"
+echo 'ACRE_0.1 { global: acre_one; acre_two; stray; local: *; };' >acre.map
+library acre.map acre.c
+symbols FAIL "stray name" "stray is exported, but is not called acre_"
+fresh_symbols
+echo 'ACRE_0.1 { global: acre_one; acre_two; acre__inner; local: *; };' >acre.map
+library acre.map acre.c
+symbols FAIL "internal name" "acre__inner is exported"
+fresh_symbols
+echo 'ACRE_0.1 { global: acre_*; local: *; };' >wide.map
+library wide.map acre.c
+symbols FAIL "name that the map lacks" "acre__inner is exported, but not in the version map"
+cp wide.map acre.map
+symbols FAIL "pattern in the map" "without patterns"
+fresh_symbols
+echo 'ACRE_API int acre_three(void);' >>acre.h
+library acre.map acre.c
+symbols FAIL "declared, not exported" "acre_three is declared ACRE_API, but not exported"
+fresh_symbols
+sed -i '/acre_two/d' acre.h
+library acre.map acre.c
+symbols FAIL "exported, not declared" "acre_two is exported, but no public header"
+fresh_symbols
+echo 'ACRE_0.1 { global: acre_one; acre_two; acre_gone; local: *; };' >acre.map
+library acre.map acre.c
+symbols FAIL "mapped, not exported" "acre_gone is in the version map, but not exported"
+fresh_symbols
+echo 'int other(void) { return 0; }' >other.c
+$cc -shared -fPIC -Wl,-soname,libother.so.1 -o libother.so other.c
+library acre.map acre.c -x none -Wl,--no-as-needed "$tmp/libother.so"
+symbols FAIL "a second library" "needs libother.so.1"
+
+echo "check_selftest: $cases cases"
+exit $rc

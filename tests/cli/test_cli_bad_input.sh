@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# What cannot work is said in one plain line, with what to do next, and exit code 2; never a crash.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 2
+
+expect_refused() {
+    expect_rc 2
+    expect_no_out
+    expect_err "$1"
+    expect_err '^acre: what to do: '
+}
+
+# Configuration that cannot be read.
+for command in info 'info --device soft' 'demo --device soft'; do
+    # shellcheck disable=SC2086 # the words of a command
+    run "$no_gpu" ACRE_SOFT_BYTES=abc "$acre" $command
+    expect_refused '^acre: cannot open soft.*ACRE_SOFT_BYTES.*abc'
+done
+for bad in ACRE_SOFT_BYTES=99999999999999999999 ACRE_SOFT_BYTES=-1 ACRE_SOFT_DEVICES=0 \
+    ACRE_SOFT_DEVICES=1000 ACRE_SOFT_DEVICES=x ACRE_SOFT_SEED=x ACRE_SOFT_CHECK=perhaps \
+    ACRE_FAULT=nonsense ACRE_FAULT=cuNoSuchThing:1; do
+    run "$no_gpu" "$bad" "$acre" info --device soft
+    expect_refused "^acre: cannot open soft.*${bad%%=*}"
+done
+run "$no_gpu" ACRE_DEVICE=banana "$acre" demo
+expect_refused '^acre: cannot open auto.*banana'
+
+# Configuration that is unknown: a warning, and the work is done.
+run "$no_gpu" ACRE_SOFT_BYTE=1 "$acre" info --device soft
+expect_rc 0
+expect_out '^soft:0 '
+expect_err 'warning.*ACRE_SOFT_BYTE\b.*ACRE_SOFT_BYTES'
+
+# No driver library, and one that is none.
+run ACRE_CUDA_LIBRARY=/nonexistent "$acre" info --device cuda
+expect_refused '^acre: cannot open cuda: the driver library is not installed'
+run ACRE_CUDA_LIBRARY=/nonexistent "$acre" demo --device cuda
+expect_refused '^acre: cannot open cuda: '
+echo 'not a library' >fake.so
+run ACRE_CUDA_LIBRARY="$work/fake.so" "$acre" info --device cuda
+expect_refused '^acre: cannot open cuda: '
+run ACRE_CUDA_LIBRARY="$work/fake.so" "$acre" info
+expect_rc 0
+expect_err '^acre: no GPU: '
+
+# A driver that lacks what acre needs is too old. A library without a single function is the oldest.
+if command -v cc >/dev/null; then
+    echo 'int cuInit(unsigned flags) { (void)flags; return 0; }' >old.c
+    if cc -shared -fPIC -o old.so old.c 2>/dev/null; then
+        run ACRE_CUDA_LIBRARY="$work/old.so" "$acre" info --device cuda
+        expect_refused '^acre: cannot open cuda: the installed driver is too old'
+        run ACRE_CUDA_LIBRARY="$work/old.so" "$acre" doctor
+        expect_rc 1
+        expect_out 'problem +GPU +the driver is too old'
+    fi
+fi
+
+# A device that vanishes, at each call in turn: lost is said, and nothing crashes.
+for n in 5 6 8 11 15 20 25 30 40 60 80; do
+    run "$no_gpu" "ACRE_FAULT=*:$n:sticky:700" "$acre" demo --device soft --output page
+    expect_no_crash
+    if [ "$rc" -ne 0 ]; then
+        expect_refused '^acre: cannot .* soft: the device failed for good'
+        expect_err 'the device was lost'
+    fi
+done
+run "$no_gpu" 'ACRE_FAULT=*:5:sticky:700' "$acre" info --device soft
+expect_refused 'the device failed for good'
+expect_err 'the device was lost'
+run "$no_gpu" 'ACRE_FAULT=*:5:sticky:700' "$acre" info
+expect_rc 2
+expect_err 'the device was lost'
+run "$no_gpu" 'ACRE_FAULT=*:5:sticky:700' "$acre" doctor
+expect_no_crash
+expect_rc 2
+expect_out 'problem.*the device failed for good'
+
+# Any single refusal of the driver: an answer or a message, never a crash.
+for n in $(seq 1 3 60); do
+    run "$no_gpu" "ACRE_FAULT=*:$n" "$acre" demo --device soft --output page
+    expect_no_crash
+    check "exit 0, 1 or 2" test "$rc" -le 2
+done
+
+finish

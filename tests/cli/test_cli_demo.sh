@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# acre demo: a row for every part, and a page that is well-formed and needs nothing from outside.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+
+cd "$work" || exit 2
+run_leaks "$acre" demo
+expect_rc 0
+expect_plain
+expect_out '^device +ok '
+expect_out '^streams and events +ok '
+expect_out '^limbo and trim +ok .*1 kept aside, 0 after trim'
+expect_out 'acre-demo/index.html$'
+check "last line says where the page is" sh -c "tail -1 '$out' | grep -q acre-demo/index.html"
+page=$work/acre-demo/index.html
+check "page exists" test -s "$page"
+check "page is well-formed" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$page"
+check "page has a drawing" grep -q '<svg ' "$page"
+check "page knows light and dark" grep -q 'prefers-color-scheme: dark' "$page"
+# Names of XML namespaces are the only addresses; nothing is fetched.
+check "page needs nothing from outside" sh -c \
+    "! grep -E '(src|href)=|url[(]|@import|<script|<link' '$page'"
+check "every event is drawn" test "$(grep -c '<circle' "$page")" -eq 12
+
+run "$no_gpu" "$acre" demo --json --output deep/er/page
+expect_rc 0
+expect_json '.schema == "acre-demo/1" and .device.driver == "soft"'
+expect_json '[.parts[].part] == ["device", "streams and events", "limbo and trim"]'
+expect_json 'all(.parts[]; .ok and .time_ns > 0 and (.text | length > 0))'
+expect_json '.page == "deep/er/page/index.html"'
+check "page in a folder of its own" test -s deep/er/page/index.html
+
+# An existing folder is used, an old page replaced.
+run "$no_gpu" "$acre" demo --output deep/er/page
+expect_rc 0
+
+# Places where no page can be.
+run "$no_gpu" "$acre" demo --output /dev/null/page
+expect_rc 2
+expect_err '^acre: cannot make the folder '
+mkdir -p taken/index.html
+run "$no_gpu" "$acre" demo --output taken
+expect_rc 2
+expect_err '^acre: cannot write taken/index.html: '
+run "$no_gpu" "$acre" demo --output ''
+expect_rc 2
+mkdir -p full && ln -s /dev/full full/index.html
+run "$no_gpu" "$acre" demo --output full
+expect_rc 2
+expect_err '^acre: cannot write full/index.html: No space left'
+
+# Under the seeded scheduler too.
+run "$no_gpu" ACRE_SOFT_SEED=7 "$acre" demo --output seeded
+expect_rc 0
+expect_out '^streams and events +ok '
+
+finish

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Data on stdout, messages on stderr, colour on terminals only, and what cannot be written is said.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 2
+
+# Pipes and NO_COLOR never get escape codes.
+for command in info doctor demo; do
+    run "$no_gpu" TERM=xterm-256color "$acre" "$command"
+    expect_plain
+    run "$no_gpu" TERM=xterm-256color NO_COLOR=1 "$acre" "$command"
+    expect_plain
+done
+
+# On a terminal there is colour, unless NO_COLOR or a dumb one forbids it.
+if command -v script >/dev/null; then
+    tty() { run "$no_gpu" "$@" script -qec "$acre info" /dev/null; }
+    escape=$(printf '\033')
+    tty TERM=xterm
+    expect_rc 0
+    check "colour on a terminal" grep -q "$escape" "$out"
+    tty TERM=xterm NO_COLOR=1
+    expect_plain
+    tty TERM=dumb
+    expect_plain
+    tty TERM=xterm NO_COLOR=
+    check "an empty NO_COLOR is none" grep -q "$escape" "$out"
+fi
+
+# stdout is full or closed: exit 2 and a line that says so.
+full() {
+    last="$* >/dev/full"
+    env "$no_gpu" "$@" >/dev/full 2>"$err"
+    rc=$?
+    : >"$out"
+    expect_rc 2
+    expect_err '^acre: cannot write to standard output: No space left on device'
+}
+closed() {
+    last="$* >&-"
+    env "$no_gpu" "$@" >&- 2>"$err"
+    rc=$?
+    : >"$out"
+    expect_rc 2
+    expect_err '^acre: cannot write to standard output: Bad file descriptor'
+}
+for command in info 'info --json' doctor 'doctor --json' demo 'demo --json' --help --version \
+    'info --help'; do
+    # shellcheck disable=SC2086 # the words of a command
+    full "$acre" $command
+    # shellcheck disable=SC2086
+    closed "$acre" $command
+done
+
+# Closed stdin and stderr do not matter.
+env "$no_gpu" "$acre" info >"$out" 2>&- <&-
+rc=$?
+last='info with stdin and stderr closed'
+expect_rc 0
+expect_out '^soft:0 '
+
+# JSON is one document and nothing else, whatever is said on stderr.
+run "$no_gpu" ACRE_SOFT_BYTE=1 "$acre" info --json
+expect_rc 0
+check "one document" test "$(jq -s length "$out")" -eq 1
+expect_err 'warning'
+
+finish

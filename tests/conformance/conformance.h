@@ -1,0 +1,130 @@
+/*
+ * The conformance suite of drivers: what every case may use.
+ *
+ * A case makes raw calls through the table `conf.drv` and says what came back; the runner prints
+ * one line for it, "group.case: label=CODE label=fact ...". The same lines must come from every
+ * driver, so nothing that differs from run to run is ever said: no address, no time, no id.
+ *
+ * Rules for cases. Leave the driver as it was found (the runner synchronises the context after
+ * each and says so when that fails or another context is current). Never wait without a bound.
+ * Hold at most one gate closed at a time, because a driver may run all host functions on one
+ * thread. What might crash a driver or poison the context runs alone, in a process of its own.
+ */
+#ifndef ACRE_TESTS_CONFORMANCE_H
+#define ACRE_TESTS_CONFORMANCE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+
+enum {
+    CONF_ALONE = 1,  /* case: in a process of its own */
+    CONF_CUDA = 2,   /* case: launches kernels or the like; not run on the soft driver */
+    CONF_BARE = 4,   /* group: no cuInit and no context before its cases */
+    CONF_FAULT = 8,  /* group: on the soft driver the table is wrapped by driver_fault */
+    CONF_EAGER = 16, /* group: modules are loaded whole by cuModuleLoadData */
+    CONF_CASE_SECONDS = 60,
+    CONF_GATE_SECONDS = 5
+};
+
+struct conf_case {
+    const char *name;
+    void (*run)(void);
+    unsigned flags;
+};
+
+struct conf_group {
+    const char *name;
+    const struct conf_case *cases;
+    size_t count;
+    unsigned flags;
+};
+
+#define CONF_GROUP(word, group_flags)                                                              \
+    const struct conf_group conf_group_##word = {                                                  \
+        #word, word##_cases, sizeof word##_cases / sizeof word##_cases[0], group_flags}
+
+extern const struct conf_group conf_group_before, conf_group_device, conf_group_context,
+    conf_group_limits, conf_group_chunk, conf_group_map, conf_group_access, conf_group_share,
+    conf_group_plain, conf_group_host, conf_group_managed, conf_group_pointer, conf_group_copy,
+    conf_group_fill, conf_group_stream, conf_group_event, conf_group_order, conf_group_wait,
+    conf_group_capture, conf_group_null, conf_group_sticky, conf_group_launch;
+
+/* The driver under test; set up by the runner before a group's first case. */
+struct conf {
+    const struct acre__driver *drv;
+    const char *driver;  /* "soft" or "cuda" */
+    CUdevice dev;        /* ordinal 0 */
+    CUcontext ctx;       /* its primary context, current */
+    size_t chunk_bytes;  /* granularity of chunks: 2 MiB everywhere we know */
+    size_t device_bytes; /* memory of the device */
+};
+extern struct conf conf;
+
+/* ---- saying what happened -------------------------------------------------------------------- */
+
+/* " label=INVALID_VALUE"; returns the code. */
+CUresult conf_code(const char *label, CUresult code);
+/* " label=3" */
+void conf_fact(const char *label, long long value);
+/* " label=word" */
+void conf_word(const char *label, const char *word);
+/* " label=3" after success, else " label=CODE": for queries, whose value means nothing then. */
+void conf_value(const char *label, CUresult code, long long value);
+/* For what must work before the case can begin: says it only when it failed; 0 after success. */
+int conf_need(const char *label, CUresult code);
+/* "INVALID_VALUE": a code without the prefix that all share; valid until the next call. */
+const char *conf_code_word(CUresult code);
+/* Appends text as it is: what another process said. */
+void conf_text(const char *text);
+
+/* ---- gates: a stream held up until the host opens it ----------------------------------------- */
+
+struct conf_gate {
+    _Atomic int entered; /* the stream stands at the gate */
+    _Atomic int open;
+    _Atomic int expired; /* nobody opened it in time: something waited that should not have */
+};
+
+/* Queues the gate on the stream and waits until the stream stands at it; 0 after success. */
+int conf_gate_close(struct conf_gate *gate, CUstream stream);
+/* 1 as long as the gate really holds its stream up. */
+int conf_gate_holds(struct conf_gate *gate);
+void conf_gate_open(struct conf_gate *gate);
+
+/* Waits at most `ms` for the flag to become non-zero; returns it. */
+int conf_wait_flag(_Atomic int *flag, unsigned ms);
+
+/* ---- memory by hand -------------------------------------------------------------------------- */
+
+enum { CONF_CHUNKS = 4 };
+
+/* A reservation with chunks mapped from its start; conf_range_drop takes back what is there. */
+struct conf_range {
+    CUdeviceptr base;
+    size_t bytes;
+    size_t chunk_bytes;
+    unsigned count; /* chunks mapped */
+    CUmemGenericAllocationHandle handle[CONF_CHUNKS];
+};
+
+CUmemAllocationProp conf_prop(void);      /* a device chunk */
+CUmemAllocationProp conf_prop_host(void); /* a host chunk of the device's NUMA node */
+CUmemLocation conf_here(void);            /* the device */
+CUresult conf_allow(CUdeviceptr ptr, size_t bytes, CUmemAccess_flags flags);
+
+/* Reserves `chunks` * `chunk_bytes`, maps `mapped` chunks; says what failed; 0 after success. */
+int conf_range_make(struct conf_range *range, unsigned chunks, unsigned mapped, size_t chunk_bytes);
+void conf_range_drop(struct conf_range *range);
+
+/* Writes and reads one word of device memory by synchronous copies; ~0 when that fails. */
+CUresult conf_poke(CUdeviceptr ptr, uint32_t value);
+uint32_t conf_peek(CUdeviceptr ptr);
+
+/* ---- the other side of group share, in a process of its own ---------------------------------- */
+
+int conf_share_child(int socket_fd);
+
+#endif

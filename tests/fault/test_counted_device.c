@@ -1,0 +1,329 @@
+/* The counted loop over devices, streams and events: call 1, 2, ... of the driver fails, until a
+ * run in which none did. After each: the right status, no output, the books and the driver's state
+ * as before, the caller's context untouched; and the same call works once the driver does. */
+#include "fault_device.h"
+
+/* Codes to fail with, and what they must come out as. */
+static const struct {
+    CUresult code;
+    acre_status status;
+} refusals[] = {
+    {CUDA_ERROR_OUT_OF_MEMORY, ACRE_E_DEVICE_MEMORY},
+    {CUDA_ERROR_UNKNOWN, ACRE_E_DRIVER},
+};
+
+enum { REFUSALS = sizeof refusals / sizeof refusals[0] };
+
+/* ---- open and close ---- */
+
+static void open_fails_at_every_call_and_leaves_nothing(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        for (size_t i = 0; i < REFUSALS; i++) {
+            uint32_t nth = 1;
+            for (;; nth++) {
+                acre_device *device = (acre_device *)&device;
+                fault_on(NULL, nth, ACRE__FAULT_ONCE, refusals[i].code);
+                acre_status status = acre_open(name, NULL, &device);
+                if (fault_off() == 0) {
+                    api_ok(status);
+                    api_ok(acre_close(device));
+                    break;
+                }
+                api_expect(status, refusals[i].status);
+                assert_null(device);
+                assert_int_equal(fault_context_is_active(name), 0);
+                assert_null(fault_current(name));
+            }
+            print_message("%s: %u driver calls in an open\n", name, nth - 1);
+            assert_true(nth > 10); /* it did walk through the whole of it */
+            assert_int_equal(fault_context_is_active(name), 0);
+        }
+    }
+}
+
+/* From call n on everything fails, the release of the context too: it waits, and the next open
+ * gives it back. */
+static void open_that_cannot_undo_is_undone_by_the_next(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        uint32_t nth = 1;
+        int had_orphan = 0;
+        for (;; nth++) {
+            acre_device *device;
+            fault_on(NULL, nth, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
+            acre_status status = acre_open(name, NULL, &device);
+            uint64_t fired = fault_off();
+            had_orphan |= fault_context_is_active(name);
+            /* A pop that was refused for good leaves the context current. */
+            assert_int_equal(fault_raw(name)->cuCtxSetCurrent(NULL), 0);
+            if (fired == 0) {
+                api_ok(status);
+                api_ok(acre_close(device));
+                break;
+            }
+            api_expect(status, ACRE_E_DRIVER);
+            assert_null(device);
+            device = api_open(name);
+            assert_int_equal(api_stats(device).limbo_count, 0);
+            api_ok(acre_close(device));
+            assert_int_equal(fault_context_is_active(name), 0);
+        }
+        assert_true(had_orphan);
+    }
+}
+
+static void close_ends_the_handle_whatever_fails(void **state) {
+    (void)state;
+    const enum acre__fault_mode modes[] = {ACRE__FAULT_ONCE, ACRE__FAULT_FROM};
+    for (API_EACH(name)) {
+        for (size_t i = 0; i < 2; i++) {
+            for (uint32_t nth = 1;; nth++) {
+                struct api_arguments with = fault_arguments(name);
+                fault_on(NULL, nth, modes[i], CUDA_ERROR_UNKNOWN);
+                acre_status status = acre_close(with.device);
+                uint64_t fired = fault_off();
+                api_ok(status);
+                api_expect(acre_device_sync(with.device), ACRE_E_HANDLE);
+                if (modes[i] == ACRE__FAULT_ONCE)
+                    assert_null(fault_current(name));
+                assert_int_equal(fault_raw(name)->cuCtxSetCurrent(NULL), 0);
+                if (fired == 0)
+                    break;
+                /* The next one starts clean, and after it nothing is left. */
+                acre_device *device = api_open(name);
+                acre_stats stats = api_stats(device);
+                assert_int_equal(stats.limbo_count + stats.streams_live + stats.events_live, 0);
+                api_ok(acre_close(device));
+                assert_int_equal(fault_context_is_active(name), 0);
+            }
+        }
+    }
+}
+
+static void count_fails_with_the_reason(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name); /* soft is asked only while it is open */
+        uint32_t wanted = 0;
+        api_ok(acre_device_count(name, &wanted));
+        assert_true(wanted >= 1);
+        for (uint32_t nth = 1;; nth++) {
+            uint32_t count = 99;
+            fault_on(NULL, nth, ACRE__FAULT_ONCE, CUDA_ERROR_NO_DEVICE);
+            acre_status status = acre_device_count(name, &count);
+            if (fault_off() == 0) {
+                api_ok(status);
+                assert_int_equal(count, wanted);
+                break;
+            }
+            api_expect(status, ACRE_E_NO_DEVICE);
+            assert_int_equal(count, 0);
+        }
+        api_ok(acre_close(device));
+    }
+}
+
+/* ---- everything else, one driver function at a time ---- */
+
+/* What a call must return when the n-th call of this driver function was refused. */
+static acre_status expected(const struct api_call *call, const char *entry, uint32_t nth,
+                            size_t refusal) {
+    /* Popping is tried again in another way: the caller sees nothing of it. */
+    if (strcmp(entry, "cuCtxPopCurrent") == 0)
+        return ACRE_OK;
+    /* What is refused in giving back waits in limbo. */
+    if (call->gives_back || strcmp(entry, "cuStreamDestroy") == 0 ||
+        strcmp(entry, "cuEventDestroy") == 0)
+        return ACRE_OK;
+    /* The create calls of the list also destroy: the second round of pushing belongs to that. */
+    if (strstr(call->name, "_create") && nth > 1)
+        return ACRE_OK;
+    return refusals[refusal].status;
+}
+
+/* One refusal at (entry, n): 0 when nothing was refused. */
+static int fail_one(const char *name, const struct api_call *call, const char *entry, uint32_t nth,
+                    size_t refusal) {
+    struct api_arguments with = fault_arguments(name);
+    acre_stats before = api_stats(with.device);
+    fault_on(entry, nth, ACRE__FAULT_ONCE, refusals[refusal].code);
+    acre_status status = call->call(&with);
+    uint64_t fired = fault_off();
+    acre_status wanted = fired ? expected(call, entry, nth, refusal) : ACRE_OK;
+    if (status != wanted)
+        fail_msg("%s with %s:%u failing: %s: %s", call->name, entry, nth, acre_status_name(status),
+                 acre_last_detail());
+    assert_null(fault_current(name));
+
+    acre_stats after = api_stats(with.device);
+    int ends_stream = strcmp(call->name, "acre_stream_destroy") == 0;
+    int ends_event = strcmp(call->name, "acre_event_destroy") == 0;
+    assert_int_equal(after.streams_live, before.streams_live - (uint64_t)ends_stream);
+    assert_int_equal(after.events_live, before.events_live - (uint64_t)ends_event);
+    assert_int_equal(after.driver_refusals, before.driver_refusals + fired);
+    if (status != ACRE_OK)
+        assert_int_equal(after.limbo_count, 0);
+    assert_true(after.limbo_count <= fired);
+
+    /* It works once the driver does, and nothing stays behind. */
+    if (status != ACRE_OK)
+        api_ok(call->call(&with));
+    api_ok(acre_trim(with.device));
+    after = api_stats(with.device);
+    assert_int_equal(after.limbo_count, 0);
+    fault_arguments_end(&with);
+    return fired != 0;
+}
+
+static void calls_fail_at_every_driver_call_and_recover(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *kept = api_open(name); /* so that opening again costs nothing */
+        size_t refused = 0;
+        for (size_t i = 0; i < API_CALLS; i++) {
+            const struct api_call *call = &api_calls[i];
+            if (strcmp(call->name, "acre_close") == 0)
+                continue;
+            size_t refused_here = 0;
+            for (int entry = 0; entry < ACRE__ENTRY_COUNT; entry++) {
+                const char *text = acre__driver_entry_name((enum acre__driver_entry)entry);
+                for (size_t refusal = 0; refusal < REFUSALS; refusal++)
+                    for (uint32_t nth = 1; fail_one(name, call, text, nth, refusal); nth++)
+                        refused_here++;
+            }
+            if (!refused_here && strcmp(call->name, "acre_get_stats") != 0 &&
+                strcmp(call->name, "acre_trim") != 0)
+                fail_msg("%s made no driver call", call->name);
+            refused += refused_here;
+        }
+        assert_true(refused > 50);
+        api_ok(acre_close(kept));
+    }
+}
+
+/* ---- limbo ---- */
+
+static void limbo_fill(acre_device *device, int pairs) {
+    for (int i = 0; i < pairs; i++) {
+        acre_stream stream;
+        acre_event event;
+        api_ok(acre_stream_create(device, ACRE_STREAM_DEFAULT, &stream));
+        api_ok(acre_event_create(device, ACRE_EVENT_DEFAULT, &event));
+        fault_on("cuStreamDestroy", 1, ACRE__FAULT_FROM, CUDA_ERROR_OUT_OF_MEMORY);
+        api_ok(acre_stream_destroy(device, stream));
+        assert_int_equal(fault_off(), 1);
+        fault_on("cuEventDestroy", 1, ACRE__FAULT_FROM, CUDA_ERROR_OUT_OF_MEMORY);
+        api_ok(acre_event_destroy(device, event));
+        assert_int_equal(fault_off(), 1);
+        /* Dead for the caller all the same. */
+        api_expect(acre_stream_destroy(device, stream), ACRE_E_HANDLE);
+        api_expect(acre_event_destroy(device, event), ACRE_E_HANDLE);
+    }
+}
+
+static void limbo_is_emptied_by_trim_when_the_faults_stop(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        limbo_fill(device, 10);
+        acre_stats stats = api_stats(device);
+        assert_int_equal(stats.limbo_count, 20);
+        assert_int_equal(stats.streams_live + stats.events_live, 0);
+
+        fault_on(NULL, 1, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
+        api_expect(acre_trim(device), ACRE_E_DRIVER);
+        fault_off();
+        assert_int_equal(api_stats(device).limbo_count, 20);
+
+        fault_on("cuEventDestroy", 4, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
+        api_expect(acre_trim(device), ACRE_E_DRIVER);
+        assert_int_equal(fault_off(), 1);
+        stats = api_stats(device);
+        assert_int_equal(stats.limbo_count, 1);
+        assert_int_equal(stats.limbo_retired, 19);
+
+        api_ok(acre_trim(device));
+        stats = api_stats(device);
+        assert_int_equal(stats.limbo_count, 0);
+        assert_int_equal(stats.limbo_retired, 20);
+        assert_int_equal(stats.trims, 3);
+        api_ok(acre_close(device));
+        assert_int_equal(fault_context_is_active(name), 0);
+    }
+}
+
+static void limbo_of_a_closed_device_is_gone(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        limbo_fill(device, 3);
+        fault_on("cuStreamDestroy", 1, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
+        api_ok(acre_close(device));
+        fault_off();
+        device = api_open(name);
+        assert_int_equal(api_stats(device).limbo_count, 0);
+        api_ok(acre_close(device));
+        assert_int_equal(fault_context_is_active(name), 0);
+    }
+}
+
+/* The driver does not know the thing any more: nothing to try again, and the caller hears of it. */
+static void destroy_of_what_the_driver_lost_does_not_wait(void **state) {
+    (void)state;
+    const CUresult codes[] = {CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_CONTEXT_IS_DESTROYED};
+    acre_device *device = api_open("soft");
+    for (size_t i = 0; i < 2; i++) {
+        acre_stream stream;
+        api_ok(acre_stream_create(device, ACRE_STREAM_DEFAULT, &stream));
+        fault_on("cuStreamDestroy", 1, ACRE__FAULT_ONCE, codes[i]);
+        api_expect(acre_stream_destroy(device, stream), ACRE_E_HANDLE);
+        fault_off();
+    }
+    /* The driver is gone, as at exit: success. */
+    acre_stream stream;
+    api_ok(acre_stream_create(device, ACRE_STREAM_DEFAULT, &stream));
+    fault_on(NULL, 1, ACRE__FAULT_FROM, CUDA_ERROR_DEINITIALIZED);
+    api_ok(acre_stream_destroy(device, stream));
+    fault_off();
+    assert_int_equal(api_stats(device).limbo_count, 0);
+    assert_int_equal(api_stats(device).streams_live, 0);
+    api_ok(acre_close(device));
+    assert_int_equal(fault_context_is_active("soft"), 0);
+}
+
+/* A context refused at close waits for the process; another device of the driver sees it. */
+static void context_refused_at_close_waits_for_another_devices_trim(void **state) {
+    (void)state;
+    acre_device *devices[2];
+    api_open_two(devices);
+    fault_on("cuDevicePrimaryCtxRelease", 1, ACRE__FAULT_FROM, CUDA_ERROR_OUT_OF_MEMORY);
+    api_ok(acre_close(devices[0]));
+    assert_int_equal(fault_context_is_active("soft"), 1);
+    assert_int_equal(api_stats(devices[1]).limbo_count, 1);
+    api_expect(acre_trim(devices[1]), ACRE_E_DEVICE_MEMORY);
+    assert_int_equal(api_stats(devices[1]).limbo_count, 1);
+    fault_off();
+    api_ok(acre_trim(devices[1]));
+    acre_stats stats = api_stats(devices[1]);
+    assert_int_equal(stats.limbo_count, 0);
+    assert_int_equal(stats.limbo_retired, 1);
+    assert_int_equal(fault_context_is_active("soft"), 0);
+    api_ok(acre_close(devices[1]));
+}
+
+int main(void) {
+    fault_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(open_fails_at_every_call_and_leaves_nothing),
+        cmocka_unit_test(open_that_cannot_undo_is_undone_by_the_next),
+        cmocka_unit_test(close_ends_the_handle_whatever_fails),
+        cmocka_unit_test(count_fails_with_the_reason),
+        cmocka_unit_test(calls_fail_at_every_driver_call_and_recover),
+        cmocka_unit_test(limbo_is_emptied_by_trim_when_the_faults_stop),
+        cmocka_unit_test(limbo_of_a_closed_device_is_gone),
+        cmocka_unit_test(destroy_of_what_the_driver_lost_does_not_wait),
+        cmocka_unit_test(context_refused_at_close_waits_for_another_devices_trim),
+    };
+    return cmocka_run_group_tests_name("counted_device", tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+/* Streams and events while work is under way: a host function that waits for the test holds a
+ * stream back. Also what acre does with streams that it did not make. */
+#include <semaphore.h>
+
+#include "driver/device.h"
+#include "fault_device.h"
+
+/* Work on a stream that ends when the test opens the gate. */
+struct gate {
+    sem_t open;
+    _Atomic int passed;
+};
+
+static void gate_wait(void *argument) {
+    struct gate *gate = argument;
+    while (sem_wait(&gate->open) != 0)
+        ;
+    gate->passed = 1;
+}
+
+static void gate_queue(const char *name, acre_stream stream, struct gate *gate) {
+    gate->passed = 0;
+    assert_int_equal(sem_init(&gate->open, 0, 0), 0);
+    fault_push(name);
+    assert_int_equal(fault_raw(name)->cuLaunchHostFunc(stream, gate_wait, gate), 0);
+    fault_pop(name);
+}
+
+static void query_says_not_ready_until_the_work_is_done(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct api_arguments with = fault_arguments(name);
+        struct gate gate;
+        gate_queue(name, with.stream, &gate);
+        api_ok(acre_event_record(with.device, with.event, with.stream));
+        api_expect(acre_stream_query(with.device, with.stream), ACRE_E_NOT_READY);
+        api_expect(acre_event_query(with.device, with.event), ACRE_E_NOT_READY);
+        float ms = 1;
+        api_expect(acre_event_elapsed(with.device, with.event, with.event, &ms), ACRE_E_NOT_READY);
+        assert_int_equal(api_stats(with.device).driver_refusals, 0); /* an answer, no refusal */
+        sem_post(&gate.open);
+        api_ok(acre_event_sync(with.device, with.event));
+        assert_int_equal(gate.passed, 1);
+        api_ok(acre_event_query(with.device, with.event));
+        api_ok(acre_stream_sync(with.device, with.stream));
+        api_ok(acre_stream_query(with.device, with.stream));
+        sem_destroy(&gate.open);
+        api_ok(acre_close(with.device));
+    }
+}
+
+static void wait_orders_one_stream_behind_another(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct api_arguments with = fault_arguments(name);
+        acre_stream behind;
+        acre_event after;
+        struct gate gate;
+        api_ok(acre_stream_create(with.device, ACRE_STREAM_NON_BLOCKING, &behind));
+        api_ok(acre_event_create(with.device, ACRE_EVENT_DEFAULT, &after));
+        gate_queue(name, with.stream, &gate);
+        api_ok(acre_event_record(with.device, with.event, with.stream));
+        api_ok(acre_stream_query(with.device, behind)); /* independent so far */
+        api_ok(acre_stream_wait(with.device, behind, with.event));
+        api_ok(acre_event_record(with.device, after, behind));
+        api_expect(acre_stream_query(with.device, behind), ACRE_E_NOT_READY);
+        api_expect(acre_event_query(with.device, after), ACRE_E_NOT_READY);
+        sem_post(&gate.open);
+        api_ok(acre_stream_sync(with.device, behind));
+        assert_int_equal(gate.passed, 1);
+        sem_destroy(&gate.open);
+        api_ok(acre_close(with.device));
+    }
+}
+
+static void device_sync_waits_for_all_streams(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct api_arguments with = fault_arguments(name);
+        struct gate gate;
+        gate_queue(name, with.stream, &gate);
+        sem_post(&gate.open);
+        api_ok(acre_device_sync(with.device));
+        assert_int_equal(gate.passed, 1);
+        sem_destroy(&gate.open);
+        api_ok(acre_close(with.device));
+    }
+}
+
+static void destroyed_streams_work_still_runs(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct api_arguments with = fault_arguments(name);
+        struct gate gate;
+        gate_queue(name, with.stream, &gate);
+        api_ok(acre_event_record(with.device, with.event, with.stream));
+        uint64_t old_id, new_id;
+        api_ok(acre_stream_get_id(with.device, with.stream, &old_id));
+        api_ok(acre_stream_destroy(with.device, with.stream));
+        /* Its handle may come back at once; the id does not. */
+        api_ok(acre_stream_create(with.device, ACRE_STREAM_NON_BLOCKING, &with.stream));
+        api_ok(acre_stream_get_id(with.device, with.stream, &new_id));
+        assert_true(old_id != new_id);
+        api_expect(acre_event_query(with.device, with.event), ACRE_E_NOT_READY);
+        sem_post(&gate.open);
+        api_ok(acre_event_sync(with.device, with.event));
+        assert_int_equal(gate.passed, 1);
+        sem_destroy(&gate.open);
+        api_ok(acre_close(with.device));
+    }
+}
+
+/* Streams made with CUDA are used as they are, and not acre's to destroy. */
+static void streams_of_the_program_are_served(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct api_arguments with = fault_arguments(name);
+        const struct acre__driver *raw = fault_raw(name);
+        CUstream own;
+        uint64_t id;
+        fault_push(name);
+        assert_int_equal(raw->cuStreamCreate(&own, CU_STREAM_NON_BLOCKING), 0);
+        api_ok(acre_event_record(with.device, with.event, own));
+        api_ok(acre_stream_wait(with.device, own, with.event));
+        api_ok(acre_stream_sync(with.device, own));
+        api_ok(acre_stream_query(with.device, own));
+        api_ok(acre_stream_get_id(with.device, own, &id));
+        api_expect(acre_stream_destroy(with.device, own), ACRE_E_HANDLE);
+        assert_int_equal(raw->cuStreamDestroy(own), 0);
+        fault_pop(name);
+        api_ok(acre_close(with.device));
+    }
+}
+
+/* One of acre's, destroyed without it: the driver hands the same handle out again, and the books
+ * must follow. On soft alone, a GPU's driver may crash where this goes wrong. */
+static void stream_destroyed_without_acre_is_replaced(void **state) {
+    (void)state;
+    struct api_arguments with = fault_arguments("soft");
+    fault_push("soft");
+    assert_int_equal(fault_raw("soft")->cuStreamDestroy(with.stream), 0);
+    fault_pop("soft");
+    acre_stream next;
+    api_ok(acre_stream_create(with.device, ACRE_STREAM_DEFAULT, &next));
+    assert_ptr_equal(next, with.stream);
+    assert_int_equal(api_stats(with.device).streams_live, 1);
+    api_ok(acre_stream_sync(with.device, next));
+    api_ok(acre_stream_destroy(with.device, next));
+    api_expect(acre_stream_destroy(with.device, next), ACRE_E_HANDLE);
+    assert_int_equal(api_stats(with.device).streams_live, 0);
+    api_ok(acre_close(with.device));
+}
+
+static void capture_in_progress_is_said(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct api_arguments with = fault_arguments(name);
+        const struct acre__driver *raw = fault_raw(name);
+        CUgraph graph = NULL;
+        fault_push(name);
+        assert_int_equal(raw->cuStreamBeginCapture(with.stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+        api_expect(acre_stream_query(with.device, with.stream), ACRE_E_CAPTURING);
+        (void)raw->cuStreamEndCapture(with.stream, &graph); /* the query broke it */
+        if (graph)
+            (void)raw->cuGraphDestroy(graph);
+        fault_pop(name);
+        api_ok(acre_stream_sync(with.device, with.stream));
+        api_ok(acre_close(with.device));
+    }
+}
+
+static CUresult no_ids(CUstream stream, unsigned long long *id) {
+    (void)stream;
+    (void)id;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* An older driver: acre numbers its own streams, and knows nothing of others. */
+static void stream_ids_are_acres_own_where_the_driver_has_none(void **state) {
+    (void)state;
+    struct api_arguments with = fault_arguments("soft");
+    const struct acre__driver *whole = with.device->drv;
+    struct acre__driver older = *whole;
+    older.missing[ACRE__ENTRY_cuStreamGetId] = 1;
+    older.cuStreamGetId = no_ids;
+    with.device->drv = &older;
+    uint64_t first = 0, again = 0, second = 0;
+    acre_stream next;
+    api_ok(acre_stream_get_id(with.device, with.stream, &first));
+    api_ok(acre_stream_get_id(with.device, with.stream, &again));
+    assert_true(first == again);
+    api_ok(acre_stream_destroy(with.device, with.stream));
+    api_ok(acre_stream_create(with.device, ACRE_STREAM_DEFAULT, &next));
+    assert_ptr_equal(next, with.stream); /* the same handle */
+    api_ok(acre_stream_get_id(with.device, next, &second));
+    assert_true(first != second);
+    api_expect(acre_stream_get_id(with.device, NULL, &again), ACRE_E_UNSUPPORTED);
+    assert_int_equal(again, 0);
+    with.device->drv = whole;
+    api_ok(acre_close(with.device));
+}
+
+int main(void) {
+    /* With a seed the caller itself would run the function that waits for it. */
+    unsetenv("ACRE_SOFT_SEED");
+    fault_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(query_says_not_ready_until_the_work_is_done),
+        cmocka_unit_test(wait_orders_one_stream_behind_another),
+        cmocka_unit_test(device_sync_waits_for_all_streams),
+        cmocka_unit_test(destroyed_streams_work_still_runs),
+        cmocka_unit_test(capture_in_progress_is_said),
+        cmocka_unit_test(streams_of_the_program_are_served),
+        cmocka_unit_test(stream_destroyed_without_acre_is_replaced),
+        cmocka_unit_test(stream_ids_are_acres_own_where_the_driver_has_none),
+    };
+    return cmocka_run_group_tests_name("device_order", tests, NULL, NULL);
+}

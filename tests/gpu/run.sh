@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# Builds acre on a machine with a GPU, runs areas of its tests there and prints a table last.
+#
+#   tests/gpu/run.sh [AREA...]      all areas by default
+#
+# Nothing is downloaded. Development packages that the machine lacks may be unpacked in .sysroot/ at
+# the root of the tree. Skipped tests count as failures: on this machine there is a GPU.
+#
+# An area is a function area_<name> below and a word in `areas`; it may take AREA_SECONDS. It calls
+# ctest_step and memcheck_step, each of which makes one line of the table.
+set -uo pipefail
+
+areas=(ground)
+AREA_SECONDS=360
+# One program under compute-sanitizer; far more than any of them needs.
+PROGRAM_SECONDS=120
+
+self=$(realpath "$0")
+root=$(cd "$(dirname "$self")/../.." && pwd)
+build=$root/build/gpu
+cd "$root" || exit 2
+
+area_ground() {
+    ctest_step "tests" 'unit|conformance|api|fault|model|cli|examples|gpu'
+    memcheck_step "memcheck" 'conformance|api|gpu'
+}
+
+# ---- steps ---------------------------------------------------------------------------------------
+
+# row WHAT PASSED FAILED SKIPPED SECONDS: one line of the table, for the current area.
+row() { printf '%-10s %-12s %7s %7s %8s %8s\n' "$area" "$@" >>"$ROWS"; }
+
+# ctest_step WHAT LABELS: all tests that have one of the labels (a regular expression).
+ctest_step() {
+    local what=$1 labels=$2 begin=$SECONDS rc=0 report=$build/junit-$area-$1.xml
+    rm -f "$report"
+    ctest --test-dir "$build" -L "^($labels)\$" -j "$(nproc)" --output-junit "$report" \
+        --output-on-failure --no-label-summary --no-tests=error || rc=$?
+    local tests failed skipped
+    tests=$(count "$report" tests)
+    failed=$(count "$report" failures)
+    skipped=$(($(count "$report" skipped) + $(count "$report" disabled)))
+    # No report, or a complaint of ctest that is no test's failure, is a failure too.
+    [ $rc -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
+    local passed=$((tests - failed - skipped))
+    row "$what" $((passed > 0 ? passed : 0)) "$failed" "$skipped" $((SECONDS - begin))
+}
+
+# count REPORT ATTRIBUTE: a number out of ctest's report, 0 when there is none.
+count() {
+    local number
+    number=$(grep -o "$2=\"[0-9]*\"" "$1" 2>/dev/null | head -n 1 | tr -dc 0-9)
+    echo "${number:-0}"
+}
+
+# memcheck_step WHAT LABELS: the programs of these tests once more, under compute-sanitizer. Refused
+# API calls are not reported, since the tests provoke them. Tests that provoke a device fault have
+# the label "devicefault" and stay outside.
+memcheck_step() {
+    local what=$1 labels=$2 begin=$SECONDS passed=0 failed=0 skipped=0 name words rc
+    local log=$build/memcheck.log
+    if [ -z "$memcheck" ]; then
+        echo "compute-sanitizer is neither on the PATH nor in /usr/local/cuda/bin"
+        row "$what" 0 1 0 0
+        return
+    fi
+    while IFS=$'\t' read -r name words; do
+        local -a variables=() command=()
+        eval "$words"
+        rc=0
+        timeout -k 10 "$PROGRAM_SECONDS" env "${variables[@]}" \
+            ACRE_TEST_MEMCHECK=1 "$memcheck" --tool memcheck --report-api-errors no \
+            --error-exitcode 9 --target-processes all --require-cuda-init no "${command[@]}" </dev/null >"$log" 2>&1 || rc=$?
+        case $rc in
+        0) passed=$((passed + 1)) ;;
+        77) skipped=$((skipped + 1)) ;;
+        *)
+            failed=$((failed + 1))
+            tail -n 60 "$log"
+            ;;
+        esac
+        echo "memcheck $name: exit code $rc"
+    done < <(test_commands "$labels" devicefault)
+    [ $((passed + failed + skipped)) -gt 0 ] || failed=1
+    row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
+}
+
+# test_commands LABELS NOT-LABELS: a line for each test with its name, a tab, and assignments for the
+# shell of two arrays, variables and command.
+test_commands() {
+    ctest --test-dir "$build" -L "^($1)\$" -LE "^($2)\$" --show-only=json-v1 | python3 -c '
+import json, shlex, sys
+for test in json.load(sys.stdin)["tests"]:
+    properties = {p["name"]: p["value"] for p in test["properties"]}
+    variables = shlex.join(properties.get("ENVIRONMENT", []))
+    command = shlex.join(test["command"])
+    print(test["name"], f"variables=({variables}) command=({command})", sep="\t")
+'
+}
+
+# ---- machine -------------------------------------------------------------------------------------
+
+# Makes what lies in .sysroot known to pkg-config, CMake, the shell and the dynamic linker.
+use_sysroot() {
+    local sysroot=$root/.sysroot arch
+    [ -d "$sysroot" ] || return 0
+    arch=$(cc -dumpmachine)
+    export PKG_CONFIG_SYSROOT_DIR=$sysroot
+    export PKG_CONFIG_LIBDIR=$sysroot/usr/lib/$arch/pkgconfig:$sysroot/usr/share/pkgconfig
+    export CMAKE_PREFIX_PATH=$sysroot/usr${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
+    export LD_LIBRARY_PATH=$sysroot/usr/lib/$arch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export PATH=$PATH:$sysroot/usr/bin
+}
+
+build_all() {
+    local generator="Unix Makefiles"
+    if command -v ninja >/dev/null; then generator=Ninja; fi
+    # A folder made with the other generator cannot be used again.
+    if ! grep -qx "CMAKE_GENERATOR:INTERNAL=$generator" "$build/CMakeCache.txt" 2>/dev/null; then
+        rm -rf "$build"
+    fi
+    cmake -S "$root" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DACRE_WERROR=ON -DACRE_TESTS=ON -DACRE_GPU_TESTS=ON &&
+        cmake --build "$build" --parallel "$(nproc)"
+}
+
+export PATH=$PATH:/usr/local/cuda/bin
+memcheck=$(command -v compute-sanitizer)
+# A GPU that a test does not find is a failure.
+export ACRE_REQUIRE_CUDA=1
+
+if [ "${1:-}" = --inside ]; then
+    area=$2
+    "area_$area"
+    exit 0
+fi
+
+for area in "$@"; do
+    if ! declare -F "area_$area" >/dev/null; then
+        echo "usage: tests/gpu/run.sh [area...]; the areas are: ${areas[*]}" >&2
+        exit 64
+    fi
+done
+[ $# -eq 0 ] || areas=("$@")
+
+use_sysroot
+mkdir -p "$build"
+ROWS=$(mktemp)
+export ROWS
+trap 'rm -f "$ROWS"' EXIT
+
+area=build
+begin=$SECONDS
+if build_all; then
+    row all 1 0 0 $((SECONDS - begin))
+    for area in "${areas[@]}"; do
+        begin=$SECONDS
+        rc=0
+        # A program of its own, so that the limit ends all that it started.
+        timeout -k 10 "$AREA_SECONDS" bash "$self" --inside "$area" || rc=$?
+        [ $rc -eq 0 ] || row "stopped ($rc)" 0 1 0 $((SECONDS - begin))
+    done
+else
+    row all 0 1 0 $((SECONDS - begin))
+fi
+
+printf '\n%-10s %-12s %7s %7s %8s %8s\n' area what passed failed skipped seconds
+cat "$ROWS"
+# The columns from the right, because "what" may have blanks in it.
+awk '$(NF - 2) + $(NF - 1) > 0 { bad = 1 } END { exit bad }' "$ROWS"

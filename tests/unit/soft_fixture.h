@@ -1,0 +1,260 @@
+/* What the white-box tests of the soft driver share: starting it small, memory in one call, gates
+ * that hold a stream up, bounded waiting, children that are expected to fault.
+ *
+ * A test starts the driver by soft_begin or as its cmocka setup (soft_setup), and ends it by
+ * soft_teardown, which asks that the test did not leave a gate closed. */
+#ifndef ACRE_TESTS_UNIT_SOFT_FIXTURE_H
+#define ACRE_TESTS_UNIT_SOFT_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "driver/driver.h"
+#include "driver/soft/soft_state.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define GIB ((size_t)1 << 30)
+#define CHUNK SOFT_CHUNK_BYTES
+
+/* Longer than anything here takes, also under a sanitizer on a busy machine. */
+enum { SOFT_PATIENCE_MS = 30000 };
+
+#define assert_ok(call) assert_int_equal((call), CUDA_SUCCESS)
+/* Which code it gets is the business of the conformance suite. */
+#define assert_refused(call) assert_int_not_equal((call), CUDA_SUCCESS)
+
+static const struct acre__driver *drv;
+static CUcontext soft_ctx[ACRE__SOFT_DEVICES_MAX];
+
+/* ---- start and end ---- */
+
+static inline struct acre__soft_config soft_config(uint64_t bytes, uint32_t devices) {
+    return (struct acre__soft_config){
+        .bytes = bytes, .devices = devices, .address_bytes = (uint64_t)1 << 30};
+}
+
+/* Starts the driver, retains every device and makes the first one current. */
+static inline void soft_begin_with(const struct acre__soft_config *config) {
+    drv = acre__driver_soft();
+    acre__soft_reset();
+    assert_int_equal(acre__soft_configure(config), ACRE_OK);
+    assert_ok(drv->cuInit(0));
+    for (uint32_t i = 0; i < config->devices; i++)
+        assert_ok(drv->cuDevicePrimaryCtxRetain(&soft_ctx[i], (int)i));
+    assert_ok(drv->cuCtxPushCurrent(soft_ctx[0]));
+}
+
+static inline void soft_begin(uint64_t bytes, uint32_t devices) {
+    struct acre__soft_config config = soft_config(bytes, devices);
+    soft_begin_with(&config);
+}
+
+static inline int soft_setup(void **state) {
+    (void)state;
+    soft_begin(64 * MIB, 1);
+    return 0;
+}
+
+/* Releases what is still retained, then drops everything. */
+static inline int soft_teardown(void **state) {
+    (void)state;
+    CUcontext top;
+    while (drv->cuCtxPopCurrent(&top) == CUDA_SUCCESS)
+        ;
+    for (int i = 0; i < ACRE__SOFT_DEVICES_MAX; i++)
+        while (drv->cuDevicePrimaryCtxRelease(i) == CUDA_SUCCESS)
+            ;
+    acre__soft_reset();
+    return 0;
+}
+
+#define SOFT_TEST(test) cmocka_unit_test_setup_teardown(test, soft_setup, soft_teardown)
+/* For tests that begin by themselves. */
+#define SOFT_TEST_BARE(test) cmocka_unit_test_teardown(test, soft_teardown)
+
+/* ---- memory ---- */
+
+static inline CUmemAllocationProp soft_prop(int device) {
+    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+}
+
+static inline CUmemGenericAllocationHandle soft_chunk(size_t bytes, int device) {
+    CUmemAllocationProp prop = soft_prop(device);
+    CUmemGenericAllocationHandle handle = 0;
+    assert_ok(drv->cuMemCreate(&handle, bytes, &prop, 0));
+    return handle;
+}
+
+static inline CUdeviceptr soft_reserve(size_t bytes) {
+    CUdeviceptr at = 0;
+    assert_ok(drv->cuMemAddressReserve(&at, bytes, 0, 0, 0));
+    return at;
+}
+
+static inline CUresult soft_access(CUdeviceptr at, size_t bytes, int device, unsigned flags) {
+    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, (CUmemAccess_flags)flags};
+    return drv->cuMemSetAccess(at, bytes, &access, 1);
+}
+
+/* Maps the chunk at the address, for reading and writing by the device. */
+static inline void soft_map_at(CUdeviceptr at, CUmemGenericAllocationHandle handle, size_t bytes,
+                               int device) {
+    assert_ok(drv->cuMemMap(at, bytes, 0, handle, 0));
+    assert_ok(soft_access(at, bytes, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+}
+
+/* The same at a new address of its own. */
+static inline CUdeviceptr soft_map(CUmemGenericAllocationHandle handle, size_t bytes, int device) {
+    CUdeviceptr at = soft_reserve(bytes);
+    soft_map_at(at, handle, bytes, device);
+    return at;
+}
+
+/* All bytes of device memory are `value`. */
+static inline int soft_is_filled(CUdeviceptr at, size_t bytes, unsigned char value) {
+    unsigned char *copy = malloc(bytes);
+    int is_filled = copy && drv->cuMemcpyDtoH(copy, at, bytes) == CUDA_SUCCESS;
+    for (size_t i = 0; is_filled && i < bytes; i++)
+        is_filled = copy[i] == value;
+    free(copy);
+    return is_filled;
+}
+
+/* ---- numbers ---- */
+
+struct soft_random {
+    uint64_t state;
+};
+
+static inline uint64_t soft_draw(struct soft_random *random, uint64_t below) {
+    uint64_t x = (random->state += 0x9e3779b97f4a7c15u);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return (x ^ (x >> 31)) % below;
+}
+
+/* ACRE_TEST_SEED, or the time; printed, so that a failure can be seen again. */
+static inline struct soft_random soft_random_begin(const char *name) {
+    const char *text = getenv("ACRE_TEST_SEED");
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec;
+    printf("%s: ACRE_TEST_SEED=%llu\n", name, (unsigned long long)seed);
+    return (struct soft_random){seed};
+}
+
+/* ---- waiting ---- */
+
+static inline void soft_sleep_ms(int ms) {
+    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+    nanosleep(&time, NULL);
+}
+
+/* Is the condition true at some time before patience ends? */
+#define soft_eventually(condition)                                                                 \
+    __extension__({                                                                                \
+        int left_ = SOFT_PATIENCE_MS;                                                              \
+        while (!(condition) && left_-- > 0)                                                        \
+            soft_sleep_ms(1);                                                                      \
+        (condition);                                                                               \
+    })
+
+/* Holds up the stream it is queued on, until it is opened or patience ends. */
+struct soft_gate {
+    _Atomic int is_reached, is_open, is_passed;
+};
+
+static inline void soft_gate_wait(void *user) {
+    struct soft_gate *gate = user;
+    atomic_store(&gate->is_reached, 1);
+    (void)soft_eventually(atomic_load(&gate->is_open));
+    atomic_store(&gate->is_passed, 1);
+}
+
+/* Queues a gate and waits until the stream stands at it. */
+static inline void soft_gate_put(struct soft_gate *gate, CUstream stream) {
+    atomic_store(&gate->is_reached, 0);
+    atomic_store(&gate->is_open, 0);
+    atomic_store(&gate->is_passed, 0);
+    assert_ok(drv->cuLaunchHostFunc(stream, soft_gate_wait, gate));
+    assert_true(soft_eventually(atomic_load(&gate->is_reached)));
+}
+
+/* Returns when the gate, which may be on the test's stack, is not touched any more. */
+static inline void soft_gate_open(struct soft_gate *gate) {
+    atomic_store(&gate->is_open, 1);
+    assert_true(soft_eventually(atomic_load(&gate->is_passed)));
+}
+
+/* A host function that says it ran. */
+static inline void soft_note(void *user) {
+    _Atomic int *flag = user;
+    atomic_fetch_add(flag, 1);
+}
+
+static inline CUstream soft_stream(unsigned flags) {
+    CUstream stream = NULL;
+    assert_ok(drv->cuStreamCreate(&stream, flags));
+    return stream;
+}
+
+/* How many streams the device has, its own and dying ones included. */
+static inline size_t soft_stream_count(int device) {
+    size_t count = 0;
+    acre__lock_take(&acre__soft.lock);
+    for (const struct soft_stream *s = acre__soft.devices[device].streams; s; s = s->next)
+        count++;
+    acre__lock_give(&acre__soft.lock);
+    return count;
+}
+
+static inline uint64_t soft_used_bytes(int device) {
+    acre__lock_take(&acre__soft.lock);
+    uint64_t bytes = acre__soft.devices[device].used_bytes;
+    acre__lock_give(&acre__soft.lock);
+    return bytes;
+}
+
+/* ---- children ---- */
+
+/* Does touching the byte kill a child with SIGSEGV? The child is a fork that calls nothing. */
+static inline int soft_faults(uint64_t address, int is_write) {
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer may have taken it */
+        volatile char *byte = (volatile char *)(uintptr_t)address;
+        char seen = *byte;
+        if (is_write)
+            *byte = (char)(seen + 1);
+        _exit(0);
+    }
+    int status = 0;
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    assert_true(WIFSIGNALED(status) || WIFEXITED(status));
+    if (WIFSIGNALED(status))
+        assert_int_equal(WTERMSIG(status), SIGSEGV);
+    return WIFSIGNALED(status);
+}
+
+#endif

@@ -1,0 +1,178 @@
+/* Options structs from older and newer programs, and results handed to them. Structs under test lie
+ * at the end of a heap block, so that a byte touched past struct_size is a sanitizer error. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+
+/* What "this version" knows. */
+struct known {
+    size_t struct_size;
+    uint64_t one;
+    uint32_t two, three;
+};
+
+static const struct known sample = {sizeof sample, 11, 22, 33};
+
+/* A caller's struct of `size` bytes that begins as `sample` and goes on with zeros; struct_size is
+ * `says`. */
+static unsigned char *caller_struct(size_t size, size_t says) {
+    unsigned char *bytes = calloc(1, size);
+    assert_non_null(bytes);
+    memcpy(bytes, &sample, size < sizeof sample ? size : sizeof sample);
+    memcpy(bytes, &says, sizeof says);
+    return bytes;
+}
+
+static struct known poison(void) {
+    struct known known;
+    memset(&known, 0xaa, sizeof known);
+    return known;
+}
+
+static void assert_refused_in(const void *from) {
+    struct known to = poison(), before = to;
+    assert_int_equal(acre__options_in(&to, sizeof to, from, "known"), ACRE_E_OPTIONS);
+    assert_memory_equal(&to, &before, sizeof to);
+    assert_int_equal(strncmp(acre_last_detail(), "known: ", 7), 0);
+}
+
+static void options_in_null_is_all_defaults(void **state) {
+    (void)state;
+    const struct known expected = {.struct_size = sizeof expected};
+    struct known to = poison();
+    assert_int_equal(acre__options_in(&to, sizeof to, NULL, "known"), ACRE_OK);
+    assert_memory_equal(&to, &expected, sizeof to);
+}
+
+static void options_in_exact_size_is_copied(void **state) {
+    (void)state;
+    struct known to = poison();
+    assert_int_equal(acre__options_in(&to, sizeof to, &sample, "known"), ACRE_OK);
+    assert_memory_equal(&to, &sample, sizeof to);
+}
+
+static void options_in_shorter_struct_has_default_tail(void **state) {
+    (void)state;
+    for (size_t size = sizeof(size_t); size < sizeof sample; size++) {
+        unsigned char *from = caller_struct(size, size);
+        struct known to = poison(), expected = {0};
+        memcpy(&expected, from, size);
+        expected.struct_size = sizeof expected;
+        assert_int_equal(acre__options_in(&to, sizeof to, from, "known"), ACRE_OK);
+        assert_memory_equal(&to, &expected, sizeof to);
+        free(from);
+    }
+}
+
+static void options_in_size_below_its_own_field_is_refused(void **state) {
+    (void)state;
+    for (size_t says = 0; says < sizeof(size_t); says++) {
+        unsigned char *from = caller_struct(sizeof sample, says);
+        assert_refused_in(from);
+        free(from);
+    }
+}
+
+static void options_in_larger_struct_with_zero_tail_is_copied(void **state) {
+    (void)state;
+    const size_t tails[] = {1, 8, 4096, 64 * 1024};
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        size_t size = sizeof sample + tails[i];
+        unsigned char *from = caller_struct(size, size);
+        struct known to = poison();
+        assert_int_equal(acre__options_in(&to, sizeof to, from, "known"), ACRE_OK);
+        assert_memory_equal(&to, &sample, sizeof to);
+        free(from);
+    }
+}
+
+static void options_in_larger_struct_with_a_set_tail_is_refused(void **state) {
+    (void)state;
+    size_t size = sizeof sample + 40;
+    for (size_t set = sizeof sample; set < size; set++) {
+        unsigned char *from = caller_struct(size, size);
+        from[set] = 0x80;
+        assert_refused_in(from);
+        free(from);
+    }
+}
+
+/* The struct is no longer than the known one: a size that is not believed is not read. */
+static void options_in_absurd_size_is_refused_unread(void **state) {
+    (void)state;
+    const size_t sizes[] = {sizeof sample + 64 * 1024 + 1, SIZE_MAX / 2, SIZE_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *from = caller_struct(sizeof sample, sizes[i]);
+        assert_refused_in(from);
+        free(from);
+    }
+}
+
+static void options_in_unaligned_struct_is_copied(void **state) {
+    (void)state;
+    unsigned char *block = malloc(sizeof sample + 1);
+    assert_non_null(block);
+    memcpy(block + 1, &sample, sizeof sample);
+    struct known to = poison();
+    assert_int_equal(acre__options_in(&to, sizeof to, block + 1, "known"), ACRE_OK);
+    assert_memory_equal(&to, &sample, sizeof to);
+    free(block);
+}
+
+static void options_out_null_is_refused(void **state) {
+    (void)state;
+    assert_int_equal(acre__options_out(NULL, sizeof sample, &sample, "known"), ACRE_E_NULL);
+    assert_string_equal(acre_last_detail(), "known: NULL");
+}
+
+static void options_out_fills_what_both_know_and_keeps_the_callers_size(void **state) {
+    (void)state;
+    for (size_t size = sizeof(size_t); size <= sizeof sample + 40; size++) {
+        unsigned char *to = malloc(size), *expected = caller_struct(size, size);
+        assert_non_null(to);
+        memset(to, 0xaa, size);
+        memcpy(to, &size, sizeof size);
+        assert_int_equal(acre__options_out(to, sizeof sample, &sample, "known"), ACRE_OK);
+        assert_memory_equal(to, expected, size);
+        free(expected);
+        free(to);
+    }
+}
+
+static void options_out_bad_size_is_refused_and_nothing_written(void **state) {
+    (void)state;
+    const size_t sizes[] = {0, sizeof(size_t) - 1, sizeof sample + 64 * 1024 + 1, SIZE_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct known to = poison();
+        to.struct_size = sizes[i];
+        struct known before = to;
+        assert_int_equal(acre__options_out(&to, sizeof sample, &sample, "known"), ACRE_E_OPTIONS);
+        assert_memory_equal(&to, &before, sizeof to);
+        assert_int_equal(strncmp(acre_last_detail(), "known: ", 7), 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_in_null_is_all_defaults),
+        cmocka_unit_test(options_in_exact_size_is_copied),
+        cmocka_unit_test(options_in_shorter_struct_has_default_tail),
+        cmocka_unit_test(options_in_size_below_its_own_field_is_refused),
+        cmocka_unit_test(options_in_larger_struct_with_zero_tail_is_copied),
+        cmocka_unit_test(options_in_larger_struct_with_a_set_tail_is_refused),
+        cmocka_unit_test(options_in_absurd_size_is_refused_unread),
+        cmocka_unit_test(options_in_unaligned_struct_is_copied),
+        cmocka_unit_test(options_out_null_is_refused),
+        cmocka_unit_test(options_out_fills_what_both_know_and_keeps_the_callers_size),
+        cmocka_unit_test(options_out_bad_size_is_refused_and_nothing_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,638 @@
+/* The soft driver's vector clocks: every edge that orders two uses of memory takes the report away,
+ * its absence gives one; and nothing about chunks that move, mappings that go or streams that end
+ * hides a use. Each scenario runs with workers and under several seeds: what is reported must hang
+ * on the edges, never on what happened to run first. */
+#include "soft_fixture.h"
+
+#define BLOCK ((size_t)4096)
+
+enum { SEEDS = 20 };
+
+static void clocks_begin(int seed) {
+    struct acre__soft_config config = soft_config(64 * MIB, 1);
+    config.check = 1;
+    config.seeded = seed > 0;
+    config.seed = (uint64_t)seed;
+    soft_begin_with(&config);
+}
+
+static void clocks_end(void) {
+    void *state = NULL;
+    soft_teardown(&state);
+}
+
+/* Runs the scenario in both modes; each time it must end with that many reports. */
+static void expect_reports(void (*scenario)(void), size_t reports, const char *name) {
+    for (int seed = 0; seed <= SEEDS; seed++) {
+        char text[512] = "";
+        clocks_begin(seed);
+        scenario();
+        drv->cuCtxSynchronize();
+        size_t count = acre__soft_reports(text, sizeof text);
+        if (count != reports)
+            fail_msg("%s, seed %d: %zu reports instead of %zu; the first: %s", name, seed, count,
+                     reports, text);
+        clocks_end();
+    }
+}
+
+#define EXPECT_REPORTS(scenario, reports) expect_reports(scenario, reports, #scenario)
+
+static CUevent make_event(void) {
+    CUevent event = NULL;
+    assert_ok(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    return event;
+}
+
+static CUdeviceptr make_block(void) {
+    CUdeviceptr at = 0;
+    assert_ok(drv->cuMemAlloc(&at, BLOCK));
+    return at;
+}
+
+static void fill(CUdeviceptr at, CUstream stream) {
+    assert_ok(drv->cuMemsetD8Async(at, 1, BLOCK, stream));
+}
+
+/* Something else than the fill may have found the mistake already: then the device is lost. */
+static void fill_or_lost(CUdeviceptr at, CUstream stream) {
+    CUresult result = drv->cuMemsetD8Async(at, 1, BLOCK, stream);
+    assert_true(result == CUDA_SUCCESS || result == CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static CUstream free_stream(void) {
+    return soft_stream(CU_STREAM_NON_BLOCKING);
+}
+
+/* Until a stream that was destroyed is done and gone, with a seed by calls that let it run. */
+static void wait_for_end(size_t streams) {
+    int device;
+    assert_true(soft_eventually(drv->cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+                                soft_stream_count(0) == streams));
+}
+
+/* ---- edges ---- */
+
+static void no_edge(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    fill(at, one);
+    fill_or_lost(at, two);
+}
+
+static void same_stream(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream();
+    fill(at, one);
+    fill(at, one);
+}
+
+static void event_wait(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    CUevent event = make_event();
+    fill(at, one);
+    assert_ok(drv->cuEventRecord(event, one));
+    assert_ok(drv->cuStreamWaitEvent(two, event, 0));
+    fill(at, two);
+}
+
+static void event_wait_recorded_too_early(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    CUevent event = make_event();
+    assert_ok(drv->cuEventRecord(event, one));
+    fill(at, one);
+    assert_ok(drv->cuStreamWaitEvent(two, event, 0));
+    fill_or_lost(at, two);
+}
+
+static void event_wait_on_wrong_stream(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream(), three = free_stream();
+    CUevent event = make_event();
+    fill(at, one);
+    assert_ok(drv->cuEventRecord(event, one));
+    assert_ok(drv->cuStreamWaitEvent(three, event, 0));
+    fill_or_lost(at, two);
+}
+
+static void event_chain(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream(), three = free_stream();
+    CUevent first = make_event(), second = make_event();
+    fill(at, one);
+    assert_ok(drv->cuEventRecord(first, one));
+    assert_ok(drv->cuStreamWaitEvent(two, first, 0));
+    assert_ok(drv->cuEventRecord(second, two)); /* carries what two has learnt */
+    assert_ok(drv->cuStreamWaitEvent(three, second, 0));
+    fill(at, three);
+}
+
+static void event_sync(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    CUevent event = make_event();
+    fill(at, one);
+    assert_ok(drv->cuEventRecord(event, one));
+    assert_ok(drv->cuEventSynchronize(event));
+    fill(at, two);
+}
+
+static void event_query(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    CUevent event = make_event();
+    fill(at, one);
+    assert_ok(drv->cuEventRecord(event, one));
+    assert_true(soft_eventually(drv->cuEventQuery(event) == CUDA_SUCCESS));
+    fill(at, two);
+}
+
+static void stream_sync(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuStreamSynchronize(one));
+    fill(at, two);
+}
+
+static void stream_sync_of_the_other(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuStreamSynchronize(two));
+    fill_or_lost(at, two);
+}
+
+/* The host knew nothing when it queued the second use; that it learns later is too late. */
+static void stream_sync_after_submission(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    fill(at, one);
+    fill_or_lost(at, two);
+    drv->cuStreamSynchronize(one);
+}
+
+static void stream_query(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    fill(at, one);
+    assert_true(soft_eventually(drv->cuStreamQuery(one) == CUDA_SUCCESS));
+    fill(at, two);
+}
+
+static void context_sync(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuCtxSynchronize());
+    fill(at, two);
+}
+
+static void pageable_copy_waits(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    char byte;
+    fill(at, one);
+    assert_ok(drv->cuMemcpyDtoHAsync(&byte, at, 1, one));
+    fill(at, two);
+}
+
+static void legacy_after_blocking(void) {
+    CUdeviceptr at = make_block();
+    fill(at, soft_stream(CU_STREAM_DEFAULT));
+    fill(at, NULL);
+}
+
+static void blocking_after_legacy(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = soft_stream(CU_STREAM_DEFAULT);
+    fill(at, NULL);
+    fill(at, one);
+}
+
+static void non_blocking_after_legacy(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream();
+    fill(at, NULL);
+    fill_or_lost(at, one);
+}
+
+static void legacy_after_non_blocking(void) {
+    CUdeviceptr at = make_block();
+    fill(at, free_stream());
+    fill_or_lost(at, NULL);
+}
+
+static void two_blocking(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = soft_stream(CU_STREAM_DEFAULT), two = soft_stream(CU_STREAM_DEFAULT);
+    fill(at, one);
+    fill_or_lost(at, two);
+}
+
+/* The second block lies where the first lay: the free has waited for its last use. */
+static void plain_free_and_again(void) {
+    CUdeviceptr stays = make_block(), at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuMemFree(at));
+    CUdeviceptr again = make_block();
+    assert_int_equal(again, at);
+    fill(again, two);
+    fill(stays, one);
+}
+
+static void context_event(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    CUevent event = make_event();
+    fill(at, one);
+    assert_ok(drv->cuCtxRecordEvent(NULL, event));
+    assert_ok(drv->cuStreamWaitEvent(two, event, 0));
+    fill(at, two);
+}
+
+static void context_event_not_waited_for(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    CUevent event = make_event();
+    fill(at, one);
+    assert_ok(drv->cuCtxRecordEvent(NULL, event));
+    fill_or_lost(at, two);
+}
+
+static void clocks_every_edge_takes_the_report_away(void **state) {
+    (void)state;
+    EXPECT_REPORTS(no_edge, 1);
+    EXPECT_REPORTS(same_stream, 0);
+    EXPECT_REPORTS(event_wait, 0);
+    EXPECT_REPORTS(event_wait_recorded_too_early, 1);
+    EXPECT_REPORTS(event_wait_on_wrong_stream, 1);
+    EXPECT_REPORTS(event_chain, 0);
+    EXPECT_REPORTS(event_sync, 0);
+    EXPECT_REPORTS(event_query, 0);
+    EXPECT_REPORTS(stream_sync, 0);
+    EXPECT_REPORTS(stream_sync_of_the_other, 1);
+    EXPECT_REPORTS(stream_sync_after_submission, 1);
+    EXPECT_REPORTS(stream_query, 0);
+    EXPECT_REPORTS(context_sync, 0);
+    EXPECT_REPORTS(pageable_copy_waits, 0);
+    EXPECT_REPORTS(plain_free_and_again, 0);
+    EXPECT_REPORTS(context_event, 0);
+    EXPECT_REPORTS(context_event_not_waited_for, 1);
+}
+
+static void clocks_know_the_legacy_rule(void **state) {
+    (void)state;
+    EXPECT_REPORTS(legacy_after_blocking, 0);
+    EXPECT_REPORTS(blocking_after_legacy, 0);
+    EXPECT_REPORTS(non_blocking_after_legacy, 1);
+    EXPECT_REPORTS(legacy_after_non_blocking, 1);
+    EXPECT_REPORTS(two_blocking, 1);
+}
+
+/* ---- kinds of use ---- */
+
+static void two_reads(void) {
+    CUdeviceptr at = make_block(), one_to = make_block(), two_to = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    assert_ok(drv->cuMemcpyDtoDAsync(one_to, at, BLOCK, one));
+    assert_ok(drv->cuMemcpyDtoDAsync(two_to, at, BLOCK, two));
+}
+
+static void read_then_write(void) {
+    CUdeviceptr at = make_block(), to = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    assert_ok(drv->cuMemcpyDtoDAsync(to, at, BLOCK, one));
+    fill_or_lost(at, two);
+}
+
+static void write_then_read(void) {
+    CUdeviceptr at = make_block(), to = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    fill(at, one);
+    drv->cuMemcpyDtoDAsync(to, at, BLOCK, two);
+}
+
+/* Two readers, and a writer that waits for one of them. */
+static void write_after_one_of_two_reads(void) {
+    CUdeviceptr at = make_block(), one_to = make_block(), two_to = make_block();
+    CUstream one = free_stream(), two = free_stream(), three = free_stream();
+    CUevent event = make_event();
+    assert_ok(drv->cuMemcpyDtoDAsync(one_to, at, BLOCK, one));
+    assert_ok(drv->cuMemcpyDtoDAsync(two_to, at, BLOCK, two));
+    assert_ok(drv->cuEventRecord(event, two));
+    assert_ok(drv->cuStreamWaitEvent(three, event, 0));
+    fill_or_lost(at, three);
+}
+
+static void neighbours(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    assert_ok(drv->cuMemsetD8Async(at, 1, 100, one));
+    assert_ok(drv->cuMemsetD8Async(at + 100, 1, BLOCK - 100, two));
+}
+
+static void one_byte_in_common(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    assert_ok(drv->cuMemsetD8Async(at, 1, 101, one));
+    drv->cuMemsetD8Async(at + 100, 1, BLOCK - 100, two);
+}
+
+static void rows_that_interlace(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    assert_ok(drv->cuMemsetD2D8Async(at, 128, 1, 64, 32, one));
+    assert_ok(drv->cuMemsetD2D8Async(at + 64, 128, 1, 64, 32, two));
+}
+
+static void pinned_without_edge(void) {
+    void *pinned = NULL;
+    CUstream one = free_stream(), two = free_stream();
+    assert_ok(drv->cuMemHostAlloc(&pinned, BLOCK, 0));
+    fill((CUdeviceptr)(uintptr_t)pinned, one);
+    fill_or_lost((CUdeviceptr)(uintptr_t)pinned, two);
+}
+
+static void clocks_compare_what_is_used(void **state) {
+    (void)state;
+    EXPECT_REPORTS(two_reads, 0);
+    EXPECT_REPORTS(read_then_write, 1);
+    EXPECT_REPORTS(write_then_read, 1);
+    EXPECT_REPORTS(write_after_one_of_two_reads, 1);
+    EXPECT_REPORTS(neighbours, 0);
+    EXPECT_REPORTS(one_byte_in_common, 1);
+    EXPECT_REPORTS(rows_that_interlace, 0);
+    EXPECT_REPORTS(pinned_without_edge, 1);
+}
+
+/* ---- chunks ---- */
+
+static void chunk_mapped_twice(void) {
+    CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
+    CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 0);
+    CUstream one = free_stream(), two = free_stream();
+    fill(here, one);
+    fill_or_lost(there, two);
+}
+
+/* One host thread waits for the use and unmaps, another maps the chunk elsewhere; only the edge
+ * between the two streams is missing. */
+static void chunk_moved(void) {
+    CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
+    CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 0);
+    CUstream one = free_stream(), two = free_stream();
+    fill(here, one);
+    fill_or_lost(there, two);
+    if (!drv->cuStreamSynchronize(one))
+        assert_ok(drv->cuMemUnmap(here, CHUNK));
+}
+
+static void chunk_moved_with_edge(void) {
+    CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
+    CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 0);
+    CUstream one = free_stream(), two = free_stream();
+    CUevent event = make_event();
+    fill(here, one);
+    assert_ok(drv->cuEventRecord(event, one));
+    assert_ok(drv->cuStreamWaitEvent(two, event, 0));
+    fill(there, two);
+    assert_ok(drv->cuEventSynchronize(event));
+    assert_ok(drv->cuMemUnmap(here, CHUNK));
+}
+
+/* Another chunk at the same address is other memory. */
+static void address_reused(void) {
+    CUmemGenericAllocationHandle old = soft_chunk(CHUNK, 0), new = soft_chunk(CHUNK, 0);
+    CUdeviceptr at = soft_map(old, CHUNK, 0);
+    CUstream one = free_stream(), two = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuStreamSynchronize(one));
+    assert_ok(drv->cuMemUnmap(at, CHUNK));
+    soft_map_at(at, new, CHUNK, 0);
+    fill(at, two);
+}
+
+/* The work is done, but the host never asked. */
+static void unmap_without_wait(void) {
+    CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
+    CUdeviceptr at = soft_map(chunk, CHUNK, 0);
+    CUstream one = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuStreamDestroy(one));
+    wait_for_end(0);
+    assert_ok(drv->cuMemUnmap(at, CHUNK));
+}
+
+static void unmap_after_wait_for_another(void) {
+    CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
+    CUdeviceptr at = soft_map(chunk, CHUNK, 0), to = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    assert_ok(drv->cuMemcpyDtoDAsync(to, at, BLOCK / 2, one));
+    assert_ok(drv->cuMemcpyDtoDAsync(to + BLOCK / 2, at, BLOCK / 2, two));
+    assert_ok(drv->cuStreamSynchronize(one));
+    assert_ok(drv->cuStreamDestroy(two));
+    wait_for_end(1);
+    assert_ok(drv->cuMemUnmap(at, CHUNK));
+}
+
+/* A later write through another mapping covers the use in the chunk's record; the mapping that is
+ * taken away was used all the same. */
+static void unmap_of_use_that_was_overwritten(void) {
+    CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
+    CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 0);
+    CUstream one = free_stream(), two = free_stream();
+    CUevent event = make_event();
+    fill(here, one);
+    assert_ok(drv->cuEventRecord(event, one));
+    assert_ok(drv->cuStreamWaitEvent(two, event, 0));
+    fill(there, two);
+    assert_ok(drv->cuStreamDestroy(one));
+    assert_ok(drv->cuStreamDestroy(two));
+    wait_for_end(0);
+    assert_ok(drv->cuMemUnmap(here, CHUNK));
+}
+
+static void unmap_after_wait(void) {
+    CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
+    CUdeviceptr at = soft_map(chunk, CHUNK, 0);
+    CUstream one = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuStreamSynchronize(one));
+    assert_ok(drv->cuMemUnmap(at, CHUNK));
+}
+
+static void clocks_follow_the_chunk(void **state) {
+    (void)state;
+    EXPECT_REPORTS(chunk_mapped_twice, 1);
+    EXPECT_REPORTS(chunk_moved, 1);
+    EXPECT_REPORTS(chunk_moved_with_edge, 0);
+    EXPECT_REPORTS(address_reused, 0);
+    EXPECT_REPORTS(unmap_without_wait, 1);
+    EXPECT_REPORTS(unmap_after_wait_for_another, 1);
+    EXPECT_REPORTS(unmap_of_use_that_was_overwritten, 1);
+    EXPECT_REPORTS(unmap_after_wait, 0);
+}
+
+/* ---- streams that end ---- */
+
+/* A new stream, perhaps in the dead one's place: nothing orders it behind. */
+static void ended_then_new_stream(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuStreamDestroy(one));
+    wait_for_end(0);
+    fill_or_lost(at, free_stream());
+}
+
+static void ended_then_context_sync(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuStreamDestroy(one));
+    wait_for_end(0);
+    assert_ok(drv->cuCtxSynchronize());
+    fill(at, free_stream());
+}
+
+static void ended_then_context_event(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream(), two = free_stream();
+    CUevent event = make_event();
+    fill(at, one);
+    assert_ok(drv->cuStreamDestroy(one));
+    wait_for_end(1);
+    assert_ok(drv->cuCtxRecordEvent(NULL, event));
+    assert_ok(drv->cuStreamWaitEvent(two, event, 0));
+    fill(at, two);
+}
+
+static void ended_blocking_then_legacy(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = soft_stream(CU_STREAM_DEFAULT);
+    fill(at, one);
+    assert_ok(drv->cuStreamDestroy(one));
+    wait_for_end(0);
+    fill(at, NULL);
+    assert_true(soft_eventually(drv->cuStreamQuery(NULL) == CUDA_SUCCESS));
+    fill(at, free_stream());
+}
+
+static void ended_non_blocking_then_legacy(void) {
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuStreamDestroy(one));
+    wait_for_end(0);
+    fill_or_lost(at, NULL);
+}
+
+/* The slot is used again once the host knows; a use of its new owner is compared like any. */
+static void slot_with_new_owner(void) {
+    CUdeviceptr at = make_block(), other = make_block();
+    CUstream one = free_stream();
+    fill(at, one);
+    assert_ok(drv->cuStreamSynchronize(one));
+    assert_ok(drv->cuStreamDestroy(one));
+    CUstream heir = free_stream(), two = free_stream();
+    fill(at, heir);
+    fill(other, two);
+    fill_or_lost(at, two);
+}
+
+static void clocks_forget_no_ended_stream(void **state) {
+    (void)state;
+    EXPECT_REPORTS(ended_then_new_stream, 1);
+    EXPECT_REPORTS(ended_then_context_sync, 0);
+    EXPECT_REPORTS(ended_then_context_event, 0);
+    EXPECT_REPORTS(ended_blocking_then_legacy, 0);
+    EXPECT_REPORTS(ended_non_blocking_then_legacy, 1);
+    EXPECT_REPORTS(slot_with_new_owner, 1);
+}
+
+/* More streams in turn than there are slots. */
+static void clocks_slots_come_back(void **state) {
+    (void)state;
+    clocks_begin(0);
+    CUdeviceptr at = make_block();
+    for (int i = 0; i < 3 * SOFT_SLOTS; i++) {
+        CUstream stream = free_stream();
+        fill(at, stream);
+        assert_ok(drv->cuStreamSynchronize(stream));
+        assert_ok(drv->cuStreamDestroy(stream));
+    }
+    assert_int_equal(acre__soft_reports(NULL, 0), 0);
+    assert_true(acre__soft.slot_high < 8);
+}
+
+/* A thread waits for a stream that another destroys meanwhile: it has waited all the same. */
+static void *sync_in_thread(void *argument) {
+    CUstream stream = argument;
+    CUresult result = drv->cuCtxPushCurrent(soft_ctx[0]);
+    if (!result)
+        result = drv->cuStreamSynchronize(stream);
+    return result ? argument : NULL;
+}
+
+static void clocks_join_stream_destroyed_under_the_wait(void **state) {
+    (void)state;
+    clocks_begin(0);
+    struct soft_gate gate;
+    CUdeviceptr at = make_block();
+    CUstream one = free_stream();
+    pthread_t thread;
+    void *failed = NULL;
+    soft_gate_put(&gate, one);
+    fill(at, one);
+    assert_int_equal(pthread_create(&thread, NULL, sync_in_thread, one), 0);
+    soft_sleep_ms(50);
+    assert_ok(drv->cuStreamDestroy(one));
+    soft_gate_open(&gate);
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    fill(at, free_stream());
+    assert_ok(drv->cuCtxSynchronize());
+    assert_int_equal(acre__soft_reports(NULL, 0), 0);
+}
+
+static void clocks_report_makes_the_device_lost(void **state) {
+    (void)state;
+    char text[512] = "";
+    clocks_begin(0);
+    no_edge();
+    assert_int_equal(drv->cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+    assert_int_equal(acre__soft_reports(text, sizeof text), 1);
+    assert_non_null(strstr(text, "without order"));
+}
+
+#ifndef ACRE_SANITIZE_tsan
+/* Without the check the bytes are written without order, which the thread sanitizer would see. */
+static void clocks_off_report_nothing(void **state) {
+    (void)state;
+    soft_begin(64 * MIB, 1);
+    no_edge();
+    assert_ok(drv->cuCtxSynchronize());
+    assert_int_equal(acre__soft_reports(NULL, 0), 0);
+}
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SOFT_TEST_BARE(clocks_every_edge_takes_the_report_away),
+        SOFT_TEST_BARE(clocks_know_the_legacy_rule),
+        SOFT_TEST_BARE(clocks_compare_what_is_used),
+        SOFT_TEST_BARE(clocks_follow_the_chunk),
+        SOFT_TEST_BARE(clocks_forget_no_ended_stream),
+        SOFT_TEST_BARE(clocks_slots_come_back),
+        SOFT_TEST_BARE(clocks_join_stream_destroyed_under_the_wait),
+        SOFT_TEST_BARE(clocks_report_makes_the_device_lost),
+#ifndef ACRE_SANITIZE_tsan
+        SOFT_TEST_BARE(clocks_off_report_nothing),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,559 @@
+/* Several soft devices, their contexts, and the start and end of the whole soft driver: what is
+ * separate, what reaches across, and what other threads and queued work may be in the middle of. */
+#include "soft_fixture.h"
+
+static void begin_two(void) {
+    soft_begin(64 * MIB, 2);
+}
+
+static void use_device(int device) {
+    assert_ok(drv->cuCtxSetCurrent(soft_ctx[device]));
+}
+
+/* ---- configuration ---- */
+
+static void devices_other_configuration_while_retained_is_busy(void **state) {
+    (void)state;
+    soft_begin(64 * MIB, 1);
+    struct acre__soft_config same = soft_config(64 * MIB, 1), other = soft_config(32 * MIB, 1);
+    CUdeviceptr at = 0;
+    assert_ok(drv->cuMemAlloc(&at, 64));
+    assert_int_equal(acre__soft_configure(&same), ACRE_OK);
+    assert_int_equal(acre__soft_configure(&other), ACRE_E_BUSY);
+    assert_int_equal(acre__soft_config_get().bytes, 64 * MIB);
+    assert_ok(drv->cuMemFree(at)); /* nothing was touched */
+    assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    assert_int_equal(acre__soft_configure(&other), ACRE_OK);
+    assert_int_equal(acre__soft_config_get().bytes, 32 * MIB);
+    assert_int_equal(drv->cuDevicePrimaryCtxRetain(&soft_ctx[0], 0), CUDA_ERROR_NOT_INITIALIZED);
+    assert_ok(drv->cuInit(0));
+    size_t bytes = 0;
+    assert_ok(drv->cuDeviceTotalMem(&bytes, 0));
+    assert_int_equal(bytes, 32 * MIB);
+}
+
+static void devices_reset_drops_everything(void **state) {
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        begin_two();
+        CUdeviceptr at = 0;
+        void *pinned = NULL;
+        CUevent event;
+        CUstream stream = soft_stream(CU_STREAM_DEFAULT);
+        assert_ok(drv->cuMemAlloc(&at, 64));
+        assert_ok(drv->cuMemAlloc(&at, 4 * MIB));
+        assert_ok(drv->cuMemHostAlloc(&pinned, 64, 0));
+        assert_ok(drv->cuMemAllocManaged(&at, 64, CU_MEM_ATTACH_GLOBAL));
+        assert_ok(drv->cuEventCreate(&event, 0));
+        at = soft_map(soft_chunk(CHUNK, 1), CHUNK, 0);
+        assert_ok(drv->cuMemsetD8Async(at, 1, CHUNK, stream));
+        assert_ok(drv->cuEventRecord(event, stream));
+        assert_ok(drv->cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        acre__soft_reset();
+        assert_int_equal(drv->cuMemAlloc(&at, 64), CUDA_ERROR_NOT_INITIALIZED);
+        assert_int_equal(acre__soft.ranges.count + acre__soft.handles.count +
+                             acre__soft.events.count + acre__soft.files.count +
+                             acre__soft.windows.count + acre__soft.free_addresses.count +
+                             acre__soft.worker_count + acre__soft.captures,
+                         0);
+        assert_int_equal(acre__soft.devices[0].fd, -1);
+        assert_int_equal(acre__soft.devices[1].fd, -1);
+        assert_ok(drv->cuInit(0));
+        CUcontext current = NULL;
+        assert_ok(drv->cuCtxGetCurrent(&current)); /* the stack of before is gone, too */
+        assert_null(current);
+    }
+}
+
+/* A reset stops the workers, but there is work left that would make new ones start. */
+static void devices_reset_with_queued_work_is_safe(void **state) {
+    (void)state;
+    for (int round = 0; round < 30; round++) {
+        begin_two();
+        CUdeviceptr at = 0;
+        assert_ok(drv->cuMemAlloc(&at, 24 * MIB));
+        for (size_t i = 0; i < 6; i++) {
+            CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+            for (int k = 0; k < 20; k++)
+                assert_ok(drv->cuMemsetD8Async(at + i * 4 * MIB, 1, 4 * MIB, stream));
+        }
+        acre__soft_reset();
+        assert_int_equal(acre__soft.worker_count, 0);
+        assert_int_equal(acre__soft.running, 0);
+    }
+}
+
+/* ---- separate ---- */
+
+static void devices_memory_runs_out_for_each_alone(void **state) {
+    (void)state;
+    begin_two();
+    CUdeviceptr first = 0, second = 0, more = 0;
+    size_t room = 0;
+    assert_ok(drv->cuMemAlloc(&first, 64 * MIB));
+    assert_int_equal(drv->cuMemAlloc(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    use_device(1);
+    assert_ok(drv->cuMemGetInfo(&room, NULL));
+    assert_int_equal(room, 64 * MIB);
+    assert_ok(drv->cuMemAlloc(&second, 64 * MIB));
+    assert_int_equal(drv->cuMemAlloc(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_ok(drv->cuMemFree(first)); /* of the other device */
+    assert_int_equal(drv->cuMemAlloc(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    use_device(0);
+    assert_ok(drv->cuMemAlloc(&more, 64 * MIB));
+}
+
+static void devices_streams_belong_to_one(void **state) {
+    (void)state;
+    begin_two();
+    CUstream first = soft_stream(CU_STREAM_DEFAULT);
+    CUdeviceptr at = 0;
+    _Atomic int ran = 0;
+    use_device(1);
+    assert_ok(drv->cuMemAlloc(&at, 64));
+    assert_refused(drv->cuMemsetD8Async(at, 1, 64, first));
+    /* Legacy streams of two devices have nothing to do with each other. */
+    struct soft_gate gate;
+    soft_gate_put(&gate, NULL);
+    use_device(0);
+    assert_ok(drv->cuLaunchHostFunc(NULL, soft_note, &ran));
+    assert_ok(drv->cuLaunchHostFunc(first, soft_note, &ran));
+    assert_ok(drv->cuCtxSynchronize());
+    assert_int_equal(atomic_load(&ran), 2);
+    soft_gate_open(&gate);
+}
+
+static void devices_lost_one_leaves_the_other_well(void **state) {
+    (void)state;
+    begin_two();
+    struct soft_gate gate;
+    CUdeviceptr at = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0), other = 0;
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    soft_gate_put(&gate, stream);
+    assert_ok(drv->cuMemsetD8Async(at, 1, 64, stream));
+    assert_ok(drv->cuMemUnmap(at, CHUNK));
+    soft_gate_open(&gate);
+    assert_int_equal(drv->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    use_device(1);
+    assert_ok(drv->cuMemAlloc(&other, 64));
+    assert_ok(drv->cuMemsetD8(other, 1, 64));
+    assert_true(soft_is_filled(other, 64, 1));
+}
+
+/* ---- across ---- */
+
+static void devices_peer_access_is_per_mapping(void **state) {
+    (void)state;
+    begin_two();
+    CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
+    CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 1);
+    use_device(1);
+    assert_ok(drv->cuCtxEnablePeerAccess(soft_ctx[0], 0)); /* does not cover memory by hand */
+    assert_refused(drv->cuMemsetD8(here, 1, 64));
+    assert_ok(drv->cuMemsetD8(there, 2, 64));
+    assert_ok(drv->cuCtxSynchronize());
+    use_device(0);
+    assert_true(soft_is_filled(here, 64, 2));
+    assert_refused(drv->cuMemsetD8(there, 1, 64));
+    CUmemAccessDesc both[2] = {
+        {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+        {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READ}};
+    assert_ok(drv->cuMemSetAccess(here, CHUNK, both, 2));
+    use_device(1);
+    assert_true(soft_is_filled(here, 64, 2));
+    assert_refused(drv->cuMemsetD8(here, 1, 64));
+    assert_int_equal(soft_used_bytes(0), CHUNK);
+    assert_int_equal(soft_used_bytes(1), 0);
+}
+
+static void devices_copy_between_plain_memory(void **state) {
+    (void)state;
+    begin_two();
+    CUdeviceptr first = 0, second = 0;
+    assert_ok(drv->cuMemAlloc(&first, 3 * MIB));
+    assert_ok(drv->cuMemsetD8(first, 0x41, 3 * MIB));
+    assert_ok(drv->cuCtxSynchronize());
+    use_device(1);
+    assert_ok(drv->cuMemAlloc(&second, 3 * MIB));
+    assert_ok(drv->cuMemcpyDtoD(second, first, 3 * MIB));
+    assert_true(soft_is_filled(second, 3 * MIB, 0x41));
+    assert_ok(drv->cuMemsetD8(second, 0x42, 3 * MIB));
+    assert_ok(drv->cuMemcpyPeerAsync(first, soft_ctx[0], second, soft_ctx[1], 3 * MIB, NULL));
+    assert_ok(drv->cuCtxSynchronize());
+    assert_true(soft_is_filled(first, 3 * MIB, 0x42));
+}
+
+/* Each side needs the access of its own device, none of the other's. */
+static void devices_peer_copy_goes_by_each_sides_access(void **state) {
+    (void)state;
+    begin_two();
+    int junk = 0;
+    CUdeviceptr first = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0);
+    CUdeviceptr second = soft_map(soft_chunk(CHUNK, 1), CHUNK, 1);
+    CUcontext one = soft_ctx[0], two = soft_ctx[1];
+    assert_ok(drv->cuMemsetD8(first, 0x51, CHUNK));
+    assert_ok(drv->cuMemcpyPeerAsync(second, two, first, one, CHUNK, NULL));
+    assert_ok(drv->cuCtxSynchronize());
+    assert_refused(drv->cuMemcpyDtoD(second, first, CHUNK)); /* device 0 may not write there */
+    assert_refused(drv->cuMemcpyPeerAsync(second, one, first, two, CHUNK, NULL));
+    assert_refused(drv->cuMemcpyPeerAsync(second, NULL, first, one, CHUNK, NULL));
+    assert_refused(drv->cuMemcpyPeerAsync(second, (CUcontext)(void *)&junk, first, one, 64, NULL));
+    assert_ok(drv->cuCtxSynchronize());
+    use_device(1);
+    assert_true(soft_is_filled(second, CHUNK, 0x51));
+}
+
+static void devices_events_order_across(void **state) {
+    (void)state;
+    begin_two();
+    struct soft_gate gate;
+    _Atomic int ran = 0;
+    CUevent event;
+    CUstream first = soft_stream(CU_STREAM_NON_BLOCKING);
+    assert_ok(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    soft_gate_put(&gate, first);
+    assert_ok(drv->cuEventRecord(event, first));
+    use_device(1);
+    CUstream second = soft_stream(CU_STREAM_NON_BLOCKING);
+    assert_ok(drv->cuStreamWaitEvent(second, event, 0));
+    assert_ok(drv->cuLaunchHostFunc(second, soft_note, &ran));
+    soft_sleep_ms(20);
+    assert_int_equal(atomic_load(&ran), 0);
+    soft_gate_open(&gate);
+    assert_ok(drv->cuStreamSynchronize(second));
+    assert_int_equal(atomic_load(&ran), 1);
+}
+
+/* The event's device is lost and its context ends with the recording still queued. */
+static void devices_event_of_ended_context_holds_up_nobody(void **state) {
+    (void)state;
+    begin_two();
+    struct soft_gate gate, loser;
+    CUevent event;
+    CUdeviceptr at = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0);
+    CUstream first = soft_stream(CU_STREAM_NON_BLOCKING), losing = soft_stream(1);
+    _Atomic int ran = 0;
+    assert_ok(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    soft_gate_put(&gate, first);
+    soft_gate_put(&loser, losing);
+    assert_ok(drv->cuEventRecord(event, first));
+    assert_ok(drv->cuMemsetD8Async(at, 1, 64, losing));
+    assert_ok(drv->cuMemUnmap(at, CHUNK));
+    use_device(1);
+    CUstream second = soft_stream(CU_STREAM_NON_BLOCKING);
+    assert_ok(drv->cuStreamWaitEvent(second, event, 0));
+    assert_ok(drv->cuLaunchHostFunc(second, soft_note, &ran));
+    soft_gate_open(&loser);
+    assert_true(soft_eventually(acre__soft_reports(NULL, 0) == 2));
+    soft_gate_open(&gate);
+    assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    assert_ok(drv->cuStreamSynchronize(second));
+    assert_int_equal(atomic_load(&ran), 1);
+}
+
+/* Pinned memory of one device, used by the other's stream while it is freed. Freeing waits for its
+ * own device only: the copy that runs must find its pages, those still queued find nothing. */
+static void devices_pinned_freed_under_work_of_other_is_safe(void **state) {
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        begin_two();
+        void *pinned = NULL;
+        CUdeviceptr at = 0;
+        assert_ok(drv->cuMemHostAlloc(&pinned, 32 * MIB, 0));
+        use_device(1);
+        assert_ok(drv->cuMemAlloc(&at, 32 * MIB));
+        CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+        for (int i = 0; i < 4; i++)
+            assert_ok(drv->cuMemcpyHtoDAsync(at, pinned, 32 * MIB, stream));
+        soft_sleep_ms(round % 4);
+        use_device(0);
+        assert_ok(drv->cuMemFreeHost(pinned));
+        use_device(1);
+        CUresult result = drv->cuStreamSynchronize(stream);
+        assert_true(result == CUDA_SUCCESS || result == CUDA_ERROR_ILLEGAL_ADDRESS);
+        assert_int_equal(result == CUDA_SUCCESS, acre__soft_reports(NULL, 0) == 0);
+        soft_teardown(state);
+    }
+    begin_two();
+}
+
+/* The same with memory of the program: when unregistering returns, nobody reads it any more. */
+static void devices_unregistered_under_work_of_other_is_the_programs_again(void **state) {
+    (void)state;
+    begin_two();
+    for (int round = 0; round < 5; round++) {
+        char *own = malloc(16 * MIB);
+        CUdeviceptr at = 0;
+        assert_non_null(own);
+        use_device(0);
+        assert_ok(drv->cuMemHostRegister(own, 16 * MIB, 0));
+        use_device(1);
+        assert_ok(drv->cuMemAlloc(&at, 16 * MIB));
+        CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+        assert_ok(drv->cuMemcpyHtoDAsync(at, own, 16 * MIB, stream));
+        soft_sleep_ms(1); /* most often it runs by now */
+        use_device(0);
+        assert_ok(drv->cuMemHostUnregister(own));
+        free(own);
+        use_device(1);
+        if (drv->cuStreamSynchronize(stream)) /* it had not begun */
+            break;
+        assert_ok(drv->cuMemFree(at));
+    }
+}
+
+/* ---- contexts ---- */
+
+static void devices_context_stack_is_per_thread(void **state) {
+    (void)state;
+    begin_two();
+    CUcontext ctx = NULL;
+    CUdevice device = -1;
+    assert_ok(drv->cuCtxPushCurrent(soft_ctx[1]));
+    assert_ok(drv->cuCtxGetDevice(&device));
+    assert_int_equal(device, 1);
+    assert_ok(drv->cuCtxPopCurrent(&ctx));
+    assert_ptr_equal(ctx, soft_ctx[1]);
+    assert_ok(drv->cuCtxGetCurrent(&ctx));
+    assert_ptr_equal(ctx, soft_ctx[0]);
+    for (int i = 1; i < SOFT_STACK; i++)
+        assert_ok(drv->cuCtxPushCurrent(soft_ctx[i % 2]));
+    assert_refused(drv->cuCtxPushCurrent(soft_ctx[0]));
+    for (int i = 0; i < SOFT_STACK; i++)
+        assert_ok(drv->cuCtxPopCurrent(&ctx));
+    assert_refused(drv->cuCtxPopCurrent(&ctx));
+}
+
+static void devices_counted_release_ends_with_the_last(void **state) {
+    (void)state;
+    soft_begin(64 * MIB, 1);
+    CUdeviceptr at = 0;
+    CUcontext again;
+    assert_ok(drv->cuDevicePrimaryCtxRetain(&again, 0));
+    assert_ptr_equal(again, soft_ctx[0]);
+    assert_ok(drv->cuMemAlloc(&at, 64));
+    assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    assert_true(soft_is_filled(at, 64, 0));
+    assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    assert_refused(drv->cuMemAlloc(&at, 64));
+    assert_refused(drv->cuDevicePrimaryCtxRelease(0));
+    assert_int_equal(acre__soft.worker_count, 0);
+}
+
+static void devices_release_waits_for_work(void **state) {
+    (void)state;
+    soft_begin(64 * MIB, 1);
+    CUdeviceptr at = 0;
+    _Atomic int ran = 0;
+    assert_ok(drv->cuMemAlloc(&at, 32 * MIB));
+    for (size_t i = 0; i < 8; i++) {
+        CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+        assert_ok(drv->cuMemsetD8Async(at + i * 4 * MIB, 1, 4 * MIB, stream));
+        assert_ok(drv->cuLaunchHostFunc(stream, soft_note, &ran));
+    }
+    assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    assert_int_equal(atomic_load(&ran), 8);
+    assert_int_equal(acre__soft_reports(NULL, 0), 0);
+}
+
+/* The other device always has work that is ready: releasing this one must not wait for that. */
+static _Atomic int busy_is_over;
+
+static void *keep_busy(void *unused) {
+    (void)unused;
+    CUdeviceptr at = 0;
+    if (drv->cuCtxPushCurrent(soft_ctx[1]) || drv->cuMemAlloc(&at, MIB))
+        return &busy_is_over;
+    while (!atomic_load(&busy_is_over))
+        for (int i = 0; i < 10; i++)
+            if (drv->cuMemsetD8Async(at, 1, MIB, CU_STREAM_PER_THREAD))
+                return &busy_is_over;
+    return drv->cuCtxSynchronize() ? &busy_is_over : NULL;
+}
+
+static void devices_release_beside_busy_device_returns(void **state) {
+    (void)state;
+    begin_two();
+    pthread_t thread;
+    void *failed = NULL;
+    atomic_store(&busy_is_over, 0);
+    assert_int_equal(pthread_create(&thread, NULL, keep_busy, NULL), 0);
+    for (int round = 0; round < 20; round++) {
+        CUdeviceptr at = 0;
+        assert_ok(drv->cuMemAlloc(&at, MIB));
+        assert_ok(drv->cuMemsetD8Async(at, 1, MIB, CU_STREAM_PER_THREAD));
+        assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+        assert_ok(drv->cuDevicePrimaryCtxRetain(&soft_ctx[0], 0));
+    }
+    atomic_store(&busy_is_over, 1);
+    pthread_join(thread, &failed);
+    assert_null(failed);
+}
+
+/* A lost device is not waited for, but an operation of it may still run when its context ends. */
+static void devices_release_of_lost_device_with_running_work_is_safe(void **state) {
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        begin_two();
+        struct soft_gate gate;
+        CUdeviceptr gone = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0), at = 0;
+        CUstream losing = soft_stream(1), working = soft_stream(1);
+        assert_ok(drv->cuMemAlloc(&at, 48 * MIB));
+        soft_gate_put(&gate, losing);
+        assert_ok(drv->cuMemsetD8Async(gone, 1, 64, losing));
+        assert_ok(drv->cuMemUnmap(gone, CHUNK));
+        for (int i = 0; i < 3; i++)
+            assert_ok(drv->cuMemsetD8Async(at, 1, 48 * MIB, working));
+        soft_gate_open(&gate);
+        assert_true(soft_eventually(acre__soft_reports(NULL, 0) == 2));
+        assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+        assert_int_equal(soft_used_bytes(0), CHUNK); /* its handle is still held */
+        soft_teardown(state);
+    }
+    begin_two();
+}
+
+/* ---- many threads ---- */
+
+enum { STORM_THREADS = 6, STORM_ROUNDS = 60 };
+
+struct storm {
+    unsigned number;
+    const char *wrong;
+};
+
+/* A value only this thread and round write; what was read back must be it. */
+static const char *storm_round(struct storm *storm, unsigned round, CUstream stream) {
+    CUdeviceptr from = 0, to = 0;
+    CUevent event = NULL;
+    unsigned char seen[1000], value = (unsigned char)(storm->number * 31 + round);
+    size_t large = round % 8 ? 0 : MIB;
+    const char *wrong = NULL;
+    if (drv->cuMemAlloc(&from, 1000 + large) || drv->cuMemAlloc(&to, 1000 + large) ||
+        drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING))
+        return "no memory or event";
+    if (drv->cuMemsetD8Async(from, value, 1000 + large, stream) ||
+        drv->cuEventRecord(event, stream) ||
+        drv->cuStreamWaitEvent(CU_STREAM_PER_THREAD, event, 0) ||
+        drv->cuMemcpyDtoDAsync(to, from, 1000 + large, CU_STREAM_PER_THREAD) ||
+        drv->cuMemcpyDtoHAsync(seen, to + large, 1000, CU_STREAM_PER_THREAD))
+        wrong = "work was refused";
+    for (size_t i = 0; i < sizeof seen && !wrong; i++)
+        if (seen[i] != value)
+            wrong = "wrong bytes";
+    CUresult query = drv->cuEventQuery(event);
+    if (query != CUDA_SUCCESS && query != CUDA_ERROR_NOT_READY)
+        wrong = "query failed";
+    if (drv->cuEventDestroy(event) || drv->cuMemFree(from) || drv->cuMemFree(to))
+        wrong = "not given back";
+    return wrong;
+}
+
+static void *storm_run(void *argument) {
+    struct storm *storm = argument;
+    for (unsigned round = 0; round < STORM_ROUNDS && !storm->wrong; round++) {
+        CUstream stream = NULL;
+        if (drv->cuCtxPushCurrent(soft_ctx[(storm->number + round) % 2]) ||
+            drv->cuStreamCreate(&stream, round % 3 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT))
+            return storm->wrong = "no stream", NULL;
+        storm->wrong = storm_round(storm, round, stream);
+        CUcontext top;
+        if (round % 7 == 0 && drv->cuCtxSynchronize())
+            storm->wrong = "no sync";
+        if (drv->cuStreamDestroy(stream) || drv->cuCtxPopCurrent(&top))
+            storm->wrong = "not destroyed";
+    }
+    return NULL;
+}
+
+static void storm(int check) {
+    struct acre__soft_config config = soft_config(64 * MIB, 2);
+    config.check = check;
+    soft_begin_with(&config);
+    struct storm storms[STORM_THREADS];
+    pthread_t threads[STORM_THREADS];
+    for (unsigned i = 0; i < STORM_THREADS; i++) {
+        storms[i] = (struct storm){i, NULL};
+        assert_int_equal(pthread_create(&threads[i], NULL, storm_run, &storms[i]), 0);
+    }
+    for (unsigned i = 0; i < STORM_THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        if (storms[i].wrong)
+            fail_msg("thread %u: %s", i, storms[i].wrong);
+    }
+    char text[512] = "";
+    if (acre__soft_reports(text, sizeof text))
+        fail_msg("%s", text);
+    assert_int_equal(soft_used_bytes(0) + soft_used_bytes(1), 0);
+}
+
+static void devices_many_threads_at_once_keep_apart(void **state) {
+    (void)state;
+    storm(0);
+}
+
+static void devices_many_threads_at_once_are_ordered(void **state) {
+    (void)state;
+    storm(1);
+}
+
+/* Retaining and releasing against each other: the count is right at the end, and whoever holds a
+ * reference has a live context. */
+static void *retain_and_release(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 150; i++) {
+        CUcontext ctx, top;
+        CUdeviceptr at = 0;
+        if (drv->cuDevicePrimaryCtxRetain(&ctx, 0) || drv->cuCtxPushCurrent(ctx) ||
+            drv->cuMemAlloc(&at, 512) || drv->cuMemsetD8Async(at, 1, 512, CU_STREAM_PER_THREAD) ||
+            drv->cuCtxPopCurrent(&top) || drv->cuDevicePrimaryCtxRelease(0))
+            return &busy_is_over;
+    }
+    return NULL;
+}
+
+static void devices_retain_and_release_by_many_threads_count(void **state) {
+    (void)state;
+    soft_begin(64 * MIB, 1);
+    CUcontext top;
+    pthread_t threads[4];
+    assert_ok(drv->cuCtxPopCurrent(&top));
+    assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, retain_and_release, NULL), 0);
+    for (int i = 0; i < 4; i++) {
+        void *failed = NULL;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_refused(drv->cuDevicePrimaryCtxRelease(0));
+    assert_int_equal(soft_used_bytes(0), 0);
+    assert_int_equal(acre__soft.worker_count, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SOFT_TEST_BARE(devices_other_configuration_while_retained_is_busy),
+        SOFT_TEST_BARE(devices_reset_drops_everything),
+        SOFT_TEST_BARE(devices_reset_with_queued_work_is_safe),
+        SOFT_TEST_BARE(devices_memory_runs_out_for_each_alone),
+        SOFT_TEST_BARE(devices_streams_belong_to_one),
+        SOFT_TEST_BARE(devices_lost_one_leaves_the_other_well),
+        SOFT_TEST_BARE(devices_peer_access_is_per_mapping),
+        SOFT_TEST_BARE(devices_copy_between_plain_memory),
+        SOFT_TEST_BARE(devices_peer_copy_goes_by_each_sides_access),
+        SOFT_TEST_BARE(devices_events_order_across),
+        SOFT_TEST_BARE(devices_event_of_ended_context_holds_up_nobody),
+        SOFT_TEST_BARE(devices_pinned_freed_under_work_of_other_is_safe),
+        SOFT_TEST_BARE(devices_unregistered_under_work_of_other_is_the_programs_again),
+        SOFT_TEST_BARE(devices_context_stack_is_per_thread),
+        SOFT_TEST_BARE(devices_counted_release_ends_with_the_last),
+        SOFT_TEST_BARE(devices_release_waits_for_work),
+        SOFT_TEST_BARE(devices_release_beside_busy_device_returns),
+        SOFT_TEST_BARE(devices_release_of_lost_device_with_running_work_is_safe),
+        SOFT_TEST_BARE(devices_many_threads_at_once_keep_apart),
+        SOFT_TEST_BARE(devices_many_threads_at_once_are_ordered),
+        SOFT_TEST_BARE(devices_retain_and_release_by_many_threads_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

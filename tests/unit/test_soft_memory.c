@@ -1,0 +1,406 @@
+/* Plain, pinned, registered and managed memory of the soft driver: who may touch it, what it costs,
+ * where it lies, and when it goes. */
+#include "soft_fixture.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* ---- who may touch it ---- */
+
+static void memory_host_touch_of_plain_faults(void **state) {
+    (void)state;
+    CUdeviceptr small = 0, large = 0;
+    assert_ok(drv->cuMemAlloc(&small, 1000));
+    assert_ok(drv->cuMemAlloc(&large, 4 * MIB));
+    assert_ok(drv->cuMemsetD8(small, 1, 1000));
+    assert_ok(drv->cuMemsetD8(large, 1, 4 * MIB));
+    assert_ok(drv->cuCtxSynchronize());
+    assert_true(soft_faults(small, 0));
+    assert_true(soft_faults(small, 1));
+    assert_true(soft_faults(large, 0));
+    assert_true(soft_faults(large + 4 * MIB - 1, 0));
+}
+
+static void memory_host_touch_of_plain_faults_after_free(void **state) {
+    (void)state;
+    CUdeviceptr at = 0;
+    assert_ok(drv->cuMemAlloc(&at, 4 * MIB));
+    assert_ok(drv->cuMemFree(at));
+    assert_true(soft_faults(at, 0));
+}
+
+/* What the device wrote is there for the host, what the host wrote for the device. */
+static void expect_shared(unsigned char *host, CUdeviceptr device, size_t bytes) {
+    memset(host, 0x11, bytes);
+    assert_true(soft_is_filled(device, bytes, 0x11));
+    assert_ok(drv->cuMemsetD8(device, 0x22, bytes));
+    assert_ok(drv->cuCtxSynchronize());
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(host[i], 0x22);
+}
+
+static void memory_pinned_and_mapped_stay_open(void **state) {
+    (void)state;
+    const unsigned flags[] = {0, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_WRITECOMBINED};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        void *host = NULL;
+        CUdeviceptr device = 0;
+        assert_ok(drv->cuMemHostAlloc(&host, 10000, flags[i]));
+        assert_ok(drv->cuMemHostGetDevicePointer(&device, host, 0));
+        expect_shared(host, device, 10000);
+        assert_ok(drv->cuMemFreeHost(host));
+    }
+}
+
+static void memory_managed_stays_open(void **state) {
+    (void)state;
+    CUdeviceptr at = 0;
+    assert_ok(drv->cuMemAllocManaged(&at, 3 * MIB + 5, CU_MEM_ATTACH_GLOBAL));
+    expect_shared((unsigned char *)(uintptr_t)at, at, 3 * MIB + 5);
+    assert_ok(drv->cuMemFree(at));
+}
+
+static void memory_registered_is_used_in_place(void **state) {
+    (void)state;
+    unsigned char *host = malloc(100000);
+    assert_non_null(host);
+    assert_ok(drv->cuMemHostRegister(host, 100000, 0));
+    assert_refused(drv->cuMemHostRegister(host + 500, 10, 0));
+    expect_shared(host, (CUdeviceptr)(uintptr_t)host, 100000);
+    assert_ok(drv->cuMemHostUnregister(host));
+    assert_refused(drv->cuMemHostUnregister(host));
+    free(host);
+}
+
+static void memory_without_pages_is_not_registered(void **state) {
+    (void)state;
+    char *pages = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true((void *)pages != MAP_FAILED);
+    munmap(pages + MIB / 2, MIB / 2);
+    assert_refused(drv->cuMemHostRegister(pages + MIB / 2, MIB / 2, 0));
+    assert_refused(drv->cuMemHostRegister(pages + 1, MIB / 2, 0));
+    assert_ok(drv->cuMemHostRegister(pages + 1, MIB / 2 - 1, 0));
+    assert_ok(drv->cuMemHostUnregister(pages + 1));
+    munmap(pages, MIB / 2);
+}
+
+/* A program that unmaps what it registered, and then gets the same address for pinned memory. */
+static void memory_pinned_where_stale_registration_lies_is_refused_cleanly(void **state) {
+    (void)state;
+    void *pages = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    assert_ok(drv->cuMemHostRegister(pages, MIB, 0));
+    munmap(pages, MIB);
+    void *pinned = NULL;
+    CUresult result = drv->cuMemHostAlloc(&pinned, MIB, 0);
+    if (result) { /* the system gave the same address */
+        assert_int_equal(result, CUDA_ERROR_OPERATING_SYSTEM);
+        assert_null(pinned);
+        assert_ok(drv->cuMemHostUnregister(pages));
+        assert_ok(drv->cuMemHostAlloc(&pinned, MIB, 0));
+    }
+    assert_ok(drv->cuMemFreeHost(pinned));
+}
+
+/* ---- what it costs ---- */
+
+static size_t resident_bytes(void) {
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long total = 0, resident = 0;
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &total, &resident), 2);
+    fclose(file);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t file_bytes(int device) {
+    struct stat info;
+    assert_int_equal(fstat(acre__soft.devices[device].fd, &info), 0);
+    return (size_t)info.st_blocks * 512;
+}
+
+static void memory_large_device_costs_nothing_until_touched(void **state) {
+    (void)state;
+    size_t before = resident_bytes();
+#ifdef ACRE_SANITIZE_tsan
+    const size_t bytes = 4 * GIB; /* it cannot map more than 16 GiB at once on aarch64 */
+#else
+    const size_t bytes = 64 * GIB;
+#endif
+    struct acre__soft_config config = soft_config(bytes, 1);
+    config.address_bytes = bytes * 2;
+    soft_begin_with(&config);
+    size_t total = 0, room = 0;
+    assert_ok(drv->cuMemGetInfo(&room, &total));
+    assert_int_equal(total, bytes);
+    assert_int_equal(room, bytes);
+    CUdeviceptr at = 0;
+    assert_ok(drv->cuMemAlloc(&at, bytes));
+    assert_int_equal(file_bytes(0), 0);
+    assert_true(resident_bytes() < before + 32 * MIB);
+    assert_ok(drv->cuMemsetD8(at + bytes - 4 * MIB, 1, 4 * MIB));
+    assert_ok(drv->cuCtxSynchronize());
+    assert_true(file_bytes(0) >= 4 * MIB && file_bytes(0) < 8 * MIB);
+    assert_ok(drv->cuMemFree(at));
+    assert_int_equal(file_bytes(0), 0);
+    assert_true(resident_bytes() < before + 32 * MIB);
+}
+
+static void memory_freed_comes_back_zeroed(void **state) {
+    (void)state;
+    CUdeviceptr at = 0, again = 0;
+    assert_ok(drv->cuMemAlloc(&at, 4 * MIB));
+    assert_ok(drv->cuMemsetD8(at, 0xff, 4 * MIB));
+    assert_ok(drv->cuMemFree(at));
+    assert_ok(drv->cuMemAlloc(&again, 4 * MIB));
+    assert_true(soft_is_filled(again, 4 * MIB, 0));
+}
+
+static void memory_plain_out_of_memory_is_exact(void **state) {
+    (void)state;
+    CUdeviceptr all = 0, more = 77;
+    assert_ok(drv->cuMemAlloc(&all, 64 * MIB));
+    assert_int_equal(drv->cuMemAlloc(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(more, 77);
+    assert_ok(drv->cuMemFree(all));
+    assert_int_equal(drv->cuMemAlloc(&all, 64 * MIB + 1), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_ok(drv->cuMemAlloc(&all, 62 * MIB));
+    for (int i = 0; i < 4096; i++) /* one slab is left: 4096 units of 512 bytes */
+        assert_ok(drv->cuMemAlloc(&more, 512));
+    assert_int_equal(drv->cuMemAlloc(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void memory_impossible_sizes_are_refused(void **state) {
+    (void)state;
+    CUdeviceptr at = 5;
+    void *host = &at;
+    const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2, (size_t)1 << 60};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_int_equal(drv->cuMemAlloc(&at, sizes[i]), CUDA_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(drv->cuMemHostAlloc(&host, sizes[i], 0), CUDA_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(drv->cuMemAllocManaged(&at, sizes[i], CU_MEM_ATTACH_GLOBAL),
+                         CUDA_ERROR_OUT_OF_MEMORY);
+        assert_refused(drv->cuMemHostRegister(&host, sizes[i], 0));
+    }
+    assert_int_equal(at, 5);
+    assert_ptr_equal(host, &at);
+    assert_int_equal(soft_used_bytes(0), 0);
+}
+
+#if !defined(ACRE_SANITIZE_asan) && !defined(ACRE_SANITIZE_tsan)
+/* Sanitizers end the program where a mapping fails, so only the other builds can look at this. */
+static void memory_without_addresses_for_slab_changes_nothing(void **state) {
+    (void)state;
+    struct acre__soft_config config = soft_config(64 * MIB, 1);
+    config.address_bytes = CHUNK;
+    soft_begin_with(&config);
+    CUdeviceptr last = soft_reserve(CHUNK), at = 0;
+    struct rlimit before, tight = {0, 0};
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    tight = before;
+    tight.rlim_cur = 0; /* what is mapped stays, nothing more can be */
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    CUresult small = drv->cuMemAlloc(&at, 512), large = drv->cuMemAlloc(&at, 4 * MIB);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_int_equal(small, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(large, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(soft_used_bytes(0), 0);
+    assert_null(acre__soft.devices[0].slabs);
+    assert_null(acre__tree_find(&acre__soft.free_addresses, 0));
+    assert_ok(drv->cuMemAlloc(&at, 512));
+    assert_true(at != 0);
+    assert_ok(drv->cuMemAddressFree(last, CHUNK));
+}
+#endif
+
+/* ---- where it lies ---- */
+
+enum { LIVE_MAX = 300, ROUNDS = 4000 };
+
+struct live {
+    CUdeviceptr at;
+    size_t bytes;
+    unsigned char tag;
+};
+
+static int live_overlaps(const struct live *list, size_t count, CUdeviceptr at, size_t bytes) {
+    for (size_t i = 0; i < count; i++)
+        if (at < list[i].at + list[i].bytes && list[i].at < at + bytes)
+            return 1;
+    return 0;
+}
+
+static void memory_random_small_blocks_are_aligned_and_disjoint(void **state) {
+    (void)state;
+    struct soft_random random = soft_random_begin("small blocks");
+    struct live list[LIVE_MAX];
+    size_t count = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        if (count < LIVE_MAX && soft_draw(&random, 100) < 55) {
+            struct live *new = &list[count];
+            size_t limit = soft_draw(&random, 8) ? 20000 : 3 * MIB;
+            new->bytes = 1 + soft_draw(&random, limit);
+            new->tag = (unsigned char)soft_draw(&random, 256);
+            CUresult result = drv->cuMemAlloc(&new->at, new->bytes);
+            if (result == CUDA_ERROR_OUT_OF_MEMORY)
+                continue;
+            assert_ok(result);
+            assert_int_equal(new->at % 512, 0);
+            assert_false(live_overlaps(list, count, new->at, new->bytes));
+            assert_ok(drv->cuMemsetD8(new->at, new->tag, new->bytes));
+            count++;
+        } else if (count) {
+            size_t i = soft_draw(&random, count);
+            assert_true(soft_is_filled(list[i].at, list[i].bytes, list[i].tag));
+            assert_ok(drv->cuMemFree(list[i].at));
+            list[i] = list[--count];
+        }
+    }
+    while (count--)
+        assert_ok(drv->cuMemFree(list[count].at));
+    assert_int_equal(soft_used_bytes(0), 0);
+    assert_null(acre__soft.devices[0].slabs);
+    assert_int_equal(file_bytes(0), 0);
+}
+
+static void memory_slabs_are_given_back(void **state) {
+    (void)state;
+    enum { BLOCKS = 4096 * 3 };
+    static CUdeviceptr at[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++)
+        assert_ok(drv->cuMemAlloc(&at[i], 512));
+    assert_int_equal(soft_used_bytes(0), 3 * CHUNK);
+    for (int i = 0; i < BLOCKS; i += 2)
+        assert_ok(drv->cuMemFree(at[i]));
+    assert_int_equal(soft_used_bytes(0), 3 * CHUNK);
+    for (int i = 0; i < BLOCKS; i += 2) /* the holes serve again */
+        assert_ok(drv->cuMemAlloc(&at[i], 300));
+    assert_int_equal(soft_used_bytes(0), 3 * CHUNK);
+    for (int i = 0; i < BLOCKS; i++)
+        assert_ok(drv->cuMemFree(at[i]));
+    assert_int_equal(soft_used_bytes(0), 0);
+}
+
+/* ---- when it goes ---- */
+
+static void memory_wrong_frees_are_refused(void **state) {
+    (void)state;
+    CUdeviceptr at = 0;
+    void *pinned = NULL;
+    int stack = 0;
+    assert_ok(drv->cuMemAlloc(&at, 4096));
+    assert_ok(drv->cuMemHostAlloc(&pinned, 4096, 0));
+    assert_refused(drv->cuMemFree(at + 512));
+    assert_refused(drv->cuMemFree((CUdeviceptr)(uintptr_t)&stack));
+    assert_refused(drv->cuMemFree((CUdeviceptr)(uintptr_t)pinned));
+    assert_refused(drv->cuMemFreeHost((void *)(uintptr_t)at));
+    assert_refused(drv->cuMemFreeHost((char *)pinned + 64));
+    assert_refused(drv->cuMemHostUnregister(pinned));
+    assert_true(soft_is_filled(at, 4096, 0)); /* still there */
+    assert_ok(drv->cuMemFree(at));
+    assert_refused(drv->cuMemFree(at));
+    assert_ok(drv->cuMemFreeHost(pinned));
+    assert_refused(drv->cuMemFreeHost(pinned));
+}
+
+struct freeing {
+    CUdeviceptr at;
+    CUresult result;
+    _Atomic int is_over;
+};
+
+static void *free_in_thread(void *argument) {
+    struct freeing *freeing = argument;
+    freeing->result = drv->cuCtxPushCurrent(soft_ctx[0]);
+    if (!freeing->result)
+        freeing->result = drv->cuMemFree(freeing->at);
+    atomic_store(&freeing->is_over, 1);
+    return NULL;
+}
+
+static void memory_free_waits_for_queued_work(void **state) {
+    (void)state;
+    struct soft_gate gate;
+    struct freeing freeing = {0};
+    pthread_t thread;
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    assert_ok(drv->cuMemAlloc(&freeing.at, 4096));
+    soft_gate_put(&gate, stream);
+    assert_ok(drv->cuMemsetD8Async(freeing.at, 1, 4096, stream));
+    assert_int_equal(pthread_create(&thread, NULL, free_in_thread, &freeing), 0);
+    soft_sleep_ms(50);
+    assert_false(atomic_load(&freeing.is_over));
+    soft_gate_open(&gate);
+    pthread_join(thread, NULL);
+    assert_ok(freeing.result);
+    assert_ok(drv->cuStreamSynchronize(stream)); /* the fill found its memory */
+}
+
+/* Both wait for the same work; when they wake up only one may free. */
+static void memory_free_by_two_threads_succeeds_once(void **state) {
+    (void)state;
+    struct soft_gate gate;
+    struct freeing freeing[2] = {{0}, {0}};
+    pthread_t threads[2];
+    CUdeviceptr at = 0;
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    assert_ok(drv->cuMemAlloc(&at, 4096));
+    soft_gate_put(&gate, stream);
+    for (int i = 0; i < 2; i++) {
+        freeing[i].at = at;
+        assert_int_equal(pthread_create(&threads[i], NULL, free_in_thread, &freeing[i]), 0);
+    }
+    soft_sleep_ms(20);
+    soft_gate_open(&gate);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(freeing[0].result + freeing[1].result, CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(soft_used_bytes(0), 0);
+}
+
+static void memory_goes_with_its_context_and_chunks_stay(void **state) {
+    (void)state;
+    CUdeviceptr small = 0, large = 0, managed = 0;
+    void *pinned = NULL;
+    CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
+    assert_ok(drv->cuMemAlloc(&small, 100));
+    assert_ok(drv->cuMemAlloc(&large, 6 * MIB));
+    assert_ok(drv->cuMemAllocManaged(&managed, 100, CU_MEM_ATTACH_GLOBAL));
+    assert_ok(drv->cuMemHostAlloc(&pinned, 100, 0));
+    assert_int_equal(soft_used_bytes(0), CHUNK + 6 * MIB + CHUNK);
+    assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    assert_refused(drv->cuMemFree(small)); /* gone with its context */
+    assert_int_equal(soft_used_bytes(0), CHUNK);
+    assert_ok(drv->cuDevicePrimaryCtxRetain(&soft_ctx[0], 0));
+    assert_refused(drv->cuMemFree(large));
+    assert_refused(drv->cuMemFree(managed));
+    assert_refused(drv->cuMemFreeHost(pinned));
+    assert_ok(drv->cuMemRelease(chunk));
+    assert_int_equal(soft_used_bytes(0), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SOFT_TEST(memory_host_touch_of_plain_faults),
+        SOFT_TEST(memory_host_touch_of_plain_faults_after_free),
+        SOFT_TEST(memory_pinned_and_mapped_stay_open),
+        SOFT_TEST(memory_managed_stays_open),
+        SOFT_TEST(memory_registered_is_used_in_place),
+        SOFT_TEST(memory_without_pages_is_not_registered),
+        SOFT_TEST(memory_pinned_where_stale_registration_lies_is_refused_cleanly),
+        SOFT_TEST_BARE(memory_large_device_costs_nothing_until_touched),
+        SOFT_TEST(memory_freed_comes_back_zeroed),
+        SOFT_TEST(memory_plain_out_of_memory_is_exact),
+        SOFT_TEST(memory_impossible_sizes_are_refused),
+#if !defined(ACRE_SANITIZE_asan) && !defined(ACRE_SANITIZE_tsan)
+        SOFT_TEST_BARE(memory_without_addresses_for_slab_changes_nothing),
+#endif
+        SOFT_TEST(memory_random_small_blocks_are_aligned_and_disjoint),
+        SOFT_TEST(memory_slabs_are_given_back),
+        SOFT_TEST(memory_wrong_frees_are_refused),
+        SOFT_TEST(memory_free_waits_for_queued_work),
+        SOFT_TEST(memory_free_by_two_threads_succeeds_once),
+        SOFT_TEST(memory_goes_with_its_context_and_chunks_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
