@@ -242,7 +242,17 @@ static CUresult copy_queue(struct soft_device *device, const struct copy *copy) 
                                     !(is_device_memory(copy->to) && is_device_memory(copy->from)));
     char *arrival = NULL;
     struct soft_op *op = NULL;
-    if ((result = copy_make_op(copy, from_pageable, to_pageable, &op)))
+    /* Others may go on while a large source is read; the stream may end meanwhile. */
+    uint64_t id = stream->id;
+    acre__lock_give(&acre__soft.lock);
+    result = copy_make_op(copy, from_pageable, to_pageable, &op);
+    acre__lock_take(&acre__soft.lock);
+    stream = acre__soft_stream_by_id(device, id);
+    if (!result && !stream) {
+        acre__soft_op_free(op);
+        result = CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (result)
         return acre__soft_leave(result);
     int is_captured = stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
     result = acre__soft_submit(device, stream, op);
@@ -252,12 +262,13 @@ static CUresult copy_queue(struct soft_device *device, const struct copy *copy) 
         result = acre__soft_wait_stream(device, stream, stream->submitted);
         if (to_pageable && !arrival)
             op->to.deliver = NULL; /* given up: the operation still lives and owns the bytes */
-        for (size_t row = 0; !result && arrival && row < copy->rows; row++)
-            memcpy((char *)(uintptr_t)copy->to + row * copy->to_pitch, arrival + row * copy->width,
-                   copy->width);
     }
+    acre__lock_give(&acre__soft.lock);
+    for (size_t row = 0; !result && arrival && row < copy->rows; row++)
+        memcpy((char *)(uintptr_t)copy->to + row * copy->to_pitch, arrival + row * copy->width,
+               copy->width);
     free(arrival);
-    return acre__soft_leave(result);
+    return result;
 }
 
 /* A copy of one row. `to_device` and `from_device` are set to the current device here. */

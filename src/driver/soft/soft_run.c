@@ -5,7 +5,7 @@
  * only. With a seed there are no workers: whoever waits runs the next step that the scheduler
  * draws. All under acre__soft.lock, which acre__soft_run_step gives up while bytes move or a host
  * function runs. */
-#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -142,7 +142,13 @@ static void worker_add(void) {
     if (!workers)
         return; /* the others do the work */
     acre__soft.workers = workers;
-    if (pthread_create(&workers[acre__soft.worker_count], NULL, worker_main, NULL) == 0) {
+    /* Signals are for the program's own threads. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&workers[acre__soft.worker_count], NULL, worker_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0) {
         acre__soft.worker_count++;
         acre__soft.idle_count++;
     } else {
@@ -193,12 +199,18 @@ int acre__soft_device_is_running(const struct soft_device *device) {
 
 int acre__soft_wait_some(void) {
     const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
+    struct soft_device *device;
+    struct soft_stream *stream;
     if (!acre__soft.config.seeded || (hooks && hooks->is_virtual())) {
-        acre__cond_wait(&acre__soft.done, &acre__soft.lock);
+        /* Where the system gave no thread at all, whoever waits does the work. */
+        if (!acre__soft.config.seeded && !acre__soft.worker_count &&
+            (stream = acre__soft_ready_pick(&device)))
+            acre__soft_run_step(device, stream);
+        else
+            acre__cond_wait(&acre__soft.done, &acre__soft.lock);
         return 1;
     }
-    struct soft_device *device;
-    struct soft_stream *stream = acre__soft_ready_pick(&device);
+    stream = acre__soft_ready_pick(&device);
     for (uint32_t i = 0; !stream && i < acre__soft.config.devices; i++)
         if (acre__soft_device_is_running(&acre__soft.devices[i])) { /* another thread runs it */
             acre__cond_wait(&acre__soft.done, &acre__soft.lock);
