@@ -192,14 +192,20 @@ static int bench_run(struct bench *bench, const struct bench_args *args,
         cli_say("the driver gives no context");
         return CLI_CANNOT;
     }
-    int code = bench->drv->cuCtxSetCurrent(context) ? CLI_CANNOT : CLI_OK;
+    int code = CLI_OK;
+    if (bench->drv->cuCtxSetCurrent(context)) {
+        cli_say("the driver does not make its context current");
+        code = CLI_CANNOT;
+    }
     for (size_t i = 0; i < BENCH_SUITES && code == CLI_OK; i++) {
         if (args->some && !args->wanted[i]) {
             continue;
         }
         bench->suite = bench_suites[i].name;
         if (bench_suites[i].run(bench)) {
-            cli_say("suite %s could not be measured: %s", bench->suite, acre_last_detail());
+            const char *detail = acre_last_detail();
+            cli_say("suite %s could not be measured: %s", bench->suite,
+                    *detail ? detail : "the driver refused one of its own calls");
             code = CLI_CANNOT;
         }
     }

@@ -26,6 +26,9 @@ void doctor_add(struct doctor *doctor, const char *area, const char *name,
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    for (char *at = text; *at; at++) { /* values of variables are the user's: no escape codes */
+        *at = (unsigned char)*at < ' ' || *at == 127 ? ' ' : *at;
+    }
     doctor->checks[doctor->count++] =
         (struct doctor_check){area, cli_format("%s", name), result, cli_format("%s", text),
                               advice ? cli_format("%s", advice) : NULL};

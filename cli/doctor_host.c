@@ -116,9 +116,10 @@ static void host_check_maps(struct doctor *doctor) {
     }
     bool small = count < 65530; /* the kernel's default */
     doctor_add(doctor, host_area, "mappings", small ? DOCTOR_WARN : DOCTOR_OK,
-               small ? "sysctl vm.max_map_count=65530, or more: a soft device takes a mapping for "
-                       "every chunk"
-                     : NULL,
+               small
+                   ? "sysctl vm.max_map_count=65530, or more: exported chunks and host chunks take "
+                     "a mapping each"
+                   : NULL,
                "vm.max_map_count %" PRIu64, count);
 }
 

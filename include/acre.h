@@ -8,8 +8,10 @@
  * Conventions. Every fallible function returns an acre_status; results come through the last
  * parameters and are NULL or 0 after a failure. A failed call changes nothing. `acre_last_detail()`
  * has one line that says what went wrong. All functions may be called from any thread unless
- * "Threads" says otherwise. No call changes the calling thread's current CUDA context. In a child
- * made by fork every call returns ACRE_E_FORKED: start a new program there instead.
+ * "Threads" says otherwise, but not from a function that a stream calls (cuLaunchHostFunc): as for
+ * CUDA itself, that may wait for ever. No call changes the calling thread's current CUDA context.
+ * In a child made by fork after a device was opened, every function that returns a status returns
+ * ACRE_E_FORKED (acre_driver NULL): start a new program there instead.
  */
 #ifndef ACRE_H
 #define ACRE_H
@@ -122,8 +124,9 @@ ACRE_API acre_status acre_open(const char *name, const acre_open_options *option
 
 /* Gives one open back; the last one destroys what is left of the device's streams and events, gives
  * the context back and ends the handle. NULL is nothing. What the driver refuses to take back is
- * logged and dropped: the handle ends in any case. Sync: does not wait for queued work on a GPU.
- * Exiting without it is allowed: the library makes no driver call at exit. */
+ * logged and dropped: the handle ends in any case. Sync: on a soft device it waits for queued work;
+ * other opens and closes wait meanwhile. Exiting without it is allowed: the library makes no driver
+ * call at exit. */
 ACRE_API acre_status acre_close(acre_device *device);
 
 /* How many devices the driver "cuda" or "soft" has. For soft: as configured. */
@@ -193,7 +196,8 @@ ACRE_API acre_status acre_stream_query(acre_device *device, acre_stream stream);
  * of another device of the same driver. */
 ACRE_API acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event event);
 
-/* A number that no other stream of the process has or had, even if the handle is the same. */
+/* A number that no other stream of the process has or had, even if the handle is the same. With
+ * drivers before CUDA 12.0 only for streams that acre made: ACRE_E_UNSUPPORTED for others. */
 ACRE_API acre_status acre_stream_get_id(acre_device *device, acre_stream stream, uint64_t *id);
 
 #define ACRE_EVENT_DEFAULT 0u

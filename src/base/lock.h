@@ -13,7 +13,6 @@
 enum acre__rank {
     ACRE__RANK_REGISTRY = 10, /* list of open devices */
     ACRE__RANK_DEVICE = 20,   /* one device's streams, events, limbo */
-    ACRE__RANK_LOADER = 30,   /* driver library */
     ACRE__RANK_SOFT = 80,     /* all state of the soft driver */
     ACRE__RANK_LEAF = 100     /* holds no other lock inside */
 };

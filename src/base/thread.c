@@ -111,9 +111,11 @@ static void thread_in_child(void) {
     atomic_store_explicit(&threads.process, PROCESS_FORKED, memory_order_relaxed);
 }
 
-/* The first call of the process. Two threads may both come here and register the handler twice,
- * which does no harm; a lock around it might be held at a fork by a thread the child lacks. */
-static acre_status thread_watch_fork(void) {
+/* Two threads may both come here and register the handler twice, which does no harm; a lock around
+ * it might be held at a fork by a thread the child lacks. */
+acre_status acre__watch_fork(void) {
+    if (atomic_load_explicit(&threads.process, memory_order_relaxed) != PROCESS_NEW)
+        return ACRE_OK;
     if (pthread_atfork(NULL, NULL, thread_in_child) != 0)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory to register the fork handler");
     int expected = PROCESS_NEW;
@@ -124,11 +126,8 @@ static acre_status thread_watch_fork(void) {
 
 acre_status acre__enter(void) {
     /* Relaxed: a child has one thread, which ran the handler itself, and WATCHED guards no data. */
-    int process = atomic_load_explicit(&threads.process, memory_order_relaxed);
-    if (process == PROCESS_WATCHED)
+    if (atomic_load_explicit(&threads.process, memory_order_relaxed) != PROCESS_FORKED)
         return ACRE_OK;
-    if (process == PROCESS_NEW)
-        return thread_watch_fork();
-    return acre__fail(ACRE_E_FORKED, "this process is a fork of one that had used acre: only a "
-                                     "program newly started (exec) can use it");
+    return acre__fail(ACRE_E_FORKED, "this process is a fork of one that had opened a device: only "
+                                     "a program newly started (exec) can use acre");
 }

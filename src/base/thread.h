@@ -41,7 +41,11 @@ void acre__thread_destroy(struct acre__thread *thread);
  * hooks run newest first. At most 8, registered once, at load or under the caller's own once. */
 void acre__thread_at_exit(void (*hook)(struct acre__thread *thread));
 
-/* ACRE_OK, or ACRE_E_FORKED in a child made after the first call of this function. Every public
+/* From now on a child made by fork cannot use the library: a driver was asked for something. Called
+ * by the first open. ACRE_E_HOST_MEMORY when it cannot be watched for. */
+acre_status acre__watch_fork(void);
+
+/* ACRE_OK, or ACRE_E_FORKED in a child made after acre__watch_fork. Every public
  * function begins with it, before it takes a lock that a thread of the parent may have held. */
 acre_status acre__enter(void);
 

@@ -60,8 +60,8 @@ acre_device *acre__device_find(const struct acre__driver *drv, uint32_t ordinal)
     return NULL;
 }
 
-acre_device *acre__device_other(const acre_device *dev,
-                                int (*owns)(const acre_device *other, uint64_t key), uint64_t key) {
+int acre__device_other(const acre_device *dev, int (*owns)(const acre_device *other, uint64_t key),
+                       uint64_t key, struct acre__owner *owner) {
     uint64_t open = acre__load(&slots.open, memory_order_acquire);
     for (unsigned i = 0; i < ACRE__DEVICE_SLOTS; i++) {
         acre_device *other = &slots.at[i];
@@ -69,11 +69,15 @@ acre_device *acre__device_other(const acre_device *dev,
             continue;
         acre__lock_take(&other->lock);
         int found = owns(other, key);
+        if (found) {
+            owner->drv = other->drv;
+            memcpy(owner->label, other->label, sizeof owner->label);
+        }
         acre__lock_give(&other->lock);
         if (found)
-            return other;
+            return 1;
     }
-    return NULL;
+    return 0;
 }
 
 /* ---- the current context ---- */
@@ -256,6 +260,8 @@ static void device_begin(acre_device *dev, const struct acre__driver *drv, uint3
         acre__lock_init(&dev->lock, "device", ACRE__RANK_DEVICE);
         dev->lock_ready = 1;
     }
+    /* Others may still be looking into the books of the device that had the slot before. */
+    acre__lock_take(&dev->lock);
     dev->drv = drv;
     dev->ordinal = ordinal;
     dev->context = NULL;
@@ -266,6 +272,7 @@ static void device_begin(acre_device *dev, const struct acre__driver *drv, uint3
     dev->streams = dev->events = (struct acre__tree){0};
     dev->limbo = (struct acre__limbo){0};
     dev->streams_created = dev->events_created = dev->limbo_retired = dev->trims = 0;
+    acre__lock_give(&dev->lock);
 }
 
 acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal,

@@ -64,10 +64,15 @@ struct acre__current {
 CUresult acre__device_push(acre_device *dev, struct acre__current *current, const char **what);
 void acre__device_pop(acre_device *dev, const struct acre__current *current);
 
-/* The open device other than `dev` for which `owns` says yes, or NULL. `owns` is called with that
- * device's lock held. */
-acre_device *acre__device_other(const acre_device *dev,
-                                int (*owns)(const acre_device *other, uint64_t key), uint64_t key);
+/* A device that has something, as it was when it was asked. */
+struct acre__owner {
+    const struct acre__driver *drv;
+    char label[24];
+};
+
+/* 1 if an open device other than `dev` has the thing: `owns` is called with its lock held. */
+int acre__device_other(const acre_device *dev, int (*owns)(const acre_device *other, uint64_t key),
+                       uint64_t key, struct acre__owner *owner);
 
 /* For open.c: fills a device in and ends it; the caller holds the registry lock. `create` returns
  * with the slot open and one open counted. */

@@ -74,6 +74,7 @@ static void *cuda_find(const struct cuda_library *lib, const struct cuda_entry *
                        CUresult *code) {
     void *address = NULL;
 
+    *code = CUDA_ERROR_NOT_FOUND;
     if (lib->v2 != NULL) {
         CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
 
@@ -81,7 +82,7 @@ static void *cuda_find(const struct cuda_library *lib, const struct cuda_entry *
                         &status);
         if (status != CU_GET_PROC_ADDRESS_SUCCESS)
             address = NULL;
-    } else {
+    } else if (lib->v1 != NULL) { /* cuda_open has found one of the two */
         *code = lib->v1(entry->name, &address, entry->version, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
     }
     if (*code != CUDA_SUCCESS)

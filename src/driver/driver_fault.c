@@ -263,7 +263,7 @@ acre_status acre__fault_parse(const char *spec, struct acre__fault_plan *plan) {
     if (strlen(spec) >= sizeof text)
         return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT of %zu bytes: entry:n[:mode[:code]] is meant",
                           strlen(spec));
-    strcpy(text, spec);
+    memcpy(text, spec, strlen(spec) + 1);
     for (at = text; at != NULL && parts < 4; parts++) {
         part[parts] = at;
         at = strchr(at, ':');

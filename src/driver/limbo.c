@@ -26,14 +26,19 @@ static struct acre__limbo_item *limbo_take_all(struct acre__limbo *limbo) {
     return first;
 }
 
-/* The driver's answer to one item, with the device's context current meanwhile. */
-static CUresult limbo_ask(acre_device *dev, struct acre__limbo_item *item, const char **what) {
+/* The driver's answer to one item, with the device's context current meanwhile. That no context
+ * could be made current says nothing about the thing: it is a refusal, whatever the code, unless
+ * the driver itself is gone. */
+static CUresult limbo_ask(acre_device *dev, struct acre__limbo_item *item, const char **what,
+                          enum acre__fate *fate) {
     struct acre__current current;
     CUresult code = acre__device_push(dev, &current, what);
+    *fate = code == CUDA_ERROR_DEINITIALIZED ? ACRE__FATE_TAKEN : ACRE__FATE_REFUSED;
     if (code)
         return code;
     *what = item->kind->call;
     code = item->kind->give_back(dev->drv, item);
+    *fate = acre__driver_fate(code);
     acre__device_pop(dev, &current);
     return code;
 }
@@ -43,8 +48,7 @@ acre_status acre__limbo_give_back(acre_device *dev, struct acre__limbo_item *ite
     enum acre__fate fate = ACRE__FATE_TAKEN;
     if (!acre__device_is_lost(dev)) {
         const char *what;
-        CUresult code = limbo_ask(dev, item, &what);
-        fate = acre__driver_fate(code);
+        CUresult code = limbo_ask(dev, item, &what, &fate);
         if (fate != ACRE__FATE_TAKEN)
             status = acre__driver_fail(dev, code, what);
     }

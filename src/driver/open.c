@@ -186,8 +186,9 @@ static acre_status open_ready_auto(const acre_open_options *options, struct open
     acre_status status = open_ready(OPEN_CUDA, options, drv, count);
     if (status == ACRE_OK || status == ACRE_E_CONFIG)
         return status;
-    acre__log(ACRE_LOG_INFO, "device", "opening the soft device, since there is no GPU to use: %s",
-              acre_last_detail());
+    int is_absent = status == ACRE_E_NO_DRIVER || status == ACRE_E_NO_DEVICE;
+    acre__log(is_absent ? ACRE_LOG_INFO : ACRE_LOG_WARN, "device",
+              "opening the soft device, since there is no GPU to use: %s", acre_last_detail());
     name->driver = OPEN_SOFT;
     return open_ready(OPEN_SOFT, options, drv, count);
 }
@@ -248,6 +249,9 @@ acre_status acre_open(const char *name, const acre_open_options *options, acre_d
     if (wishes.reserved)
         return acre__fail(ACRE_E_OPTIONS, "acre_open_options: reserved is not 0");
     acre__config_warn_unknown();
+    status = acre__watch_fork();
+    if (status)
+        return status;
     acre__lock_take(&registry.lock);
     status = open_locked(name, &wishes, device);
     acre__lock_give(&registry.lock);
@@ -281,6 +285,8 @@ acre_status acre_device_count(const char *driver, uint32_t *count) {
     if (!is_soft && strcmp(driver, "cuda") != 0)
         return acre__fail(ACRE_E_INVALID, "\"%.60s\" is not a driver; there are cuda and soft",
                           driver);
+    if ((status = acre__watch_fork()))
+        return status;
     static const acre_open_options defaults;
     const struct acre__driver *drv;
     uint32_t found = 0;

@@ -115,42 +115,44 @@ static int event_is_of(const acre_device *dev, uint64_t key) {
 /* ACRE_E_HANDLE when another device is known to have the handle. */
 static acre_status stream_check(acre_device *dev, acre_stream stream) {
     uint64_t key = (uintptr_t)stream;
-    if (key <= (uintptr_t)CU_STREAM_PER_THREAD || made_number(dev, &dev->streams, stream))
-        return ACRE_OK;
-    const acre_device *other = acre__device_other(dev, stream_is_of, key);
-    if (!other)
+    struct acre__owner owner;
+    if (key <= (uintptr_t)CU_STREAM_PER_THREAD || made_number(dev, &dev->streams, stream) ||
+        !acre__device_other(dev, stream_is_of, key, &owner))
         return ACRE_OK;
     return acre__fail(ACRE_E_HANDLE, "stream %p belongs to %s, not to %s", (void *)stream,
-                      other->label, dev->label);
+                      owner.label, dev->label);
 }
 
-/* The other open device that is known to have the event, in *owner; NULL if none is. */
-static acre_status event_owner(acre_device *dev, acre_event event, const acre_device **owner) {
-    *owner = NULL;
+/* ACRE_OK with *has_owner = 1 when another open device is known to have the event. */
+static acre_status event_owner(acre_device *dev, acre_event event, int *has_owner,
+                               struct acre__owner *owner) {
+    *has_owner = 0;
     if (!event)
         return acre__fail(ACRE_E_NULL, "the event is NULL");
     if (!made_number(dev, &dev->events, event))
-        *owner = acre__device_other(dev, event_is_of, (uintptr_t)event);
+        *has_owner = acre__device_other(dev, event_is_of, (uintptr_t)event, owner);
     return ACRE_OK;
 }
 
 static acre_status event_check(acre_device *dev, acre_event event) {
-    const acre_device *owner;
-    acre_status status = event_owner(dev, event, &owner);
-    if (status || !owner)
+    struct acre__owner owner;
+    int has_owner;
+    acre_status status = event_owner(dev, event, &has_owner, &owner);
+    if (status || !has_owner)
         return status;
     return acre__fail(ACRE_E_HANDLE, "event %p belongs to %s, not to %s", (void *)event,
-                      owner->label, dev->label);
+                      owner.label, dev->label);
 }
 
 /* For waiting, an event of another device will do, if the same driver made it. */
 static acre_status event_check_driver(acre_device *dev, acre_event event) {
-    const acre_device *owner;
-    acre_status status = event_owner(dev, event, &owner);
-    if (status || !owner || owner->drv == dev->drv)
+    struct acre__owner owner;
+    int has_owner;
+    acre_status status = event_owner(dev, event, &has_owner, &owner);
+    if (status || !has_owner || owner.drv == dev->drv)
         return status;
     return acre__fail(ACRE_E_HANDLE, "event %p belongs to %s: streams of %s cannot wait for it",
-                      (void *)event, owner->label, dev->label);
+                      (void *)event, owner.label, dev->label);
 }
 
 /* ---- around a driver call ---- */

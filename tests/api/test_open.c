@@ -347,10 +347,28 @@ static int run_without_driver(void) {
     return 0;
 }
 
+/* Ids are never used again, not even when the soft devices start anew with another setting. */
+static void stream_ids_differ_across_settings(void **state) {
+    (void)state;
+    uint64_t ids[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        acre_open_options options = {.struct_size = sizeof options,
+                                     .soft_bytes = (uint64_t)(64 + i) << 20};
+        acre_device *device;
+        acre_stream stream;
+        api_ok(acre_open("soft", &options, &device));
+        api_ok(acre_stream_create(device, ACRE_STREAM_DEFAULT, &stream));
+        api_ok(acre_stream_get_id(device, stream, &ids[i]));
+        api_ok(acre_close(device));
+    }
+    assert_true(ids[0] != ids[1]);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "no-driver") == 0)
         return run_without_driver();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stream_ids_differ_across_settings),
         cmocka_unit_test(open_by_name_gives_that_driver),
         cmocka_unit_test(open_auto_takes_the_gpu_if_there_is_one),
         cmocka_unit_test(open_auto_obeys_acre_device),

@@ -83,4 +83,15 @@ for n in $(seq 1 3 60); do
     check "exit 0, 1 or 2" test "$rc" -le 2
 done
 
+# Limits of the system are said, not died of; more addresses than there are is no harm.
+for limit in '-f 100' '-v 400000'; do
+    run "$no_gpu" bash -c "ulimit $limit; exec \"\$0\" info --device soft" "$acre"
+    expect_rc 2
+    expect_err 'ACRE_SOFT_BYTES'
+done
+run "$no_gpu" ACRE_ADDRESS_BYTES=18446744073709551615 ACRE_SOFT_BYTES=64MiB "$acre" demo --output page
+expect_rc 0
+run "$no_gpu" ACRE_DATA="$(printf 'a\033[31mb')" "$acre" doctor
+expect_plain
+
 finish

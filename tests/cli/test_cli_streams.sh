@@ -14,7 +14,7 @@ done
 
 # On a terminal there is colour, unless NO_COLOR or a dumb one forbids it.
 if command -v script >/dev/null; then
-    tty() { run "$no_gpu" "$@" script -qec "$acre info" /dev/null; }
+    tty() { run "$no_gpu" "$@" script -qec "'$acre' info" /dev/null; }
     escape=$(printf '\033')
     tty TERM=xterm
     expect_rc 0

@@ -312,9 +312,29 @@ static void context_refused_at_close_waits_for_another_devices_trim(void **state
     api_ok(acre_close(devices[1]));
 }
 
+/* That the context could not be made current says nothing about the stream: it waits in limbo. */
+static void destroy_behind_a_refused_push_waits_in_limbo(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        const CUresult codes[] = {CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE,
+                                  CUDA_ERROR_CONTEXT_IS_DESTROYED};
+        for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+            struct api_arguments with = fault_arguments(name);
+            fault_on("cuCtxPushCurrent", 1, ACRE__FAULT_ONCE, codes[i]);
+            api_ok(acre_stream_destroy(with.device, with.stream));
+            assert_int_equal(fault_off(), 1);
+            assert_int_equal(api_stats(with.device).limbo_count, 1);
+            api_ok(acre_trim(with.device));
+            assert_int_equal(api_stats(with.device).limbo_count, 0);
+            api_ok(acre_close(with.device));
+        }
+    }
+}
+
 int main(void) {
     fault_begin();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(destroy_behind_a_refused_push_waits_in_limbo),
         cmocka_unit_test(open_fails_at_every_call_and_leaves_nothing),
         cmocka_unit_test(open_that_cannot_undo_is_undone_by_the_next),
         cmocka_unit_test(close_ends_the_handle_whatever_fails),

@@ -293,7 +293,7 @@ static int describe_in_child(void) {
 
 static void config_describe_in_a_forked_child_is_refused(void **state) {
     (void)state;
-    assert_int_equal(acre__enter(), ACRE_OK);
+    assert_int_equal(acre__watch_fork(), ACRE_OK);
     assert_child_ok(describe_in_child);
 }
 

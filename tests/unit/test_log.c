@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "child.h"
 
 static struct {
@@ -154,6 +155,7 @@ static int set_in_child(void) {
 
 static void log_set_in_a_forked_child_is_refused(void **state) {
     (void)state;
+    assert_int_equal(acre__watch_fork(), ACRE_OK);
     assert_child_ok(set_in_child);
     assert_int_equal(acre_log_set(hear, NULL, ACRE_LOG_DEBUG), ACRE_OK);
 }

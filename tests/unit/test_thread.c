@@ -64,9 +64,26 @@ static int enter_is_refused_in_grandchild(void) {
     return child_run(enter_is_refused) == 0 ? enter_is_refused() : 1;
 }
 
+/* Nothing was opened: a child may. */
+static int enter_without_watch(void) {
+    CHILD_EXPECT(acre__enter() == ACRE_OK);
+    return 0;
+}
+
+static int fork_before_watch(void) {
+    CHILD_EXPECT(acre__enter() == ACRE_OK);
+    CHILD_EXPECT(child_run(enter_without_watch) == 0);
+    return 0;
+}
+
+static void thread_fork_before_anything_was_opened_is_fine(void **state) {
+    (void)state;
+    assert_child_ok(fork_before_watch);
+}
+
 static void thread_forked_child_is_refused_and_parent_goes_on(void **state) {
     (void)state;
-    assert_int_equal(acre__enter(), ACRE_OK);
+    assert_int_equal(acre__watch_fork(), ACRE_OK);
     assert_child_ok(enter_is_refused);
     assert_int_equal(acre__enter(), ACRE_OK);
     assert_child_ok(enter_is_refused_in_grandchild);
@@ -81,7 +98,7 @@ static void *fork_here(void *argument) {
 /* The forking thread has no record yet: the child makes one to hold the detail. */
 static void thread_fork_from_a_new_thread_is_refused(void **state) {
     (void)state;
-    assert_int_equal(acre__enter(), ACRE_OK);
+    assert_int_equal(acre__watch_fork(), ACRE_OK);
     pthread_t thread;
     int result = -1;
     assert_int_equal(pthread_create(&thread, NULL, fork_here, &result), 0);
@@ -91,7 +108,7 @@ static void thread_fork_from_a_new_thread_is_refused(void **state) {
 }
 
 static void *enter_once(void *argument) {
-    *(acre_status *)argument = acre__enter();
+    *(acre_status *)argument = acre__watch_fork();
     return NULL;
 }
 
@@ -265,6 +282,7 @@ int main(void) {
         cmocka_unit_test(thread_without_room_for_a_record_shares_one),
         cmocka_unit_test(thread_child_from_before_the_first_call_may_enter),
         cmocka_unit_test(thread_first_call_by_many_at_once_is_ok),
+        cmocka_unit_test(thread_fork_before_anything_was_opened_is_fine),
         cmocka_unit_test(thread_forked_child_is_refused_and_parent_goes_on),
         cmocka_unit_test(thread_fork_from_a_new_thread_is_refused),
         cmocka_unit_test(thread_exit_runs_hooks_newest_first),

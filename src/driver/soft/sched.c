@@ -35,6 +35,7 @@
 
 enum {
     FIBER_STACK_BYTES = 512 << 10,
+    FIBER_GUARD_BYTES = 64 << 10,
     /* A fiber may do something that another waits for and then wait itself, so that all wait is no
      * proof that all are stuck: they are tried so many times in a row. */
     SCHED_TRIES = 5000,
@@ -106,7 +107,8 @@ static void fiber_enter(struct fiber *fiber) {
     acre__thread_pointer = fiber->thread;
     sched.current = fiber;
 #ifdef SCHED_ASAN
-    __sanitizer_start_switch_fiber(&sched.loop_sanitizer, fiber->stack, FIBER_STACK_BYTES);
+    __sanitizer_start_switch_fiber(&sched.loop_sanitizer, fiber->stack + FIBER_GUARD_BYTES,
+                                   FIBER_STACK_BYTES - FIBER_GUARD_BYTES);
 #endif
 #ifdef SCHED_TSAN
     __tsan_switch_to_fiber(fiber->sanitizer, 0);
@@ -124,12 +126,14 @@ static int fiber_make(struct fiber *fiber, const struct acre__vthread *work) {
     void *stack = mmap(NULL, FIBER_STACK_BYTES, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     fiber->stack = stack == MAP_FAILED ? NULL : stack;
+    if (fiber->stack) /* a guard at its end, so that an overflow is a fault */
+        mprotect(fiber->stack, FIBER_GUARD_BYTES, PROT_NONE);
     fiber->thread = acre__thread_create();
     fiber->work = *work;
     if (!fiber->stack || !fiber->thread || getcontext(&fiber->context))
         return 0;
-    fiber->context.uc_stack.ss_sp = fiber->stack;
-    fiber->context.uc_stack.ss_size = FIBER_STACK_BYTES;
+    fiber->context.uc_stack.ss_sp = fiber->stack + FIBER_GUARD_BYTES;
+    fiber->context.uc_stack.ss_size = FIBER_STACK_BYTES - FIBER_GUARD_BYTES;
     fiber->context.uc_link = NULL;
     makecontext(&fiber->context, fiber_main, 0);
 #ifdef SCHED_TSAN

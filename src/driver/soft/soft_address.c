@@ -11,6 +11,9 @@
 
 #include "driver/soft/soft_state.h"
 
+/* More addresses than any machine has for one process; keeps sums from overflowing. */
+#define SOFT_WINDOW_MOST ((uint64_t)1 << 47)
+
 struct soft_interval {
     struct acre__node node; /* key: first address */
     uint64_t bytes;
@@ -70,6 +73,8 @@ static int interval_cut(struct soft_interval *interval, uint64_t begin, uint64_t
 
 /* A window of at least `bytes`, aligned to a chunk. 0 when the system has none. */
 static int window_make(uint64_t bytes, uint64_t at_least) {
+    if (bytes > SOFT_WINDOW_MOST)
+        bytes = SOFT_WINDOW_MOST;
     for (;; bytes /= 2) {
         if (bytes < at_least)
             bytes = at_least;
@@ -114,7 +119,7 @@ uint64_t acre__soft_address_take(size_t bytes, size_t alignment, uint64_t hint) 
     if (address)
         return address;
     uint64_t at_least = bytes + (alignment > SOFT_CHUNK_BYTES ? alignment : 0);
-    if (at_least < bytes || at_least > (uint64_t)1 << 56)
+    if (at_least < bytes || at_least > SOFT_WINDOW_MOST)
         return 0;
     uint64_t wanted = acre__soft.windows.count ? at_least : acre__soft.config.address_bytes;
     if (!window_make(wanted, at_least))

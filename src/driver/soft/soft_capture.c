@@ -159,21 +159,10 @@ CUresult acre__soft_capture_wait(struct soft_device *device, struct soft_stream 
     return CUDA_SUCCESS;
 }
 
-static CUresult capture_enter(CUstream handle, const void *output, struct soft_device **device,
-                              struct soft_stream **stream) {
-    CUresult result = acre__soft_enter_bare();
-    if (result)
-        return result;
-    if (!output)
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    result = acre__soft_stream_locate(handle, device, stream);
-    return result ? acre__soft_leave(result) : CUDA_SUCCESS;
-}
-
 CUresult acre__soft_cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
     struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = capture_enter(handle, &mode, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, &mode, &device, &stream);
     if (result)
         return result;
     if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -211,7 +200,7 @@ static int end_one(struct soft_stream *stream, void *user) {
 CUresult acre__soft_cuStreamEndCapture(CUstream handle, CUgraph *graph_out) {
     struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = capture_enter(handle, graph_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, graph_out, &device, &stream);
     if (result)
         return result;
     if (!stream->capture)
@@ -241,7 +230,7 @@ CUresult acre__soft_cuStreamEndCapture(CUstream handle, CUgraph *graph_out) {
 CUresult acre__soft_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status_out) {
     struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = capture_enter(handle, status_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, status_out, &device, &stream);
     if (result)
         return result;
     if (stream == device->legacy && acre__soft.captures) {

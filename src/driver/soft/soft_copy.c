@@ -248,12 +248,14 @@ static CUresult copy_queue(struct soft_device *device, const struct copy *copy) 
     result = copy_make_op(copy, from_pageable, to_pageable, &op);
     acre__lock_take(&acre__soft.lock);
     stream = acre__soft_stream_by_id(device, id);
-    if (!result && !stream) {
-        acre__soft_op_free(op);
-        result = CUDA_ERROR_INVALID_HANDLE;
-    }
     if (result)
         return acre__soft_leave(result);
+    if ((result = stream ? device->lost : CUDA_ERROR_INVALID_HANDLE) ||
+        (result = side_check(copy->to, copy->to_pitch, copy, copy->to_device, 1)) ||
+        (result = side_check(copy->from, copy->from_pitch, copy, copy->from_device, 0))) {
+        acre__soft_op_free(op);
+        return acre__soft_leave(result);
+    }
     int is_captured = stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
     result = acre__soft_submit(device, stream, op);
     if (!result && must_wait && !is_captured) {

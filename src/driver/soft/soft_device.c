@@ -28,8 +28,8 @@ static const char soft_name[] = "acre soft device";
 /* ---- configuration and restart ---- */
 
 static uint64_t soft_default_bytes(void) {
-    uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
-    uint64_t quarter = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 4;
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t quarter = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / 4 : 0;
     quarter -= quarter % SOFT_CHUNK_BYTES;
     return quarter < ((uint64_t)64 << 20) ? (uint64_t)64 << 20 : quarter;
 }
@@ -104,14 +104,15 @@ static void soft_drop_all(void) {
     acre__soft.report[0] = 0;
     acre__soft.captures = 0;
     acre__soft.is_initialized = 0;
-    acre__soft.last_id = 0; /* so that a seed gives the same report again */
     acre__soft.generation++;
 }
 
+/* Ids begin anew, so that a seed gives the same report again. */
 void acre__soft_reset(void) {
     acre__soft_workers_stop();
     acre__lock_take(&acre__soft.lock);
     soft_drop_all();
+    acre__soft.last_id = 0;
     acre__soft_workers_start();
     acre__lock_give(&acre__soft.lock);
 }
@@ -218,6 +219,8 @@ CUresult acre__soft_enter_bare(void) {
                                                  : CUDA_SUCCESS;
     if (result)
         acre__lock_give(&acre__soft.lock);
+    else if (acre__soft.is_short_of_threads)
+        (void)acre__soft_help();
     return result;
 }
 
@@ -235,11 +238,6 @@ CUresult acre__soft_enter(struct soft_device **device) {
         return result;
     result = acre__soft_current(device);
     return result ? acre__soft_leave(result) : CUDA_SUCCESS;
-}
-
-CUresult acre__soft_leave(CUresult result) {
-    acre__lock_give(&acre__soft.lock);
-    return result;
 }
 
 struct soft_device *acre__soft_device_at(int ordinal) {

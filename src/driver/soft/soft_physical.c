@@ -11,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "driver/soft/soft_state.h"
 
 /* The name of a chunk's own memfd; tells an importer that the bytes are a soft chunk, and whether
@@ -81,6 +83,11 @@ static void hole_give(struct soft_device *device, uint64_t offset, uint64_t byte
 
 /* A sparse file of that size and its mapping. 0 on failure. */
 static int file_make(const char *name, uint64_t bytes, unsigned flags, int *fd, char **alias) {
+    /* Beyond this limit ftruncate would not fail but send a deadly signal. */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        bytes > limit.rlim_cur)
+        return 0;
     *fd = memfd_create(name, MFD_CLOEXEC | flags);
     if (*fd < 0)
         return 0;
@@ -103,8 +110,13 @@ CUresult acre__soft_device_start(struct soft_device *device) {
     uint64_t bytes = acre__soft.config.bytes * 2;
     while (!file_make("acre-soft-device", bytes, 0, &device->fd, &device->alias)) {
         bytes /= 2;
-        if (bytes < acre__soft.config.bytes)
+        if (bytes < acre__soft.config.bytes) {
+            acre__log(ACRE_LOG_WARN, "soft",
+                      "the system does not let this process have a file of %llu bytes and map it "
+                      "(ulimit -f, -v, -n): set ACRE_SOFT_BYTES to less",
+                      (unsigned long long)acre__soft.config.bytes);
             return CUDA_ERROR_OUT_OF_MEMORY;
+        }
     }
     device->file_bytes = bytes;
     if (!hole_add(device, 0, bytes)) {

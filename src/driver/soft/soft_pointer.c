@@ -52,7 +52,7 @@ static CUresult attribute_where(void *out, CUpointer_attribute attribute, const 
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: {
         CUcontext ctx = p->mapping ? NULL : &acre__soft.devices[p->range->device].ctx;
-        put(out, &ctx, sizeof ctx);
+        put_word(out, (uintptr_t)ctx);
         return CUDA_SUCCESS;
     }
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: {

@@ -58,9 +58,13 @@ struct soft_stream *acre__soft_ready_pick(struct soft_device **device) {
 
 /* ---- one step ---- */
 
-static void run_record(struct soft_stream *stream, struct soft_marker *marker) {
+void acre__soft_marker_finish(struct soft_marker *marker) {
     marker->done = 1;
     marker->time_ns = now_ns();
+}
+
+static void run_record(struct soft_stream *stream, struct soft_marker *marker) {
+    acre__soft_marker_finish(marker);
     acre__soft_clock_copy(&marker->clock, &stream->clock);
 }
 
@@ -139,8 +143,10 @@ static void *worker_main(void *unused) {
 static void worker_add(void) {
     pthread_t *workers =
         realloc(acre__soft.workers, (acre__soft.worker_count + 1) * sizeof *workers);
-    if (!workers)
-        return; /* the others do the work */
+    if (!workers) {
+        acre__soft.is_short_of_threads = 1;
+        return;
+    }
     acre__soft.workers = workers;
     /* Signals are for the program's own threads. */
     sigset_t all, before;
@@ -152,7 +158,9 @@ static void worker_add(void) {
         acre__soft.worker_count++;
         acre__soft.idle_count++;
     } else {
-        acre__log(ACRE_LOG_WARN, "soft", "no more threads for streams than %zu",
+        acre__soft.is_short_of_threads = 1;
+        acre__log(ACRE_LOG_WARN, "soft",
+                  "no more threads for streams than %zu; callers run them too",
                   acre__soft.worker_count);
     }
 }
@@ -164,8 +172,13 @@ void acre__soft_workers_wake(void) {
     size_t ready = acre__soft_ready_count();
     if (!ready)
         return;
-    if (ready > acre__soft.idle_count && acre__soft.worker_count < SOFT_WORKERS_MAX)
+    /* Several streams may have become ready at once. */
+    while (ready > acre__soft.idle_count && acre__soft.worker_count < SOFT_WORKERS_MAX) {
+        size_t before = acre__soft.worker_count;
         worker_add();
+        if (acre__soft.worker_count == before)
+            break;
+    }
     acre__cond_wake(&acre__soft.work);
 }
 
@@ -197,16 +210,22 @@ int acre__soft_device_is_running(const struct soft_device *device) {
 
 /* ---- waiting ---- */
 
+int acre__soft_help(void) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    if (!acre__soft.is_short_of_threads || acre__soft.config.seeded || acre__soft.idle_count ||
+        !(stream = acre__soft_ready_pick(&device)))
+        return 0;
+    acre__soft_run_step(device, stream);
+    return 1;
+}
+
 int acre__soft_wait_some(void) {
     const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
     struct soft_device *device;
     struct soft_stream *stream;
     if (!acre__soft.config.seeded || (hooks && hooks->is_virtual())) {
-        /* Where the system gave no thread at all, whoever waits does the work. */
-        if (!acre__soft.config.seeded && !acre__soft.worker_count &&
-            (stream = acre__soft_ready_pick(&device)))
-            acre__soft_run_step(device, stream);
-        else
+        if (acre__soft.config.seeded || !acre__soft_help())
             acre__cond_wait(&acre__soft.done, &acre__soft.lock);
         return 1;
     }

@@ -27,8 +27,8 @@
 #define SOFT_CHUNK_BYTES ((size_t)2 << 20)
 
 enum {
-    SOFT_SLOTS = 512, /* streams that can be told apart by the clocks at one time */
-    SOFT_STACK = 64,  /* contexts a thread can push */
+    SOFT_SLOTS = 4096, /* streams that can be told apart by the clocks at one time */
+    SOFT_STACK = 64,   /* contexts a thread can push */
 };
 
 /* ---- clocks (soft_clock.c) ---- */
@@ -252,9 +252,10 @@ struct soft_state {
     /* workers */
     pthread_t *workers;
     size_t worker_count, idle_count;
-    unsigned stopping;  /* calls that want no worker to run */
-    unsigned running;   /* operations using memory right now, without the lock */
-    unsigned quiescing; /* exports that wait for running to be 0 */
+    int is_short_of_threads; /* the system refused one: callers help */
+    unsigned stopping;       /* calls that want no worker to run */
+    unsigned running;        /* operations using memory right now, without the lock */
+    unsigned quiescing;      /* exports that wait for running to be 0 */
     /* clocks */
     struct soft_clock host;
     uint64_t slot_epoch[SOFT_SLOTS];
@@ -281,7 +282,10 @@ CUresult acre__soft_enter_bare(void);
 /* The device of the current context, with the lock held: INVALID_CONTEXT, or its sticky error. */
 CUresult acre__soft_current(struct soft_device **device);
 /* Gives the lock back and returns `result`. */
-CUresult acre__soft_leave(CUresult result);
+static inline CUresult acre__soft_leave(CUresult result) {
+    acre__lock_give(&acre__soft.lock);
+    return result;
+}
 struct soft_thread *acre__soft_thread_self(void);
 struct soft_device *acre__soft_device_at(int ordinal);   /* NULL when out of range */
 int acre__soft_ctx_is_known(const struct CUctx_st *ctx); /* retained, and one of ours */
@@ -362,7 +366,10 @@ void acre__soft_pieces_free(struct soft_pieces *pieces);
  * wherever they are. CUDA_ERROR_INVALID_HANDLE / INVALID_CONTEXT / the device's sticky error. */
 CUresult acre__soft_stream_locate(CUstream handle, struct soft_device **device,
                                   struct soft_stream **out);
-/* The same; it must be a stream of that device. */
+/* Enters and locates the stream; `output`, the caller's result, must not be NULL. */
+CUresult acre__soft_stream_enter(CUstream handle, const void *output, struct soft_device **device,
+                                 struct soft_stream **stream);
+/* As locate; it must be a stream of that device. */
 CUresult acre__soft_stream_find(struct soft_device *device, CUstream handle,
                                 struct soft_stream **out);
 CUresult acre__soft_stream_make(struct soft_device *device, unsigned flags,
@@ -384,6 +391,7 @@ CUresult acre__soft_record(struct soft_device *device, struct soft_stream *strea
                            struct soft_marker *marker);
 struct soft_marker *acre__soft_marker_make(void);
 void acre__soft_marker_drop(struct soft_marker *marker);
+void acre__soft_marker_finish(struct soft_marker *marker); /* done, now */
 
 /* Waiting, with the lock held before and after. */
 CUresult acre__soft_wait_stream(struct soft_device *device, struct soft_stream *stream,
@@ -401,6 +409,9 @@ void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream)
 int acre__soft_stream_is_ready(const struct soft_stream *stream);
 size_t acre__soft_ready_count(void);
 void acre__soft_workers_wake(void);
+/* Where the system gives no more threads: runs a step that no worker is free for. 0 if there is
+ * none. */
+int acre__soft_help(void);
 /* From the first to the second no worker runs: for the end of streams. Stop takes and gives the
  * lock itself and waits for the workers; start is called with the lock held. */
 void acre__soft_workers_stop(void);

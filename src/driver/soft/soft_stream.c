@@ -96,7 +96,7 @@ void acre__soft_stream_free(struct soft_device *device, struct soft_stream *stre
         struct soft_op *op = stream->head;
         stream->head = op->next;
         if (op->kind == SOFT_RECORD)
-            op->marker->done = 1;
+            acre__soft_marker_finish(op->marker);
         acre__soft_op_free(op);
     }
     if (stream->capture)
@@ -200,9 +200,8 @@ CUresult acre__soft_cuStreamCreate(CUstream *stream_out, unsigned flags) {
     return acre__soft_cuStreamCreateWithPriority(stream_out, flags, 0);
 }
 
-/* Enters and finds the stream; `output` must not be NULL. */
-static CUresult stream_enter(CUstream handle, const void *output, struct soft_device **device,
-                             struct soft_stream **stream) {
+CUresult acre__soft_stream_enter(CUstream handle, const void *output, struct soft_device **device,
+                                 struct soft_stream **stream) {
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
@@ -219,7 +218,7 @@ CUresult acre__soft_cuStreamDestroy(CUstream handle) {
         CUresult result = acre__soft_enter(&device);
         return result ? result : acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
     }
-    CUresult result = stream_enter(handle, handle, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, handle, &device, &stream);
     if (result)
         return result;
     stream->is_destroyed = 1;
@@ -234,7 +233,7 @@ CUresult acre__soft_cuStreamDestroy(CUstream handle) {
 CUresult acre__soft_cuStreamGetFlags(CUstream handle, unsigned *flags_out) {
     struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = stream_enter(handle, flags_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, flags_out, &device, &stream);
     if (result)
         return result;
     if ((result = acre__soft_capture_disturb(stream)))
@@ -246,7 +245,7 @@ CUresult acre__soft_cuStreamGetFlags(CUstream handle, unsigned *flags_out) {
 CUresult acre__soft_cuStreamGetId(CUstream handle, unsigned long long *id_out) {
     struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = stream_enter(handle, id_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, id_out, &device, &stream);
     if (result)
         return result;
     if ((result = acre__soft_capture_disturb(stream)))
@@ -258,7 +257,7 @@ CUresult acre__soft_cuStreamGetId(CUstream handle, unsigned long long *id_out) {
 CUresult acre__soft_cuStreamGetCtx(CUstream handle, CUcontext *ctx_out) {
     struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = stream_enter(handle, ctx_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, ctx_out, &device, &stream);
     if (result)
         return result;
     *ctx_out = &device->ctx;
@@ -275,7 +274,6 @@ CUresult acre__soft_submit_bare(struct soft_device *device, struct soft_stream *
         acre__soft_op_free(op);
         return result;
     }
-    acre__soft_clock_copy(&op->known, &acre__soft.host);
     op->step = ++stream->submitted;
     if (stream->tail)
         stream->tail->next = op;
@@ -372,7 +370,7 @@ CUresult acre__soft_submit(struct soft_device *device, struct soft_stream *strea
 CUresult acre__soft_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg) {
     struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = stream_enter(handle, &fn, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, &fn, &device, &stream);
     if (result)
         return result;
     if (!fn)
@@ -390,7 +388,7 @@ CUresult acre__soft_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg) {
 CUresult acre__soft_cuStreamQuery(CUstream handle) {
     struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = stream_enter(handle, &device, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, &device, &device, &stream);
     if (result)
         return result;
     int swallow = 0;
@@ -408,7 +406,7 @@ CUresult acre__soft_cuStreamQuery(CUstream handle) {
 CUresult acre__soft_cuStreamSynchronize(CUstream handle) {
     struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = stream_enter(handle, &device, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, &device, &device, &stream);
     if (result)
         return result;
     int swallow = 0;

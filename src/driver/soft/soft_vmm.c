@@ -266,13 +266,17 @@ CUresult acre__soft_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
     if (!bytes || !is_chunks(ptr) || !is_chunks(bytes) || !is_reserved(ptr, bytes) ||
         is_cut(ptr, bytes))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct acre__node *node = acre__tree_ceil(&acre__soft.mappings, ptr);
+    for (; node && node->key < ptr + bytes; node = acre__tree_next(&acre__soft.mappings, node)) {
+        struct soft_mapping *mapping = acre__tree_entry(node, struct soft_mapping, node);
+        if (mapping->host_access && !host_open(mapping, CU_MEM_ACCESS_FLAGS_PROT_NONE))
+            return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+        mapping->host_access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    }
     acre__soft_report_pending(ptr, bytes, "unmapped");
-    struct acre__node *node;
     while ((node = acre__tree_ceil(&acre__soft.mappings, ptr)) && node->key < ptr + bytes) {
         struct soft_mapping *mapping = acre__tree_entry(node, struct soft_mapping, node);
         acre__soft_clock_check_unmap(mapping, "unmapped");
-        if (mapping->host_access)
-            host_open(mapping, CU_MEM_ACCESS_FLAGS_PROT_NONE);
         acre__soft_mapping_remove(mapping);
     }
     return acre__soft_leave(CUDA_SUCCESS);

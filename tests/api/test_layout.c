@@ -1,0 +1,96 @@
+/* The layout of public structs, pinned: programs built against an older header keep working only if
+ * fields are added at the end and nothing else ever moves. A new field gets a line here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "acre.h"
+
+struct layout_field {
+    const char *name;
+    size_t offset, pinned;
+};
+
+#define FIELD(type, name, at)                                                                      \
+    { #type "." #name, offsetof(type, name), at }
+
+static void expect_layout(const struct layout_field *fields, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (fields[i].offset != fields[i].pinned)
+            fail_msg("%s is at %zu, pinned at %zu", fields[i].name, fields[i].offset,
+                     fields[i].pinned);
+}
+
+static void layout_open_options_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_open_options, struct_size, 0),
+        FIELD(acre_open_options, soft_bytes, 8),
+        FIELD(acre_open_options, soft_devices, 16),
+        FIELD(acre_open_options, reserved, 20),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_open_options), 24);
+}
+
+static void layout_device_info_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_device_info, struct_size, 0),
+        FIELD(acre_device_info, driver, 8),
+        FIELD(acre_device_info, name, 24),
+        FIELD(acre_device_info, bus_id, 152),
+        FIELD(acre_device_info, uuid, 184),
+        FIELD(acre_device_info, ordinal, 200),
+        FIELD(acre_device_info, driver_version, 204),
+        FIELD(acre_device_info, total_bytes, 208),
+        FIELD(acre_device_info, free_bytes, 216),
+        FIELD(acre_device_info, granularity_bytes, 224),
+        FIELD(acre_device_info, compute_major, 232),
+        FIELD(acre_device_info, compute_minor, 236),
+        FIELD(acre_device_info, multiprocessors, 240),
+        FIELD(acre_device_info, copy_engines, 244),
+        FIELD(acre_device_info, has_vmm, 248),
+        FIELD(acre_device_info, has_host_vmm, 252),
+        FIELD(acre_device_info, has_fd_sharing, 256),
+        FIELD(acre_device_info, has_fabric, 260),
+        FIELD(acre_device_info, has_rdma, 264),
+        FIELD(acre_device_info, has_managed, 268),
+        FIELD(acre_device_info, is_integrated, 272),
+        FIELD(acre_device_info, open_count, 276),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_device_info), 280);
+}
+
+static void layout_stats_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_stats, struct_size, 0),     FIELD(acre_stats, streams_live, 8),
+        FIELD(acre_stats, events_live, 16),    FIELD(acre_stats, streams_created, 24),
+        FIELD(acre_stats, events_created, 32), FIELD(acre_stats, driver_refusals, 40),
+        FIELD(acre_stats, limbo_count, 48),    FIELD(acre_stats, limbo_retired, 56),
+        FIELD(acre_stats, trims, 64),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_stats), 8 * (sizeof fields / sizeof fields[0]));
+}
+
+static void layout_enums_are_ints(void **state) {
+    (void)state;
+    assert_int_equal(sizeof(acre_status), sizeof(int));
+    assert_int_equal(sizeof(acre_log_level), sizeof(int));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layout_open_options_is_pinned),
+        cmocka_unit_test(layout_device_info_is_pinned),
+        cmocka_unit_test(layout_stats_is_pinned),
+        cmocka_unit_test(layout_enums_are_ints),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
