@@ -385,18 +385,27 @@ CUresult acre__soft_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg) {
 
 /* ---- query and sync ---- */
 
-CUresult acre__soft_cuStreamQuery(CUstream handle) {
-    struct soft_device *device;
-    struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, &device, &device, &stream);
+/* How the host's questions to a stream begin: captures do not bear them, and the legacy stream
+ * stands for the blocking ones, too. */
+static CUresult stream_ask(CUstream handle, struct soft_device **device,
+                           struct soft_stream **stream) {
+    CUresult result = acre__soft_stream_enter(handle, device, device, stream);
     if (result)
         return result;
     int swallow = 0;
-    if ((result = acre__soft_capture_submit(device, stream, &swallow)) ||
-        (result = acre__soft_capture_disturb(stream)) || (result = acre__soft_capture_refuse()))
+    if ((result = acre__soft_capture_submit(*device, *stream, &swallow)) ||
+        (result = acre__soft_capture_disturb(*stream)) || (result = acre__soft_capture_refuse()) ||
+        (*stream == (*device)->legacy && (result = stream_follow_legacy(*device, *stream))))
         return acre__soft_leave(result);
-    if (stream == device->legacy && (result = stream_follow_legacy(device, stream)))
-        return acre__soft_leave(result);
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_cuStreamQuery(CUstream handle) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = stream_ask(handle, &device, &stream);
+    if (result)
+        return result;
     if (stream->completed < stream->submitted)
         return acre__soft_leave(CUDA_ERROR_NOT_READY);
     acre__soft_clock_join(&acre__soft.host, &stream->clock);
@@ -406,15 +415,9 @@ CUresult acre__soft_cuStreamQuery(CUstream handle) {
 CUresult acre__soft_cuStreamSynchronize(CUstream handle) {
     struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, &device, &device, &stream);
+    CUresult result = stream_ask(handle, &device, &stream);
     if (result)
         return result;
-    int swallow = 0;
-    if ((result = acre__soft_capture_submit(device, stream, &swallow)) ||
-        (result = acre__soft_capture_disturb(stream)) || (result = acre__soft_capture_refuse()))
-        return acre__soft_leave(result);
-    if (stream == device->legacy && (result = stream_follow_legacy(device, stream)))
-        return acre__soft_leave(result);
     return acre__soft_leave(acre__soft_wait_stream(device, stream, stream->submitted));
 }
 
