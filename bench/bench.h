@@ -6,6 +6,8 @@
 #ifndef ACRE_BENCH_H
 #define ACRE_BENCH_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "acre.h"
@@ -23,22 +25,61 @@ struct bench_suite {
 };
 
 int bench_ground(struct bench *bench);
+int bench_copy(struct bench *bench);
+int bench_pin(struct bench *bench);
 
 /* The device under test; its context is current while a suite runs. */
 acre_device *bench_device(struct bench *bench);
 const struct acre__driver *bench_driver(struct bench *bench);
 
-/* One figure. `who` is acre, driver, floor, malloc or another peer. */
+/* ---- sizes ---- */
+
+/* What a suite holds at a time, in blocks of its largest size. */
+struct bench_room {
+    unsigned device_blocks, host_blocks;
+};
+
+enum { BENCH_SIZES = 8 };
+
+/* The sizes that can be measured here, ascending, into `sizes`: `wanted` cut to what the device and
+ * the host have room for, to 256 MiB on a soft device and to `quick_bytes` in a quick run. What was
+ * cut is said. Returns how many there are; 0 when there is no room for any. */
+size_t bench_sizes(struct bench *bench, const uint64_t *wanted, size_t count,
+                   const struct bench_room *room, uint64_t quick_bytes,
+                   uint64_t sizes[BENCH_SIZES]);
+
+/* --quick: few rounds of small sizes. It shows that all works; its figures mean little. */
+bool bench_is_quick(const struct bench *bench);
+
+enum { BENCH_NAME_BYTES = 64 };
+
+/* "<what> 4KiB" into `name`, which is returned. */
+const char *bench_case_name(const char *what, uint64_t bytes, char name[BENCH_NAME_BYTES]);
+
+/* ---- figures ---- */
+
+/* One figure. Larger is better for units that end in "/s", smaller for all others. `who` is acre,
+ * driver, floor, malloc or another peer. */
 void bench_result(struct bench *bench, const char *name, const char *who, double value,
                   const char *unit);
+
+/* One party's turn in a round; what it took, in nanoseconds, goes to ns[0 .. figures). 0 when it
+ * failed. */
+typedef int (*bench_turn_fn)(void *user, unsigned party, double *ns);
+
+enum { BENCH_PARTIES = 4, BENCH_FIGURES = 2 };
+
+/* Rounds in which each party has its turn, so that drifts of the machine meet all of them alike;
+ * the medians go to `ns`. There are as many rounds as fit into a second or so, but at least three,
+ * after one that warms up. Returns 0 on failure. */
+int bench_rounds(struct bench *bench, bench_turn_fn turn, void *user, unsigned parties,
+                 unsigned figures, double ns[BENCH_PARTIES][BENCH_FIGURES]);
 
 /* Something that is done `count` times in a row; 0 when it failed. */
 typedef int (*bench_loop_fn)(void *user, uint64_t count);
 
-/* Measures several loops against each other: rounds in turn, so that drifts of the machine meet all
- * of them alike; the medians, in nanoseconds for one of `count`, go to `ns`. Returns 0 on failure.
- */
-int bench_compare(const bench_loop_fn *loops, void *user, unsigned loop_count, uint64_t count,
-                  double *ns);
+/* The same for loops; `ns` is for one of `count`. */
+int bench_compare(struct bench *bench, const bench_loop_fn *loops, void *user, unsigned loop_count,
+                  uint64_t count, double *ns);
 
 #endif

@@ -92,7 +92,7 @@ int bench_ground(struct bench *bench) {
         goto out;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         double ns[2];
-        if (!bench_compare(cases[i].loops, &g, 2, 1000, ns))
+        if (!bench_compare(bench, cases[i].loops, &g, 2, 1000, ns))
             goto out;
         bench_result(bench, cases[i].name, "acre", ns[0], "ns");
         bench_result(bench, cases[i].name, "driver", ns[1], "ns");

@@ -1,5 +1,7 @@
 /* acre bench: runs suites on a device, prints a table with ratios, or JSON (schema acre-bench/1).
  */
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +10,22 @@
 
 static const struct bench_suite bench_suites[] = {
     {"ground", "streams and events against the driver's own calls", bench_ground},
+    {"copy", "copies of every size, pageable and pinned, against the driver's own", bench_copy},
+    {"pin", "pinned memory made and freed, against the driver's own", bench_pin},
 };
 
-enum { BENCH_SUITES = sizeof bench_suites / sizeof bench_suites[0], BENCH_ROUNDS = 21 };
+enum {
+    BENCH_SUITES = sizeof bench_suites / sizeof bench_suites[0],
+    BENCH_ROUNDS = 21,
+    BENCH_LEAST_ROUNDS = 3
+};
+
+/* A case ends after this, if it has its least rounds: all of them together are to stay below a
+ * minute on a GPU and a third of that on a soft device. */
+#define BENCH_CASE_NS UINT64_C(1200000000)
+#define BENCH_CASE_SOFT_NS UINT64_C(350000000)
+/* A soft device copies in host memory: larger blocks show nothing more, and take seconds. */
+#define BENCH_SOFT_BYTES (UINT64_C(256) << 20)
 
 struct bench_figure {
     const char *suite;
@@ -22,6 +37,7 @@ struct bench_figure {
 struct bench {
     acre_device *device;
     const struct acre__driver *drv;
+    bool is_soft, is_quick;
     const char *suite;
     struct bench_figure *figures;
     size_t count;
@@ -52,33 +68,141 @@ static int bench_less(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-int bench_compare(const bench_loop_fn *loops, void *user, unsigned loop_count, uint64_t count,
-                  double *ns) {
-    double *times = cli_alloc(loop_count * BENCH_ROUNDS * sizeof *times);
-    for (unsigned round = 0; round < BENCH_ROUNDS + 1; round++) {
-        for (unsigned i = 0; i < loop_count; i++) {
-            uint64_t begin = cli_now_ns();
-            if (!loops[i](user, count)) {
-                free(times);
+int bench_rounds(struct bench *bench, bench_turn_fn turn, void *user, unsigned parties,
+                 unsigned figures, double ns[BENCH_PARTIES][BENCH_FIGURES]) {
+    static double times[BENCH_PARTIES][BENCH_FIGURES][BENCH_ROUNDS];
+    unsigned most = bench->is_quick ? BENCH_LEAST_ROUNDS : BENCH_ROUNDS, done = 0;
+    uint64_t limit = bench->is_soft ? BENCH_CASE_SOFT_NS : BENCH_CASE_NS, begin = cli_now_ns();
+    for (unsigned round = 0; done < most; round++) {
+        for (unsigned i = 0; i < parties; i++) {
+            double took[BENCH_FIGURES] = {0};
+            if (!turn(user, i, took)) {
                 return 0;
             }
-            double each = (double)(cli_now_ns() - begin) / (double)count;
-            if (round > 0) { /* the first one warms up */
-                times[i * BENCH_ROUNDS + round - 1] = each;
+            for (unsigned k = 0; k < figures; k++) {
+                times[i][k][done] = took[k]; /* the round that warms up is written over */
             }
         }
+        done = round;
+        if (done >= BENCH_LEAST_ROUNDS && cli_now_ns() - begin > limit) {
+            break;
+        }
+    }
+    for (unsigned i = 0; i < parties; i++) {
+        for (unsigned k = 0; k < figures; k++) {
+            qsort(times[i][k], done, sizeof times[i][k][0], bench_less);
+            ns[i][k] = times[i][k][done / 2];
+        }
+    }
+    return 1;
+}
+
+struct bench_loops {
+    const bench_loop_fn *loops;
+    void *user;
+    uint64_t count;
+};
+
+static int bench_loop_turn(void *user, unsigned party, double *ns) {
+    const struct bench_loops *all = user;
+    uint64_t begin = cli_now_ns();
+    int ok = all->loops[party](all->user, all->count);
+    *ns = (double)(cli_now_ns() - begin) / (double)all->count;
+    return ok;
+}
+
+int bench_compare(struct bench *bench, const bench_loop_fn *loops, void *user, unsigned loop_count,
+                  uint64_t count, double *ns) {
+    struct bench_loops all = {loops, user, count};
+    double medians[BENCH_PARTIES][BENCH_FIGURES];
+    if (!bench_rounds(bench, bench_loop_turn, &all, loop_count, 1, medians)) {
+        return 0;
     }
     for (unsigned i = 0; i < loop_count; i++) {
-        qsort(times + i * BENCH_ROUNDS, BENCH_ROUNDS, sizeof *times, bench_less);
-        ns[i] = times[i * BENCH_ROUNDS + BENCH_ROUNDS / 2];
+        ns[i] = medians[i][0];
     }
-    free(times);
     return 1;
+}
+
+/* ---- sizes ---- */
+
+bool bench_is_quick(const struct bench *bench) {
+    return bench->is_quick;
+}
+
+const char *bench_case_name(const char *what, uint64_t bytes, char name[BENCH_NAME_BYTES]) {
+    char number[CLI_NUMBER_BYTES], *unit = number;
+    cli_bytes(bytes, number);
+    (void)strsep(&unit, " ");
+    snprintf(name, BENCH_NAME_BYTES, "%s %s%s", what, number, unit ? unit : "");
+    return name;
+}
+
+/* Half of what the host could give without swapping, the other half is for others; UINT64_MAX when
+ * it does not say. */
+static uint64_t bench_host_bytes(void) {
+    uint64_t kib = 0;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file) {
+        return UINT64_MAX;
+    }
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1) {
+            break;
+        }
+    }
+    fclose(file);
+    return kib ? kib << 9 : UINT64_MAX;
+}
+
+/* The largest power of two that there is room for. */
+static uint64_t bench_room_bytes(const struct bench *bench, const struct bench_room *room) {
+    acre_device_info info = {.struct_size = sizeof info};
+    if (acre_device_get_info(bench->device, &info) != ACRE_OK) {
+        return 0;
+    }
+    uint64_t device_each = info.free_bytes / 2 / (room->device_blocks ? room->device_blocks : 1);
+    unsigned host_blocks = room->host_blocks + (bench->is_soft ? room->device_blocks : 0);
+    uint64_t host_each = bench_host_bytes() / (host_blocks ? host_blocks : 1);
+    uint64_t each = room->device_blocks && device_each < host_each ? device_each : host_each;
+    uint64_t bytes = 1;
+    while (bytes <= each / 2) {
+        bytes *= 2;
+    }
+    return bytes;
+}
+
+size_t bench_sizes(struct bench *bench, const uint64_t *wanted, size_t count,
+                   const struct bench_room *room, uint64_t quick_bytes,
+                   uint64_t sizes[BENCH_SIZES]) {
+    uint64_t most = bench_room_bytes(bench, room);
+    const char *why = "there is no room for more";
+    if (bench->is_soft && most > BENCH_SOFT_BYTES) {
+        most = BENCH_SOFT_BYTES;
+        why = "more would show nothing on a soft device";
+    }
+    if (bench->is_quick && most > quick_bytes) {
+        most = quick_bytes;
+        why = NULL; /* asked for */
+    }
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bytes = wanted[i] < most ? wanted[i] : most;
+        if (bytes >= wanted[0] && (found == 0 || bytes > sizes[found - 1])) {
+            sizes[found++] = bytes;
+        }
+    }
+    char text[CLI_NUMBER_BYTES];
+    if (why && wanted[count - 1] > most) {
+        cli_say("suite %s: sizes end at %s: %s", bench->suite, cli_bytes(most, text), why);
+    }
+    return found;
 }
 
 /* ---- printing ---- */
 
-static void bench_print_json(const struct bench *bench, const acre_device_info *info) {
+static json_t *bench_json(const struct bench *bench, const acre_device_info *info) {
     json_t *root = cli_json_begin("acre-bench/1");
     cli_json_set(root, "device", cli_device_json(info));
     json_t *results = json_array();
@@ -93,7 +217,19 @@ static void bench_print_json(const struct bench *bench, const acre_device_info *
         cli_json_append(results, result);
     }
     cli_json_set(root, "results", results);
-    cli_json_end(root);
+    return root;
+}
+
+/* Writes the document to a file. */
+static bool bench_write_json(json_t *root, const char *path) {
+    FILE *out = fopen(path, "we");
+    bool failed = !out || json_dumpf(root, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
+    if ((out && fclose(out) != 0) || failed) {
+        cli_say("cannot write %s: %s", path, strerror(errno));
+        failed = true;
+    }
+    json_decref(root);
+    return !failed;
 }
 
 /* acre's figure for the same case, or NULL. */
@@ -109,8 +245,25 @@ static const struct bench_figure *bench_ours(const struct bench *bench,
     return NULL;
 }
 
+/* How acre compares, in words, since larger is better for some units and smaller for others. */
+static const char *bench_ratio(const struct bench_figure *ours, const struct bench_figure *other,
+                               char text[CLI_NUMBER_BYTES]) {
+    size_t length = strlen(other->unit);
+    bool is_rate = length > 2 && strcmp(other->unit + length - 2, "/s") == 0;
+    double faster = is_rate ? ours->value / other->value : other->value / ours->value;
+    double times = faster < 1 ? 1 / faster : faster;
+    int digits = times < 10 ? 2 : times < 100 ? 1 : 0;
+    if (times < 1.005) {
+        snprintf(text, CLI_NUMBER_BYTES, "as fast");
+    } else {
+        snprintf(text, CLI_NUMBER_BYTES, "%.*fx %s", digits, times,
+                 faster < 1 ? "slower" : "faster");
+    }
+    return text;
+}
+
 static void bench_print_table(const struct bench *bench) {
-    static const char *const titles[] = {"SUITE", "CASE", "WHO", ">VALUE", "UNIT", ">ACRE IS"};
+    static const char *const titles[] = {"SUITE", "CASE", "WHO", ">VALUE", "UNIT", "ACRE IS"};
     struct cli_table table;
     cli_table_begin(&table, titles, sizeof titles / sizeof titles[0]);
     for (size_t i = 0; i < bench->count; i++) {
@@ -121,8 +274,9 @@ static void bench_print_table(const struct bench *bench) {
         cli_table_cell(&table, ours ? CLI_PLAIN : CLI_BOLD, "%s", figure->who);
         cli_table_cell(&table, CLI_PLAIN, "%.4g", figure->value);
         cli_table_cell(&table, CLI_PLAIN, "%s", figure->unit);
-        if (ours && figure->value > 0) {
-            cli_table_cell(&table, CLI_PLAIN, "%.2fx", ours->value / figure->value);
+        if (ours && ours->value > 0 && figure->value > 0) {
+            char text[CLI_NUMBER_BYTES];
+            cli_table_cell(&table, CLI_PLAIN, "%s", bench_ratio(ours, figure, text));
         } else {
             cli_table_cell(&table, CLI_DIM, "%s", "");
         }
@@ -132,9 +286,11 @@ static void bench_print_table(const struct bench *bench) {
 
 /* ---- the command ---- */
 
+enum { BENCH_KEY_QUICK = 'q' };
+
 struct bench_args {
-    bool json;
-    const char *device;
+    bool json, quick;
+    const char *device, *output;
     unsigned char wanted[BENCH_SUITES];
     bool some;
 };
@@ -147,6 +303,12 @@ static error_t bench_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case CLI_KEY_DEVICE:
         args->device = arg;
+        return 0;
+    case CLI_KEY_OUTPUT:
+        args->output = arg;
+        return 0;
+    case BENCH_KEY_QUICK:
+        args->quick = true;
         return 0;
     case ARGP_KEY_ARG:
         for (size_t i = 0; i < BENCH_SUITES; i++) {
@@ -175,7 +337,8 @@ static char *bench_help_filter(int key, const char *text, void *input) {
         free(help);
         help = longer;
     }
-    char *whole = cli_format("%s\nExamples:\n  acre bench\n  acre bench ground --device soft\n"
+    char *whole = cli_format("%s\nExamples:\n  acre bench\n  acre bench copy --device cuda\n"
+                             "  acre bench copy pin --output figures.json\n"
                              "  acre bench --json | jq '.results[] | select(.who == \"acre\")'\n",
                              help);
     free(help);
@@ -218,6 +381,8 @@ int cmd_bench(int argc, char **argv) {
     static const struct argp_option options[] = {
         {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-bench/1)", 0},
         {"device", CLI_KEY_DEVICE, "NAME", 0, "on this one: auto, cuda, cuda:1, soft, soft:1", 0},
+        {"output", CLI_KEY_OUTPUT, "FILE", 0, "write the JSON to FILE, besides the table", 0},
+        {"quick", BENCH_KEY_QUICK, NULL, 0, "small sizes, few rounds: only to see it work", 0},
         {0}};
     const struct argp argp = {.options = options,
                               .parser = bench_parse,
@@ -241,9 +406,14 @@ int cmd_bench(int argc, char **argv) {
         return CLI_CANNOT;
     }
     bench.drv = acre_driver(bench.device);
+    bench.is_soft = strcmp(info.driver, "soft") == 0;
+    bench.is_quick = args.quick;
     int code = bench_run(&bench, &args, &info);
-    if (code == CLI_OK && args.json) {
-        bench_print_json(&bench, &info);
+    if (code == CLI_OK && args.output &&
+        !bench_write_json(bench_json(&bench, &info), args.output)) {
+        code = CLI_CANNOT;
+    } else if (code == CLI_OK && args.json) {
+        cli_json_end(bench_json(&bench, &info));
     } else if (code == CLI_OK) {
         bench_print_table(&bench);
     }

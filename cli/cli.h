@@ -32,12 +32,12 @@ int cmd_bench(int argc, char **argv); /* in bench/ */
 
 /* The options that commands have in common; each command lists those it takes. */
 struct cli_args {
-    bool json;
+    bool json, measure;
     const char *device; /* NULL when not given */
     const char *output; /* NULL when not given */
 };
 
-enum { CLI_KEY_JSON = 'j', CLI_KEY_DEVICE = 'd', CLI_KEY_OUTPUT = 'o' };
+enum { CLI_KEY_JSON = 'j', CLI_KEY_DEVICE = 'd', CLI_KEY_OUTPUT = 'o', CLI_KEY_MEASURE = 'm' };
 
 /* Fills `args`; a usage error ends the program with CLI_USAGE, --help and --version with CLI_OK. */
 void cli_parse_args(int argc, char **argv, const struct argp_option *options, const char *doc,
@@ -143,5 +143,17 @@ json_t *cli_device_json(const acre_device_info *info);
 char *cli_device_capabilities(const acre_device_info *info);
 /* Opens, reads the facts, closes. */
 acre_status cli_device_look(const char *name, acre_device_info *info);
+
+/* Speeds of copies in GB/s, 10^9 bytes a second; 0 where not measured. */
+struct cli_link {
+    uint64_t bytes; /* of one copy */
+    double pinned_h2d, pinned_d2h, pageable_h2d, pageable_d2h, d2d;
+    bool is_right; /* pageable: the bytes that came back are those that went */
+};
+
+/* Takes less than a second. On failure *doing says what failed, as in "cannot <doing> soft". */
+acre_status cli_link_measure(acre_device *device, bool with_pageable, struct cli_link *found,
+                             const char **doing);
+json_t *cli_link_json(const struct cli_link *link);
 
 #endif

@@ -165,6 +165,19 @@ static acre_status demo_order(struct demo *demo) {
     return ACRE_OK;
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static acre_status demo_memory(struct demo *demo) {
+    struct demo_result *result = demo->result;
+    acre_status status = demo_kinds(demo->device, result->device.has_managed != 0,
+                                    &result->parts[result->part_count++], &demo->doing);
+    if (status == ACRE_OK) {
+        status = demo_copies(demo->device, &result->parts[result->part_count++], &result->link,
+                             &demo->doing);
+    }
+    return status;
+}
+
 /* ---- limbo ----------------------------------------------------------------------------------- */
 
 static const char demo_fault[] = "cuStreamDestroy:1:once";
@@ -223,7 +236,7 @@ static acre_status demo_close(struct demo *demo) {
 static acre_status demo_run(struct demo *demo) {
     acre_status status;
     if ((status = demo_open(demo)) != ACRE_OK || (status = demo_order(demo)) != ACRE_OK ||
-        (status = demo_close(demo)) != ACRE_OK) {
+        (status = demo_memory(demo)) != ACRE_OK || (status = demo_close(demo)) != ACRE_OK) {
         return status;
     }
     /* No device is open now, so no thread of the library reads the environment. */
@@ -272,6 +285,7 @@ static void demo_print_json(const struct demo_result *result, const char *page) 
         cli_json_append(parts, part);
     }
     cli_json_set(root, "parts", parts);
+    cli_json_set(root, "measured", cli_link_json(&result->link));
     cli_json_set(root, "page", cli_json_text(page));
     cli_json_end(root);
 }

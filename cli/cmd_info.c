@@ -5,9 +5,15 @@
 
 #include "cli.h"
 
+struct info_item {
+    acre_device_info info;
+    struct cli_link link; /* 0 bytes: not measured */
+};
+
 struct info_list {
-    acre_device_info *items;
+    struct info_item *items;
     size_t count;
+    bool measure; /* speeds of links are wanted too */
 };
 
 acre_status cli_device_look(const char *name, acre_device_info *info) {
@@ -77,24 +83,46 @@ json_t *cli_device_json(const acre_device_info *info) {
     return device;
 }
 
+/* Says what went wrong otherwise. */
+static bool info_measure(const char *name, struct cli_link *link) {
+    acre_device *device = NULL;
+    const char *doing = "open";
+    acre_status status = acre_open(name, NULL, &device);
+    if (status == ACRE_OK) {
+        status = cli_link_measure(device, false, link, &doing);
+    }
+    if (status == ACRE_OK) {
+        doing = "close";
+        status = acre_close(device);
+    }
+    if (status != ACRE_OK) {
+        char *what = cli_format("cannot %s %s", doing, name);
+        cli_say_failure(what, status);
+        free(what);
+        *link = (struct cli_link){0};
+    }
+    return status == ACRE_OK;
+}
+
 /* Looks at one device and adds it. Says what went wrong otherwise. */
 static bool info_add(struct info_list *list, const char *name) {
-    acre_device_info info;
-    acre_status status = cli_device_look(name, &info);
+    struct info_item item = {0};
+    acre_status status = cli_device_look(name, &item.info);
     if (status != ACRE_OK) {
         char *what = cli_format("cannot open %s", name);
         cli_say_failure(what, status);
         free(what);
         return false;
     }
-    acre_device_info *longer = cli_alloc((list->count + 1) * sizeof *longer);
+    bool measured = !list->measure || info_measure(name, &item.link);
+    struct info_item *longer = cli_alloc((list->count + 1) * sizeof *longer);
     if (list->count) {
         memcpy(longer, list->items, list->count * sizeof *longer);
     }
     free(list->items);
-    longer[list->count++] = info;
+    longer[list->count++] = item;
     list->items = longer;
-    return true;
+    return measured;
 }
 
 /* Adds all devices of a driver. That there is no GPU is no failure, only said. */
@@ -127,13 +155,24 @@ static bool info_add_driver(struct info_list *list, const char *driver) {
     return all;
 }
 
+static void info_speed_cell(struct cli_table *table, double speed) {
+    if (speed > 0) {
+        cli_table_cell(table, CLI_PLAIN, "%.1f", speed);
+    } else {
+        cli_table_cell(table, CLI_DIM, "-");
+    }
+}
+
 static void info_print_table(const struct info_list *list) {
-    static const char *const titles[] = {"DEVICE", "NAME",    ">BYTES",      ">FREE",
-                                         ">CHUNK", ">DRIVER", "CAPABILITIES"};
+    static const char *const titles[] = {"DEVICE",    "NAME",     ">BYTES",       ">FREE",
+                                         ">CHUNK",    ">DRIVER",  "CAPABILITIES", ">H2D GB/s",
+                                         ">D2H GB/s", ">D2D GB/s"};
     struct cli_table table;
-    cli_table_begin(&table, titles, sizeof titles / sizeof titles[0]);
+    size_t columns = sizeof titles / sizeof titles[0];
+    cli_table_begin(&table, titles, list->measure ? columns : columns - 3);
     for (size_t i = 0; i < list->count; i++) {
-        const acre_device_info *info = &list->items[i];
+        const acre_device_info *info = &list->items[i].info;
+        const struct cli_link *link = &list->items[i].link;
         char text[CLI_NUMBER_BYTES];
         cli_table_cell(&table, CLI_GREEN, "%s:%" PRIu32, info->driver, info->ordinal);
         cli_table_cell(&table, CLI_PLAIN, "%s", info->name);
@@ -145,6 +184,11 @@ static void info_print_table(const struct info_list *list) {
         char *capabilities = cli_device_capabilities(info);
         cli_table_cell(&table, CLI_DIM, "%s", *capabilities ? capabilities : "-");
         free(capabilities);
+        if (list->measure) {
+            info_speed_cell(&table, link->pinned_h2d);
+            info_speed_cell(&table, link->pinned_d2h);
+            info_speed_cell(&table, link->d2d);
+        }
     }
     cli_table_end(&table);
 }
@@ -153,7 +197,11 @@ static void info_print_json(const struct info_list *list) {
     json_t *root = cli_json_begin("acre-info/1");
     json_t *devices = json_array();
     for (size_t i = 0; i < list->count; i++) {
-        cli_json_append(devices, cli_device_json(&list->items[i]));
+        json_t *device = cli_device_json(&list->items[i].info);
+        if (list->items[i].link.d2d > 0) {
+            cli_json_set(device, "measured", cli_link_json(&list->items[i].link));
+        }
+        cli_json_append(devices, device);
     }
     cli_json_set(root, "devices", devices);
     cli_json_end(root);
@@ -163,13 +211,17 @@ int cmd_info(int argc, char **argv) {
     static const struct argp_option options[] = {
         {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-info/1)", 0},
         {"device", CLI_KEY_DEVICE, "NAME", 0, "only this one: auto, cuda, cuda:1, soft, soft:1", 0},
+        {"measure", CLI_KEY_MEASURE, NULL, 0,
+         "also how fast copies of pinned memory and inside the device go", 0},
         {0}};
     struct cli_args args;
     struct info_list list = {0};
     cli_parse_args(argc, argv, options,
                    "Lists the devices and what they can do: GPUs first, then soft devices.\v"
-                   "Examples:\n  acre info\n  acre info --json | jq '.devices[].bytes'\n",
+                   "Examples:\n  acre info\n  acre info --measure\n  acre info --json | jq "
+                   "'.devices[].bytes'\n",
                    &args);
+    list.measure = args.measure;
     cli_log_to_stderr();
     bool all = true;
     if (args.device) {

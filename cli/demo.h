@@ -1,4 +1,5 @@
-/* What `acre demo` found out: filled by cmd_demo.c, drawn by demo_page.c. Times are nanoseconds of
+/* What `acre demo` found out: filled by cmd_demo.c and demo_memory.c, drawn by
+ * demo_page.c. Times are nanoseconds of
  * the host's clock since the first step. */
 #ifndef ACRE_CLI_DEMO_H
 #define ACRE_CLI_DEMO_H
@@ -7,7 +8,7 @@
 
 enum {
     DEMO_HANDOVERS = 12, /* events handed from one stream to the other, in turn */
-    DEMO_PARTS = 3,
+    DEMO_PARTS = 5,
     DEMO_STEPS = 2 * DEMO_HANDOVERS + 4
 };
 
@@ -37,9 +38,17 @@ struct demo_result {
     struct demo_step steps[DEMO_STEPS];
     size_t step_count;
     double done_ns[DEMO_HANDOVERS]; /* when the device passed event i, on the host's clock */
+    struct cli_link link;           /* how fast copies went */
     double clock_slack_ns;          /* the two clocks agree to within this */
     acre_stats stats;               /* of the last device opened, before it was closed */
 };
+
+/* One part each, in demo_memory.c. On failure *doing says what failed, as in "cannot <doing> soft".
+ */
+acre_status demo_kinds(acre_device *device, bool has_managed, struct demo_part *part,
+                       const char **doing);
+acre_status demo_copies(acre_device *device, struct demo_part *part, struct cli_link *link,
+                        const char **doing);
 
 /* Writes <folder>/index.html, making the folder and those above it. Returns the page's path, to be
  * freed, or NULL after saying what went wrong. */

@@ -69,6 +69,7 @@ static const char page_head[] =
     "th { text-align: left; color: var(--soft); font-weight: 500; font-size: 0.82rem; }\n"
     "th, td { padding: 0.4rem 0.9rem 0.4rem 0; border-bottom: 1px solid var(--line);\n"
     "  vertical-align: top; }\n"
+    "td:first-child { white-space: nowrap; }\n"
     "tr:last-child td { border-bottom: 0; }\n"
     "td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }\n"
     ".ok { color: var(--good); font-weight: 600; } .wrong { color: var(--bad); font-weight: 600; "
@@ -294,6 +295,52 @@ static void page_timeline(FILE *out, const struct demo_result *result) {
             cli_duration((uint64_t)result->clock_slack_ns, text));
 }
 
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+enum {
+    BARS_LEFT = 176, /* their names stand before it */
+    BARS_RIGHT = 880,
+    BARS_WIDTH = 1000,
+    BARS_STEP = 34,
+    BARS_THICK = 20
+};
+
+static void page_copies(FILE *out, const struct demo_result *result) {
+    const struct cli_link *link = &result->link;
+    const struct {
+        const char *name, *colour;
+        double speed;
+    } bars[] = {{"to device, pinned", "fa", link->pinned_h2d},
+                {"to device, pageable", "fb", link->pageable_h2d},
+                {"to host, pinned", "fa", link->pinned_d2h},
+                {"to host, pageable", "fb", link->pageable_d2h}};
+    enum { BARS = sizeof bars / sizeof bars[0] };
+    char text[CLI_NUMBER_BYTES];
+    double most = 1e-9;
+    for (size_t i = 0; i < BARS; i++) {
+        most = bars[i].speed > most ? bars[i].speed : most;
+    }
+    fprintf(out,
+            "<h2>Copies of %s</h2>\n<div class=\"card wide\">\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
+            "aria-label=\"Speeds of copies between host and device\">\n",
+            cli_bytes(link->bytes, text), BARS_WIDTH, BARS_STEP * BARS);
+    for (int i = 0; i < BARS; i++) {
+        double width = bars[i].speed / most * (BARS_RIGHT - BARS_LEFT);
+        int y = i * BARS_STEP + (BARS_STEP - BARS_THICK) / 2, middle = y + BARS_THICK / 2 + 5;
+        fprintf(out, "<text class=\"lane\" x=\"6\" y=\"%d\">%s</text>", middle, bars[i].name);
+        fprintf(out, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"3\"/>",
+                bars[i].colour, BARS_LEFT, y, width, BARS_THICK);
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\">%.1f GB/s</text>\n", BARS_LEFT + width + 8, middle,
+                bars[i].speed);
+    }
+    fprintf(out,
+            "</svg>\n<p class=\"soft note\">Pinned memory is what the device reads and writes by "
+            "itself. Pageable memory, as from malloc, goes through pinned buffers of acre, filled "
+            "or emptied by threads of its own. Inside the device: %.0f GB/s.</p>\n</div>\n",
+            link->d2d);
+}
+
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 static int page_compare(const void *a, const void *b) {
@@ -374,6 +421,7 @@ char *demo_page_write(const struct demo_result *result, const char *folder) {
     page_device(out, result);
     page_parts(out, result);
     page_timeline(out, result);
+    page_copies(out, result);
     page_calls(out, result);
     fprintf(out,
             "<p class=\"soft note\" style=\"margin-top: 2rem\">acre %s, <code>acre demo</code>"

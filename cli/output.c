@@ -167,6 +167,9 @@ static error_t output_parse(int key, char *arg, struct argp_state *state) {
     case CLI_KEY_OUTPUT:
         args->output = arg;
         return 0;
+    case CLI_KEY_MEASURE:
+        args->measure = true;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }

@@ -1,5 +1,5 @@
-/* Opens a device, a GPU if there is one, else the soft one, and lets one stream wait for another.
- * The README shows the lines between the two marks. */
+/* Opens a device, a GPU if there is one, else the soft one, and makes one stream wait for another.
+ */
 #include <acre.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,6 @@ int main(void) {
     acre_event event = NULL;
     acre_status status;
 
-    /* README begins */
     acre_device *device;
     if ((status = acre_open("auto", NULL, &device)) != ACRE_OK) {
         return failed("acre_open", status);
@@ -35,7 +34,6 @@ int main(void) {
         return failed("acre_device_get_info", status);
     }
     printf("%s: %s, %" PRIu64 " MiB\n", info.driver, info.name, info.total_bytes >> 20);
-    /* README ends */
 
     /* What is made here needs no clean-up on failure: closing ends it, and so does exiting. */
     if ((status = acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &first)) != ACRE_OK ||

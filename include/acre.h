@@ -1,9 +1,10 @@
 /* acre: GPU memory from C.
  *
  * One chapter per object, the simple part first:
- *   1. status and errors      4. streams and events
- *   2. log and configuration  5. housekeeping: trim, statistics
- *   3. devices
+ *   1. status and errors      5. memory of every kind
+ *   2. log and configuration  6. copies and fills
+ *   3. devices                7. housekeeping: trim, statistics
+ *   4. streams and events
  *
  * Conventions. Every fallible function returns an acre_status; results come through the last
  * parameters and are NULL or 0 after a failure. A failed call changes nothing. `acre_last_detail()`
@@ -56,7 +57,14 @@ extern "C" {
     X(ACRE_E_CAPTURING, -16, "not allowed while the stream is being captured")                     \
     X(ACRE_E_UNSUPPORTED, -17, "this device or driver cannot do that")                             \
     X(ACRE_E_SYSTEM, -18, "the operating system refused")                                          \
-    X(ACRE_E_DRIVER, -19, "the driver refused; the detail has its code")
+    X(ACRE_E_DRIVER, -19, "the driver refused; the detail has its code")                           \
+    X(ACRE_E_POINTER, -20, "the address is not, or no longer, that of a block handed out by acre") \
+    X(ACRE_E_INTERIOR, -21, "the address lies inside a block; its first address is needed")        \
+    X(ACRE_E_KIND, -22, "the memory is of a kind that this cannot be done with")                   \
+    X(ACRE_E_RANGE, -23, "the bytes reach past the end of a block")                                \
+    X(ACRE_E_OVERLAP, -24, "source and destination overlap")                                       \
+    X(ACRE_E_DIRECTION, -25, "the copy goes another way than was said")                            \
+    X(ACRE_E_REGISTERED, -26, "some of the memory is registered or was handed out already")
 
 typedef enum acre_status {
 #define ACRE_STATUS_ENUM(name, value, text) name = value,
@@ -221,7 +229,138 @@ ACRE_API acre_status acre_event_sync(acre_device *device, acre_event event);
 ACRE_API acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event end,
                                         float *milliseconds);
 
-/* ---- 5. Housekeeping ----------------------------------------------------------------------- */
+/* ---- 5. Memory of every kind --------------------------------------------------------------- */
+
+/* Where memory lives and who reaches it. */
+typedef enum acre_kind {
+    ACRE_KIND_DEVICE = 1,  /* on the device, fastest there; the host cannot touch it */
+    ACRE_KIND_PINNED = 2,  /* page-locked host memory: copies at full speed, in the background */
+    ACRE_KIND_MAPPED = 3,  /* pinned, and meant to be used by kernels where it is (zero-copy) */
+    ACRE_KIND_MANAGED = 4, /* one address for both; pages move to who touches them */
+    ACRE_KIND_PAGEABLE = 5 /* any other memory of the program; only told, never handed out */
+} acre_kind;
+
+#define ACRE_MEM_PORTABLE 1u       /* pinned, mapped, register: pinned for all devices */
+#define ACRE_MEM_WRITE_COMBINED 2u /* pinned, mapped: fast to write from the host, slow to read */
+#define ACRE_MEM_ATTACH_HOST 4u    /* managed: not for kernels until acre_mem_attach says so */
+#define ACRE_MEM_READ_ONLY 8u      /* register: the device will only read it */
+
+/* Hands out `bytes` of memory of a kind; the address is a multiple of 256. The contents are
+ * undefined. Pinned and mapped memory is made of huge pages where the system has them, touched by
+ * several threads and registered; write-combined memory comes from the driver as it is.
+ * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_INVALID (no bytes, unknown flags, flags
+ * that do not go with the kind), ACRE_E_UNSUPPORTED (managed, where the device has none), ...; *p
+ * is then NULL. Sync: waits for nothing on a GPU, but takes microseconds to milliseconds. */
+ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes,
+                                    uint32_t flags, void **p);
+
+/* Gives memory of acre_mem_alloc back, whatever its kind. NULL is nothing. Like cudaFree it waits
+ * for all work of the device queued before, so memory still in use is safe to free.
+ * Returns ACRE_E_POINTER (unknown, or freed already), ACRE_E_INTERIOR, ACRE_E_KIND (registered
+ * memory), ACRE_E_HANDLE (of another device); nothing is changed then. If the driver refuses, the
+ * memory waits for acre_trim, and the address is dead either way. */
+ACRE_API acre_status acre_mem_free(acre_device *device, void *p);
+
+/* The address at which kernels of the device reach pinned, mapped, registered or managed memory;
+ * any address inside a block will do. */
+ACRE_API acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_p);
+
+/* Page-locks memory that the program already has, so that copies from and to it go at full speed.
+ * The memory must stay mapped until it is unregistered. ACRE_E_REGISTERED if some of it is
+ * registered or was handed out by acre. Two registrations side by side are not one: a copy may not
+ * reach from one into the other. */
+ACRE_API acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32_t flags);
+
+/* Ends a registration; `p` is its first address. Waits for queued work, as acre_mem_free does. */
+ACRE_API acre_status acre_mem_unregister(acre_device *device, void *p);
+
+/* A place that managed memory can be at. */
+#define ACRE_PLACE_DEVICE 0u
+#define ACRE_PLACE_HOST 1u
+
+/* Moves managed memory to the device or the host ahead of its use, in stream order. */
+ACRE_API acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes,
+                                       uint32_t place, acre_stream stream);
+
+typedef enum acre_advice {
+    ACRE_ADVICE_READ_MOSTLY = 1, /* copies for each reader; writes cost more */
+    ACRE_ADVICE_NOT_READ_MOSTLY = 2,
+    ACRE_ADVICE_PREFER = 3, /* keep it at the place */
+    ACRE_ADVICE_NOT_PREFER = 4,
+    ACRE_ADVICE_ACCESSED_BY = 5, /* keep it mapped for the place, so that it does not fault */
+    ACRE_ADVICE_NOT_ACCESSED_BY = 6
+} acre_advice;
+
+/* Says how managed memory will be used; it changes speed, never results. */
+ACRE_API acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes,
+                                     acre_advice advice, uint32_t place);
+
+#define ACRE_ATTACH_GLOBAL 1u /* any stream may use it */
+#define ACRE_ATTACH_HOST 2u   /* no stream uses it: the host may touch it meanwhile */
+#define ACRE_ATTACH_SINGLE 4u /* only this stream uses it */
+
+/* Says, in stream order, who uses a block of managed memory from now on. */
+ACRE_API acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach,
+                                     acre_stream stream);
+
+/* What is known about an address. */
+typedef struct acre_mem_info {
+    size_t struct_size;     /* set by the caller */
+    acre_kind kind;         /* ACRE_KIND_PAGEABLE: nobody knows it */
+    uint32_t flags;         /* as it was asked for; 0 for memory that acre did not hand out */
+    void *base;             /* first address of its block, NULL for pageable memory */
+    uint64_t bytes;         /* of the block */
+    acre_device *device;    /* that acre handed it out for; NULL if the program made it itself */
+    uint32_t ordinal;       /* of the device it belongs to, by the driver */
+    uint32_t is_registered; /* 1: the program's own memory, registered */
+} acre_mem_info;
+
+/* Tells what an address is: memory of acre, memory that the program got from CUDA itself, or
+ * pageable memory. Any address is safe to ask about. */
+ACRE_API acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *info);
+
+/* ---- 6. Copies and fills ------------------------------------------------------------------- */
+
+/* Copies between any two addresses, in stream order: device, pinned, mapped, managed and pageable
+ * memory on either side, the way found from the addresses. Memory of another device of the same
+ * driver may be either side.
+ * When it returns: pageable source: it has been read. Pageable destination: the data is there.
+ * Otherwise the copy is queued, and both sides must stay as they are until the stream has passed
+ * it. Returns ACRE_E_RANGE (past the end of a block that is known), ACRE_E_OVERLAP,
+ * ACRE_E_CAPTURING (pageable memory while the stream is captured), ACRE_E_NULL, ACRE_E_HANDLE
+ * (stream of another device); nothing was copied then. 0 bytes are fine. */
+ACRE_API acre_status acre_copy(acre_device *device, void *to, const void *from, size_t bytes,
+                               acre_stream stream);
+
+/* Which way a copy goes. */
+typedef enum acre_direction {
+    ACRE_HOST_TO_HOST = 1,
+    ACRE_HOST_TO_DEVICE = 2,
+    ACRE_DEVICE_TO_HOST = 3,
+    ACRE_DEVICE_TO_DEVICE = 4
+} acre_direction;
+
+/* As acre_copy, and checks that it goes the way that is expected: ACRE_E_DIRECTION otherwise.
+ * Managed memory may be either. */
+ACRE_API acre_status acre_copy_as(acre_device *device, acre_direction direction, void *to,
+                                  const void *from, size_t bytes, acre_stream stream);
+
+/* As acre_copy on the legacy stream, and waits until the data is there. */
+ACRE_API acre_status acre_copy_sync(acre_device *device, void *to, const void *from, size_t bytes);
+
+/* Copies `rows` rows of `width` bytes; the first bytes of two rows are a pitch apart. Otherwise as
+ * acre_copy. */
+ACRE_API acre_status acre_copy_2d(acre_device *device, void *to, size_t to_pitch, const void *from,
+                                  size_t from_pitch, size_t width, size_t rows, acre_stream stream);
+
+/* Sets bytes of any memory, in stream order; for pageable memory it returns when they are set. */
+ACRE_API acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,
+                               acre_stream stream);
+
+/* As acre_fill on the legacy stream, and waits until it is done. */
+ACRE_API acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value, size_t bytes);
+
+/* ---- 7. Housekeeping ----------------------------------------------------------------------- */
 
 /* Gives back what can be given back; above all retries what the driver refused to take back
  * earlier (statistic limbo_count, 0 when all of it went). Returns the driver's refusal if some of
@@ -238,7 +377,13 @@ ACRE_API acre_status acre_trim(acre_device *device);
     X(driver_refusals, "driver calls that failed")                                                 \
     X(limbo_count, "things the driver refused to take back, waiting for acre_trim now")            \
     X(limbo_retired, "things that left that list since")                                           \
-    X(trims, "calls of acre_trim")
+    X(trims, "calls of acre_trim")                                                                 \
+    X(mem_blocks, "blocks of acre_mem_alloc that exist now")                                       \
+    X(mem_bytes, "their bytes now, as asked for")                                                  \
+    X(mem_registered, "registrations of acre_mem_register that exist now")                         \
+    X(copies_direct, "copies given to the driver as they are")                                     \
+    X(copies_staged, "copies of pageable memory that acre staged through pinned buffers")          \
+    X(staging_bytes, "pinned memory that staging holds now")
 
 typedef struct acre_stats {
     size_t struct_size; /* set by the caller */

@@ -12,7 +12,9 @@
 
 enum acre__rank {
     ACRE__RANK_REGISTRY = 10, /* list of open devices */
+    ACRE__RANK_STAGING = 14,  /* one direction's staging of a device, and its set inside */
     ACRE__RANK_DEVICE = 20,   /* one device's streams, events, limbo */
+    ACRE__RANK_BOOK = 60,     /* blocks by address */
     ACRE__RANK_SOFT = 80,     /* all state of the soft driver */
     ACRE__RANK_LEAF = 100     /* holds no other lock inside */
 };

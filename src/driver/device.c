@@ -5,6 +5,7 @@
  * (limbo.h). Slots are filled and ended under the registry lock of open.c. */
 #include "driver/device.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,12 +81,61 @@ int acre__device_other(const acre_device *dev, int (*owns)(const acre_device *ot
     return 0;
 }
 
+unsigned acre__device_index(const acre_device *dev) {
+    return (unsigned)(dev - slots.at);
+}
+
+/* ---- upper layers ---- */
+
+enum { DEVICE_HOOKS = 8 };
+
+static struct {
+    struct acre__lock lock;
+    const struct acre__device_hooks *at[DEVICE_HOOKS];
+    _Atomic unsigned count;
+} hooks = {.lock = ACRE__LOCK_INIT("device hooks", ACRE__RANK_LEAF)};
+
+void acre__device_hooks_add(const struct acre__device_hooks *added) {
+    acre__lock_take(&hooks.lock);
+    unsigned count = acre__load(&hooks.count, memory_order_relaxed);
+    unsigned i = 0;
+    while (i < count && hooks.at[i] != added)
+        i++;
+    assert(i < DEVICE_HOOKS);
+    if (i == count) {
+        hooks.at[i] = added;
+        acre__store(&hooks.count, count + 1, memory_order_release);
+    }
+    acre__lock_give(&hooks.lock);
+}
+
+acre_status acre__device_hooks_trim(acre_device *dev) {
+    acre_status status = ACRE_OK;
+    for (unsigned i = acre__load(&hooks.count, memory_order_acquire); i > 0; i--) {
+        acre_status one = hooks.at[i - 1]->trim ? hooks.at[i - 1]->trim(dev) : ACRE_OK;
+        status = one ? one : status;
+    }
+    return status;
+}
+
+void acre__device_hooks_stats(acre_device *dev, acre_stats *stats) {
+    for (unsigned i = acre__load(&hooks.count, memory_order_acquire); i > 0; i--)
+        if (hooks.at[i - 1]->stats)
+            hooks.at[i - 1]->stats(dev, stats);
+}
+
+/* Newest first: what was built last stands on the rest. */
+static void device_hooks_close(acre_device *dev) {
+    for (unsigned i = acre__load(&hooks.count, memory_order_acquire); i > 0; i--)
+        if (hooks.at[i - 1]->close)
+            hooks.at[i - 1]->close(dev);
+}
+
 /* ---- the current context ---- */
 
 CUresult acre__device_push(acre_device *dev, struct acre__current *current, const char **what) {
     *what = "cuCtxGetCurrent";
-    current->before = NULL;
-    current->pushed = 0;
+    *current = (struct acre__current){0};
     CUresult code = dev->drv->cuCtxGetCurrent(&current->before);
     if (code || current->before == dev->context)
         return code;
@@ -95,7 +145,35 @@ CUresult acre__device_push(acre_device *dev, struct acre__current *current, cons
     return code;
 }
 
+CUresult acre__device_push_relaxed(acre_device *dev, struct acre__current *current,
+                                   const char **what) {
+    CUresult code = acre__device_push(dev, current, what);
+    if (code)
+        return code;
+    *what = "cuThreadExchangeStreamCaptureMode";
+    current->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    code = dev->drv->cuThreadExchangeStreamCaptureMode(&current->mode);
+    current->is_relaxed = code == CUDA_SUCCESS;
+    if (code)
+        acre__device_pop(dev, current);
+    return code;
+}
+
+/* Gives the thread its capture mode back; tried twice, since no caller could do more. */
+static void device_pop_mode(acre_device *dev, CUstreamCaptureMode mode) {
+    for (int i = 0; i < 2; i++) {
+        CUstreamCaptureMode given = mode;
+        CUresult code = dev->drv->cuThreadExchangeStreamCaptureMode(&given);
+        if (code == CUDA_SUCCESS || code == CUDA_ERROR_DEINITIALIZED)
+            return;
+        acre__fetch_add(&dev->driver_refusals, 1, memory_order_relaxed);
+    }
+    acre__log(ACRE_LOG_ERROR, "device", "%s: this thread's capture mode stays relaxed", dev->label);
+}
+
 void acre__device_pop(acre_device *dev, const struct acre__current *current) {
+    if (current->is_relaxed)
+        device_pop_mode(dev, current->mode);
     if (!current->pushed)
         return;
     CUcontext popped;
@@ -311,6 +389,7 @@ acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal
 
 void acre__device_destroy(acre_device *dev) {
     uint64_t retired = 0;
+    device_hooks_close(dev);
     if (!acre__device_is_lost(dev))
         (void)acre__limbo_retry(dev, &retired);
     acre__streams_end(dev);

@@ -54,7 +54,9 @@ int acre__device_is_lost(acre_device *dev);
 /* What was current before acre__device_push. */
 struct acre__current {
     CUcontext before;
-    int pushed; /* 0: the device's context was current already */
+    int pushed;     /* 0: the device's context was current already */
+    int is_relaxed; /* the thread's capture mode was changed from `mode` */
+    CUstreamCaptureMode mode;
 };
 
 /* Makes the device's context current, and what was current before current again. Every push that
@@ -63,6 +65,10 @@ struct acre__current {
  * *what is the function that failed. */
 CUresult acre__device_push(acre_device *dev, struct acre__current *current, const char **what);
 void acre__device_pop(acre_device *dev, const struct acre__current *current);
+
+/* The same, and calls that allocate or free do not break a capture of the program's meanwhile. */
+CUresult acre__device_push_relaxed(acre_device *dev, struct acre__current *current,
+                                   const char **what);
 
 /* A device that has something, as it was when it was asked. */
 struct acre__owner {
@@ -73,6 +79,23 @@ struct acre__owner {
 /* 1 if an open device other than `dev` has the thing: `owns` is called with its lock held. */
 int acre__device_other(const acre_device *dev, int (*owns)(const acre_device *other, uint64_t key),
                        uint64_t key, struct acre__owner *owner);
+
+/* What upper layers do with a device. Registered once, at their first use; at most 8. They are
+ * called without locks. */
+struct acre__device_hooks {
+    acre_status (*trim)(acre_device *dev); /* gives back what can be given back */
+    void (*close)(acre_device *dev);       /* the device ends: drops all that belongs to it */
+    void (*stats)(acre_device *dev, acre_stats *stats); /* fills in its part */
+};
+void acre__device_hooks_add(const struct acre__device_hooks *hooks);
+acre_status acre__device_hooks_trim(acre_device *dev);
+void acre__device_hooks_stats(acre_device *dev, acre_stats *stats);
+
+/* The slot of an open device, 0 .. ACRE__DEVICE_SLOTS - 1: where upper layers keep theirs. */
+unsigned acre__device_index(const acre_device *dev);
+
+/* ACRE_E_HANDLE when another open device is known to have made the stream. */
+acre_status acre__stream_check(acre_device *dev, acre_stream stream);
 
 /* For open.c: fills a device in and ends it; the caller holds the registry lock. `create` returns
  * with the slot open and one open counted. */

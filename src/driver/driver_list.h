@@ -93,6 +93,9 @@
     X(cuMemAdvise, cuMemAdvise_v2, 12020, OPTIONAL,                                                \
       (CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUmemLocation location),                \
       (ptr, bytes, advice, location))                                                              \
+    X(cuStreamAttachMemAsync, cuStreamAttachMemAsync, 6000, REQUIRED,                              \
+      (CUstream stream, CUdeviceptr ptr, size_t bytes, unsigned int flags),                        \
+      (stream, ptr, bytes, flags))                                                                 \
     /* copies and fills */                                                                         \
     X(cuMemcpy, cuMemcpy, 4000, REQUIRED,                                                          \
       (CUdeviceptr dst, CUdeviceptr src, size_t bytes), (dst, src, bytes))                         \

@@ -32,7 +32,7 @@ static struct acre__limbo_item *limbo_take_all(struct acre__limbo *limbo) {
 static CUresult limbo_ask(acre_device *dev, struct acre__limbo_item *item, const char **what,
                           enum acre__fate *fate) {
     struct acre__current current;
-    CUresult code = acre__device_push(dev, &current, what);
+    CUresult code = acre__device_push_relaxed(dev, &current, what);
     *fate = code == CUDA_ERROR_DEINITIALIZED ? ACRE__FATE_TAKEN : ACRE__FATE_REFUSED;
     if (code)
         return code;
@@ -91,7 +91,7 @@ acre_status acre__limbo_retry(acre_device *dev, uint64_t *retired) {
 
     struct acre__current current;
     const char *what;
-    CUresult code = acre__device_push(dev, &current, &what);
+    CUresult code = acre__device_push_relaxed(dev, &current, &what);
     if (code)
         return acre__driver_fail(dev, code, what);
     acre__lock_take(&dev->lock);

@@ -113,7 +113,7 @@ static int event_is_of(const acre_device *dev, uint64_t key) {
 }
 
 /* ACRE_E_HANDLE when another device is known to have the handle. */
-static acre_status stream_check(acre_device *dev, acre_stream stream) {
+acre_status acre__stream_check(acre_device *dev, acre_stream stream) {
     uint64_t key = (uintptr_t)stream;
     struct acre__owner owner;
     if (key <= (uintptr_t)CU_STREAM_PER_THREAD || made_number(dev, &dev->streams, stream) ||
@@ -175,7 +175,7 @@ static acre_status stream_begin(acre_device *dev, acre_stream stream,
                                 struct acre__current *current) {
     acre_status status = acre__device_enter(dev);
     if (status == ACRE_OK)
-        status = stream_check(dev, stream);
+        status = acre__stream_check(dev, stream);
     return status ? status : stream_push(dev, current);
 }
 

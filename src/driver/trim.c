@@ -16,7 +16,9 @@ acre_status acre_trim(acre_device *device) {
     if (status)
         return status;
     uint64_t retired = 0;
+    acre_status upper = acre__device_hooks_trim(device);
     status = acre__limbo_retry(device, &retired);
+    status = status ? status : upper;
     if (!acre__device_is_lost(device)) {
         CUresult code = acre__orphan_retry(device->drv, &retired);
         if (code)
@@ -51,5 +53,6 @@ acre_status acre_get_stats(acre_device *device, acre_stats *stats) {
     now.limbo_retired = device->limbo_retired;
     now.trims = device->trims;
     acre__lock_give(&device->lock);
+    acre__device_hooks_stats(device, &now);
     return acre__options_out(stats, sizeof now, &now, "acre_stats");
 }

@@ -9,7 +9,22 @@ struct api_arguments {
     acre_device *device;
     acre_stream stream;
     acre_event event;
+    void *block;      /* API_BLOCK_BYTES of managed memory of the device */
+    void *registered; /* the program's own, registered with the device */
 };
+
+enum { API_BLOCK_BYTES = 4096 };
+
+/* Memory of the program: the first half for `registered`, the second for calls to register. */
+static _Alignas(65536) char api_own[2 * 65536];
+
+/* Makes `block` and `registered`. */
+static inline acre_status api_arguments_memory(struct api_arguments *with) {
+    acre_status status =
+        acre_mem_alloc(with->device, ACRE_KIND_MANAGED, API_BLOCK_BYTES, 0, &with->block);
+    with->registered = api_own;
+    return status ? status : acre_mem_register(with->device, api_own, 65536, 0);
+}
 
 struct api_call {
     const char *name;
@@ -75,6 +90,66 @@ static inline acre_status api_call_stats(const struct api_arguments *with) {
     acre_stats stats = {.struct_size = sizeof stats};
     return acre_get_stats(with->device, &stats);
 }
+static inline acre_status api_call_mem_alloc(const struct api_arguments *with) {
+    void *p = api_own;
+    acre_status status = acre_mem_alloc(with->device, ACRE_KIND_DEVICE, 4096, 0, &p);
+    if (status == ACRE_OK)
+        (void)acre_mem_free(with->device, p);
+    else if (p)
+        return ACRE_OK;
+    return status;
+}
+static inline acre_status api_call_mem_device_pointer(const struct api_arguments *with) {
+    void *p = api_own;
+    acre_status status = acre_mem_device_pointer(with->device, with->block, &p);
+    return status != ACRE_OK && p ? ACRE_OK : status;
+}
+static inline acre_status api_call_mem_register(const struct api_arguments *with) {
+    acre_status status = acre_mem_register(with->device, api_own + 65536, 4096, 0);
+    if (status == ACRE_OK)
+        (void)acre_mem_unregister(with->device, api_own + 65536);
+    return status;
+}
+static inline acre_status api_call_mem_prefetch(const struct api_arguments *with) {
+    return acre_mem_prefetch(with->device, with->block, API_BLOCK_BYTES, ACRE_PLACE_HOST,
+                             with->stream);
+}
+static inline acre_status api_call_mem_advise(const struct api_arguments *with) {
+    return acre_mem_advise(with->device, with->block, API_BLOCK_BYTES, ACRE_ADVICE_NOT_READ_MOSTLY,
+                           ACRE_PLACE_HOST);
+}
+static inline acre_status api_call_mem_attach(const struct api_arguments *with) {
+    return acre_mem_attach(with->device, with->block, ACRE_ATTACH_GLOBAL, with->stream);
+}
+static inline acre_status api_call_mem_query(const struct api_arguments *with) {
+    acre_mem_info info = {.struct_size = sizeof info};
+    return acre_mem_query(with->device, with->block, &info);
+}
+static inline acre_status api_call_copy(const struct api_arguments *with) {
+    return acre_copy(with->device, with->block, with->registered, 64, with->stream);
+}
+static inline acre_status api_call_copy_as(const struct api_arguments *with) {
+    return acre_copy_as(with->device, ACRE_HOST_TO_DEVICE, with->block, with->registered, 64,
+                        with->stream);
+}
+static inline acre_status api_call_copy_sync(const struct api_arguments *with) {
+    return acre_copy_sync(with->device, with->block, with->registered, 64);
+}
+static inline acre_status api_call_copy_2d(const struct api_arguments *with) {
+    return acre_copy_2d(with->device, with->block, 64, with->registered, 32, 16, 4, with->stream);
+}
+static inline acre_status api_call_fill(const struct api_arguments *with) {
+    return acre_fill(with->device, with->block, 7, 64, with->stream);
+}
+static inline acre_status api_call_fill_sync(const struct api_arguments *with) {
+    return acre_fill_sync(with->device, with->block, 7, 64);
+}
+static inline acre_status api_call_mem_free(const struct api_arguments *with) {
+    return acre_mem_free(with->device, with->block);
+}
+static inline acre_status api_call_mem_unregister(const struct api_arguments *with) {
+    return acre_mem_unregister(with->device, with->registered);
+}
 static inline acre_status api_call_event_destroy(const struct api_arguments *with) {
     return acre_event_destroy(with->device, with->event);
 }
@@ -85,7 +160,7 @@ static inline acre_status api_call_close(const struct api_arguments *with) {
     return acre_close(with->device);
 }
 
-/* The last three end what they are given, so they come last and in this order. */
+/* The last five end what they are given, so they come last and in this order. */
 static const struct api_call api_calls[] = {
     {"acre_device_get_info", api_call_info, 0},
     {"acre_device_sync", api_call_sync, 0},
@@ -99,8 +174,23 @@ static const struct api_call api_calls[] = {
     {"acre_event_query", api_call_event_query, 0},
     {"acre_event_sync", api_call_event_sync, 0},
     {"acre_event_elapsed", api_call_event_elapsed, 0},
+    {"acre_mem_alloc", api_call_mem_alloc, 0},
+    {"acre_mem_device_pointer", api_call_mem_device_pointer, 0},
+    {"acre_mem_register", api_call_mem_register, 0},
+    {"acre_mem_prefetch", api_call_mem_prefetch, 0},
+    {"acre_mem_advise", api_call_mem_advise, 0},
+    {"acre_mem_attach", api_call_mem_attach, 0},
+    {"acre_mem_query", api_call_mem_query, 0},
+    {"acre_copy", api_call_copy, 0},
+    {"acre_copy_as", api_call_copy_as, 0},
+    {"acre_copy_sync", api_call_copy_sync, 0},
+    {"acre_copy_2d", api_call_copy_2d, 0},
+    {"acre_fill", api_call_fill, 0},
+    {"acre_fill_sync", api_call_fill_sync, 0},
     {"acre_trim", api_call_trim, 0},
     {"acre_get_stats", api_call_stats, 1},
+    {"acre_mem_unregister", api_call_mem_unregister, 1},
+    {"acre_mem_free", api_call_mem_free, 1},
     {"acre_event_destroy", api_call_event_destroy, 1},
     {"acre_stream_destroy", api_call_stream_destroy, 1},
     {"acre_close", api_call_close, 1},

@@ -44,6 +44,7 @@ static struct api_arguments make_arguments(const char *name) {
     struct api_arguments with = {.device = api_open(name)};
     api_ok(acre_stream_create(with.device, ACRE_STREAM_NON_BLOCKING, &with.stream));
     api_ok(acre_event_create(with.device, ACRE_EVENT_TIMING, &with.event));
+    api_ok(api_arguments_memory(&with));
     return with;
 }
 

@@ -73,16 +73,34 @@ static void layout_stats_is_pinned(void **state) {
         FIELD(acre_stats, events_live, 16),    FIELD(acre_stats, streams_created, 24),
         FIELD(acre_stats, events_created, 32), FIELD(acre_stats, driver_refusals, 40),
         FIELD(acre_stats, limbo_count, 48),    FIELD(acre_stats, limbo_retired, 56),
-        FIELD(acre_stats, trims, 64),
+        FIELD(acre_stats, trims, 64),          FIELD(acre_stats, mem_blocks, 72),
+        FIELD(acre_stats, mem_bytes, 80),      FIELD(acre_stats, mem_registered, 88),
+        FIELD(acre_stats, copies_direct, 96),  FIELD(acre_stats, copies_staged, 104),
+        FIELD(acre_stats, staging_bytes, 112),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
     assert_int_equal(sizeof(acre_stats), 8 * (sizeof fields / sizeof fields[0]));
+}
+
+static void layout_mem_info_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_mem_info, struct_size, 0), FIELD(acre_mem_info, kind, 8),
+        FIELD(acre_mem_info, flags, 12),      FIELD(acre_mem_info, base, 16),
+        FIELD(acre_mem_info, bytes, 24),      FIELD(acre_mem_info, device, 32),
+        FIELD(acre_mem_info, ordinal, 40),    FIELD(acre_mem_info, is_registered, 44),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_mem_info), 48);
 }
 
 static void layout_enums_are_ints(void **state) {
     (void)state;
     assert_int_equal(sizeof(acre_status), sizeof(int));
     assert_int_equal(sizeof(acre_log_level), sizeof(int));
+    assert_int_equal(sizeof(acre_kind), sizeof(int));
+    assert_int_equal(sizeof(acre_direction), sizeof(int));
+    assert_int_equal(sizeof(acre_advice), sizeof(int));
 }
 
 int main(void) {
@@ -90,6 +108,7 @@ int main(void) {
         cmocka_unit_test(layout_open_options_is_pinned),
         cmocka_unit_test(layout_device_info_is_pinned),
         cmocka_unit_test(layout_stats_is_pinned),
+        cmocka_unit_test(layout_mem_info_is_pinned),
         cmocka_unit_test(layout_enums_are_ints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

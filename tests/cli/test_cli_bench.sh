@@ -6,7 +6,9 @@
 run "$acre" bench --help
 expect_rc 0
 expect_out '^Suites:'
-expect_out 'ground'
+for suite in ground copy pin; do
+    expect_out "^  $suite "
+done
 
 run_leaks "$no_gpu" "$acre" bench ground --device soft --json
 expect_rc 0
@@ -21,7 +23,57 @@ run "$no_gpu" "$acre" bench ground
 expect_rc 0
 expect_plain
 expect_out '^SUITE +CASE +WHO'
-expect_out 'driver .*x$'
+# The last column says which way it is, whatever the unit.
+expect_out ' driver .*[0-9]x (faster|slower)$| driver .*as fast$'
+
+# Every suite has the same shape; a quick run takes small sizes only.
+run_leaks "$no_gpu" "$acre" bench copy --device soft --quick --json
+expect_rc 0
+expect_no_err
+expect_json 'keys == ["device", "results", "schema", "version"]'
+expect_json 'all(.results[]; keys == ["case", "suite", "unit", "value", "who"] and .value > 0)'
+expect_json 'all(.results[]; .suite == "copy" and (.who | IN("acre", "driver", "floor")))'
+for way in 'h2d pageable' 'd2h pageable' 'h2d pinned' 'd2h pinned' d2d; do
+    for size in 4KiB 64KiB 256KiB; do
+        expect_json "[.results[] | select(.case == \"$way $size\") | .unit] | unique == [\"us\"]"
+    done
+    for size in 1MiB 4MiB; do
+        expect_json "[.results[] | select(.case == \"$way $size\") | .unit] | unique == [\"GB/s\"]"
+    done
+done
+expect_json '[.results[] | select(.case == "d2h pageable untouched 4MiB") | .who]
+    == ["acre", "driver", "floor"]'
+# Each case has acre and the driver; those with pageable memory have a floor too.
+expect_json '.results | group_by(.case) | all(([.[].who] | sort) == (if .[0].case | test("pageable")
+    then ["acre", "driver", "floor"] else ["acre", "driver"] end))'
+
+run_leaks "$no_gpu" "$acre" bench pin --device soft --quick --json
+expect_rc 0
+expect_json 'all(.results[]; keys == ["case", "suite", "unit", "value", "who"] and .value > 0)'
+expect_json '.results | group_by(.case)
+    | all(([.[].who] | sort) == ["acre", "driver", "floor"] and ([.[].unit] | unique == ["us"]))'
+for size in 4KiB 64KiB 1MiB; do
+    expect_json "[.results[].case] | index(\"alloc $size\") and index(\"free $size\")"
+done
+
+# No room: sizes end earlier, and that is said.
+run "$no_gpu" ACRE_SOFT_BYTES=8MiB "$acre" bench copy --quick --json
+expect_rc 0
+expect_err 'suite copy: sizes end at 2 MiB: there is no room for more'
+expect_json '[.results[].case] | index("h2d pageable 2MiB") and (index("h2d pageable 4MiB") | not)'
+
+# The JSON in a file, the table on stdout, from one run.
+run "$no_gpu" "$acre" bench pin --quick --output "$work/pin.json"
+expect_rc 0
+expect_out '^pin +alloc 4KiB +acre '
+check "the file has the figures" jq -e \
+    '.schema == "acre-bench/1" and (.results | length == 18)' "$work/pin.json"
+run "$no_gpu" "$acre" bench ground --quick --output /nonexistent/file
+expect_rc 2
+expect_err '^acre: cannot write /nonexistent/file: '
+run "$no_gpu" "$acre" bench ground --quick --output /dev/full
+expect_rc 2
+expect_err '^acre: cannot write /dev/full: No space left'
 
 run "$acre" bench nothing
 expect_rc 64
@@ -34,5 +86,14 @@ expect_err 'cannot open'
 run "$no_gpu" ACRE_FAULT='cuEventRecord:3:from:999' "$acre" bench ground
 expect_rc 2
 expect_err 'suite ground could not be measured'
+for call in cuMemHostAlloc cuMemcpyDtoHAsync cuMemHostRegister cuMemAlloc; do
+    run "$no_gpu" "ACRE_FAULT=$call:1:from:999" "$acre" bench copy --quick
+    expect_rc 2
+    expect_no_out
+    expect_err 'suite copy could not be measured'
+done
+run "$no_gpu" ACRE_FAULT='cuMemFreeHost:1:from:999' "$acre" bench pin --quick
+expect_rc 2
+expect_err 'suite pin could not be measured'
 
 finish

@@ -9,6 +9,8 @@ expect_rc 0
 expect_plain
 expect_out '^device +ok '
 expect_out '^streams and events +ok '
+expect_out '^kinds of memory +ok .*all bytes arrived, 0 blocks left'
+expect_out '^copies +ok .* GB/s pinned, .* pageable; back at '
 expect_out '^limbo and trim +ok .*1 kept aside, 0 after trim'
 expect_out 'acre-demo/index.html$'
 check "last line says where the page is" sh -c "tail -1 '$out' | grep -q acre-demo/index.html"
@@ -20,13 +22,17 @@ check "page knows light and dark" grep -q 'prefers-color-scheme: dark' "$page"
 # Names of XML namespaces are the only addresses; nothing is fetched.
 check "page needs nothing from outside" sh -c \
     "! grep -E '(src|href)=|url[(]|@import|<script|<link' '$page'"
+check "every speed is drawn" test "$(grep -c ' GB/s</text>' "$page")" -eq 4
 check "every event is drawn" test "$(grep -c '<circle' "$page")" -eq 12
 
 run "$no_gpu" "$acre" demo --json --output deep/er/page
 expect_rc 0
 expect_json '.schema == "acre-demo/1" and .device.driver == "soft"'
-expect_json '[.parts[].part] == ["device", "streams and events", "limbo and trim"]'
+expect_json '[.parts[].part] == ["device", "streams and events", "kinds of memory", "copies",
+    "limbo and trim"]'
 expect_json 'all(.parts[]; .ok and .time_ns > 0 and (.text | length > 0))'
+expect_json '.measured | .unit == "GB/s" and .pinned_h2d > 0 and .pinned_d2h > 0 and .d2d > 0
+    and .pageable_h2d > 0 and .pageable_d2h > 0'
 expect_json '.page == "deep/er/page/index.html"'
 check "page in a folder of its own" test -s deep/er/page/index.html
 
@@ -53,5 +59,17 @@ expect_err '^acre: cannot write full/index.html: No space left'
 run "$no_gpu" ACRE_SOFT_SEED=7 "$acre" demo --output seeded
 expect_rc 0
 expect_out '^streams and events +ok '
+expect_out '^kinds of memory +ok '
+expect_out '^copies +ok '
+
+# On a device with little memory too.
+run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" demo --output small
+expect_rc 0
+expect_out '^copies +ok .* 4 MiB to the device'
+
+# What cannot be had is said.
+run "$no_gpu" ACRE_FAULT='cuMemHostRegister:2:from:2' "$acre" demo --output refused
+expect_rc 2
+expect_err '^acre: cannot make mapped memory for auto: out of host memory'
 
 finish

@@ -47,6 +47,25 @@ run "$no_gpu" "$acre" info --device auto --json
 expect_rc 0
 expect_json '.devices[0].driver == "soft"'
 
+# Speeds of links, when asked for.
+run "$no_gpu" "$acre" info --json
+expect_json 'all(.devices[]; has("measured") | not)'
+run_leaks "$no_gpu" ACRE_SOFT_DEVICES=2 ACRE_SOFT_BYTES=64MiB "$acre" info --measure --json
+expect_rc 0
+expect_json 'all(.devices[].measured;
+    keys == ["bytes", "d2d", "pinned_d2h", "pinned_h2d", "unit"] and .unit == "GB/s"
+    and .bytes == 16777216 and .d2d > 0 and .pinned_d2h > 0 and .pinned_h2d > 0)'
+run "$no_gpu" "$acre" info --measure
+expect_rc 0
+expect_plain
+expect_out '^DEVICE .* H2D GB/s +D2H GB/s +D2D GB/s$'
+expect_out '^soft:0 .* [0-9.]+ +[0-9.]+ +[0-9.]+$'
+# A device that opens but cannot be measured is listed all the same.
+run "$no_gpu" ACRE_FAULT='cuMemcpyAsync:2:from:999' "$acre" info --measure
+expect_rc 2
+expect_err '^acre: cannot copy on soft:0: '
+expect_out '^soft:0 .* - +- +-$'
+
 # Names that are no device.
 for name in soft:7 soft:x banana '' cuda:99999999999999999999 'soft:-1'; do
     run "$no_gpu" "$acre" info --device "$name"

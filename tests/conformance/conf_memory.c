@@ -381,10 +381,77 @@ static void managed_advise(void) {
     conf_need("free", conf.drv->cuMemFree(plain));
 }
 
+/* Who may use managed memory, in stream order: 0 bytes mean the whole allocation. */
+static void managed_attach(void) {
+    CUstream stream = NULL;
+    volatile uint32_t *words;
+    CUdeviceptr ptr = 0;
+
+    if (conf_need("alloc", conf.drv->cuMemAllocManaged(&ptr, MANAGED_BYTES, CU_MEM_ATTACH_HOST)) !=
+            0 ||
+        conf_need("stream", conf.drv->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING)) != 0)
+        return;
+    words = (volatile uint32_t *)(uintptr_t)ptr;
+    words[0] = 5;
+    conf_code("single", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, CU_MEM_ATTACH_SINGLE));
+    conf_code("fill", conf.drv->cuMemsetD32Async(ptr + 4096, 6, 16, stream));
+    conf_code("host", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, CU_MEM_ATTACH_HOST));
+    conf_code("sync", conf.drv->cuStreamSynchronize(stream));
+    conf_fact("host-reads", words[0]);
+    conf_fact("filled", words[1024]);
+    conf_code("global", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, CU_MEM_ATTACH_GLOBAL));
+    conf_code("whole", conf.drv->cuStreamAttachMemAsync(stream, ptr, MANAGED_BYTES,
+                                                        CU_MEM_ATTACH_GLOBAL));
+    conf_code("sync", conf.drv->cuStreamSynchronize(stream));
+    conf_fact("device-reads", conf_peek(ptr));
+    conf_code("legacy-global", conf.drv->cuStreamAttachMemAsync(NULL, ptr, 0, CU_MEM_ATTACH_GLOBAL));
+    conf_code("legacy-host", conf.drv->cuStreamAttachMemAsync(NULL, ptr, 0, CU_MEM_ATTACH_HOST));
+    conf_code("again", conf.drv->cuStreamAttachMemAsync(NULL, ptr, 0, CU_MEM_ATTACH_GLOBAL));
+    conf_code("sync", conf.drv->cuCtxSynchronize());
+    conf_need("destroy", conf.drv->cuStreamDestroy(stream));
+    conf_code("free", conf.drv->cuMemFree(ptr));
+}
+
+static void managed_attach_bad(void) {
+    CUdeviceptr ptr = 0, plain = 0;
+    CUstream stream = NULL;
+    void *host = NULL;
+
+    if (conf_need("alloc",
+                  conf.drv->cuMemAllocManaged(&ptr, MANAGED_BYTES, CU_MEM_ATTACH_GLOBAL)) != 0 ||
+        conf_need("plain", conf.drv->cuMemAlloc(&plain, 4096)) != 0 ||
+        conf_need("host", conf.drv->cuMemHostAlloc(&host, 4096, 0)) != 0 ||
+        conf_need("stream", conf.drv->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING)) != 0)
+        return;
+    conf_code("flags-0", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, 0));
+    conf_code("flags-3", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, 3));
+    conf_code("flags-8", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, 8));
+    conf_code("single-legacy",
+              conf.drv->cuStreamAttachMemAsync(NULL, ptr, 0, CU_MEM_ATTACH_SINGLE));
+    conf_code("single-legacy-named",
+              conf.drv->cuStreamAttachMemAsync(CU_STREAM_LEGACY, ptr, 0, CU_MEM_ATTACH_SINGLE));
+    conf_code("part", conf.drv->cuStreamAttachMemAsync(stream, ptr, 4096, CU_MEM_ATTACH_GLOBAL));
+    conf_code("too-much", conf.drv->cuStreamAttachMemAsync(stream, ptr, MANAGED_BYTES + 1,
+                                                           CU_MEM_ATTACH_GLOBAL));
+    conf_code("interior",
+              conf.drv->cuStreamAttachMemAsync(stream, ptr + 4096, 0, CU_MEM_ATTACH_GLOBAL));
+    conf_code("plain", conf.drv->cuStreamAttachMemAsync(stream, plain, 0, CU_MEM_ATTACH_GLOBAL));
+    conf_code("pinned", conf.drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)host, 0,
+                                                         CU_MEM_ATTACH_GLOBAL));
+    conf_code("null", conf.drv->cuStreamAttachMemAsync(stream, 0, 0, CU_MEM_ATTACH_GLOBAL));
+    conf_code("sync", conf.drv->cuStreamSynchronize(stream));
+    conf_need("destroy", conf.drv->cuStreamDestroy(stream));
+    conf_need("free", conf.drv->cuMemFreeHost(host));
+    conf_need("free", conf.drv->cuMemFree(plain));
+    conf_need("free", conf.drv->cuMemFree(ptr));
+}
+
 static const struct conf_case managed_cases[] = {
     {"sizes", managed_sizes, 0},
     {"use", managed_use, 0},
     {"prefetch-bad", managed_prefetch_bad, CONF_ALONE},
     {"advise", managed_advise, 0},
+    {"attach", managed_attach, 0},
+    {"attach-bad", managed_attach_bad, CONF_ALONE},
 };
 CONF_GROUP(managed, 0);

@@ -77,13 +77,17 @@ static inline struct api_arguments fault_arguments(const char *name) {
     api_ok(acre_event_create(with.device, ACRE_EVENT_TIMING, &with.event));
     api_ok(acre_event_record(with.device, with.event, with.stream));
     api_ok(acre_event_sync(with.device, with.event));
+    api_ok(api_arguments_memory(&with));
     return with;
 }
 
 /* Ends them, also where a call under test has ended one already; the device may stay open. */
 static inline void fault_arguments_end(const struct api_arguments *with) {
+    (void)acre_mem_unregister(with->device, with->registered);
+    (void)acre_mem_free(with->device, with->block);
     (void)acre_event_destroy(with->device, with->event);
     (void)acre_stream_destroy(with->device, with->stream);
+    (void)acre_trim(with->device); /* what a call under test left in limbo */
     api_ok(acre_close(with->device));
 }
 

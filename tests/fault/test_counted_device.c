@@ -129,8 +129,10 @@ static void count_fails_with_the_reason(void **state) {
 /* What a call must return when the n-th call of this driver function was refused. */
 static acre_status expected(const struct api_call *call, const char *entry, uint32_t nth,
                             size_t refusal) {
-    /* Popping is tried again in another way: the caller sees nothing of it. */
-    if (strcmp(entry, "cuCtxPopCurrent") == 0)
+    /* Popping is tried again in another way: the caller sees nothing of it. The capture mode is
+     * changed only for giving back. */
+    if (strcmp(entry, "cuCtxPopCurrent") == 0 ||
+        strcmp(entry, "cuThreadExchangeStreamCaptureMode") == 0)
         return ACRE_OK;
     /* What is refused in giving back waits in limbo. */
     if (call->gives_back || strcmp(entry, "cuStreamDestroy") == 0 ||
@@ -176,6 +178,12 @@ static int fail_one(const char *name, const struct api_call *call, const char *e
     return fired != 0;
 }
 
+/* Memory and copies have a loop of their own, in test_counted_mem.c. */
+static int is_of_memory(const struct api_call *call) {
+    return strncmp(call->name, "acre_mem_", 9) == 0 || strncmp(call->name, "acre_copy", 9) == 0 ||
+           strncmp(call->name, "acre_fill", 9) == 0;
+}
+
 static void calls_fail_at_every_driver_call_and_recover(void **state) {
     (void)state;
     for (API_EACH(name)) {
@@ -183,7 +191,7 @@ static void calls_fail_at_every_driver_call_and_recover(void **state) {
         size_t refused = 0;
         for (size_t i = 0; i < API_CALLS; i++) {
             const struct api_call *call = &api_calls[i];
-            if (strcmp(call->name, "acre_close") == 0)
+            if (strcmp(call->name, "acre_close") == 0 || is_of_memory(call))
                 continue;
             size_t refused_here = 0;
             for (int entry = 0; entry < ACRE__ENTRY_COUNT; entry++) {

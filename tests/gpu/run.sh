@@ -7,10 +7,10 @@
 # the root of the tree. Skipped tests count as failures: on this machine there is a GPU.
 #
 # An area is a function area_<name> below and a word in `areas`; it may take AREA_SECONDS. It calls
-# ctest_step and memcheck_step, each of which makes one line of the table.
+# ctest_step, memcheck_step and bench_step, each of which makes one line of the table.
 set -uo pipefail
 
-areas=(ground)
+areas=(ground kinds)
 AREA_SECONDS=360
 # One program under compute-sanitizer; far more than any of them needs.
 PROGRAM_SECONDS=120
@@ -25,16 +25,28 @@ area_ground() {
     memcheck_step "memcheck" 'conformance|api|gpu'
 }
 
+# Memory of every kind, and copies. The whole of ground is not repeated: only tests whose names say
+# that they are about this.
+area_kinds() {
+    local about='mem|copy|copies|kinds|pages|book|staging|conformance|bench|cli_info|cli_demo'
+    ctest_step "tests" 'unit|conformance|api|fault|model|cli|examples|gpu' "$about"
+    memcheck_step "memcheck" 'api|examples|gpu' 'mem|copy|copies|kinds'
+    bench_step copy
+    bench_step pin
+    bench_step ground
+}
+
 # ---- steps ---------------------------------------------------------------------------------------
 
 # row WHAT PASSED FAILED SKIPPED SECONDS: one line of the table, for the current area.
 row() { printf '%-10s %-12s %7s %7s %8s %8s\n' "$area" "$@" >>"$ROWS"; }
 
-# ctest_step WHAT LABELS: all tests that have one of the labels (a regular expression).
+# ctest_step WHAT LABELS [NAMES]: all tests that have one of the labels and one of the names (regular
+# expressions).
 ctest_step() {
-    local what=$1 labels=$2 begin=$SECONDS rc=0 report=$build/junit-$area-$1.xml
+    local what=$1 labels=$2 names=${3:-.} begin=$SECONDS rc=0 report=$build/junit-$area-$1.xml
     rm -f "$report"
-    ctest --test-dir "$build" -L "^($labels)\$" -j "$(nproc)" --output-junit "$report" \
+    ctest --test-dir "$build" -L "^($labels)\$" -R "$names" -j "$(nproc)" --output-junit "$report" \
         --output-on-failure --no-label-summary --no-tests=error || rc=$?
     local tests failed skipped
     tests=$(count "$report" tests)
@@ -53,11 +65,11 @@ count() {
     echo "${number:-0}"
 }
 
-# memcheck_step WHAT LABELS: the programs of these tests once more, under compute-sanitizer. Refused
+# memcheck_step WHAT LABELS [NAMES]: the programs of these tests once more, under compute-sanitizer. Refused
 # API calls are not reported, since the tests provoke them. Tests that provoke a device fault have
 # the label "devicefault" and stay outside.
 memcheck_step() {
-    local what=$1 labels=$2 begin=$SECONDS passed=0 failed=0 skipped=0 name words rc
+    local what=$1 labels=$2 names=${3:-.} begin=$SECONDS passed=0 failed=0 skipped=0 name words rc
     local log=$build/memcheck.log
     if [ -z "$memcheck" ]; then
         echo "compute-sanitizer is neither on the PATH nor in /usr/local/cuda/bin"
@@ -80,15 +92,28 @@ memcheck_step() {
             ;;
         esac
         echo "memcheck $name: exit code $rc"
-    done < <(test_commands "$labels" devicefault)
+    done < <(test_commands "$labels" devicefault "$names")
     [ $((passed + failed + skipped)) -gt 0 ] || failed=1
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
 }
 
-# test_commands LABELS NOT-LABELS: a line for each test with its name, a tab, and assignments for the
-# shell of two arrays, variables and command.
+# bench_step SUITE: prints the figures; as JSON they go to build/gpu/bench-SUITE.json and, where OUT
+# names a folder, there too.
+bench_step() {
+    local suite=$1 begin=$SECONDS file=$build/bench-$1.json
+    echo
+    if "$build/acre" bench "$suite" --device cuda --output "$file"; then
+        [ -z "${OUT:-}" ] || cp "$file" "$OUT/"
+        row "bench $suite" 1 0 0 $((SECONDS - begin))
+    else
+        row "bench $suite" 0 1 0 $((SECONDS - begin))
+    fi
+}
+
+# test_commands LABELS NOT-LABELS NAMES: a line for each test with its name, a tab, and assignments
+# for the shell of two arrays, variables and command.
 test_commands() {
-    ctest --test-dir "$build" -L "^($1)\$" -LE "^($2)\$" --show-only=json-v1 | python3 -c '
+    ctest --test-dir "$build" -L "^($1)\$" -LE "^($2)\$" -R "$3" --show-only=json-v1 | python3 -c '
 import json, shlex, sys
 for test in json.load(sys.stdin)["tests"]:
     properties = {p["name"]: p["value"] for p in test["properties"]}

@@ -60,6 +60,64 @@ static void memory_managed_stays_open(void **state) {
     assert_ok(drv->cuMemFree(at));
 }
 
+/* Both sides reach the pages at any time; the call keeps its place in the stream. */
+static void memory_attach_is_in_stream_order(void **state) {
+    (void)state;
+    struct soft_gate gate;
+    CUdeviceptr at = 0;
+    CUevent event = NULL;
+    CUgraph graph = NULL;
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    const unsigned flags[] = {CU_MEM_ATTACH_GLOBAL, CU_MEM_ATTACH_HOST, CU_MEM_ATTACH_SINGLE};
+    assert_ok(drv->cuMemAllocManaged(&at, 3 * MIB + 5, CU_MEM_ATTACH_HOST));
+    assert_ok(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (size_t i = 0; i < 3; i++) {
+        soft_gate_put(&gate, stream);
+        assert_ok(drv->cuStreamAttachMemAsync(stream, at, i % 2 ? 3 * MIB + 5 : 0, flags[i]));
+        assert_ok(drv->cuEventRecord(event, stream));
+        assert_int_equal(drv->cuEventQuery(event), CUDA_ERROR_NOT_READY);
+        soft_gate_open(&gate);
+        assert_ok(drv->cuEventSynchronize(event));
+    }
+    /* Of a captured stream it is part of the graph. */
+    assert_ok(drv->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    assert_ok(drv->cuStreamAttachMemAsync(stream, at, 0, CU_MEM_ATTACH_GLOBAL));
+    assert_ok(drv->cuStreamEndCapture(stream, &graph));
+    assert_ok(drv->cuGraphDestroy(graph));
+    assert_ok(drv->cuEventDestroy(event));
+    assert_ok(drv->cuStreamDestroy(stream));
+    assert_ok(drv->cuMemFree(at));
+}
+
+static void memory_attach_with_wrong_arguments_is_refused(void **state) {
+    (void)state;
+    CUdeviceptr at = 0, plain = 0;
+    void *host = NULL;
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    assert_ok(drv->cuMemAllocManaged(&at, 8192, CU_MEM_ATTACH_GLOBAL));
+    assert_ok(drv->cuMemAlloc(&plain, 8192));
+    assert_ok(drv->cuMemHostAlloc(&host, 8192, 0));
+    const unsigned flags[] = {0, 3, 5, 6, 7, 8, 0x80000001u};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        assert_refused(drv->cuStreamAttachMemAsync(stream, at, 0, flags[i]));
+    assert_refused(drv->cuStreamAttachMemAsync(NULL, at, 0, CU_MEM_ATTACH_SINGLE));
+    assert_refused(drv->cuStreamAttachMemAsync(CU_STREAM_LEGACY, at, 0, CU_MEM_ATTACH_SINGLE));
+    assert_refused(drv->cuStreamAttachMemAsync(stream, at, 4096, CU_MEM_ATTACH_GLOBAL));
+    assert_refused(drv->cuStreamAttachMemAsync(stream, at, 8193, CU_MEM_ATTACH_GLOBAL));
+    assert_refused(drv->cuStreamAttachMemAsync(stream, at, SIZE_MAX, CU_MEM_ATTACH_GLOBAL));
+    assert_refused(drv->cuStreamAttachMemAsync(stream, 0, 0, CU_MEM_ATTACH_GLOBAL));
+    assert_refused(drv->cuStreamAttachMemAsync(stream, plain, 0, CU_MEM_ATTACH_GLOBAL));
+    assert_refused(drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)host, 0,
+                                               CU_MEM_ATTACH_GLOBAL));
+    assert_ok(drv->cuStreamQuery(stream)); /* nothing was queued */
+    assert_ok(drv->cuStreamDestroy(stream));
+    assert_refused(drv->cuStreamAttachMemAsync(stream, at, 0, CU_MEM_ATTACH_GLOBAL));
+    assert_ok(drv->cuMemFreeHost(host));
+    assert_ok(drv->cuMemFree(plain));
+    assert_ok(drv->cuMemFree(at));
+    assert_refused(drv->cuStreamAttachMemAsync(NULL, at, 0, CU_MEM_ATTACH_GLOBAL));
+}
+
 static void memory_registered_is_used_in_place(void **state) {
     (void)state;
     unsigned char *host = malloc(100000);
@@ -385,6 +443,8 @@ int main(void) {
         SOFT_TEST(memory_host_touch_of_plain_faults_after_free),
         SOFT_TEST(memory_pinned_and_mapped_stay_open),
         SOFT_TEST(memory_managed_stays_open),
+        SOFT_TEST(memory_attach_is_in_stream_order),
+        SOFT_TEST(memory_attach_with_wrong_arguments_is_refused),
         SOFT_TEST(memory_registered_is_used_in_place),
         SOFT_TEST(memory_without_pages_is_not_registered),
         SOFT_TEST(memory_pinned_where_stale_registration_lies_is_refused_cleanly),

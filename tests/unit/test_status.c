@@ -39,6 +39,13 @@ static const struct {
     {ACRE_E_UNSUPPORTED, -17, "ACRE_E_UNSUPPORTED"},
     {ACRE_E_SYSTEM, -18, "ACRE_E_SYSTEM"},
     {ACRE_E_DRIVER, -19, "ACRE_E_DRIVER"},
+    {ACRE_E_POINTER, -20, "ACRE_E_POINTER"},
+    {ACRE_E_INTERIOR, -21, "ACRE_E_INTERIOR"},
+    {ACRE_E_KIND, -22, "ACRE_E_KIND"},
+    {ACRE_E_RANGE, -23, "ACRE_E_RANGE"},
+    {ACRE_E_OVERLAP, -24, "ACRE_E_OVERLAP"},
+    {ACRE_E_DIRECTION, -25, "ACRE_E_DIRECTION"},
+    {ACRE_E_REGISTERED, -26, "ACRE_E_REGISTERED"},
 };
 enum { PINNED_COUNT = sizeof pinned / sizeof *pinned };
 

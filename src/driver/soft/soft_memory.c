@@ -445,6 +445,28 @@ CUresult acre__soft_cuMemPrefetchAsync(CUdeviceptr ptr, size_t bytes, CUmemLocat
     return acre__soft_leave(acre__soft_submit(device, queue, op));
 }
 
+CUresult acre__soft_cuStreamAttachMemAsync(CUstream handle, CUdeviceptr ptr, size_t bytes,
+                                           unsigned flags) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const struct soft_range *range = managed_range(ptr, bytes);
+    int is_known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
+                   flags == CU_MEM_ATTACH_SINGLE;
+    int is_default = !handle || handle == CU_STREAM_LEGACY;
+    if (!is_known || !range || (bytes && bytes != range->bytes) ||
+        (flags == CU_MEM_ATTACH_SINGLE && is_default))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_stream_find(device, handle, &stream)))
+        return acre__soft_leave(result);
+    struct soft_op *op = acre__soft_op_make(SOFT_NOTHING); /* both sides reach it at any time */
+    if (!op)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    return acre__soft_leave(acre__soft_submit(device, stream, op));
+}
+
 CUresult acre__soft_cuMemAdvise(CUdeviceptr ptr, size_t bytes, CUmem_advise advice,
                                 CUmemLocation location) {
     struct soft_device *device;

@@ -1,0 +1,38 @@
+/* Takes memory of a device, copies numbers there and back, and compares them. The README shows the
+ * lines between the two marks. */
+#include <acre.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Says what went wrong and gives the exit code for it. */
+static int failed(acre_status status) {
+    fprintf(stderr, "%s (%s)\n", acre_strstatus(status), acre_last_detail());
+    return 2;
+}
+
+int main(void) {
+    acre_status status;
+
+    /* README begins */
+    acre_device *device;
+    void *memory;
+    float sent[1000] = {1, 2, 3}, back[1000];
+    if ((status = acre_open("auto", NULL, &device)) != ACRE_OK ||
+        (status = acre_mem_alloc(device, ACRE_KIND_DEVICE, sizeof sent, 0, &memory)) != ACRE_OK ||
+        (status = acre_copy_sync(device, memory, sent, sizeof sent)) != ACRE_OK ||
+        (status = acre_copy_sync(device, back, memory, sizeof back)) != ACRE_OK ||
+        (status = acre_mem_free(device, memory)) != ACRE_OK) {
+        return failed(status);
+    }
+    /* README ends */
+
+    if (memcmp(sent, back, sizeof sent) != 0) {
+        fputs("other numbers came back\n", stderr);
+        return 1;
+    }
+    printf("%zu bytes went to the device and came back\n", sizeof sent);
+    if ((status = acre_close(device)) != ACRE_OK) {
+        return failed(status);
+    }
+    return 0;
+}

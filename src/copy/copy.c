@@ -1,0 +1,364 @@
+/* Copies and fills: what goes where, checked, and by which way.
+ *
+ * Memory that the driver knows on both sides is copied by the driver. With pageable memory on one
+ * side, small copies are the driver's too (its own staging is as fast there), larger ones go
+ * through our staging (staging.h). With pageable memory on both, the host copies after the stream's
+ * work. State: counters by device, atomic. */
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/config.h"
+#include "base/status.h"
+#include "copy/staging.h"
+#include "driver/device.h"
+#include "driver/driver_status.h"
+#include "space/book.h"
+
+/* Below this the driver's own copy of pageable memory is as fast or faster, measured on an H200;
+ * ACRE_COPY_STAGE_BYTES sets both. */
+#define COPY_STAGE_TO_DEVICE ((uint64_t)512 << 10)
+#define COPY_STAGE_FROM_DEVICE ((uint64_t)1 << 20)
+
+/* The largest pitch of the driver's 2-D copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH); rows farther apart
+ * are copied one by one. */
+#define COPY_PITCH_MAX ((size_t)0x7fffffff)
+
+static struct {
+    _Atomic uint64_t direct, staged; /* copies */
+    _Atomic uint64_t least[2]; /* from which size on they are staged, by to_device; 0: not read */
+} counts[ACRE__DEVICE_SLOTS];
+
+/* ---- devices ---- */
+
+static acre_status copy_trim(acre_device *dev) {
+    acre__staging_drop(dev);
+    return ACRE_OK;
+}
+
+static void copy_close(acre_device *dev) {
+    acre__staging_drop(dev);
+    acre__store(&counts[acre__device_index(dev)].direct, 0, memory_order_relaxed);
+    acre__store(&counts[acre__device_index(dev)].staged, 0, memory_order_relaxed);
+    for (int i = 0; i < 2; i++)
+        acre__store(&counts[acre__device_index(dev)].least[i], 0, memory_order_relaxed);
+}
+
+static void copy_stats(acre_device *dev, acre_stats *stats) {
+    unsigned index = acre__device_index(dev);
+    stats->copies_direct = acre__load(&counts[index].direct, memory_order_relaxed);
+    stats->copies_staged = acre__load(&counts[index].staged, memory_order_relaxed);
+    stats->staging_bytes = acre__staging_bytes(dev);
+}
+
+static acre_status copy_enter(acre_device *dev, acre_stream stream) {
+    static const struct acre__device_hooks hooks = {copy_trim, copy_close, copy_stats};
+    acre_status status = acre__device_enter(dev);
+    if (status == ACRE_OK)
+        status = acre__stream_check(dev, stream);
+    if (status == ACRE_OK)
+        acre__device_hooks_add(&hooks);
+    return status;
+}
+
+/* ---- checks ---- */
+
+struct copy_side {
+    acre_mem_info info;
+    int is_device;   /* device memory */
+    int is_pageable; /* unknown to the driver */
+};
+
+/* The bytes that rows reach over, or 0 when that overflows. */
+static size_t rows_span(size_t pitch, size_t width, size_t rows) {
+    size_t span;
+    if (__builtin_mul_overflow(pitch, rows - 1, &span) ||
+        __builtin_add_overflow(span, width, &span))
+        return 0;
+    return span;
+}
+
+static acre_status side_look(acre_device *dev, const void *p, size_t span, const char *which,
+                             struct copy_side *side) {
+    if (!p)
+        return acre__fail(ACRE_E_NULL, "the %s is NULL", which);
+    acre_status status = acre__book_look(dev, p, &side->info);
+    if (status)
+        return status;
+    if (span > acre__book_room(&side->info, p))
+        return acre__fail(ACRE_E_RANGE,
+                          "%zu bytes of the %s from %p on: its block of %llu bytes at %p ends "
+                          "before that",
+                          span, which, p, (unsigned long long)side->info.bytes, side->info.base);
+    int is_foreign = side->info.device && side->info.device->drv != dev->drv;
+    side->is_device = side->info.kind == ACRE_KIND_DEVICE;
+    /* Host memory of another driver's device is plain memory for this one. */
+    side->is_pageable = side->info.kind == ACRE_KIND_PAGEABLE || is_foreign;
+    if (is_foreign && side->is_device)
+        return acre__fail(ACRE_E_HANDLE, "the %s %p belongs to %s, which %s cannot reach", which, p,
+                          side->info.device->label, dev->label);
+    return ACRE_OK;
+}
+
+/* Do rows at the two places share a byte? With equal pitches only columns that meet do. */
+static int rows_overlap(const struct acre__rows *r) {
+    uintptr_t to = (uintptr_t)r->to, from = (uintptr_t)r->from;
+    uintptr_t low = to < from ? to : from, high = to < from ? from : to;
+    size_t low_span = to < from ? rows_span(r->to_pitch, r->width, r->rows)
+                                : rows_span(r->from_pitch, r->width, r->rows);
+    if (high - low >= low_span)
+        return 0;
+    if (r->rows == 1 || r->to_pitch != r->from_pitch)
+        return 1;
+    size_t shift = (high - low) % r->to_pitch;
+    return shift < r->width || r->to_pitch - shift < r->width;
+}
+
+static int side_may_be(const struct copy_side *side, int is_device) {
+    return side->info.kind == ACRE_KIND_MANAGED || side->is_device == is_device;
+}
+
+static acre_status direction_check(acre_direction direction, const struct copy_side *to,
+                                   const struct copy_side *from) {
+    if ((int)direction < ACRE_HOST_TO_HOST || direction > ACRE_DEVICE_TO_DEVICE)
+        return acre__fail(ACRE_E_INVALID, "%d is no direction of a copy", (int)direction);
+    int to_device = direction == ACRE_HOST_TO_DEVICE || direction == ACRE_DEVICE_TO_DEVICE;
+    int from_device = direction == ACRE_DEVICE_TO_HOST || direction == ACRE_DEVICE_TO_DEVICE;
+    if (side_may_be(to, to_device) && side_may_be(from, from_device))
+        return ACRE_OK;
+    return acre__fail(ACRE_E_DIRECTION, "the copy goes from %s to %s memory",
+                      from->is_device ? "device" : "host", to->is_device ? "device" : "host");
+}
+
+/* ---- ways ---- */
+
+static CUresult driver_plane(const struct acre__driver *drv, const struct acre__rows *r,
+                             acre_stream stream, const struct copy_side *to,
+                             const struct copy_side *from) {
+    CUDA_MEMCPY2D plane = {
+        .srcMemoryType = from->is_pageable ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_UNIFIED,
+        .srcHost = r->from,
+        .srcDevice = (CUdeviceptr)(uintptr_t)r->from,
+        .srcPitch = r->from_pitch,
+        .dstMemoryType = to->is_pageable ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_UNIFIED,
+        .dstHost = r->to,
+        .dstDevice = (CUdeviceptr)(uintptr_t)r->to,
+        .dstPitch = r->to_pitch,
+        .WidthInBytes = r->width,
+        .Height = r->rows};
+    return drv->cuMemcpy2DAsync(&plane, stream);
+}
+
+/* Row by row. */
+static CUresult driver_rows(const struct acre__driver *drv, const struct acre__rows *r,
+                            acre_stream stream, const struct copy_side *to,
+                            const struct copy_side *from) {
+    CUresult code = CUDA_SUCCESS;
+    for (size_t i = 0; !code && i < r->rows; i++) {
+        char *row_to = r->to + i * r->to_pitch;
+        const char *row_from = r->from + i * r->from_pitch;
+        CUdeviceptr target = (CUdeviceptr)(uintptr_t)row_to;
+        CUdeviceptr source = (CUdeviceptr)(uintptr_t)row_from;
+        code = from->is_pageable ? drv->cuMemcpyHtoDAsync(target, row_from, r->width, stream)
+               : to->is_pageable ? drv->cuMemcpyDtoHAsync(row_to, source, r->width, stream)
+                                 : drv->cuMemcpyAsync(target, source, r->width, stream);
+    }
+    return code;
+}
+
+/* Pageable memory is read or written now, which a captured stream could not repeat. The device's
+ * context is current. */
+static acre_status capture_check(acre_device *dev, acre_stream stream) {
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult code = dev->drv->cuStreamIsCapturing(stream, &state);
+    if (code)
+        return acre__driver_fail(dev, code, "cuStreamIsCapturing");
+    if (state != CU_STREAM_CAPTURE_STATUS_NONE)
+        return acre__fail(ACRE_E_CAPTURING, "pageable memory cannot take part in a capture; use "
+                                            "pinned memory");
+    return ACRE_OK;
+}
+
+/* The same for who has not made the context current. */
+static acre_status capture_refuse(acre_device *dev, acre_stream stream) {
+    struct acre__current current;
+    const char *what;
+    CUresult code = acre__device_push(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    acre_status status = capture_check(dev, stream);
+    acre__device_pop(dev, &current);
+    return status;
+}
+
+static acre_status copy_by_driver(acre_device *dev, const struct acre__rows *r, acre_stream stream,
+                                  const struct copy_side *to, const struct copy_side *from) {
+    struct acre__current current;
+    const char *what;
+    CUresult code = acre__device_push(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    acre_status status =
+        to->is_pageable || from->is_pageable ? capture_check(dev, stream) : ACRE_OK;
+    if (status) {
+        acre__device_pop(dev, &current);
+        return status;
+    }
+    int is_plane = r->rows > 1 && r->to_pitch <= COPY_PITCH_MAX && r->from_pitch <= COPY_PITCH_MAX;
+    what = is_plane ? "cuMemcpy2DAsync" : "cuMemcpyAsync";
+    code = is_plane ? driver_plane(dev->drv, r, stream, to, from)
+                    : driver_rows(dev->drv, r, stream, to, from);
+    acre__device_pop(dev, &current);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
+    return ACRE_OK;
+}
+
+/* Waits for the stream; captures that other threads have under way are left alone. */
+static acre_status copy_wait(acre_device *dev, acre_stream stream) {
+    struct acre__current current;
+    const char *what;
+    CUresult code = acre__device_push_relaxed(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    code = dev->drv->cuStreamSynchronize(stream);
+    acre__device_pop(dev, &current);
+    return code ? acre__driver_fail(dev, code, "cuStreamSynchronize") : ACRE_OK;
+}
+
+static acre_status copy_by_host(acre_device *dev, const struct acre__rows *r, acre_stream stream) {
+    acre_status status = capture_refuse(dev, stream);
+    if (status == ACRE_OK)
+        status = copy_wait(dev, stream);
+    for (size_t i = 0; status == ACRE_OK && i < r->rows; i++)
+        memcpy(r->to + i * r->to_pitch, r->from + i * r->from_pitch, r->width);
+    return status;
+}
+
+/* From which size on a copy is staged. Read once for a device, since it is asked for every copy. */
+static acre_status stage_least(acre_device *dev, int to_device, uint64_t *least) {
+    _Atomic uint64_t *known = &counts[acre__device_index(dev)].least[to_device != 0];
+    *least = acre__load(known, memory_order_relaxed);
+    if (*least)
+        return ACRE_OK;
+    acre_status status =
+        acre__config_bytes(ACRE__CONFIG_COPY_STAGE_BYTES,
+                           to_device ? COPY_STAGE_TO_DEVICE : COPY_STAGE_FROM_DEVICE, least);
+    *least = *least ? *least : 1; /* 0 asks for the same: every copy */
+    if (status == ACRE_OK)
+        acre__store(known, *least, memory_order_relaxed);
+    return status;
+}
+
+static acre_status copy_pageable(acre_device *dev, const struct acre__rows *r, acre_stream stream,
+                                 const struct copy_side *to, const struct copy_side *from) {
+    uint64_t least;
+    if (to->is_pageable && from->is_pageable)
+        return copy_by_host(dev, r, stream);
+    acre_status status = stage_least(dev, from->is_pageable, &least);
+    if (status)
+        return status;
+    int is_done = 0;
+    if ((uint64_t)r->width * r->rows >= least) { /* less than the span, which is no overflow */
+        status = capture_refuse(dev, stream);
+        if (status == ACRE_OK)
+            status = acre__staging_copy(dev, r, from->is_pageable, stream, &is_done);
+        if (status == ACRE_OK && is_done)
+            acre__fetch_add(&counts[acre__device_index(dev)].staged, 1, memory_order_relaxed);
+    }
+    return status || is_done ? status : copy_by_driver(dev, r, stream, to, from);
+}
+
+/* `direction` 0: whatever it is. */
+static acre_status copy_rows(acre_device *dev, int direction, const struct acre__rows *r,
+                             acre_stream stream) {
+    struct copy_side to, from;
+    acre_status status = copy_enter(dev, stream);
+    if (status)
+        return status;
+    if (!r->width || !r->rows)
+        return ACRE_OK;
+    size_t to_span = rows_span(r->to_pitch, r->width, r->rows);
+    size_t from_span = rows_span(r->from_pitch, r->width, r->rows);
+    if (!to_span || !from_span ||
+        (r->rows > 1 && (r->to_pitch < r->width || r->from_pitch < r->width)))
+        return acre__fail(ACRE_E_INVALID, "%zu rows of %zu bytes, pitches %zu and %zu", r->rows,
+                          r->width, r->to_pitch, r->from_pitch);
+    if ((status = side_look(dev, r->to, to_span, "destination", &to)) ||
+        (status = side_look(dev, r->from, from_span, "source", &from)))
+        return status;
+    if (direction && (status = direction_check((acre_direction)direction, &to, &from)))
+        return status;
+    if (rows_overlap(r))
+        return acre__fail(ACRE_E_OVERLAP, "source %p and destination %p overlap",
+                          (const void *)r->from, (void *)r->to);
+    if (to.is_pageable || from.is_pageable)
+        return copy_pageable(dev, r, stream, &to, &from);
+    return copy_by_driver(dev, r, stream, &to, &from);
+}
+
+static struct acre__rows one_row(void *to, const void *from, size_t bytes) {
+    return (struct acre__rows){to, from, bytes, bytes, bytes, 1};
+}
+
+/* ---- public ---- */
+
+acre_status acre_copy(acre_device *device, void *to, const void *from, size_t bytes,
+                      acre_stream stream) {
+    struct acre__rows rows = one_row(to, from, bytes);
+    return copy_rows(device, 0, &rows, stream);
+}
+
+acre_status acre_copy_as(acre_device *device, acre_direction direction, void *to, const void *from,
+                         size_t bytes, acre_stream stream) {
+    struct acre__rows rows = one_row(to, from, bytes);
+    int wanted = (int)direction;
+    return copy_rows(device, wanted ? wanted : -1, &rows, stream);
+}
+
+acre_status acre_copy_sync(acre_device *device, void *to, const void *from, size_t bytes) {
+    acre_status status = acre_copy(device, to, from, bytes, NULL);
+    return status ? status : acre_stream_sync(device, NULL);
+}
+
+acre_status acre_copy_2d(acre_device *device, void *to, size_t to_pitch, const void *from,
+                         size_t from_pitch, size_t width, size_t rows, acre_stream stream) {
+    struct acre__rows r = {to, from, to_pitch, from_pitch, width, rows};
+    if (rows > 1 && to_pitch == width && from_pitch == width &&
+        !__builtin_mul_overflow(width, rows, &r.width)) { /* close together: one long row */
+        r.rows = 1;
+        r.to_pitch = r.from_pitch = r.width;
+    } else {
+        r.width = width;
+    }
+    return copy_rows(device, 0, &r, stream);
+}
+
+acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,
+                      acre_stream stream) {
+    struct copy_side side;
+    acre_status status = copy_enter(device, stream);
+    if (status || !bytes)
+        return status;
+    if ((status = side_look(device, to, bytes, "destination", &side)))
+        return status;
+    if (side.is_pageable) {
+        if ((status = capture_refuse(device, stream)) || (status = copy_wait(device, stream)))
+            return status;
+        memset(to, value, bytes);
+        return ACRE_OK;
+    }
+    struct acre__current current;
+    const char *what;
+    CUresult code = acre__device_push(device, &current, &what);
+    if (code)
+        return acre__driver_fail(device, code, what);
+    code = device->drv->cuMemsetD8Async((CUdeviceptr)(uintptr_t)to, value, bytes, stream);
+    acre__device_pop(device, &current);
+    return code ? acre__driver_fail(device, code, "cuMemsetD8Async") : ACRE_OK;
+}
+
+acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value, size_t bytes) {
+    acre_status status = acre_fill(device, to, value, bytes, NULL);
+    return status ? status : acre_stream_sync(device, NULL);
+}

@@ -1,0 +1,479 @@
+/* Staging: see staging.h.
+ *
+ * A set has lanes; lane 0 is run by the calling thread, each other one by a thread of its own that
+ * sleeps between copies. A copy is cut into pieces of at most one buffer, drawn by the lanes from
+ * one counter. A lane has a stream, two buffers and an event for each, so that one buffer is filled
+ * or emptied while the other is on its way.
+ *
+ * Order: an event recorded on the caller's stream at the start holds all lanes back until work
+ * queued before is done; to the device, the caller's stream waits at the end for the last transfer
+ * of every lane. Transfers of one copy may still be under way when the next one begins: a buffer is
+ * not written before its last transfer is done.
+ *
+ * A caller waits for its own stream before it takes the set, so that a stream that is held up, by a
+ * long kernel or by a host function, does not hold up copies of others.
+ *
+ * Locks: the slot's, held by the caller through the whole copy (one at a time); job and its
+ * counters are atomic or guarded by the inner lock. A set's threads have the device's context
+ * current for good, and let captures of the program's alone. */
+#include "copy/staging.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/config.h"
+#include "base/lock.h"
+#include "base/status.h"
+#include "copy/stage_part.h"
+#include "driver/device.h"
+#include "driver/driver_status.h"
+#include "driver/soft/soft.h"
+
+enum {
+    /* Measured on an H200 with 16 cores (docs/measurements.md): a large copy is fastest in pieces
+     * of 4 MiB, a small one in pieces that give every lane two; below 256 KiB the calls cost more
+     * than the bytes. 12 lanes fill the link both ways, 16 are no faster and take longer to start.
+     */
+    STAGE_BYTES = 4 << 20, /* of a buffer, and so of the largest piece */
+    STAGE_PIECE_LEAST = 256 << 10,
+    STAGE_PIECES_WANTED = 16,
+    STAGE_BUFFERS = 2,
+    STAGE_LANES = 12,
+    STAGE_PITCH_MAX = 0x7fffffff /* of the driver's 2-D copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH) */
+};
+
+struct stage_job {
+    const struct acre__rows *rows;
+    int to_device;
+    size_t piece_bytes; /* at most, a buffer's worth at most */
+    size_t pieces, rows_per_piece, pieces_per_row;
+    _Atomic size_t next;
+    _Atomic int error; /* the first CUresult that was not success */
+};
+
+struct stage_set;
+
+struct stage_lane {
+    struct stage_set *set;
+    CUstream stream;
+    CUevent sent[STAGE_BUFFERS]; /* the buffer's last transfer */
+    CUevent finished;            /* all of the lane's transfers of a copy */
+    char *buffers;
+    int was_used;           /* did something in this copy */
+    struct acre__cond wake; /* of its thread alone, so that a small copy wakes few */
+    pthread_t thread;
+    int has_thread;
+};
+
+struct stage_set {
+    acre_device *dev;
+    struct acre__stage_part *parts; /* all that it has of the driver */
+    struct stage_lane lanes[STAGE_LANES];
+    unsigned lane_count;
+    CUevent start;
+    struct acre__lock lock; /* job, turn, active, is_ending */
+    struct acre__cond cond;
+    struct stage_job *job;
+    unsigned invited; /* lanes that have a part in it: the first ones */
+    uint64_t turn;    /* counts copies, so that a thread takes part in each once */
+    unsigned active;
+    int is_ending;
+};
+
+/* One slot per device and direction. */
+static struct stage_slot {
+    struct acre__lock lock; /* users: one copy at a time */
+    struct stage_set *set;
+    _Atomic size_t bytes; /* of its buffers; read without the lock, which a copy holds for long */
+} slots[ACRE__DEVICE_SLOTS][2];
+static pthread_once_t slots_once = PTHREAD_ONCE_INIT;
+
+static void slots_init(void) {
+    for (unsigned i = 0; i < ACRE__DEVICE_SLOTS; i++)
+        for (unsigned k = 0; k < 2; k++)
+            acre__lock_init(&slots[i][k].lock, "staging", ACRE__RANK_STAGING);
+}
+
+static struct stage_slot *slot_of(const acre_device *dev, int to_device) {
+    pthread_once(&slots_once, slots_init);
+    return &slots[acre__device_index(dev)][to_device != 0];
+}
+
+/* ---- pieces ---- */
+
+struct stage_piece {
+    size_t row, rows; /* rows > 1 only when whole rows fit into a buffer */
+    size_t column, width;
+};
+
+static size_t job_piece_bytes(const struct acre__rows *rows) {
+    size_t piece = rows->width * rows->rows / STAGE_PIECES_WANTED;
+    piece -= piece % 4096;
+    return piece < STAGE_PIECE_LEAST ? STAGE_PIECE_LEAST
+           : piece > STAGE_BYTES     ? STAGE_BYTES
+                                     : piece;
+}
+
+static void job_cut(struct stage_job *job) {
+    size_t width = job->rows->width, piece_bytes = job_piece_bytes(job->rows);
+    job->piece_bytes = piece_bytes;
+    size_t pitch = job->to_device ? job->rows->to_pitch : job->rows->from_pitch;
+    int is_plane = width <= piece_bytes && pitch <= STAGE_PITCH_MAX;
+    job->rows_per_piece = is_plane ? piece_bytes / width : 1;
+    job->pieces_per_row = width <= piece_bytes ? 1 : (width + piece_bytes - 1) / piece_bytes;
+    job->pieces = job->pieces_per_row > 1
+                      ? job->rows->rows * job->pieces_per_row
+                      : (job->rows->rows + job->rows_per_piece - 1) / job->rows_per_piece;
+}
+
+static struct stage_piece job_piece(const struct stage_job *job, size_t index) {
+    struct stage_piece piece;
+    if (job->pieces_per_row > 1) {
+        piece.row = index / job->pieces_per_row;
+        piece.rows = 1;
+        piece.column = index % job->pieces_per_row * job->piece_bytes;
+        size_t left = job->rows->width - piece.column;
+        piece.width = left < job->piece_bytes ? left : job->piece_bytes;
+        return piece;
+    }
+    piece.row = index * job->rows_per_piece;
+    size_t left = job->rows->rows - piece.row;
+    piece.rows = left < job->rows_per_piece ? left : job->rows_per_piece;
+    piece.column = 0;
+    piece.width = job->rows->width;
+    return piece;
+}
+
+static void host_pack(char *buffer, const struct acre__rows *rows,
+                      const struct stage_piece *piece) {
+    for (size_t i = 0; i < piece->rows; i++)
+        memcpy(buffer + i * piece->width,
+               rows->from + (piece->row + i) * rows->from_pitch + piece->column, piece->width);
+}
+
+static void host_unpack(const char *buffer, const struct acre__rows *rows,
+                        const struct stage_piece *piece) {
+    for (size_t i = 0; i < piece->rows; i++)
+        memcpy(rows->to + (piece->row + i) * rows->to_pitch + piece->column,
+               buffer + i * piece->width, piece->width);
+}
+
+static CUdeviceptr device_address(const char *base, size_t pitch, const struct stage_piece *piece) {
+    return (CUdeviceptr)(uintptr_t)(base + piece->row * pitch + piece->column);
+}
+
+/* Between a buffer and the side that the driver knows, whatever kind of memory that is. */
+static CUresult piece_move(const struct acre__driver *drv, const struct stage_job *job,
+                           const struct stage_piece *piece, char *buffer, CUstream stream) {
+    const struct acre__rows *rows = job->rows;
+    CUdeviceptr staged = (CUdeviceptr)(uintptr_t)buffer;
+    CUdeviceptr known = job->to_device ? device_address(rows->to, rows->to_pitch, piece)
+                                       : device_address(rows->from, rows->from_pitch, piece);
+    CUdeviceptr to = job->to_device ? known : staged, from = job->to_device ? staged : known;
+    if (piece->rows == 1)
+        return drv->cuMemcpyAsync(to, from, piece->width, stream);
+    CUDA_MEMCPY2D plane = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                           .srcDevice = from,
+                           .srcPitch = job->to_device ? piece->width : rows->from_pitch,
+                           .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                           .dstDevice = to,
+                           .dstPitch = job->to_device ? rows->to_pitch : piece->width,
+                           .WidthInBytes = piece->width,
+                           .Height = piece->rows};
+    return drv->cuMemcpy2DAsync(&plane, stream);
+}
+
+/* ---- a lane's part of a copy ---- */
+
+static int job_is_wrong(struct stage_job *job) {
+    return acre__load(&job->error, memory_order_relaxed) != CUDA_SUCCESS;
+}
+
+static void job_fail(struct stage_job *job, CUresult code) {
+    int none = CUDA_SUCCESS;
+    if (code != CUDA_SUCCESS)
+        (void)acre__cas(&job->error, &none, (int)code, memory_order_relaxed, memory_order_relaxed);
+}
+
+/* The next piece for a lane, or the number of pieces when there is none. */
+static size_t job_draw(struct stage_job *job) {
+    if (job_is_wrong(job))
+        return job->pieces;
+    size_t index = acre__fetch_add(&job->next, 1, memory_order_relaxed);
+    return index < job->pieces ? index : job->pieces;
+}
+
+static CUresult lane_send_all(struct stage_lane *lane, struct stage_job *job) {
+    const struct acre__driver *drv = lane->set->dev->drv;
+    CUresult code = CUDA_SUCCESS;
+    unsigned slot = 0;
+    for (size_t i = job_draw(job); i < job->pieces; i = job_draw(job)) {
+        struct stage_piece piece = job_piece(job, i);
+        char *buffer = lane->buffers + (size_t)slot * STAGE_BYTES;
+        if ((code = drv->cuEventSynchronize(lane->sent[slot]))) /* of this copy or of one before */
+            return code;
+        host_pack(buffer, job->rows, &piece);
+        if ((code = piece_move(drv, job, &piece, buffer, lane->stream)) ||
+            (code = drv->cuEventRecord(lane->sent[slot], lane->stream)))
+            return code;
+        slot = (slot + 1) % STAGE_BUFFERS;
+    }
+    return drv->cuEventRecord(lane->finished, lane->stream);
+}
+
+static CUresult lane_fetch_all(struct stage_lane *lane, struct stage_job *job) {
+    const struct acre__driver *drv = lane->set->dev->drv;
+    struct stage_piece pieces[STAGE_BUFFERS];
+    unsigned first = 0, count = 0; /* buffers on their way, oldest first */
+    for (;;) {
+        size_t i = count < STAGE_BUFFERS ? job_draw(job) : job->pieces;
+        CUresult code;
+        if (i < job->pieces) {
+            unsigned slot = (first + count++) % STAGE_BUFFERS;
+            pieces[slot] = job_piece(job, i);
+            char *buffer = lane->buffers + (size_t)slot * STAGE_BYTES;
+            if ((code = piece_move(drv, job, &pieces[slot], buffer, lane->stream)) ||
+                (code = drv->cuEventRecord(lane->sent[slot], lane->stream)))
+                return code;
+            if (count < STAGE_BUFFERS)
+                continue;
+        }
+        if (!count)
+            return CUDA_SUCCESS;
+        if ((code = drv->cuEventSynchronize(lane->sent[first])))
+            return code;
+        host_unpack(lane->buffers + (size_t)first * STAGE_BYTES, job->rows, &pieces[first]);
+        first = (first + 1) % STAGE_BUFFERS;
+        count--;
+    }
+}
+
+static void lane_run(struct stage_lane *lane, struct stage_job *job) {
+    const struct acre__driver *drv = lane->set->dev->drv;
+    CUresult code = drv->cuStreamWaitEvent(lane->stream, lane->set->start, 0);
+    lane->was_used = 1;
+    if (code == CUDA_SUCCESS)
+        code = job->to_device ? lane_send_all(lane, job) : lane_fetch_all(lane, job);
+    job_fail(job, code);
+}
+
+static void *lane_main(void *user) {
+    struct stage_lane *lane = user;
+    struct stage_set *set = lane->set;
+    CUresult context = set->dev->drv->cuCtxSetCurrent(set->dev->context);
+    /* Waiting for an event would break a capture that another thread has under way. */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (!context)
+        context = set->dev->drv->cuThreadExchangeStreamCaptureMode(&mode);
+    uint64_t turn = 0;
+    acre__lock_take(&set->lock);
+    while (!set->is_ending) {
+        if (!set->job || turn == set->turn || lane >= set->lanes + set->invited) {
+            acre__cond_wait(&lane->wake, &set->lock);
+            continue;
+        }
+        struct stage_job *job = set->job;
+        turn = set->turn;
+        set->active++;
+        acre__lock_give(&set->lock);
+        if (context == CUDA_SUCCESS)
+            lane_run(lane, job);
+        acre__lock_take(&set->lock);
+        set->active--;
+        acre__cond_wake(&set->cond);
+    }
+    acre__lock_give(&set->lock);
+    return NULL;
+}
+
+/* ---- sets ---- */
+
+/* 0, and nothing left, if a part of it cannot be had. */
+static int lane_make(struct stage_lane *lane) {
+    struct stage_set *set = lane->set;
+    struct acre__stage_part *before = set->parts;
+    int is_made = acre__stage_pages(set->dev, &set->parts, (size_t)STAGE_BUFFERS * STAGE_BYTES,
+                                    &lane->buffers) &&
+                  acre__stage_stream(set->dev, &set->parts, &lane->stream) &&
+                  acre__stage_event(set->dev, &set->parts, &lane->finished);
+    for (unsigned i = 0; i < STAGE_BUFFERS && is_made; i++)
+        is_made = acre__stage_event(set->dev, &set->parts, &lane->sent[i]);
+    if (!is_made)
+        acre__stage_parts_free(set->dev, &set->parts, before);
+    return is_made;
+}
+
+static void set_free(struct stage_set *set) {
+    acre__lock_take(&set->lock);
+    set->is_ending = 1;
+    for (unsigned i = 0; i < set->lane_count; i++)
+        acre__cond_wake(&set->lanes[i].wake);
+    acre__lock_give(&set->lock);
+    for (unsigned i = 0; i < set->lane_count; i++)
+        if (set->lanes[i].has_thread)
+            pthread_join(set->lanes[i].thread, NULL);
+    acre__stage_parts_free(set->dev, &set->parts, NULL);
+    for (unsigned i = 0; i < STAGE_LANES; i++)
+        acre__cond_destroy(&set->lanes[i].wake);
+    acre__cond_destroy(&set->cond);
+    acre__lock_destroy(&set->lock);
+    free(set);
+}
+
+/* Threads for a copy: as configured, else one per core up to STAGE_LANES. Under the seeded
+ * scheduler only the caller's: threads of ours would not follow its order. */
+static unsigned lanes_wanted(const acre_device *dev, uint64_t wanted) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (dev->drv->is_soft && acre__soft_config_get().seeded)
+        return 1;
+    if (!wanted)
+        wanted = cores > 0 ? (uint64_t)cores : 1;
+    return wanted > STAGE_LANES ? STAGE_LANES : (unsigned)wanted;
+}
+
+static void lane_start(struct stage_lane *lane) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
+    lane->has_thread = pthread_create(&lane->thread, NULL, lane_main, lane) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* A set with at least one lane; fewer than wanted if the driver or the system gives no more. */
+static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
+    struct stage_set *set = calloc(1, sizeof *set);
+    if (!set)
+        return NULL;
+    set->dev = dev;
+    acre__lock_init(&set->lock, "staging set", ACRE__RANK_STAGING + 1);
+    acre__cond_init(&set->cond);
+    for (unsigned i = 0; i < STAGE_LANES; i++)
+        acre__cond_init(&set->lanes[i].wake);
+    int is_made = acre__stage_event(dev, &set->parts, &set->start);
+    while (is_made && set->lane_count < wanted) {
+        set->lanes[set->lane_count].set = set;
+        is_made = lane_make(&set->lanes[set->lane_count]);
+        set->lane_count += (unsigned)is_made;
+    }
+    if (!set->lane_count) {
+        set_free(set);
+        return NULL;
+    }
+    for (unsigned i = 1; i < set->lane_count; i++)
+        lane_start(&set->lanes[i]);
+    return set;
+}
+
+/* ---- a copy ---- */
+
+/* Runs the job on as many lanes as it has pieces, the caller's first, and waits for the others. */
+static void set_run(struct stage_set *set, struct stage_job *job) {
+    for (unsigned i = 0; i < set->lane_count; i++)
+        set->lanes[i].was_used = 0;
+    acre__lock_take(&set->lock);
+    set->invited = job->pieces < set->lane_count ? (unsigned)job->pieces : set->lane_count;
+    set->job = job;
+    set->turn++;
+    for (unsigned i = 1; i < set->invited; i++)
+        acre__cond_wake(&set->lanes[i].wake);
+    acre__lock_give(&set->lock);
+    lane_run(&set->lanes[0], job);
+    acre__lock_take(&set->lock);
+    set->job = NULL; /* who has not begun by now finds nothing left */
+    while (set->active)
+        acre__cond_wait(&set->cond, &set->lock);
+    acre__lock_give(&set->lock);
+}
+
+/* After a failure nothing of the copy may still be under way: later work is not ordered behind it,
+ * and the buffers are used again. */
+static void set_quiet(struct stage_set *set) {
+    for (unsigned i = 0; i < set->lane_count; i++)
+        if (set->lanes[i].was_used)
+            (void)set->dev->drv->cuStreamSynchronize(set->lanes[i].stream);
+}
+
+static CUresult set_copy(struct stage_set *set, const struct acre__rows *rows, int to_device,
+                         CUstream stream, const char **what) {
+    const struct acre__driver *drv = set->dev->drv;
+    struct stage_job job = {.rows = rows, .to_device = to_device};
+    job_cut(&job);
+    *what = "cuEventRecord";
+    CUresult code = drv->cuEventRecord(set->start, stream);
+    if (code)
+        return code;
+    set_run(set, &job);
+    *what = "a staged copy";
+    code = (CUresult)acre__load(&job.error, memory_order_relaxed);
+    for (unsigned i = 0; i < set->lane_count && to_device; i++) {
+        if (code || !set->lanes[i].was_used)
+            continue;
+        *what = "cuStreamWaitEvent";
+        code = drv->cuStreamWaitEvent(stream, set->lanes[i].finished, 0);
+    }
+    if (code)
+        set_quiet(set);
+    return code;
+}
+
+/* With the slot's lock: its set, made now if there is none. NULL if it cannot be made. */
+static struct stage_set *slot_set(struct stage_slot *slot, acre_device *dev, unsigned wanted) {
+    if (slot->set)
+        return slot->set;
+    slot->set = set_make(dev, wanted);
+    size_t lanes = slot->set ? slot->set->lane_count : 0;
+    acre__store(&slot->bytes, lanes * STAGE_BUFFERS * STAGE_BYTES, memory_order_relaxed);
+    return slot->set;
+}
+
+acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, int to_device,
+                               acre_stream stream, int *is_done) {
+    struct stage_slot *slot = slot_of(dev, to_device);
+    struct acre__current current;
+    const char *what;
+    uint64_t threads;
+    *is_done = 0;
+    acre_status status = acre__config_number(ACRE__CONFIG_COPY_THREADS, 0, &threads);
+    if (status)
+        return status;
+    CUresult code = acre__device_push_relaxed(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    what = "cuStreamSynchronize";
+    code = dev->drv->cuStreamSynchronize(stream);
+    if (!code) {
+        acre__lock_take(&slot->lock);
+        struct stage_set *set = slot_set(slot, dev, lanes_wanted(dev, threads));
+        if (set) {
+            *is_done = 1;
+            code = set_copy(set, rows, to_device, stream, &what);
+        }
+        acre__lock_give(&slot->lock);
+    }
+    acre__device_pop(dev, &current);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+void acre__staging_drop(acre_device *dev) {
+    for (int to_device = 0; to_device < 2; to_device++) {
+        struct stage_slot *slot = slot_of(dev, to_device);
+        acre__lock_take(&slot->lock);
+        struct stage_set *set = slot->set;
+        slot->set = NULL;
+        acre__store(&slot->bytes, 0, memory_order_relaxed);
+        acre__lock_give(&slot->lock);
+        if (set)
+            set_free(set);
+    }
+}
+
+size_t acre__staging_bytes(acre_device *dev) {
+    size_t bytes = 0;
+    for (int to_device = 0; to_device < 2; to_device++)
+        bytes += acre__load(&slot_of(dev, to_device)->bytes, memory_order_relaxed);
+    return bytes;
+}

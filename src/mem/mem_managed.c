@@ -1,0 +1,116 @@
+/* What only managed memory has: prefetch, advice, attachment. */
+#include "base/status.h"
+#include "driver/driver_status.h"
+#include "mem/mem_block.h"
+
+acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
+                                   const acre_mem_info *info) {
+    if (!info->device || info->device->drv == dev->drv)
+        return ACRE_OK;
+    return acre__fail(ACRE_E_HANDLE, "%p belongs to %s, which %s cannot reach", p,
+                      info->device->label, dev->label);
+}
+
+acre_status acre__mem_check_managed(acre_device *dev, const void *p, size_t bytes,
+                                    acre_mem_info *info) {
+    if (!p)
+        return acre__fail(ACRE_E_NULL, "the address is NULL");
+    acre_status status = acre__book_look(dev, p, info);
+    if (status)
+        return status;
+    if (info->kind != ACRE_KIND_MANAGED)
+        return acre__fail(ACRE_E_KIND, "%p is not managed memory", p);
+    if ((status = acre__mem_check_driver(dev, p, info)))
+        return status;
+    if (bytes > acre__book_room(info, p))
+        return acre__fail(ACRE_E_RANGE, "%zu bytes from %p on reach past the block's end", bytes,
+                          p);
+    return ACRE_OK;
+}
+
+static acre_status place_of(acre_device *dev, uint32_t place, CUmemLocation *location) {
+    if (place > ACRE_PLACE_HOST)
+        return acre__fail(ACRE_E_INVALID, "%u is no place for managed memory", place);
+    location->type =
+        place == ACRE_PLACE_HOST ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
+    location->id = place == ACRE_PLACE_HOST ? 0 : dev->device;
+    return ACRE_OK;
+}
+
+acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, uint32_t place,
+                              acre_stream stream) {
+    acre_mem_info info;
+    CUmemLocation location;
+    struct acre__current current;
+    const char *what;
+    acre_status status = acre__mem_enter(device);
+    if (status == ACRE_OK && !bytes)
+        status = acre__fail(ACRE_E_INVALID, "acre_mem_prefetch: no bytes");
+    if (status == ACRE_OK)
+        status = acre__mem_check_managed(device, p, bytes, &info);
+    if (status == ACRE_OK)
+        status = place_of(device, place, &location);
+    if (status == ACRE_OK)
+        status = acre__stream_check(device, stream);
+    if (status)
+        return status;
+    CUresult code = acre__device_push(device, &current, &what);
+    if (code)
+        return acre__driver_fail(device, code, what);
+    code = device->drv->cuMemPrefetchAsync((CUdeviceptr)(uintptr_t)p, bytes, location, 0, stream);
+    acre__device_pop(device, &current);
+    return code ? acre__driver_fail(device, code, "cuMemPrefetchAsync") : ACRE_OK;
+}
+
+acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, acre_advice advice,
+                            uint32_t place) {
+    acre_mem_info info;
+    CUmemLocation location;
+    struct acre__current current;
+    const char *what;
+    acre_status status = acre__mem_enter(device);
+    if (status == ACRE_OK &&
+        (!bytes || (int)advice < ACRE_ADVICE_READ_MOSTLY || advice > ACRE_ADVICE_NOT_ACCESSED_BY))
+        status =
+            acre__fail(ACRE_E_INVALID, "acre_mem_advise: %zu bytes, advice %d", bytes, (int)advice);
+    if (status == ACRE_OK)
+        status = acre__mem_check_managed(device, p, bytes, &info);
+    if (status == ACRE_OK)
+        status = place_of(device, place, &location);
+    if (status)
+        return status;
+    CUresult code = acre__device_push(device, &current, &what);
+    if (code)
+        return acre__driver_fail(device, code, what);
+    code =
+        device->drv->cuMemAdvise((CUdeviceptr)(uintptr_t)p, bytes, (CUmem_advise)advice, location);
+    acre__device_pop(device, &current);
+    return code ? acre__driver_fail(device, code, "cuMemAdvise") : ACRE_OK;
+}
+
+acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_stream stream) {
+    acre_mem_info info;
+    struct acre__current current;
+    const char *what;
+    acre_status status = acre__mem_enter(device);
+    if (status == ACRE_OK && attach != ACRE_ATTACH_GLOBAL && attach != ACRE_ATTACH_HOST &&
+        attach != ACRE_ATTACH_SINGLE)
+        status = acre__fail(ACRE_E_INVALID, "acre_mem_attach: %u is no attachment", attach);
+    if (status == ACRE_OK)
+        status = acre__mem_check_managed(device, p, 0, &info);
+    if (status == ACRE_OK && info.base != p)
+        status = acre__fail(ACRE_E_INTERIOR, "acre_mem_attach: %p lies inside a block", p);
+    if (status == ACRE_OK)
+        status = acre__stream_check(device, stream);
+    if (status == ACRE_OK && attach == ACRE_ATTACH_SINGLE && !stream)
+        status = acre__fail(ACRE_E_INVALID, "acre_mem_attach: the legacy stream cannot have "
+                                            "memory of its own");
+    if (status)
+        return status;
+    CUresult code = acre__device_push(device, &current, &what);
+    if (code)
+        return acre__driver_fail(device, code, what);
+    code = device->drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)p, 0, attach);
+    acre__device_pop(device, &current);
+    return code ? acre__driver_fail(device, code, "cuStreamAttachMemAsync") : ACRE_OK;
+}

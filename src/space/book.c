@@ -1,0 +1,149 @@
+/* The book of blocks: see book.h. */
+#include "space/book.h"
+
+#include "base/lock.h"
+#include "base/status.h"
+#include "driver/device.h"
+#include "driver/driver_status.h"
+
+static struct {
+    struct acre__lock lock;
+    struct acre__tree blocks;
+} book = {.lock = ACRE__LOCK_INIT("book", ACRE__RANK_BOOK)};
+
+static struct acre__block *block_of(struct acre__node *node) {
+    return acre__tree_entry(node, struct acre__block, node);
+}
+
+/* The block that holds the address. Lock held. */
+static struct acre__block *book_find(uint64_t address) {
+    struct acre__block *block = block_of(acre__tree_floor(&book.blocks, address));
+    return block && address - block->node.key < block->bytes ? block : NULL;
+}
+
+int acre__book_add(struct acre__block *block) {
+    acre__lock_take(&book.lock);
+    uint64_t begin = block->node.key;
+    const struct acre__node *next = acre__tree_ceil(&book.blocks, begin);
+    int is_free = !book_find(begin) && !(next && next->key - begin < block->bytes);
+    if (is_free)
+        acre__tree_insert(&book.blocks, &block->node);
+    acre__lock_give(&book.lock);
+    return is_free;
+}
+
+/* Why the block cannot be given back so. */
+static acre_status book_refuse(const acre_device *dev, const struct acre__block *block,
+                               const void *p, int is_registered) {
+    if (!block)
+        return acre__fail(ACRE_E_POINTER, "%p is not in memory of acre, or not any more", p);
+    if (block->dev != dev)
+        return acre__fail(ACRE_E_HANDLE, "%p belongs to %s, not to %s", p, block->dev->label,
+                          dev->label);
+    if (block->node.key != (uintptr_t)p)
+        return acre__fail(ACRE_E_INTERIOR, "%p lies %llu bytes inside a block of %zu bytes", p,
+                          (unsigned long long)((uintptr_t)p - block->node.key), block->bytes);
+    if (is_registered)
+        return acre__fail(ACRE_E_KIND, "%p was handed out by acre_mem_alloc: use acre_mem_free", p);
+    return acre__fail(ACRE_E_KIND, "%p was registered: use acre_mem_unregister", p);
+}
+
+struct acre__block *acre__book_remove(acre_device *dev, const void *p, int is_registered,
+                                      acre_status *status) {
+    acre__lock_take(&book.lock);
+    struct acre__block *block = book_find((uintptr_t)p);
+    int is_right = block && block->dev == dev && block->node.key == (uintptr_t)p &&
+                   (block->source == ACRE__FROM_PROGRAM) == (is_registered != 0);
+    if (is_right)
+        acre__tree_remove(&book.blocks, &block->node);
+    else
+        *status = book_refuse(dev, block, p, is_registered);
+    acre__lock_give(&book.lock);
+    return is_right ? block : NULL;
+}
+
+struct acre__block *acre__book_remove_any(const acre_device *dev) {
+    acre__lock_take(&book.lock);
+    struct acre__node *node = acre__tree_first(&book.blocks);
+    while (node && block_of(node)->dev != dev)
+        node = acre__tree_next(&book.blocks, node);
+    if (node)
+        acre__tree_remove(&book.blocks, node);
+    acre__lock_give(&book.lock);
+    return block_of(node);
+}
+
+void acre__book_count(const acre_device *dev, acre_stats *stats) {
+    acre__lock_take(&book.lock);
+    struct acre__node *node = acre__tree_first(&book.blocks);
+    for (; node; node = acre__tree_next(&book.blocks, node)) {
+        const struct acre__block *block = block_of(node);
+        if (block->dev != dev)
+            continue;
+        if (block->source == ACRE__FROM_PROGRAM) {
+            stats->mem_registered++;
+        } else {
+            stats->mem_blocks++;
+            stats->mem_bytes += block->bytes;
+        }
+    }
+    acre__lock_give(&book.lock);
+}
+
+/* ---- what an address is ---- */
+
+/* Memory that acre did not hand out, as the driver sees it. */
+static acre_status look_by_driver(acre_device *dev, const void *p, acre_mem_info *info) {
+    unsigned type = 0;
+    int ordinal = 0;
+    unsigned char is_managed = 0;
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    CUpointer_attribute attributes[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {&type, &ordinal, &is_managed, &base, &bytes};
+    /* One question first: most addresses here are pageable, and small copies feel the rest. */
+    CUdeviceptr address = (CUdeviceptr)(uintptr_t)p;
+    CUresult code =
+        dev->drv->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    if (!code)
+        code = dev->drv->cuPointerGetAttributes(5, attributes, values, address);
+    if (code && code != CUDA_ERROR_INVALID_VALUE)
+        return acre__driver_fail(dev, code, "cuPointerGetAttributes");
+    if (code || type == 0 || base == 0) {
+        info->kind = ACRE_KIND_PAGEABLE;
+        return ACRE_OK;
+    }
+    info->kind = is_managed                     ? ACRE_KIND_MANAGED
+                 : type == CU_MEMORYTYPE_DEVICE ? ACRE_KIND_DEVICE
+                                                : ACRE_KIND_PINNED;
+    info->base = (void *)(uintptr_t)base;
+    info->bytes = bytes;
+    info->ordinal = ordinal >= 0 ? (uint32_t)ordinal : 0;
+    return ACRE_OK;
+}
+
+acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info) {
+    *info = (acre_mem_info){.struct_size = sizeof *info};
+    acre__lock_take(&book.lock);
+    const struct acre__block *block = book_find((uintptr_t)p);
+    if (block) {
+        info->kind = block->kind;
+        info->flags = block->flags;
+        info->base = (void *)(uintptr_t)block->node.key;
+        info->bytes = block->bytes;
+        info->device = block->dev;
+        info->ordinal = block->dev->ordinal;
+        info->is_registered = block->source == ACRE__FROM_PROGRAM;
+    }
+    acre__lock_give(&book.lock);
+    return block ? ACRE_OK : look_by_driver(dev, p, info);
+}
+
+size_t acre__book_room(const acre_mem_info *info, const void *p) {
+    if (info->kind == ACRE_KIND_PAGEABLE)
+        return SIZE_MAX;
+    return (size_t)info->bytes - ((uintptr_t)p - (uintptr_t)info->base);
+}

@@ -1,0 +1,128 @@
+/* For tests of memory and copies: a buffer of every sort a program can have, what is in it, and
+ * numbers drawn from a seed that is printed. */
+#ifndef ACRE_TESTS_API_MEMORY_H
+#define ACRE_TESTS_API_MEMORY_H
+
+#include <sys/mman.h>
+#include <time.h>
+
+#include "api_devices.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+/* ---- sorts of memory ---- */
+
+struct api_sort {
+    const char *name;
+    acre_kind kind; /* as acre_mem_query tells it */
+    uint32_t flags;
+    int is_own; /* the program's: registered if kind is not pageable */
+};
+
+enum {
+    SORT_DEVICE,
+    SORT_PINNED,
+    SORT_COMBINED,
+    SORT_MAPPED,
+    SORT_MANAGED,
+    SORT_REGISTERED,
+    SORT_PAGEABLE,
+    SORT_COUNT
+};
+
+static const struct api_sort api_sorts[SORT_COUNT] = {
+    [SORT_DEVICE] = {"device", ACRE_KIND_DEVICE, 0, 0},
+    [SORT_PINNED] = {"pinned", ACRE_KIND_PINNED, 0, 0},
+    [SORT_COMBINED] = {"write-combined", ACRE_KIND_PINNED, ACRE_MEM_WRITE_COMBINED, 0},
+    [SORT_MAPPED] = {"mapped", ACRE_KIND_MAPPED, ACRE_MEM_PORTABLE, 0},
+    [SORT_MANAGED] = {"managed", ACRE_KIND_MANAGED, 0, 0},
+    [SORT_REGISTERED] = {"registered", ACRE_KIND_PINNED, 0, 1},
+    [SORT_PAGEABLE] = {"pageable", ACRE_KIND_PAGEABLE, 0, 1},
+};
+
+struct api_buffer {
+    acre_device *device;
+    const struct api_sort *sort;
+    unsigned char *at;
+    size_t bytes;
+};
+
+static inline struct api_buffer api_buffer_make(acre_device *device, int sort, size_t bytes) {
+    struct api_buffer buffer = {device, &api_sorts[sort], NULL, bytes};
+    void *p = NULL;
+    if (!buffer.sort->is_own) {
+        api_ok(acre_mem_alloc(device, buffer.sort->kind, bytes, buffer.sort->flags, &p));
+    } else {
+        /* Whole pages: a driver may not register two blocks that share one. */
+        p = aligned_alloc(65536, (bytes + 65535) / 65536 * 65536);
+        assert_non_null(p);
+        memset(p, 0, bytes);
+        if (buffer.sort->kind != ACRE_KIND_PAGEABLE)
+            api_ok(acre_mem_register(device, p, bytes, buffer.sort->flags));
+    }
+    buffer.at = p;
+    return buffer;
+}
+
+static inline void api_buffer_end(struct api_buffer *buffer) {
+    if (!buffer->sort->is_own) {
+        api_ok(acre_mem_free(buffer->device, buffer->at));
+        return;
+    }
+    if (buffer->sort->kind != ACRE_KIND_PAGEABLE)
+        api_ok(acre_mem_unregister(buffer->device, buffer->at));
+    free(buffer->at);
+}
+
+/* Brings bytes into a buffer and out of it, in ways that have nothing to do with staging: host
+ * memory directly, device memory through `pinned`, which must hold as much. */
+static inline void api_buffer_put(struct api_buffer *buffer, size_t offset, const void *from,
+                                  size_t bytes, struct api_buffer *pinned) {
+    if (buffer->sort->kind != ACRE_KIND_DEVICE) {
+        memcpy(buffer->at + offset, from, bytes);
+        return;
+    }
+    memcpy(pinned->at, from, bytes);
+    api_ok(acre_copy_sync(buffer->device, buffer->at + offset, pinned->at, bytes));
+}
+
+static inline const unsigned char *api_buffer_get(struct api_buffer *buffer, size_t offset,
+                                                  size_t bytes, struct api_buffer *pinned) {
+    if (buffer->sort->kind != ACRE_KIND_DEVICE)
+        return buffer->at + offset;
+    api_ok(acre_copy_sync(buffer->device, pinned->at, buffer->at + offset, bytes));
+    return pinned->at;
+}
+
+/* ---- numbers ---- */
+
+struct api_random {
+    uint64_t state;
+};
+
+static inline uint64_t api_draw(struct api_random *random, uint64_t below) {
+    uint64_t x = (random->state += 0x9e3779b97f4a7c15u);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return (x ^ (x >> 31)) % below;
+}
+
+/* ACRE_TEST_SEED, or the time; printed, so that a failure can be seen again. */
+static inline struct api_random api_random_begin(const char *name) {
+    const char *text = getenv("ACRE_TEST_SEED");
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec;
+    print_message("%s: ACRE_TEST_SEED=%llu\n", name, (unsigned long long)seed);
+    return (struct api_random){seed};
+}
+
+static inline void api_random_bytes(struct api_random *random, unsigned char *at, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t word = api_draw(random, UINT64_MAX);
+        memcpy(at + i, &word, bytes - i < 8 ? bytes - i : 8);
+    }
+}
+
+#endif
