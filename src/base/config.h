@@ -21,7 +21,7 @@
     X(ADDRESS_BYTES, BYTES, "addresses reserved for a device's memory (default 8 times its size)") \
     X(COPY_THREADS, NUMBER, "threads that stage a copy of pageable memory (default: up to 12)")    \
     X(COPY_STAGE_BYTES, BYTES,                                                                     \
-      "pageable copies from this size on are staged (default 512KiB, back 1MiB)")                  \
+      "pageable copies from this size on are staged (default 512KiB, back 2MiB)")                  \
     X(FAULT, TEXT, "for tests: driver call to fail, as entry:n[:once|from|sticky[:code]]")         \
     X(REQUIRE_CUDA, FLAG, "for tests: a missing GPU is a failure, not a skip")                     \
     X(DATA, TEXT, "for tests: folder with larger test data")

@@ -104,12 +104,15 @@ static acre_status look_by_driver(acre_device *dev, const void *p, acre_mem_info
         CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
         CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void *values[] = {&type, &ordinal, &is_managed, &base, &bytes};
-    /* One question first: most addresses here are pageable, and small copies feel the rest. */
-    CUdeviceptr address = (CUdeviceptr)(uintptr_t)p;
-    CUresult code =
-        dev->drv->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
-    if (!code)
-        code = dev->drv->cuPointerGetAttributes(5, attributes, values, address);
+    struct acre__current current;
+    const char *what;
+    /* The plural call, which finds nothing wrong with an unknown address; the singular one takes a
+     * microsecond longer to say so. It needs a context to tell more than the type. */
+    CUresult code = acre__device_push(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    code = dev->drv->cuPointerGetAttributes(5, attributes, values, (CUdeviceptr)(uintptr_t)p);
+    acre__device_pop(dev, &current);
     if (code && code != CUDA_ERROR_INVALID_VALUE)
         return acre__driver_fail(dev, code, "cuPointerGetAttributes");
     if (code || type == 0 || base == 0) {
@@ -125,7 +128,7 @@ static acre_status look_by_driver(acre_device *dev, const void *p, acre_mem_info
     return ACRE_OK;
 }
 
-acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info) {
+int acre__book_find(const void *p, acre_mem_info *info) {
     *info = (acre_mem_info){.struct_size = sizeof *info};
     acre__lock_take(&book.lock);
     const struct acre__block *block = book_find((uintptr_t)p);
@@ -139,7 +142,11 @@ acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info
         info->is_registered = block->source == ACRE__FROM_PROGRAM;
     }
     acre__lock_give(&book.lock);
-    return block ? ACRE_OK : look_by_driver(dev, p, info);
+    return block != NULL;
+}
+
+acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info) {
+    return acre__book_find(p, info) ? ACRE_OK : look_by_driver(dev, p, info);
 }
 
 size_t acre__book_room(const acre_mem_info *info, const void *p) {

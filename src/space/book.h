@@ -49,6 +49,9 @@ struct acre__block *acre__book_remove_any(const acre_device *dev);
 /* Adds the device's blocks, bytes and registrations to the statistics. */
 void acre__book_count(const acre_device *dev, acre_stats *stats);
 
+/* What the book knows about an address; 0 when it is not in it. struct_size is set. */
+int acre__book_find(const void *p, acre_mem_info *info);
+
 /* What an address is: from the book, else as `dev`'s driver sees it. struct_size is set. */
 acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info);
 

@@ -400,11 +400,12 @@ static void managed_attach(void) {
     conf_fact("host-reads", words[0]);
     conf_fact("filled", words[1024]);
     conf_code("global", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, CU_MEM_ATTACH_GLOBAL));
-    conf_code("whole", conf.drv->cuStreamAttachMemAsync(stream, ptr, MANAGED_BYTES,
-                                                        CU_MEM_ATTACH_GLOBAL));
+    conf_code("whole",
+              conf.drv->cuStreamAttachMemAsync(stream, ptr, MANAGED_BYTES, CU_MEM_ATTACH_GLOBAL));
     conf_code("sync", conf.drv->cuStreamSynchronize(stream));
     conf_fact("device-reads", conf_peek(ptr));
-    conf_code("legacy-global", conf.drv->cuStreamAttachMemAsync(NULL, ptr, 0, CU_MEM_ATTACH_GLOBAL));
+    conf_code("legacy-global",
+              conf.drv->cuStreamAttachMemAsync(NULL, ptr, 0, CU_MEM_ATTACH_GLOBAL));
     conf_code("legacy-host", conf.drv->cuStreamAttachMemAsync(NULL, ptr, 0, CU_MEM_ATTACH_HOST));
     conf_code("again", conf.drv->cuStreamAttachMemAsync(NULL, ptr, 0, CU_MEM_ATTACH_GLOBAL));
     conf_code("sync", conf.drv->cuCtxSynchronize());
@@ -412,38 +413,65 @@ static void managed_attach(void) {
     conf_code("free", conf.drv->cuMemFree(ptr));
 }
 
-static void managed_attach_bad(void) {
-    CUdeviceptr ptr = 0, plain = 0;
-    CUstream stream = NULL;
-    void *host = NULL;
+/* A managed block and a stream for the cases that follow; 0 after success. */
+static int attach_begin(CUdeviceptr *ptr, CUstream *stream) {
+    return conf_need("alloc",
+                     conf.drv->cuMemAllocManaged(ptr, MANAGED_BYTES, CU_MEM_ATTACH_GLOBAL)) != 0 ||
+           conf_need("stream", conf.drv->cuStreamCreate(stream, CU_STREAM_NON_BLOCKING)) != 0;
+}
 
-    if (conf_need("alloc",
-                  conf.drv->cuMemAllocManaged(&ptr, MANAGED_BYTES, CU_MEM_ATTACH_GLOBAL)) != 0 ||
-        conf_need("plain", conf.drv->cuMemAlloc(&plain, 4096)) != 0 ||
-        conf_need("host", conf.drv->cuMemHostAlloc(&host, 4096, 0)) != 0 ||
-        conf_need("stream", conf.drv->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING)) != 0)
+static void attach_end(CUdeviceptr ptr, CUstream stream) {
+    conf_code("sync", conf.drv->cuStreamSynchronize(stream));
+    conf_need("destroy", conf.drv->cuStreamDestroy(stream));
+    conf_need("free", conf.drv->cuMemFree(ptr));
+}
+
+static void managed_attach_flags(void) {
+    CUdeviceptr ptr = 0;
+    CUstream stream = NULL;
+
+    if (attach_begin(&ptr, &stream) != 0)
         return;
     conf_code("flags-0", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, 0));
     conf_code("flags-3", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, 3));
     conf_code("flags-8", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, 8));
-    conf_code("single-legacy",
-              conf.drv->cuStreamAttachMemAsync(NULL, ptr, 0, CU_MEM_ATTACH_SINGLE));
-    conf_code("single-legacy-named",
+    attach_end(ptr, stream);
+}
+
+static void managed_attach_legacy(void) {
+    CUdeviceptr ptr = 0;
+    CUstream stream = NULL;
+
+    if (attach_begin(&ptr, &stream) != 0)
+        return;
+    conf_code("single", conf.drv->cuStreamAttachMemAsync(NULL, ptr, 0, CU_MEM_ATTACH_SINGLE));
+    conf_code("single-named",
               conf.drv->cuStreamAttachMemAsync(CU_STREAM_LEGACY, ptr, 0, CU_MEM_ATTACH_SINGLE));
+    attach_end(ptr, stream);
+}
+
+static void managed_attach_part(void) {
+    CUdeviceptr ptr = 0;
+    CUstream stream = NULL;
+
+    if (attach_begin(&ptr, &stream) != 0)
+        return;
     conf_code("part", conf.drv->cuStreamAttachMemAsync(stream, ptr, 4096, CU_MEM_ATTACH_GLOBAL));
     conf_code("too-much", conf.drv->cuStreamAttachMemAsync(stream, ptr, MANAGED_BYTES + 1,
                                                            CU_MEM_ATTACH_GLOBAL));
-    conf_code("interior",
-              conf.drv->cuStreamAttachMemAsync(stream, ptr + 4096, 0, CU_MEM_ATTACH_GLOBAL));
+    attach_end(ptr, stream);
+}
+
+static void managed_attach_plain(void) {
+    CUdeviceptr ptr = 0, plain = 0;
+    CUstream stream = NULL;
+
+    if (attach_begin(&ptr, &stream) != 0 ||
+        conf_need("plain", conf.drv->cuMemAlloc(&plain, 4096)) != 0)
+        return;
     conf_code("plain", conf.drv->cuStreamAttachMemAsync(stream, plain, 0, CU_MEM_ATTACH_GLOBAL));
-    conf_code("pinned", conf.drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)host, 0,
-                                                         CU_MEM_ATTACH_GLOBAL));
-    conf_code("null", conf.drv->cuStreamAttachMemAsync(stream, 0, 0, CU_MEM_ATTACH_GLOBAL));
-    conf_code("sync", conf.drv->cuStreamSynchronize(stream));
-    conf_need("destroy", conf.drv->cuStreamDestroy(stream));
-    conf_need("free", conf.drv->cuMemFreeHost(host));
     conf_need("free", conf.drv->cuMemFree(plain));
-    conf_need("free", conf.drv->cuMemFree(ptr));
+    attach_end(ptr, stream);
 }
 
 static const struct conf_case managed_cases[] = {
@@ -452,6 +480,9 @@ static const struct conf_case managed_cases[] = {
     {"prefetch-bad", managed_prefetch_bad, CONF_ALONE},
     {"advise", managed_advise, 0},
     {"attach", managed_attach, 0},
-    {"attach-bad", managed_attach_bad, CONF_ALONE},
+    {"attach-flags", managed_attach_flags, CONF_ALONE},
+    {"attach-legacy", managed_attach_legacy, CONF_ALONE},
+    {"attach-part", managed_attach_part, CONF_ALONE},
+    {"attach-plain", managed_attach_plain, CONF_ALONE},
 };
 CONF_GROUP(managed, 0);

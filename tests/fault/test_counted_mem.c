@@ -117,7 +117,7 @@ static acre_status copy_small_from(struct things *t) {
     return acre_copy(t->device, t->page.at, t->block.at, SMALL, t->stream);
 }
 static acre_status copy_pages(struct things *t) {
-    return acre_copy(t->device, t->page.at, t->own, SMALL, t->stream);
+    return acre_copy(t->device, t->page.at, t->own, LARGE, t->stream);
 }
 static acre_status copy_staged_to(struct things *t) {
     return acre_copy(t->device, t->block.at, t->page.at, LARGE, t->stream);
@@ -178,22 +178,22 @@ static const struct op {
     {"prefetch", prefetch, NULL, 0, 1},
     {"advise", advise, NULL, 0, 1},
     {"attach", attach, NULL, 0, 1},
-    {"query", query_unknown, NULL, 0, 0},
+    {"query", query_unknown, NULL, 0, 1},
     {"copy direct", copy_direct, NULL, 0, 1},
     {"copy plane", copy_plane, NULL, 0, 1},
     {"copy as", copy_expected, NULL, 0, 1},
     {"copy sync", copy_waiting, NULL, 0, 2},
     {"copy small to", copy_small_to, NULL, 0, 1},
     {"copy small from", copy_small_from, NULL, 0, 1},
-    {"copy pages", copy_pages, NULL, 0, 3},
-    {"copy staged to", copy_staged_to, make_staging, 0, 3},
-    {"copy staged from", copy_staged_from, make_staging, 0, 3},
-    {"copy staged plane", copy_staged_plane, make_staging, 0, 3},
+    {"copy pages", copy_pages, NULL, 0, 5},
+    {"copy staged to", copy_staged_to, make_staging, 0, 4},
+    {"copy staged from", copy_staged_from, make_staging, 0, 4},
+    {"copy staged plane", copy_staged_plane, make_staging, 0, 4},
     {"copy staging to", copy_staged_to, NULL, STAGES, 0},
     {"copy staging from", copy_staged_from, NULL, STAGES, 0},
     {"fill", fill_block, NULL, 0, 1},
     {"fill sync", fill_waiting, NULL, 0, 2},
-    {"fill page", fill_page, NULL, 0, 3},
+    {"fill page", fill_page, NULL, 0, 4},
     {"trim", trim, make_staging, STAGES, 0},
 };
 enum { OPS = sizeof ops / sizeof ops[0] };
