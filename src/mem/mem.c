@@ -196,10 +196,13 @@ static acre_status mem_call_run(struct mem_call *call,
 /* Our pages, touched and registered. */
 static acre_status make_pages(struct mem_call *call) {
     struct acre__block *block = call->block;
-    acre_status status = acre__host_pages_make(block->bytes, &call->p, &block->whole_bytes);
+    struct acre__touching touching;
+    acre_status status =
+        acre__host_pages_begin(block->bytes, &call->p, &block->whole_bytes, &touching);
     if (status)
         return status;
     status = mem_call_run(call, call_register);
+    acre__host_pages_end(&touching);
     if (status)
         acre__host_pages_free(call->p, block->whole_bytes);
     return status;

@@ -96,7 +96,7 @@ void acre__book_count(const acre_device *dev, acre_stats *stats) {
 static acre_status look_by_driver(acre_device *dev, const void *p, acre_mem_info *info) {
     unsigned type = 0;
     int ordinal = 0;
-    unsigned char is_managed = 0;
+    unsigned is_managed = 0; /* a truth value; the driver writes a whole int */
     CUdeviceptr base = 0;
     size_t bytes = 0;
     CUpointer_attribute attributes[] = {

@@ -14,7 +14,7 @@
 #define PAGES_HUGE ((size_t)2 << 20)
 
 enum {
-    PAGES_THREADS = 16,
+    PAGES_STEP = 4 << 20, /* taken at a time; whole huge pages */
     /* A thread costs about as much as touching this; measured on the H200 machine, 1 GiB took 59 ms
      * with 4 threads, 34 with 8, 22 with 16. */
     PAGES_PER_THREAD = 8 << 20,
@@ -36,48 +36,44 @@ static uint64_t pages_available(void) {
     return (uint64_t)kib << 10;
 }
 
-struct pages_part {
-    volatile char *at;
-    size_t bytes, page;
-};
-
+/* Touches what no other thread has taken yet, from the front on. */
 static void *pages_touch(void *user) {
-    const struct pages_part *part = user;
-    for (size_t i = 0; i < part->bytes; i += part->page)
-        part->at[i] = 0;
-    return NULL;
+    struct acre__touching *touching = user;
+    volatile char *at = touching->at;
+    for (;;) {
+        size_t begin = atomic_fetch_add_explicit(&touching->next, PAGES_STEP, memory_order_relaxed);
+        if (begin >= touching->bytes)
+            return NULL;
+        size_t left = touching->bytes - begin, step = left < PAGES_STEP ? left : PAGES_STEP;
+        for (size_t i = begin; i < begin + step; i += touching->page)
+            at[i] = 0;
+    }
 }
 
-/* First touch by several threads, in whole huge pages; a thread that cannot be had is done without.
- */
-static void pages_touch_all(char *at, size_t bytes) {
+/* Threads for so many bytes beside the caller's; a thread that cannot be had is done without. */
+static void touching_begin(struct acre__touching *touching, char *at, size_t bytes) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t count = bytes / PAGES_PER_THREAD;
-    count = count > PAGES_THREADS ? PAGES_THREADS : count;
+    count = count > ACRE__TOUCHERS ? ACRE__TOUCHERS : count;
     count = cores > 0 && count > (size_t)cores ? (size_t)cores : count;
-    count = count ? count : 1;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t share = (bytes / count + PAGES_HUGE - 1) / PAGES_HUGE * PAGES_HUGE;
-    struct pages_part parts[PAGES_THREADS];
-    pthread_t threads[PAGES_THREADS];
-    int is_started[PAGES_THREADS] = {0};
+    touching->at = at;
+    touching->bytes = bytes;
+    touching->page = (size_t)sysconf(_SC_PAGESIZE);
+    touching->count = 0;
+    atomic_store_explicit(&touching->next, 0, memory_order_relaxed);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
-    for (size_t i = 0; i < count; i++) {
-        size_t begin = i * share < bytes ? i * share : bytes;
-        size_t end = begin + share < bytes && i + 1 < count ? begin + share : bytes;
-        parts[i] = (struct pages_part){at + begin, end - begin, page};
-        if (i + 1 < count)
-            is_started[i] = pthread_create(&threads[i], NULL, pages_touch, &parts[i]) == 0;
-    }
+    while (touching->count + 1 < count &&
+           pthread_create(&touching->threads[touching->count], NULL, pages_touch, touching) == 0)
+        touching->count++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    for (size_t i = 0; i < count; i++)
-        if (!is_started[i])
-            pages_touch(&parts[i]);
-    for (size_t i = 0; i < count; i++)
-        if (is_started[i])
-            pthread_join(threads[i], NULL);
+}
+
+void acre__host_pages_end(struct acre__touching *touching) {
+    pages_touch(touching);
+    for (unsigned i = 0; i < touching->count; i++)
+        pthread_join(touching->threads[i], NULL);
 }
 
 acre_status acre__host_pages_check(size_t bytes) {
@@ -90,7 +86,8 @@ acre_status acre__host_pages_check(size_t bytes) {
                       (unsigned long long)available);
 }
 
-acre_status acre__host_pages_make(size_t bytes, void **p, size_t *whole_bytes) {
+acre_status acre__host_pages_begin(size_t bytes, void **p, size_t *whole_bytes,
+                                   struct acre__touching *touching) {
     size_t unit = bytes >= PAGES_HUGE ? PAGES_HUGE : (size_t)sysconf(_SC_PAGESIZE);
     if (bytes > SIZE_MAX - 2 * PAGES_HUGE)
         return acre__fail(ACRE_E_HOST_MEMORY, "no host has %zu bytes", bytes);
@@ -116,10 +113,18 @@ acre_status acre__host_pages_make(size_t bytes, void **p, size_t *whole_bytes) {
     /* Pinned pages shared with a child would be copied at the parent's next write, and the device
      * would go on with the old ones; newer kernels copy all of them at the fork instead. */
     madvise(at, whole, MADV_DONTFORK);
-    pages_touch_all(at, whole);
+    touching_begin(touching, at, whole);
     *p = at;
     *whole_bytes = whole;
     return ACRE_OK;
+}
+
+acre_status acre__host_pages_make(size_t bytes, void **p, size_t *whole_bytes) {
+    struct acre__touching touching;
+    acre_status status = acre__host_pages_begin(bytes, p, whole_bytes, &touching);
+    if (status == ACRE_OK)
+        acre__host_pages_end(&touching);
+    return status;
 }
 
 void acre__host_pages_free(void *p, size_t whole_bytes) {

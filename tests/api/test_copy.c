@@ -5,7 +5,9 @@
 
 #include "api_memory.h"
 
-/* As in src/copy: from here on pageable copies are staged, in buffers of that size. */
+/* As in src/copy: from these sizes on pageable copies are staged (the larger one for both ways), in
+ * buffers of that size. */
+#define STAGE_IN (MIB / 2)
 #define STAGE_FROM (2 * MIB)
 #define STAGE_BUFFER (4 * MIB)
 
@@ -73,9 +75,12 @@ static void try_copy(struct world *world, int to, int from, size_t to_offset, si
 static void copies_of_all_pairs_and_sizes_move_every_byte(void **state) {
     (void)state;
     const size_t small[] = {0, 1, 3, 255, 4 * KIB + 1};
-    const size_t large[] = {STAGE_FROM - 1,   STAGE_FROM,       STAGE_FROM + 1,
-                            STAGE_BUFFER - 1, STAGE_BUFFER,     STAGE_BUFFER + 1,
-                            2 * STAGE_BUFFER, 3 * STAGE_BUFFER, 3 * STAGE_BUFFER + 1};
+    const size_t large[] = {
+        STAGE_IN - 1,        STAGE_IN,         STAGE_IN + 1,         STAGE_FROM - 1,
+        STAGE_FROM,          STAGE_FROM + 1,   STAGE_BUFFER - 1,     STAGE_BUFFER,
+        STAGE_BUFFER + 1,    2 * STAGE_BUFFER, 3 * STAGE_BUFFER - 1, 3 * STAGE_BUFFER,
+        3 * STAGE_BUFFER + 1};
+    enum { LARGE = sizeof large / sizeof large[0] };
     const size_t offsets[][2] = {{256, 256}, {257, 256}, {256, 259}, {331, 517}};
     struct api_random random = api_random_begin("pairs");
     for (API_EACH(name)) {
@@ -91,7 +96,7 @@ static void copies_of_all_pairs_and_sizes_move_every_byte(void **state) {
                 /* The host reads write-combined memory slowly; large ones once. */
                 int is_slow = to == SORT_COMBINED || from == SORT_COMBINED;
                 int is_staged = to == SORT_PAGEABLE || from == SORT_PAGEABLE;
-                for (size_t i = 0; i < 9; i++)
+                for (size_t i = 0; i < LARGE; i++)
                     if (!is_slow && (is_staged || i == 5))
                         try_copy(&world, to, from, offsets[i % 4][0], offsets[i % 4][1], large[i],
                                  streams[i % 2]);
@@ -118,13 +123,40 @@ static void copies_of_random_sizes_and_offsets_move_every_byte(void **state) {
             int known = (int)api_draw(&random, SORT_PAGEABLE);
             size_t to_offset = MARGIN + api_draw(&random, 10000);
             size_t from_offset = api_draw(&random, 10000);
-            size_t bytes = api_draw(&random, world.bytes - 10000 - 2 * MARGIN) >>
-                           api_draw(&random, 8);
+            size_t bytes =
+                api_draw(&random, world.bytes - 10000 - 2 * MARGIN) >> api_draw(&random, 8);
             known = known == SORT_COMBINED ? SORT_DEVICE : known;
             try_copy(&world, is_out ? SORT_PAGEABLE : known, is_out ? known : SORT_PAGEABLE,
                      to_offset, from_offset, bytes, NULL);
         }
         world_end(&world);
+    }
+}
+
+/* Where every piece is as large as a buffer, and around it. */
+static void copies_of_many_whole_buffers_move_every_byte(void **state) {
+    (void)state;
+    const size_t sizes[] = {16 * STAGE_BUFFER - 1, 16 * STAGE_BUFFER, 16 * STAGE_BUFFER + 1,
+                            17 * STAGE_BUFFER + 4097};
+    struct api_random random = api_random_begin("whole buffers");
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        struct api_buffer block = api_buffer_make(device, SORT_DEVICE, 18 * STAGE_BUFFER);
+        struct api_buffer page = api_buffer_make(device, SORT_PAGEABLE, 18 * STAGE_BUFFER);
+        struct api_buffer back = api_buffer_make(device, SORT_PAGEABLE, 18 * STAGE_BUFFER);
+        api_random_bytes(&random, page.at, page.bytes);
+        for (size_t i = 0; i < 4; i++) {
+            api_ok(acre_copy(device, block.at + 3, page.at + 1, sizes[i], NULL));
+            memset(back.at, UNTOUCHED, back.bytes);
+            api_ok(acre_copy(device, back.at + 2, block.at + 3, sizes[i], NULL));
+            assert_memory_equal(back.at + 2, page.at + 1, sizes[i]);
+            assert_int_equal(back.at[1], UNTOUCHED);
+            assert_int_equal(back.at[2 + sizes[i]], UNTOUCHED);
+        }
+        api_buffer_end(&block);
+        api_buffer_end(&page);
+        api_buffer_end(&back);
+        api_ok(acre_close(device));
     }
 }
 
@@ -171,7 +203,7 @@ static void copies_are_in_order_with_fills_and_events(void **state) {
                 api_ok(acre_fill(device, a.at, (uint8_t)(value + 1), bytes, one));
                 api_ok(acre_copy(device, b.at, a.at, bytes, one)); /* value + 1 */
                 api_ok(acre_copy(device, a.at, page.at, bytes, one));
-                memset(page.at, 0, bytes);                         /* it has been read */
+                memset(page.at, 0, bytes); /* it has been read */
                 api_ok(acre_copy(device, back.at, b.at, bytes, one));
                 assert_int_equal(back.at[0], value + 1);
                 assert_int_equal(back.at[bytes - 1], value + 1);
@@ -331,8 +363,7 @@ static void planes_that_cannot_be_are_refused(void **state) {
         api_expect(acre_copy_2d(device, to, 9, from, 10, 10, 2, NULL), ACRE_E_INVALID);
         api_expect(acre_copy_2d(device, to, 10, from, 9, 10, 2, NULL), ACRE_E_INVALID);
         api_ok(acre_copy_2d(device, to, 0, from, 0, 10, 1, NULL)); /* one row has no pitch */
-        api_expect(acre_copy_2d(device, to, SIZE_MAX, from, SIZE_MAX, 10, 3, NULL),
-                   ACRE_E_INVALID);
+        api_expect(acre_copy_2d(device, to, SIZE_MAX, from, SIZE_MAX, 10, 3, NULL), ACRE_E_INVALID);
         api_expect(acre_copy_2d(device, to, 16, from, 16, 16, SIZE_MAX, NULL), ACRE_E_INVALID);
         api_expect(acre_copy_2d(device, to, 16, from, 16, 10, SIZE_MAX / 16 + 2, NULL),
                    ACRE_E_INVALID);
@@ -441,12 +472,10 @@ static void direction_that_is_expected_is_checked(void **state) {
                 for (int way = ACRE_HOST_TO_HOST; way <= ACRE_DEVICE_TO_DEVICE; way++) {
                     int to_device = way == ACRE_HOST_TO_DEVICE || way == ACRE_DEVICE_TO_DEVICE;
                     int from_device = way == ACRE_DEVICE_TO_HOST || way == ACRE_DEVICE_TO_DEVICE;
-                    int is_right =
-                        (to == SORT_MANAGED || (to == SORT_DEVICE) == to_device) &&
-                        (from == SORT_MANAGED || (from == SORT_DEVICE) == from_device);
-                    api_expect(
-                        acre_copy_as(device, (acre_direction)way, a.at, b.at, 4096, NULL),
-                        is_right ? ACRE_OK : ACRE_E_DIRECTION);
+                    int is_right = (to == SORT_MANAGED || (to == SORT_DEVICE) == to_device) &&
+                                   (from == SORT_MANAGED || (from == SORT_DEVICE) == from_device);
+                    api_expect(acre_copy_as(device, (acre_direction)way, a.at, b.at, 4096, NULL),
+                               is_right ? ACRE_OK : ACRE_E_DIRECTION);
                 }
                 const int none[] = {0, 5, -1, INT32_MAX, INT32_MIN};
                 for (size_t i = 0; i < 5; i++)
@@ -808,6 +837,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_of_all_pairs_and_sizes_move_every_byte),
         cmocka_unit_test(copies_of_random_sizes_and_offsets_move_every_byte),
+        cmocka_unit_test(copies_of_many_whole_buffers_move_every_byte),
         cmocka_unit_test(copy_sync_has_the_data_there),
         cmocka_unit_test(copies_are_in_order_with_fills_and_events),
         cmocka_unit_test(copies_close_together_do_not_mix),

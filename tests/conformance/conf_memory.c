@@ -426,18 +426,6 @@ static void attach_end(CUdeviceptr ptr, CUstream stream) {
     conf_need("free", conf.drv->cuMemFree(ptr));
 }
 
-static void managed_attach_flags(void) {
-    CUdeviceptr ptr = 0;
-    CUstream stream = NULL;
-
-    if (attach_begin(&ptr, &stream) != 0)
-        return;
-    conf_code("flags-0", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, 0));
-    conf_code("flags-3", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, 3));
-    conf_code("flags-8", conf.drv->cuStreamAttachMemAsync(stream, ptr, 0, 8));
-    attach_end(ptr, stream);
-}
-
 static void managed_attach_legacy(void) {
     CUdeviceptr ptr = 0;
     CUstream stream = NULL;
@@ -480,7 +468,6 @@ static const struct conf_case managed_cases[] = {
     {"prefetch-bad", managed_prefetch_bad, CONF_ALONE},
     {"advise", managed_advise, 0},
     {"attach", managed_attach, 0},
-    {"attach-flags", managed_attach_flags, CONF_ALONE},
     {"attach-legacy", managed_attach_legacy, CONF_ALONE},
     {"attach-part", managed_attach_part, CONF_ALONE},
     {"attach-plain", managed_attach_plain, CONF_ALONE},

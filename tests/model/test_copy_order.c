@@ -18,6 +18,7 @@
 #include "acre.h"
 #include "base/atomic.h"
 #include "base/lock.h"
+#include "driver/driver_fault.h"
 #include "driver/soft/sched.h"
 #include "driver/soft/soft.h"
 #include "schedule.h"
@@ -156,9 +157,8 @@ static void walker_run(void *user) {
 
 static void world_begin(struct world *world, uint64_t seed) {
     char text[32];
-    acre_open_options options = {.struct_size = sizeof options,
-                                 .soft_bytes = (uint64_t)64 << 20,
-                                 .soft_devices = 1};
+    acre_open_options options = {
+        .struct_size = sizeof options, .soft_bytes = (uint64_t)64 << 20, .soft_devices = 1};
     memset(world, 0, sizeof *world);
     snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
     setenv("ACRE_SOFT_SEED", text, 1);
@@ -169,9 +169,8 @@ static void world_begin(struct world *world, uint64_t seed) {
     for (int i = 0; i < BLOCKS; i++) {
         /* Below all ranks of the library, and rising. */
         acre__lock_init(&world->blocks[i].lock, "block of the model", 1 + i);
-        assert_int_equal(acre_mem_alloc(world->device, block_kinds[i], BLOCK_BYTES, 0,
-                                        &world->blocks[i].at),
-                         0);
+        assert_int_equal(
+            acre_mem_alloc(world->device, block_kinds[i], BLOCK_BYTES, 0, &world->blocks[i].at), 0);
         assert_int_equal(acre_fill_sync(world->device, world->blocks[i].at, 0, BLOCK_BYTES), 0);
         assert_int_equal(acre_event_create(world->device, 0, &world->blocks[i].used), 0);
     }
@@ -232,11 +231,52 @@ static void copies_with_the_same_seed_happen_in_the_same_order(void **state) {
     assert_true(world_run(1) != world_run(2));
 }
 
+/* A staged copy that fails half-way: nothing of it is still under way, so the program may go on
+ * with the memory as it likes. */
+static void copies_that_fail_leave_nothing_under_way(void **state) {
+    (void)state;
+    static unsigned char page[1 << 20];
+    const struct {
+        const char *entry;
+        uint32_t nth;
+    } faults[] = {{"cuMemcpyAsync", 3},
+                  {"cuMemcpyAsync", 4},
+                  {"cuEventRecord", 3},
+                  {"cuEventSynchronize", 3},
+                  {"cuStreamWaitEvent", 2}};
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+            struct world world;
+            void *block = NULL;
+            char what[512] = "";
+            world_begin(&world, seed);
+            assert_int_equal(acre_mem_alloc(world.device, ACRE_KIND_DEVICE, sizeof page, 0, &block),
+                             0);
+            struct acre__fault_plan plan = {faults[i].entry, faults[i].nth, CUDA_ERROR_UNKNOWN,
+                                            ACRE__FAULT_ONCE};
+            assert_int_equal(acre__fault_set(&plan), ACRE_OK);
+            assert_int_equal(acre_copy(world.device, block, page, sizeof page, world.streams[0]),
+                             ACRE_E_DRIVER);
+            assert_int_equal(acre__fault_set(NULL), ACRE_OK);
+            assert_int_equal(acre_fill(world.device, block, 7, sizeof page, world.streams[1]), 0);
+            memset(page, 1, sizeof page);
+            assert_int_equal(acre_copy(world.device, page, block, sizeof page, world.streams[1]),
+                             0);
+            assert_true(page[0] == 7 && memcmp(page, page + 1, sizeof page - 1) == 0);
+            if (acre__soft_reports(what, sizeof what))
+                fail_msg("seed %llu: %s", (unsigned long long)seed, what);
+            assert_int_equal(acre_close(world.device), ACRE_OK);
+        }
+    }
+}
+
 int main(void) {
     setenv("ACRE_COPY_STAGE_BYTES", "0", 1);
+    setenv("ACRE_FAULT", "*:0", 1); /* the wrapper, without a plan of its own */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_under_any_schedule_match_the_model),
         cmocka_unit_test(copies_with_the_same_seed_happen_in_the_same_order),
+        cmocka_unit_test(copies_that_fail_leave_nothing_under_way),
     };
     return cmocka_run_group_tests_name("copy_order", tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static void memory_attach_with_wrong_arguments_is_refused(void **state) {
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         assert_refused(drv->cuStreamAttachMemAsync(stream, at, 0, flags[i]));
     assert_refused(drv->cuStreamAttachMemAsync(NULL, at, 0, CU_MEM_ATTACH_SINGLE));
-    assert_refused(drv->cuStreamAttachMemAsync(CU_STREAM_LEGACY, at, 0, CU_MEM_ATTACH_SINGLE));
+    assert_ok(drv->cuStreamAttachMemAsync(CU_STREAM_LEGACY, at, 0, CU_MEM_ATTACH_SINGLE));
     assert_refused(drv->cuStreamAttachMemAsync(stream, at, 4096, CU_MEM_ATTACH_GLOBAL));
     assert_refused(drv->cuStreamAttachMemAsync(stream, at, 8193, CU_MEM_ATTACH_GLOBAL));
     assert_refused(drv->cuStreamAttachMemAsync(stream, at, SIZE_MAX, CU_MEM_ATTACH_GLOBAL));

@@ -455,9 +455,8 @@ CUresult acre__soft_cuStreamAttachMemAsync(CUstream handle, CUdeviceptr ptr, siz
     const struct soft_range *range = managed_range(ptr, bytes);
     int is_known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
                    flags == CU_MEM_ATTACH_SINGLE;
-    int is_default = !handle || handle == CU_STREAM_LEGACY;
     if (!is_known || !range || (bytes && bytes != range->bytes) ||
-        (flags == CU_MEM_ATTACH_SINGLE && is_default))
+        (flags == CU_MEM_ATTACH_SINGLE && !handle)) /* by its other name the real driver takes it */
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = acre__soft_stream_find(device, handle, &stream)))
         return acre__soft_leave(result);
