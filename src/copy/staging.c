@@ -390,11 +390,13 @@ static void set_run(struct stage_set *set, struct stage_job *job) {
 }
 
 /* After a failure nothing of the copy may still be under way: later work is not ordered behind it,
- * and the buffers are used again. */
-static void set_quiet(struct stage_set *set) {
+ * and the buffers are used again. 0 if the driver does not say so. */
+static int set_quiet(struct stage_set *set) {
+    int is_quiet = 1;
     for (unsigned i = 0; i < set->lane_count; i++)
         if (set->lanes[i].was_used)
-            (void)set->dev->drv->cuStreamSynchronize(set->lanes[i].stream);
+            is_quiet &= set->dev->drv->cuStreamSynchronize(set->lanes[i].stream) == CUDA_SUCCESS;
+    return is_quiet;
 }
 
 static CUresult set_copy(struct stage_set *set, const struct acre__rows *rows, int to_device,
@@ -415,8 +417,6 @@ static CUresult set_copy(struct stage_set *set, const struct acre__rows *rows, i
         *what = "cuStreamWaitEvent";
         code = drv->cuStreamWaitEvent(stream, set->lanes[i].finished, 0);
     }
-    if (code)
-        set_quiet(set);
     return code;
 }
 
@@ -428,6 +428,14 @@ static struct stage_set *slot_set(struct stage_slot *slot, acre_device *dev, uns
     size_t lanes = slot->set ? slot->set->lane_count : 0;
     acre__store(&slot->bytes, lanes * STAGE_BUFFERS * STAGE_BYTES, memory_order_relaxed);
     return slot->set;
+}
+
+/* With the slot's lock: takes the set out, to be freed by the caller without it. */
+static struct stage_set *slot_clear(struct stage_slot *slot) {
+    struct stage_set *set = slot->set;
+    slot->set = NULL;
+    acre__store(&slot->bytes, 0, memory_order_relaxed);
+    return set;
 }
 
 acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, int to_device,
@@ -446,13 +454,20 @@ acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, 
     what = "cuStreamSynchronize";
     code = dev->drv->cuStreamSynchronize(stream);
     if (!code) {
+        struct stage_set *ended = NULL;
         acre__lock_take(&slot->lock);
         struct stage_set *set = slot_set(slot, dev, lanes_wanted(dev, threads));
         if (set) {
             *is_done = 1;
             code = set_copy(set, rows, to_device, stream, &what);
         }
+        /* Its buffers may still be in use: giving them back waits. That of a lost device stays as
+         * it is until the close; nobody can use it. */
+        if (code && !set_quiet(set) && !acre__driver_is_sticky(code))
+            ended = slot_clear(slot);
         acre__lock_give(&slot->lock);
+        if (ended)
+            set_free(ended);
     }
     acre__device_pop(dev, &current);
     return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
@@ -462,9 +477,7 @@ void acre__staging_drop(acre_device *dev) {
     for (int to_device = 0; to_device < 2; to_device++) {
         struct stage_slot *slot = slot_of(dev, to_device);
         acre__lock_take(&slot->lock);
-        struct stage_set *set = slot->set;
-        slot->set = NULL;
-        acre__store(&slot->bytes, 0, memory_order_relaxed);
+        struct stage_set *set = slot_clear(slot);
         acre__lock_give(&slot->lock);
         if (set)
             set_free(set);

@@ -159,9 +159,8 @@ static void alloc_of_impossible_sizes_is_refused(void **state) {
         for (size_t i = 0; i < WISHES; i++) {
             for (size_t k = 0; k < 3; k++) {
                 void *p = device;
-                api_expect(
-                    acre_mem_alloc(device, wishes[i].kind, never[k], wishes[i].flags, &p),
-                    ACRE_E_INVALID);
+                api_expect(acre_mem_alloc(device, wishes[i].kind, never[k], wishes[i].flags, &p),
+                           ACRE_E_INVALID);
                 assert_null(p);
             }
         }
@@ -207,17 +206,16 @@ static void alloc_with_wrong_kinds_flags_or_outputs_is_refused(void **state) {
             assert_null(p);
         }
         for (int kind = ACRE_KIND_DEVICE; kind <= ACRE_KIND_MANAGED; kind++) {
-            uint32_t known =
-                kind == ACRE_KIND_DEVICE    ? 0
-                : kind == ACRE_KIND_MANAGED ? ACRE_MEM_ATTACH_HOST
-                                            : ACRE_MEM_PORTABLE | ACRE_MEM_WRITE_COMBINED;
+            uint32_t known = kind == ACRE_KIND_DEVICE ? 0
+                             : kind == ACRE_KIND_MANAGED
+                                 ? ACRE_MEM_ATTACH_HOST
+                                 : ACRE_MEM_PORTABLE | ACRE_MEM_WRITE_COMBINED;
             for (unsigned bit = 0; bit < 32; bit++) {
                 uint32_t flag = (uint32_t)1 << bit;
                 void *p = device;
                 if (flag & known)
                     continue;
-                api_expect(acre_mem_alloc(device, (acre_kind)kind, 4096, flag, &p),
-                           ACRE_E_INVALID);
+                api_expect(acre_mem_alloc(device, (acre_kind)kind, 4096, flag, &p), ACRE_E_INVALID);
                 assert_null(p);
             }
             api_expect(acre_mem_alloc(device, (acre_kind)kind, 4096, 0, NULL), ACRE_E_NULL);
@@ -242,8 +240,8 @@ static void free_of_what_is_no_block_is_refused(void **state) {
         for (int i = 0; i < SORT_COUNT; i++) {
             struct api_buffer buffer = api_buffer_make(device, i, 5000);
             unsigned char *at = buffer.at;
-            acre_status inside = buffer.sort->kind == ACRE_KIND_PAGEABLE ? ACRE_E_POINTER
-                                                                         : ACRE_E_INTERIOR;
+            acre_status inside =
+                buffer.sort->kind == ACRE_KIND_PAGEABLE ? ACRE_E_POINTER : ACRE_E_INTERIOR;
             api_expect(acre_mem_free(device, at + 1), inside);
             api_expect(acre_mem_free(device, at + 4999), inside);
             api_expect(acre_mem_unregister(device, at + 1), inside);
@@ -486,8 +484,7 @@ static void register_of_what_is_taken_is_refused(void **state) {
         api_expect(acre_mem_register(device, pages, 0, 0), ACRE_E_INVALID);
         api_expect(acre_mem_register(device, pages, SIZE_MAX, 0), ACRE_E_INVALID);
         api_expect(acre_mem_register(device, pages, (size_t)PTRDIFF_MAX + 1, 0), ACRE_E_INVALID);
-        api_expect(acre_mem_register(device, (void *)(UINTPTR_MAX - 100), 4096, 0),
-                   ACRE_E_INVALID);
+        api_expect(acre_mem_register(device, (void *)(UINTPTR_MAX - 100), 4096, 0), ACRE_E_INVALID);
         munmap(pages, 65536);
         acre_status nothing_there = acre_mem_register(device, pages, 65536, 0);
         assert_true(nothing_there != ACRE_OK);
@@ -533,7 +530,7 @@ static void query_of_memory_that_nobody_knows_says_pageable(void **state) {
         char stack[64];
         void *heap = malloc(64);
         assert_non_null(heap);
-        const void *places[] = {global,    stack,           heap,
+        const void *places[] = {global,    stack,          heap,
                                 (void *)1, (void *)device, (void *)UINTPTR_MAX};
         for (size_t i = 0; i < 6; i++) {
             acre_mem_info info;
@@ -640,8 +637,7 @@ static void managed_calls_with_wrong_arguments_are_refused(void **state) {
                 continue;
             struct api_buffer other = api_buffer_make(device, sort, 4096);
             api_expect(acre_mem_prefetch(device, other.at, 4096, 0, NULL), ACRE_E_KIND);
-            api_expect(acre_mem_advise(device, other.at, 4096, ACRE_ADVICE_PREFER, 0),
-                       ACRE_E_KIND);
+            api_expect(acre_mem_advise(device, other.at, 4096, ACRE_ADVICE_PREFER, 0), ACRE_E_KIND);
             api_expect(acre_mem_attach(device, other.at, ACRE_ATTACH_GLOBAL, NULL), ACRE_E_KIND);
             api_buffer_end(&other);
         }

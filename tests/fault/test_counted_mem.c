@@ -1,7 +1,7 @@
 /* The counted loop over memory and copies: driver call 1, 2, ... of a function fails, alone or with
- * all after it, until a run in which none did. After each: the right status, no output, the books as
- * before, nothing of the device's memory gone, the caller's context and capture mode untouched; the
- * same call works once the driver does, and trim leaves nothing behind. */
+ * all after it, until a run in which none did. After each: the right status, no output, the books
+ * as before, nothing of the device's memory gone, the caller's context and capture mode untouched;
+ * the same call works once the driver does, and trim leaves nothing behind. */
 #include "api/api_memory.h"
 #include "fault_device.h"
 
@@ -220,8 +220,12 @@ static void expect_status(const struct op *op, const struct plan *plan, uint32_t
              acre_last_detail());
 }
 
-/* A pop or a capture mode that was refused for good stays; the driver can be asked again now. */
+/* A pop or a capture mode that was refused for good stays, and so may transfers that could not be
+ * waited for; the driver can be asked again now. */
 static void restore_thread(const struct things *t) {
+    fault_push(t->name);
+    assert_int_equal(fault_raw(t->name)->cuCtxSynchronize(), 0);
+    fault_pop(t->name);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
     assert_int_equal(fault_raw(t->name)->cuCtxSetCurrent(NULL), 0);
@@ -237,8 +241,8 @@ static void expect_thread(const struct things *t, const struct op *op) {
         fail_msg("%s left the capture mode relaxed", op->name);
 }
 
-static void expect_books(const struct op *op, const acre_stats *before, const acre_stats *after,
-                         acre_status status) {
+static void expect_books(const struct op *op, const struct plan *plan, const acre_stats *before,
+                         const acre_stats *after, acre_status status) {
     int has_more = status == ACRE_OK && op->flags & MAKES;
     int has_registered = status == ACRE_OK && op->flags & REGISTERS;
     uint64_t gone = op->flags & GIVES_BACK && op->before != make_registered;
@@ -248,7 +252,8 @@ static void expect_books(const struct op *op, const acre_stats *before, const ac
                      before->mem_bytes + (has_more ? LARGE : 0) - gone * (uint64_t)LARGE);
     assert_int_equal(after->mem_registered,
                      before->mem_registered + (uint64_t)has_registered - gone_registered);
-    if (status && !(op->flags & STAGES))
+    /* Staging that could not even be waited for ends, and finds the driver as unwilling. */
+    if (status && !(op->flags & STAGES) && plan->mode == ACRE__FAULT_ONCE)
         assert_int_equal(after->limbo_count, before->limbo_count);
 }
 
@@ -281,7 +286,7 @@ static int run_one(struct things *t, const struct op *op, const struct plan *pla
     if (op->flags & MAKES && status)
         assert_null(t->out);
     acre_stats after = api_stats(t->device);
-    expect_books(op, &before, &after, status);
+    expect_books(op, plan, &before, &after, status);
     assert_true(after.driver_refusals - before.driver_refusals <= fired);
     if (status)
         assert_true(after.driver_refusals > before.driver_refusals);
@@ -347,7 +352,7 @@ static void staging_of_several_threads_bears_every_refusal(void **state) {
     setenv("ACRE_COPY_THREADS", "4", 1);
     for (API_EACH(name)) {
         struct things t = things_begin(name);
-        size_t bytes = 40 * MIB;
+        size_t bytes = 12 * MIB;
         struct api_buffer block = api_buffer_make(t.device, SORT_DEVICE, bytes);
         struct api_buffer page = api_buffer_make(t.device, SORT_PAGEABLE, bytes);
         for (int is_from = 0; is_from < 2; is_from++) {
@@ -455,7 +460,7 @@ static void staged_copy_that_loses_the_device_ends(void **state) {
             setenv("ACRE_COPY_THREADS", threads[k / 2], 1);
             for (uint32_t nth = 1, is_over = 0; !is_over; nth += nth < 12 ? 1 : 5) {
                 struct things t = things_begin(name);
-                size_t bytes = 20 * MIB;
+                size_t bytes = 6 * MIB;
                 struct api_buffer block = api_buffer_make(t.device, SORT_DEVICE, bytes);
                 unsigned char *page = calloc(1, bytes);
                 assert_non_null(page);

@@ -191,8 +191,8 @@ static void staged_copies_of_other_streams_do_not_wait_for_a_held_one(void **sta
         acre_device *device = api_open(name);
         size_t bytes = 80 * MIB; /* more than all buffers of staging */
         struct held_copy held = {device, api_buffer_make(device, SORT_DEVICE, bytes),
-                                 api_buffer_make(device, SORT_PAGEABLE, bytes),
-                                 make_stream(device), ACRE_E_BUSY};
+                                 api_buffer_make(device, SORT_PAGEABLE, bytes), make_stream(device),
+                                 ACRE_E_BUSY};
         acre_stream stream = make_stream(device);
         struct api_buffer block = api_buffer_make(device, SORT_DEVICE, 5 * MIB);
         struct api_buffer page = api_buffer_make(device, SORT_PAGEABLE, 5 * MIB);
@@ -253,8 +253,8 @@ static void staged_copy_outlives_its_stream(void **state) {
 
 static void capture_begin(const char *name, acre_stream stream) {
     fault_push(name);
-    assert_int_equal(
-        fault_raw(name)->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+    assert_int_equal(fault_raw(name)->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
+                     0);
     fault_pop(name);
 }
 

@@ -50,8 +50,8 @@ static void book_refuses_what_overlaps_and_takes_what_touches(void **state) {
         size_t bytes;
         int fits;
     } tries[] = {
-        {0x10000, 0x1000, 0}, {0x10000, 1, 0},        {0x10fff, 1, 0},     {0x10800, 0x10, 0},
-        {0xffff, 2, 0},       {0xf000, 0x3000, 0},    {0x10fff, 0x100, 0}, {0xf000, 0x1000, 1},
+        {0x10000, 0x1000, 0}, {0x10000, 1, 0},        {0x10fff, 1, 0},      {0x10800, 0x10, 0},
+        {0xffff, 2, 0},       {0xf000, 0x3000, 0},    {0x10fff, 0x100, 0},  {0xf000, 0x1000, 1},
         {0x11000, 1, 1},      {0x1, SIZE_MAX - 1, 0}, {0x11000, 0x1000, 1},
     };
     for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {

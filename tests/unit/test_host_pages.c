@@ -33,9 +33,9 @@ static size_t touched_pages(void *p, size_t bytes) {
 static void pages_of_every_size_are_whole_touched_and_zero(void **state) {
     (void)state;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t sizes[] = {1,           page - 1,    page,       page + 1,     2 * MIB - 1,
-                            2 * MIB,     2 * MIB + 1, 7 * MIB,    8 * MIB,      8 * MIB + 1,
-                            23 * MIB + 5, 64 * MIB,   64 * MIB - 1};
+    const size_t sizes[] = {1,           page - 1, page,    page + 1,    2 * MIB - 1,  2 * MIB,
+                            2 * MIB + 1, 7 * MIB,  8 * MIB, 8 * MIB + 1, 23 * MIB + 5, 64 * MIB,
+                            64 * MIB - 1};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         void *p = NULL;
         size_t whole = 0, unit = sizes[i] >= 2 * MIB ? 2 * MIB : page;
@@ -83,7 +83,8 @@ static void pages_beyond_what_there_is_are_refused_untouched(void **state) {
 }
 
 #if !defined(ACRE_SANITIZE_asan) && !defined(ACRE_SANITIZE_tsan)
-/* Without addresses mmap fails: said, and nothing is left. In a child, for the limit is for good. */
+/* Without addresses mmap fails: said, and nothing is left. In a child, for the limit is for good.
+ */
 static void pages_without_addresses_are_refused(void **state) {
     (void)state;
     fflush(NULL);

@@ -107,8 +107,8 @@ static void memory_attach_with_wrong_arguments_is_refused(void **state) {
     assert_refused(drv->cuStreamAttachMemAsync(stream, at, SIZE_MAX, CU_MEM_ATTACH_GLOBAL));
     assert_refused(drv->cuStreamAttachMemAsync(stream, 0, 0, CU_MEM_ATTACH_GLOBAL));
     assert_refused(drv->cuStreamAttachMemAsync(stream, plain, 0, CU_MEM_ATTACH_GLOBAL));
-    assert_refused(drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)host, 0,
-                                               CU_MEM_ATTACH_GLOBAL));
+    assert_refused(
+        drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)host, 0, CU_MEM_ATTACH_GLOBAL));
     assert_ok(drv->cuStreamQuery(stream)); /* nothing was queued */
     assert_ok(drv->cuStreamDestroy(stream));
     assert_refused(drv->cuStreamAttachMemAsync(stream, at, 0, CU_MEM_ATTACH_GLOBAL));
