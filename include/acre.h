@@ -246,11 +246,12 @@ typedef enum acre_kind {
 #define ACRE_MEM_READ_ONLY 8u      /* register: the device will only read it */
 
 /* Hands out `bytes` of memory of a kind; the address is a multiple of 256. The contents are
- * undefined. Pinned and mapped memory is made of huge pages where the system has them, touched by
- * several threads and registered; write-combined memory comes from the driver as it is.
- * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_INVALID (no bytes, unknown flags, flags
- * that do not go with the kind), ACRE_E_UNSUPPORTED (managed, where the device has none), ...; *p
- * is then NULL. Sync: waits for nothing on a GPU, but takes microseconds to milliseconds. */
+ * undefined. Pinned and mapped memory of 512 KiB and more is made of huge pages where the system
+ * has them, touched by several threads and registered, and a child made by fork does not have it;
+ * less, and write-combined memory, comes from the driver as it is. Returns ACRE_E_DEVICE_MEMORY,
+ * ACRE_E_HOST_MEMORY, ACRE_E_INVALID (no bytes, unknown flags, flags that do not go with the kind),
+ * ACRE_E_UNSUPPORTED (managed, where the device has none), ...; *p is then NULL. Sync: waits for
+ * nothing on a GPU, but takes microseconds to milliseconds. */
 ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes,
                                     uint32_t flags, void **p);
 
