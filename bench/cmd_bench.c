@@ -41,6 +41,7 @@ struct bench {
     const char *suite;
     struct bench_figure *figures;
     size_t count;
+    bool is_others_failure; /* the party that failed was not acre: there is no detail of ours */
 };
 
 acre_device *bench_device(struct bench *bench) {
@@ -77,6 +78,7 @@ int bench_rounds(struct bench *bench, bench_turn_fn turn, void *user, unsigned p
         for (unsigned i = 0; i < parties; i++) {
             double took[BENCH_FIGURES] = {0};
             if (!turn(user, i, took)) {
+                bench->is_others_failure = i > 0; /* acre is the first */
                 return 0;
             }
             for (unsigned k = 0; k < figures; k++) {
@@ -368,7 +370,8 @@ static int bench_run(struct bench *bench, const struct bench_args *args,
         if (bench_suites[i].run(bench)) {
             const char *detail = acre_last_detail();
             cli_say("suite %s could not be measured: %s", bench->suite,
-                    *detail ? detail : "the driver refused one of its own calls");
+                    bench->is_others_failure || !*detail ? "the driver refused one of its own calls"
+                                                         : detail);
             code = CLI_CANNOT;
         }
     }

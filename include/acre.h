@@ -248,10 +248,11 @@ typedef enum acre_kind {
 /* Hands out `bytes` of memory of a kind; the address is a multiple of 256. The contents are
  * undefined. Pinned and mapped memory of 512 KiB and more is made of huge pages where the system
  * has them, touched by several threads and registered, and a child made by fork does not have it;
- * less, and write-combined memory, comes from the driver as it is. Returns ACRE_E_DEVICE_MEMORY,
- * ACRE_E_HOST_MEMORY, ACRE_E_INVALID (no bytes, unknown flags, flags that do not go with the kind),
- * ACRE_E_UNSUPPORTED (managed, where the device has none), ...; *p is then NULL. Sync: waits for
- * nothing on a GPU, but takes microseconds to milliseconds. */
+ * less, and write-combined memory, comes from the driver as it is.
+ * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_INVALID (no bytes, unknown flags, flags
+ * that do not go with the kind), ACRE_E_UNSUPPORTED (managed, where the device has none),
+ * ACRE_E_REGISTERED (the addresses are still registered: their owner unmapped them too early), ...;
+ * *p is then NULL. Sync: waits for nothing on a GPU, but takes microseconds to milliseconds. */
 ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes,
                                     uint32_t flags, void **p);
 
@@ -262,8 +263,8 @@ ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t 
  * memory waits for acre_trim, and the address is dead either way. */
 ACRE_API acre_status acre_mem_free(acre_device *device, void *p);
 
-/* The address at which kernels of the device reach pinned, mapped, registered or managed memory;
- * any address inside a block will do. */
+/* The address at which kernels of the device reach memory of any kind but pageable (ACRE_E_KIND);
+ * any address inside a block will do. ACRE_E_HANDLE: memory of another driver's device. */
 ACRE_API acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_p);
 
 /* Page-locks memory that the program already has, so that copies from and to it go at full speed.

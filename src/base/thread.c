@@ -13,7 +13,9 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/status.h"
 
@@ -105,6 +107,14 @@ void acre__thread_at_exit(void (*hook)(struct acre__thread *thread)) {
     assert(slot < THREAD_HOOKS);
     if (slot < THREAD_HOOKS)
         atomic_store_explicit(&threads.hooks[slot], hook, memory_order_release);
+}
+
+unsigned acre__cpu_count(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return (unsigned)CPU_COUNT(&set);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t has room for */
+    return cores > 0 ? (unsigned)cores : 1;
 }
 
 static void thread_in_child(void) {

@@ -41,6 +41,9 @@ void acre__thread_destroy(struct acre__thread *thread);
  * hooks run newest first. At most 8, registered once, at load or under the caller's own once. */
 void acre__thread_at_exit(void (*hook)(struct acre__thread *thread));
 
+/* Processors that the calling thread may run on; at least 1. */
+unsigned acre__cpu_count(void);
+
 /* From now on a child made by fork cannot use the library: a driver was asked for something. Called
  * by the first open. ACRE_E_HOST_MEMORY when it cannot be watched for. */
 acre_status acre__watch_fork(void);

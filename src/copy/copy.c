@@ -89,6 +89,10 @@ static acre_status side_look(acre_device *dev, const void *p, size_t span, const
                           "%zu bytes of the %s from %p on: its block of %llu bytes at %p ends "
                           "before that",
                           span, which, p, (unsigned long long)side->info.bytes, side->info.base);
+    if (side->info.kind == ACRE_KIND_PAGEABLE && span > acre__book_gap(p))
+        return acre__fail(ACRE_E_RANGE,
+                          "%zu bytes of the %s from %p on reach into a block of acre's", span,
+                          which, p);
     int is_foreign = side->info.device && side->info.device->drv != dev->drv;
     side->is_device = side->info.kind == ACRE_KIND_DEVICE;
     /* Host memory of another driver's device is plain memory for this one. */
@@ -119,8 +123,6 @@ static int side_may_be(const struct copy_side *side, int is_device) {
 
 static acre_status direction_check(acre_direction direction, const struct copy_side *to,
                                    const struct copy_side *from) {
-    if ((int)direction < ACRE_HOST_TO_HOST || direction > ACRE_DEVICE_TO_DEVICE)
-        return acre__fail(ACRE_E_INVALID, "%d is no direction of a copy", (int)direction);
     int to_device = direction == ACRE_HOST_TO_DEVICE || direction == ACRE_DEVICE_TO_DEVICE;
     int from_device = direction == ACRE_DEVICE_TO_HOST || direction == ACRE_DEVICE_TO_DEVICE;
     if (side_may_be(to, to_device) && side_may_be(from, from_device))
@@ -250,10 +252,15 @@ static acre_status stage_least(acre_device *dev, int to_device, uint64_t *least)
     return status;
 }
 
+static int is_of_host(const struct copy_side *side) {
+    return side->info.kind == ACRE_KIND_PINNED || side->info.kind == ACRE_KIND_MAPPED;
+}
+
 static acre_status copy_pageable(acre_device *dev, const struct acre__rows *r, acre_stream stream,
                                  const struct copy_side *to, const struct copy_side *from) {
     uint64_t least;
-    if (to->is_pageable && from->is_pageable)
+    /* Between memory of the host nothing needs the device. */
+    if ((to->is_pageable || is_of_host(to)) && (from->is_pageable || is_of_host(from)))
         return copy_by_host(dev, r, stream);
     acre_status status = stage_least(dev, from->is_pageable, &least);
     if (status)
@@ -275,7 +282,7 @@ static int small_is_fine(const acre_device *dev, const void *p, size_t bytes) {
     if (!p)
         return 0;
     if (!acre__book_find(p, &info))
-        return 1;
+        return bytes <= acre__book_gap(p);
     return info.device->drv == dev->drv && bytes <= acre__book_room(&info, p);
 }
 
@@ -362,8 +369,12 @@ acre_status acre_copy(acre_device *device, void *to, const void *from, size_t by
 acre_status acre_copy_as(acre_device *device, acre_direction direction, void *to, const void *from,
                          size_t bytes, acre_stream stream) {
     struct acre__rows rows = one_row(to, from, bytes);
-    int wanted = (int)direction;
-    return copy_rows(device, wanted ? wanted : -1, &rows, stream);
+    if ((int)direction < ACRE_HOST_TO_HOST || direction > ACRE_DEVICE_TO_DEVICE) {
+        acre_status status = copy_enter(device, stream);
+        return status ? status
+                      : acre__fail(ACRE_E_INVALID, "%d is no direction of a copy", (int)direction);
+    }
+    return copy_rows(device, (int)direction, &rows, stream);
 }
 
 acre_status acre_copy_sync(acre_device *device, void *to, const void *from, size_t bytes) {

@@ -5,13 +5,11 @@
  * one counter. A lane has a stream, two buffers and an event for each, so that one buffer is filled
  * or emptied while the other is on its way.
  *
- * Order: an event recorded on the caller's stream at the start holds all lanes back until work
- * queued before is done; to the device, the caller's stream waits at the end for the last transfer
- * of every lane. Transfers of one copy may still be under way when the next one begins: a buffer is
- * not written before its last transfer is done.
- *
- * A caller waits for its own stream before it takes the set, so that a stream that is held up, by a
- * long kernel or by a host function, does not hold up copies of others.
+ * Order: the caller waits for its own stream before it takes the set, so everything queued before
+ * is done, and a stream that is held up, by a long kernel or by a host function, holds up no copies
+ * of others. To the device, its stream waits at the end for the last transfer of every lane.
+ * Transfers of one copy may still be under way when the next one begins: a buffer is not written
+ * before its last transfer is done. Lanes never wait for a stream of the program's.
  *
  * Locks: the slot's, held by the caller through the whole copy (one at a time); job and its
  * counters are atomic or guarded by the inner lock. A set's threads have the device's context
@@ -22,12 +20,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "copy/stage_part.h"
 #include "driver/device.h"
 #include "driver/driver_status.h"
@@ -74,7 +72,6 @@ struct stage_set {
     struct acre__stage_part *parts; /* all that it has of the driver */
     struct stage_lane lanes[STAGE_LANES];
     unsigned lane_count;
-    CUevent start;
     struct acre__lock lock; /* job, turn, active, is_ending */
     struct acre__cond cond;
     struct stage_job *job;
@@ -253,12 +250,8 @@ static CUresult lane_fetch_all(struct stage_lane *lane, struct stage_job *job) {
 }
 
 static void lane_run(struct stage_lane *lane, struct stage_job *job) {
-    const struct acre__driver *drv = lane->set->dev->drv;
-    CUresult code = drv->cuStreamWaitEvent(lane->stream, lane->set->start, 0);
     lane->was_used = 1;
-    if (code == CUDA_SUCCESS)
-        code = job->to_device ? lane_send_all(lane, job) : lane_fetch_all(lane, job);
-    job_fail(job, code);
+    job_fail(job, job->to_device ? lane_send_all(lane, job) : lane_fetch_all(lane, job));
 }
 
 static void *lane_main(void *user) {
@@ -307,6 +300,15 @@ static int lane_make(struct stage_lane *lane) {
     return is_made;
 }
 
+/* Waits until nothing of any copy is under way: after a failure later work is not ordered behind
+ * it, and before the buffers go. 0 if the driver does not say so. */
+static int set_quiet(struct stage_set *set) {
+    int is_quiet = 1;
+    for (unsigned i = 0; i < set->lane_count; i++)
+        is_quiet &= set->dev->drv->cuStreamSynchronize(set->lanes[i].stream) == CUDA_SUCCESS;
+    return is_quiet;
+}
+
 static void set_free(struct stage_set *set) {
     acre__lock_take(&set->lock);
     set->is_ending = 1;
@@ -316,6 +318,14 @@ static void set_free(struct stage_set *set) {
     for (unsigned i = 0; i < set->lane_count; i++)
         if (set->lanes[i].has_thread)
             pthread_join(set->lanes[i].thread, NULL);
+    /* What cannot be waited for cannot be freed either, and goes to limbo below. */
+    struct acre__current current;
+    const char *what;
+    if (!acre__device_is_lost(set->dev) &&
+        acre__device_push_relaxed(set->dev, &current, &what) == CUDA_SUCCESS) {
+        (void)set_quiet(set);
+        acre__device_pop(set->dev, &current);
+    }
     acre__stage_parts_free(set->dev, &set->parts, NULL);
     for (unsigned i = 0; i < STAGE_LANES; i++)
         acre__cond_destroy(&set->lanes[i].wake);
@@ -327,11 +337,11 @@ static void set_free(struct stage_set *set) {
 /* Threads for a copy: as configured, else one per core up to STAGE_LANES. Under the seeded
  * scheduler only the caller's: threads of ours would not follow its order. */
 static unsigned lanes_wanted(const acre_device *dev, uint64_t wanted) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned cores = acre__cpu_count();
     if (dev->drv->is_soft && acre__soft_config_get().seeded)
         return 1;
     if (!wanted)
-        wanted = cores > 0 ? (uint64_t)cores : 1;
+        wanted = cores;
     return wanted > STAGE_LANES ? STAGE_LANES : (unsigned)wanted;
 }
 
@@ -353,7 +363,7 @@ static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
     acre__cond_init(&set->cond);
     for (unsigned i = 0; i < STAGE_LANES; i++)
         acre__cond_init(&set->lanes[i].wake);
-    int is_made = acre__stage_event(dev, &set->parts, &set->start);
+    int is_made = 1;
     while (is_made && set->lane_count < wanted) {
         set->lanes[set->lane_count].set = set;
         is_made = lane_make(&set->lanes[set->lane_count]);
@@ -389,28 +399,14 @@ static void set_run(struct stage_set *set, struct stage_job *job) {
     acre__lock_give(&set->lock);
 }
 
-/* After a failure nothing of the copy may still be under way: later work is not ordered behind it,
- * and the buffers are used again. 0 if the driver does not say so. */
-static int set_quiet(struct stage_set *set) {
-    int is_quiet = 1;
-    for (unsigned i = 0; i < set->lane_count; i++)
-        if (set->lanes[i].was_used)
-            is_quiet &= set->dev->drv->cuStreamSynchronize(set->lanes[i].stream) == CUDA_SUCCESS;
-    return is_quiet;
-}
-
 static CUresult set_copy(struct stage_set *set, const struct acre__rows *rows, int to_device,
                          CUstream stream, const char **what) {
     const struct acre__driver *drv = set->dev->drv;
     struct stage_job job = {.rows = rows, .to_device = to_device};
     job_cut(&job);
-    *what = "cuEventRecord";
-    CUresult code = drv->cuEventRecord(set->start, stream);
-    if (code)
-        return code;
     set_run(set, &job);
     *what = "a staged copy";
-    code = (CUresult)acre__load(&job.error, memory_order_relaxed);
+    CUresult code = (CUresult)acre__load(&job.error, memory_order_relaxed);
     for (unsigned i = 0; i < set->lane_count && to_device; i++) {
         if (code || !set->lanes[i].was_used)
             continue;

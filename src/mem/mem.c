@@ -132,6 +132,8 @@ struct mem_call {
     struct acre__block *block;
     CUdeviceptr address;
     void *p;
+    int is_too_much; /* managed memory that the driver was not asked for */
+    size_t managed_free_bytes;
 };
 
 static CUresult call_device(struct mem_call *call, const char **what) {
@@ -149,7 +151,9 @@ static CUresult call_managed(struct mem_call *call, const char **what) {
     if (code)
         return code;
     *what = "cuMemAllocManaged";
-    if (call->block->bytes > free_bytes)
+    call->managed_free_bytes = free_bytes;
+    call->is_too_much = call->block->bytes > free_bytes;
+    if (call->is_too_much)
         return CUDA_ERROR_OUT_OF_MEMORY;
     unsigned flags =
         call->block->flags & ACRE_MEM_ATTACH_HOST ? CU_MEM_ATTACH_HOST : CU_MEM_ATTACH_GLOBAL;
@@ -187,6 +191,9 @@ static acre_status mem_call_run(struct mem_call *call,
     acre__device_pop(call->dev, &current);
     if (!code)
         return ACRE_OK;
+    if (call->is_too_much)
+        return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes of managed memory wanted, %zu are free",
+                          call->block->bytes, call->managed_free_bytes);
     int is_host =
         call->block->source == ACRE__FROM_DRIVER_HOST || call->block->source == ACRE__FROM_PAGES;
     return is_host ? acre__driver_fail_host(call->dev, code, what)

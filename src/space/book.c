@@ -145,6 +145,14 @@ int acre__book_find(const void *p, acre_mem_info *info) {
     return block != NULL;
 }
 
+size_t acre__book_gap(const void *p) {
+    acre__lock_take(&book.lock);
+    const struct acre__node *next = acre__tree_ceil(&book.blocks, (uintptr_t)p);
+    size_t gap = next ? (size_t)(next->key - (uintptr_t)p) : SIZE_MAX;
+    acre__lock_give(&book.lock);
+    return gap;
+}
+
 acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info) {
     return acre__book_find(p, info) ? ACRE_OK : look_by_driver(dev, p, info);
 }

@@ -52,6 +52,9 @@ void acre__book_count(const acre_device *dev, acre_stats *stats);
 /* What the book knows about an address; 0 when it is not in it. struct_size is set. */
 int acre__book_find(const void *p, acre_mem_info *info);
 
+/* Bytes from an address outside the book to the next block in it; SIZE_MAX if there is none. */
+size_t acre__book_gap(const void *p);
+
 /* What an address is: from the book, else as `dev`'s driver sees it. struct_size is set. */
 acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/thread.h"
 
 #define PAGES_HUGE ((size_t)2 << 20)
 
@@ -52,10 +53,10 @@ static void *pages_touch(void *user) {
 
 /* Threads for so many bytes beside the caller's; a thread that cannot be had is done without. */
 static void touching_begin(struct acre__touching *touching, char *at, size_t bytes) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t cores = acre__cpu_count();
     size_t count = bytes / PAGES_PER_THREAD;
     count = count > ACRE__TOUCHERS ? ACRE__TOUCHERS : count;
-    count = cores > 0 && count > (size_t)cores ? (size_t)cores : count;
+    count = count > cores ? cores : count;
     touching->at = at;
     touching->bytes = bytes;
     touching->page = (size_t)sysconf(_SC_PAGESIZE);

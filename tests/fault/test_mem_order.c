@@ -1,6 +1,7 @@
 /* Memory and copies together with what the program does with the driver itself: work that is held
  * up by a host function, captures, memory and streams that acre did not make. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <semaphore.h>
 
 #include "api/api_memory.h"
@@ -367,6 +368,71 @@ static void captures_of_another_thread_are_left_alone(void **state) {
     }
 }
 
+/* ---- a staged copy whose stream is held up while it waits for its turn ---- */
+
+struct turn_taker {
+    acre_device *device;
+    struct api_buffer block, page;
+    acre_stream stream;
+    acre_status status;
+};
+
+static void *turn_run(void *user) {
+    struct turn_taker *me = user;
+    me->status = acre_copy(me->device, me->block.at, me->page.at, me->page.bytes, me->stream);
+    return NULL;
+}
+
+static _Atomic int turn_gate_is_open;
+
+static void turn_gate(void *unused) {
+    (void)unused;
+    struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < 20000 && !atomic_load(&turn_gate_is_open); i++)
+        nanosleep(&pause, NULL);
+}
+
+/* One long copy holds the staging set; a second one, on the legacy stream, waits for its turn; then
+ * a blocking stream, and with it the legacy one, is held up. A third copy must still go through: it
+ * is what opens the gate. */
+static void staged_copy_in_line_does_not_wait_for_later_work(void **state) {
+    (void)state;
+    const size_t small = (size_t)4 << 20, large = (size_t)192 << 20;
+    acre_device *device = api_open("soft");
+    acre_stream blocking, own;
+    api_ok(acre_stream_create(device, ACRE_STREAM_DEFAULT, &blocking));
+    api_ok(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &own));
+    struct turn_taker takers[3];
+    for (int i = 0; i < 3; i++) {
+        size_t bytes = i == 0 ? large : small;
+        takers[i] = (struct turn_taker){device, api_buffer_make(device, SORT_DEVICE, bytes),
+                                        api_buffer_make(device, SORT_PAGEABLE, bytes),
+                                        i == 1 ? NULL : own, ACRE_E_BUSY};
+    }
+    pthread_t threads[2];
+    struct timespec pause = {.tv_nsec = 5000000};
+    atomic_store(&turn_gate_is_open, 0);
+    assert_int_equal(pthread_create(&threads[0], NULL, turn_run, &takers[0]), 0);
+    nanosleep(&pause, NULL);
+    assert_int_equal(pthread_create(&threads[1], NULL, turn_run, &takers[1]), 0);
+    nanosleep(&pause, NULL);
+    fault_push("soft");
+    assert_int_equal(fault_raw("soft")->cuLaunchHostFunc(blocking, turn_gate, NULL), 0);
+    fault_pop("soft");
+    turn_run(&takers[2]); /* in time, or the gate gives up after 20 s */
+    int was_in_time = acre_stream_query(device, blocking) == ACRE_E_NOT_READY;
+    atomic_store(&turn_gate_is_open, 1);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(was_in_time);
+    for (int i = 0; i < 3; i++) {
+        api_ok(takers[i].status);
+        api_buffer_end(&takers[i].block);
+        api_buffer_end(&takers[i].page);
+    }
+    api_ok(acre_close(device));
+}
+
 /* ---- what the program got from the driver itself ---- */
 
 enum { OWN_BYTES = 100000 };
@@ -472,6 +538,7 @@ int main(void) {
     unsetenv("ACRE_SOFT_SEED");
     fault_begin();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(staged_copy_in_line_does_not_wait_for_later_work),
         cmocka_unit_test(free_waits_for_queued_work),
         cmocka_unit_test(pageable_copy_to_the_device_is_behind_earlier_work),
         cmocka_unit_test(pageable_memory_is_touched_after_earlier_work),
