@@ -84,9 +84,9 @@ for n in $(seq 1 3 60); do
 done
 
 # Limits of the system are said, not died of; more addresses than there are is no harm.
-limits=('-f 100')
-# A sanitizer's shadow needs more addresses than the second one leaves.
-[ -n "${TSAN_OPTIONS:-}" ] || limits+=('-v 400000')
+limits=('-f 100' '-v 400000')
+# Sanitizers need larger files and more addresses for themselves.
+[ -z "${TSAN_OPTIONS:-}" ] || limits=()
 for limit in "${limits[@]}"; do
     run "$no_gpu" bash -c "ulimit $limit; exec \"\$0\" info --device soft" "$acre"
     expect_rc 2
