@@ -2,8 +2,8 @@
  *
  * A set has lanes; lane 0 is run by the calling thread, each other one by a thread of its own that
  * sleeps between copies. A copy is cut into pieces of at most one buffer, drawn by the lanes from
- * one counter. A lane has a stream, two buffers and an event for each, so that one buffer is filled
- * or emptied while the other is on its way.
+ * one counter. A lane has a stream and memory for several pieces, each with an event, so that one
+ * is filled or emptied while others are on their way.
  *
  * Order: the caller waits for its own stream before it takes the set, so everything queued before
  * is done, and a stream that is held up, by a long kernel or by a host function, holds up no copies
@@ -25,6 +25,7 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "base/stream_copy.h"
 #include "base/thread.h"
 #include "copy/stage_part.h"
 #include "driver/device.h"
@@ -33,13 +34,14 @@
 
 enum {
     /* Measured on an H200 with 16 cores (docs/measurements.md): a large copy is fastest in pieces
-     * of 4 MiB, a small one in pieces that give every lane two; below 256 KiB the calls cost more
-     * than the bytes. 12 lanes fill the link both ways, 16 are no faster and take longer to start.
-     */
-    STAGE_BYTES = 4 << 20, /* of a buffer, and so of the largest piece */
+     * of 2 to 4 MiB, a small one in pieces that give every lane several; below 256 KiB the calls
+     * cost more than the bytes. 12 lanes fill the link both ways, 16 are no faster. */
+    STAGE_LANE_BYTES = 8 << 20, /* pinned memory of a lane, cut into buffers of a piece each */
     STAGE_PIECE_LEAST = 256 << 10,
-    STAGE_PIECES_WANTED = 16,
-    STAGE_BUFFERS = 2,
+    STAGE_PIECE_MOST_TO = 4 << 20,
+    STAGE_PIECE_MOST_FROM = 2 << 20,
+    STAGE_PIECES_WANTED = 64,
+    STAGE_BUFFERS = 16, /* of a lane at most: more pieces under way gain nothing */
     STAGE_LANES = 12,
     STAGE_PITCH_MAX = 0x7fffffff /* of the driver's 2-D copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH) */
 };
@@ -47,7 +49,9 @@ enum {
 struct stage_job {
     const struct acre__rows *rows;
     int to_device;
-    size_t piece_bytes; /* at most, a buffer's worth at most */
+    size_t piece_bytes; /* at most */
+    unsigned buffers;   /* of a lane, of that size each */
+    int is_streamed;    /* the host's side of it goes around the caches */
     size_t pieces, rows_per_piece, pieces_per_row;
     _Atomic size_t next;
     _Atomic int error; /* the first CUresult that was not success */
@@ -61,6 +65,7 @@ struct stage_lane {
     CUevent sent[STAGE_BUFFERS]; /* the buffer's last transfer */
     CUevent finished;            /* all of the lane's transfers of a copy */
     char *buffers;
+    size_t buffer_bytes;    /* of each, as the last copy cut them */
     int was_used;           /* did something in this copy */
     struct acre__cond wake; /* of its thread alone, so that a small copy wakes few */
     pthread_t thread;
@@ -107,17 +112,18 @@ struct stage_piece {
     size_t column, width;
 };
 
-static size_t job_piece_bytes(const struct acre__rows *rows) {
-    size_t piece = rows->width * rows->rows / STAGE_PIECES_WANTED;
+static size_t job_piece_bytes(const struct stage_job *job) {
+    size_t most = job->to_device ? STAGE_PIECE_MOST_TO : STAGE_PIECE_MOST_FROM;
+    size_t piece = job->rows->width * job->rows->rows / STAGE_PIECES_WANTED;
     piece -= piece % 4096;
-    return piece < STAGE_PIECE_LEAST ? STAGE_PIECE_LEAST
-           : piece > STAGE_BYTES     ? STAGE_BYTES
-                                     : piece;
+    return piece < STAGE_PIECE_LEAST ? STAGE_PIECE_LEAST : piece > most ? most : piece;
 }
 
-static void job_cut(struct stage_job *job) {
-    size_t width = job->rows->width, piece_bytes = job_piece_bytes(job->rows);
+static void job_cut(struct stage_job *job, size_t lanes) {
+    size_t width = job->rows->width, piece_bytes = job_piece_bytes(job);
+    size_t buffers = STAGE_LANE_BYTES / piece_bytes;
     job->piece_bytes = piece_bytes;
+    job->buffers = (unsigned)(buffers > STAGE_BUFFERS ? STAGE_BUFFERS : buffers);
     size_t pitch = job->to_device ? job->rows->to_pitch : job->rows->from_pitch;
     int is_plane = width <= piece_bytes && pitch <= STAGE_PITCH_MAX;
     job->rows_per_piece = is_plane ? piece_bytes / width : 1;
@@ -125,6 +131,9 @@ static void job_cut(struct stage_job *job) {
     job->pieces = job->pieces_per_row > 1
                       ? job->rows->rows * job->pieces_per_row
                       : (job->rows->rows + job->rows_per_piece - 1) / job->rows_per_piece;
+    /* The program's memory is in no cache that matters. Buffers are, once a copy has used them, and
+     * writing them there is faster. */
+    job->is_streamed = !job->to_device || job->pieces <= lanes * job->buffers;
 }
 
 static struct stage_piece job_piece(const struct stage_job *job, size_t index) {
@@ -145,18 +154,26 @@ static struct stage_piece job_piece(const struct stage_job *job, size_t index) {
     return piece;
 }
 
-static void host_pack(char *buffer, const struct acre__rows *rows,
-                      const struct stage_piece *piece) {
-    for (size_t i = 0; i < piece->rows; i++)
-        memcpy(buffer + i * piece->width,
-               rows->from + (piece->row + i) * rows->from_pitch + piece->column, piece->width);
+static void host_move(const struct stage_job *job, char *to, const char *from, size_t bytes) {
+    if (job->is_streamed)
+        acre__stream_copy(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
 }
 
-static void host_unpack(const char *buffer, const struct acre__rows *rows,
-                        const struct stage_piece *piece) {
+static void host_pack(char *buffer, const struct stage_job *job, const struct stage_piece *piece) {
+    const struct acre__rows *rows = job->rows;
     for (size_t i = 0; i < piece->rows; i++)
-        memcpy(rows->to + (piece->row + i) * rows->to_pitch + piece->column,
-               buffer + i * piece->width, piece->width);
+        host_move(job, buffer + i * piece->width,
+                  rows->from + (piece->row + i) * rows->from_pitch + piece->column, piece->width);
+}
+
+static void host_unpack(const char *buffer, const struct stage_job *job,
+                        const struct stage_piece *piece) {
+    const struct acre__rows *rows = job->rows;
+    for (size_t i = 0; i < piece->rows; i++)
+        host_move(job, rows->to + (piece->row + i) * rows->to_pitch + piece->column,
+                  buffer + i * piece->width, piece->width);
 }
 
 static CUdeviceptr device_address(const char *base, size_t pitch, const struct stage_piece *piece) {
@@ -208,16 +225,20 @@ static CUresult lane_send_all(struct stage_lane *lane, struct stage_job *job) {
     const struct acre__driver *drv = lane->set->dev->drv;
     CUresult code = CUDA_SUCCESS;
     unsigned slot = 0;
+    /* Buffers of another size lie across those that may still be on their way. */
+    if (lane->buffer_bytes != job->piece_bytes && (code = drv->cuEventSynchronize(lane->finished)))
+        return code;
+    lane->buffer_bytes = job->piece_bytes;
     for (size_t i = job_draw(job); i < job->pieces; i = job_draw(job)) {
         struct stage_piece piece = job_piece(job, i);
-        char *buffer = lane->buffers + (size_t)slot * STAGE_BYTES;
+        char *buffer = lane->buffers + slot * job->piece_bytes;
         if ((code = drv->cuEventSynchronize(lane->sent[slot]))) /* of this copy or of one before */
             return code;
-        host_pack(buffer, job->rows, &piece);
+        host_pack(buffer, job, &piece);
         if ((code = piece_move(drv, job, &piece, buffer, lane->stream)) ||
             (code = drv->cuEventRecord(lane->sent[slot], lane->stream)))
             return code;
-        slot = (slot + 1) % STAGE_BUFFERS;
+        slot = (slot + 1) % job->buffers;
     }
     return drv->cuEventRecord(lane->finished, lane->stream);
 }
@@ -227,24 +248,24 @@ static CUresult lane_fetch_all(struct stage_lane *lane, struct stage_job *job) {
     struct stage_piece pieces[STAGE_BUFFERS];
     unsigned first = 0, count = 0; /* buffers on their way, oldest first */
     for (;;) {
-        size_t i = count < STAGE_BUFFERS ? job_draw(job) : job->pieces;
+        size_t i = count < job->buffers ? job_draw(job) : job->pieces;
         CUresult code;
         if (i < job->pieces) {
-            unsigned slot = (first + count++) % STAGE_BUFFERS;
+            unsigned slot = (first + count++) % job->buffers;
             pieces[slot] = job_piece(job, i);
-            char *buffer = lane->buffers + (size_t)slot * STAGE_BYTES;
+            char *buffer = lane->buffers + slot * job->piece_bytes;
             if ((code = piece_move(drv, job, &pieces[slot], buffer, lane->stream)) ||
                 (code = drv->cuEventRecord(lane->sent[slot], lane->stream)))
                 return code;
-            if (count < STAGE_BUFFERS)
+            if (count < job->buffers)
                 continue;
         }
         if (!count)
             return CUDA_SUCCESS;
         if ((code = drv->cuEventSynchronize(lane->sent[first])))
             return code;
-        host_unpack(lane->buffers + (size_t)first * STAGE_BYTES, job->rows, &pieces[first]);
-        first = (first + 1) % STAGE_BUFFERS;
+        host_unpack(lane->buffers + first * job->piece_bytes, job, &pieces[first]);
+        first = (first + 1) % job->buffers;
         count--;
     }
 }
@@ -289,8 +310,7 @@ static void *lane_main(void *user) {
 static int lane_make(struct stage_lane *lane) {
     struct stage_set *set = lane->set;
     struct acre__stage_part *before = set->parts;
-    int is_made = acre__stage_pages(set->dev, &set->parts, (size_t)STAGE_BUFFERS * STAGE_BYTES,
-                                    &lane->buffers) &&
+    int is_made = acre__stage_pages(set->dev, &set->parts, STAGE_LANE_BYTES, &lane->buffers) &&
                   acre__stage_stream(set->dev, &set->parts, &lane->stream) &&
                   acre__stage_event(set->dev, &set->parts, &lane->finished);
     for (unsigned i = 0; i < STAGE_BUFFERS && is_made; i++)
@@ -403,7 +423,7 @@ static CUresult set_copy(struct stage_set *set, const struct acre__rows *rows, i
                          CUstream stream, const char **what) {
     const struct acre__driver *drv = set->dev->drv;
     struct stage_job job = {.rows = rows, .to_device = to_device};
-    job_cut(&job);
+    job_cut(&job, set->lane_count);
     set_run(set, &job);
     *what = "a staged copy";
     CUresult code = (CUresult)acre__load(&job.error, memory_order_relaxed);
@@ -422,7 +442,7 @@ static struct stage_set *slot_set(struct stage_slot *slot, acre_device *dev, uns
         return slot->set;
     slot->set = set_make(dev, wanted);
     size_t lanes = slot->set ? slot->set->lane_count : 0;
-    acre__store(&slot->bytes, lanes * STAGE_BUFFERS * STAGE_BYTES, memory_order_relaxed);
+    acre__store(&slot->bytes, lanes * STAGE_LANE_BYTES, memory_order_relaxed);
     return slot->set;
 }
 

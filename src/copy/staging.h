@@ -2,8 +2,8 @@
  * of its own, so that reading or writing the pageable side and the transfer go on at the same time
  * (on an H200 1 GiB goes at 50 GB/s instead of 8).
  *
- * A device has one staging set for each direction, made on first use, bounded (threads times two
- * buffers of 4 MiB), one copy at a time; acre_trim gives it back. */
+ * A device has one staging set for each direction, made on first use, bounded (8 MiB for each of at
+ * most 12 threads), one copy at a time; acre_trim gives it back. */
 #ifndef ACRE_COPY_STAGING_H
 #define ACRE_COPY_STAGING_H
 

@@ -37,3 +37,10 @@ extern "C" __global__ void ground_write(unsigned *words, unsigned value, unsigne
 extern "C" __global__ void ground_fault() {
     *(volatile unsigned *)8 = 1;
 }
+
+/* Reads and writes where the words are. */
+extern "C" __global__ void ground_add(unsigned *words, unsigned value, unsigned long long count) {
+    unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+    if (i < count)
+        words[i] += value;
+}

@@ -1,0 +1,38 @@
+/* Copying around the caches gives what memcpy gives, at every offset and length that has a case of
+ * its own, and touches nothing beside it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/stream_copy.h"
+
+enum { ROOM = 3 * 4096 };
+
+static void stream_copy_of_any_place_and_length_is_memcpy(void **state) {
+    (void)state;
+    static unsigned char from[ROOM], to[ROOM], expected[ROOM];
+    static const size_t lengths[] = {0, 1, 63, 64, 65, 4095, 4096, 4097, 4159, 4160, 8191};
+    for (size_t i = 0; i < ROOM; i++)
+        from[i] = (unsigned char)(i * 31 + i / 251);
+    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        for (size_t shift = 0; shift < 70; shift++) {
+            size_t source = (shift * 7) % 67;
+            memset(to, 0xa5, sizeof to);
+            memset(expected, 0xa5, sizeof expected);
+            memcpy(expected + shift, from + source, lengths[k]);
+            acre__stream_copy(to + shift, from + source, lengths[k]);
+            assert_memory_equal(to, expected, ROOM);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stream_copy_of_any_place_and_length_is_memcpy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
