@@ -14,6 +14,7 @@
 #include "driver/driver.h"
 
 struct bench;
+struct chart; /* chart.h */
 
 /* Returns 0, or 1 after it has said what could not be measured. */
 typedef int (*bench_suite_fn)(struct bench *bench);
@@ -27,6 +28,7 @@ struct bench_suite {
 int bench_ground(struct bench *bench);
 int bench_copy(struct bench *bench);
 int bench_pin(struct bench *bench);
+int bench_grow(struct bench *bench);
 
 /* The device under test; its context is current while a suite runs. */
 acre_device *bench_device(struct bench *bench);
@@ -58,10 +60,23 @@ const char *bench_case_name(const char *what, uint64_t bytes, char name[BENCH_NA
 
 /* ---- figures ---- */
 
-/* One figure. Larger is better for units that end in "/s", smaller for all others. `who` is acre,
- * driver, floor, malloc or another peer. */
+/* One figure. Larger is better for units that end in "/s", smaller for times; other units (bytes,
+ * moves, share) are not compared. `who` is acre, driver, floor, malloc or another peer. */
 void bench_result(struct bench *bench, const char *name, const char *who, double value,
                   const char *unit);
+
+/* A figure for the JSON alone: one of many, of which the table has the sum. */
+void bench_detail(struct bench *bench, const char *name, const char *who, double value,
+                  const char *unit);
+
+/* Sorts the values and gives the one in the middle. */
+double bench_median(double *values, size_t count);
+
+/* What fails next is not acre's call: its detail does not say why. bench_rounds does so itself. */
+void bench_blame(struct bench *bench, bool is_other);
+
+/* Draws what --chart asks for, if it does; the file is written when all is measured. */
+void bench_chart(struct bench *bench, const struct chart *chart);
 
 /* One party's turn in a round; what it took, in nanoseconds, goes to ns[0 .. figures). 0 when it
  * failed. */

@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "bench.h"
+#include "chart.h"
 #include "cli.h"
 
 static const struct bench_suite bench_suites[] = {
     {"ground", "streams and events against the driver's own calls", bench_ground},
     {"copy", "copies of every size, pageable and pinned, against the driver's own", bench_copy},
     {"pin", "pinned memory made and freed, against the driver's own", bench_pin},
+    {"grow", "an array that grows, in place and by copying to larger blocks", bench_grow},
 };
 
 enum {
@@ -32,6 +34,7 @@ struct bench_figure {
     char *name;
     const char *who, *unit;
     double value;
+    bool is_detail; /* not in the table */
 };
 
 struct bench {
@@ -39,6 +42,8 @@ struct bench {
     const struct acre__driver *drv;
     bool is_soft, is_quick;
     const char *suite;
+    bool wants_chart;
+    char *chart; /* an SVG document, or NULL */
     struct bench_figure *figures;
     size_t count;
     bool is_others_failure; /* the party that failed was not acre: there is no detail of ours */
@@ -52,21 +57,49 @@ const struct acre__driver *bench_driver(struct bench *bench) {
     return bench->drv;
 }
 
-void bench_result(struct bench *bench, const char *name, const char *who, double value,
-                  const char *unit) {
+static void bench_add(struct bench *bench, struct bench_figure figure) {
     struct bench_figure *longer = cli_alloc((bench->count + 1) * sizeof *longer);
     if (bench->count) {
         memcpy(longer, bench->figures, bench->count * sizeof *longer);
     }
     free(bench->figures);
-    longer[bench->count++] =
-        (struct bench_figure){bench->suite, cli_format("%s", name), who, unit, value};
+    longer[bench->count++] = figure;
     bench->figures = longer;
+}
+
+void bench_result(struct bench *bench, const char *name, const char *who, double value,
+                  const char *unit) {
+    bench_add(bench,
+              (struct bench_figure){bench->suite, cli_format("%s", name), who, unit, value, false});
+}
+
+void bench_detail(struct bench *bench, const char *name, const char *who, double value,
+                  const char *unit) {
+    bench_add(bench,
+              (struct bench_figure){bench->suite, cli_format("%s", name), who, unit, value, true});
+}
+
+void bench_blame(struct bench *bench, bool is_other) {
+    bench->is_others_failure = is_other;
+}
+
+void bench_chart(struct bench *bench, const struct chart *chart) {
+    size_t bytes = 0;
+    FILE *out = bench->wants_chart ? open_memstream(&bench->chart, &bytes) : NULL;
+    if (out) {
+        chart_write(out, chart);
+        fclose(out);
+    }
 }
 
 static int bench_less(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+double bench_median(double *values, size_t count) {
+    qsort(values, count, sizeof *values, bench_less);
+    return values[count / 2];
 }
 
 int bench_rounds(struct bench *bench, bench_turn_fn turn, void *user, unsigned parties,
@@ -92,8 +125,7 @@ int bench_rounds(struct bench *bench, bench_turn_fn turn, void *user, unsigned p
     }
     for (unsigned i = 0; i < parties; i++) {
         for (unsigned k = 0; k < figures; k++) {
-            qsort(times[i][k], done, sizeof times[i][k][0], bench_less);
-            ns[i][k] = times[i][k][done / 2];
+            ns[i][k] = bench_median(times[i][k], done);
         }
     }
     return 1;
@@ -222,16 +254,23 @@ static json_t *bench_json(const struct bench *bench, const acre_device_info *inf
     return root;
 }
 
-/* Writes the document to a file. */
-static bool bench_write_json(json_t *root, const char *path) {
+/* Writes a document to a file. */
+static bool bench_write(const char *text, const char *path) {
     FILE *out = fopen(path, "we");
-    bool failed = !out || json_dumpf(root, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
+    bool failed = !out || !text || fputs(text, out) == EOF || fputc('\n', out) == EOF;
     if ((out && fclose(out) != 0) || failed) {
-        cli_say("cannot write %s: %s", path, strerror(errno));
+        cli_say("cannot write %s: %s", path, text ? strerror(errno) : "there is nothing to write");
         failed = true;
     }
-    json_decref(root);
     return !failed;
+}
+
+static bool bench_write_json(json_t *root, const char *path) {
+    char *text = json_dumps(root, JSON_INDENT(2));
+    bool written = bench_write(text, path);
+    free(text);
+    json_decref(root);
+    return written;
 }
 
 /* acre's figure for the same case, or NULL. */
@@ -247,12 +286,27 @@ static const struct bench_figure *bench_ours(const struct bench *bench,
     return NULL;
 }
 
+static bool bench_is_rate(const char *unit) {
+    size_t length = strlen(unit);
+    return length > 2 && strcmp(unit + length - 2, "/s") == 0;
+}
+
+/* A speed or a time: what can be faster or slower. */
+static bool bench_is_speed(const char *unit) {
+    static const char *const times[] = {"ns", "us", "ms", "s"};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        if (strcmp(unit, times[i]) == 0) {
+            return true;
+        }
+    }
+    return bench_is_rate(unit);
+}
+
 /* How acre compares, in words, since larger is better for some units and smaller for others. */
 static const char *bench_ratio(const struct bench_figure *ours, const struct bench_figure *other,
                                char text[CLI_NUMBER_BYTES]) {
-    size_t length = strlen(other->unit);
-    bool is_rate = length > 2 && strcmp(other->unit + length - 2, "/s") == 0;
-    double faster = is_rate ? ours->value / other->value : other->value / ours->value;
+    double faster =
+        bench_is_rate(other->unit) ? ours->value / other->value : other->value / ours->value;
     double times = faster < 1 ? 1 / faster : faster;
     int digits = times < 10 ? 2 : times < 100 ? 1 : 0;
     if (times < 1.005) {
@@ -271,12 +325,15 @@ static void bench_print_table(const struct bench *bench) {
     for (size_t i = 0; i < bench->count; i++) {
         const struct bench_figure *figure = &bench->figures[i];
         const struct bench_figure *ours = bench_ours(bench, figure);
+        if (figure->is_detail) {
+            continue;
+        }
         cli_table_cell(&table, CLI_DIM, "%s", figure->suite);
         cli_table_cell(&table, CLI_PLAIN, "%s", figure->name);
         cli_table_cell(&table, ours ? CLI_PLAIN : CLI_BOLD, "%s", figure->who);
         cli_table_cell(&table, CLI_PLAIN, "%.4g", figure->value);
         cli_table_cell(&table, CLI_PLAIN, "%s", figure->unit);
-        if (ours && ours->value > 0 && figure->value > 0) {
+        if (ours && ours->value > 0 && figure->value > 0 && bench_is_speed(figure->unit)) {
             char text[CLI_NUMBER_BYTES];
             cli_table_cell(&table, CLI_PLAIN, "%s", bench_ratio(ours, figure, text));
         } else {
@@ -288,14 +345,23 @@ static void bench_print_table(const struct bench *bench) {
 
 /* ---- the command ---- */
 
-enum { BENCH_KEY_QUICK = 'q' };
+enum { BENCH_KEY_QUICK = 'q', BENCH_KEY_CHART = 'c' };
 
 struct bench_args {
     bool json, quick;
-    const char *device, *output;
+    const char *device, *output, *chart;
     unsigned char wanted[BENCH_SUITES];
     bool some;
 };
+
+static bool bench_is_wanted(const struct bench_args *args, bench_suite_fn suite) {
+    for (size_t i = 0; i < BENCH_SUITES; i++) {
+        if (args->wanted[i] && bench_suites[i].run == suite) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static error_t bench_parse(int key, char *arg, struct argp_state *state) {
     struct bench_args *args = state->input;
@@ -312,6 +378,9 @@ static error_t bench_parse(int key, char *arg, struct argp_state *state) {
     case BENCH_KEY_QUICK:
         args->quick = true;
         return 0;
+    case BENCH_KEY_CHART:
+        args->chart = arg;
+        return 0;
     case ARGP_KEY_ARG:
         for (size_t i = 0; i < BENCH_SUITES; i++) {
             if (strcmp(arg, bench_suites[i].name) == 0) {
@@ -321,6 +390,11 @@ static error_t bench_parse(int key, char *arg, struct argp_state *state) {
             }
         }
         argp_error(state, "there is no suite '%s'", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (args->chart && args->some && !bench_is_wanted(args, bench_grow)) {
+            argp_error(state, "a chart is drawn by the suite grow alone");
+        }
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -341,6 +415,7 @@ static char *bench_help_filter(int key, const char *text, void *input) {
     }
     char *whole = cli_format("%s\nExamples:\n  acre bench\n  acre bench copy --device cuda\n"
                              "  acre bench copy pin --output figures.json\n"
+                             "  acre bench grow --chart growth.svg\n"
                              "  acre bench --json | jq '.results[] | select(.who == \"acre\")'\n",
                              help);
     free(help);
@@ -367,6 +442,7 @@ static int bench_run(struct bench *bench, const struct bench_args *args,
             continue;
         }
         bench->suite = bench_suites[i].name;
+        bench->is_others_failure = false;
         if (bench_suites[i].run(bench)) {
             const char *detail = acre_last_detail();
             cli_say("suite %s could not be measured: %s", bench->suite,
@@ -385,6 +461,7 @@ int cmd_bench(int argc, char **argv) {
         {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-bench/1)", 0},
         {"device", CLI_KEY_DEVICE, "NAME", 0, "on this one: auto, cuda, cuda:1, soft, soft:1", 0},
         {"output", CLI_KEY_OUTPUT, "FILE", 0, "write the JSON to FILE, besides the table", 0},
+        {"chart", BENCH_KEY_CHART, "FILE", 0, "grow: draw its curves as SVG into FILE", 0},
         {"quick", BENCH_KEY_QUICK, NULL, 0, "small sizes, few rounds: only to see it work", 0},
         {0}};
     const struct argp argp = {.options = options,
@@ -411,9 +488,12 @@ int cmd_bench(int argc, char **argv) {
     bench.drv = acre_driver(bench.device);
     bench.is_soft = strcmp(info.driver, "soft") == 0;
     bench.is_quick = args.quick;
+    bench.wants_chart = args.chart != NULL;
     int code = bench_run(&bench, &args, &info);
-    if (code == CLI_OK && args.output &&
-        !bench_write_json(bench_json(&bench, &info), args.output)) {
+    if (code == CLI_OK && args.chart && !bench_write(bench.chart, args.chart)) {
+        code = CLI_CANNOT;
+    } else if (code == CLI_OK && args.output &&
+               !bench_write_json(bench_json(&bench, &info), args.output)) {
         code = CLI_CANNOT;
     } else if (code == CLI_OK && args.json) {
         cli_json_end(bench_json(&bench, &info));
@@ -424,6 +504,7 @@ int cmd_bench(int argc, char **argv) {
         free(bench.figures[i].name);
     }
     free(bench.figures);
+    free(bench.chart);
     acre_close(bench.device);
     return code;
 }

@@ -175,6 +175,10 @@ static acre_status demo_memory(struct demo *demo) {
         status = demo_copies(demo->device, &result->parts[result->part_count++], &result->link,
                              &demo->doing);
     }
+    if (status == ACRE_OK) {
+        status = demo_grow(demo->device, &result->device, &result->parts[result->part_count++],
+                           &result->growth, &demo->doing);
+    }
     return status;
 }
 
@@ -272,6 +276,26 @@ static void demo_print_table(const struct demo_result *result, const char *page)
     printf("\nA page that shows it: %s\n", page);
 }
 
+static json_t *demo_growth_json(const struct demo_growth *growth) {
+    static const char *const names[DEMO_WAYS] = {"in_place", "copying"};
+    json_t *object = json_object(), *sizes = json_array();
+    for (size_t i = 0; i < growth->count; i++) {
+        cli_json_append(sizes, cli_json_number((uint64_t)growth->bytes[i]));
+    }
+    cli_json_set(object, "sizes", sizes);
+    for (size_t way = 0; way < DEMO_WAYS; way++) {
+        json_t *grown = json_object(), *times = json_array();
+        for (size_t i = 0; i < growth->count; i++) {
+            cli_json_append(times, cli_json_number((uint64_t)growth->ns[way][i]));
+        }
+        cli_json_set(grown, "ns", times);
+        cli_json_set(grown, "copied_bytes", cli_json_number(growth->info[way].copied_bytes));
+        cli_json_set(grown, "moves", cli_json_number(growth->info[way].moves));
+        cli_json_set(object, names[way], grown);
+    }
+    return object;
+}
+
 static void demo_print_json(const struct demo_result *result, const char *page) {
     json_t *root = cli_json_begin("acre-demo/1");
     json_t *parts = json_array();
@@ -286,6 +310,7 @@ static void demo_print_json(const struct demo_result *result, const char *page) 
     }
     cli_json_set(root, "parts", parts);
     cli_json_set(root, "measured", cli_link_json(&result->link));
+    cli_json_set(root, "growth", demo_growth_json(&result->growth));
     cli_json_set(root, "page", cli_json_text(page));
     cli_json_end(root);
 }

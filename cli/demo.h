@@ -1,6 +1,5 @@
-/* What `acre demo` found out: filled by cmd_demo.c and demo_memory.c, drawn by
- * demo_page.c. Times are nanoseconds of
- * the host's clock since the first step. */
+/* What `acre demo` found out: filled by cmd_demo.c, demo_memory.c and demo_grow.c, drawn by
+ * demo_page.c. Times are nanoseconds of the host's clock since the first step. */
 #ifndef ACRE_CLI_DEMO_H
 #define ACRE_CLI_DEMO_H
 
@@ -8,7 +7,8 @@
 
 enum {
     DEMO_HANDOVERS = 12, /* events handed from one stream to the other, in turn */
-    DEMO_PARTS = 5,
+    DEMO_PARTS = 6,
+    DEMO_SIZES = 12, /* that an array grows through */
     DEMO_STEPS = 2 * DEMO_HANDOVERS + 4
 };
 
@@ -30,6 +30,16 @@ struct demo_part {
     char text[200];
 };
 
+enum demo_way { DEMO_IN_PLACE, DEMO_COPYING, DEMO_WAYS };
+
+/* An array that grew from size to size, in place and by copying. */
+struct demo_growth {
+    size_t count;
+    double bytes[DEMO_SIZES];
+    double ns[DEMO_WAYS][DEMO_SIZES]; /* from the first growth to the end of this one */
+    acre_vec_info info[DEMO_WAYS];    /* at the end */
+};
+
 struct demo_result {
     acre_device_info device;
     uint64_t open_ns;
@@ -39,16 +49,21 @@ struct demo_result {
     size_t step_count;
     double done_ns[DEMO_HANDOVERS]; /* when the device passed event i, on the host's clock */
     struct cli_link link;           /* how fast copies went */
-    double clock_slack_ns;          /* the two clocks agree to within this */
-    acre_stats stats;               /* of the last device opened, before it was closed */
+    struct demo_growth growth;
+    double clock_slack_ns; /* the two clocks agree to within this */
+    acre_stats stats;      /* of the last device opened, before it was closed */
 };
 
-/* One part each, in demo_memory.c. On failure *doing says what failed, as in "cannot <doing> soft".
+/* One part each, in demo_memory.c and demo_grow.c. On failure *doing says what failed, as in
+ * "cannot <doing> soft".
  */
 acre_status demo_kinds(acre_device *device, bool has_managed, struct demo_part *part,
                        const char **doing);
 acre_status demo_copies(acre_device *device, struct demo_part *part, struct cli_link *link,
                         const char **doing);
+
+acre_status demo_grow(acre_device *device, const acre_device_info *info, struct demo_part *part,
+                      struct demo_growth *growth, const char **doing);
 
 /* Writes <folder>/index.html, making the folder and those above it. Returns the page's path, to be
  * freed, or NULL after saying what went wrong. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "chart.h"
 #include "demo.h"
 
 /* ---- small pieces ---------------------------------------------------------------------------- */
@@ -341,6 +342,39 @@ static void page_copies(FILE *out, const struct demo_result *result) {
             link->d2d);
 }
 
+/* ---- growth ---------------------------------------------------------------------------------- */
+
+static void page_growth(FILE *out, const struct demo_result *result) {
+    static const char *const names[DEMO_WAYS] = {"acre_vec", "a larger block, a copy, a free"};
+    /* Their places in the chart, and so their colours: as in the chart of acre bench grow. */
+    static const size_t places[DEMO_WAYS] = {0, 4};
+    const struct demo_growth *growth = &result->growth;
+    struct chart chart = {.title = "Time to grow an array to a size, in place and by copying",
+                          .panel_count = 1};
+    struct chart_panel *panel = &chart.panels[0];
+    panel->title = "time from the first growth on";
+    panel->curve_count = CHART_CURVES;
+    for (size_t way = 0; way < DEMO_WAYS; way++) {
+        panel->curves[places[way]] =
+            (struct chart_curve){names[way], growth->bytes, growth->ns[way], growth->count, false};
+    }
+    fputs("<h2>An array that grows</h2>\n<div class=\"card wide\">\n", out);
+    chart_write(out, &chart);
+    char text[CLI_NUMBER_BYTES];
+    fprintf(
+        out,
+        "<p class=\"soft note\">Both arrays double from 2 MiB on, and what was in them is still "
+        "there at the end. In place, memory is put behind addresses that were reserved: %s "
+        "copied, ",
+        cli_bytes(growth->info[DEMO_IN_PLACE].copied_bytes, text));
+    fprintf(out,
+            "the address changed %" PRIu64 " times. Without that: %s copied, changed %" PRIu64
+            " times, and there must be room for the old block and the new one.</p>\n</div>\n",
+            growth->info[DEMO_IN_PLACE].moves,
+            cli_bytes(growth->info[DEMO_COPYING].copied_bytes, text),
+            growth->info[DEMO_COPYING].moves);
+}
+
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 static int page_compare(const void *a, const void *b) {
@@ -422,6 +456,7 @@ char *demo_page_write(const struct demo_result *result, const char *folder) {
     page_parts(out, result);
     page_timeline(out, result);
     page_copies(out, result);
+    page_growth(out, result);
     page_calls(out, result);
     fprintf(out,
             "<p class=\"soft note\" style=\"margin-top: 2rem\">acre %s, <code>acre demo</code>"

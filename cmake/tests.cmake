@@ -15,7 +15,7 @@
 # "devicefault" in a name adds that label: such a test breaks its device on purpose.
 set(whitebox_areas unit model fault conformance gpu)
 set(blackbox_areas api)
-set(gpu_areas api cli conformance examples fault gpu)
+set(gpu_areas ${whitebox_areas} ${blackbox_areas} cli examples)
 
 enable_testing()
 

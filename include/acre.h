@@ -1,10 +1,11 @@
 /* acre: GPU memory from C.
  *
  * One chapter per object, the simple part first:
- *   1. status and errors      5. memory of every kind
- *   2. log and configuration  6. copies and fills
- *   3. devices                7. housekeeping: trim, statistics
- *   4. streams and events
+ *   1. status and errors      6. copies and fills
+ *   2. log and configuration  7. arrays that grow in place
+ *   3. devices                8. sharing with other processes
+ *   4. streams and events     9. memory by hand
+ *   5. memory of every kind  10. housekeeping: trim, statistics
  *
  * Conventions. Every fallible function returns an acre_status; results come through the last
  * parameters and are NULL or 0 after a failure. A failed call changes nothing. `acre_last_detail()`
@@ -64,7 +65,11 @@ extern "C" {
     X(ACRE_E_RANGE, -23, "the bytes reach past the end of a block")                                \
     X(ACRE_E_OVERLAP, -24, "source and destination overlap")                                       \
     X(ACRE_E_DIRECTION, -25, "the copy goes another way than was said")                            \
-    X(ACRE_E_REGISTERED, -26, "some of the memory is registered or was handed out already")
+    X(ACRE_E_REGISTERED, -26, "some of the memory is registered or was handed out already")        \
+    X(ACRE_E_LIMIT, -27, "a limit that the program set would be exceeded")                         \
+    X(ACRE_E_PEER, -28, "the other process may not do that")                                       \
+    X(ACRE_E_PROTOCOL, -29, "the other process sent what cannot be understood")                    \
+    X(ACRE_E_GONE, -30, "the other process has gone")
 
 typedef enum acre_status {
 #define ACRE_STATUS_ENUM(name, value, text) name = value,
@@ -263,6 +268,31 @@ ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t 
  * memory waits for acre_trim, and the address is dead either way. */
 ACRE_API acre_status acre_mem_free(acre_device *device, void *p);
 
+/* Makes a block of device memory `bytes` long and keeps its contents up to the smaller size. NULL
+ * for `p` is acre_mem_alloc. From 2 MiB on nothing is copied: memory is added where the block is,
+ * or all of it is mapped at another place; a smaller block is copied in stream order. `stream` is
+ * the one whose work uses the block: work of others must be done, or be waited for by it. Memory of
+ * a block that becomes smaller goes back by whole chunks, which are as large as what was added at a
+ * time. *new_p may be `p` itself; if it is not, `p` is dead.
+ * After a failure the old block is as it was, and *new_p is NULL. Returns as acre_mem_alloc and
+ * acre_mem_free do; ACRE_E_KIND for memory of another kind. Sync: growing in place waits for
+ * nothing; otherwise it waits for the work queued on `stream`, and for smaller blocks as
+ * acre_mem_free. */
+ACRE_API acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes,
+                                      acre_stream stream, void **new_p);
+
+/* What a device may do with memory. */
+typedef enum acre_access {
+    ACRE_ACCESS_NONE = 0,
+    ACRE_ACCESS_READ = 1,
+    ACRE_ACCESS_READ_WRITE = 3
+} acre_access;
+
+/* Gives another device of the same driver access to a block of device memory of 2 MiB or more, or
+ * takes it away. Smaller blocks: ACRE_E_KIND. */
+ACRE_API acre_status acre_mem_set_access(acre_device *device, void *p, acre_device *peer,
+                                         acre_access access);
+
 /* The address at which kernels of the device reach memory of any kind but pageable (ACRE_E_KIND);
  * any address inside a block will do. ACRE_E_HANDLE: memory of another driver's device. */
 ACRE_API acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_p);
@@ -362,7 +392,254 @@ ACRE_API acre_status acre_fill(acre_device *device, void *to, uint8_t value, siz
 /* As acre_fill on the legacy stream, and waits until it is done. */
 ACRE_API acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value, size_t bytes);
 
-/* ---- 7. Housekeeping ----------------------------------------------------------------------- */
+/* ---- 7. Arrays that grow in place ---------------------------------------------------------- */
+
+/* A vec is a contiguous array of device, pinned or managed memory that grows and shrinks. Its
+ * addresses are reserved far ahead, by default as many as the device has memory, and physical
+ * memory is put behind them as it grows: nothing is copied, the address stays, and it can become as
+ * large as the card.
+ *
+ * `stream` in these calls is the one whose work uses the vec. Memory is only unmapped after the
+ * work queued so far on it, and on every stream named by acre_vec_record_use, is done; no call ever
+ * waits for the whole device, but for those that free a block of strategy copy or managed (see
+ * acre_mem_free). Calls on one vec may come from several threads; destroying it while another
+ * thread uses it is the program's mistake. */
+typedef struct acre_vec acre_vec;
+
+/* How a vec gets larger. */
+typedef enum acre_vec_strategy {
+    ACRE_VEC_AUTO = 0, /* by mapping where the device can, else by copying */
+    ACRE_VEC_VMM = 1,  /* by mapping: nothing is copied; ACRE_E_UNSUPPORTED where that is missing */
+    ACRE_VEC_COPY = 2, /* by a larger block, to which the contents are copied */
+    ACRE_VEC_MANAGED = 3 /* managed memory, taken as far as it was reserved; beyond by copying */
+} acre_vec_strategy;
+
+#define ACRE_VEC_SHAREABLE 1u /* other processes can be given it; chunks of 64 MiB and more */
+#define ACRE_VEC_RDMA 2u      /* other PCI devices should reach it, where the device can */
+
+/* Zero in any field means the default. */
+typedef struct acre_vec_options {
+    size_t struct_size;
+    acre_kind kind;             /* device (default), pinned or managed */
+    acre_vec_strategy strategy; /* managed memory: ACRE_VEC_MANAGED or auto */
+    uint64_t reserve_bytes;     /* addresses at first; the device's memory, managed: 256 MiB */
+    uint64_t limit_bytes;       /* of physical memory, not counting what is being copied; none */
+    uint64_t ahead_bytes;       /* vmm: a thread keeps this much mapped ahead of the size; none */
+    uint64_t chunk_bytes;       /* smallest chunk; 2 MiB, shareable: 64 MiB */
+    uint32_t flags;             /* ACRE_VEC_* */
+    uint32_t reserved;
+} acre_vec_options;
+
+/* Makes an empty vec of elements of `element_bytes` each; `options` may be NULL. */
+ACRE_API acre_status acre_vec_create(acre_device *device, size_t element_bytes,
+                                     const acre_vec_options *options, acre_vec **vec);
+
+/* Ends it after the work queued on `stream`, and all recorded uses, are done. NULL is nothing.
+ * ACRE_E_BUSY while it is shared. */
+ACRE_API acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream);
+
+/* Where it begins and how many elements it has. The address is NULL before the first element or
+ * reservation, and changes only when a call says so. NULL and 0 for what is no vec. */
+ACRE_API void *acre_vec_data(const acre_vec *vec);
+ACRE_API size_t acre_vec_size(const acre_vec *vec);
+/* Elements that the reserved addresses hold. */
+ACRE_API size_t acre_vec_capacity(const acre_vec *vec);
+/* Bytes of physical memory that it has. */
+ACRE_API uint64_t acre_vec_mapped_bytes(const acre_vec *vec);
+
+/* Makes addresses for `count` elements in all; it never gets less. They are extended in place if
+ * the next addresses are free, otherwise all memory is mapped at a larger range and the address
+ * changes (strategies copy and managed: the contents are copied). */
+ACRE_API acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream);
+
+/* Adds `count` elements, whose contents are undefined. Past the reservation as acre_vec_reserve.
+ * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_LIMIT or ACRE_E_ADDRESS_SPACE, with
+ * wanted and available bytes in the detail; the vec is then as it was. */
+ACRE_API acre_status acre_vec_grow(acre_vec *vec, size_t count, acre_stream stream);
+
+/* Sets the number of elements: as acre_vec_grow or acre_vec_shrink by the difference. */
+ACRE_API acre_status acre_vec_resize(acre_vec *vec, size_t count, acre_stream stream);
+
+/* Adds `count` elements and copies them from `from`, which is any memory, in stream order (see
+ * acre_copy for when the source may be changed). Physical memory is added by an eighth of what
+ * there is at a time, so that many small appends cost few driver calls. */
+ACRE_API acre_status acre_vec_append(acre_vec *vec, const void *from, size_t count,
+                                     acre_stream stream);
+
+/* Takes the last `count` elements away. Chunks that lie wholly behind the rest, and behind what is
+ * to be mapped ahead, are given back, after their uses; the address stays. Strategies copy and
+ * managed keep their memory. */
+ACRE_API acre_status acre_vec_shrink(acre_vec *vec, size_t count, acre_stream stream);
+
+/* Gives back all chunks that the elements do not need; nothing is mapped ahead until the next grow.
+ * Strategies copy and managed keep their memory. */
+ACRE_API acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream);
+
+/* Takes all elements away and keeps the memory. */
+ACRE_API acre_status acre_vec_clear(acre_vec *vec);
+
+/* Says that work queued on `stream` so far uses the vec. Call it after queueing, for every stream
+ * but those given to the calls above. ACRE_E_CAPTURING while the stream is captured. */
+ACRE_API acre_status acre_vec_record_use(acre_vec *vec, acre_stream stream);
+
+/* Gives another device of the same driver access to all of a vec, now and as it grows, or takes it
+ * away. Strategy copy and managed: ACRE_E_UNSUPPORTED. */
+ACRE_API acre_status acre_vec_set_access(acre_vec *vec, acre_device *peer, acre_access access);
+
+/* What a vec is and did. */
+typedef struct acre_vec_info {
+    size_t struct_size; /* set by the caller */
+    acre_device *device;
+    void *data;
+    uint64_t element_bytes;
+    uint64_t size, capacity; /* in elements */
+    uint64_t mapped_bytes;
+    uint64_t chunks;       /* that it is made of */
+    uint64_t moves;        /* times that its address changed */
+    uint64_t copied_bytes; /* by growing: 0 for strategy vmm */
+    acre_kind kind;
+    acre_vec_strategy strategy; /* never auto */
+} acre_vec_info;
+
+ACRE_API acre_status acre_vec_get_info(const acre_vec *vec, acre_vec_info *info);
+
+/* ---- 8. Sharing with other processes ------------------------------------------------------- */
+
+/* A process offers a vec or a block under the path of a Unix socket, others open it there and have
+ * the same memory, without a copy. The open connection is the lease: either process may end at any
+ * time without harm to the other, and memory goes when the last one that has it lets it go.
+ *
+ * Who may connect is decided by user id. That an import is read-only is a courtesy: a process that
+ * was given memory could map it writable. Ordering the processes' work is theirs: wait for it
+ * before you tell the other. */
+typedef struct acre_share acre_share;
+typedef struct acre_import acre_import;
+
+#define ACRE_SHARE_READ_ONLY 1u /* importers are asked to map it read-only */
+
+typedef struct acre_share_options {
+    size_t struct_size;
+    const uint32_t *uids; /* who may open it; NULL: the own user alone */
+    uint32_t uid_count;
+    uint32_t importers; /* at a time; 16 */
+    uint32_t flags;     /* ACRE_SHARE_* */
+    uint32_t reserved;
+} acre_share_options;
+
+/* Offers a vec made with ACRE_VEC_SHAREABLE, or the block of acre_mem_alloc that begins at `p`,
+ * until the share is closed; a thread answers. `path` is created with mode 0600 (0666 where others
+ * are allowed) and must not exist (ACRE_E_BUSY); a path that begins with '@' is in the abstract
+ * namespace and needs no file. The vec cannot be destroyed, the block not be freed or reallocated
+ * meanwhile (ACRE_E_BUSY); a vec may grow, shrink and move. Returns ACRE_E_KIND for managed and
+ * pinned memory, for vecs that are not shareable and for blocks below 2 MiB, which share a chunk
+ * with others; ACRE_E_UNSUPPORTED where the device cannot share. */
+ACRE_API acre_status acre_share_vec(acre_vec *vec, const char *path,
+                                    const acre_share_options *options, acre_share **share);
+ACRE_API acre_status acre_share_mem(acre_device *device, void *p, const char *path,
+                                    const acre_share_options *options, acre_share **share);
+
+/* Ends an offer: nobody can open or refresh it any more; imports stay as they are. NULL is nothing.
+ */
+ACRE_API acre_status acre_share_close(acre_share *share);
+
+/* Opens what another process offers. `wait_ms` is how long to wait for the offer and for answers;
+ * 0: 5 seconds. Returns ACRE_E_GONE (nobody offers it, or not any more), ACRE_E_PEER (this user may
+ * not), ACRE_E_LIMIT (as many importers as may be), ACRE_E_UNSUPPORTED (memory of another device),
+ * ACRE_E_PROTOCOL, ACRE_E_DEVICE_MEMORY, ...; what went wrong at the owner comes with its words. */
+ACRE_API acre_status acre_import_open(acre_device *device, const char *path, uint32_t wait_ms,
+                                      acre_import **import);
+
+/* Sees what the owner has changed since: more memory, or less. Only new chunks are sent. The
+ * address stays unless the owner grew past the reservation that it had when the import was opened.
+ * Waits for the work queued on `stream` before it unmaps what the owner gave up. ACRE_E_GONE when
+ * the owner has ended: what the import has stays good. */
+ACRE_API acre_status acre_import_refresh(acre_import *import, acre_stream stream);
+
+typedef struct acre_import_info {
+    size_t struct_size; /* set by the caller */
+    acre_device *device;
+    void *data;
+    uint64_t bytes;           /* in use, when it was opened or last refreshed */
+    uint64_t mapped_bytes;    /* that the import has */
+    uint64_t element_bytes;   /* of a vec; 1 for a block */
+    uint64_t refreshed_bytes; /* sent by the last refresh or the opening */
+    uint32_t owner_pid;
+    uint32_t is_read_only;
+} acre_import_info;
+
+ACRE_API acre_status acre_import_get_info(const acre_import *import, acre_import_info *info);
+
+/* Gives it back, after the work queued on `stream`. NULL is nothing. */
+ACRE_API acre_status acre_import_close(acre_import *import, acre_stream stream);
+
+/* File descriptors of the chunks behind a block or a shareable vec that begins at `p`, in the order
+ * of their addresses, for Vulkan or OpenGL external memory; the caller closes them. `room` is the
+ * number of entries in `fds` and `bytes`; *count is the number there are, also when `room` is too
+ * small (ACRE_E_RANGE, and none is made). */
+ACRE_API acre_status acre_share_export_fds(acre_device *device, void *p, size_t room, int *fds,
+                                           uint64_t *bytes, size_t *count);
+
+/* ---- 9. Memory by hand --------------------------------------------------------------------- */
+
+/* The driver's own steps, checked: addresses are reserved, chunks of physical memory created and
+ * mapped there, and access is given. The rest of acre is made of the same steps; take these when it
+ * does not have what you need.
+ *
+ * Nothing waits for queued work: memory is pulled from under work that still uses it. What is
+ * refused changes nothing and may be tried again. A device that is closed undoes what is left. */
+typedef struct acre_vm_chunk acre_vm_chunk;
+
+#define ACRE_VM_HOST 1u      /* of the host's memory instead of the device's */
+#define ACRE_VM_SHAREABLE 2u /* can be exported as a file descriptor */
+#define ACRE_VM_RDMA 4u      /* other PCI devices should reach it */
+
+/* What sizes and addresses are multiples of; `recommended` may be NULL. ACRE_E_UNSUPPORTED where
+ * the device has no memory by hand, or not of that sort. */
+ACRE_API acre_status acre_vm_granularity(acre_device *device, uint32_t flags, size_t *minimum,
+                                         size_t *recommended);
+
+/* Physical memory of at least `bytes`, rounded up; *real_bytes (may be NULL) is what it became. */
+ACRE_API acre_status acre_vm_create(acre_device *device, size_t bytes, uint32_t flags,
+                                    acre_vm_chunk **chunk, size_t *real_bytes);
+
+/* A file descriptor for a chunk made with ACRE_VM_SHAREABLE, the caller's to close, and a chunk
+ * from another process's descriptor, which stays the caller's. The driver does not tell the size:
+ * `bytes` is what the owner said. ACRE_E_KIND for a chunk that was not made to be shared. */
+ACRE_API acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd);
+ACRE_API acre_status acre_vm_import(acre_device *device, int fd, size_t bytes,
+                                    acre_vm_chunk **chunk);
+
+/* Ends the handle; the memory goes when it is mapped nowhere any more. NULL is nothing. */
+ACRE_API acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk);
+
+/* Addresses without memory. `bytes` is rounded up to the granularity; `alignment` is 0 or a power
+ * of two; `hint` (may be NULL) is where they should begin, and they may begin elsewhere.
+ * *real_bytes (may be NULL) is how many there are. */
+ACRE_API acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment,
+                                     void *hint, void **address, size_t *real_bytes);
+
+/* Gives a whole reservation back by its first address. NULL is nothing. ACRE_E_BUSY while something
+ * is mapped, ACRE_E_INTERIOR, ACRE_E_POINTER (not reserved). */
+ACRE_API acre_status acre_vm_address_free(acre_device *device, void *address);
+
+/* Maps a whole chunk inside a reservation; one chunk may be mapped at several places. Nobody has
+ * access yet. ACRE_E_RANGE (not wholly inside a reservation), ACRE_E_BUSY (something is mapped
+ * there), ACRE_E_INVALID (no multiple of the granularity). */
+ACRE_API acre_status acre_vm_map(acre_device *device, void *address, acre_vm_chunk *chunk);
+
+/* Unmaps whole mappings, one behind the other from `address` on. ACRE_E_INTERIOR when one would be
+ * cut, ACRE_E_POINTER where there is none. */
+ACRE_API acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes);
+
+/* Gives `peer` (NULL: the host, which reaches host chunks alone) access to mappings, or takes it
+ * away, and tells what it has. Whole mappings, as acre_vm_unmap; ACRE_E_KIND for the host and
+ * device memory. */
+ACRE_API acre_status acre_vm_set_access(acre_device *device, void *address, size_t bytes,
+                                        acre_device *peer, acre_access access);
+ACRE_API acre_status acre_vm_get_access(acre_device *device, const void *address, acre_device *peer,
+                                        acre_access *access);
+
+/* ---- 10. Housekeeping ---------------------------------------------------------------------- */
 
 /* Gives back what can be given back; above all retries what the driver refused to take back
  * earlier (statistic limbo_count, 0 when all of it went). Returns the driver's refusal if some of
@@ -385,7 +662,17 @@ ACRE_API acre_status acre_trim(acre_device *device);
     X(mem_registered, "registrations of acre_mem_register that exist now")                         \
     X(copies_direct, "copies given to the driver as they are")                                     \
     X(copies_staged, "copies of pageable memory that acre staged through pinned buffers")          \
-    X(staging_bytes, "pinned memory that staging holds now")
+    X(staging_bytes, "pinned memory that staging holds now")                                       \
+    X(chunks, "chunks of physical memory that exist now")                                          \
+    X(chunk_bytes, "their bytes now, cached ones included")                                        \
+    X(chunk_cached_bytes, "bytes of chunks that nobody uses, kept for the next one, now")          \
+    X(chunks_created, "chunks created")                                                            \
+    X(address_bytes, "addresses reserved of the driver now")                                       \
+    X(vecs, "vecs that exist now")                                                                 \
+    X(vec_moves, "times that a vec or a block was mapped at another range")                        \
+    X(grow_copied_bytes, "bytes copied because a vec or a block grew")                             \
+    X(shares, "shares that are offered now")                                                       \
+    X(imports, "imports that are open now")
 
 typedef struct acre_stats {
     size_t struct_size; /* set by the caller */

@@ -19,6 +19,11 @@
     X(SOFT_CHECK, FLAG,                                                                            \
       "check that uses of soft device memory are ordered (default: with a seed)")                  \
     X(ADDRESS_BYTES, BYTES, "addresses reserved for a device's memory (default 8 times its size)") \
+    X(VMM, FLAG, "no: do without mapping memory by hand, as on devices that cannot (default yes)") \
+    X(CHUNK_CACHE_BYTES, BYTES,                                                                    \
+      "chunks that nobody uses and that are kept (default 1/256 of the device)")                   \
+    X(CHUNK_LIMIT_BYTES, BYTES,                                                                    \
+      "what all chunks of a device may have together (default: no limit)")                         \
     X(COPY_THREADS, NUMBER, "threads that stage a copy of pageable memory (default: up to 12)")    \
     X(COPY_STAGE_BYTES, BYTES,                                                                     \
       "pageable copies from this size on are staged (default 512KiB, back 2MiB)")                  \

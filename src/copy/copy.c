@@ -51,7 +51,8 @@ static void copy_stats(acre_device *dev, acre_stats *stats) {
 }
 
 static acre_status copy_enter(acre_device *dev, acre_stream stream) {
-    static const struct acre__device_hooks hooks = {copy_trim, copy_close, copy_stats};
+    static const struct acre__device_hooks hooks = {
+        .trim = copy_trim, .close = copy_close, .stats = copy_stats};
     acre_status status = acre__device_enter(dev);
     if (status == ACRE_OK)
         status = acre__stream_check(dev, stream);
@@ -321,6 +322,50 @@ static acre_status copy_small(acre_device *dev, const struct acre__rows *r, acre
     return ACRE_OK;
 }
 
+/* ---- memory of another device of the same driver ---- */
+
+/* The device of a side that this one may not have access to: chunks are mapped for their own. */
+static acre_device *side_owner(acre_device *dev, const struct copy_side *side) {
+    return side->is_device && side->info.device && side->info.device != dev ? side->info.device
+                                                                            : NULL;
+}
+
+/* Between two devices, in stream order; each side is reached through its own. */
+static acre_status copy_between(acre_device *dev, const struct acre__rows *r, acre_stream stream,
+                                const struct copy_side *to, const struct copy_side *from) {
+    struct acre__current current;
+    const char *what;
+    CUcontext to_context = to->info.device ? to->info.device->context : dev->context;
+    CUcontext from_context = from->info.device ? from->info.device->context : dev->context;
+    CUresult code = acre__device_push(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    for (size_t i = 0; !code && i < r->rows; i++)
+        code = dev->drv->cuMemcpyPeerAsync(
+            (CUdeviceptr)(uintptr_t)(r->to + i * r->to_pitch), to_context,
+            (CUdeviceptr)(uintptr_t)(r->from + i * r->from_pitch), from_context, r->width, stream);
+    acre__device_pop(dev, &current);
+    if (code)
+        return acre__driver_fail(dev, code, "cuMemcpyPeerAsync");
+    acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
+    return ACRE_OK;
+}
+
+static acre_status copy_rows(acre_device *dev, int direction, const struct acre__rows *r,
+                             acre_stream stream);
+
+/* Between the host and another device: that one does it, after the stream and before the call
+ * returns, so it is in order. */
+static acre_status copy_by_owner(acre_device *dev, acre_device *owner, const struct acre__rows *r,
+                                 acre_stream stream) {
+    acre_status status = capture_refuse(dev, stream);
+    if (status == ACRE_OK)
+        status = copy_wait(dev, stream);
+    if (status == ACRE_OK)
+        status = copy_rows(owner, 0, r, NULL);
+    return status ? status : copy_wait(owner, NULL);
+}
+
 /* `direction` 0: whatever it is. */
 static acre_status copy_rows(acre_device *dev, int direction, const struct acre__rows *r,
                              acre_stream stream) {
@@ -349,6 +394,10 @@ static acre_status copy_rows(acre_device *dev, int direction, const struct acre_
     if (rows_overlap(r))
         return acre__fail(ACRE_E_OVERLAP, "source %p and destination %p overlap",
                           (const void *)r->from, (void *)r->to);
+    acre_device *owner = side_owner(dev, &to) ? side_owner(dev, &to) : side_owner(dev, &from);
+    if (owner)
+        return to.is_device && from.is_device ? copy_between(dev, r, stream, &to, &from)
+                                              : copy_by_owner(dev, owner, r, stream);
     if (to.is_pageable || from.is_pageable)
         return copy_pageable(dev, r, stream, &to, &from);
     return copy_by_driver(dev, r, stream, &to, &from);
@@ -395,6 +444,39 @@ acre_status acre_copy_2d(acre_device *device, void *to, size_t to_pitch, const v
     return copy_rows(device, 0, &r, stream);
 }
 
+/* Chunk by chunk: over the border of two host chunks the driver refuses to fill. */
+static CUresult fill_by_chunks(const struct acre__driver *drv, CUdeviceptr to, uint8_t value,
+                               size_t bytes, acre_stream stream) {
+    CUresult code = CUDA_SUCCESS;
+    while (bytes && !code) {
+        CUdeviceptr base = 0;
+        size_t size = 0;
+        code = drv->cuMemGetAddressRange(&base, &size, to);
+        if (code || to - base >= size)
+            return code ? code : CUDA_ERROR_INVALID_VALUE;
+        size_t room = size - (size_t)(to - base), step = room < bytes ? room : bytes;
+        code = drv->cuMemsetD8Async(to, value, step, stream);
+        to += step;
+        bytes -= step;
+    }
+    return code;
+}
+
+static acre_status fill_by_driver(acre_device *dev, void *to, uint8_t value, size_t bytes,
+                                  acre_stream stream) {
+    struct acre__current current;
+    const char *what;
+    CUdeviceptr address = (CUdeviceptr)(uintptr_t)to;
+    CUresult code = acre__device_push(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    code = dev->drv->cuMemsetD8Async(address, value, bytes, stream);
+    if (code == CUDA_ERROR_INVALID_VALUE)
+        code = fill_by_chunks(dev->drv, address, value, bytes, stream);
+    acre__device_pop(dev, &current);
+    return code ? acre__driver_fail(dev, code, "cuMemsetD8Async") : ACRE_OK;
+}
+
 acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,
                       acre_stream stream) {
     struct copy_side side;
@@ -409,14 +491,13 @@ acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes
         memset(to, value, bytes);
         return ACRE_OK;
     }
-    struct acre__current current;
-    const char *what;
-    CUresult code = acre__device_push(device, &current, &what);
-    if (code)
-        return acre__driver_fail(device, code, what);
-    code = device->drv->cuMemsetD8Async((CUdeviceptr)(uintptr_t)to, value, bytes, stream);
-    acre__device_pop(device, &current);
-    return code ? acre__driver_fail(device, code, "cuMemsetD8Async") : ACRE_OK;
+    acre_device *owner = side_owner(device, &side);
+    if (!owner)
+        return fill_by_driver(device, to, value, bytes, stream);
+    if ((status = capture_refuse(device, stream)) || (status = copy_wait(device, stream)) ||
+        (status = fill_by_driver(owner, to, value, bytes, NULL)))
+        return status;
+    return copy_wait(owner, NULL);
 }
 
 acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value, size_t bytes) {

@@ -109,26 +109,43 @@ void acre__device_hooks_add(const struct acre__device_hooks *added) {
     acre__lock_give(&hooks.lock);
 }
 
-acre_status acre__device_hooks_trim(acre_device *dev) {
+/* The index-th hooks to be called, or NULL past the last: by layers, and within one the newest
+ * first, since what was built last stands on the rest. */
+static const struct acre__device_hooks *hooks_at(unsigned index) {
+    static const enum acre__hook_layer order[] = {ACRE__HOOK_ABOVE, ACRE__HOOK_OBJECT,
+                                                  ACRE__HOOK_BELOW};
+    unsigned count = acre__load(&hooks.count, memory_order_acquire);
+    for (unsigned k = 0; k < sizeof order / sizeof order[0]; k++)
+        for (unsigned i = count; i > 0; i--)
+            if (hooks.at[i - 1]->layer == order[k] && index-- == 0)
+                return hooks.at[i - 1];
+    return NULL;
+}
+
+acre_status acre__device_hooks_trim(acre_device *dev, int is_below) {
     acre_status status = ACRE_OK;
-    for (unsigned i = acre__load(&hooks.count, memory_order_acquire); i > 0; i--) {
-        acre_status one = hooks.at[i - 1]->trim ? hooks.at[i - 1]->trim(dev) : ACRE_OK;
+    const struct acre__device_hooks *at;
+    for (unsigned i = 0; (at = hooks_at(i)); i++) {
+        if (!at->trim || (at->layer == ACRE__HOOK_BELOW) != is_below)
+            continue;
+        acre_status one = at->trim(dev);
         status = one ? one : status;
     }
     return status;
 }
 
 void acre__device_hooks_stats(acre_device *dev, acre_stats *stats) {
-    for (unsigned i = acre__load(&hooks.count, memory_order_acquire); i > 0; i--)
-        if (hooks.at[i - 1]->stats)
-            hooks.at[i - 1]->stats(dev, stats);
+    const struct acre__device_hooks *at;
+    for (unsigned i = 0; (at = hooks_at(i)); i++)
+        if (at->stats)
+            at->stats(dev, stats);
 }
 
-/* Newest first: what was built last stands on the rest. */
 static void device_hooks_close(acre_device *dev) {
-    for (unsigned i = acre__load(&hooks.count, memory_order_acquire); i > 0; i--)
-        if (hooks.at[i - 1]->close)
-            hooks.at[i - 1]->close(dev);
+    const struct acre__device_hooks *at;
+    for (unsigned i = 0; (at = hooks_at(i)); i++)
+        if (at->close)
+            at->close(dev);
 }
 
 /* ---- the current context ---- */

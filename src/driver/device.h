@@ -80,15 +80,24 @@ struct acre__owner {
 int acre__device_other(const acre_device *dev, int (*owns)(const acre_device *other, uint64_t key),
                        uint64_t key, struct acre__owner *owner);
 
+/* In which order hooks are called. */
+enum acre__hook_layer {
+    ACRE__HOOK_OBJECT = 0, /* memory, copies, vecs */
+    ACRE__HOOK_ABOVE = 1,  /* stands on objects, so it comes before them: shares */
+    ACRE__HOOK_BELOW = 2   /* objects stand on it, so it comes after them: space */
+};
+
 /* What upper layers do with a device. Registered once, at their first use; at most 8. They are
  * called without locks. */
 struct acre__device_hooks {
+    enum acre__hook_layer layer;
     acre_status (*trim)(acre_device *dev); /* gives back what can be given back */
     void (*close)(acre_device *dev);       /* the device ends: drops all that belongs to it */
     void (*stats)(acre_device *dev, acre_stats *stats); /* fills in its part */
 };
 void acre__device_hooks_add(const struct acre__device_hooks *hooks);
-acre_status acre__device_hooks_trim(acre_device *dev);
+/* With `is_below` the layer below the objects, else all others. */
+acre_status acre__device_hooks_trim(acre_device *dev, int is_below);
 void acre__device_hooks_stats(acre_device *dev, acre_stats *stats);
 
 /* The slot of an open device, 0 .. ACRE__DEVICE_SLOTS - 1: where upper layers keep theirs. */

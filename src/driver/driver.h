@@ -12,6 +12,10 @@
 #ifndef ACRE_DRIVER_DRIVER_H
 #define ACRE_DRIVER_DRIVER_H
 
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "acre.h"
 
 #include "driver/cuda_abi.h"
@@ -32,6 +36,10 @@ struct acre__driver {
     /* 1 for an optional entry that this driver lacks. Zero, as a static initialiser leaves it,
      * means that the function is real. Ask by ACRE__DRIVER_HAS. */
     unsigned char missing[ACRE__ENTRY_COUNT];
+
+    /* Bytes that its copies have moved since the process began (driver_count.h); NULL for a table
+     * that does not count. Read by acre__driver_copied_bytes. */
+    const _Atomic uint64_t *copied_bytes;
 
 #define ACRE__DRIVER_MEMBER(name, symbol, version, need, params, args) CUresult(*name) params;
     ACRE__DRIVER_LIST(ACRE__DRIVER_MEMBER)
@@ -60,6 +68,14 @@ const struct acre__driver *acre__driver_soft(void);
 /* 1 when the entry is the driver's own function, 0 when it only returns NOT_SUPPORTED. */
 int acre__driver_has(const struct acre__driver *drv, enum acre__driver_entry entry);
 #define ACRE__DRIVER_HAS(drv, name) acre__driver_has((drv), ACRE__ENTRY_##name)
+
+/* What the table's copies have moved so far, in bytes: those that the driver accepted. In the
+ * header, so that tools which have a table and not the library's insides can ask. */
+static inline uint64_t acre__driver_copied_bytes(const struct acre__driver *drv) {
+    return drv->copied_bytes == NULL
+               ? 0
+               : atomic_load_explicit(drv->copied_bytes, memory_order_relaxed);
+}
 
 /* "cuMemMap" for ACRE__ENTRY_cuMemMap; NULL for a number outside the list. */
 const char *acre__driver_entry_name(enum acre__driver_entry entry);

@@ -22,6 +22,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "driver/driver_count.h"
 
 #define CUDA_LIBRARY "libcuda.so.1"
 
@@ -170,7 +171,9 @@ static struct {
 static void cuda_load_once(void) {
     cuda_one.status =
         acre__driver_cuda_load(acre__config_string(ACRE__CONFIG_CUDA_LIBRARY), &cuda_one.table);
-    if (cuda_one.status != ACRE_OK)
+    if (cuda_one.status == ACRE_OK)
+        acre__driver_count(&cuda_one.table);
+    else
         snprintf(cuda_one.detail, sizeof cuda_one.detail, "%s", acre_last_detail());
 }
 

@@ -149,6 +149,7 @@ const struct acre__driver *acre__fault_wrap(const struct acre__driver *inner) {
     if (atomic_load_explicit(&fault_inner[slot], memory_order_acquire) != inner) {
         table->name = inner->name;
         table->is_soft = inner->is_soft;
+        table->copied_bytes = inner->copied_bytes;
         memcpy(table->missing, inner->missing, sizeof table->missing);
         atomic_store_explicit(&fault_inner[slot], inner, memory_order_release);
     }

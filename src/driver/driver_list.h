@@ -73,6 +73,10 @@
     X(cuMemAlloc, cuMemAlloc_v2, 3020, REQUIRED,                                                   \
       (CUdeviceptr *ptr_out, size_t bytes), (ptr_out, bytes))                                      \
     X(cuMemFree, cuMemFree_v2, 3020, REQUIRED, (CUdeviceptr ptr), (ptr))                           \
+    X(cuMemAllocAsync, cuMemAllocAsync, 11020, OPTIONAL,                                           \
+      (CUdeviceptr *ptr_out, size_t bytes, CUstream stream), (ptr_out, bytes, stream))             \
+    X(cuMemFreeAsync, cuMemFreeAsync, 11020, OPTIONAL,                                             \
+      (CUdeviceptr ptr, CUstream stream), (ptr, stream))                                           \
     X(cuMemGetAddressRange, cuMemGetAddressRange_v2, 3020, REQUIRED,                               \
       (CUdeviceptr *base_out, size_t *bytes_out, CUdeviceptr ptr), (base_out, bytes_out, ptr))     \
     X(cuMemHostAlloc, cuMemHostAlloc, 2020, REQUIRED,                                              \

@@ -13,6 +13,9 @@
 #include "driver/device.h"
 #include "driver/driver.h"
 
+#undef acre__driver_fail /* what the analyzer is told about them */
+#undef acre__driver_fail_host
+
 int acre__driver_is_sticky(CUresult code) {
     switch ((int)code) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:

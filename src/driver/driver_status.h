@@ -15,6 +15,12 @@ acre_status acre__driver_fail(acre_device *dev, CUresult code, const char *what)
 /* The same for calls that take host memory: running out is ACRE_E_HOST_MEMORY. */
 acre_status acre__driver_fail_host(acre_device *dev, CUresult code, const char *what);
 
+#ifdef __clang_analyzer__ /* as in base/status.h */
+#define acre__driver_fail(dev, code, what) (acre__driver_fail((dev), (code), (what)), ACRE_E_DRIVER)
+#define acre__driver_fail_host(dev, code, what)                                                    \
+    (acre__driver_fail_host((dev), (code), (what)), ACRE_E_DRIVER)
+#endif
+
 /* 1 for the codes after which the context, and with it the process, is of no more use. */
 int acre__driver_is_sticky(CUresult code);
 

@@ -109,18 +109,24 @@ acre_status acre__limbo_retry(acre_device *dev, uint64_t *retired) {
     return status;
 }
 
+/* Forgetting one thing may give another back, which the driver refuses in turn: hence until nothing
+ * is left. */
 uint64_t acre__limbo_drop(acre_device *dev) {
-    acre__lock_take(&dev->lock);
-    struct acre__limbo_item *item = limbo_take_all(&dev->limbo);
-    uint64_t count = dev->limbo.count;
-    dev->limbo.count = 0;
-    acre__lock_give(&dev->lock);
-    while (item) {
-        struct acre__limbo_item *next = item->next;
-        item->kind->forget(item);
-        item = next;
+    uint64_t dropped = 0;
+    for (;;) {
+        acre__lock_take(&dev->lock);
+        struct acre__limbo_item *item = limbo_take_all(&dev->limbo);
+        dropped += dev->limbo.count;
+        dev->limbo.count = 0;
+        acre__lock_give(&dev->lock);
+        if (!item)
+            return dropped;
+        while (item) {
+            struct acre__limbo_item *next = item->next;
+            item->kind->forget(item);
+            item = next;
+        }
     }
-    return count;
 }
 
 /* ---- contexts without a device ---- */

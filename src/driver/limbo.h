@@ -18,7 +18,7 @@ struct acre__limbo_kind {
     const char *call; /* the driver function that gives it back, for messages */
     /* Tries once more, with the device's context current. */
     CUresult (*give_back)(const struct acre__driver *drv, struct acre__limbo_item *item);
-    /* Frees the record; makes no driver call. */
+    /* Frees the record, and what hangs on it; of a lost device without driver calls. */
     void (*forget)(struct acre__limbo_item *item);
 };
 

@@ -11,14 +11,27 @@
 #include "driver/driver_status.h"
 #include "driver/limbo.h"
 
+static uint64_t limbo_count(acre_device *device) {
+    acre__lock_take(&device->lock);
+    uint64_t count = device->limbo.count;
+    acre__lock_give(&device->lock);
+    return count;
+}
+
 acre_status acre_trim(acre_device *device) {
     acre_status status = acre__device_enter(device);
     if (status)
         return status;
     uint64_t retired = 0;
-    acre_status upper = acre__device_hooks_trim(device);
+    /* Limbo before the layer below the objects: what leaves it frees chunks and addresses, which
+     * that layer then gives back. What it is refused in turn is tried once more and reported. */
+    acre_status upper = acre__device_hooks_trim(device, 0);
     status = acre__limbo_retry(device, &retired);
-    status = status ? status : upper;
+    uint64_t waiting = limbo_count(device);
+    acre_status below = acre__device_hooks_trim(device, 1);
+    if (limbo_count(device) > waiting)
+        status = acre__limbo_retry(device, &retired);
+    status = status ? status : upper ? upper : below;
     if (!acre__device_is_lost(device)) {
         CUresult code = acre__orphan_retry(device->drv, &retired);
         if (code)

@@ -1,18 +1,20 @@
 /* Memory of every kind: handing out, giving back, telling apart.
  *
- * Device and managed memory, and write-combined host memory, come from the driver; other pinned and
- * mapped memory is made of our own pages (space/host_pages.h) and registered. Every block is in the
- * book (space/book.h) from before its address is known to the program until it asks to free it.
- * What the driver refuses to take back goes to the device's limbo with its record. No state of its
- * own. */
+ * Device memory of 2 MiB and more is made of chunks (mem_space.c). Less than that, managed memory
+ * and write-combined host memory come from the driver; other pinned and mapped memory is made of
+ * our own pages (space/host_pages.h) and registered. Every block is in the book (space/book.h) from
+ * before its address is known to the program until it asks to free it. What the driver refuses to
+ * take back goes to the device's limbo with its record. No state of its own. */
 #include <stdlib.h>
 
+#include "base/config.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "driver/driver_status.h"
 #include "mem/mem_block.h"
+#include "space/extent.h"
 #include "space/host_pages.h"
 
 /* Smaller host blocks come from the driver, which then is faster than mapping and registering: on
@@ -50,12 +52,25 @@ static void block_forget(struct acre__limbo_item *item) {
     struct acre__block *block = block_of(item);
     if (block->source == ACRE__FROM_PAGES)
         acre__host_pages_free((void *)(uintptr_t)block->node.key, block->whole_bytes);
+    if (block->source == ACRE__FROM_SPACE)
+        acre__mem_space_end(block->extent);
     free(block);
 }
 
 static const struct acre__limbo_kind kind_device = {"cuMemFree", give_back_device, block_forget};
 static const struct acre__limbo_kind kind_host = {"cuMemFreeHost", give_back_host, block_forget};
 static const struct acre__limbo_kind kind_pages = {"cuMemHostUnregister", give_back_pages,
+                                                   block_forget};
+
+/* Only waits: the chunks go with the record, and what of them the driver refuses waits by itself.
+ */
+static CUresult give_back_space(const struct acre__driver *drv, struct acre__limbo_item *item) {
+    (void)drv;
+    acre_status status = acre__step_quiesce(block_of(item)->dev);
+    return status ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+static const struct acre__limbo_kind kind_space = {"waiting for the device", give_back_space,
                                                    block_forget};
 
 static const struct acre__limbo_kind *source_kind(enum acre__source source) {
@@ -65,6 +80,8 @@ static const struct acre__limbo_kind *source_kind(enum acre__source source) {
         return &kind_device;
     case ACRE__FROM_DRIVER_HOST:
         return &kind_host;
+    case ACRE__FROM_SPACE:
+        return &kind_space;
     default:
         return &kind_pages;
     }
@@ -76,7 +93,8 @@ static const struct acre__limbo_kind *source_kind(enum acre__source source) {
 static void mem_close(acre_device *dev) {
     struct acre__block *block;
     unsigned long long count = 0, bytes = 0;
-    while ((block = acre__book_remove_any(dev))) {
+    while ((block = acre__book_remove_any(dev, ACRE__OWNED_BY_MEM)) ||
+           (block = acre__book_remove_any(dev, ACRE__OWNED_BY_PROGRAM))) {
         count++;
         bytes += block->bytes;
         (void)acre__limbo_give_back(dev, &block->item);
@@ -84,10 +102,12 @@ static void mem_close(acre_device *dev) {
     if (count)
         acre__log(ACRE_LOG_WARN, "mem", "%s: closed with %llu blocks of %llu bytes not freed",
                   dev->label, count, bytes);
+    acre__mem_space_close(dev);
 }
 
 static void mem_stats(acre_device *dev, acre_stats *stats) {
     acre__book_count(dev, stats);
+    acre__mem_space_stats(dev, stats);
 }
 
 acre_status acre__mem_enter(acre_device *dev) {
@@ -111,6 +131,7 @@ struct acre__block *acre__mem_block_create(acre_device *dev, acre_kind kind, siz
     block->kind = kind;
     block->flags = flags;
     block->source = source;
+    block->owner = source == ACRE__FROM_PROGRAM ? ACRE__OWNED_BY_PROGRAM : ACRE__OWNED_BY_MEM;
     return block;
 }
 
@@ -188,6 +209,8 @@ static acre_status mem_call_run(struct mem_call *call,
     if (code)
         return acre__driver_fail(call->dev, code, what);
     code = run(call, &what);
+    if (code == CUDA_ERROR_OUT_OF_MEMORY && !call->is_too_much && acre__chunk_trim(call->dev))
+        code = run(call, &what);
     acre__device_pop(call->dev, &current);
     if (!code)
         return ACRE_OK;
@@ -220,6 +243,10 @@ static acre_status mem_make(struct mem_call *call) {
     switch (call->block->source) {
     case ACRE__FROM_DRIVER_DEVICE:
         return mem_call_run(call, call_device);
+    case ACRE__FROM_SPACE:
+        status = acre__mem_space_make(call->dev, call->block->bytes, &call->block->extent);
+        call->p = status ? NULL : (void *)(uintptr_t)call->block->extent->range.at;
+        return status;
     case ACRE__FROM_DRIVER_MANAGED:
         return mem_call_run(call, call_managed);
     case ACRE__FROM_DRIVER_HOST:
@@ -232,12 +259,12 @@ static acre_status mem_make(struct mem_call *call) {
 }
 
 /* The flags that go with a kind, and where its memory comes from. */
-static acre_status mem_choose(const acre_device *dev, acre_kind kind, size_t bytes, uint32_t flags,
+static acre_status mem_choose(acre_device *dev, acre_kind kind, size_t bytes, uint32_t flags,
                               enum acre__source *source) {
     uint32_t known = 0;
     switch (kind) {
     case ACRE_KIND_DEVICE:
-        *source = ACRE__FROM_DRIVER_DEVICE;
+        *source = acre__mem_space_serves(dev, bytes) ? ACRE__FROM_SPACE : ACRE__FROM_DRIVER_DEVICE;
         break;
     case ACRE_KIND_PINNED:
     case ACRE_KIND_MAPPED:
@@ -273,8 +300,11 @@ acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes, ui
         return acre__fail(ACRE_E_NULL, "acre_mem_alloc: p is NULL");
     if (!bytes || bytes > PTRDIFF_MAX)
         return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: %zu bytes", bytes);
+    int ignored;
     enum acre__source source = ACRE__FROM_PAGES;
-    status = mem_choose(device, kind, bytes, flags, &source);
+    status = acre__config_flag(ACRE__CONFIG_VMM, 1, &ignored);
+    if (status == ACRE_OK)
+        status = mem_choose(device, kind, bytes, flags, &source);
     if (status)
         return status;
     struct mem_call call = {.dev = device};
@@ -298,7 +328,7 @@ acre_status acre_mem_free(acre_device *device, void *p) {
         status = acre__device_check(device);
     if (status || !p)
         return status;
-    struct acre__block *block = acre__book_remove(device, p, 0, &status);
+    struct acre__block *block = acre__book_remove(device, p, ACRE__OWNED_BY_MEM, &status);
     return block ? acre__limbo_give_back(device, &block->item) : status;
 }
 
@@ -336,7 +366,8 @@ acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_
         return acre__fail(ACRE_E_KIND, "%p is pageable memory: register it first", p);
     if ((status = acre__mem_check_driver(device, p, &info)))
         return status;
-    if (info.kind == ACRE_KIND_DEVICE || info.kind == ACRE_KIND_MANAGED) {
+    if (info.kind == ACRE_KIND_DEVICE || info.kind == ACRE_KIND_MANAGED ||
+        acre__book_is_mapped(p)) {
         *device_p = p; /* one address for all */
         return ACRE_OK;
     }

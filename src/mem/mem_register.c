@@ -51,7 +51,7 @@ acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32
     if (!code)
         return ACRE_OK;
     acre_status ignored;
-    free(acre__book_remove(device, p, 1, &ignored));
+    free(acre__book_remove(device, p, ACRE__OWNED_BY_PROGRAM, &ignored));
     if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
         return acre__fail(ACRE_E_REGISTERED,
                           "some of the %zu bytes at %p is registered by the "
@@ -68,6 +68,6 @@ acre_status acre_mem_unregister(acre_device *device, void *p) {
         return status;
     if (!p)
         return acre__fail(ACRE_E_NULL, "acre_mem_unregister: p is NULL");
-    struct acre__block *block = acre__book_remove(device, p, 1, &status);
+    struct acre__block *block = acre__book_remove(device, p, ACRE__OWNED_BY_PROGRAM, &status);
     return block ? acre__limbo_give_back(device, &block->item) : status;
 }

@@ -15,9 +15,12 @@ static struct acre__block *block_of(struct acre__node *node) {
     return acre__tree_entry(node, struct acre__block, node);
 }
 
-/* The block that holds the address. Lock held. */
+/* The block that holds the address; one without bytes (a vec that has none yet) holds its first.
+ * Lock held. */
 static struct acre__block *book_find(uint64_t address) {
     struct acre__block *block = block_of(acre__tree_floor(&book.blocks, address));
+    if (block && address == block->node.key)
+        return block;
     return block && address - block->node.key < block->bytes ? block : NULL;
 }
 
@@ -32,9 +35,23 @@ int acre__book_add(struct acre__block *block) {
     return is_free;
 }
 
-/* Why the block cannot be given back so. */
-static acre_status book_refuse(const acre_device *dev, const struct acre__block *block,
-                               const void *p, int is_registered) {
+/* How a block of an owner is ended, for messages. */
+static const char *owner_call(enum acre__owned_by owner) {
+    switch (owner) {
+    case ACRE__OWNED_BY_MEM:
+        return "was handed out by acre_mem_alloc: use acre_mem_free";
+    case ACRE__OWNED_BY_PROGRAM:
+        return "was registered: use acre_mem_unregister";
+    case ACRE__OWNED_BY_VEC:
+        return "belongs to a vec: use acre_vec_destroy";
+    default:
+        return "belongs to an import: use acre_import_close";
+    }
+}
+
+/* Why there is no block of the device that begins at `p`; ACRE_OK if there is. */
+static acre_status book_check(const acre_device *dev, const struct acre__block *block,
+                              const void *p) {
     if (!block)
         return acre__fail(ACRE_E_POINTER, "%p is not in memory of acre, or not any more", p);
     if (block->dev != dev)
@@ -43,34 +60,86 @@ static acre_status book_refuse(const acre_device *dev, const struct acre__block 
     if (block->node.key != (uintptr_t)p)
         return acre__fail(ACRE_E_INTERIOR, "%p lies %llu bytes inside a block of %zu bytes", p,
                           (unsigned long long)((uintptr_t)p - block->node.key), block->bytes);
-    if (is_registered)
-        return acre__fail(ACRE_E_KIND, "%p was handed out by acre_mem_alloc: use acre_mem_free", p);
-    return acre__fail(ACRE_E_KIND, "%p was registered: use acre_mem_unregister", p);
+    return ACRE_OK;
 }
 
-struct acre__block *acre__book_remove(acre_device *dev, const void *p, int is_registered,
+/* Lock held: the block that the owner may end or change now. */
+static struct acre__block *book_owned(acre_device *dev, const void *p, enum acre__owned_by owner,
+                                      acre_status *status) {
+    struct acre__block *block = book_find((uintptr_t)p);
+    *status = book_check(dev, block, p);
+    if (*status == ACRE_OK && block->owner != owner)
+        *status = acre__fail(ACRE_E_KIND, "%p %s", p, owner_call(block->owner));
+    if (*status == ACRE_OK && block->pins)
+        *status = acre__fail(ACRE_E_BUSY, "%p is in use by another object of acre", p);
+    return *status == ACRE_OK ? block : NULL;
+}
+
+struct acre__block *acre__book_remove(acre_device *dev, const void *p, enum acre__owned_by owner,
                                       acre_status *status) {
     acre__lock_take(&book.lock);
-    struct acre__block *block = book_find((uintptr_t)p);
-    int is_right = block && block->dev == dev && block->node.key == (uintptr_t)p &&
-                   (block->source == ACRE__FROM_PROGRAM) == (is_registered != 0);
-    if (is_right)
+    struct acre__block *block = book_owned(dev, p, owner, status);
+    if (block)
         acre__tree_remove(&book.blocks, &block->node);
-    else
-        *status = book_refuse(dev, block, p, is_registered);
     acre__lock_give(&book.lock);
-    return is_right ? block : NULL;
+    return block;
 }
 
-struct acre__block *acre__book_remove_any(const acre_device *dev) {
+struct acre__block *acre__book_hold(acre_device *dev, const void *p, enum acre__owned_by owner,
+                                    acre_status *status) {
+    acre__lock_take(&book.lock);
+    struct acre__block *block = book_owned(dev, p, owner, status);
+    if (block) {
+        block->pins = 1;
+        block->is_held = 1;
+    }
+    acre__lock_give(&book.lock);
+    return block;
+}
+
+struct acre__block *acre__book_remove_any(const acre_device *dev, enum acre__owned_by owner) {
     acre__lock_take(&book.lock);
     struct acre__node *node = acre__tree_first(&book.blocks);
-    while (node && block_of(node)->dev != dev)
+    while (node && (block_of(node)->dev != dev || block_of(node)->owner != owner))
         node = acre__tree_next(&book.blocks, node);
     if (node)
         acre__tree_remove(&book.blocks, node);
     acre__lock_give(&book.lock);
     return block_of(node);
+}
+
+struct acre__block *acre__book_pin(acre_device *dev, const void *p, acre_status *status) {
+    acre__lock_take(&book.lock);
+    struct acre__block *block = book_find((uintptr_t)p);
+    *status = book_check(dev, block, p);
+    if (*status == ACRE_OK && block->is_held)
+        *status = acre__fail(ACRE_E_BUSY, "%p is being changed by another thread", p);
+    if (*status == ACRE_OK)
+        block->pins++;
+    acre__lock_give(&book.lock);
+    return *status == ACRE_OK ? block : NULL;
+}
+
+void acre__book_unpin(struct acre__block *block) {
+    acre__lock_take(&book.lock);
+    block->pins--;
+    block->is_held = 0;
+    acre__lock_give(&book.lock);
+}
+
+void acre__book_pass_on(struct acre__block *block, enum acre__owned_by owner) {
+    acre__lock_take(&book.lock);
+    block->owner = owner;
+    acre__lock_give(&book.lock);
+}
+
+void acre__book_change(struct acre__block *block, uint64_t address, size_t bytes) {
+    acre__lock_take(&book.lock);
+    acre__tree_remove(&book.blocks, &block->node);
+    block->node.key = address;
+    block->bytes = bytes;
+    acre__tree_insert(&book.blocks, &block->node);
+    acre__lock_give(&book.lock);
 }
 
 void acre__book_count(const acre_device *dev, acre_stats *stats) {
@@ -80,9 +149,9 @@ void acre__book_count(const acre_device *dev, acre_stats *stats) {
         const struct acre__block *block = block_of(node);
         if (block->dev != dev)
             continue;
-        if (block->source == ACRE__FROM_PROGRAM) {
+        if (block->owner == ACRE__OWNED_BY_PROGRAM) {
             stats->mem_registered++;
-        } else {
+        } else if (block->owner == ACRE__OWNED_BY_MEM) {
             stats->mem_blocks++;
             stats->mem_bytes += block->bytes;
         }
@@ -139,10 +208,18 @@ int acre__book_find(const void *p, acre_mem_info *info) {
         info->bytes = block->bytes;
         info->device = block->dev;
         info->ordinal = block->dev->ordinal;
-        info->is_registered = block->source == ACRE__FROM_PROGRAM;
+        info->is_registered = block->owner == ACRE__OWNED_BY_PROGRAM;
     }
     acre__lock_give(&book.lock);
     return block != NULL;
+}
+
+int acre__book_is_mapped(const void *p) {
+    acre__lock_take(&book.lock);
+    const struct acre__block *block = book_find((uintptr_t)p);
+    int is_mapped = block && block->source == ACRE__FROM_SPACE;
+    acre__lock_give(&book.lock);
+    return is_mapped;
 }
 
 size_t acre__book_gap(const void *p) {

@@ -19,8 +19,19 @@ enum acre__source {
     ACRE__FROM_DRIVER_HOST,    /* cuMemHostAlloc */
     ACRE__FROM_DRIVER_MANAGED, /* cuMemAllocManaged */
     ACRE__FROM_PAGES,          /* our own pages, registered (host_pages.h) */
-    ACRE__FROM_PROGRAM         /* the program's pages, registered */
+    ACRE__FROM_PROGRAM,        /* the program's pages, registered */
+    ACRE__FROM_SPACE           /* chunks (extent.h) */
 };
+
+/* Which object handed it out, and so which call ends it. */
+enum acre__owned_by {
+    ACRE__OWNED_BY_MEM,     /* acre_mem_free */
+    ACRE__OWNED_BY_PROGRAM, /* acre_mem_unregister */
+    ACRE__OWNED_BY_VEC,     /* acre_vec_destroy */
+    ACRE__OWNED_BY_IMPORT   /* acre_import_close */
+};
+
+struct acre__extent;
 
 /* A block. Its owner allocates it, with everything needed to give it back. */
 struct acre__block {
@@ -32,25 +43,47 @@ struct acre__block {
     acre_kind kind;
     uint32_t flags;
     enum acre__source source;
+    enum acre__owned_by owner;
+    struct acre__extent *extent; /* its chunks, with ACRE__FROM_SPACE; else NULL */
+    unsigned pins;               /* who shares it; the block stays meanwhile */
+    int is_held;                 /* somebody changes it: it has that one pin and gets no other */
 };
 
 /* 0 if some of [address, address + bytes) is in the book already. */
 int acre__book_add(struct acre__block *block);
 
-/* Takes a block out by its first address, if it belongs to `dev` and, for ACRE__FROM_PROGRAM, was
- * registered, or was not, as `is_registered` says. Otherwise NULL and *status, with a detail:
- * POINTER, INTERIOR, HANDLE or KIND. */
-struct acre__block *acre__book_remove(acre_device *dev, const void *p, int is_registered,
+/* Takes a block out by its first address, if it belongs to `dev` and to that owner and has no pins.
+ * Otherwise NULL and *status, with a detail: POINTER, INTERIOR, HANDLE, KIND or BUSY. */
+struct acre__block *acre__book_remove(acre_device *dev, const void *p, enum acre__owned_by owner,
                                       acre_status *status);
 
-/* Takes some block of the device out, for a device that ends; NULL when there is none left. */
-struct acre__block *acre__book_remove_any(const acre_device *dev);
+/* Takes some block of the device and owner out, for a device that ends, pins or not; NULL when
+ * there is none left. */
+struct acre__block *acre__book_remove_any(const acre_device *dev, enum acre__owned_by owner);
+
+/* The same checks, but the block stays in the book, pinned by who changes it. */
+struct acre__block *acre__book_hold(acre_device *dev, const void *p, enum acre__owned_by owner,
+                                    acre_status *status);
+
+/* The block that begins at `p`, kept until it is unpinned; NULL and *status (POINTER, INTERIOR,
+ * HANDLE, BUSY while it is held) otherwise. */
+struct acre__block *acre__book_pin(acre_device *dev, const void *p, acre_status *status);
+void acre__book_unpin(struct acre__block *block);
+
+/* Another object ends it from now on. */
+void acre__book_pass_on(struct acre__block *block, enum acre__owned_by owner);
+
+/* A block in the book gets another size, or place and size; addresses that nobody else has. */
+void acre__book_change(struct acre__block *block, uint64_t address, size_t bytes);
 
 /* Adds the device's blocks, bytes and registrations to the statistics. */
 void acre__book_count(const acre_device *dev, acre_stats *stats);
 
 /* What the book knows about an address; 0 when it is not in it. struct_size is set. */
 int acre__book_find(const void *p, acre_mem_info *info);
+
+/* 1 if the address is in a block made of chunks: host and device then have one address for it. */
+int acre__book_is_mapped(const void *p);
 
 /* Bytes from an address outside the book to the next block in it; SIZE_MAX if there is none. */
 size_t acre__book_gap(const void *p);

@@ -99,6 +99,25 @@ static inline acre_status api_call_mem_alloc(const struct api_arguments *with) {
         return ACRE_OK;
     return status;
 }
+static inline acre_status api_call_mem_realloc(const struct api_arguments *with) {
+    void *p = api_own;
+    acre_status status = acre_mem_realloc(with->device, NULL, 4096, with->stream, &p);
+    if (status == ACRE_OK)
+        (void)acre_mem_free(with->device, p);
+    else if (p)
+        return ACRE_OK;
+    return status;
+}
+/* The block of the arguments has no chunks, so one is made for it. */
+static inline acre_status api_call_mem_set_access(const struct api_arguments *with) {
+    void *p = NULL;
+    acre_status made = acre_mem_alloc(with->device, ACRE_KIND_DEVICE, (size_t)2 << 20, 0, &p);
+    acre_status status = acre_mem_set_access(with->device, made ? with->block : p, with->device,
+                                             ACRE_ACCESS_READ_WRITE);
+    if (made == ACRE_OK)
+        (void)acre_mem_free(with->device, p);
+    return status;
+}
 static inline acre_status api_call_mem_device_pointer(const struct api_arguments *with) {
     void *p = api_own;
     acre_status status = acre_mem_device_pointer(with->device, with->block, &p);
@@ -175,6 +194,8 @@ static const struct api_call api_calls[] = {
     {"acre_event_sync", api_call_event_sync, 0},
     {"acre_event_elapsed", api_call_event_elapsed, 0},
     {"acre_mem_alloc", api_call_mem_alloc, 0},
+    {"acre_mem_realloc", api_call_mem_realloc, 0},
+    {"acre_mem_set_access", api_call_mem_set_access, 0},
     {"acre_mem_device_pointer", api_call_mem_device_pointer, 0},
     {"acre_mem_register", api_call_mem_register, 0},
     {"acre_mem_prefetch", api_call_mem_prefetch, 0},

@@ -11,6 +11,29 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
+/* ---- what is free ---- */
+
+static inline uint64_t api_free_bytes(acre_device *device) {
+    acre_device_info info = {.struct_size = sizeof info};
+    api_ok(acre_device_get_info(device, &info));
+    return info.free_bytes;
+}
+
+/* As much is free as was before: to the byte on a soft device; a GPU's driver may keep a few pages
+ * for its own tables. */
+static inline void api_expect_free_at(acre_device *device, uint64_t wanted, const char *file,
+                                      int line) {
+    acre_device_info info = {.struct_size = sizeof info};
+    api_ok(acre_device_get_info(device, &info));
+    uint64_t slack = strcmp(info.driver, "soft") == 0 ? 0 : 8 * MIB;
+    if (info.free_bytes + slack < wanted || info.free_bytes > wanted + slack) {
+        print_error("%s:%d: %llu bytes are free instead of %llu\n", file, line,
+                    (unsigned long long)info.free_bytes, (unsigned long long)wanted);
+        _fail(file, line);
+    }
+}
+#define api_expect_free(device, wanted) api_expect_free_at((device), (wanted), __FILE__, __LINE__)
+
 /* ---- sorts of memory ---- */
 
 struct api_sort {

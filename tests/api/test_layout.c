@@ -69,14 +69,31 @@ static void layout_device_info_is_pinned(void **state) {
 static void layout_stats_is_pinned(void **state) {
     (void)state;
     const struct layout_field fields[] = {
-        FIELD(acre_stats, struct_size, 0),     FIELD(acre_stats, streams_live, 8),
-        FIELD(acre_stats, events_live, 16),    FIELD(acre_stats, streams_created, 24),
-        FIELD(acre_stats, events_created, 32), FIELD(acre_stats, driver_refusals, 40),
-        FIELD(acre_stats, limbo_count, 48),    FIELD(acre_stats, limbo_retired, 56),
-        FIELD(acre_stats, trims, 64),          FIELD(acre_stats, mem_blocks, 72),
-        FIELD(acre_stats, mem_bytes, 80),      FIELD(acre_stats, mem_registered, 88),
-        FIELD(acre_stats, copies_direct, 96),  FIELD(acre_stats, copies_staged, 104),
+        FIELD(acre_stats, struct_size, 0),
+        FIELD(acre_stats, streams_live, 8),
+        FIELD(acre_stats, events_live, 16),
+        FIELD(acre_stats, streams_created, 24),
+        FIELD(acre_stats, events_created, 32),
+        FIELD(acre_stats, driver_refusals, 40),
+        FIELD(acre_stats, limbo_count, 48),
+        FIELD(acre_stats, limbo_retired, 56),
+        FIELD(acre_stats, trims, 64),
+        FIELD(acre_stats, mem_blocks, 72),
+        FIELD(acre_stats, mem_bytes, 80),
+        FIELD(acre_stats, mem_registered, 88),
+        FIELD(acre_stats, copies_direct, 96),
+        FIELD(acre_stats, copies_staged, 104),
         FIELD(acre_stats, staging_bytes, 112),
+        FIELD(acre_stats, chunks, 120),
+        FIELD(acre_stats, chunk_bytes, 128),
+        FIELD(acre_stats, chunk_cached_bytes, 136),
+        FIELD(acre_stats, chunks_created, 144),
+        FIELD(acre_stats, address_bytes, 152),
+        FIELD(acre_stats, vecs, 160),
+        FIELD(acre_stats, vec_moves, 168),
+        FIELD(acre_stats, grow_copied_bytes, 176),
+        FIELD(acre_stats, shares, 184),
+        FIELD(acre_stats, imports, 192),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
     assert_int_equal(sizeof(acre_stats), 8 * (sizeof fields / sizeof fields[0]));
@@ -94,6 +111,61 @@ static void layout_mem_info_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_mem_info), 48);
 }
 
+static void layout_vec_options_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_vec_options, struct_size, 0),  FIELD(acre_vec_options, kind, 8),
+        FIELD(acre_vec_options, strategy, 12),    FIELD(acre_vec_options, reserve_bytes, 16),
+        FIELD(acre_vec_options, limit_bytes, 24), FIELD(acre_vec_options, ahead_bytes, 32),
+        FIELD(acre_vec_options, chunk_bytes, 40), FIELD(acre_vec_options, flags, 48),
+        FIELD(acre_vec_options, reserved, 52),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_vec_options), 56);
+}
+
+static void layout_vec_info_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_vec_info, struct_size, 0),   FIELD(acre_vec_info, device, 8),
+        FIELD(acre_vec_info, data, 16),         FIELD(acre_vec_info, element_bytes, 24),
+        FIELD(acre_vec_info, size, 32),         FIELD(acre_vec_info, capacity, 40),
+        FIELD(acre_vec_info, mapped_bytes, 48), FIELD(acre_vec_info, chunks, 56),
+        FIELD(acre_vec_info, moves, 64),        FIELD(acre_vec_info, copied_bytes, 72),
+        FIELD(acre_vec_info, kind, 80),         FIELD(acre_vec_info, strategy, 84),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_vec_info), 88);
+}
+
+static void layout_share_options_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_share_options, struct_size, 0), FIELD(acre_share_options, uids, 8),
+        FIELD(acre_share_options, uid_count, 16),  FIELD(acre_share_options, importers, 20),
+        FIELD(acre_share_options, flags, 24),      FIELD(acre_share_options, reserved, 28),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_share_options), 32);
+}
+
+static void layout_import_info_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_import_info, struct_size, 0),
+        FIELD(acre_import_info, device, 8),
+        FIELD(acre_import_info, data, 16),
+        FIELD(acre_import_info, bytes, 24),
+        FIELD(acre_import_info, mapped_bytes, 32),
+        FIELD(acre_import_info, element_bytes, 40),
+        FIELD(acre_import_info, refreshed_bytes, 48),
+        FIELD(acre_import_info, owner_pid, 56),
+        FIELD(acre_import_info, is_read_only, 60),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_import_info), 64);
+}
+
 static void layout_enums_are_ints(void **state) {
     (void)state;
     assert_int_equal(sizeof(acre_status), sizeof(int));
@@ -101,6 +173,8 @@ static void layout_enums_are_ints(void **state) {
     assert_int_equal(sizeof(acre_kind), sizeof(int));
     assert_int_equal(sizeof(acre_direction), sizeof(int));
     assert_int_equal(sizeof(acre_advice), sizeof(int));
+    assert_int_equal(sizeof(acre_access), sizeof(int));
+    assert_int_equal(sizeof(acre_vec_strategy), sizeof(int));
 }
 
 int main(void) {
@@ -109,6 +183,10 @@ int main(void) {
         cmocka_unit_test(layout_device_info_is_pinned),
         cmocka_unit_test(layout_stats_is_pinned),
         cmocka_unit_test(layout_mem_info_is_pinned),
+        cmocka_unit_test(layout_vec_options_is_pinned),
+        cmocka_unit_test(layout_vec_info_is_pinned),
+        cmocka_unit_test(layout_share_options_is_pinned),
+        cmocka_unit_test(layout_import_info_is_pinned),
         cmocka_unit_test(layout_enums_are_ints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,8 @@ last=
 # Tests say what the tool reads; the caller's own settings must not. The size of soft devices stays,
 # for builds that need it small.
 unset ACRE_DEVICE ACRE_CUDA_LIBRARY ACRE_SOFT_DEVICES ACRE_SOFT_SEED ACRE_SOFT_CHECK ACRE_FAULT \
-    ACRE_COPY_THREADS ACRE_COPY_STAGE_BYTES NO_COLOR
+    ACRE_COPY_THREADS ACRE_COPY_STAGE_BYTES ACRE_VMM ACRE_CHUNK_CACHE_BYTES ACRE_CHUNK_LIMIT_BYTES \
+    ACRE_ADDRESS_BYTES NO_COLOR
 export LC_ALL=C
 # Looking for leaks takes the sanitizer seconds for each process on aarch64: run_leaks asks for it.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"

@@ -6,7 +6,7 @@
 run "$acre" bench --help
 expect_rc 0
 expect_out '^Suites:'
-for suite in ground copy pin; do
+for suite in ground copy pin grow; do
     expect_out "^  $suite "
 done
 
@@ -56,6 +56,64 @@ for size in 4KiB 64KiB 1MiB; do
     expect_json "[.results[].case] | index(\"alloc $size\") and index(\"free $size\")"
 done
 
+# An array that grows: what a vec does, and what it does not.
+run_leaks "$no_gpu" "$acre" bench grow --device soft --quick --json --chart "$work/growth.svg"
+expect_rc 0
+expect_err 'suite grow: cudaMallocAsync.copy is left out: '
+expect_json 'keys == ["device", "results", "schema", "version"]'
+expect_json 'all(.results[]; keys == ["case", "suite", "unit", "value", "who"] and .suite == "grow"
+    and (.value > 0 or ((.unit | IN("bytes", "moves")) and .value == 0)))'
+for course in 'doubling to 32MiB' 'doubling growth to 2MiB' 'doubling growth to 16MiB' \
+    'steps to 8MiB' 'steps growth to 2MiB' 'steps growth to 8MiB'; do
+    expect_json "[.results[] | select(.case == \"$course\") | .who] | sort
+        == [\"acre\", \"acre ahead\", \"acre no reserve\", \"cudaMalloc+copy\", \"floor\",
+            \"managed+prefetch\"]"
+done
+# acre copies nothing and stays where it is; copying copies all that there was, each time.
+expect_json '[.results[] | select(.unit == "bytes" and (.who | startswith("acre"))) | .value]
+    | length == 6 and all(. == 0)'
+expect_json '[.results[] | select(.unit == "moves" and .who == "acre") | .value] == [0, 0]'
+expect_json '[.results[] | select(.unit == "moves" and .who == "acre ahead") | .value] == [0, 0]'
+expect_json '[.results[] | select(.unit == "bytes" and .who == "cudaMalloc+copy") | .value]
+    == [31457280, 12582912]'
+expect_json '.results[] | select(.case == "fill" and .who == "acre") | .value >= 0.98 and .value <= 1'
+expect_json '.results[] | select(.case == "fill" and .who == "cudaMalloc+copy")
+    | .value > 0.45 and .value <= 0.51'
+expect_json '[.results[] | select(.case == "grow 2MiB with grow-ahead") | .who]
+    == ["acre", "acre no ahead", "floor"]'
+expect_json '[.results[] | select(.case == "append 1MiB") | .who] == ["acre", "full-size block"]'
+# No call of acre's waits for the 50 ms of another stream; a free of the driver's does.
+expect_json '.results[] | select(.case == "busy, longest call" and .who == "acre") | .value < 45'
+expect_json '.results[] | select(.case == "busy, longest call" and .who == "cudaMalloc+copy")
+    | .value > 25'
+check "the chart is well-formed" python3 -c \
+    'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/growth.svg"
+check "every way has a curve in both panels" test \
+    "$(grep -c '</title></polyline>' "$work/growth.svg")" -eq 12
+check "the chart needs nothing from outside" sh -c \
+    "! grep -E '(src|href)=|url[(]|@import|<script|<link' '$work/growth.svg'"
+run "$no_gpu" "$acre" bench grow --device soft --quick
+expect_rc 0
+expect_out '^grow +doubling to 32MiB +acre '
+expect_out '^grow +fill +cudaMalloc.copy +0\.[45][0-9]* +share *$'
+check "single growths are in the JSON alone" sh -c "! grep -q 'growth to' '$out'"
+run "$no_gpu" ACRE_VMM=no "$acre" bench grow --device soft --quick --json
+expect_rc 0
+expect_json '.results[] | select(.case == "doubling copied to 32MiB" and .who == "acre") | .value > 0'
+run "$acre" bench copy --chart "$work/none.svg"
+expect_rc 64
+expect_err 'a chart is drawn by the suite grow alone'
+run "$no_gpu" "$acre" bench grow --device soft --quick --chart /dev/full
+expect_rc 2
+expect_err '^acre: cannot write /dev/full: No space left'
+for call in cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemAlloc cuMemcpyDtoDAsync \
+    cuLaunchHostFunc cuMemAddressReserve; do
+    run "$no_gpu" "ACRE_FAULT=$call:1:from:999" "$acre" bench grow --quick
+    expect_rc 2
+    expect_no_out
+    expect_err 'suite grow could not be measured'
+done
+
 # No room: sizes end earlier, and that is said.
 run "$no_gpu" ACRE_SOFT_BYTES=8MiB "$acre" bench copy --quick --json
 expect_rc 0
@@ -86,7 +144,7 @@ expect_err 'cannot open'
 run "$no_gpu" ACRE_FAULT='cuEventRecord:3:from:999' "$acre" bench ground
 expect_rc 2
 expect_err 'suite ground could not be measured'
-for call in cuMemHostAlloc cuMemcpyDtoHAsync cuMemHostRegister cuMemAlloc; do
+for call in cuMemHostAlloc cuMemcpyDtoHAsync cuMemHostRegister cuMemCreate; do
     run "$no_gpu" "ACRE_FAULT=$call:1:from:999" "$acre" bench copy --quick
     expect_rc 2
     expect_no_out

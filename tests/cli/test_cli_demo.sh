@@ -11,6 +11,7 @@ expect_out '^device +ok '
 expect_out '^streams and events +ok '
 expect_out '^kinds of memory +ok .*all bytes arrived, 0 blocks left'
 expect_out '^copies +ok .* GB/s pinned, .* pageable; back at '
+expect_out '^growing array +ok .*2 MiB to .* 0 B copied, the address stayed; by copying .* MiB copied$'
 expect_out '^limbo and trim +ok .*1 kept aside, 0 after trim'
 expect_out 'acre-demo/index.html$'
 check "last line says where the page is" sh -c "tail -1 '$out' | grep -q acre-demo/index.html"
@@ -23,16 +24,21 @@ check "page knows light and dark" grep -q 'prefers-color-scheme: dark' "$page"
 check "page needs nothing from outside" sh -c \
     "! grep -E '(src|href)=|url[(]|@import|<script|<link' '$page'"
 check "every speed is drawn" test "$(grep -c ' GB/s</text>' "$page")" -eq 4
+check "both arrays are drawn" test "$(grep -c '</title></polyline>' "$page")" -eq 2
 check "every event is drawn" test "$(grep -c '<circle' "$page")" -eq 12
 
 run "$no_gpu" "$acre" demo --json --output deep/er/page
 expect_rc 0
 expect_json '.schema == "acre-demo/1" and .device.driver == "soft"'
 expect_json '[.parts[].part] == ["device", "streams and events", "kinds of memory", "copies",
-    "limbo and trim"]'
+    "growing array", "limbo and trim"]'
 expect_json 'all(.parts[]; .ok and .time_ns > 0 and (.text | length > 0))'
 expect_json '.measured | .unit == "GB/s" and .pinned_h2d > 0 and .pinned_d2h > 0 and .d2d > 0
     and .pageable_h2d > 0 and .pageable_d2h > 0'
+expect_json '.growth | (.sizes | length > 1 and . == sort and .[0] == 2097152)
+    and (.sizes | length) == (.in_place.ns | length) and (.in_place.ns | . == sort and all(. > 0))
+    and .in_place.copied_bytes == 0 and .in_place.moves == 0
+    and .copying.copied_bytes > 0 and .copying.moves > 0'
 expect_json '.page == "deep/er/page/index.html"'
 check "page in a folder of its own" test -s deep/er/page/index.html
 
@@ -66,6 +72,11 @@ expect_out '^copies +ok '
 run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" demo --output small
 expect_rc 0
 expect_out '^copies +ok .* 4 MiB to the device'
+
+# Where memory cannot be mapped by hand it grows by copying, and that is fine.
+run "$no_gpu" ACRE_VMM=no "$acre" demo --output plain
+expect_rc 0
+expect_out '^growing array +ok .*2 MiB to '
 
 # What cannot be had is said.
 run "$no_gpu" ACRE_FAULT='cuMemHostRegister:2:from:2' "$acre" demo --output refused

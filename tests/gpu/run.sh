@@ -10,7 +10,7 @@
 # ctest_step, memcheck_step and bench_step, each of which makes one line of the table.
 set -uo pipefail
 
-areas=(ground kinds)
+areas=(ground kinds grow)
 AREA_SECONDS=360
 # One program under compute-sanitizer; far more than any of them needs.
 PROGRAM_SECONDS=120
@@ -34,6 +34,15 @@ area_kinds() {
     bench_step copy
     bench_step pin
     bench_step ground
+}
+
+# Memory that grows in place: spaces, vecs, realloc, sharing, memory by hand.
+area_grow() {
+    local about='vec|extent|chunk|range|steps|vm|share|realloc|grow|space|uses'
+    ctest_step "tests" 'unit|conformance|api|fault|model|cli|examples|gpu' "$about"
+    memcheck_step "memcheck" 'api|examples|gpu' "$about"
+    bench_step grow --chart "$build/bench-grow.svg"
+    [ -z "${OUT:-}" ] || cp "$build/bench-grow.svg" "$OUT/"
 }
 
 # ---- steps ---------------------------------------------------------------------------------------
@@ -97,12 +106,13 @@ memcheck_step() {
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
 }
 
-# bench_step SUITE: prints the figures; as JSON they go to build/gpu/bench-SUITE.json and, where OUT
+# bench_step SUITE [OPTION...]: prints the figures; as JSON they go to build/gpu/bench-SUITE.json and, where OUT
 # names a folder, there too.
 bench_step() {
     local suite=$1 begin=$SECONDS file=$build/bench-$1.json
+    shift
     echo
-    if "$build/acre" bench "$suite" --device cuda --output "$file"; then
+    if "$build/acre" bench "$suite" --device cuda --output "$file" "$@"; then
         [ -z "${OUT:-}" ] || cp "$file" "$OUT/"
         row "bench $suite" 1 0 0 $((SECONDS - begin))
     else

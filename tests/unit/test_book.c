@@ -14,10 +14,15 @@ static int book_setup(void **state) {
     return 0;
 }
 
+static struct acre__block *any_of(const acre_device *dev) {
+    struct acre__block *block = acre__book_remove_any(dev, ACRE__OWNED_BY_MEM);
+    return block ? block : acre__book_remove_any(dev, ACRE__OWNED_BY_PROGRAM);
+}
+
 static int book_teardown(void **state) {
     (void)state;
-    assert_null(acre__book_remove_any(device));
-    assert_null(acre__book_remove_any(other));
+    assert_null(any_of(device));
+    assert_null(any_of(other));
     assert_int_equal(acre_close(device), ACRE_OK);
     assert_int_equal(acre_close(other), ACRE_OK);
     return 0;
@@ -31,13 +36,16 @@ static struct acre__block block_at(acre_device *dev, uint64_t address, size_t by
                                 .dev = dev,
                                 .bytes = bytes,
                                 .kind = ACRE_KIND_PINNED,
-                                .source = source};
+                                .source = source,
+                                .owner = source == ACRE__FROM_PROGRAM ? ACRE__OWNED_BY_PROGRAM
+                                                                      : ACRE__OWNED_BY_MEM};
 }
 
 static struct acre__block *take(acre_device *dev, uint64_t address, int is_registered,
                                 acre_status *status) {
     *status = ACRE_OK;
-    return acre__book_remove(dev, (void *)(uintptr_t)address, is_registered, status);
+    return acre__book_remove(dev, (void *)(uintptr_t)address,
+                             is_registered ? ACRE__OWNED_BY_PROGRAM : ACRE__OWNED_BY_MEM, status);
 }
 
 static void book_refuses_what_overlaps_and_takes_what_touches(void **state) {
@@ -112,17 +120,52 @@ static void book_counts_each_devices_own(void **state) {
     assert_int_equal(stats.mem_registered, 1);
     /* A device that ends takes its own and no other. */
     for (int i = 0; i < 3; i++) {
-        struct acre__block *block = acre__book_remove_any(device);
+        struct acre__block *block = any_of(device);
         assert_non_null(block);
         assert_ptr_equal(block->dev, device);
     }
-    assert_null(acre__book_remove_any(device));
+    assert_null(any_of(device));
     stats = (acre_stats){0};
     acre__book_count(other, &stats);
     assert_int_equal(stats.mem_blocks, 1);
     assert_int_equal(stats.mem_registered, 1);
-    assert_non_null(acre__book_remove_any(other));
-    assert_non_null(acre__book_remove_any(other));
+    assert_non_null(any_of(other));
+    assert_non_null(any_of(other));
+}
+
+static void book_block_that_is_pinned_or_held_is_busy(void **state) {
+    (void)state;
+    struct acre__block block = block_at(device, 4096, 100, ACRE__FROM_PAGES), *held;
+    void *p = (void *)4096;
+    acre_status status;
+    assert_true(acre__book_add(&block));
+    /* Two share it: neither ended nor changed meanwhile. */
+    assert_ptr_equal(acre__book_pin(device, p, &status), &block);
+    assert_ptr_equal(acre__book_pin(device, p, &status), &block);
+    for (int i = 0; i < 2; i++) {
+        assert_null(take(device, 4096, 0, &status));
+        assert_int_equal(status, ACRE_E_BUSY);
+        assert_null(acre__book_hold(device, p, ACRE__OWNED_BY_MEM, &status));
+        assert_int_equal(status, ACRE_E_BUSY);
+        acre__book_unpin(&block);
+    }
+    /* One changes it: nobody else begins to share, change or end it. */
+    held = acre__book_hold(device, p, ACRE__OWNED_BY_MEM, &status);
+    assert_ptr_equal(held, &block);
+    assert_null(acre__book_hold(device, p, ACRE__OWNED_BY_MEM, &status));
+    assert_int_equal(status, ACRE_E_BUSY);
+    assert_null(acre__book_pin(device, p, &status));
+    assert_int_equal(status, ACRE_E_BUSY);
+    assert_null(take(device, 4096, 0, &status));
+    assert_int_equal(status, ACRE_E_BUSY);
+    acre__book_change(held, 8192, 50);
+    acre__book_unpin(held);
+    assert_null(acre__book_pin(device, p, &status));
+    assert_int_equal(status, ACRE_E_POINTER);
+    assert_ptr_equal(acre__book_pin(device, (void *)8192, &status), &block);
+    assert_int_equal(block.bytes, 50);
+    acre__book_unpin(&block);
+    assert_ptr_equal(take(device, 8192, 0, &status), &block);
 }
 
 static void book_looks_addresses_up_and_knows_the_room_left(void **state) {
@@ -182,7 +225,7 @@ static void book_of_random_blocks_agrees_with_a_map(void **state) {
         for (size_t i = 0; is_free && i < bytes; i++)
             owner[at + i] = place;
     }
-    while (acre__book_remove_any(device))
+    while (any_of(device))
         ;
 }
 
@@ -191,6 +234,7 @@ int main(void) {
         BOOK_TEST(book_refuses_what_overlaps_and_takes_what_touches),
         BOOK_TEST(book_says_why_a_block_stays),
         BOOK_TEST(book_counts_each_devices_own),
+        BOOK_TEST(book_block_that_is_pinned_or_held_is_busy),
         BOOK_TEST(book_looks_addresses_up_and_knows_the_room_left),
         BOOK_TEST(book_of_random_blocks_agrees_with_a_map),
     };

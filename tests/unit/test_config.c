@@ -333,7 +333,7 @@ static void config_unknown_names_are_warned_about_with_the_nearest(void **state)
         heard_times("ACRE_SOFT_BYTE is not a variable of acre; did you mean ACRE_SOFT_BYTES?"), 1);
     assert_int_equal(
         heard_times("ACRE_DEVCIE is not a variable of acre; did you mean ACRE_DEVICE?"), 1);
-    assert_int_equal(heard_times("ACRE_ is not a variable of acre; the nearest is ACRE_DATA"), 1);
+    assert_int_equal(heard_times("ACRE_ is not a variable of acre; the nearest is ACRE_VMM"), 1);
     assert_int_equal(
         heard_times("ACRE_QQQQQQQQQQQQQQQQ is not a variable of acre; the nearest is "), 1);
 

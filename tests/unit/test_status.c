@@ -46,6 +46,10 @@ static const struct {
     {ACRE_E_OVERLAP, -24, "ACRE_E_OVERLAP"},
     {ACRE_E_DIRECTION, -25, "ACRE_E_DIRECTION"},
     {ACRE_E_REGISTERED, -26, "ACRE_E_REGISTERED"},
+    {ACRE_E_LIMIT, -27, "ACRE_E_LIMIT"},
+    {ACRE_E_PEER, -28, "ACRE_E_PEER"},
+    {ACRE_E_PROTOCOL, -29, "ACRE_E_PROTOCOL"},
+    {ACRE_E_GONE, -30, "ACRE_E_GONE"},
 };
 enum { PINNED_COUNT = sizeof pinned / sizeof *pinned };
 

@@ -1,13 +1,36 @@
-/* The soft driver's table: every entry of driver_list.h, all of them real. */
+/* The soft driver's table: every entry of driver_list.h. All of them are real but the driver's own
+ * pools in stream order, which no part of acre needs. */
+#include <pthread.h>
+
+#include "driver/driver_count.h"
 #include "driver/soft/soft_state.h"
 
-static const struct acre__driver soft_driver = {.name = "soft",
-                                                .is_soft = 1,
+CUresult acre__soft_cuMemAllocAsync(CUdeviceptr *ptr_out, size_t bytes, CUstream stream) {
+    (void)ptr_out, (void)bytes, (void)stream;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult acre__soft_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
+    (void)ptr, (void)stream;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static struct acre__driver soft_driver = {
+    .name = "soft",
+    .is_soft = 1,
+    .missing = {[ACRE__ENTRY_cuMemAllocAsync] = 1, [ACRE__ENTRY_cuMemFreeAsync] = 1},
 #define SOFT_ENTRY(name, symbol, version, need, params, args) .name = acre__soft_##name,
-                                                ACRE__DRIVER_LIST(SOFT_ENTRY)
+    ACRE__DRIVER_LIST(SOFT_ENTRY)
 #undef SOFT_ENTRY
 };
 
+static void soft_count(void) {
+    acre__driver_count(&soft_driver);
+}
+
 const struct acre__driver *acre__driver_soft(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, soft_count);
     return &soft_driver;
 }

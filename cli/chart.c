@@ -1,0 +1,177 @@
+/* Times over sizes, as SVG; see chart.h. */
+#include "chart.h"
+
+#include <math.h>
+#include <stdint.h>
+
+#include "cli.h"
+
+enum {
+    CHART_WIDTH = 1000,
+    CHART_TITLE = 22, /* above the plot */
+    CHART_PLOT = 300, /* height of the plot */
+    CHART_FOOT = 34,  /* the sizes, under the plot */
+    CHART_LEFT = 70,  /* the times, left of the plot */
+    CHART_RIGHT = 30, /* half of the last size's text */
+    CHART_KEY = 22,   /* a row of the legend */
+    CHART_KEY_COLUMNS = 4
+};
+
+static const char chart_style[] =
+    "<style>\n"
+    ".ch { --ink: #1d2421; --soft: #66706b; --line: #e0dfd8; --c0: #0b7a75; --c1: #4f9d4a;\n"
+    "  --c2: #2b6cb0; --c3: #7d8580; --c4: #c0392b; --c5: #c8671b; --c6: #8455b0; --c7: #9a7b1c; "
+    "}\n"
+    "@media (prefers-color-scheme: dark) { .ch { --ink: #e6ebe8; --soft: #93a09a;\n"
+    "  --line: #2e373b; --c0: #3fc1b8; --c1: #86cf80; --c2: #7db3ea; --c3: #a9b2ad;\n"
+    "  --c4: #f2827a; --c5: #f0a05a; --c6: #bd9be6; --c7: #d8bd62; } }\n"
+    ".ch text { font: 13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif;\n"
+    "  fill: var(--soft); }\n"
+    ".ch .t { fill: var(--ink); font-weight: 600; }\n"
+    ".ch line { stroke: var(--line); }\n"
+    ".ch polyline { fill: none; stroke-width: 2.2; stroke-linejoin: round; }\n"
+    ".ch .dashed { stroke-dasharray: 5 4; }\n"
+    "</style>\n";
+
+/* Where a panel is, and what its axes reach over, in logarithms to the base of 2 and of 10. */
+struct chart_frame {
+    double left, right, top, bottom;
+    double x_low, x_high, y_low, y_high;
+};
+
+static double chart_x(const struct chart_frame *frame, double bytes) {
+    double part = (log2(bytes) - frame->x_low) / (frame->x_high - frame->x_low);
+    return frame->left + part * (frame->right - frame->left);
+}
+
+static double chart_y(const struct chart_frame *frame, double ns) {
+    double part = (log10(fmax(ns, 1)) - frame->y_low) / (frame->y_high - frame->y_low);
+    return frame->bottom - part * (frame->bottom - frame->top);
+}
+
+/* The axes that hold all points: sizes exactly, times to whole powers of ten. */
+static void chart_fit(struct chart_frame *frame, const struct chart_panel *panel) {
+    double x_low = INFINITY, x_high = -INFINITY, y_low = INFINITY, y_high = -INFINITY;
+    for (size_t i = 0; i < panel->curve_count; i++) {
+        const struct chart_curve *curve = &panel->curves[i];
+        for (size_t k = 0; k < curve->count; k++) {
+            x_low = fmin(x_low, log2(curve->bytes[k]));
+            x_high = fmax(x_high, log2(curve->bytes[k]));
+            y_low = fmin(y_low, log10(fmax(curve->ns[k], 1)));
+            y_high = fmax(y_high, log10(fmax(curve->ns[k], 1)));
+        }
+    }
+    frame->x_low = isfinite(x_low) ? x_low : 0;
+    frame->x_high = isfinite(x_high) && x_high > frame->x_low ? x_high : frame->x_low + 1;
+    frame->y_low = isfinite(y_low) ? floor(y_low) : 0;
+    frame->y_high = isfinite(y_high) ? ceil(y_high) : 1;
+    if (frame->y_high <= frame->y_low) {
+        frame->y_high = frame->y_low + 1;
+    }
+}
+
+/* A power of ten of nanoseconds, without digits behind the point. */
+static void chart_time(int power, char text[CLI_NUMBER_BYTES]) {
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    int unit = power < 0 ? 0 : power >= 9 ? 3 : power / 3;
+    snprintf(text, CLI_NUMBER_BYTES, "%g %s", pow(10, power - 3 * unit), units[unit]);
+}
+
+static void chart_grid(FILE *out, const struct chart_frame *frame) {
+    char text[CLI_NUMBER_BYTES];
+    for (int power = (int)frame->y_low; power <= (int)frame->y_high; power++) {
+        double y = chart_y(frame, pow(10, power));
+        chart_time(power, text);
+        fprintf(out, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", frame->left,
+                frame->right, y, y);
+        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", frame->left - 8,
+                y + 4.5, text);
+    }
+    /* Six sizes at most have room for their names. */
+    int step = (int)ceil((frame->x_high - frame->x_low) / 6);
+    for (int power = (int)ceil(frame->x_low); power <= (int)frame->x_high; power += step) {
+        double x = chart_x(frame, pow(2, power));
+        fprintf(out, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", x, x, frame->top,
+                frame->bottom);
+        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x,
+                frame->bottom + 18, cli_bytes((uint64_t)pow(2, power), text));
+    }
+}
+
+static void chart_curves(FILE *out, const struct chart_frame *frame,
+                         const struct chart_panel *panel) {
+    for (size_t i = panel->curve_count; i-- > 0;) { /* the first one lies on top */
+        const struct chart_curve *curve = &panel->curves[i];
+        if (curve->count == 0) {
+            continue;
+        }
+        fprintf(out, "<polyline%s style=\"stroke: var(--c%zu)\" points=\"",
+                curve->is_dashed ? " class=\"dashed\"" : "", i);
+        for (size_t k = 0; k < curve->count; k++) {
+            fprintf(out, "%s%.1f,%.1f", k ? " " : "", chart_x(frame, curve->bytes[k]),
+                    chart_y(frame, curve->ns[k]));
+        }
+        fprintf(out, "\"><title>%s</title></polyline>\n", curve->name);
+    }
+}
+
+/* Does any panel have points of the i-th curve? */
+static const struct chart_curve *chart_curve_of(const struct chart *chart, size_t i) {
+    for (size_t k = 0; k < chart->panel_count; k++) {
+        const struct chart_panel *panel = &chart->panels[k];
+        if (i < panel->curve_count && panel->curves[i].count > 0) {
+            return &panel->curves[i];
+        }
+    }
+    return NULL;
+}
+
+static void chart_key(FILE *out, const struct chart *chart, double top) {
+    size_t place = 0;
+    for (size_t i = 0; i < CHART_CURVES; i++) {
+        const struct chart_curve *curve = chart_curve_of(chart, i);
+        if (!curve) {
+            continue;
+        }
+        size_t column = place % CHART_KEY_COLUMNS, row = place / CHART_KEY_COLUMNS;
+        double x = CHART_LEFT + (double)column * (CHART_WIDTH - CHART_LEFT) / CHART_KEY_COLUMNS;
+        double y = top + (double)(row * CHART_KEY);
+        fprintf(out,
+                "<polyline%s style=\"stroke: var(--c%zu)\" points=\"%.1f,%.1f %.1f,%.1f\"/>"
+                "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+                curve->is_dashed ? " class=\"dashed\"" : "", i, x, y, x + 26, y, x + 34, y + 4.5,
+                curve->name);
+        place++;
+    }
+}
+
+static size_t chart_key_rows(const struct chart *chart) {
+    size_t count = 0;
+    for (size_t i = 0; i < CHART_CURVES; i++) {
+        count += chart_curve_of(chart, i) != NULL;
+    }
+    return (count + CHART_KEY_COLUMNS - 1) / CHART_KEY_COLUMNS;
+}
+
+void chart_write(FILE *out, const struct chart *chart) {
+    const double bottom = CHART_TITLE + CHART_PLOT;
+    double height = bottom + CHART_FOOT + (double)(chart_key_rows(chart) * CHART_KEY);
+    double wide = (double)CHART_WIDTH / (double)(chart->panel_count ? chart->panel_count : 1);
+    fprintf(out,
+            "<svg class=\"ch\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" "
+            "role=\"img\" aria-label=\"%s\">\n%s",
+            CHART_WIDTH, height, chart->title, chart_style);
+    for (size_t i = 0; i < chart->panel_count; i++) {
+        const struct chart_panel *panel = &chart->panels[i];
+        struct chart_frame frame = {.left = wide * (double)i + CHART_LEFT,
+                                    .right = wide * (double)(i + 1) - CHART_RIGHT,
+                                    .top = CHART_TITLE,
+                                    .bottom = bottom};
+        chart_fit(&frame, panel);
+        fprintf(out, "<text class=\"t\" x=\"%.1f\" y=\"14\">%s</text>\n", frame.left, panel->title);
+        chart_grid(out, &frame);
+        chart_curves(out, &frame, panel);
+    }
+    chart_key(out, chart, bottom + CHART_FOOT + 6);
+    fputs("</svg>\n", out);
+}

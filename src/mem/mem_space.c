@@ -1,0 +1,294 @@
+/* Blocks of device memory that are made of chunks: they grow without being copied.
+ *
+ * A block gets addresses for four times its size, which cost nothing, so that most reallocations
+ * only add a chunk behind it. One that has to go elsewhere is built there of the same chunks and
+ * some more, and then ends at its old place. While a block is changed it is pinned in the book, so
+ * that no other thread frees or changes it. */
+#include <stdlib.h>
+
+#include "base/atomic.h"
+#include "base/status.h"
+#include "driver/driver_status.h"
+#include "mem/mem_block.h"
+#include "space/extent.h"
+#include "space/uses.h"
+
+enum { SPACE_AHEAD = 4 }; /* addresses for so many times the size */
+
+static struct { _Atomic uint64_t moves, copied_bytes; } counts[ACRE__DEVICE_SLOTS];
+
+void acre__mem_space_stats(acre_device *dev, acre_stats *stats) {
+    unsigned slot = acre__device_index(dev);
+    stats->vec_moves += acre__load(&counts[slot].moves, memory_order_relaxed);
+    stats->grow_copied_bytes += acre__load(&counts[slot].copied_bytes, memory_order_relaxed);
+}
+
+void acre__mem_space_close(acre_device *dev) {
+    unsigned slot = acre__device_index(dev);
+    acre__store(&counts[slot].moves, 0, memory_order_relaxed);
+    acre__store(&counts[slot].copied_bytes, 0, memory_order_relaxed);
+}
+
+int acre__mem_space_serves(acre_device *dev, size_t bytes) {
+    size_t unit = acre__chunk_unit(dev, 0);
+    return unit && bytes >= unit;
+}
+
+/* ---- making and ending ---- */
+
+/* An extent without memory and with addresses for `bytes` and more. */
+static acre_status space_open(acre_device *dev, size_t bytes, struct acre__extent **out) {
+    struct acre__extent *extent = malloc(sizeof *extent);
+    *out = NULL;
+    if (!extent)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a block's record");
+    size_t ahead = bytes > SIZE_MAX / SPACE_AHEAD ? bytes : SPACE_AHEAD * bytes;
+    acre_status status = acre__extent_open(extent, dev, ACRE__CHUNK_SHAREABLE, ahead, 0, 0);
+    if (status == ACRE_E_ADDRESS_SPACE)
+        status = acre__extent_open(extent, dev, ACRE__CHUNK_SHAREABLE, bytes, 0, 0);
+    if (status)
+        free(extent);
+    else
+        *out = extent;
+    return status;
+}
+
+/* More than there is fails at once, and as a lack of memory although addresses may lack too. */
+static acre_status space_check(const acre_device *dev, size_t bytes) {
+    if (bytes <= dev->info.total_bytes)
+        return ACRE_OK;
+    return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes wanted, %s has %llu bytes in all", bytes,
+                      dev->label, (unsigned long long)dev->info.total_bytes);
+}
+
+acre_status acre__mem_space_make(acre_device *dev, size_t bytes, struct acre__extent **out) {
+    *out = NULL;
+    acre_status status = space_check(dev, bytes);
+    if (status == ACRE_OK)
+        status = space_open(dev, bytes, out);
+    if (status)
+        return status;
+    status = acre__extent_grow(*out, bytes);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        acre__mem_space_end(*out);
+        *out = NULL;
+        return acre__said_fail(status, &said);
+    }
+    return ACRE_OK;
+}
+
+void acre__mem_space_end(struct acre__extent *extent) {
+    acre__extent_close(extent);
+    free(extent);
+}
+
+/* ---- reallocating ---- */
+
+/* The block that is changed, and the stream whose work uses it. */
+struct space_change {
+    acre_device *dev;
+    struct acre__block *block;
+    size_t bytes; /* that it is to have */
+    acre_stream stream;
+};
+
+/* Waits for the work queued on the stream. */
+static acre_status change_wait(const struct space_change *change) {
+    struct acre__uses uses;
+    acre__uses_open(&uses, change->dev);
+    acre_status status = acre__uses_record(&uses, change->stream);
+    if (status == ACRE_OK)
+        status = acre__uses_wait(&uses);
+    struct acre__said said;
+    acre__said_keep(&said);
+    acre__uses_close(&uses);
+    return status ? acre__said_fail(status, &said) : ACRE_OK;
+}
+
+/* Some of its chunks may not be needed any more. */
+static acre_status change_shrink(const struct space_change *change) {
+    struct acre__extent *extent = change->block->extent;
+    const struct acre__mapping *last = extent->mappings[extent->count - 1];
+    if (last->at - extent->range.at >= change->bytes) {
+        acre_status status = change_wait(change);
+        if (status)
+            return status;
+        (void)acre__extent_shrink(extent, change->bytes);
+    }
+    acre__book_change(change->block, extent->range.at, change->bytes);
+    return ACRE_OK;
+}
+
+/* The chunks that an extent has, with one user more each, and behind them `more` bytes of new ones.
+ */
+static acre_status chunks_with_more(struct acre__extent *extent, size_t more,
+                                    struct acre__chunk **list) {
+    acre_status status = acre__chunk_cover(extent->dev, more, extent->least, extent->flags, list);
+    for (size_t i = extent->count; status == ACRE_OK && i > 0; i--) {
+        struct acre__chunk *chunk = extent->mappings[i - 1]->chunk;
+        acre__chunk_keep(chunk);
+        chunk->next = *list;
+        *list = chunk;
+    }
+    return status;
+}
+
+/* Builds the block at another place and ends it at the old one. */
+static acre_status change_move(const struct space_change *change) {
+    struct acre__extent *old = change->block->extent, *extent;
+    struct acre__chunk *list = NULL;
+    acre_status status = space_open(change->dev, change->bytes, &extent);
+    if (status)
+        return status;
+    size_t more = change->bytes - old->mapped;
+    more = (more + old->unit - 1) / old->unit * old->unit;
+    for (size_t i = 0; i < old->access_count; i++)
+        extent->access[i] = old->access[i];
+    extent->access_count = old->access_count;
+    status = chunks_with_more(old, more, &list);
+    if (status == ACRE_OK)
+        status = acre__extent_add(extent, list);
+    int is_added = status == ACRE_OK;
+    if (is_added)
+        status = change_wait(change);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        if (!is_added)
+            acre__chunk_drop_list(list);
+        acre__mem_space_end(extent);
+        return acre__said_fail(status, &said);
+    }
+    change->block->extent = extent;
+    acre__book_change(change->block, extent->range.at, change->bytes);
+    acre__mem_space_end(old);
+    acre__fetch_add(&counts[acre__device_index(change->dev)].moves, 1, memory_order_relaxed);
+    return ACRE_OK;
+}
+
+/* A block of chunks that stays one. */
+static acre_status change_chunks(const struct space_change *change) {
+    struct acre__extent *extent = change->block->extent;
+    if (change->bytes <= extent->mapped)
+        return change_shrink(change);
+    size_t room = extent->range.bytes;
+    acre_status status = space_check(change->dev, change->bytes);
+    if (status)
+        return status;
+    if (!acre__extent_extend(extent, change->bytes))
+        return change_move(change);
+    status = acre__extent_grow(extent, change->bytes);
+    if (status)
+        acre__extent_trim_addresses(extent, room);
+    if (status == ACRE_E_ADDRESS_SPACE) /* an undone mapping has cost it addresses */
+        return change_move(change);
+    if (status == ACRE_OK)
+        acre__book_change(change->block, extent->range.at, change->bytes);
+    return status;
+}
+
+/* Below the size of a chunk: another block, and a copy in stream order. */
+static acre_status change_copy(const struct space_change *change, void **new_p) {
+    void *old = (void *)(uintptr_t)change->block->node.key;
+    size_t bytes = change->block->bytes < change->bytes ? change->block->bytes : change->bytes;
+    void *p;
+    acre_status status = acre_mem_alloc(change->dev, ACRE_KIND_DEVICE, change->bytes, 0, &p);
+    if (status)
+        return status;
+    status = acre_copy(change->dev, p, old, bytes, change->stream);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        (void)acre_mem_free(change->dev, p);
+        return acre__said_fail(status, &said);
+    }
+    acre__fetch_add(&counts[acre__device_index(change->dev)].copied_bytes, bytes,
+                    memory_order_relaxed);
+    *new_p = p;
+    return ACRE_OK;
+}
+
+static int stream_is_captured(acre_device *dev, acre_stream stream, acre_status *status) {
+    struct acre__current current;
+    const char *what;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult code = acre__device_push(dev, &current, &what);
+    if (!code) {
+        what = "cuStreamIsCapturing";
+        code = dev->drv->cuStreamIsCapturing(stream, &state);
+        acre__device_pop(dev, &current);
+    }
+    *status = code ? acre__driver_fail(dev, code, what)
+              : state != CU_STREAM_CAPTURE_STATUS_NONE
+                  ? acre__fail(ACRE_E_CAPTURING, "acre_mem_realloc: the stream is being captured")
+                  : ACRE_OK;
+    return *status != ACRE_OK;
+}
+
+static acre_status mem_realloc(acre_device *dev, void *p, size_t bytes, acre_stream stream,
+                               void **new_p) {
+    acre_status status = acre__stream_check(dev, stream);
+    if (status || stream_is_captured(dev, stream, &status))
+        return status;
+    struct space_change change = {.dev = dev, .bytes = bytes, .stream = stream};
+    change.block = acre__book_hold(dev, p, ACRE__OWNED_BY_MEM, &status);
+    if (!change.block)
+        return status;
+    int is_copied = 0;
+    if (change.block->kind != ACRE_KIND_DEVICE) {
+        status = acre__fail(ACRE_E_KIND, "acre_mem_realloc: %p is not device memory", p);
+    } else if (change.block->source == ACRE__FROM_SPACE && bytes >= change.block->extent->unit) {
+        status = change_chunks(&change);
+        *new_p = status ? NULL : (void *)(uintptr_t)change.block->node.key;
+    } else {
+        status = change_copy(&change, new_p);
+        is_copied = status == ACRE_OK;
+    }
+    acre__book_unpin(change.block);
+    if (is_copied)
+        (void)acre_mem_free(dev, p); /* waits for the copy; what is refused goes to limbo */
+    return status;
+}
+
+acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes, acre_stream stream,
+                             void **new_p) {
+    if (new_p)
+        *new_p = NULL;
+    acre_status status = acre__mem_enter(device);
+    if (status)
+        return status;
+    if (!new_p)
+        return acre__fail(ACRE_E_NULL, "acre_mem_realloc: new_p is NULL");
+    if (!bytes || bytes > PTRDIFF_MAX)
+        return acre__fail(ACRE_E_INVALID, "acre_mem_realloc: %zu bytes", bytes);
+    if (!p)
+        return acre_mem_alloc(device, ACRE_KIND_DEVICE, bytes, 0, new_p);
+    return mem_realloc(device, p, bytes, stream, new_p);
+}
+
+/* ---- peers ---- */
+
+acre_status acre_mem_set_access(acre_device *device, void *p, acre_device *peer,
+                                acre_access access) {
+    acre_status status = acre__mem_enter(device);
+    if (status == ACRE_OK)
+        status = acre__device_check(peer);
+    if (status)
+        return status;
+    if (!p)
+        return acre__fail(ACRE_E_NULL, "acre_mem_set_access: p is NULL");
+    if (access != ACRE_ACCESS_NONE && access != ACRE_ACCESS_READ &&
+        access != ACRE_ACCESS_READ_WRITE)
+        return acre__fail(ACRE_E_INVALID, "acre_mem_set_access: %d is no access", (int)access);
+    struct acre__block *block = acre__book_hold(device, p, ACRE__OWNED_BY_MEM, &status);
+    if (!block)
+        return status;
+    if (block->source == ACRE__FROM_SPACE)
+        status = acre__extent_set_access(block->extent, peer, (unsigned)access);
+    else
+        status = acre__fail(ACRE_E_KIND, "%p is not made of chunks of its own", p);
+    acre__book_unpin(block);
+    return status;
+}

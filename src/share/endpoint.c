@@ -1,0 +1,157 @@
+/* Places where something is offered: see endpoint.h. */
+#include "share/endpoint.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "share/wire.h"
+
+enum {
+    ENDPOINT_BACKLOG = 64,
+    ENDPOINT_NAP_NS = 1000000,      /* between two tries to connect, doubled up to ... */
+    ENDPOINT_NAP_MOST_NS = 20000000 /* ... this */
+};
+
+/* The name in messages: an abstract one begins with a zero byte, shown as it was given. */
+static const char *endpoint_name(const struct acre__endpoint *endpoint, char name[112]) {
+    memcpy(name, endpoint->address.sun_path, sizeof endpoint->address.sun_path);
+    name[sizeof endpoint->address.sun_path] = '\0';
+    if (!endpoint->is_file)
+        name[0] = '@';
+    acre__one_line(name);
+    return name;
+}
+
+acre_status acre__endpoint_from(const char *path, struct acre__endpoint *endpoint) {
+    memset(endpoint, 0, sizeof *endpoint);
+    if (!path)
+        return acre__fail(ACRE_E_NULL, "the path is NULL");
+    size_t length = strnlen(path, sizeof endpoint->address.sun_path);
+    endpoint->is_file = path[0] != '@';
+    if (length < (endpoint->is_file ? 1u : 2u))
+        return acre__fail(ACRE_E_INVALID, "the path is empty");
+    if (length >= sizeof endpoint->address.sun_path)
+        return acre__fail(ACRE_E_INVALID,
+                          "the path has more than %zu bytes, all that a socket's "
+                          "name can have",
+                          sizeof endpoint->address.sun_path - 1);
+    endpoint->address.sun_family = AF_UNIX;
+    memcpy(endpoint->address.sun_path, path, length);
+    endpoint->address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+    if (endpoint->is_file)
+        endpoint->address_bytes++; /* with its end */
+    else
+        endpoint->address.sun_path[0] = '\0';
+    return ACRE_OK;
+}
+
+/* ---- offering ---- */
+
+/* The file has been made with the socket's mode less the umask: gives it what is missing, and
+ * remembers which file it is. */
+static acre_status endpoint_own(struct acre__endpoint *endpoint, mode_t mode) {
+    struct stat file;
+    const char *path = endpoint->address.sun_path;
+    if (lstat(path, &file) != 0)
+        return acre__wire_system(errno, "lstat of the socket");
+    endpoint->device = file.st_dev;
+    endpoint->inode = file.st_ino;
+    if ((file.st_mode & 0777) != mode && chmod(path, mode) != 0)
+        return acre__wire_system(errno, "chmod of the socket");
+    return ACRE_OK;
+}
+
+acre_status acre__endpoint_listen(struct acre__endpoint *endpoint, mode_t mode, int *out) {
+    char name[112];
+    const struct sockaddr *address = (const struct sockaddr *)&endpoint->address;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    *out = -1;
+    if (fd < 0)
+        return acre__wire_system(errno, "socket");
+    acre_status status = ACRE_OK;
+    if (endpoint->is_file && fchmod(fd, mode) != 0) /* so that bind makes nothing wider */
+        status = acre__wire_system(errno, "fchmod of the socket");
+    if (status == ACRE_OK && bind(fd, address, endpoint->address_bytes) != 0) {
+        int code = errno;
+        status = code == EADDRINUSE
+                     ? acre__fail(ACRE_E_BUSY, "%s is there already, offered or left behind",
+                                  endpoint_name(endpoint, name))
+                     : acre__wire_system(code, endpoint_name(endpoint, name));
+    } else if (status == ACRE_OK) {
+        if (endpoint->is_file)
+            status = endpoint_own(endpoint, mode);
+        if (status == ACRE_OK && listen(fd, ENDPOINT_BACKLOG) != 0)
+            status = acre__wire_system(errno, "listen");
+        if (status)
+            acre__endpoint_remove(endpoint);
+    }
+    if (status) {
+        close(fd);
+        return status;
+    }
+    *out = fd;
+    return ACRE_OK;
+}
+
+void acre__endpoint_remove(const struct acre__endpoint *endpoint) {
+    struct stat file;
+    const char *path = endpoint->address.sun_path;
+    if (endpoint->is_file && lstat(path, &file) == 0 && file.st_dev == endpoint->device &&
+        file.st_ino == endpoint->inode)
+        (void)unlink(path);
+}
+
+/* ---- opening ---- */
+
+/* What connect's errno means; ACRE_E_NOT_READY: it may work later. */
+static acre_status connect_fail(const struct acre__endpoint *endpoint, int code) {
+    char name[112];
+    switch (code) {
+    case ENOENT:
+    case ECONNREFUSED:
+    case EAGAIN: /* more connect than are accepted */
+    case EINTR:
+        return ACRE_E_NOT_READY;
+    case EACCES:
+    case EPERM:
+        return acre__fail(ACRE_E_PEER, "%s: this user may not connect",
+                          endpoint_name(endpoint, name));
+    case EPROTOTYPE:
+        return acre__fail(ACRE_E_PROTOCOL, "%s is a socket of another sort",
+                          endpoint_name(endpoint, name));
+    default:
+        return acre__wire_system(code, endpoint_name(endpoint, name));
+    }
+}
+
+acre_status acre__endpoint_connect(const struct acre__endpoint *endpoint, int64_t deadline_ns,
+                                   int *out) {
+    char name[112];
+    const struct sockaddr *address = (const struct sockaddr *)&endpoint->address;
+    *out = -1;
+    for (int64_t nap_ns = ENDPOINT_NAP_NS;;) {
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+            return acre__wire_system(errno, "socket");
+        if (connect(fd, address, endpoint->address_bytes) == 0) {
+            *out = fd;
+            return ACRE_OK;
+        }
+        acre_status status = connect_fail(endpoint, errno);
+        close(fd);
+        if (status != ACRE_E_NOT_READY)
+            return status;
+        int64_t left_ns = deadline_ns - acre__wire_now_ns();
+        if (left_ns <= 0)
+            return acre__fail(ACRE_E_GONE, "%s: nobody offers anything there",
+                              endpoint_name(endpoint, name));
+        int64_t now_ns = left_ns < nap_ns ? left_ns : nap_ns;
+        struct timespec nap = {.tv_sec = 0, .tv_nsec = (long)now_ns};
+        nanosleep(&nap, NULL);
+        nap_ns = 2 * nap_ns > ENDPOINT_NAP_MOST_NS ? ENDPOINT_NAP_MOST_NS : 2 * nap_ns;
+    }
+}

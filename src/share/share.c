@@ -1,0 +1,305 @@
+/* Offering memory to other processes.
+ *
+ * A share is a listening socket and the thread that answers there (serve.h). It pins what it
+ * offers, so that its extent stays as long as the thread reads it; the memory itself may grow,
+ * shrink and move meanwhile. A device that is closed ends its shares before the objects that they
+ * offer (ACRE__HOOK_ABOVE).
+ *
+ * Locks: the list's, for the list only. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "driver/device.h"
+#include "share/endpoint.h"
+#include "share/live.h"
+#include "share/serve.h"
+#include "share/share_hooks.h"
+#include "share/wire.h"
+#include "space/book.h"
+#include "space/extent.h"
+
+enum {
+    SHARE_IMPORTERS = 16,        /* at a time, unless the program says otherwise */
+    SHARE_IMPORTERS_MOST = 1024, /* of what it may say */
+    SHARE_UIDS_MOST = 65536
+};
+
+struct acre_share {
+    struct acre__live live; /* first: its address is the handle */
+    struct acre__block *block;
+    struct acre__endpoint endpoint;
+    struct acre__server *server;
+};
+
+static struct acre__live_list shares = ACRE__LIVE_LIST("a share");
+
+/* ---- devices ---- */
+
+static void share_end(acre_share *share) {
+    acre__endpoint_remove(&share->endpoint);
+    acre__serve_stop(share->server);
+    acre__book_unpin(share->block);
+    free(share);
+}
+
+static void share_close_device(acre_device *dev) {
+    struct acre__live *live;
+    while ((live = acre__live_take_any(&shares, dev)))
+        share_end((acre_share *)live);
+    acre__import_end_all(dev);
+}
+
+static void share_stats(acre_device *dev, acre_stats *stats) {
+    stats->shares = acre__live_count(&shares, dev);
+    stats->imports = acre__import_count(dev);
+}
+
+acre_status acre__share_enter(acre_device *dev) {
+    static const struct acre__device_hooks hooks = {
+        .layer = ACRE__HOOK_ABOVE, .close = share_close_device, .stats = share_stats};
+    acre_status status = acre__device_enter(dev);
+    if (status == ACRE_OK)
+        acre__device_hooks_add(&hooks);
+    return status;
+}
+
+acre_status acre__share_unit(acre_device *dev, size_t *unit) {
+    *unit = dev->info.has_fd_sharing ? acre__chunk_unit(dev, ACRE__CHUNK_SHAREABLE) : 0;
+    if (*unit)
+        return ACRE_OK;
+    return acre__fail(ACRE_E_UNSUPPORTED, "%s cannot share memory with other processes",
+                      dev->label);
+}
+
+/* ---- what can be shared ---- */
+
+/* Does the block have chunks of its own, made to be shared? */
+static acre_status share_check(const struct acre__block *block) {
+    if (block->owner != ACRE__OWNED_BY_MEM && block->owner != ACRE__OWNED_BY_VEC)
+        return acre__fail(ACRE_E_KIND, "only memory of acre_mem_alloc and of vecs can be shared");
+    if (block->kind != ACRE_KIND_DEVICE)
+        return acre__fail(ACRE_E_KIND, "only device memory can be shared");
+    if (!block->extent)
+        return acre__fail(ACRE_E_KIND, "the block is smaller than a chunk, which it shares with "
+                                       "others");
+    if (block->owner == ACRE__OWNED_BY_VEC && !(block->flags & ACRE_VEC_SHAREABLE))
+        return acre__fail(ACRE_E_KIND, "the vec was not made with ACRE_VEC_SHAREABLE");
+    return ACRE_OK;
+}
+
+/* The block that begins at `p`, pinned; NULL and *status if it cannot be shared. */
+static struct acre__block *share_pin(acre_device *dev, const void *p, acre_status *status) {
+    size_t unit;
+    if (!p) {
+        *status = acre__fail(ACRE_E_NULL, "the address is NULL");
+        return NULL;
+    }
+    struct acre__block *block = acre__book_pin(dev, p, status);
+    if (!block)
+        return NULL;
+    *status = acre__share_unit(dev, &unit);
+    if (*status == ACRE_OK)
+        *status = share_check(block);
+    if (*status == ACRE_OK)
+        return block;
+    acre__book_unpin(block);
+    return NULL;
+}
+
+/* ---- offering ---- */
+
+static acre_status share_options(const acre_share_options *from, acre_share_options *options) {
+    acre_status status = acre__options_in(options, sizeof *options, from, "acre_share_options");
+    if (status)
+        return status;
+    if (options->flags & ~ACRE_SHARE_READ_ONLY || options->reserved)
+        return acre__fail(ACRE_E_OPTIONS, "acre_share_options: flags 0x%x, reserved %u",
+                          options->flags, options->reserved);
+    if (!options->uids != !options->uid_count || options->uid_count > SHARE_UIDS_MOST)
+        return acre__fail(ACRE_E_INVALID, "acre_share_options: %u users at %p", options->uid_count,
+                          (const void *)options->uids);
+    if (options->importers > SHARE_IMPORTERS_MOST)
+        return acre__fail(ACRE_E_INVALID, "acre_share_options: %u importers, %d at most",
+                          options->importers, (int)SHARE_IMPORTERS_MOST);
+    if (!options->importers)
+        options->importers = SHARE_IMPORTERS;
+    return ACRE_OK;
+}
+
+/* 0666 where somebody else is allowed: who connects is checked by user id in any case. */
+static mode_t share_mode(const acre_share_options *options) {
+    for (uint32_t i = 0; i < options->uid_count; i++)
+        if (options->uids[i] != geteuid())
+            return 0666;
+    return 0600;
+}
+
+/* Listens and starts the thread. */
+static acre_status share_begin(acre_share *share, const char *path,
+                               const acre_share_options *options) {
+    int listener = -1;
+    uint32_t self = geteuid();
+    acre_status status = acre__endpoint_from(path, &share->endpoint);
+    if (status == ACRE_OK)
+        status = acre__endpoint_listen(&share->endpoint, share_mode(options), &listener);
+    if (status)
+        return status;
+    struct acre__offer offer = {.dev = share->block->dev,
+                                .extent = share->block->extent,
+                                .flags = options->flags,
+                                .importers = options->importers,
+                                .uids = options->uids ? options->uids : &self,
+                                .uid_count = options->uids ? options->uid_count : 1};
+    status = acre__serve_start(&offer, listener, &share->server);
+    if (status) {
+        acre__endpoint_remove(&share->endpoint);
+        close(listener);
+    }
+    return status;
+}
+
+/* Offers a pinned block, which is unpinned after a failure. */
+static acre_status share_open(struct acre__block *block, const char *path,
+                              const acre_share_options *from, acre_share **out) {
+    acre_share_options options;
+    acre_share *share = NULL;
+    acre_status status = share_options(from, &options);
+    if (status)
+        goto fail;
+    share = calloc(1, sizeof *share);
+    if (!share) {
+        status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a share");
+        goto fail;
+    }
+    share->live.dev = block->dev;
+    share->block = block;
+    status = share_begin(share, path, &options);
+    if (status)
+        goto fail;
+    acre__live_add(&shares, &share->live);
+    *out = share;
+    return ACRE_OK;
+
+fail:
+    free(share);
+    acre__book_unpin(block);
+    return status;
+}
+
+acre_status acre_share_mem(acre_device *device, void *p, const char *path,
+                           const acre_share_options *options, acre_share **share) {
+    if (share)
+        *share = NULL;
+    acre_status status = acre__share_enter(device);
+    if (status)
+        return status;
+    if (!share)
+        return acre__fail(ACRE_E_NULL, "acre_share_mem: share is NULL");
+    struct acre__block *block = share_pin(device, p, &status);
+    if (!block)
+        return status;
+    if (block->owner != ACRE__OWNED_BY_MEM) {
+        acre__book_unpin(block);
+        return acre__fail(ACRE_E_KIND, "%p belongs to a vec: use acre_share_vec", p);
+    }
+    /* Its size stays while it is shared. */
+    atomic_store_explicit(&block->extent->used_bytes, block->bytes, memory_order_relaxed);
+    return share_open(block, path, options, share);
+}
+
+/* The vec's block, pinned. A vec that another thread moves right now is looked for again. */
+static struct acre__block *share_pin_vec(const acre_vec *vec, acre_status *status) {
+    acre_vec_info info = {.struct_size = sizeof info};
+    struct acre__block *block;
+    const void *before;
+    size_t unit;
+    do {
+        before = info.data;
+        *status = acre_vec_get_info(vec, &info);
+        if (*status == ACRE_OK)
+            *status = acre__share_unit(info.device, &unit);
+        if (*status == ACRE_OK && info.strategy != ACRE_VEC_VMM)
+            *status = acre__fail(ACRE_E_KIND, "only vecs that grow by mapping can be shared");
+        if (*status)
+            return NULL;
+        block = share_pin(info.device, info.data, status);
+    } while (!block && *status == ACRE_E_POINTER && info.data != before);
+    return block;
+}
+
+acre_status acre_share_vec(acre_vec *vec, const char *path, const acre_share_options *options,
+                           acre_share **share) {
+    if (share)
+        *share = NULL;
+    acre_vec_info info = {.struct_size = sizeof info};
+    acre_status status = acre__enter();
+    if (status == ACRE_OK)
+        status = acre_vec_get_info(vec, &info);
+    if (status == ACRE_OK)
+        status = acre__share_enter(info.device);
+    if (status)
+        return status;
+    if (!share)
+        return acre__fail(ACRE_E_NULL, "acre_share_vec: share is NULL");
+    struct acre__block *block = share_pin_vec(vec, &status);
+    return block ? share_open(block, path, options, share) : status;
+}
+
+acre_status acre_share_close(acre_share *share) {
+    acre_status status = acre__enter();
+    if (status || !share)
+        return status;
+    struct acre__live *live = acre__live_take(&shares, share, &status);
+    if (live)
+        share_end((acre_share *)live);
+    return status;
+}
+
+/* ---- bare descriptors ---- */
+
+static acre_status export_all(const struct acre__taken *taken, int *fds, uint64_t *bytes) {
+    for (size_t i = 0; i < taken->count; i++) {
+        acre_status status = acre__chunk_export(taken->chunks[i], &fds[i]);
+        if (status) {
+            acre__wire_close(fds, i);
+            for (size_t k = 0; k < taken->count; k++) {
+                fds[k] = -1;
+                bytes[k] = 0;
+            }
+            return status;
+        }
+        bytes[i] = taken->chunks[i]->bytes;
+    }
+    return ACRE_OK;
+}
+
+acre_status acre_share_export_fds(acre_device *device, void *p, size_t room, int *fds,
+                                  uint64_t *bytes, size_t *count) {
+    if (count)
+        *count = 0;
+    acre_status status = acre__share_enter(device);
+    if (status)
+        return status;
+    if (!count || (room && (!fds || !bytes)))
+        return acre__fail(ACRE_E_NULL, "acre_share_export_fds: %s is NULL",
+                          !count ? "count" : (fds ? "bytes" : "fds"));
+    struct acre__taken taken;
+    struct acre__block *block = share_pin(device, p, &status);
+    if (!block)
+        return status;
+    status = acre__serve_take(block->extent, &taken);
+    if (status == ACRE_OK && taken.count > room) {
+        *count = taken.count;
+        status = acre__fail(ACRE_E_RANGE, "%zu chunks, and room for %zu", taken.count, room);
+    } else if (status == ACRE_OK) {
+        status = export_all(&taken, fds, bytes);
+        *count = status ? 0 : taken.count;
+    }
+    acre__serve_drop(&taken);
+    acre__book_unpin(block);
+    return status;
+}

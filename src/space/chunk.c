@@ -1,0 +1,421 @@
+/* The chunk store: see chunk.h.
+ *
+ * Invariants. A store's `bytes` counts every chunk whose record exists: in use, cached or in limbo,
+ * and those about to be created, so that a limit holds with several threads. A chunk in the cache
+ * has no users, one that is exported or imported never gets there. The driver is never called with
+ * the store's lock held. */
+#include "space/chunk.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/config.h"
+#include "base/lock.h"
+#include "base/status.h"
+#include "driver/driver_status.h"
+#include "space/space.h"
+
+/* Of the device's memory: what is kept is missed by the program's own allocations. */
+enum { CHUNK_CACHE_PART = 256 };
+
+/* One per device. */
+static struct chunk_store {
+    struct acre__lock lock;
+    struct acre__chunk *cache; /* newest first */
+    uint64_t cached_bytes;
+    uint64_t bytes, count; /* of all chunks */
+    uint64_t created;      /* since the device was opened */
+    size_t host_unit;      /* 0: not known to be there */
+    int is_ending;         /* nothing is cached any more */
+} stores[ACRE__DEVICE_SLOTS];
+static pthread_once_t stores_once = PTHREAD_ONCE_INIT;
+
+static void stores_init(void) {
+    for (unsigned i = 0; i < ACRE__DEVICE_SLOTS; i++)
+        acre__lock_init(&stores[i].lock, "chunks", ACRE__RANK_CHUNK);
+}
+
+static struct chunk_store *store_of(const acre_device *dev) {
+    pthread_once(&stores_once, stores_init);
+    return &stores[acre__device_index(dev)];
+}
+
+/* ---- records ---- */
+
+static struct acre__chunk *chunk_of(struct acre__limbo_item *item) {
+    return (struct acre__chunk *)(void *)((char *)item - offsetof(struct acre__chunk, item));
+}
+
+static CUresult chunk_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
+    return drv->cuMemRelease(chunk_of(item)->handle);
+}
+
+static void chunk_forget(struct acre__limbo_item *item) {
+    struct acre__chunk *chunk = chunk_of(item);
+    struct chunk_store *store = store_of(chunk->dev);
+    acre__lock_take(&store->lock);
+    store->bytes -= chunk->bytes;
+    store->count--;
+    acre__lock_give(&store->lock);
+    free(chunk);
+}
+
+static const struct acre__limbo_kind chunk_kind = {"cuMemRelease", chunk_give_back, chunk_forget};
+
+static struct acre__chunk *chunk_record(acre_device *dev, size_t bytes, uint32_t flags) {
+    static _Atomic uint64_t ids;
+    struct acre__chunk *chunk = calloc(1, sizeof *chunk);
+    if (!chunk)
+        return NULL;
+    chunk->item.kind = &chunk_kind;
+    chunk->dev = dev;
+    chunk->bytes = bytes;
+    chunk->wanted = flags;
+    chunk->id = atomic_fetch_add_explicit(&ids, 1, memory_order_relaxed) + 1;
+    atomic_init(&chunk->users, 1);
+    atomic_init(&chunk->is_alone, 0);
+    return chunk;
+}
+
+/* ---- the cache ---- */
+
+/* Lock held: takes a chunk of this size and sort out of the cache. */
+static struct acre__chunk *cache_find(struct chunk_store *store, size_t bytes, uint32_t flags) {
+    for (struct acre__chunk **at = &store->cache; *at; at = &(*at)->next) {
+        struct acre__chunk *chunk = *at;
+        if (chunk->bytes != bytes || chunk->wanted != flags)
+            continue;
+        *at = chunk->next;
+        chunk->next = NULL;
+        store->cached_bytes -= bytes;
+        return chunk;
+    }
+    return NULL;
+}
+
+/* Lock held: cuts the oldest off until no more than `most` bytes are cached; returns them. */
+static struct acre__chunk *cache_cut(struct chunk_store *store, uint64_t most) {
+    struct acre__chunk **at = &store->cache;
+    uint64_t kept = 0;
+    while (*at && kept + (*at)->bytes <= most) {
+        kept += (*at)->bytes;
+        at = &(*at)->next;
+    }
+    struct acre__chunk *rest = *at;
+    *at = NULL;
+    store->cached_bytes = kept;
+    return rest;
+}
+
+static void chunks_release(struct acre__chunk *list) {
+    while (list) {
+        struct acre__chunk *next = list->next;
+        (void)acre__limbo_give_back(list->dev, &list->item);
+        list = next;
+    }
+}
+
+int acre__chunk_trim(acre_device *dev) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    struct acre__chunk *all = cache_cut(store, 0);
+    acre__lock_give(&store->lock);
+    chunks_release(all);
+    return all != NULL;
+}
+
+static uint64_t cache_most(const acre_device *dev) {
+    uint64_t most, unset = dev->info.total_bytes / CHUNK_CACHE_PART;
+    return acre__config_bytes(ACRE__CONFIG_CHUNK_CACHE_BYTES, unset, &most) ? unset : most;
+}
+
+void acre__chunk_keep(struct acre__chunk *chunk) {
+    acre__fetch_add(&chunk->users, 1, memory_order_relaxed);
+}
+
+void acre__chunk_drop(struct acre__chunk *chunk) {
+    if (acre__fetch_sub(&chunk->users, 1, memory_order_acq_rel) != 1)
+        return;
+    acre_device *dev = chunk->dev;
+    struct chunk_store *store = store_of(dev);
+    uint64_t most = cache_most(dev);
+    struct acre__chunk *out = chunk;
+    chunk->next = NULL;
+    if (!acre__load(&chunk->is_alone, memory_order_relaxed) && chunk->bytes <= most &&
+        !acre__device_is_lost(dev)) {
+        acre__lock_take(&store->lock);
+        chunk->next = store->cache;
+        store->cache = chunk;
+        out = cache_cut(store, store->is_ending ? 0 : most);
+        acre__lock_give(&store->lock);
+    }
+    chunks_release(out);
+}
+
+/* ---- units ---- */
+
+/* Host chunks are refused in some containers, so one is made to see. */
+static size_t host_unit(acre_device *dev) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    size_t unit = store->host_unit;
+    acre__lock_give(&store->lock);
+    if (unit || !dev->info.has_host_vmm)
+        return unit;
+    CUmemGenericAllocationHandle handle;
+    uint32_t granted;
+    struct acre__chunk *chunk = chunk_record(dev, 0, ACRE__CHUNK_HOST);
+    if (!chunk)
+        return 0;
+    if (acre__step_granularity(dev, ACRE__CHUNK_HOST, 0, &unit) ||
+        acre__step_create(dev, unit, ACRE__CHUNK_HOST, &handle, &granted)) {
+        free(chunk);
+        return 0;
+    }
+    chunk->handle = handle;
+    chunk->bytes = unit;
+    acre__lock_take(&store->lock);
+    store->host_unit = unit;
+    store->bytes += unit;
+    store->count++;
+    acre__lock_give(&store->lock);
+    (void)acre__limbo_give_back(dev, &chunk->item);
+    return unit;
+}
+
+size_t acre__chunk_unit(acre_device *dev, uint32_t flags) {
+    int is_on = 1;
+    if (!dev->info.has_vmm || (!acre__config_flag(ACRE__CONFIG_VMM, 1, &is_on) && !is_on))
+        return 0;
+    return flags & ACRE__CHUNK_HOST ? host_unit(dev) : dev->info.granularity_bytes;
+}
+
+/* ---- handing out ---- */
+
+/* What the device has free; 0 where it does not say. */
+static int device_free_bytes(acre_device *dev, size_t *free_bytes) {
+    struct acre__current current;
+    const char *what;
+    size_t total = 0;
+    *free_bytes = 0;
+    if (acre__device_push_relaxed(dev, &current, &what) != CUDA_SUCCESS)
+        return 0;
+    CUresult code = dev->drv->cuMemGetInfo(free_bytes, &total);
+    acre__device_pop(dev, &current);
+    return code == CUDA_SUCCESS;
+}
+
+/* Why there is no memory, with what there is. */
+static acre_status chunk_no_memory(acre_device *dev, acre_status status, size_t bytes,
+                                   uint32_t flags) {
+    size_t free_bytes;
+    if (flags & ACRE__CHUNK_HOST)
+        return acre__fail(status, "%zu bytes of host memory wanted, and the driver has none",
+                          bytes);
+    (void)device_free_bytes(dev, &free_bytes);
+    return acre__fail(status, "%zu bytes wanted, %zu bytes of %s are free", bytes, free_bytes,
+                      dev->label);
+}
+
+/* Counts `bytes` more, if the limit allows it; the cache goes first. */
+static acre_status store_charge(struct chunk_store *store, acre_device *dev, size_t bytes) {
+    uint64_t limit;
+    acre_status status = acre__config_bytes(ACRE__CONFIG_CHUNK_LIMIT_BYTES, UINT64_MAX, &limit);
+    if (status)
+        return status;
+    for (int is_trimmed = 0;; is_trimmed = 1) {
+        acre__lock_take(&store->lock);
+        uint64_t has = store->bytes;
+        int fits = bytes <= limit && has <= limit - bytes;
+        if (fits) {
+            store->bytes += bytes;
+            store->count++;
+        }
+        acre__lock_give(&store->lock);
+        if (fits)
+            return ACRE_OK;
+        if (is_trimmed)
+            return acre__fail(ACRE_E_LIMIT,
+                              "%zu bytes wanted, %llu bytes are left of ACRE_CHUNK_LIMIT_BYTES",
+                              bytes, (unsigned long long)(has < limit ? limit - has : 0));
+        (void)acre__chunk_trim(dev);
+    }
+}
+
+static void store_credit(struct chunk_store *store, size_t bytes) {
+    acre__lock_take(&store->lock);
+    store->bytes -= bytes;
+    store->count--;
+    acre__lock_give(&store->lock);
+}
+
+static int is_no_memory(acre_status status) {
+    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;
+}
+
+static acre_status chunk_create(acre_device *dev, struct acre__chunk *chunk) {
+    struct chunk_store *store = store_of(dev);
+    acre_status status = store_charge(store, dev, chunk->bytes);
+    if (status)
+        return status;
+    status = acre__step_create(dev, chunk->bytes, chunk->wanted, &chunk->handle, &chunk->flags);
+    if (is_no_memory(status) && acre__chunk_trim(dev))
+        status = acre__step_create(dev, chunk->bytes, chunk->wanted, &chunk->handle, &chunk->flags);
+    if (status) {
+        store_credit(store, chunk->bytes);
+        return status;
+    }
+    acre__lock_take(&store->lock);
+    store->created++;
+    acre__lock_give(&store->lock);
+    return ACRE_OK;
+}
+
+/* The same without words about what there is, which cost a driver call. */
+static acre_status chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
+                              struct acre__chunk **out) {
+    struct chunk_store *store = store_of(dev);
+    acre__space_use();
+    acre__lock_take(&store->lock);
+    store->is_ending = 0;
+    struct acre__chunk *chunk = cache_find(store, bytes, flags);
+    acre__lock_give(&store->lock);
+    if (chunk) {
+        acre__store(&chunk->users, 1, memory_order_relaxed);
+        *out = chunk;
+        return ACRE_OK;
+    }
+    chunk = chunk_record(dev, bytes, flags);
+    if (!chunk)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a chunk's record");
+    acre_status status = chunk_create(dev, chunk);
+    if (status)
+        free(chunk);
+    else
+        *out = chunk;
+    return status;
+}
+
+acre_status acre__chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
+                             struct acre__chunk **chunk) {
+    *chunk = NULL;
+    acre_status status = chunk_take(dev, bytes, flags, chunk);
+    return is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags) : status;
+}
+
+void acre__chunk_drop_list(struct acre__chunk *list) {
+    while (list) {
+        struct acre__chunk *next = list->next;
+        list->next = NULL;
+        acre__chunk_drop(list);
+        list = next;
+    }
+}
+
+/* 0 if that much is not there in whatever pieces: then none is taken, so that others do not run
+ * short meanwhile. */
+static int may_be_in_pieces(acre_device *dev, size_t left, uint32_t flags) {
+    size_t free_bytes;
+    return flags & ACRE__CHUNK_HOST || !device_free_bytes(dev, &free_bytes) || free_bytes >= left;
+}
+
+/* What is free may be in pieces, so a chunk that cannot be had is tried by halves. */
+acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint32_t flags,
+                              struct acre__chunk **list) {
+    size_t unit = acre__chunk_unit(dev, flags), left = bytes, size = bytes;
+    struct acre__chunk **end = list;
+    acre_status status = ACRE_OK;
+    *list = NULL;
+    if (!unit)
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s has no such chunks", dev->label);
+    while (left && status == ACRE_OK) {
+        struct acre__chunk *chunk = NULL;
+        size = size < left ? size : left;
+        status = chunk_take(dev, size, flags, &chunk);
+        if (status == ACRE_OK) {
+            chunk->next = NULL;
+            *end = chunk;
+            end = &chunk->next;
+            left -= size;
+        } else if (is_no_memory(status) && size > unit && size > least &&
+                   may_be_in_pieces(dev, left, flags)) {
+            size_t half = size / 2 / unit * unit;
+            size = half < unit ? unit : half;
+            size = size < least ? least : size;
+            status = ACRE_OK;
+        }
+    }
+    if (status == ACRE_OK)
+        return ACRE_OK;
+    struct acre__said said;
+    acre__said_keep(&said);
+    acre__chunk_drop_list(*list);
+    *list = NULL;
+    return is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags)
+                                : acre__said_fail(status, &said);
+}
+
+/* ---- other processes ---- */
+
+acre_status acre__chunk_import(acre_device *dev, int fd, size_t bytes, uint32_t flags,
+                               struct acre__chunk **out) {
+    struct chunk_store *store = store_of(dev);
+    *out = NULL;
+    acre__space_use();
+    struct acre__chunk *chunk = chunk_record(dev, bytes, flags);
+    if (!chunk)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a chunk's record");
+    acre_status status = acre__step_import(dev, fd, &chunk->handle);
+    if (status) {
+        free(chunk);
+        return status;
+    }
+    atomic_store_explicit(&chunk->is_alone, 1, memory_order_relaxed);
+    chunk->flags = flags;
+    acre__lock_take(&store->lock);
+    store->bytes += bytes; /* another process's: no limit of ours was asked */
+    store->count++;
+    acre__lock_give(&store->lock);
+    *out = chunk;
+    return ACRE_OK;
+}
+
+acre_status acre__chunk_export(struct acre__chunk *chunk, int *fd) {
+    *fd = -1;
+    if (!(chunk->flags & ACRE__CHUNK_SHAREABLE))
+        return acre__fail(ACRE_E_KIND, "the chunk was not made to be shared");
+    acre_status status = acre__step_export(chunk->dev, chunk->handle, fd);
+    if (status == ACRE_OK)
+        atomic_store_explicit(&chunk->is_alone, 1, memory_order_relaxed);
+    return status;
+}
+
+/* ---- counting, ending ---- */
+
+void acre__chunk_count(acre_device *dev, uint64_t *count, uint64_t *bytes, uint64_t *cached_bytes) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    *count = store->count;
+    *bytes = store->bytes;
+    *cached_bytes = store->cached_bytes;
+    acre__lock_give(&store->lock);
+}
+
+uint64_t acre__chunk_created(acre_device *dev) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    uint64_t created = store->created;
+    acre__lock_give(&store->lock);
+    return created;
+}
+
+void acre__chunk_end(acre_device *dev) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    store->is_ending = 1;
+    store->created = 0;
+    store->host_unit = 0;
+    acre__lock_give(&store->lock);
+    (void)acre__chunk_trim(dev);
+}

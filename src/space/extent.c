@@ -1,0 +1,431 @@
+/* Extents: see extent.h.
+ *
+ * Invariants. Mappings are in the order of their addresses and touch; the first begins where the
+ * range does, and together they are `mapped` bytes. Each holds one user of its chunk. A mapping
+ * that the driver refuses to undo goes to limbo and takes its addresses with it: the extent's range
+ * then ends before it. */
+#include "space/extent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "driver/driver_status.h"
+
+static size_t round_up(size_t bytes, size_t unit) {
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* ---- mappings ---- */
+
+static struct acre__mapping *mapping_of(struct acre__limbo_item *item) {
+    return (struct acre__mapping *)(void *)((char *)item - offsetof(struct acre__mapping, item));
+}
+
+/* Unmaps it, with the context current. An address that the driver does not know was unmapped behind
+ * acre's back. */
+static CUresult mapping_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
+    const struct acre__mapping *mapping = mapping_of(item);
+    CUresult code = drv->cuMemUnmap(mapping->at, mapping->chunk->bytes);
+    return code == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : code;
+}
+
+/* Its addresses come from limbo and belong to nobody else. */
+static void mapping_forget(struct acre__limbo_item *item) {
+    struct acre__mapping *mapping = mapping_of(item);
+    acre_device *dev = mapping->chunk->dev;
+    acre__range_give(dev, mapping->at, mapping->chunk->bytes);
+    acre__chunk_drop(mapping->chunk);
+    free(mapping);
+}
+
+static const struct acre__limbo_kind mapping_kind = {"cuMemUnmap", mapping_give_back,
+                                                     mapping_forget};
+
+/* Ends a mapping. 1: the addresses are the caller's again. 0: they went to limbo with it. Tried
+ * twice, since going to limbo costs addresses. */
+static int mapping_end(struct acre__mapping *mapping) {
+    acre_device *dev = mapping->chunk->dev;
+    size_t bytes = mapping->chunk->bytes;
+    if (acre__device_is_lost(dev) || acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK ||
+        acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK || acre__device_is_lost(dev)) {
+        acre__chunk_drop(mapping->chunk);
+        free(mapping);
+        return 1;
+    }
+    (void)acre__limbo_give_back(dev, &mapping->item);
+    return 0;
+}
+
+/* Ends mappings, the last first, that lie in [from, end). Returns where addresses that are still
+ * the caller's end: those behind what went to limbo are given back. */
+static uint64_t mappings_end(acre_device *dev, struct acre__mapping **mappings, size_t count,
+                             uint64_t end) {
+    while (count > 0) {
+        struct acre__mapping *mapping = mappings[--count];
+        uint64_t at = mapping->at, behind = at + mapping->chunk->bytes;
+        if (mapping_end(mapping))
+            continue;
+        acre__range_give(dev, behind, (size_t)(end - behind));
+        end = at;
+    }
+    return end;
+}
+
+/* Maps the chunks of a list one behind the other from `at` on and gives access. `mappings` has room
+ * for them. All or none. A failure may have cost addresses: *left_end is where the caller's end
+ * now.
+ */
+static acre_status mappings_make(struct acre__extent *extent, struct acre__chunk *list, uint64_t at,
+                                 struct acre__mapping **mappings, uint64_t range_end,
+                                 uint64_t *left_end) {
+    uint64_t begin = at;
+    size_t made = 0;
+    acre_status status = ACRE_OK;
+    *left_end = range_end;
+    for (struct acre__chunk *chunk = list; chunk && status == ACRE_OK; chunk = chunk->next) {
+        struct acre__mapping *mapping = calloc(1, sizeof *mapping);
+        if (!mapping) {
+            status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a mapping");
+            break;
+        }
+        mapping->item.kind = &mapping_kind;
+        mapping->chunk = chunk;
+        mapping->at = at;
+        status = acre__step_map(extent->dev, at, chunk->bytes, chunk->handle);
+        if (status) {
+            free(mapping);
+            break;
+        }
+        acre__chunk_keep(chunk);
+        mappings[made++] = mapping;
+        at += chunk->bytes;
+    }
+    if (status == ACRE_OK && made && extent->access_count)
+        status = acre__step_access(extent->dev, begin, (size_t)(at - begin), extent->access,
+                                   extent->access_count);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        *left_end = mappings_end(extent->dev, mappings, made, range_end);
+        return acre__said_fail(status, &said);
+    }
+    return status;
+}
+
+/* ---- opening and closing ---- */
+
+acre_status acre__extent_open(struct acre__extent *extent, acre_device *dev, uint32_t flags,
+                              size_t reserve, size_t alignment, size_t least) {
+    int ignored;
+    memset(extent, 0, sizeof *extent);
+    acre_status status = acre__config_flag(ACRE__CONFIG_VMM, 1, &ignored);
+    if (status)
+        return status;
+    size_t unit = acre__chunk_unit(dev, flags);
+    if (!unit)
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s cannot map %s memory by hand", dev->label,
+                          flags & ACRE__CHUNK_HOST ? "host" : "device");
+    if (reserve > SIZE_MAX - unit || least > SIZE_MAX - unit)
+        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses wanted", reserve);
+    extent->dev = dev;
+    extent->flags = flags;
+    extent->unit = unit;
+    extent->least = least > unit ? round_up(least, unit) : unit;
+    extent->access[0].location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, dev->device};
+    extent->access[0].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    extent->access_count = 1;
+    if (flags & ACRE__CHUNK_HOST) {
+        extent->access[1].location = acre__step_location(dev, flags);
+        extent->access[1].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        extent->access_count = 2;
+    }
+    atomic_init(&extent->used_bytes, 0);
+    atomic_init(&extent->element_bytes, 1);
+    if (reserve) {
+        size_t aligned = alignment > unit ? alignment : unit;
+        status = acre__range_take(dev, round_up(reserve, unit), aligned, &extent->range);
+        if (status)
+            return status;
+    }
+    acre__lock_init(&extent->lock, "extent", ACRE__RANK_EXTENT);
+    return ACRE_OK;
+}
+
+void acre__extent_close(struct acre__extent *extent) {
+    (void)acre__extent_shrink(extent, 0);
+    acre__range_give(extent->dev, extent->range.at, extent->range.bytes);
+    acre__lock_destroy(&extent->lock);
+    free(extent->mappings);
+    extent->mappings = NULL;
+}
+
+/* ---- growing ---- */
+
+/* Room for `more` mappings. */
+static acre_status extent_room(struct acre__extent *extent, size_t more) {
+    if (extent->count + more <= extent->room)
+        return ACRE_OK;
+    size_t room = 2 * extent->room > extent->count + more ? 2 * extent->room : extent->count + more;
+    struct acre__mapping **mappings =
+        realloc(extent->mappings, room * sizeof(struct acre__mapping *));
+    if (!mappings)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of %zu mappings", room);
+    extent->mappings = mappings;
+    extent->room = room;
+    return ACRE_OK;
+}
+
+static size_t list_count(const struct acre__chunk *list, size_t *bytes) {
+    size_t count = 0;
+    *bytes = 0;
+    for (; list; list = list->next) {
+        count++;
+        *bytes += list->bytes;
+    }
+    return count;
+}
+
+/* Lock held. */
+static acre_status extent_add(struct acre__extent *extent, struct acre__chunk *list) {
+    size_t bytes, count = list_count(list, &bytes);
+    if (bytes > extent->range.bytes - extent->mapped)
+        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes wanted, %zu bytes of addresses are left",
+                          bytes, extent->range.bytes - extent->mapped);
+    acre_status status = extent_room(extent, count);
+    if (status)
+        return status;
+    uint64_t left_end, begin = extent->range.at;
+    status = mappings_make(extent, list, begin + extent->mapped, extent->mappings + extent->count,
+                           begin + extent->range.bytes, &left_end);
+    extent->range.bytes = (size_t)(left_end - begin);
+    if (status)
+        return status;
+    extent->count += count;
+    extent->mapped += bytes;
+    acre__chunk_drop_list(list); /* each mapping has a user of its own now */
+    return ACRE_OK;
+}
+
+acre_status acre__extent_add(struct acre__extent *extent, struct acre__chunk *list) {
+    acre__lock_take(&extent->lock);
+    acre_status status = extent_add(extent, list);
+    acre__lock_give(&extent->lock);
+    return status;
+}
+
+acre_status acre__extent_grow(struct acre__extent *extent, size_t bytes) {
+    if (bytes <= extent->mapped)
+        return ACRE_OK;
+    if (bytes > extent->range.bytes)
+        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes wanted, addresses reach %zu bytes",
+                          bytes, extent->range.bytes);
+    size_t left = extent->range.bytes - extent->mapped;
+    size_t more = round_up(bytes - extent->mapped, extent->unit);
+    more = more < extent->least ? extent->least : more;
+    more = more > left ? left : more;
+    struct acre__chunk *list;
+    acre_status status = acre__chunk_cover(extent->dev, more, extent->least, extent->flags, &list);
+    if (status)
+        return status;
+    status = acre__extent_add(extent, list);
+    if (status == ACRE_OK)
+        return ACRE_OK;
+    struct acre__said said;
+    acre__said_keep(&said);
+    acre__chunk_drop_list(list);
+    return acre__said_fail(status, &said);
+}
+
+/* ---- shrinking ---- */
+
+size_t acre__extent_shrink(struct acre__extent *extent, size_t bytes) {
+    acre__lock_take(&extent->lock);
+    uint64_t begin = extent->range.at;
+    size_t keep = extent->count, mapped = extent->mapped;
+    while (keep > 0 && extent->mappings[keep - 1]->at - begin >= bytes) {
+        mapped -= extent->mappings[keep - 1]->chunk->bytes;
+        keep--;
+    }
+    size_t went = extent->mapped - mapped;
+    uint64_t end = mappings_end(extent->dev, extent->mappings + keep, extent->count - keep,
+                                begin + extent->range.bytes);
+    extent->range.bytes = (size_t)(end - begin);
+    extent->count = keep;
+    extent->mapped = mapped;
+    acre__lock_give(&extent->lock);
+    return went;
+}
+
+/* ---- addresses ---- */
+
+int acre__extent_extend(struct acre__extent *extent, size_t bytes) {
+    size_t wanted = round_up(bytes, extent->unit);
+    if (wanted < bytes || !extent->range.bytes)
+        return 0;
+    if (wanted <= extent->range.bytes)
+        return 1;
+    acre__lock_take(&extent->lock);
+    int is_done = acre__range_extend(extent->dev, &extent->range, wanted);
+    acre__lock_give(&extent->lock);
+    return is_done;
+}
+
+void acre__extent_trim_addresses(struct acre__extent *extent, size_t bytes) {
+    size_t keep = round_up(bytes, extent->unit);
+    acre__lock_take(&extent->lock);
+    keep = keep < extent->mapped ? extent->mapped : keep;
+    if (keep < extent->range.bytes) {
+        acre__range_give(extent->dev, extent->range.at + keep, extent->range.bytes - keep);
+        extent->range.bytes = keep;
+    }
+    acre__lock_give(&extent->lock);
+}
+
+/* ---- moving ---- */
+
+/* Lock held: the extent's chunks as a list; a mapped chunk is in no other. */
+static struct acre__chunk *extent_list(const struct acre__extent *extent) {
+    struct acre__chunk *list = NULL;
+    for (size_t i = extent->count; i > 0; i--) {
+        extent->mappings[i - 1]->chunk->next = list;
+        list = extent->mappings[i - 1]->chunk;
+    }
+    return list;
+}
+
+/* Lock held. */
+static acre_status extent_move(struct acre__extent *extent, const struct acre__range *range,
+                               struct acre__moved *moved) {
+    struct acre__mapping **mappings = calloc(extent->count + 1, sizeof(void *));
+    uint64_t left_end = range->at + range->bytes;
+    acre_status status =
+        mappings
+            ? mappings_make(extent, extent_list(extent), range->at, mappings, left_end, &left_end)
+            : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of %zu mappings",
+                         extent->count);
+    if (status) {
+        free(mappings);
+        acre__range_give(extent->dev, range->at, (size_t)(left_end - range->at));
+        return status;
+    }
+    *moved = (struct acre__moved){extent->dev, extent->range, extent->mappings, extent->count};
+    extent->range = *range;
+    extent->mappings = mappings;
+    extent->room = extent->count + 1;
+    return ACRE_OK;
+}
+
+acre_status acre__extent_move_begin(struct acre__extent *extent, size_t reserve,
+                                    struct acre__moved *moved) {
+    struct acre__range range;
+    memset(moved, 0, sizeof *moved);
+    size_t bytes = round_up(reserve, extent->unit);
+    if (bytes < reserve)
+        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses wanted", reserve);
+    bytes = bytes < extent->mapped ? extent->mapped : bytes;
+    acre_status status = acre__range_take(extent->dev, bytes, extent->unit, &range);
+    if (status)
+        return status;
+    acre__lock_take(&extent->lock);
+    status = extent_move(extent, &range, moved);
+    acre__lock_give(&extent->lock);
+    return status;
+}
+
+void acre__extent_move_end(struct acre__moved *moved) {
+    if (!moved->dev)
+        return;
+    uint64_t begin = moved->range.at;
+    uint64_t end =
+        mappings_end(moved->dev, moved->mappings, moved->count, begin + moved->range.bytes);
+    acre__range_give(moved->dev, begin, (size_t)(end - begin));
+    free(moved->mappings);
+    memset(moved, 0, sizeof *moved);
+}
+
+/* ---- access ---- */
+
+/* Lock held: the entry of a device, or the first free one. */
+static size_t access_find(const struct acre__extent *extent, CUdevice device) {
+    size_t i = 0;
+    while (i < extent->access_count &&
+           (extent->access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+            extent->access[i].location.id != device))
+        i++;
+    return i;
+}
+
+/* Asked before anything is recorded: memory that comes later must not be refused for it. */
+static acre_status access_check(const struct acre__extent *extent, const acre_device *peer) {
+    acre_device *dev = extent->dev;
+    int can = peer->device == dev->device || extent->flags & ACRE__CHUNK_HOST;
+    if (can)
+        return ACRE_OK;
+    CUresult code = dev->drv->cuDeviceCanAccessPeer(&can, peer->device, dev->device);
+    if (code)
+        return acre__driver_fail(dev, code, "cuDeviceCanAccessPeer");
+    return can ? ACRE_OK
+               : acre__fail(ACRE_E_UNSUPPORTED, "%s cannot reach memory of %s", peer->label,
+                            dev->label);
+}
+
+/* Lock held. */
+static acre_status extent_set_access(struct acre__extent *extent, const acre_device *peer,
+                                     unsigned access) {
+    size_t i = access_find(extent, peer->device);
+    if (access == CU_MEM_ACCESS_FLAGS_PROT_NONE && i == extent->access_count)
+        return ACRE_OK; /* it has none */
+    CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, peer->device}, (CUmemAccess_flags)access};
+    if (i == ACRE__EXTENT_DEVICES)
+        return acre__fail(ACRE_E_LIMIT, "%d devices have access, and no more can",
+                          (int)ACRE__EXTENT_DEVICES);
+    acre_status status = access_check(extent, peer);
+    if (status == ACRE_OK && extent->mapped)
+        status = acre__step_access(extent->dev, extent->range.at, extent->mapped, &desc, 1);
+    if (status)
+        return status;
+    if (access != CU_MEM_ACCESS_FLAGS_PROT_NONE) {
+        extent->access[i] = desc;
+        extent->access_count += i == extent->access_count;
+    } else if (i < extent->access_count) {
+        extent->access[i] = extent->access[--extent->access_count];
+    }
+    return ACRE_OK;
+}
+
+acre_status acre__extent_set_access(struct acre__extent *extent, const acre_device *peer,
+                                    unsigned access) {
+    if (peer->drv != extent->dev->drv)
+        return acre__fail(ACRE_E_HANDLE, "%s is a device of another driver than %s", peer->label,
+                          extent->dev->label);
+    acre__lock_take(&extent->lock);
+    acre_status status = extent_set_access(extent, peer, access);
+    acre__lock_give(&extent->lock);
+    return status;
+}
+
+/* ---- invariants ---- */
+
+const char *acre__extent_fault(struct acre__extent *extent) {
+    const char *fault = NULL;
+    acre__lock_take(&extent->lock);
+    uint64_t at = extent->range.at;
+    size_t sum = 0;
+    for (size_t i = 0; i < extent->count && !fault; i++) {
+        const struct acre__mapping *mapping = extent->mappings[i];
+        if (mapping->at != at)
+            fault = "a mapping does not begin where the one before it ends";
+        if (!atomic_load_explicit(&mapping->chunk->users, memory_order_relaxed))
+            fault = "a mapped chunk has no users";
+        at += mapping->chunk->bytes;
+        sum += mapping->chunk->bytes;
+    }
+    if (!fault && sum != extent->mapped)
+        fault = "the mappings are not as many bytes as are mapped";
+    if (!fault && extent->mapped > extent->range.bytes)
+        fault = "more is mapped than there are addresses";
+    acre__lock_give(&extent->lock);
+    return fault;
+}

@@ -1,0 +1,313 @@
+/* The driver's steps for memory by hand: one driver call each, with the device's context current
+ * and captures of the program's left alone.
+ *
+ * Relies on: the device for the context, driver_status for codes, limbo for the one block that
+ * acre__step_quiesce makes. No state of its own, and no locks but the device's, inside limbo. */
+#include "space/steps.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "driver/device.h"
+#include "driver/driver_status.h"
+
+static acre_status step_begin(acre_device *dev, struct acre__current *current) {
+    const char *what;
+    CUresult code = acre__device_push_relaxed(dev, current, &what);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+static acre_status step_end(acre_device *dev, const struct acre__current *current, CUresult code,
+                            const char *what) {
+    acre__device_pop(dev, current);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+/* ---- physical memory ---- */
+
+CUmemLocation acre__step_location(const acre_device *dev, uint32_t flags) {
+    if (!(flags & ACRE__CHUNK_HOST))
+        return (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, dev->device};
+    /* Drivers and machines without nodes have one all the same, number 0. */
+    int node = 0;
+    CUresult code =
+        dev->drv->cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, dev->device);
+    return (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST_NUMA, code || node < 0 ? 0 : node};
+}
+
+static CUmemAllocationProp step_prop(const acre_device *dev, uint32_t flags) {
+    CUmemAllocationProp prop;
+    unsigned types = CU_MEM_HANDLE_TYPE_NONE;
+    if (flags & ACRE__CHUNK_SHAREABLE)
+        types |= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if (flags & ACRE__CHUNK_FABRIC)
+        types |= CU_MEM_HANDLE_TYPE_FABRIC;
+    memset(&prop, 0, sizeof prop);
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.requestedHandleTypes = (CUmemAllocationHandleType)types;
+    prop.location = acre__step_location(dev, flags);
+    prop.allocFlags.gpuDirectRDMACapable = flags & ACRE__CHUNK_RDMA ? 1 : 0;
+    return prop;
+}
+
+/* What of the flags the device says that it can do. Host memory is within reach of other PCI
+ * devices anyway, so the driver is not asked for that. */
+static uint32_t step_possible(const acre_device *dev, uint32_t flags) {
+    uint32_t possible = flags & ACRE__CHUNK_HOST;
+    if (dev->info.has_fd_sharing)
+        possible |= ACRE__CHUNK_SHAREABLE;
+    if (dev->info.has_fabric)
+        possible |= ACRE__CHUNK_FABRIC;
+    if (dev->info.has_rdma && !(flags & ACRE__CHUNK_HOST))
+        possible |= ACRE__CHUNK_RDMA;
+    return flags & possible;
+}
+
+acre_status acre__step_granularity(acre_device *dev, uint32_t flags, int recommended,
+                                   size_t *bytes) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    *bytes = 0;
+    if (status)
+        return status;
+    /* What is only a wish is left out: where it is not permitted, asking could be refused too. */
+    uint32_t asked = step_possible(dev, flags) & (ACRE__CHUNK_HOST | ACRE__CHUNK_SHAREABLE);
+    CUmemAllocationProp prop = step_prop(dev, asked);
+    size_t got = 0;
+    CUresult code = dev->drv->cuMemGetAllocationGranularity(
+        &got, &prop,
+        recommended ? CU_MEM_ALLOC_GRANULARITY_RECOMMENDED : CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    status = step_end(dev, &current, code, "cuMemGetAllocationGranularity");
+    if (status == ACRE_OK)
+        *bytes = got;
+    return status;
+}
+
+/* The codes with which the driver may answer a wish; running out of memory is none. */
+static int is_wish_refused(CUresult code) {
+    return code == CUDA_ERROR_NOT_PERMITTED || code == CUDA_ERROR_NOT_SUPPORTED ||
+           code == CUDA_ERROR_INVALID_VALUE;
+}
+
+/* With all wishes, then without some of them, until the driver agrees. */
+static CUresult step_create_try(const acre_device *dev, size_t bytes, uint32_t flags,
+                                CUmemGenericAllocationHandle *handle, uint32_t *granted) {
+    static const uint32_t without[] = {0, ACRE__CHUNK_FABRIC, ACRE__CHUNK_RDMA,
+                                       ACRE__CHUNK_FABRIC | ACRE__CHUNK_RDMA};
+    CUresult code = CUDA_SUCCESS;
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
+        if ((flags & without[i]) != without[i])
+            continue;
+        *granted = flags & ~without[i];
+        CUmemAllocationProp prop = step_prop(dev, *granted);
+        code = dev->drv->cuMemCreate(handle, bytes, &prop, 0);
+        if (!is_wish_refused(code))
+            break;
+    }
+    return code;
+}
+
+acre_status acre__step_create(acre_device *dev, size_t bytes, uint32_t flags,
+                              CUmemGenericAllocationHandle *handle, uint32_t *granted) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    *handle = 0;
+    *granted = 0;
+    if (status)
+        return status;
+    CUmemGenericAllocationHandle made = 0;
+    uint32_t given = 0;
+    CUresult code = step_create_try(dev, bytes, step_possible(dev, flags), &made, &given);
+    acre__device_pop(dev, &current);
+    if (code) {
+        status = flags & ACRE__CHUNK_HOST ? acre__driver_fail_host(dev, code, "cuMemCreate")
+                                          : acre__driver_fail(dev, code, "cuMemCreate");
+        return acre__fail(status, "%zu bytes wanted: %s", bytes, acre_last_detail());
+    }
+    *handle = made;
+    *granted = given;
+    return ACRE_OK;
+}
+
+acre_status acre__step_release(acre_device *dev, CUmemGenericAllocationHandle handle) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    if (status)
+        return status;
+    return step_end(dev, &current, dev->drv->cuMemRelease(handle), "cuMemRelease");
+}
+
+/* ---- sharing ---- */
+
+acre_status acre__step_export(acre_device *dev, CUmemGenericAllocationHandle handle, int *fd) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    *fd = -1;
+    if (status)
+        return status;
+    int made = -1;
+    CUresult code = dev->drv->cuMemExportToShareableHandle(
+        &made, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    status = step_end(dev, &current, code, "cuMemExportToShareableHandle");
+    if (status)
+        return status;
+    /* Programs that this one starts must not hold the memory; the driver does not promise that. */
+    (void)fcntl(made, F_SETFD, FD_CLOEXEC);
+    *fd = made;
+    return ACRE_OK;
+}
+
+acre_status acre__step_import(acre_device *dev, int fd, CUmemGenericAllocationHandle *handle) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    *handle = 0;
+    if (status)
+        return status;
+    CUmemGenericAllocationHandle made = 0;
+    CUresult code = dev->drv->cuMemImportFromShareableHandle(
+        &made, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    status = step_end(dev, &current, code, "cuMemImportFromShareableHandle");
+    if (status == ACRE_OK)
+        *handle = made;
+    return status;
+}
+
+/* ---- addresses ---- */
+
+acre_status acre__step_reserve(acre_device *dev, size_t bytes, size_t alignment, uint64_t hint,
+                               uint64_t *address) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    *address = 0;
+    if (status)
+        return status;
+    CUdeviceptr at = 0;
+    CUresult code = dev->drv->cuMemAddressReserve(&at, bytes, alignment, hint, 0);
+    status = step_end(dev, &current, code, "cuMemAddressReserve");
+    if (code == CUDA_ERROR_OUT_OF_MEMORY)
+        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses wanted: %s", bytes,
+                          acre_last_detail());
+    if (status == ACRE_OK)
+        *address = at;
+    return status;
+}
+
+acre_status acre__step_address_free(acre_device *dev, uint64_t address, size_t bytes) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    if (status)
+        return status;
+    return step_end(dev, &current, dev->drv->cuMemAddressFree(address, bytes), "cuMemAddressFree");
+}
+
+/* ---- mappings ---- */
+
+acre_status acre__step_map(acre_device *dev, uint64_t address, size_t bytes,
+                           CUmemGenericAllocationHandle handle) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    if (status)
+        return status;
+    return step_end(dev, &current, dev->drv->cuMemMap(address, bytes, 0, handle, 0), "cuMemMap");
+}
+
+acre_status acre__step_unmap(acre_device *dev, uint64_t address, size_t bytes) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    if (status)
+        return status;
+    return step_end(dev, &current, dev->drv->cuMemUnmap(address, bytes), "cuMemUnmap");
+}
+
+acre_status acre__step_access(acre_device *dev, uint64_t address, size_t bytes,
+                              const CUmemAccessDesc *access, size_t count) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    if (status)
+        return status;
+    return step_end(dev, &current, dev->drv->cuMemSetAccess(address, bytes, access, count),
+                    "cuMemSetAccess");
+}
+
+acre_status acre__step_access_get(acre_device *dev, uint64_t address, const CUmemLocation *location,
+                                  unsigned long long *flags) {
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    *flags = 0;
+    if (status)
+        return status;
+    unsigned long long got = 0;
+    CUresult code = dev->drv->cuMemGetAccess(&got, location, address);
+    status = step_end(dev, &current, code, "cuMemGetAccess");
+    if (status == ACRE_OK)
+        *flags = got;
+    return status;
+}
+
+/* ---- waiting for everything ---- */
+
+/* A block that is made only to be freed. */
+struct step_block {
+    struct acre__limbo_item item; /* first, so that the item's address is the block's */
+    CUdeviceptr address;
+    void *host; /* NULL: device memory */
+};
+
+static CUresult block_free(const struct acre__driver *drv, struct acre__limbo_item *item) {
+    const struct step_block *block = (const struct step_block *)item;
+    return block->host ? drv->cuMemFreeHost(block->host) : drv->cuMemFree(block->address);
+}
+
+static void block_forget(struct acre__limbo_item *item) {
+    free(item);
+}
+
+static const struct acre__limbo_kind kind_device = {"cuMemFree", block_free, block_forget};
+static const struct acre__limbo_kind kind_host = {"cuMemFreeHost", block_free, block_forget};
+
+/* Of the host's memory where the device has not even that little left. */
+static CUresult block_make(const struct acre__driver *drv, struct step_block *block,
+                           const char **what) {
+    enum { BLOCK_BYTES = 256 };
+    *what = "cuMemAlloc";
+    block->item.kind = &kind_device;
+    CUresult code = drv->cuMemAlloc(&block->address, BLOCK_BYTES);
+    if (code != CUDA_ERROR_OUT_OF_MEMORY)
+        return code;
+    *what = "cuMemHostAlloc";
+    block->item.kind = &kind_host;
+    return drv->cuMemHostAlloc(&block->host, BLOCK_BYTES, 0);
+}
+
+/* Freeing memory waits for all work of the device that runs or is queued, and leaves captures alone
+ * when the thread's capture mode is relaxed (measured on an H200); cuCtxSynchronize breaks every
+ * capture under way in the context, whatever the mode. */
+acre_status acre__step_quiesce(acre_device *dev) {
+    struct step_block *block = calloc(1, sizeof *block);
+    if (!block)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a block's record");
+    struct acre__current current;
+    acre_status status = step_begin(dev, &current);
+    if (status) {
+        free(block);
+        return status;
+    }
+    const char *what;
+    enum acre__fate fate = ACRE__FATE_TAKEN;
+    CUresult code = block_make(dev->drv, block, &what);
+    if (code == CUDA_SUCCESS) {
+        what = block->item.kind->call;
+        code = block_free(dev->drv, &block->item);
+        fate = acre__driver_fate(code);
+        if (fate == ACRE__FATE_TAKEN)
+            code = CUDA_SUCCESS;
+    }
+    status = step_end(dev, &current, code, what);
+    if (fate == ACRE__FATE_REFUSED)
+        (void)acre__limbo_give_back(dev, &block->item);
+    else
+        free(block);
+    return status;
+}

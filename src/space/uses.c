@@ -1,0 +1,160 @@
+/* Uses of memory by streams: see uses.h. */
+#include "space/uses.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "driver/device.h"
+#include "driver/driver_status.h"
+#include "driver/limbo.h"
+
+enum { USES_MANY = 8 }; /* pending ones from which on it is worth asking which are done */
+
+struct acre__use {
+    struct acre__limbo_item item; /* waits for the event's end */
+    struct acre__use *next;
+    CUevent event;
+    acre_stream stream;
+    unsigned long long id; /* of the stream; 0: the driver does not tell */
+    int is_pending;        /* recorded, and not known to be done */
+};
+
+static struct acre__use *use_of(struct acre__limbo_item *item) {
+    return (struct acre__use *)(void *)((char *)item - offsetof(struct acre__use, item));
+}
+
+static CUresult use_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
+    return drv->cuEventDestroy(use_of(item)->event);
+}
+
+static void use_forget(struct acre__limbo_item *item) {
+    free(use_of(item));
+}
+
+static const struct acre__limbo_kind use_kind = {"cuEventDestroy", use_give_back, use_forget};
+
+void acre__uses_open(struct acre__uses *uses, acre_device *dev) {
+    *uses = (struct acre__uses){.dev = dev};
+}
+
+/* ---- with the context current ---- */
+
+/* Finds out which are done, when there are many. What cannot be asked stays pending. */
+static void uses_look(struct acre__uses *uses) {
+    unsigned pending = 0;
+    for (struct acre__use *use = uses->first; use; use = use->next)
+        pending += (unsigned)use->is_pending;
+    if (pending < USES_MANY)
+        return;
+    for (struct acre__use *use = uses->first; use; use = use->next)
+        if (use->is_pending && uses->dev->drv->cuEventQuery(use->event) == CUDA_SUCCESS)
+            use->is_pending = 0;
+}
+
+/* The record for work of this stream: its own, so that the later mark covers the earlier work, or
+ * one that is free. A handle without an id may belong to another stream than before. */
+static struct acre__use *uses_find(const struct acre__uses *uses, acre_stream stream,
+                                   unsigned long long id) {
+    struct acre__use *unused = NULL;
+    for (struct acre__use *use = uses->first; use; use = use->next) {
+        if (use->is_pending && use->stream == stream && use->id == id && id)
+            return use;
+        if (!use->is_pending)
+            unused = use;
+    }
+    return unused;
+}
+
+static CUresult uses_add(struct acre__uses *uses, struct acre__use **out, const char **what) {
+    struct acre__use *use = calloc(1, sizeof *use);
+    if (!use) {
+        *what = "the record of an event";
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *what = "cuEventCreate";
+    CUresult code = uses->dev->drv->cuEventCreate(&use->event, CU_EVENT_DISABLE_TIMING);
+    if (code) {
+        free(use);
+        return code;
+    }
+    use->item.kind = &use_kind;
+    use->next = uses->first;
+    uses->first = use;
+    *out = use;
+    return CUDA_SUCCESS;
+}
+
+static CUresult uses_mark(struct acre__uses *uses, acre_stream stream, int *is_captured,
+                          const char **what) {
+    const struct acre__driver *drv = uses->dev->drv;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    unsigned long long id = 0;
+    *what = "cuStreamIsCapturing";
+    CUresult code = drv->cuStreamIsCapturing(stream, &state);
+    *is_captured = !code && state != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (code || *is_captured)
+        return code;
+    if (ACRE__DRIVER_HAS(drv, cuStreamGetId)) {
+        *what = "cuStreamGetId";
+        if ((code = drv->cuStreamGetId(stream, &id)))
+            return code;
+    }
+    uses_look(uses);
+    struct acre__use *use = uses_find(uses, stream, id);
+    if (!use && (code = uses_add(uses, &use, what)))
+        return code;
+    *what = "cuEventRecord";
+    if ((code = drv->cuEventRecord(use->event, stream)))
+        return code;
+    use->stream = stream;
+    use->id = id;
+    use->is_pending = 1;
+    return CUDA_SUCCESS;
+}
+
+/* ---- for others ---- */
+
+acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream) {
+    struct acre__current current;
+    const char *what;
+    int is_captured = 0;
+    acre_status status = acre__stream_check(uses->dev, stream);
+    if (status)
+        return status;
+    CUresult code = acre__device_push_relaxed(uses->dev, &current, &what);
+    if (code)
+        return acre__driver_fail(uses->dev, code, what);
+    code = uses_mark(uses, stream, &is_captured, &what);
+    acre__device_pop(uses->dev, &current);
+    if (is_captured)
+        return acre__fail(ACRE_E_CAPTURING, "the stream is being captured");
+    return code ? acre__driver_fail(uses->dev, code, what) : ACRE_OK;
+}
+
+acre_status acre__uses_wait(struct acre__uses *uses) {
+    struct acre__current current;
+    const char *what;
+    struct acre__use *use = uses->first;
+    while (use && !use->is_pending)
+        use = use->next;
+    if (!use)
+        return ACRE_OK;
+    CUresult code = acre__device_push_relaxed(uses->dev, &current, &what);
+    if (code)
+        return acre__driver_fail(uses->dev, code, what);
+    for (; use && !code; use = use->next) {
+        if (use->is_pending)
+            code = uses->dev->drv->cuEventSynchronize(use->event);
+        use->is_pending = use->is_pending && code;
+    }
+    acre__device_pop(uses->dev, &current);
+    return code ? acre__driver_fail(uses->dev, code, "cuEventSynchronize") : ACRE_OK;
+}
+
+void acre__uses_close(struct acre__uses *uses) {
+    while (uses->first) {
+        struct acre__use *use = uses->first;
+        uses->first = use->next;
+        (void)acre__limbo_give_back(uses->dev, &use->item);
+    }
+}

@@ -1,0 +1,32 @@
+/* Who uses a piece of memory: streams, each with an event behind its work so far, so that unmapping
+ * can wait for just that work and never for the device.
+ *
+ * A stream is known by its handle and its id, since the driver hands a dead stream's handle out
+ * again. Events are made when needed and used again. Threads: the owner guards it. */
+#ifndef ACRE_SPACE_USES_H
+#define ACRE_SPACE_USES_H
+
+#include <stddef.h>
+
+#include "acre.h"
+
+struct acre__use;
+
+struct acre__uses {
+    acre_device *dev;
+    struct acre__use *first;
+};
+
+void acre__uses_open(struct acre__uses *uses, acre_device *dev);
+
+/* Work queued on the stream so far uses the memory. ACRE_E_CAPTURING while the stream is captured,
+ * ACRE_E_HANDLE for another device's stream of acre's; nothing is changed then. */
+acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream);
+
+/* Waits until all of it is done; captures that other threads have under way are left alone. */
+acre_status acre__uses_wait(struct acre__uses *uses);
+
+/* Gives the events back; does not wait. */
+void acre__uses_close(struct acre__uses *uses);
+
+#endif

@@ -1,0 +1,406 @@
+/* Vecs: the calls on one. See vec.h for how its locks and its ways of having memory go together.
+ *
+ * A grow that fits into what is mapped takes the size lock alone: no driver call, no waiting. */
+#include "base/options.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "driver/driver_status.h"
+#include "vec/vec.h"
+
+/* Small appends add an eighth of what there is, up to this much. */
+#define VEC_STEP_MOST ((size_t)256 << 20)
+
+/* ---- what others see ---- */
+
+/* The number of elements. Size lock held. */
+static void vec_set_count(acre_vec *vec, size_t count) {
+    vec->count = count;
+    atomic_store_explicit(&vec->extent.used_bytes, count * vec->element_bytes,
+                          memory_order_relaxed);
+}
+
+void acre__vec_tell(acre_vec *vec) {
+    struct acre__vec_place place = vec->way->place(vec);
+    vec->is_ahead_full = 0;
+    vec->now = place;
+    vec->mapped_count = place.mapped / vec->element_bytes;
+}
+
+void acre__vec_freeze(acre_vec *vec) {
+    acre__lock_take(&vec->change);
+    acre__lock_take(&vec->size);
+    vec->is_frozen = 1;
+    acre__lock_give(&vec->size);
+}
+
+void acre__vec_thaw(acre_vec *vec) {
+    acre__lock_take(&vec->size);
+    vec->is_frozen = 0;
+    acre__lock_give(&vec->size);
+    acre__lock_give(&vec->change);
+}
+
+/* Tells all of it, with the number of elements; the vec is frozen. */
+static void vec_publish(acre_vec *vec, size_t count) {
+    acre__lock_take(&vec->size);
+    vec_set_count(vec, count);
+    acre__vec_tell(vec);
+    acre__lock_give(&vec->size);
+}
+
+struct vec_seen {
+    struct acre__vec_place place;
+    size_t count;
+    uint64_t moves, copied_bytes;
+};
+
+/* 0 for what is no vec. */
+static int vec_see(const acre_vec *vec, struct vec_seen *seen) {
+    *seen = (struct vec_seen){0};
+    if (acre__vec_check(vec))
+        return 0;
+    struct acre__lock *size = (struct acre__lock *)(uintptr_t)&vec->size;
+    acre__lock_take(size);
+    *seen = (struct vec_seen){vec->now, vec->count, vec->moves, vec->copied_bytes};
+    acre__lock_give(size);
+    return 1;
+}
+
+void *acre_vec_data(const acre_vec *vec) {
+    struct vec_seen seen;
+    (void)vec_see(vec, &seen);
+    return (void *)(uintptr_t)seen.place.at;
+}
+
+size_t acre_vec_size(const acre_vec *vec) {
+    struct vec_seen seen;
+    (void)vec_see(vec, &seen);
+    return seen.count;
+}
+
+size_t acre_vec_capacity(const acre_vec *vec) {
+    struct vec_seen seen;
+    return vec_see(vec, &seen) ? seen.place.room / vec->element_bytes : 0;
+}
+
+uint64_t acre_vec_mapped_bytes(const acre_vec *vec) {
+    struct vec_seen seen;
+    (void)vec_see(vec, &seen);
+    return seen.place.mapped;
+}
+
+acre_status acre_vec_get_info(const acre_vec *vec, acre_vec_info *info) {
+    acre_vec_info told = {.struct_size = sizeof told};
+    acre_status status = acre__options_out(info, sizeof told, &told, "acre_vec_info");
+    if (status == ACRE_OK)
+        status = acre__vec_check(vec);
+    struct vec_seen seen;
+    if (status || !vec_see(vec, &seen))
+        return status;
+    told.device = vec->dev;
+    told.data = (void *)(uintptr_t)seen.place.at;
+    told.element_bytes = vec->element_bytes;
+    told.size = seen.count;
+    told.capacity = seen.place.room / vec->element_bytes;
+    told.mapped_bytes = seen.place.mapped;
+    told.chunks = seen.place.chunks;
+    told.moves = seen.moves;
+    told.copied_bytes = seen.copied_bytes;
+    told.kind = vec->kind;
+    told.strategy = vec->strategy;
+    return acre__options_out(info, sizeof told, &told, "acre_vec_info");
+}
+
+/* ---- growing ---- */
+
+/* Bytes of `count` elements; ACRE_E_INVALID when no memory could have that many. */
+static acre_status vec_bytes(const acre_vec *vec, size_t count, size_t *bytes) {
+    if (__builtin_mul_overflow(count, vec->element_bytes, bytes) || *bytes > PTRDIFF_MAX)
+        return acre__fail(ACRE_E_INVALID, "%zu elements of %zu bytes are too many", count,
+                          vec->element_bytes);
+    return ACRE_OK;
+}
+
+acre_status acre__vec_limit_check(const acre_vec *vec, size_t bytes) {
+    if (bytes <= vec->limit_bytes)
+        return ACRE_OK;
+    return acre__fail(ACRE_E_LIMIT, "%zu bytes wanted, the vec may have %zu and has %zu", bytes,
+                      vec->limit_bytes, vec->now.mapped);
+}
+
+/* Prepares memory for `count` elements more; *total is how many there will be. Nobody sees it. */
+static acre_status grow_begin(acre_vec *vec, size_t count, size_t step, acre_stream stream,
+                              struct acre__vec_growth *growth, size_t *total) {
+    *growth = (struct acre__vec_growth){.stream = stream, .before = vec->way->place(vec)};
+    if (__builtin_add_overflow(vec->count, count, total))
+        return acre__fail(ACRE_E_INVALID, "%zu elements more than %zu are too many", count,
+                          vec->count);
+    acre_status status = vec_bytes(vec, *total, &growth->need);
+    if (status || growth->need <= growth->before.mapped)
+        return status;
+    growth->wish = growth->before.mapped + step;
+    growth->wish = growth->wish < growth->need ? growth->need : growth->wish;
+    return vec->way->grow(vec, growth);
+}
+
+/* Keeps what was prepared, now with `count` elements. */
+static void growth_end(acre_vec *vec, struct acre__vec_growth *growth, size_t count) {
+    acre__lock_take(&vec->size);
+    vec_set_count(vec, count);
+    if (growth->is_begun)
+        acre__vec_tell(vec);
+    int is_moved = growth->before.at && vec->now.at != growth->before.at;
+    vec->moves += (uint64_t)is_moved;
+    vec->copied_bytes += growth->copied;
+    acre__vec_ahead_look(vec);
+    acre__lock_give(&vec->size);
+    if (is_moved)
+        acre__vec_count_move(vec, growth->copied);
+    if (growth->is_begun)
+        vec->way->end(vec, growth);
+}
+
+/* Leaves the vec as it was. Returns `status`, with the detail that it came with. */
+static acre_status growth_undo(acre_vec *vec, struct acre__vec_growth *growth, acre_status status) {
+    struct acre__said said;
+    acre__said_keep(&said);
+    if (growth->is_begun)
+        vec->way->undo(vec, growth);
+    vec_publish(vec, vec->count);
+    return acre__said_fail(status, &said);
+}
+
+/* 1 if it fitted into what is mapped. */
+static int grow_fast(acre_vec *vec, size_t count) {
+    acre__lock_take(&vec->size);
+    int fits = !vec->is_frozen && vec->count <= vec->mapped_count &&
+               count <= vec->mapped_count - vec->count;
+    if (fits) {
+        vec_set_count(vec, vec->count + count);
+        acre__vec_ahead_look(vec);
+    }
+    acre__lock_give(&vec->size);
+    return fits;
+}
+
+/* The vec is frozen. */
+static acre_status vec_grow(acre_vec *vec, size_t count, acre_stream stream) {
+    struct acre__vec_growth growth;
+    size_t total;
+    acre_status status = grow_begin(vec, count, 0, stream, &growth, &total);
+    if (status)
+        return growth_undo(vec, &growth, status);
+    growth_end(vec, &growth, total);
+    return ACRE_OK;
+}
+
+acre_status acre_vec_grow(acre_vec *vec, size_t count, acre_stream stream) {
+    acre_status status = acre__vec_enter(vec);
+    if (status || grow_fast(vec, count))
+        return status;
+    acre__vec_freeze(vec);
+    status = vec_grow(vec, count, stream);
+    acre__vec_thaw(vec);
+    return status;
+}
+
+acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
+    struct acre__vec_growth growth = {.stream = stream};
+    acre_status status = acre__vec_enter(vec);
+    if (status == ACRE_OK)
+        status = vec_bytes(vec, count, &growth.need);
+    if (status)
+        return status;
+    acre__vec_freeze(vec);
+    growth.before = vec->way->place(vec);
+    if (growth.need > growth.before.room)
+        status = vec->way->reserve(vec, &growth);
+    if (status)
+        status = growth_undo(vec, &growth, status);
+    else
+        growth_end(vec, &growth, vec->count);
+    acre__vec_thaw(vec);
+    return status;
+}
+
+/* ---- appending ---- */
+
+/* ACRE_E_CAPTURING before anything is done: the copy would become part of a graph, and the elements
+ * would be there before it ever ran. */
+static acre_status append_check(acre_vec *vec, acre_stream stream) {
+    acre_device *dev = vec->dev;
+    struct acre__current current;
+    const char *what;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    acre_status status = acre__stream_check(dev, stream);
+    if (status)
+        return status;
+    CUresult code = acre__device_push(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    code = dev->drv->cuStreamIsCapturing(stream, &state);
+    acre__device_pop(dev, &current);
+    if (code)
+        return acre__driver_fail(dev, code, "cuStreamIsCapturing");
+    if (state != CU_STREAM_CAPTURE_STATUS_NONE)
+        return acre__fail(ACRE_E_CAPTURING, "elements cannot be appended in a capture");
+    return ACRE_OK;
+}
+
+/* Copies to where the new elements are. *is_queued: the copy may be under way after a failure. */
+static acre_status append_copy(acre_vec *vec, const void *from, size_t bytes,
+                               const struct acre__vec_growth *growth, int *is_queued) {
+    uint64_t at = vec->way->place(vec).at, offset = (uintptr_t)from - growth->before.at;
+    /* Elements of its own: they may have moved just now. */
+    if (growth->before.at && offset < vec->count * vec->element_bytes)
+        from = (const char *)(uintptr_t)(at + offset);
+    void *to = (void *)(uintptr_t)(at + vec->count * vec->element_bytes);
+    acre_status status = acre_copy(vec->dev, to, from, bytes, growth->stream);
+    if (status)
+        return status;
+    status = acre__uses_record(&vec->uses, growth->stream);
+    *is_queued = status && acre_stream_sync(vec->dev, growth->stream) != ACRE_OK;
+    return status;
+}
+
+/* The vec is frozen. */
+static acre_status vec_append(acre_vec *vec, const void *from, size_t count, acre_stream stream) {
+    struct acre__vec_growth growth = {0};
+    size_t total, bytes = 0, step = vec->now.mapped / 8;
+    int is_queued = 0;
+    acre_status status = append_check(vec, stream);
+    if (status == ACRE_OK)
+        status = vec_bytes(vec, count, &bytes);
+    if (status)
+        return status;
+    step = step < VEC_STEP_MOST ? step : VEC_STEP_MOST;
+    status = grow_begin(vec, count, step, stream, &growth, &total);
+    if (status == ACRE_OK)
+        status = append_copy(vec, from, bytes, &growth, &is_queued);
+    /* Memory that a copy may still write to stays, without elements. */
+    if (status && !is_queued)
+        return growth_undo(vec, &growth, status);
+    growth_end(vec, &growth, status ? vec->count : total);
+    return status;
+}
+
+acre_status acre_vec_append(acre_vec *vec, const void *from, size_t count, acre_stream stream) {
+    acre_status status = acre__vec_enter(vec);
+    if (status || !count)
+        return status;
+    if (!from)
+        return acre__fail(ACRE_E_NULL, "acre_vec_append: from is NULL");
+    acre__vec_freeze(vec);
+    status = vec_append(vec, from, count, stream);
+    acre__vec_thaw(vec);
+    return status;
+}
+
+/* ---- shrinking ---- */
+
+/* Sets the count, which is not more than before, and gives back the memory that lies wholly behind
+ * `keep` bytes. The vec is frozen. */
+static acre_status vec_shrink(acre_vec *vec, size_t count, size_t keep, acre_stream stream) {
+    struct acre__vec_place place = vec->way->place(vec);
+    size_t kept = vec->way->kept(vec, keep);
+    acre_status status = ACRE_OK;
+    if (kept < place.mapped) {
+        status = acre__uses_record(&vec->uses, stream);
+        if (status == ACRE_OK)
+            status = acre__uses_wait(&vec->uses);
+        if (status == ACRE_OK)
+            vec->way->shrink(vec, keep);
+    }
+    if (status == ACRE_OK)
+        vec_publish(vec, count);
+    return status;
+}
+
+/* The same, and what is to be kept ahead of the elements stays. */
+static acre_status vec_shrink_by(acre_vec *vec, size_t count, acre_stream stream) {
+    if (count > vec->count)
+        return acre__fail(ACRE_E_INVALID, "%zu elements to be taken away, there are %zu", count,
+                          vec->count);
+    size_t left = vec->count - count, keep;
+    if (__builtin_add_overflow(left * vec->element_bytes, vec->has_thread ? vec->ahead_bytes : 0,
+                               &keep))
+        keep = SIZE_MAX;
+    return vec_shrink(vec, left, keep, stream);
+}
+
+acre_status acre_vec_shrink(acre_vec *vec, size_t count, acre_stream stream) {
+    acre_status status = acre__vec_enter(vec);
+    if (status)
+        return status;
+    acre__vec_freeze(vec);
+    status = vec_shrink_by(vec, count, stream);
+    acre__vec_thaw(vec);
+    return status;
+}
+
+acre_status acre_vec_resize(acre_vec *vec, size_t count, acre_stream stream) {
+    acre_status status = acre__vec_enter(vec);
+    if (status)
+        return status;
+    acre__vec_freeze(vec);
+    status = count < vec->count ? vec_shrink_by(vec, vec->count - count, stream)
+                                : vec_grow(vec, count - vec->count, stream);
+    acre__vec_thaw(vec);
+    return status;
+}
+
+acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream) {
+    acre_status status = acre__vec_enter(vec);
+    if (status)
+        return status;
+    acre__vec_freeze(vec);
+    status = vec_shrink(vec, vec->count, vec->count * vec->element_bytes, stream);
+    if (status == ACRE_OK) {
+        acre__lock_take(&vec->size);
+        vec->is_ahead_wanted = 0;
+        acre__lock_give(&vec->size);
+    }
+    acre__vec_thaw(vec);
+    return status;
+}
+
+acre_status acre_vec_clear(acre_vec *vec) {
+    acre_status status = acre__vec_enter(vec);
+    if (status)
+        return status;
+    acre__vec_freeze(vec);
+    acre__lock_take(&vec->size);
+    vec_set_count(vec, 0);
+    acre__lock_give(&vec->size);
+    acre__vec_thaw(vec);
+    return ACRE_OK;
+}
+
+/* ---- who uses it ---- */
+
+acre_status acre_vec_record_use(acre_vec *vec, acre_stream stream) {
+    acre_status status = acre__vec_enter(vec);
+    if (status)
+        return status;
+    acre__lock_take(&vec->change);
+    status = acre__uses_record(&vec->uses, stream);
+    acre__lock_give(&vec->change);
+    return status;
+}
+
+acre_status acre_vec_set_access(acre_vec *vec, acre_device *peer, acre_access access) {
+    acre_status status = acre__vec_enter(vec);
+    if (status == ACRE_OK)
+        status = acre__device_enter(peer);
+    if (status)
+        return status;
+    if (access != ACRE_ACCESS_NONE && access != ACRE_ACCESS_READ &&
+        access != ACRE_ACCESS_READ_WRITE)
+        return acre__fail(ACRE_E_INVALID, "acre_vec_set_access: %d is no access", (int)access);
+    if (vec->way != &acre__vec_vmm)
+        return acre__fail(ACRE_E_UNSUPPORTED, "access can only be given to a vec that is mapped");
+    acre__lock_take(&vec->change);
+    status = acre__extent_set_access(&vec->extent, peer, (unsigned)access);
+    acre__lock_give(&vec->change);
+    return status;
+}

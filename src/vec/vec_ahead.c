@@ -1,0 +1,91 @@
+/* Grow-ahead: a thread of a vec's that keeps memory mapped behind the elements, so that a grow is
+ * an addition.
+ *
+ * It sleeps until less than half of what it is to keep is left, then maps by pieces until it has
+ * all of it, with the change lock for one piece at a time. What it cannot map it leaves to the next
+ * grow, which tries itself and tells its caller. acre_vec_shrink_to_fit sends it to sleep until the
+ * next grow. */
+#include <signal.h>
+
+#include "base/status.h"
+#include "driver/soft/soft.h"
+#include "vec/vec.h"
+
+/* Bytes that are missing ahead; 0 when there is enough. Size lock held. */
+static size_t ahead_missing(const acre_vec *vec) {
+    size_t used = vec->count * vec->element_bytes, spare = vec->now.mapped - used;
+    return spare < vec->ahead_bytes ? vec->ahead_bytes - spare : 0;
+}
+
+void acre__vec_ahead_look(acre_vec *vec) {
+    if (!vec->has_thread || vec->is_ahead_wanted || vec->is_ahead_full)
+        return;
+    if (ahead_missing(vec) <= vec->ahead_bytes / 2)
+        return;
+    vec->is_ahead_wanted = 1;
+    acre__cond_wake(&vec->wake);
+}
+
+/* Maps one piece, or finds that there is nothing to map. */
+static void ahead_step(acre_vec *vec) {
+    acre__lock_take(&vec->change);
+    acre__lock_take(&vec->size);
+    int is_missing = vec->is_ahead_wanted && !vec->is_ending && ahead_missing(vec) > 0;
+    vec->is_ahead_wanted = is_missing;
+    acre__lock_give(&vec->size);
+    if (is_missing) {
+        int is_mapped = acre__vec_vmm_ahead(vec, vec->ahead_bytes / 2);
+        acre__lock_take(&vec->size);
+        acre__vec_tell(vec);
+        vec->is_ahead_full = !is_mapped;
+        vec->is_ahead_wanted = is_mapped;
+        acre__lock_give(&vec->size);
+    }
+    acre__lock_give(&vec->change);
+}
+
+static void *ahead_main(void *user) {
+    acre_vec *vec = user;
+    acre__lock_take(&vec->size);
+    while (!vec->is_ending) {
+        if (!vec->is_ahead_wanted) {
+            acre__cond_wait(&vec->wake, &vec->size);
+            continue;
+        }
+        acre__lock_give(&vec->size);
+        ahead_step(vec);
+        acre__lock_take(&vec->size);
+    }
+    acre__lock_give(&vec->size);
+    return NULL;
+}
+
+/* Under the seeded scheduler there is none: a thread of ours would not follow its order. */
+acre_status acre__vec_ahead_begin(acre_vec *vec) {
+    sigset_t all, before;
+    if (!vec->ahead_bytes || vec->way != &acre__vec_vmm ||
+        (vec->dev->drv->is_soft && acre__soft_config_get().seeded))
+        return ACRE_OK;
+    vec->is_ahead_wanted = 1;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
+    int code = pthread_create(&vec->thread, NULL, ahead_main, vec);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code)
+        return acre__fail(ACRE_E_SYSTEM, "no thread to grow ahead: error %d", code);
+    acre__lock_take(&vec->size);
+    vec->has_thread = 1;
+    acre__lock_give(&vec->size);
+    return ACRE_OK;
+}
+
+void acre__vec_ahead_end(acre_vec *vec) {
+    if (!vec->has_thread)
+        return;
+    acre__lock_take(&vec->size);
+    vec->is_ending = 1;
+    acre__cond_wake(&vec->wake);
+    acre__lock_give(&vec->size);
+    pthread_join(vec->thread, NULL);
+    vec->has_thread = 0;
+}

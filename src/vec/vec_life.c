@@ -1,0 +1,239 @@
+/* Vecs: making one, with its options checked, and ending it. */
+#include <stdlib.h>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "space/steps.h"
+#include "vec/vec.h"
+
+/* Exporting a chunk costs 1.1 ms, whatever its size: shareable vecs have few. */
+#define VEC_CHUNK_BYTES ((size_t)2 << 20)
+#define VEC_CHUNK_BYTES_SHAREABLE ((size_t)64 << 20)
+/* Managed memory is taken as far as it is reserved, so that is less than the whole card. */
+#define VEC_MANAGED_BYTES ((size_t)256 << 20)
+
+/* ---- options ---- */
+
+static acre_status options_check(const acre_vec_options *options) {
+    uint32_t known = ACRE_VEC_SHAREABLE | ACRE_VEC_RDMA;
+    if (options->reserved || options->flags & ~known)
+        return acre__fail(ACRE_E_OPTIONS, "acre_vec_options: flags 0x%x, reserved %u",
+                          options->flags, options->reserved);
+    if (options->reserve_bytes > PTRDIFF_MAX || options->ahead_bytes > PTRDIFF_MAX ||
+        options->chunk_bytes > PTRDIFF_MAX)
+        return acre__fail(ACRE_E_INVALID, "acre_vec_options: more bytes than there are addresses");
+    if (options->strategy != ACRE_VEC_AUTO && options->strategy != ACRE_VEC_VMM &&
+        options->strategy != ACRE_VEC_COPY && options->strategy != ACRE_VEC_MANAGED)
+        return acre__fail(ACRE_E_INVALID, "acre_vec_options: %d is no strategy",
+                          (int)options->strategy);
+    return ACRE_OK;
+}
+
+/* Kind and strategy that go together; the flags go with mapped device memory alone. */
+static acre_status options_choose(acre_vec_options *options) {
+    if (!options->kind)
+        options->kind =
+            options->strategy == ACRE_VEC_MANAGED ? ACRE_KIND_MANAGED : ACRE_KIND_DEVICE;
+    if (options->kind != ACRE_KIND_DEVICE && options->kind != ACRE_KIND_PINNED &&
+        options->kind != ACRE_KIND_MANAGED)
+        return acre__fail(ACRE_E_INVALID, "acre_vec_options: a vec cannot be of kind %d",
+                          (int)options->kind);
+    int is_managed = options->kind == ACRE_KIND_MANAGED;
+    if (is_managed && options->strategy == ACRE_VEC_AUTO)
+        options->strategy = ACRE_VEC_MANAGED;
+    if (is_managed != (options->strategy == ACRE_VEC_MANAGED))
+        return acre__fail(ACRE_E_INVALID, "acre_vec_options: kind %d does not go with strategy %d",
+                          (int)options->kind, (int)options->strategy);
+    if (options->flags && (options->kind != ACRE_KIND_DEVICE || options->strategy == ACRE_VEC_COPY))
+        return acre__fail(ACRE_E_INVALID,
+                          "acre_vec_options: flags 0x%x go with device memory "
+                          "that is mapped, and with nothing else",
+                          options->flags);
+    return ACRE_OK;
+}
+
+/* Which chunks a vec by mapping is made of. That they can be exported makes each up to a fifth
+ * dearer. */
+static uint32_t chunk_flags(const acre_vec_options *options) {
+    uint32_t flags = 0;
+    if (options->kind == ACRE_KIND_PINNED)
+        return ACRE__CHUNK_HOST;
+    if (options->flags & ACRE_VEC_SHAREABLE)
+        flags |= ACRE__CHUNK_SHAREABLE;
+    if (options->flags & ACRE_VEC_RDMA)
+        flags |= ACRE__CHUNK_RDMA;
+    return flags;
+}
+
+/* What the device can do of it. */
+static acre_status options_fit(acre_device *dev, acre_vec_options *options) {
+    int can_map = acre__chunk_unit(dev, chunk_flags(options)) != 0;
+    if (options->strategy == ACRE_VEC_AUTO)
+        options->strategy = can_map ? ACRE_VEC_VMM : ACRE_VEC_COPY;
+    if (options->strategy == ACRE_VEC_VMM && !can_map)
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s cannot map %s memory", dev->label,
+                          options->kind == ACRE_KIND_PINNED ? "host" : "device");
+    if (options->strategy == ACRE_VEC_MANAGED && !dev->info.has_managed)
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s has no managed memory", dev->label);
+    if (options->flags & ACRE_VEC_SHAREABLE && (!can_map || !dev->info.has_fd_sharing))
+        return acre__fail(ACRE_E_UNSUPPORTED, "memory of %s cannot be shared", dev->label);
+    return ACRE_OK;
+}
+
+/* ---- making ---- */
+
+static size_t chunk_least(acre_device *dev, const acre_vec_options *options) {
+    size_t unit = acre__chunk_unit(dev, chunk_flags(options));
+    size_t least = (size_t)options->chunk_bytes;
+    if (!least)
+        least = options->flags & ACRE_VEC_SHAREABLE ? VEC_CHUNK_BYTES_SHAREABLE : VEC_CHUNK_BYTES;
+    return least < unit ? unit : (least + unit - 1) / unit * unit;
+}
+
+static acre_status vec_open(acre_vec *vec, const acre_vec_options *options) {
+    if (vec->strategy != ACRE_VEC_VMM) {
+        vec->way = &acre__vec_segment;
+        vec->reserve_bytes = (size_t)options->reserve_bytes;
+        if (!vec->reserve_bytes && vec->strategy == ACRE_VEC_MANAGED)
+            vec->reserve_bytes = VEC_MANAGED_BYTES;
+        return ACRE_OK;
+    }
+    vec->way = &acre__vec_vmm;
+    return acre__vec_vmm_open(vec, chunk_flags(options), (size_t)options->reserve_bytes,
+                              chunk_least(vec->dev, options));
+}
+
+static acre_vec *vec_make(acre_device *dev, size_t element_bytes, const acre_vec_options *options) {
+    acre_vec *vec = calloc(1, sizeof *vec);
+    if (!vec)
+        return NULL;
+    vec->dev = dev;
+    vec->element_bytes = element_bytes;
+    vec->kind = options->kind;
+    vec->strategy = options->strategy;
+    vec->flags = options->flags;
+    vec->limit_bytes = SIZE_MAX;
+    if (options->limit_bytes && options->limit_bytes < SIZE_MAX)
+        vec->limit_bytes = (size_t)options->limit_bytes;
+    vec->ahead_bytes = (size_t)options->ahead_bytes;
+    acre__uses_open(&vec->uses, dev);
+    acre__lock_init(&vec->change, "vec", ACRE__RANK_VEC);
+    acre__lock_init(&vec->size, "vec size", ACRE__RANK_VEC + 1);
+    acre__cond_init(&vec->wake);
+    return vec;
+}
+
+static void vec_free(acre_vec *vec) {
+    acre__cond_destroy(&vec->wake);
+    acre__lock_destroy(&vec->size);
+    acre__lock_destroy(&vec->change);
+    free(vec);
+}
+
+acre_status acre_vec_create(acre_device *device, size_t element_bytes,
+                            const acre_vec_options *options, acre_vec **vec) {
+    acre_vec_options wishes;
+    if (vec)
+        *vec = NULL;
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    if (!vec)
+        return acre__fail(ACRE_E_NULL, "acre_vec_create: vec is NULL");
+    if (!element_bytes || element_bytes > PTRDIFF_MAX)
+        return acre__fail(ACRE_E_INVALID, "acre_vec_create: elements of %zu bytes", element_bytes);
+    if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_vec_options")) ||
+        (status = options_check(&wishes)) || (status = options_choose(&wishes)) ||
+        (status = options_fit(device, &wishes)))
+        return status;
+    acre__vec_hooks();
+    acre_vec *made = vec_make(device, element_bytes, &wishes);
+    if (!made)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a vec's record");
+    if ((status = vec_open(made, &wishes))) {
+        vec_free(made);
+        return status;
+    }
+    acre__lock_take(&made->size);
+    acre__vec_tell(made);
+    acre__lock_give(&made->size);
+    if ((status = acre__vec_ahead_begin(made))) {
+        acre__vec_end(made);
+        return status;
+    }
+    acre__vec_list_add(made);
+    *vec = made;
+    return ACRE_OK;
+}
+
+/* ---- sharing ---- */
+
+struct acre__block *acre__vec_pin(acre_vec *vec, acre_status *status) {
+    if (vec->way != &acre__vec_vmm) {
+        *status = acre__fail(ACRE_E_KIND, "the vec grows by copying and cannot be shared");
+        return NULL;
+    }
+    acre__lock_take(&vec->change);
+    void *at = (void *)(uintptr_t)vec->extent.range.at;
+    struct acre__block *block = acre__book_pin(vec->dev, at, status);
+    acre__lock_give(&vec->change);
+    return block;
+}
+
+/* ---- ending ---- */
+
+/* After everything that may refuse. */
+static void vec_close(acre_vec *vec) {
+    acre__vec_ahead_end(vec);
+    vec->way->close(vec);
+    acre__uses_close(&vec->uses);
+    vec_free(vec);
+}
+
+void acre__vec_end(acre_vec *vec) {
+    acre__vec_ahead_end(vec); /* before the vec's block leaves the book */
+    (void)vec->way->close_begin(vec);
+    if (!acre__device_is_lost(vec->dev)) /* nobody has said which streams use it */
+        (void)acre__step_quiesce(vec->dev);
+    vec_close(vec);
+}
+
+/* The change lock is held. */
+static acre_status destroy_begin(acre_vec *vec, acre_stream stream) {
+    acre_status status = vec->way->close_begin(vec);
+    if (status || !vec->now.mapped || acre__device_is_lost(vec->dev))
+        return status;
+    status = acre__uses_record(&vec->uses, stream);
+    if (status == ACRE_OK)
+        status = acre__uses_wait(&vec->uses);
+    /* A device that was lost meanwhile has no work under way either. */
+    if (status && !acre__device_is_lost(vec->dev)) {
+        vec->way->reopen(vec);
+        return status;
+    }
+    return ACRE_OK;
+}
+
+acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream) {
+    acre_status status = acre__enter();
+    if (status || !vec)
+        return status;
+    status = acre__vec_check(vec);
+    if (status)
+        return status;
+    acre__lock_take(&vec->change);
+    status = destroy_begin(vec, stream);
+    /* From here on the thread maps nothing any more. */
+    if (status == ACRE_OK && vec->has_thread) {
+        acre__lock_take(&vec->size);
+        vec->is_ending = 1;
+        acre__lock_give(&vec->size);
+    }
+    acre__lock_give(&vec->change);
+    if (status)
+        return status;
+    acre__vec_list_remove(vec);
+    vec_close(vec);
+    return ACRE_OK;
+}

@@ -1,0 +1,266 @@
+/* Vecs by mapping: chunks behind addresses that stay.
+ *
+ * Growing within the addresses maps chunks at the end and touches no stream. Past them the range is
+ * made longer in place, or else everything is mapped at another range as well; the old one goes
+ * only after the uses recorded so far are done, and until then the growth can be undone by making
+ * the old place the vec's again. Physical memory is taken before anything is moved or waited for,
+ * so that a card that is full says so at once.
+ *
+ * The block in the book is as long as what is mapped, from the vec's creation to its end; it
+ * changes before memory goes and after memory came. */
+#include "base/status.h"
+#include "vec/vec.h"
+
+static size_t round_up(size_t bytes, size_t unit) {
+    return bytes > SIZE_MAX - unit ? SIZE_MAX / unit * unit : (bytes + unit - 1) / unit * unit;
+}
+
+static struct acre__vec_place vmm_place(const acre_vec *vec) {
+    const struct acre__extent *extent = &vec->extent;
+    return (struct acre__vec_place){extent->range.at, extent->mapped, extent->range.bytes,
+                                    extent->count};
+}
+
+static void vmm_book(acre_vec *vec) {
+    acre__book_change(&vec->block, vec->extent.range.at, vec->extent.mapped);
+}
+
+/* ---- opening and closing ---- */
+
+acre_status acre__vec_vmm_open(acre_vec *vec, uint32_t chunk_flags, size_t reserve, size_t least) {
+    size_t wanted = reserve;
+    if (!wanted) {
+        wanted = (size_t)vec->dev->info.total_bytes;
+        wanted = wanted < vec->limit_bytes ? wanted : vec->limit_bytes;
+    }
+    wanted = round_up(wanted, least);
+    acre_status status;
+    while ((status = acre__extent_open(&vec->extent, vec->dev, chunk_flags, wanted, 0, least)) ==
+               ACRE_E_ADDRESS_SPACE &&
+           !reserve && wanted > least)
+        wanted = round_up(wanted / 2, least);
+    if (status)
+        return status;
+    atomic_store_explicit(&vec->extent.element_bytes, vec->element_bytes, memory_order_relaxed);
+    vec->block = (struct acre__block){.node.key = vec->extent.range.at,
+                                      .dev = vec->dev,
+                                      .kind = vec->kind,
+                                      .flags = vec->flags,
+                                      .source = ACRE__FROM_SPACE,
+                                      .owner = ACRE__OWNED_BY_VEC,
+                                      .extent = &vec->extent};
+    if (acre__book_add(&vec->block))
+        return ACRE_OK;
+    acre__extent_close(&vec->extent);
+    return acre__fail(ACRE_E_REGISTERED, "the addresses of a new vec are in acre's book already");
+}
+
+static acre_status vmm_close_begin(acre_vec *vec) {
+    acre_status status;
+    (void)acre__book_remove(vec->dev, (void *)(uintptr_t)vec->extent.range.at, ACRE__OWNED_BY_VEC,
+                            &status);
+    return status;
+}
+
+static void vmm_reopen(acre_vec *vec) {
+    (void)acre__book_add(&vec->block);
+}
+
+static void vmm_close(acre_vec *vec) {
+    acre__extent_close(&vec->extent);
+}
+
+/* ---- chunks ---- */
+
+static acre_status vmm_cover(acre_vec *vec, size_t bytes, struct acre__chunk **list) {
+    struct acre__extent *extent = &vec->extent;
+    return acre__chunk_cover(extent->dev, bytes, extent->least, extent->flags, list);
+}
+
+/* Takes chunks of `bytes` and maps them at the end, where there are addresses. */
+static acre_status vmm_add(acre_vec *vec, size_t bytes) {
+    struct acre__chunk *list;
+    acre_status status = vmm_cover(vec, bytes, &list);
+    if (status)
+        return status;
+    status = acre__extent_add(&vec->extent, list);
+    if (status)
+        acre__chunk_drop_list(list);
+    return status;
+}
+
+/* How much will have memory when `bytes` must: whole units, no chunk below the least, except where
+ * the limit or, for what fits into them, the addresses end before. */
+static size_t vmm_target(const acre_vec *vec, size_t bytes) {
+    const struct acre__extent *extent = &vec->extent;
+    size_t limit = vec->limit_bytes / extent->unit * extent->unit;
+    size_t more = round_up(bytes - extent->mapped, extent->unit);
+    more = more < extent->least ? extent->least : more;
+    size_t target = more > SIZE_MAX - extent->mapped ? SIZE_MAX : extent->mapped + more;
+    target = target > limit ? limit : target;
+    if (bytes <= extent->range.bytes && target > extent->range.bytes)
+        target = extent->range.bytes;
+    return target;
+}
+
+int acre__vec_vmm_ahead(acre_vec *vec, size_t bytes) {
+    const struct acre__extent *extent = &vec->extent;
+    size_t left = extent->range.bytes - extent->mapped;
+    if (!left)
+        return 0;
+    size_t target = vmm_target(vec, extent->mapped + (bytes && bytes < left ? bytes : left));
+    int is_mapped = target > extent->mapped && vmm_add(vec, target - extent->mapped) == ACRE_OK;
+    if (is_mapped)
+        vmm_book(vec);
+    return is_mapped;
+}
+
+/* ---- another place ---- */
+
+/* Makes the old place the extent's again, with what it had there, and gives the new one back, which
+ * nobody has used. */
+static void vmm_move_back(acre_vec *vec, struct acre__vec_growth *growth) {
+    struct acre__extent *extent = &vec->extent;
+    (void)acre__extent_shrink(extent, growth->before.mapped);
+    acre__lock_take(&extent->lock);
+    struct acre__moved unused = {extent->dev, extent->range, extent->mappings, extent->count};
+    extent->range = growth->moved.range;
+    extent->mappings = growth->moved.mappings;
+    extent->count = extent->room = growth->moved.count;
+    acre__lock_give(&extent->lock);
+    acre__extent_move_end(&unused);
+}
+
+/* Maps everything at a range of at least `least` bytes, rather of `good`, with the chunks of `list`
+ * behind it, which stay the caller's after a failure; and waits for the uses of the old place. */
+static acre_status vmm_move(acre_vec *vec, size_t good, size_t least, struct acre__chunk *list,
+                            struct acre__vec_growth *growth) {
+    acre_status status = acre__extent_move_begin(&vec->extent, good, &growth->moved);
+    if (status == ACRE_E_ADDRESS_SPACE && good > least)
+        status = acre__extent_move_begin(&vec->extent, least, &growth->moved);
+    if (status)
+        return status;
+    if (list)
+        status = acre__extent_add(&vec->extent, list);
+    if (status) {
+        vmm_move_back(vec, growth);
+        return status;
+    }
+    growth->is_begun = growth->is_moved = 1;
+    return acre__uses_wait(&vec->uses);
+}
+
+static size_t twice(const acre_vec *vec, size_t least) {
+    size_t room = vec->extent.range.bytes;
+    return room > least / 2 && room <= PTRDIFF_MAX / 2 ? 2 * room : least;
+}
+
+/* ---- growing ---- */
+
+/* Longer in place: 1, with growth->is_begun. */
+static int vmm_extend(acre_vec *vec, size_t good, size_t least, struct acre__vec_growth *growth) {
+    growth->is_begun =
+        acre__extent_extend(&vec->extent, good) || acre__extent_extend(&vec->extent, least);
+    return growth->is_begun;
+}
+
+/* To `target` bytes of memory, more than there are addresses for. */
+static acre_status vmm_grow_past(acre_vec *vec, size_t target, struct acre__vec_growth *growth) {
+    size_t good = twice(vec, target);
+    struct acre__chunk *list;
+    if (vmm_extend(vec, good, target, growth))
+        return vmm_add(vec, target - vec->extent.mapped);
+    acre_status status = acre__uses_record(&vec->uses, growth->stream);
+    if (status == ACRE_OK)
+        status = vmm_cover(vec, target - vec->extent.mapped, &list);
+    if (status)
+        return status;
+    status = vmm_move(vec, good, target, list, growth);
+    if (status && !growth->is_begun)
+        acre__chunk_drop_list(list);
+    return status;
+}
+
+static acre_status vmm_grow_to(acre_vec *vec, size_t target, struct acre__vec_growth *growth) {
+    if (target > vec->extent.range.bytes)
+        return vmm_grow_past(vec, target, growth);
+    acre_status status = vmm_add(vec, target - vec->extent.mapped);
+    growth->is_begun = status == ACRE_OK;
+    return status;
+}
+
+static void vmm_undo(acre_vec *vec, struct acre__vec_growth *growth) {
+    acre__book_change(&vec->block, growth->before.at, growth->before.mapped);
+    if (growth->is_moved) {
+        vmm_move_back(vec, growth);
+        return;
+    }
+    (void)acre__extent_shrink(&vec->extent, growth->before.mapped);
+    acre__extent_trim_addresses(&vec->extent, growth->before.room);
+}
+
+static acre_status vmm_grow(acre_vec *vec, struct acre__vec_growth *growth) {
+    acre_status status = acre__vec_limit_check(vec, round_up(growth->need, vec->extent.unit));
+    if (status)
+        return status;
+    size_t target = vmm_target(vec, growth->need), wish = vmm_target(vec, growth->wish);
+    /* The wish is for what the addresses hold; they are not made longer for it. */
+    if (target <= vec->extent.range.bytes && wish > vec->extent.range.bytes)
+        wish = vec->extent.range.bytes;
+    status = vmm_grow_to(vec, wish > target ? wish : target, growth);
+    if (status && wish > target) {
+        if (growth->is_begun)
+            vmm_undo(vec, growth);
+        growth->is_begun = growth->is_moved = 0;
+        status = vmm_grow_to(vec, target, growth);
+    }
+    if (status == ACRE_OK)
+        vmm_book(vec);
+    return status;
+}
+
+static acre_status vmm_reserve(acre_vec *vec, struct acre__vec_growth *growth) {
+    acre_status status = ACRE_OK;
+    if (!vmm_extend(vec, growth->need, growth->need, growth)) {
+        status = acre__uses_record(&vec->uses, growth->stream);
+        if (status == ACRE_OK)
+            status = vmm_move(vec, growth->need, growth->need, NULL, growth);
+    }
+    if (status == ACRE_OK)
+        vmm_book(vec);
+    return status;
+}
+
+static void vmm_end(acre_vec *vec, struct acre__vec_growth *growth) {
+    (void)vec;
+    if (growth->is_moved)
+        acre__extent_move_end(&growth->moved);
+}
+
+/* ---- shrinking ---- */
+
+static size_t vmm_kept(const acre_vec *vec, size_t bytes) {
+    const struct acre__extent *extent = &vec->extent;
+    size_t kept = extent->mapped, i = extent->count;
+    while (i > 0 && extent->mappings[i - 1]->at - extent->range.at >= bytes)
+        kept -= extent->mappings[--i]->chunk->bytes;
+    return kept;
+}
+
+static void vmm_shrink(acre_vec *vec, size_t bytes) {
+    acre__book_change(&vec->block, vec->extent.range.at, vmm_kept(vec, bytes));
+    (void)acre__extent_shrink(&vec->extent, bytes);
+}
+
+const struct acre__vec_way acre__vec_vmm = {
+    .grow = vmm_grow,
+    .reserve = vmm_reserve,
+    .end = vmm_end,
+    .undo = vmm_undo,
+    .kept = vmm_kept,
+    .shrink = vmm_shrink,
+    .place = vmm_place,
+    .close_begin = vmm_close_begin,
+    .reopen = vmm_reopen,
+    .close = vmm_close,
+};

@@ -1,0 +1,604 @@
+/* Memory by hand: the driver's steps (space/steps.h), checked against books of what the program has
+ * reserved, created and mapped, so that a mistake is told by its name before the driver sees it.
+ *
+ * A chunk's record goes when its handle does; the driver keeps the memory while it is mapped, and a
+ * mapping's record needs nothing of the chunk's. Handles are looked up and never followed. Records
+ * are made before the step that they stand for, so a step that the driver has taken is always
+ * entered; a step that it refused has changed nothing.
+ *
+ * One lock guards the books of all devices and is held during steps, so that the books and the
+ * driver always say the same; none of these steps waits for queued work. On a lost device what
+ * gives back only keeps books. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "base/tree.h"
+#include "driver/device.h"
+#include "space/steps.h"
+
+_Static_assert(ACRE_VM_HOST == ACRE__CHUNK_HOST && ACRE_VM_SHAREABLE == ACRE__CHUNK_SHAREABLE &&
+                   ACRE_VM_RDMA == ACRE__CHUNK_RDMA,
+               "public flags are those of the steps");
+_Static_assert((int)ACRE_ACCESS_NONE == (int)CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+                   (int)ACRE_ACCESS_READ == (int)CU_MEM_ACCESS_FLAGS_PROT_READ &&
+                   (int)ACRE_ACCESS_READ_WRITE == (int)CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+               "public access is the driver's");
+
+struct acre_vm_chunk {
+    struct acre__node node; /* key: its own address */
+    acre_device *dev;
+    CUmemGenericAllocationHandle handle;
+    size_t bytes;
+    size_t unit; /* what the addresses of its mappings are multiples of */
+    int is_host;
+    int is_shareable;
+};
+
+/* A reservation or a mapping. */
+struct vm_part {
+    struct acre__node node; /* key: first address */
+    acre_device *dev;
+    size_t bytes;
+    int is_host;             /* a mapping of host memory */
+    acre_access host_access; /* what the host may do with it */
+};
+
+static struct {
+    struct acre__lock lock;
+    struct acre__tree chunks;
+    struct acre__tree reserved; /* no two overlap */
+    struct acre__tree mapped;   /* no two overlap, each wholly inside one reservation */
+} vm = {.lock = ACRE__LOCK_INIT("vm", ACRE__RANK_VM)};
+
+/* ---- the books (lock held) ---- */
+
+/* The chunk of that handle, if it is one of the device's. */
+static acre_vm_chunk *vm_chunk(acre_device *dev, const acre_vm_chunk *handle, const char *what,
+                               acre_status *status) {
+    acre_vm_chunk *chunk =
+        acre__tree_entry(acre__tree_find(&vm.chunks, (uintptr_t)handle), acre_vm_chunk, node);
+    *status = ACRE_OK;
+    if (chunk && chunk->dev == dev)
+        return chunk;
+    *status = chunk
+                  ? acre__fail(ACRE_E_HANDLE, "%s: the chunk is one of %s", what, chunk->dev->label)
+                  : acre__fail(ACRE_E_HANDLE, "%s: %p is no chunk", what, (const void *)handle);
+    return NULL;
+}
+
+/* The part that the address lies in, or NULL. */
+static struct vm_part *vm_part_at(const struct acre__tree *tree, uint64_t address) {
+    struct vm_part *part = acre__tree_entry(acre__tree_floor(tree, address), struct vm_part, node);
+    return part && address - part->node.key < part->bytes ? part : NULL;
+}
+
+/* Does a mapping lie in, or reach into, these addresses? */
+static int vm_is_mapped(uint64_t address, size_t bytes) {
+    const struct acre__node *next = acre__tree_ceil(&vm.mapped, address);
+    return vm_part_at(&vm.mapped, address) || (next && next->key - address < bytes);
+}
+
+/* Are the addresses exactly those of whole mappings of the device, one behind the other? */
+static acre_status vm_cover(const acre_device *dev, uint64_t address, size_t bytes,
+                            const char *what) {
+    for (size_t done = 0; done < bytes;) {
+        uint64_t at = address + done;
+        const struct vm_part *part = vm_part_at(&vm.mapped, at);
+        if (!part)
+            return acre__fail(ACRE_E_POINTER, "%s: nothing is mapped at 0x%llx", what,
+                              (unsigned long long)at);
+        if (part->dev != dev)
+            return acre__fail(ACRE_E_HANDLE, "%s: 0x%llx is mapped by %s", what,
+                              (unsigned long long)at, part->dev->label);
+        if (part->node.key != at || part->bytes > bytes - done)
+            return acre__fail(ACRE_E_INTERIOR,
+                              "%s: the mapping of %zu bytes at 0x%llx would be cut", what,
+                              part->bytes, (unsigned long long)part->node.key);
+        done += part->bytes;
+    }
+    return ACRE_OK;
+}
+
+static void vm_forget(struct acre__tree *tree, struct vm_part *part) {
+    acre__tree_remove(tree, &part->node);
+    free(part);
+}
+
+/* Takes the mappings of addresses that vm_cover has found good out. */
+static void vm_forget_mapped(uint64_t address, size_t bytes) {
+    for (size_t done = 0; done < bytes;) {
+        struct vm_part *part = vm_part_at(&vm.mapped, address + done);
+        done += part->bytes;
+        vm_forget(&vm.mapped, part);
+    }
+}
+
+/* ---- devices ---- */
+
+/* What the program left behind; each step is tried twice, since nobody can later. */
+struct vm_left {
+    unsigned long long chunks, reserved, mapped, refused;
+};
+
+static void vm_close_parts(acre_device *dev, struct acre__tree *tree, unsigned long long *count,
+                           unsigned long long *refused,
+                           acre_status (*undo)(acre_device *, uint64_t, size_t)) {
+    struct acre__node *next;
+    int is_lost = acre__device_is_lost(dev);
+    for (struct acre__node *node = acre__tree_first(tree); node; node = next) {
+        struct vm_part *part = acre__tree_entry(node, struct vm_part, node);
+        next = acre__tree_next(tree, node);
+        if (part->dev != dev)
+            continue;
+        if (!is_lost && undo(dev, node->key, part->bytes) && undo(dev, node->key, part->bytes))
+            ++*refused;
+        ++*count;
+        vm_forget(tree, part);
+    }
+}
+
+static void vm_close_chunks(acre_device *dev, struct vm_left *left) {
+    struct acre__node *next;
+    int is_lost = acre__device_is_lost(dev);
+    for (struct acre__node *node = acre__tree_first(&vm.chunks); node; node = next) {
+        acre_vm_chunk *chunk = acre__tree_entry(node, acre_vm_chunk, node);
+        next = acre__tree_next(&vm.chunks, node);
+        if (chunk->dev != dev)
+            continue;
+        if (!is_lost && acre__step_release(dev, chunk->handle) &&
+            acre__step_release(dev, chunk->handle))
+            left->refused++;
+        left->chunks++;
+        acre__tree_remove(&vm.chunks, node);
+        free(chunk);
+    }
+}
+
+static void vm_close(acre_device *dev) {
+    struct vm_left left = {0};
+    acre__lock_take(&vm.lock);
+    vm_close_parts(dev, &vm.mapped, &left.mapped, &left.refused, acre__step_unmap);
+    vm_close_parts(dev, &vm.reserved, &left.reserved, &left.refused, acre__step_address_free);
+    vm_close_chunks(dev, &left);
+    acre__lock_give(&vm.lock);
+    if (left.chunks || left.reserved || left.mapped)
+        acre__log(ACRE_LOG_WARN, "vm",
+                  "%s: closed with %llu mappings, %llu reservations and %llu chunks left; the "
+                  "driver refused %llu of them",
+                  dev->label, left.mapped, left.reserved, left.chunks, left.refused);
+}
+
+/* How functions that ask the driver for something begin. */
+static acre_status vm_enter(acre_device *dev, const char *what) {
+    static const struct acre__device_hooks hooks = {.close = vm_close};
+    acre_status status = acre__device_enter(dev);
+    if (status)
+        return status;
+    if (!dev->info.has_vmm)
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s: %s has no memory by hand", what, dev->label);
+    acre__device_hooks_add(&hooks);
+    return ACRE_OK;
+}
+
+/* How those begin that give back, also on a lost device. */
+static acre_status vm_enter_books(acre_device *dev) {
+    acre_status status = acre__enter();
+    return status ? status : acre__device_check(dev);
+}
+
+/* ---- sizes ---- */
+
+static acre_status vm_check_flags(const acre_device *dev, uint32_t flags, const char *what) {
+    if (flags & ~(ACRE_VM_HOST | ACRE_VM_SHAREABLE | ACRE_VM_RDMA))
+        return acre__fail(ACRE_E_INVALID, "%s: flags 0x%x are unknown", what,
+                          flags & ~(ACRE_VM_HOST | ACRE_VM_SHAREABLE | ACRE_VM_RDMA));
+    if (flags & ACRE_VM_HOST && !dev->info.has_host_vmm)
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s: %s has no chunks of host memory", what,
+                          dev->label);
+    if (flags & ACRE_VM_SHAREABLE && !dev->info.has_fd_sharing)
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s: %s has no chunks that can be shared", what,
+                          dev->label);
+    return ACRE_OK;
+}
+
+/* Rounds up to the granularity for these flags. */
+static acre_status vm_round(acre_device *dev, uint32_t flags, const char *what, size_t *bytes,
+                            size_t *unit) {
+    if (!*bytes || *bytes > PTRDIFF_MAX)
+        return acre__fail(ACRE_E_INVALID, "%s: %zu bytes", what, *bytes);
+    acre_status status = acre__step_granularity(dev, flags, 0, unit);
+    if (status == ACRE_OK)
+        *bytes = (*bytes + *unit - 1) / *unit * *unit; /* far from overflowing */
+    return status;
+}
+
+acre_status acre_vm_granularity(acre_device *device, uint32_t flags, size_t *minimum,
+                                size_t *recommended) {
+    static const char what[] = "acre_vm_granularity";
+    size_t least = 0, better = 0;
+    if (minimum)
+        *minimum = 0;
+    if (recommended)
+        *recommended = 0;
+    acre_status status = vm_enter(device, what);
+    if (status)
+        return status;
+    if (!minimum)
+        return acre__fail(ACRE_E_NULL, "%s: minimum is NULL", what);
+    if ((status = vm_check_flags(device, flags, what)) ||
+        (status = acre__step_granularity(device, flags, 0, &least)) ||
+        (recommended && (status = acre__step_granularity(device, flags, 1, &better))))
+        return status;
+    *minimum = least;
+    if (recommended)
+        *recommended = better;
+    return ACRE_OK;
+}
+
+/* ---- chunks ---- */
+
+acre_status acre_vm_create(acre_device *device, size_t bytes, uint32_t flags, acre_vm_chunk **chunk,
+                           size_t *real_bytes) {
+    static const char what[] = "acre_vm_create";
+    size_t unit = 0;
+    uint32_t granted;
+    if (chunk)
+        *chunk = NULL;
+    if (real_bytes)
+        *real_bytes = 0;
+    acre_status status = vm_enter(device, what);
+    if (status)
+        return status;
+    if (!chunk)
+        return acre__fail(ACRE_E_NULL, "%s: chunk is NULL", what);
+    if ((status = vm_check_flags(device, flags, what)) ||
+        (status = vm_round(device, flags, what, &bytes, &unit)))
+        return status;
+    acre_vm_chunk *made = calloc(1, sizeof *made);
+    if (!made)
+        return acre__fail(ACRE_E_HOST_MEMORY, "%s: no memory for a chunk's record", what);
+    *made = (acre_vm_chunk){.node.key = (uintptr_t)made,
+                            .dev = device,
+                            .bytes = bytes,
+                            .unit = unit,
+                            .is_host = (flags & ACRE_VM_HOST) != 0,
+                            .is_shareable = (flags & ACRE_VM_SHAREABLE) != 0};
+    status = acre__step_create(device, bytes, flags, &made->handle, &granted);
+    if (status) {
+        free(made);
+        return status;
+    }
+    acre__lock_take(&vm.lock);
+    acre__tree_insert(&vm.chunks, &made->node);
+    acre__lock_give(&vm.lock);
+    *chunk = made;
+    if (real_bytes)
+        *real_bytes = bytes;
+    return ACRE_OK;
+}
+
+acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd) {
+    static const char what[] = "acre_vm_export";
+    if (fd)
+        *fd = -1;
+    acre_status status = vm_enter(device, what);
+    if (status)
+        return status;
+    if (!fd)
+        return acre__fail(ACRE_E_NULL, "%s: fd is NULL", what);
+    acre__lock_take(&vm.lock);
+    const acre_vm_chunk *found = vm_chunk(device, chunk, what, &status);
+    if (found && !found->is_shareable)
+        status = acre__fail(ACRE_E_KIND, "%s: the chunk was not made to be shared", what);
+    else if (found)
+        status = acre__step_export(device, found->handle, fd);
+    acre__lock_give(&vm.lock);
+    return status;
+}
+
+acre_status acre_vm_import(acre_device *device, int fd, size_t bytes, acre_vm_chunk **chunk) {
+    static const char what[] = "acre_vm_import";
+    size_t unit = 0, rounded = bytes;
+    if (chunk)
+        *chunk = NULL;
+    acre_status status = vm_enter(device, what);
+    if (status)
+        return status;
+    if (!chunk)
+        return acre__fail(ACRE_E_NULL, "%s: chunk is NULL", what);
+    if ((status = vm_round(device, 0, what, &rounded, &unit)))
+        return status;
+    if (fd < 0 || rounded != bytes)
+        return acre__fail(ACRE_E_INVALID, "%s: descriptor %d, %zu bytes", what, fd, bytes);
+    acre_vm_chunk *made = calloc(1, sizeof *made);
+    if (!made)
+        return acre__fail(ACRE_E_HOST_MEMORY, "%s: no memory for a chunk's record", what);
+    *made =
+        (acre_vm_chunk){.node.key = (uintptr_t)made, .dev = device, .bytes = bytes, .unit = unit};
+    status = acre__step_import(device, fd, &made->handle);
+    if (status) {
+        free(made);
+        return status;
+    }
+    acre__lock_take(&vm.lock);
+    acre__tree_insert(&vm.chunks, &made->node);
+    acre__lock_give(&vm.lock);
+    *chunk = made;
+    return ACRE_OK;
+}
+
+acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk) {
+    acre_status status = vm_enter_books(device);
+    if (status || !chunk)
+        return status;
+    acre__lock_take(&vm.lock);
+    acre_vm_chunk *found = vm_chunk(device, chunk, "acre_vm_release", &status);
+    if (found && !acre__device_is_lost(device))
+        status = acre__step_release(device, found->handle);
+    if (found && status == ACRE_OK) {
+        acre__tree_remove(&vm.chunks, &found->node);
+        free(found);
+    }
+    acre__lock_give(&vm.lock);
+    return status;
+}
+
+/* ---- addresses ---- */
+
+/* The record of addresses that the driver has handed out; they go back if it cannot be made. */
+static acre_status vm_reserve(acre_device *dev, size_t bytes, size_t alignment, uint64_t hint,
+                              uint64_t *address) {
+    struct vm_part *part = calloc(1, sizeof *part);
+    if (!part)
+        return acre__fail(ACRE_E_HOST_MEMORY, "acre_vm_reserve: no memory for a record");
+    part->dev = dev;
+    part->bytes = bytes;
+    acre_status status = acre__step_reserve(dev, bytes, alignment, hint, &part->node.key);
+    if (status) {
+        free(part);
+        return status;
+    }
+    *address = part->node.key;
+    acre__lock_take(&vm.lock);
+    acre__tree_insert(&vm.reserved, &part->node);
+    acre__lock_give(&vm.lock);
+    return ACRE_OK;
+}
+
+acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment, void *hint,
+                            void **address, size_t *real_bytes) {
+    static const char what[] = "acre_vm_reserve";
+    size_t unit = 0;
+    uint64_t at = 0;
+    if (address)
+        *address = NULL;
+    if (real_bytes)
+        *real_bytes = 0;
+    acre_status status = vm_enter(device, what);
+    if (status)
+        return status;
+    if (!address)
+        return acre__fail(ACRE_E_NULL, "%s: address is NULL", what);
+    if (alignment & (alignment - 1))
+        return acre__fail(ACRE_E_INVALID, "%s: %zu is no power of two", what, alignment);
+    if ((status = vm_round(device, 0, what, &bytes, &unit)))
+        return status;
+    /* The driver takes no hint but a multiple of the granularity. */
+    uint64_t wish = (uintptr_t)hint / unit * unit;
+    if ((status = vm_reserve(device, bytes, alignment > unit ? alignment : unit, wish, &at)))
+        return status;
+    *address = (void *)(uintptr_t)at;
+    if (real_bytes)
+        *real_bytes = bytes;
+    return ACRE_OK;
+}
+
+/* The reservation that begins at the address, with nothing mapped in it (lock held). */
+static struct vm_part *vm_reserved(const acre_device *dev, uint64_t address, acre_status *status) {
+    static const char what[] = "acre_vm_address_free";
+    unsigned long long at = address;
+    struct vm_part *part = vm_part_at(&vm.reserved, address);
+    *status = ACRE_OK;
+    if (!part)
+        *status = acre__fail(ACRE_E_POINTER, "%s: 0x%llx was not reserved", what, at);
+    else if (part->dev != dev)
+        *status =
+            acre__fail(ACRE_E_HANDLE, "%s: 0x%llx was reserved by %s", what, at, part->dev->label);
+    else if (part->node.key != address)
+        *status = acre__fail(ACRE_E_INTERIOR, "%s: the reservation of 0x%llx begins at 0x%llx",
+                             what, at, (unsigned long long)part->node.key);
+    else if (vm_is_mapped(address, part->bytes))
+        *status = acre__fail(ACRE_E_BUSY, "%s: something is mapped in the %zu bytes at 0x%llx",
+                             what, part->bytes, at);
+    return *status ? NULL : part;
+}
+
+acre_status acre_vm_address_free(acre_device *device, void *address) {
+    acre_status status = vm_enter_books(device);
+    if (status || !address)
+        return status;
+    acre__lock_take(&vm.lock);
+    struct vm_part *part = vm_reserved(device, (uintptr_t)address, &status);
+    if (part && !acre__device_is_lost(device))
+        status = acre__step_address_free(device, part->node.key, part->bytes);
+    if (part && status == ACRE_OK)
+        vm_forget(&vm.reserved, part);
+    acre__lock_give(&vm.lock);
+    return status;
+}
+
+/* ---- mappings ---- */
+
+/* May the chunk be mapped there? (lock held) */
+static acre_status vm_check_map(const acre_device *dev, uint64_t address,
+                                const acre_vm_chunk *chunk) {
+    static const char what[] = "acre_vm_map";
+    unsigned long long at = address;
+    if (address % chunk->unit)
+        return acre__fail(ACRE_E_INVALID, "%s: 0x%llx is no multiple of %zu", what, at,
+                          chunk->unit);
+    const struct vm_part *part = vm_part_at(&vm.reserved, address);
+    if (part && part->dev != dev)
+        return acre__fail(ACRE_E_HANDLE, "%s: 0x%llx was reserved by %s", what, at,
+                          part->dev->label);
+    if (!part || part->bytes - (address - part->node.key) < chunk->bytes)
+        return acre__fail(ACRE_E_RANGE, "%s: %zu bytes at 0x%llx are not in one reservation", what,
+                          chunk->bytes, at);
+    if (vm_is_mapped(address, chunk->bytes))
+        return acre__fail(ACRE_E_BUSY, "%s: something is mapped in the %zu bytes at 0x%llx", what,
+                          chunk->bytes, at);
+    return ACRE_OK;
+}
+
+/* (lock held) */
+static acre_status vm_map(acre_device *dev, uint64_t address, const acre_vm_chunk *handle) {
+    acre_status status;
+    const acre_vm_chunk *chunk = vm_chunk(dev, handle, "acre_vm_map", &status);
+    if (!chunk || (status = vm_check_map(dev, address, chunk)))
+        return status;
+    struct vm_part *part = calloc(1, sizeof *part);
+    if (!part)
+        return acre__fail(ACRE_E_HOST_MEMORY, "acre_vm_map: no memory for a record");
+    *part = (struct vm_part){
+        .node.key = address, .dev = dev, .bytes = chunk->bytes, .is_host = chunk->is_host};
+    status = acre__step_map(dev, address, chunk->bytes, chunk->handle);
+    if (status)
+        free(part);
+    else
+        acre__tree_insert(&vm.mapped, &part->node);
+    return status;
+}
+
+acre_status acre_vm_map(acre_device *device, void *address, acre_vm_chunk *chunk) {
+    acre_status status = vm_enter(device, "acre_vm_map");
+    if (status)
+        return status;
+    if (!address || !chunk)
+        return acre__fail(ACRE_E_NULL, "acre_vm_map: %s is NULL", address ? "chunk" : "address");
+    acre__lock_take(&vm.lock);
+    status = vm_map(device, (uintptr_t)address, chunk);
+    acre__lock_give(&vm.lock);
+    return status;
+}
+
+/* Addresses of which the program says that something is mapped there. */
+static acre_status vm_check_bytes(const void *address, size_t bytes, const char *what) {
+    if (!address)
+        return acre__fail(ACRE_E_NULL, "%s: address is NULL", what);
+    if (!bytes || bytes > UINTPTR_MAX - (uintptr_t)address)
+        return acre__fail(ACRE_E_INVALID, "%s: %zu bytes at %p", what, bytes, address);
+    return ACRE_OK;
+}
+
+acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes) {
+    uint64_t at = (uintptr_t)address;
+    acre_status status = vm_enter_books(device);
+    if (status || (status = vm_check_bytes(address, bytes, "acre_vm_unmap")))
+        return status;
+    acre__lock_take(&vm.lock);
+    status = vm_cover(device, at, bytes, "acre_vm_unmap");
+    if (status == ACRE_OK && !acre__device_is_lost(device))
+        status = acre__step_unmap(device, at, bytes);
+    if (status == ACRE_OK)
+        vm_forget_mapped(at, bytes);
+    acre__lock_give(&vm.lock);
+    return status;
+}
+
+/* ---- access ---- */
+
+/* NULL, for the host, or a device of the same driver. */
+static acre_status vm_check_peer(const acre_device *dev, const acre_device *peer,
+                                 const char *what) {
+    acre_status status = peer ? acre__device_check(peer) : ACRE_OK;
+    if (status == ACRE_OK && peer && peer->drv != dev->drv)
+        return acre__fail(ACRE_E_HANDLE, "%s: %s is of another driver than %s", what, peer->label,
+                          dev->label);
+    return status;
+}
+
+/* (lock held) */
+static acre_status vm_set_access(acre_device *dev, uint64_t address, size_t bytes, int is_for_host,
+                                 const CUmemAccessDesc *access) {
+    static const char what[] = "acre_vm_set_access";
+    acre_status status = vm_cover(dev, address, bytes, what);
+    if (status)
+        return status;
+    for (size_t done = 0; is_for_host && done < bytes;) {
+        const struct vm_part *part = vm_part_at(&vm.mapped, address + done);
+        if (!part->is_host)
+            return acre__fail(ACRE_E_KIND, "%s: 0x%llx is device memory, out of the host's reach",
+                              what, (unsigned long long)part->node.key);
+        done += part->bytes;
+    }
+    status = acre__step_access(dev, address, bytes, access, 1);
+    for (size_t done = 0; status == ACRE_OK && is_for_host && done < bytes;) {
+        struct vm_part *part = vm_part_at(&vm.mapped, address + done);
+        part->host_access = (acre_access)access->flags;
+        done += part->bytes;
+    }
+    return status;
+}
+
+acre_status acre_vm_set_access(acre_device *device, void *address, size_t bytes, acre_device *peer,
+                               acre_access access) {
+    static const char what[] = "acre_vm_set_access";
+    CUmemAccessDesc wanted = {.flags = (CUmemAccess_flags)access};
+    acre_status status = vm_enter(device, what);
+    if (status || (status = vm_check_bytes(address, bytes, what)))
+        return status;
+    if (access != ACRE_ACCESS_NONE && access != ACRE_ACCESS_READ &&
+        access != ACRE_ACCESS_READ_WRITE)
+        return acre__fail(ACRE_E_INVALID, "%s: %d is no access", what, (int)access);
+    if ((status = vm_check_peer(device, peer, what)))
+        return status;
+    wanted.location =
+        peer ? acre__step_location(peer, 0) : acre__step_location(device, ACRE__CHUNK_HOST);
+    acre__lock_take(&vm.lock);
+    status = vm_set_access(device, (uintptr_t)address, bytes, !peer, &wanted);
+    acre__lock_give(&vm.lock);
+    return status;
+}
+
+/* What the device has is the driver's to say, what the host has is in the books (lock held). */
+static acre_status vm_get_access(acre_device *dev, uint64_t address, acre_device *peer,
+                                 acre_access *access) {
+    static const char what[] = "acre_vm_get_access";
+    unsigned long long at = address, flags = 0;
+    const struct vm_part *part = vm_part_at(&vm.mapped, address);
+    if (!part)
+        return acre__fail(ACRE_E_POINTER, "%s: nothing is mapped at 0x%llx", what, at);
+    if (part->dev != dev)
+        return acre__fail(ACRE_E_HANDLE, "%s: 0x%llx is mapped by %s", what, at, part->dev->label);
+    if (!peer) {
+        *access = part->host_access;
+        return ACRE_OK;
+    }
+    CUmemLocation location = acre__step_location(peer, 0);
+    acre_status status = acre__step_access_get(dev, address, &location, &flags);
+    if (status == ACRE_OK)
+        *access = (acre_access)flags;
+    return status;
+}
+
+acre_status acre_vm_get_access(acre_device *device, const void *address, acre_device *peer,
+                               acre_access *access) {
+    static const char what[] = "acre_vm_get_access";
+    if (access)
+        *access = ACRE_ACCESS_NONE;
+    acre_status status = vm_enter(device, what);
+    if (status)
+        return status;
+    if (!address || !access)
+        return acre__fail(ACRE_E_NULL, "%s: %s is NULL", what, address ? "access" : "address");
+    if ((status = vm_check_peer(device, peer, what)))
+        return status;
+    acre__lock_take(&vm.lock);
+    status = vm_get_access(device, (uintptr_t)address, peer, access);
+    acre__lock_give(&vm.lock);
+    return status;
+}

@@ -1,0 +1,209 @@
+/* Owners and importers that are killed at random points: the survivor hangs at nothing, keeps its
+ * memory, loses none, and goes on sharing. */
+#include <sys/time.h>
+
+#include "api_share.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SLOW 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SLOW 1
+#endif
+#endif
+#ifndef IS_SLOW
+#define IS_SLOW 0
+#endif
+
+/* Of each sort. A GPU takes a good part of a second to open. */
+static int rounds_of(const char *device_name) {
+    return strcmp(device_name, "soft") != 0 ? 10 : IS_SLOW ? 20 : 100;
+}
+
+/* Both sides' vec has at least this, with the pattern in it, all the time. */
+static const size_t LEAST = 2 * MIB;
+
+/* The process ends by a signal, in the middle of whatever it does then. */
+static void die_after(const char *microseconds) {
+    struct itimerval timer = {.it_value.tv_usec = strtol(microseconds, NULL, 10) + 1};
+    signal(SIGALRM, SIG_DFL);
+    api_must(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+}
+
+static void draw_argument(struct api_random *random, const char *what, char argument[32]) {
+    /* Often early, when there is most to be in the middle of. */
+    uint64_t most = api_draw(random, 2) ? 1500 : 12000;
+    snprintf(argument, 32, "%s:%llu", what, (unsigned long long)api_draw(random, most));
+}
+
+static void expect_killed(struct api_peer *peer) {
+    int state = api_peer_end(peer);
+    if (!WIFSIGNALED(state) || WTERMSIG(state) != SIGALRM)
+        fail_msg("the other process ended by itself, with 0x%x", state);
+}
+
+/* ---- an importer that dies ---- */
+
+static int importer_that_dies(const char *microseconds, const char *at, const char *device_name) {
+    acre_device *device;
+    api_must(acre_open(device_name, NULL, &device) == ACRE_OK);
+    api_tell(API_PEER_OUT, 'a');
+    die_after(microseconds);
+    for (;;) {
+        acre_import *import;
+        acre_import_info info = {.struct_size = sizeof info};
+        api_must(acre_import_open(device, at, 20000, &import) == ACRE_OK);
+        for (int i = 0; i < 4; i++) {
+            api_must(acre_import_refresh(import, NULL) == ACRE_OK);
+            api_must(acre_import_get_info(import, &info) == ACRE_OK);
+            api_must(has(device, info.data, LEAST, 1));
+        }
+        api_must(acre_import_close(import, NULL) == ACRE_OK);
+    }
+}
+
+/* What the owner does meanwhile. */
+static void change_at_random(struct api_random *random, acre_vec *vec) {
+    api_ok(acre_vec_resize(vec, LEAST + api_draw(random, 8) * MIB, NULL));
+    if (api_draw(random, 4) == 0)
+        api_ok(acre_vec_shrink_to_fit(vec, NULL));
+}
+
+static void death_of_importers_leaves_the_owner_alone(void **state) {
+    (void)state;
+    struct api_random random = api_random_begin("death of importers");
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_share *share;
+        acre_import *import;
+        acre_share_options options = {.struct_size = sizeof options, .importers = 2};
+        acre_vec *vec = vec_make(device, 1, 0);
+        api_ok(acre_vec_grow(vec, LEAST, NULL));
+        put(device, acre_vec_data(vec), LEAST, 1);
+        api_ok(acre_share_vec(vec, new_path(), &options, &share));
+        size_t fds = 0;
+        for (int round = 0; round < rounds_of(name); round++) {
+            char argument[32];
+            draw_argument(&random, "importer", argument);
+            struct api_peer peer = api_peer_start(argument, path, name);
+            assert_int_equal(api_hear(peer.from), 'a');
+            while (api_draw(&random, 20)) /* until some time before or after its end */
+                change_at_random(&random, vec);
+            expect_killed(&peer);
+
+            /* Everything is as ever, and there is room for others. */
+            api_ok(acre_vec_resize(vec, LEAST, NULL));
+            api_ok(acre_vec_shrink_to_fit(vec, NULL));
+            api_ok(acre_import_open(device, path, 20000, &import));
+            assert_true(has(device, info_of(import).data, LEAST, 1));
+            api_ok(acre_import_close(import, NULL));
+            assert_int_equal(acre_vec_mapped_bytes(vec), LEAST);
+            size_t now = open_fds();
+            fds = round ? fds : now;
+            if (strcmp(name, "soft") == 0)
+                assert_true(now <= fds + 2); /* a connection may still be open for a moment */
+        }
+        api_ok(acre_share_close(share));
+        assert_int_equal(api_stats(device).limbo_count, 0);
+        api_ok(acre_vec_destroy(vec, NULL));
+        acre_stats stats = api_stats(device); /* what was never exported is kept for the next one */
+        assert_int_equal(stats.chunk_bytes, stats.chunk_cached_bytes);
+        end(device);
+    }
+}
+
+/* ---- an owner that dies ---- */
+
+static int owner_that_dies(const char *microseconds, const char *at, const char *device_name) {
+    struct api_random random = {strtoull(microseconds, NULL, 10)};
+    acre_device *device;
+    acre_share *share;
+    api_must(acre_open(device_name, NULL, &device) == ACRE_OK);
+    acre_vec *vec = vec_make(device, 1, 0);
+    api_must(acre_vec_grow(vec, LEAST, NULL) == ACRE_OK);
+    put(device, acre_vec_data(vec), LEAST, 1);
+    api_tell(API_PEER_OUT, 'a');
+    die_after(microseconds);
+    for (;;) {
+        api_must(acre_share_vec(vec, at, NULL, &share) == ACRE_OK);
+        for (int i = 0; i < 200; i++)
+            change_at_random(&random, vec);
+        if (api_draw(&random, 4) == 0)
+            api_must(acre_share_close(share) == ACRE_OK);
+        else
+            for (;;)
+                change_at_random(&random, vec);
+    }
+}
+
+/* Until the owner has gone: every answer is a good one or that. 1 if it could be opened. */
+static int import_until_gone(acre_device *device) {
+    acre_import *import = NULL;
+    acre_status status = acre_import_open(device, path, 200, &import);
+    if (status) {
+        api_expect(status, ACRE_E_GONE);
+        assert_null(import);
+        return 0;
+    }
+    do {
+        status = acre_import_refresh(import, NULL);
+        acre_import_info info = info_of(import);
+        assert_true(info.bytes >= LEAST && info.bytes <= info.mapped_bytes);
+        assert_true(has(device, info.data, LEAST, 1));
+    } while (status == ACRE_OK);
+    api_expect(status, ACRE_E_GONE);
+    acre_import_info info = info_of(import);
+    api_ok(acre_fill_sync(device, info.data, 0x5a, info.mapped_bytes)); /* all of it is here */
+    api_ok(acre_import_close(import, NULL));
+    return 1;
+}
+
+static void death_of_owners_leaves_imports_good(void **state) {
+    (void)state;
+    struct api_random random = api_random_begin("death of owners");
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_device_info before = {.struct_size = sizeof before}, after = before;
+        size_t fds = 0;
+        int opened = 0;
+        for (int round = 0; round < rounds_of(name); round++) {
+            char argument[32];
+            draw_argument(&random, "owner", argument);
+            new_path();
+            struct api_peer peer = api_peer_start(argument, path, name);
+            assert_int_equal(api_hear(peer.from), 'a');
+            opened += import_until_gone(device);
+            expect_killed(&peer);
+            acre_stats stats = api_stats(device);
+            assert_int_equal(stats.imports + stats.chunks + stats.limbo_count, 0);
+            if (strcmp(name, "soft") != 0)
+                continue;
+            if (round == 0) {
+                fds = open_fds();
+                api_ok(acre_device_get_info(device, &before));
+            }
+            api_ok(acre_device_get_info(device, &after));
+            assert_int_equal(open_fds(), fds);
+            assert_int_equal(after.free_bytes, before.free_bytes);
+        }
+        print_message("%s: %d of %d owners lived long enough\n", name, opened, rounds_of(name));
+        assert_true(opened > 0);
+        end(device);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc == 4 && strncmp(argv[1], "importer:", 9) == 0)
+        return importer_that_dies(argv[1] + 9, argv[2], argv[3]);
+    if (argc == 4 && strncmp(argv[1], "owner:", 6) == 0)
+        return owner_that_dies(argv[1] + 6, argv[2], argv[3]);
+    if (getenv("ACRE_TEST_MEMCHECK")) {
+        print_message("not under compute-sanitizer: it does not survive that its processes die\n");
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(death_of_importers_leaves_the_owner_alone),
+        cmocka_unit_test(death_of_owners_leaves_imports_good),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

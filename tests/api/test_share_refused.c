@@ -1,0 +1,431 @@
+/* Sharing, and what is refused: users, importers, paths, handles, memory, nonsense; and what is
+ * gone, or never was. */
+#include <errno.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "api_share.h"
+
+/* ---- who and how many ---- */
+
+static void share_wrong_user_is_refused(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_share *share;
+        acre_import *import = (acre_import *)device;
+        acre_vec *vec = vec_make(device, 1, 0);
+        const uint32_t others[] = {geteuid() + 1, geteuid() + 2}, mine[] = {12345, geteuid()};
+        acre_share_options options = {
+            .struct_size = sizeof options, .uids = others, .uid_count = 2};
+        api_ok(acre_share_vec(vec, new_path(), &options, &share));
+        api_expect(acre_import_open(device, path, 0, &import), ACRE_E_PEER);
+        assert_null(import);
+        api_ok(acre_share_close(share));
+        options.uids = mine;
+        api_ok(acre_share_vec(vec, new_path(), &options, &share));
+        api_ok(acre_import_open(device, path, 0, &import));
+        api_ok(acre_import_close(import, NULL));
+        api_ok(acre_share_close(share));
+        api_ok(acre_vec_destroy(vec, NULL));
+        end(device);
+    }
+}
+
+static void share_importers_are_limited_and_leave(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_share *share;
+        acre_import *imports[3];
+        acre_vec *vec = vec_make(device, 1, 0);
+        acre_share_options options = {.struct_size = sizeof options, .importers = 2};
+        api_ok(acre_share_vec(vec, new_path(), &options, &share));
+        api_ok(acre_import_open(device, path, 0, &imports[0]));
+        api_ok(acre_import_open(device, path, 0, &imports[1]));
+        api_expect(acre_import_open(device, path, 0, &imports[2]), ACRE_E_LIMIT);
+        assert_int_equal(api_stats(device).imports, 2);
+        api_ok(acre_import_close(imports[0], NULL));
+        api_ok(acre_import_open(device, path, 0, &imports[2]));
+        api_ok(acre_import_refresh(imports[1], NULL));
+        api_ok(acre_import_close(imports[1], NULL));
+        api_ok(acre_import_close(imports[2], NULL));
+        api_ok(acre_share_close(share));
+        api_ok(acre_vec_destroy(vec, NULL));
+        end(device);
+    }
+}
+
+/* ---- paths ---- */
+
+static void share_file_has_its_mode_and_goes(void **state) {
+    (void)state;
+    acre_device *device = api_open("soft");
+    acre_vec *vec = vec_make(device, 1, 0);
+    const uint32_t other = geteuid() + 1;
+    const mode_t umasks[] = {0, 022, 0777};
+    char file[80], folder[] = "/tmp/acre-test-share-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/socket", folder);
+    for (size_t i = 0; i < 6; i++) {
+        acre_share *share, *second = (acre_share *)file;
+        acre_import *import;
+        struct stat info;
+        acre_share_options options = {
+            .struct_size = sizeof options, .uids = i < 3 ? NULL : &other, .uid_count = i >= 3};
+        mode_t before = umask(umasks[i % 3]);
+        acre_status status = acre_share_vec(vec, file, &options, &share);
+        umask(before);
+        api_ok(status);
+        assert_int_equal(lstat(file, &info), 0);
+        assert_int_equal(info.st_mode & 07777, i < 3 ? 0600 : 0666);
+        api_expect(acre_share_vec(vec, file, NULL, &second), ACRE_E_BUSY);
+        assert_null(second);
+        if (i < 3) {
+            api_ok(acre_import_open(device, file, 0, &import));
+            api_ok(acre_import_close(import, NULL));
+        }
+        api_ok(acre_share_close(share));
+        assert_int_equal(lstat(file, &info), -1);
+    }
+
+    /* A file that is not the share's own is left alone. */
+    acre_share *share;
+    api_ok(acre_share_vec(vec, file, NULL, &share));
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(mkdir(file, 0700), 0);
+    api_ok(acre_share_close(share));
+    assert_int_equal(rmdir(file), 0);
+    assert_int_equal(rmdir(folder), 0);
+    api_ok(acre_vec_destroy(vec, NULL));
+    end(device);
+}
+
+static void share_bad_paths_and_options_are_refused(void **state) {
+    (void)state;
+    acre_device *device = api_open("soft");
+    acre_vec *vec = vec_make(device, 1, 0);
+    acre_import *import;
+    char exact[108], large[200];
+    memset(exact, 'x', sizeof exact);
+    memset(large, 'x', sizeof large);
+    exact[0] = large[0] = '@';
+    exact[107] = large[199] = '\0';
+    const uint32_t uid = geteuid();
+    const struct {
+        const char *path;
+        acre_share_options options;
+        acre_status wanted;
+    } bad[] = {
+        {NULL, {.struct_size = sizeof(acre_share_options)}, ACRE_E_NULL},
+        {"", {.struct_size = sizeof(acre_share_options)}, ACRE_E_INVALID},
+        {"@", {.struct_size = sizeof(acre_share_options)}, ACRE_E_INVALID},
+        {large, {.struct_size = sizeof(acre_share_options)}, ACRE_E_INVALID},
+        {"/tmp", {.struct_size = sizeof(acre_share_options)}, ACRE_E_BUSY},
+        {"/tmp/acre-no-such-folder/x", {.struct_size = sizeof(acre_share_options)}, ACRE_E_SYSTEM},
+        {exact, {.struct_size = 1}, ACRE_E_OPTIONS},
+        {exact, {.struct_size = sizeof(acre_share_options), .flags = 2}, ACRE_E_OPTIONS},
+        {exact, {.struct_size = sizeof(acre_share_options), .reserved = 1}, ACRE_E_OPTIONS},
+        {exact, {.struct_size = sizeof(acre_share_options), .uid_count = 1}, ACRE_E_INVALID},
+        {exact, {.struct_size = sizeof(acre_share_options), .uids = &uid}, ACRE_E_INVALID},
+        {exact, {.struct_size = sizeof(acre_share_options), .importers = 100000}, ACRE_E_INVALID},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        acre_share *share = (acre_share *)device;
+        api_expect(acre_share_vec(vec, bad[i].path, &bad[i].options, &share), bad[i].wanted);
+        assert_null(share);
+        assert_true(strlen(acre_last_detail()) > 0);
+    }
+    acre_share *share;
+    api_ok(acre_share_vec(vec, exact, NULL, &share));
+    api_ok(acre_import_open(device, exact, 0, &import));
+    api_ok(acre_import_close(import, NULL));
+    api_ok(acre_share_close(share));
+    api_expect(acre_import_open(device, NULL, 0, &import), ACRE_E_NULL);
+    api_expect(acre_import_open(device, "@", 0, &import), ACRE_E_INVALID);
+    api_expect(acre_import_open(device, large, 0, &import), ACRE_E_INVALID);
+    api_expect(acre_import_open(device, "/dev/null/x", 50, &import), ACRE_E_SYSTEM);
+    assert_null(import);
+    api_ok(acre_vec_destroy(vec, NULL));
+    end(device);
+}
+
+/* ---- what is gone, or never was ---- */
+
+static void share_never_offered_or_closed_is_gone(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_share *share;
+        acre_import *import = (acre_import *)device, *open;
+        struct timespec begin, now;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        api_expect(acre_import_open(device, new_path(), 60, &import), ACRE_E_GONE);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        assert_null(import);
+        double ms =
+            (double)(now.tv_sec - begin.tv_sec) * 1e3 + (double)(now.tv_nsec - begin.tv_nsec) / 1e6;
+        assert_true(ms >= 60 && ms < 4000);
+        api_expect(acre_import_open(device, "/tmp/acre-no-such-socket", 20, &import), ACRE_E_GONE);
+
+        acre_vec *vec = vec_make(device, 1, 0);
+        api_ok(acre_vec_grow(vec, MIB, NULL));
+        put(device, acre_vec_data(vec), MIB, 1);
+        api_ok(acre_share_vec(vec, new_path(), NULL, &share));
+        api_ok(acre_import_open(device, path, 0, &open));
+        api_ok(acre_share_close(share));
+        api_expect(acre_import_open(device, path, 20, &import), ACRE_E_GONE);
+        api_expect(acre_import_refresh(open, NULL), ACRE_E_GONE);
+        api_ok(acre_vec_destroy(vec, NULL));
+        assert_true(has(device, info_of(open).data, MIB, 1));
+        api_ok(acre_import_close(open, NULL));
+        end(device);
+    }
+}
+
+/* An offer that comes while the importer waits for it. */
+static void *offer_late(void *argument) {
+    acre_share *share = NULL;
+    struct timespec nap = {.tv_nsec = 50000000};
+    nanosleep(&nap, NULL);
+    return acre_share_vec(argument, path, NULL, &share) == ACRE_OK ? share : NULL;
+}
+
+static void share_offer_is_waited_for(void **state) {
+    (void)state;
+    acre_device *device = api_open("soft");
+    acre_vec *vec = vec_make(device, 1, 0);
+    acre_import *import;
+    pthread_t thread;
+    void *share;
+    new_path();
+    assert_int_equal(pthread_create(&thread, NULL, offer_late, vec), 0);
+    api_ok(acre_import_open(device, path, 20000, &import));
+    assert_int_equal(pthread_join(thread, &share), 0);
+    assert_non_null(share);
+    api_ok(acre_import_close(import, NULL));
+    api_ok(acre_share_close(share));
+    api_ok(acre_vec_destroy(vec, NULL));
+    end(device);
+}
+
+static void share_dead_and_foreign_handles_are_refused(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_share *share;
+        acre_import *import;
+        acre_vec *vec = vec_make(device, 1, 0);
+        acre_import_info info = {.struct_size = sizeof info}, small = {.struct_size = 4};
+        api_ok(acre_share_vec(vec, new_path(), NULL, &share));
+        api_ok(acre_import_open(device, path, 0, &import));
+        api_expect(acre_share_close((acre_share *)import), ACRE_E_HANDLE);
+        api_expect(acre_import_close((acre_import *)share, NULL), ACRE_E_HANDLE);
+        api_expect(acre_import_refresh((acre_import *)(uintptr_t)1, NULL), ACRE_E_HANDLE);
+        api_expect(acre_import_refresh(NULL, NULL), ACRE_E_NULL);
+        api_expect(acre_import_get_info(NULL, &info), ACRE_E_NULL);
+        api_expect(acre_import_get_info(import, NULL), ACRE_E_NULL);
+        api_expect(acre_import_get_info(import, &small), ACRE_E_OPTIONS);
+        api_expect(acre_share_vec(vec, "@x", NULL, NULL), ACRE_E_NULL);
+        api_expect(acre_import_open(device, "@x", 1, NULL), ACRE_E_NULL);
+        acre_share *none = share;
+        api_expect(acre_share_vec((acre_vec *)share, "@x", NULL, &none), ACRE_E_HANDLE);
+        assert_null(none);
+        api_expect(acre_share_vec(NULL, "@x", NULL, &none), ACRE_E_NULL);
+        api_ok(acre_import_close(import, NULL));
+        api_expect(acre_import_close(import, NULL), ACRE_E_HANDLE);
+        api_expect(acre_import_refresh(import, NULL), ACRE_E_HANDLE);
+        info.bytes = 1;
+        api_expect(acre_import_get_info(import, &info), ACRE_E_HANDLE);
+        assert_int_equal(info.bytes, 0);
+        api_ok(acre_share_close(share));
+        api_expect(acre_share_close(share), ACRE_E_HANDLE);
+        api_ok(acre_share_close(NULL));
+        api_ok(acre_import_close(NULL, NULL));
+        api_ok(acre_vec_destroy(vec, NULL));
+        end(device);
+    }
+}
+
+/* ---- what cannot be shared ---- */
+
+static void expect_no_share(acre_device *device, void *p, acre_status wanted) {
+    acre_share *share = (acre_share *)device;
+    int fds[8];
+    uint64_t bytes[8];
+    size_t count = 5;
+    api_expect(acre_share_mem(device, p, new_path(), NULL, &share), wanted);
+    assert_null(share);
+    api_expect(acre_share_export_fds(device, p, 8, fds, bytes, &count), wanted);
+    assert_int_equal(count, 0);
+}
+
+static void share_other_memory_is_refused(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        for (int sort = 0; sort < SORT_COUNT; sort++) {
+            size_t bytes = sort == SORT_DEVICE ? 64 * KIB : 4 * MIB; /* a part of a chunk */
+            struct api_buffer buffer = api_buffer_make(device, sort, bytes);
+            expect_no_share(device, buffer.at,
+                            sort == SORT_PAGEABLE ? ACRE_E_POINTER : ACRE_E_KIND);
+            api_buffer_end(&buffer);
+        }
+        struct api_buffer block = api_buffer_make(device, SORT_DEVICE, 4 * MIB);
+        expect_no_share(device, block.at + 1, ACRE_E_INTERIOR);
+        expect_no_share(device, NULL, ACRE_E_NULL);
+
+        /* Another import's memory, and vecs of other sorts. */
+        acre_share *share, *none;
+        acre_import *import;
+        api_ok(acre_share_mem(device, block.at, new_path(), NULL, &share));
+        api_ok(acre_import_open(device, path, 0, &import));
+        void *data = info_of(import).data;
+        expect_no_share(device, data, ACRE_E_KIND);
+        api_expect(acre_mem_free(device, data), ACRE_E_KIND);
+        api_ok(acre_import_close(import, NULL));
+        api_ok(acre_share_close(share));
+        api_buffer_end(&block);
+        const acre_vec_options sorts[] = {
+            {.struct_size = sizeof sorts[0]},
+            {.struct_size = sizeof sorts[0], .strategy = ACRE_VEC_COPY},
+            {.struct_size = sizeof sorts[0], .kind = ACRE_KIND_MANAGED},
+            {.struct_size = sizeof sorts[0], .kind = ACRE_KIND_PINNED},
+        };
+        for (size_t i = 0; i < 4; i++) {
+            acre_vec *vec;
+            api_ok(acre_vec_create(device, 1, &sorts[i], &vec));
+            api_expect(acre_share_vec(vec, new_path(), NULL, &none), ACRE_E_KIND);
+            api_ok(acre_vec_grow(vec, 3 * MIB, NULL));
+            api_expect(acre_share_vec(vec, new_path(), NULL, &none), ACRE_E_KIND);
+            assert_null(none);
+            api_ok(acre_vec_destroy(vec, NULL)); /* a refused share keeps nothing */
+        }
+        acre_vec *vec = vec_make(device, 1, 0);
+        api_ok(acre_vec_grow(vec, MIB, NULL));
+        api_expect(acre_share_mem(device, acre_vec_data(vec), new_path(), NULL, &none),
+                   ACRE_E_KIND);
+        api_ok(acre_vec_destroy(vec, NULL));
+        end(device);
+    }
+}
+
+/* Without memory by hand nothing can be shared, and nothing opened. */
+static int peer_cannot_share(void) {
+    acre_device *device;
+    acre_share *share;
+    acre_import *import;
+    acre_vec *vec;
+    void *p;
+    api_must(acre_open("soft", NULL, &device) == ACRE_OK);
+    api_must(acre_mem_alloc(device, ACRE_KIND_DEVICE, 4 * MIB, 0, &p) == ACRE_OK);
+    api_must(acre_vec_create(device, 1, NULL, &vec) == ACRE_OK);
+    api_must(acre_share_mem(device, p, "@acre-x", NULL, &share) == ACRE_E_UNSUPPORTED);
+    api_must(acre_share_vec(vec, "@acre-x", NULL, &share) == ACRE_E_UNSUPPORTED);
+    api_must(acre_import_open(device, "@acre-x", 1, &import) == ACRE_E_UNSUPPORTED);
+    api_must(acre_close(device) == ACRE_OK);
+    return 0;
+}
+
+static void share_without_mapping_is_unsupported(void **state) {
+    (void)state;
+    api_started_ok("cannot-share", "ACRE_VMM=off");
+}
+
+/* ---- nonsense ---- */
+
+static int raw_connect(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path + 1, path + 1, strlen(path) - 1);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, bytes), 0);
+    return fd;
+}
+
+/* Sends a message of `bytes` bytes with some descriptors; the owner may have hung up already. */
+static void raw_send(int fd, const void *at, size_t bytes, size_t fd_count) {
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(253 * sizeof(int))];
+    } control = {.room = {0}};
+    struct iovec data = {(void *)(uintptr_t)at, bytes};
+    struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
+    if (fd_count) {
+        header.msg_control = control.room;
+        header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        for (size_t i = 0; i < fd_count; i++)
+            memcpy(CMSG_DATA(rights) + i * sizeof fd, &fd, sizeof fd);
+    }
+    ssize_t sent = sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    assert_true(sent == (ssize_t)bytes || errno == EPIPE || errno == EAGAIN || errno == ECONNRESET);
+}
+
+/* Connections that say nothing, or nonsense, or hang up: the others are served as ever. */
+static void share_nonsense_from_importers_harms_nobody(void **state) {
+    (void)state;
+    struct api_random random = api_random_begin("share");
+    acre_device *device = api_open("soft");
+    acre_share *share;
+    acre_import *import, *late;
+    acre_vec *vec = vec_make(device, 1, 0);
+    static unsigned char bytes[20000];
+    size_t before = open_fds();
+    api_ok(acre_vec_grow(vec, 4 * MIB, NULL));
+    put(device, acre_vec_data(vec), 4 * MIB, 1);
+    api_ok(acre_share_vec(vec, new_path(), NULL, &share));
+    api_ok(acre_import_open(device, path, 0, &import));
+    int silent[3] = {raw_connect(), raw_connect(), raw_connect()};
+    for (int round = 0; round < 300; round++) {
+        int fd = raw_connect();
+        for (uint64_t i = api_draw(&random, 4); i > 0; i--) {
+            size_t length =
+                api_draw(&random, 2) ? api_draw(&random, 64) : api_draw(&random, sizeof bytes);
+            api_random_bytes(&random, bytes, length);
+            raw_send(fd, bytes, length, api_draw(&random, 3) ? 0 : api_draw(&random, 20));
+        }
+        close(fd);
+        if (round % 50 == 0) {
+            api_ok(acre_import_refresh(import, NULL));
+            acre_status status;
+            do /* the owner may not have seen yet that the last ones have left */
+                status = acre_import_open(device, path, 0, &late);
+            while (status == ACRE_E_LIMIT);
+            api_ok(status);
+            assert_true(has(device, info_of(late).data, 4 * MIB, 1));
+            api_ok(acre_import_close(late, NULL));
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        close(silent[i]);
+    api_ok(acre_import_close(import, NULL));
+    api_ok(acre_share_close(share));
+    api_ok(acre_vec_destroy(vec, NULL));
+    assert_int_equal(open_fds(), before);
+    end(device);
+}
+
+int main(int argc, char **argv) {
+    if (argc >= 2 && strcmp(argv[1], "cannot-share") == 0)
+        return peer_cannot_share();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(share_wrong_user_is_refused),
+        cmocka_unit_test(share_importers_are_limited_and_leave),
+        cmocka_unit_test(share_file_has_its_mode_and_goes),
+        cmocka_unit_test(share_bad_paths_and_options_are_refused),
+        cmocka_unit_test(share_never_offered_or_closed_is_gone),
+        cmocka_unit_test(share_offer_is_waited_for),
+        cmocka_unit_test(share_dead_and_foreign_handles_are_refused),
+        cmocka_unit_test(share_other_memory_is_refused),
+        cmocka_unit_test(share_without_mapping_is_unsupported),
+        cmocka_unit_test(share_nonsense_from_importers_harms_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

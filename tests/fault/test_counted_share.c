@@ -1,0 +1,288 @@
+/* The counted loop over sharing: driver call 1, 2, ... fails while memory is exported, opened,
+ * refreshed and closed, alone or with all after it, until a run in which none did. Owner and
+ * importer are one process here, so calls of both fail. After each: the right status, no output,
+ * the import as before, the same works once the driver does, and nothing is left in the end. */
+#include "api/api_share.h"
+#include "fault_device.h"
+
+/* A shared vec of two chunks of 2 MiB, and an import of it. */
+struct things {
+    const char *name;
+    acre_device *device;
+    acre_stream stream;
+    acre_vec *vec;
+    acre_share *share;
+    acre_import *import, *second;
+    int fds[8];
+    uint64_t bytes[8];
+    size_t count;
+};
+
+static void things_begin(struct things *t, uint64_t reserve_bytes) {
+    t->vec = vec_make(t->device, 1, reserve_bytes ? reserve_bytes : 64 * MIB);
+    t->import = t->second = NULL;
+    api_ok(acre_vec_grow(t->vec, 2 * MIB, t->stream));
+    api_ok(acre_vec_grow(t->vec, 2 * MIB, t->stream));
+    put(t->device, acre_vec_data(t->vec), 4 * MIB, 1);
+    api_ok(acre_share_vec(t->vec, new_path(), NULL, &t->share));
+}
+
+static void things_open(struct things *t) {
+    api_ok(acre_import_open(t->device, path, 20000, &t->import));
+}
+
+static void things_end(struct things *t) {
+    api_ok(acre_import_close(t->import, t->stream));
+    api_ok(acre_import_close(t->second, t->stream));
+    api_ok(acre_share_close(t->share));
+    api_ok(acre_vec_destroy(t->vec, t->stream));
+    api_ok(acre_trim(t->device));
+    acre_stats stats = api_stats(t->device);
+    assert_int_equal(stats.imports + stats.shares + stats.limbo_count, 0);
+    assert_int_equal(stats.chunks, 0);
+}
+
+static uint64_t raw_free_bytes(const struct things *t) {
+    size_t free_bytes = 0, total_bytes = 0;
+    fault_push(t->name);
+    assert_int_equal(fault_raw(t->name)->cuMemGetInfo(&free_bytes, &total_bytes), 0);
+    fault_pop(t->name);
+    return free_bytes;
+}
+
+/* ---- the functions ---- */
+
+static void before_nothing(struct things *t) {
+    things_begin(t, 0);
+}
+static void before_grown(struct things *t) {
+    things_begin(t, 0);
+    things_open(t);
+    api_ok(acre_vec_grow(t->vec, 2 * MIB, t->stream));
+    put(t->device, acre_vec_data(t->vec), 6 * MIB, 2);
+}
+static void before_shrunk(struct things *t) {
+    things_begin(t, 0);
+    things_open(t);
+    api_ok(acre_vec_shrink(t->vec, 2 * MIB, t->stream));
+}
+/* The import's second chunk has another one in its place, and one behind it. */
+static void before_replaced(struct things *t) {
+    before_shrunk(t);
+    api_ok(acre_vec_grow(t->vec, 2 * MIB, t->stream));
+    api_ok(acre_vec_grow(t->vec, 2 * MIB, t->stream));
+    put(t->device, (char *)acre_vec_data(t->vec), 6 * MIB, 2);
+}
+/* The addresses behind the import's are another one's. */
+static void before_moved(struct things *t) {
+    things_begin(t, 4 * MIB);
+    things_open(t);
+    api_ok(acre_import_open(t->device, path, 20000, &t->second));
+    api_ok(acre_vec_grow(t->vec, 8 * MIB, t->stream));
+    put(t->device, acre_vec_data(t->vec), 12 * MIB, 2);
+}
+
+static acre_status call_export(struct things *t) {
+    t->count = 77;
+    return acre_share_export_fds(t->device, acre_vec_data(t->vec), 8, t->fds, t->bytes, &t->count);
+}
+static acre_status call_open(struct things *t) {
+    t->import = (acre_import *)t;
+    return acre_import_open(t->device, path, 20000, &t->import);
+}
+static acre_status call_refresh(struct things *t) {
+    return acre_import_refresh(t->import, t->stream);
+}
+static acre_status call_close(struct things *t) {
+    acre_status status = acre_import_close(t->import, t->stream);
+    if (status == ACRE_OK)
+        t->import = NULL;
+    return status;
+}
+
+static const struct op {
+    const char *name;
+    void (*before)(struct things *t);
+    acre_status (*call)(struct things *t);
+    size_t has;    /* bytes of the import after success */
+    unsigned salt; /* of their pattern */
+} ops[] = {
+    {"export", before_nothing, call_export, 0, 0},
+    {"open", before_nothing, call_open, 4 * MIB, 1},
+    {"refresh grown", before_grown, call_refresh, 6 * MIB, 2},
+    {"refresh shrunk", before_shrunk, call_refresh, 2 * MIB, 1},
+    {"refresh replaced", before_replaced, call_refresh, 6 * MIB, 2},
+    {"refresh moved", before_moved, call_refresh, 12 * MIB, 2},
+    {"close", before_grown, call_close, 0, 0},
+};
+enum { OPS = sizeof ops / sizeof ops[0] };
+
+/* ---- the loop ---- */
+
+struct plan {
+    enum acre__fault_mode mode;
+    CUresult code;
+};
+
+/* A pop that was refused for good leaves the context in this thread. */
+static void restore_thread(const struct things *t) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
+    assert_int_equal(fault_raw(t->name)->cuCtxSetCurrent(NULL), 0);
+}
+
+static void expect_status(const struct op *op, const struct plan *plan, uint32_t nth,
+                          acre_status status) {
+    int is_memory = plan->code == CUDA_ERROR_OUT_OF_MEMORY;
+    if (status == ACRE_OK || (!is_memory && status == ACRE_E_DRIVER) ||
+        (is_memory && (status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_ADDRESS_SPACE)))
+        return;
+    fail_msg("%s with call %u failing: %s: %s", op->name, nth, acre_status_name(status),
+             acre_last_detail());
+}
+
+/* What a failure left is what was there before; only where the driver refuses everything from then
+ * on may the import have lost what it could not map again, and keeps what the owner has too. */
+static void expect_as_before(struct things *t, const struct op *op, const struct plan *plan,
+                             const acre_import_info *before) {
+    if (op->call == call_export) {
+        assert_int_equal(t->count, 0);
+        return;
+    }
+    if (op->call == call_open) {
+        assert_null(t->import);
+        return;
+    }
+    acre_import_info after = info_of(t->import);
+    assert_ptr_equal(after.data, before->data);
+    assert_int_equal(after.bytes, before->bytes);
+    assert_int_equal(after.refreshed_bytes, before->refreshed_bytes);
+    if (plan->mode == ACRE__FAULT_FROM && after.mapped_bytes != before->mapped_bytes) {
+        assert_int_equal(after.mapped_bytes, 2 * MIB);
+        return;
+    }
+    assert_int_equal(after.mapped_bytes, before->mapped_bytes);
+    unsigned char piece[256];
+    for (size_t at = 0; at < after.mapped_bytes; at += 2 * MIB)
+        api_ok(acre_copy_sync(t->device, piece, (char *)after.data + at, sizeof piece));
+}
+
+static void expect_done(struct things *t, const struct op *op) {
+    if (op->call == call_export) {
+        assert_int_equal(t->count, 2);
+        assert_int_equal(t->bytes[0] + t->bytes[1], 4 * MIB);
+        close(t->fds[0]);
+        close(t->fds[1]);
+    }
+    if (!op->has)
+        return;
+    acre_import_info info = info_of(t->import);
+    assert_int_equal(info.bytes, op->has);
+    assert_int_equal(info.mapped_bytes, op->has);
+    if (!has(t->device, info.data, op->has, op->salt))
+        fail_msg("%s: other bytes are there", op->name);
+}
+
+/* One run with call `nth` failing: 0 when nothing failed any more. */
+static int run_one(struct things *t, const struct op *op, const struct plan *plan, uint32_t nth) {
+    acre_import_info before = {.struct_size = sizeof before};
+    op->before(t);
+    if (t->import)
+        before = info_of(t->import);
+    fault_on(NULL, nth, plan->mode, plan->code);
+    acre_status status = op->call(t);
+    uint64_t fired = fault_off();
+    if (plan->mode == ACRE__FAULT_FROM)
+        restore_thread(t);
+    assert_null(fault_current(t->name));
+    if (fired)
+        expect_status(op, plan, nth, status);
+    else
+        api_ok(status);
+    if (status) {
+        expect_as_before(t, op, plan, &before);
+        api_ok(acre_trim(t->device));
+        api_ok(op->call(t)); /* the same works once the driver does */
+    }
+    expect_done(t, op);
+    things_end(t);
+    return fired != 0;
+}
+
+static void share_bears_every_refusal(void **state) {
+    (void)state;
+    const struct plan plans[] = {{ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY},
+                                 {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN},
+                                 {ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN}};
+    for (API_EACH(name)) {
+        struct things t = {.name = name, .device = api_open(name)};
+        api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &t.stream));
+        before_moved(&t); /* what a driver keeps after its first time is kept now */
+        things_end(&t);
+        uint64_t free_bytes = raw_free_bytes(&t);
+        size_t fds = open_fds();
+        for (size_t i = 0; i < OPS; i++) {
+            for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) {
+                uint32_t nth = 1;
+                while (run_one(&t, &ops[i], &plans[k], nth))
+                    nth++;
+                assert_true(nth > 1); /* it does call the driver */
+                if (k == 0)
+                    print_message("%s: %s: %u driver calls\n", name, ops[i].name, nth - 1);
+            }
+            assert_true(raw_free_bytes(&t) >= free_bytes);
+            if (strcmp(name, "soft") == 0)
+                assert_int_equal(open_fds(), fds);
+        }
+        api_ok(acre_stream_destroy(t.device, t.stream));
+        api_ok(acre_close(t.device));
+    }
+}
+
+/* The device is lost in the middle of it: said, no hang, and everything still ends. */
+static void share_that_loses_the_device_ends(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        for (size_t i = 0; i < OPS; i++) {
+            /* Not every call: what a lost device had stays lost in this process. */
+            for (uint32_t nth = 1, is_over = 0; !is_over; nth += (nth + 1) / 2) {
+                struct things t = {.name = name, .device = api_open(name)};
+                api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &t.stream));
+                ops[i].before(&t);
+                fault_on(NULL, nth, ACRE__FAULT_STICKY, CUDA_ERROR_LAUNCH_FAILED);
+                acre_status status = ops[i].call(&t);
+                is_over = acre__fault_fired() == 0;
+                if (status == ACRE_OK)
+                    expect_done(&t, &(struct op){.call = ops[i].call});
+                else if (ops[i].call == call_open)
+                    assert_null(t.import);
+                /* The owner's device is this one: it may be the first to see it. */
+                assert_true(status == ACRE_OK || status == ACRE_E_DEVICE_LOST ||
+                            status == ACRE_E_GONE);
+                if (nth % 2 && status) {
+                    api_ok(acre_import_close(t.import, t.stream));
+                    api_ok(acre_share_close(t.share));
+                    api_ok(acre_vec_destroy(t.vec, t.stream));
+                }
+                fault_push(name);
+                assert_int_equal(fault_raw(name)->cuCtxSynchronize(), 0);
+                fault_pop(name);
+                api_ok(acre_close(t.device));
+                fault_off();
+                restore_thread(&t);
+            }
+        }
+        acre_device *device = api_open(name); /* gives the contexts back */
+        api_ok(acre_close(device));
+    }
+}
+
+int main(void) {
+    setenv("ACRE_ADDRESS_BYTES", "256MiB", 1);
+    fault_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(share_bears_every_refusal),
+        cmocka_unit_test(share_that_loses_the_device_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,442 @@
+/* The counted loop over memory by hand: driver call 1, 2, ... of a function fails, alone or with
+ * all after it, until a run in which none did. After each: the right status, no output, everything
+ * as before, the caller's context and capture mode untouched; the same call works once the driver
+ * does; in the end all memory is back. Then closing, lost devices, and devices without memory by
+ * hand. */
+#include "api/api_memory.h"
+#include "driver/device.h"
+#include "fault_device.h"
+
+/* What the functions under test work with. */
+struct things {
+    const char *name;
+    acre_device *device;
+    size_t unit;
+    char *at;             /* a reservation of 4 units */
+    acre_vm_chunk *chunk; /* a unit */
+    acre_vm_chunk *host;  /* a unit of host memory */
+    /* results */
+    size_t minimum, recommended, real;
+    acre_vm_chunk *made;
+    void *reserved;
+    acre_access access;
+};
+
+static void things_begin(struct things *t, const char *name) {
+    void *at;
+    *t = (struct things){.name = name, .device = api_open(name)};
+    api_ok(acre_vm_granularity(t->device, 0, &t->unit, NULL));
+    api_ok(acre_vm_reserve(t->device, 4 * t->unit, 0, NULL, &at, NULL));
+    t->at = at;
+    api_ok(acre_vm_create(t->device, t->unit, 0, &t->chunk, NULL));
+    api_ok(acre_vm_create(t->device, t->unit, ACRE_VM_HOST, &t->host, NULL));
+}
+
+static void things_end(struct things *t) {
+    api_ok(acre_vm_release(t->device, t->chunk));
+    api_ok(acre_vm_release(t->device, t->host));
+    api_ok(acre_vm_address_free(t->device, t->at));
+    api_ok(acre_close(t->device));
+}
+
+static acre_access access_at(const struct things *t, size_t offset, acre_device *peer) {
+    acre_access access = (acre_access)2;
+    api_ok(acre_vm_get_access(t->device, t->at + offset, peer, &access));
+    return access;
+}
+
+/* ---- the functions: before, the call, as it was, as it is then, after ---- */
+
+static void nothing(struct things *t) {
+    (void)t;
+}
+
+static acre_status granularity(struct things *t) {
+    t->minimum = t->recommended = 1;
+    return acre_vm_granularity(t->device, ACRE_VM_SHAREABLE, &t->minimum, &t->recommended);
+}
+static void granularity_none(struct things *t) {
+    assert_int_equal(t->minimum + t->recommended, 0);
+}
+static void granularity_done(struct things *t) {
+    assert_int_equal(t->minimum, t->unit);
+    assert_true(t->recommended >= t->unit);
+}
+
+static acre_status create(struct things *t) {
+    t->made = t->chunk;
+    t->real = 1;
+    return acre_vm_create(t->device, t->unit, ACRE_VM_SHAREABLE, &t->made, &t->real);
+}
+static acre_status create_host(struct things *t) {
+    t->made = t->chunk;
+    t->real = 1;
+    return acre_vm_create(t->device, t->unit, ACRE_VM_HOST, &t->made, &t->real);
+}
+static void create_none(struct things *t) {
+    assert_null(t->made);
+    assert_int_equal(t->real, 0);
+}
+static void create_done(struct things *t) {
+    assert_non_null(t->made);
+    assert_int_equal(t->real, t->unit);
+}
+static void create_undo(struct things *t) {
+    api_ok(acre_vm_release(t->device, t->made));
+}
+
+static void release_before(struct things *t) {
+    api_ok(create(t));
+}
+static acre_status release(struct things *t) {
+    return acre_vm_release(t->device, t->made);
+}
+static void release_none(struct things *t) { /* it can still be mapped */
+    api_ok(acre_vm_map(t->device, t->at, t->made));
+    api_ok(acre_vm_unmap(t->device, t->at, t->unit));
+}
+static void release_done(struct things *t) {
+    api_expect(acre_vm_map(t->device, t->at, t->made), ACRE_E_HANDLE);
+}
+
+static acre_status reserve(struct things *t) {
+    t->reserved = t;
+    t->real = 1;
+    return acre_vm_reserve(t->device, 2 * t->unit, 4 * t->unit, NULL, &t->reserved, &t->real);
+}
+static void reserve_none(struct things *t) {
+    assert_null(t->reserved);
+    assert_int_equal(t->real, 0);
+}
+static void reserve_done(struct things *t) {
+    assert_non_null(t->reserved);
+    assert_int_equal(t->real, 2 * t->unit);
+}
+static void reserve_undo(struct things *t) {
+    api_ok(acre_vm_address_free(t->device, t->reserved));
+}
+
+static void address_free_before(struct things *t) {
+    api_ok(reserve(t));
+}
+static acre_status address_free(struct things *t) {
+    return acre_vm_address_free(t->device, t->reserved);
+}
+static void address_free_none(struct things *t) { /* it is still there */
+    api_ok(acre_vm_map(t->device, t->reserved, t->chunk));
+    api_ok(acre_vm_unmap(t->device, t->reserved, t->unit));
+}
+static void address_free_done(struct things *t) {
+    api_expect(acre_vm_map(t->device, t->reserved, t->chunk), ACRE_E_RANGE);
+}
+
+static acre_status map(struct things *t) {
+    return acre_vm_map(t->device, t->at, t->chunk);
+}
+static void map_none(struct things *t) {
+    acre_access access;
+    api_expect(acre_vm_get_access(t->device, t->at, t->device, &access), ACRE_E_POINTER);
+}
+static void map_done(struct things *t) {
+    assert_int_equal(access_at(t, 0, t->device), ACRE_ACCESS_NONE);
+}
+static void map_undo(struct things *t) {
+    api_ok(acre_vm_unmap(t->device, t->at, t->unit));
+}
+
+/* The chunk twice, one behind the other. */
+static void map_two(struct things *t) {
+    api_ok(acre_vm_map(t->device, t->at, t->chunk));
+    api_ok(acre_vm_map(t->device, t->at + t->unit, t->chunk));
+}
+static void map_two_open(struct things *t) {
+    map_two(t);
+    api_ok(acre_vm_set_access(t->device, t->at, 2 * t->unit, t->device, ACRE_ACCESS_READ_WRITE));
+}
+static acre_status unmap(struct things *t) {
+    return acre_vm_unmap(t->device, t->at, 2 * t->unit);
+}
+static void unmap_none(struct things *t) {
+    assert_int_equal(access_at(t, 0, t->device), ACRE_ACCESS_READ_WRITE);
+    assert_int_equal(access_at(t, t->unit, t->device), ACRE_ACCESS_READ_WRITE);
+}
+static void unmap_undo(struct things *t) {
+    api_ok(unmap(t));
+}
+
+static acre_status set_access(struct things *t) {
+    return acre_vm_set_access(t->device, t->at, 2 * t->unit, t->device, ACRE_ACCESS_READ_WRITE);
+}
+static void set_access_none(struct things *t) {
+    assert_int_equal(access_at(t, 0, t->device), ACRE_ACCESS_NONE);
+    assert_int_equal(access_at(t, t->unit, t->device), ACRE_ACCESS_NONE);
+}
+static acre_status get_access(struct things *t) {
+    t->access = (acre_access)2;
+    return acre_vm_get_access(t->device, t->at + t->unit, t->device, &t->access);
+}
+static void get_access_none(struct things *t) {
+    assert_int_equal(t->access, ACRE_ACCESS_NONE);
+}
+static void get_access_done(struct things *t) {
+    assert_int_equal(t->access, ACRE_ACCESS_READ_WRITE);
+}
+
+static void map_host(struct things *t) {
+    api_ok(acre_vm_map(t->device, t->at, t->host));
+}
+static acre_status set_access_host(struct things *t) {
+    return acre_vm_set_access(t->device, t->at, t->unit, NULL, ACRE_ACCESS_READ_WRITE);
+}
+static void set_access_host_none(struct things *t) {
+    assert_int_equal(access_at(t, 0, NULL), ACRE_ACCESS_NONE);
+}
+static void set_access_host_done(struct things *t) {
+    t->at[t->unit - 1] = 1;
+    assert_int_equal(access_at(t, 0, NULL), ACRE_ACCESS_READ_WRITE);
+}
+
+static const struct op {
+    const char *name;
+    void (*before)(struct things *t);
+    acre_status (*call)(struct things *t);
+    void (*none)(struct things *t); /* after a failure: everything is as before */
+    void (*done)(struct things *t);
+    void (*undo)(struct things *t);
+    const char *memory; /* the driver function whose running out means something of its own */
+    acre_status means;
+    /* Driver calls whose failure the caller does not see: popping and the capture mode's return,
+     * both done in another way, and the question for the host's node. */
+    unsigned unseen;
+} ops[] = {
+    {"granularity", nothing, granularity, granularity_none, granularity_done, nothing, "", 0, 4},
+    {"create", nothing, create, create_none, create_done, create_undo, "", 0, 4},
+    {"create host", nothing, create_host, create_none, create_done, create_undo, "cuMemCreate",
+     ACRE_E_HOST_MEMORY, 6},
+    {"release", release_before, release, release_none, release_done, nothing, "", 0, 2},
+    {"reserve", nothing, reserve, reserve_none, reserve_done, reserve_undo, "cuMemAddressReserve",
+     ACRE_E_ADDRESS_SPACE, 4},
+    {"address_free", address_free_before, address_free, address_free_none, address_free_done,
+     nothing, "", 0, 2},
+    {"map", nothing, map, map_none, map_done, map_undo, "", 0, 2},
+    {"unmap", map_two_open, unmap, unmap_none, map_none, nothing, "", 0, 2},
+    {"set_access", map_two, set_access, set_access_none, unmap_none, unmap_undo, "", 0, 2},
+    {"get_access", map_two_open, get_access, get_access_none, get_access_done, unmap_undo, "", 0,
+     2},
+    {"set_access host", map_host, set_access_host, set_access_host_none, set_access_host_done,
+     map_undo, "", 0, 3},
+};
+enum { OPS = sizeof ops / sizeof ops[0] };
+
+/* ---- the loop ---- */
+
+struct plan {
+    enum acre__fault_mode mode;
+    CUresult code;
+};
+
+static void expect_status(const struct op *op, const struct plan *plan, uint32_t nth,
+                          acre_status status) {
+    int is_own = op->memory[0] && strstr(acre_last_detail(), op->memory) != NULL;
+    acre_status wanted = plan->code != CUDA_ERROR_OUT_OF_MEMORY ? ACRE_E_DRIVER
+                         : is_own                               ? op->means
+                                                                : ACRE_E_DEVICE_MEMORY;
+    if (status != wanted)
+        fail_msg("%s with call %u failing: %s: %s", op->name, nth, acre_status_name(status),
+                 acre_last_detail());
+}
+
+/* A pop or a capture mode that was refused for good stays; the driver can be asked again now. */
+static void restore_thread(const struct things *t) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
+    assert_int_equal(fault_raw(t->name)->cuCtxSetCurrent(NULL), 0);
+}
+
+/* The thread is as it was before: no context, the mode it had. */
+static void expect_thread(const struct things *t, const struct op *op) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (fault_current(t->name))
+        fail_msg("%s left a context", op->name);
+    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
+    if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
+        fail_msg("%s left the capture mode relaxed", op->name);
+}
+
+/* One run with call `nth` failing: 0 when nothing failed any more. */
+static int run_one(struct things *t, const struct op *op, const struct plan *plan, uint32_t nth,
+                   unsigned *unseen) {
+    op->before(t);
+    acre_stats before = api_stats(t->device);
+    fault_on(NULL, nth, plan->mode, plan->code);
+    acre_status status = op->call(t);
+    uint64_t fired = fault_off();
+    if (plan->mode == ACRE__FAULT_FROM)
+        restore_thread(t);
+    expect_thread(t, op);
+    acre_stats after = api_stats(t->device);
+    assert_true(after.driver_refusals - before.driver_refusals <= fired);
+    assert_int_equal(after.limbo_count, 0);
+    if (status) {
+        assert_true(fired > 0);
+        expect_status(op, plan, nth, status);
+        assert_true(after.driver_refusals > before.driver_refusals);
+        op->none(t);
+        api_ok(op->call(t)); /* the same works once the driver does */
+    }
+    *unseen += fired && !status;
+    op->done(t);
+    op->undo(t);
+    return fired != 0;
+}
+
+static void every_function_bears_every_refusal(void **state) {
+    (void)state;
+    const struct plan plans[] = {{ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY},
+                                 {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN},
+                                 {ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN}};
+    for (API_EACH(name)) {
+        struct things t;
+        things_begin(&t, name);
+        uint64_t free_bytes = api_free_bytes(t.device);
+        for (size_t i = 0; i < OPS; i++) {
+            for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) {
+                unsigned unseen = 0;
+                uint32_t nth = 1;
+                while (run_one(&t, &ops[i], &plans[k], nth, &unseen))
+                    nth++;
+                assert_true(nth > 1); /* it does call the driver */
+                if (k == 0)
+                    print_message("%s: %s: %u driver calls\n", name, ops[i].name, nth - 1);
+                if (plans[k].mode == ACRE__FAULT_ONCE)
+                    assert_int_equal(unseen, ops[i].unseen);
+            }
+            api_expect_free(t.device, free_bytes);
+        }
+        things_end(&t);
+        assert_int_equal(fault_context_is_active(name), 0);
+    }
+}
+
+/* ---- devices ---- */
+
+struct heard {
+    unsigned count;
+    char line[512];
+};
+
+static void hear(void *user, acre_log_level level, const char *area, const char *line) {
+    struct heard *heard = user;
+    if (level != ACRE_LOG_WARN || strcmp(area, "vm") != 0)
+        return;
+    heard->count++;
+    snprintf(heard->line, sizeof heard->line, "%s", line);
+}
+
+/* Whichever call of closing fails: it is tried again, and nothing of the memory stays away. */
+static void close_with_things_left_bears_every_refusal(void **state) {
+    (void)state;
+    struct heard heard = {0};
+    api_ok(acre_log_set(hear, &heard, ACRE_LOG_WARN));
+    for (API_EACH(name)) {
+        struct things t;
+        things_begin(&t, name);
+        things_end(&t);
+        things_begin(&t, name);
+        uint64_t free_bytes = api_free_bytes(t.device);
+        things_end(&t);
+        uint64_t fired = 1;
+        for (uint32_t nth = 1; fired; nth++) {
+            things_begin(&t, name);
+            map_two_open(&t);
+            heard.count = 0;
+            fault_on(NULL, nth, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
+            api_ok(acre_close(t.device));
+            fired = fault_off();
+            assert_int_equal(heard.count, 1);
+            assert_non_null(strstr(heard.line, "2 mappings, 1 reservations and 2 chunks"));
+            assert_non_null(strstr(heard.line, "refused 0"));
+            things_begin(&t, name);
+            api_expect_free(t.device, free_bytes);
+            things_end(&t);
+        }
+        assert_int_equal(fault_context_is_active(name), 0);
+    }
+    api_ok(acre_log_set(NULL, NULL, ACRE_LOG_WARN));
+}
+
+static void device_without_memory_by_hand_says_so(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct things t;
+        things_begin(&t, name);
+        acre_device_info info = t.device->info;
+        t.device->info.has_vmm = 0;
+        api_expect(granularity(&t), ACRE_E_UNSUPPORTED);
+        granularity_none(&t);
+        api_expect(create(&t), ACRE_E_UNSUPPORTED);
+        create_none(&t);
+        api_expect(reserve(&t), ACRE_E_UNSUPPORTED);
+        reserve_none(&t);
+        api_expect(map(&t), ACRE_E_UNSUPPORTED);
+        api_expect(set_access(&t), ACRE_E_UNSUPPORTED);
+        api_expect(get_access(&t), ACRE_E_UNSUPPORTED);
+        get_access_none(&t);
+        t.device->info = info;
+
+        t.device->info.has_host_vmm = t.device->info.has_fd_sharing = t.device->info.has_rdma = 0;
+        api_expect(create_host(&t), ACRE_E_UNSUPPORTED);
+        api_expect(create(&t), ACRE_E_UNSUPPORTED); /* as shareable */
+        api_expect(granularity(&t), ACRE_E_UNSUPPORTED);
+        api_ok(acre_vm_create(t.device, t.unit, ACRE_VM_RDMA, &t.made, NULL)); /* only a wish */
+        api_ok(acre_vm_release(t.device, t.made));
+        assert_int_equal(api_stats(t.device).driver_refusals, 0);
+        t.device->info = info;
+        things_end(&t);
+    }
+}
+
+/* Its memory went with the context; giving back is a matter of books. */
+static void lost_device_keeps_books_only(void **state) {
+    (void)state;
+    struct heard heard = {0};
+    api_ok(acre_log_set(hear, &heard, ACRE_LOG_WARN));
+    for (API_EACH(name)) {
+        struct things t;
+        things_begin(&t, name);
+        map_two_open(&t);
+        fault_on("cuCtxSynchronize", 1, ACRE__FAULT_STICKY, CUDA_ERROR_ILLEGAL_ADDRESS);
+        api_expect(acre_device_sync(t.device), ACRE_E_DEVICE_LOST);
+        uint64_t calls = acre__fault_count();
+        api_expect(granularity(&t), ACRE_E_DEVICE_LOST);
+        api_expect(create(&t), ACRE_E_DEVICE_LOST);
+        api_expect(reserve(&t), ACRE_E_DEVICE_LOST);
+        api_expect(map(&t), ACRE_E_DEVICE_LOST);
+        api_expect(set_access(&t), ACRE_E_DEVICE_LOST);
+        api_expect(get_access(&t), ACRE_E_DEVICE_LOST);
+        api_ok(acre_vm_release(t.device, t.chunk));
+        api_expect(acre_vm_release(t.device, t.chunk), ACRE_E_HANDLE);
+        api_expect(acre_vm_address_free(t.device, t.at), ACRE_E_BUSY);
+        api_ok(unmap(&t));
+        api_expect(unmap(&t), ACRE_E_POINTER);
+        api_ok(acre_vm_address_free(t.device, t.at));
+        heard.count = 0;
+        api_ok(acre_close(t.device));
+        assert_int_equal(acre__fault_count(), calls); /* the driver was left alone */
+        assert_int_equal(heard.count, 1);
+        assert_non_null(strstr(heard.line, "0 mappings, 0 reservations and 1 chunks"));
+        fault_off();
+    }
+    api_ok(acre_log_set(NULL, NULL, ACRE_LOG_WARN));
+}
+
+int main(void) {
+    fault_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_function_bears_every_refusal),
+        cmocka_unit_test(close_with_things_left_bears_every_refusal),
+        cmocka_unit_test(device_without_memory_by_hand_says_so),
+        cmocka_unit_test(lost_device_keeps_books_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

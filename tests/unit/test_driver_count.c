@@ -1,0 +1,213 @@
+/*
+ * The counter of copied bytes: every form of a copy adds its bytes, once, to the counter of its own
+ * driver, if the driver accepts it; and it is reached through the soft driver's table and through
+ * the fault wrapper. The counted tables are fakes; the list of copies is written out again here, so
+ * that one forgotten in the library's is noticed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "driver/driver_count.h"
+#include "driver/driver_fault.h"
+
+static CUresult answer;
+static _Atomic unsigned inner_calls;
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define FAKE(entry, symbol, version, need, params, args)                                           \
+    static CUresult fake_##entry params {                                                          \
+        atomic_fetch_add(&inner_calls, 1);                                                         \
+        return answer;                                                                             \
+    }
+ACRE__DRIVER_LIST(FAKE)
+#pragma GCC diagnostic pop
+
+#define FAKE_MEMBER(entry, symbol, version, need, params, args) .entry = fake_##entry,
+static const struct acre__driver fake = {.name = "fake", ACRE__DRIVER_LIST(FAKE_MEMBER)};
+
+static struct acre__driver counted(int is_soft) {
+    struct acre__driver table = fake;
+
+    table.is_soft = is_soft;
+    acre__driver_count(&table);
+    return table;
+}
+
+static int setup(void **state) {
+    (void)state;
+    answer = CUDA_SUCCESS;
+    atomic_store(&inner_calls, 0);
+    return acre__fault_set(NULL) == ACRE_OK ? 0 : -1;
+}
+
+/* Every way to copy, of 1, 2, 4, ... bytes; a fill among them, which is no copy. */
+static void copy_all_ways(const struct acre__driver *drv) {
+    CUDA_MEMCPY2D rows = {.WidthInBytes = 64, .Height = 8},
+                  row = {.WidthInBytes = 1024, .Height = 1};
+    char host[1];
+
+    drv->cuMemcpy(1, 2, 1);
+    drv->cuMemcpyAsync(1, 2, 2, NULL);
+    drv->cuMemcpyHtoD(1, host, 4);
+    drv->cuMemcpyDtoH(host, 1, 8);
+    drv->cuMemcpyDtoD(1, 2, 16);
+    drv->cuMemcpyHtoDAsync(1, host, 32, NULL);
+    drv->cuMemcpyDtoHAsync(host, 1, 64, NULL);
+    drv->cuMemcpyDtoDAsync(1, 2, 128, NULL);
+    drv->cuMemcpyPeerAsync(1, NULL, 2, NULL, 256, NULL);
+    drv->cuMemcpy2D(&rows);
+    drv->cuMemcpy2DAsync(&row, NULL);
+    drv->cuMemsetD8(1, 0, 4096);
+}
+
+enum { COPIES = 11, CALLS = COPIES + 1, BYTES = (1 << COPIES) - 1 };
+
+static void count_every_copy_adds_its_bytes_once(void **state) {
+    (void)state;
+    for (int is_soft = 0; is_soft < 2; is_soft++) {
+        struct acre__driver drv = counted(is_soft);
+        uint64_t before = acre__driver_copied_bytes(&drv);
+
+        atomic_store(&inner_calls, 0);
+        copy_all_ways(&drv);
+        assert_int_equal(acre__driver_copied_bytes(&drv) - before, BYTES);
+        assert_int_equal(atomic_load(&inner_calls), CALLS);
+    }
+}
+
+static void count_refused_copies_add_nothing(void **state) {
+    struct acre__driver drv = counted(0);
+    uint64_t before = acre__driver_copied_bytes(&drv);
+
+    (void)state;
+    answer = CUDA_ERROR_INVALID_VALUE;
+    copy_all_ways(&drv);
+    assert_int_equal(atomic_load(&inner_calls), CALLS);
+    assert_int_equal(acre__driver_copied_bytes(&drv), before);
+    assert_int_equal(drv.cuMemcpy(1, 2, 3), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(drv.cuMemcpy2D(NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void count_replaces_the_copies_and_nothing_else(void **state) {
+    struct acre__driver drv = counted(0);
+    unsigned replaced = 0;
+
+    (void)state;
+#define IS_REPLACED(entry, symbol, version, need, params, args) replaced += drv.entry != fake.entry;
+    ACRE__DRIVER_LIST(IS_REPLACED)
+    assert_int_equal(replaced, COPIES);
+    assert_string_equal(drv.name, "fake");
+}
+
+static void count_two_drivers_are_counted_apart(void **state) {
+    struct acre__driver cuda = counted(0), soft = counted(1);
+    uint64_t cuda_before = acre__driver_copied_bytes(&cuda);
+    uint64_t soft_before = acre__driver_copied_bytes(&soft);
+
+    (void)state;
+    cuda.cuMemcpy(1, 2, 10);
+    soft.cuMemcpy(1, 2, 200);
+    assert_int_equal(acre__driver_copied_bytes(&cuda) - cuda_before, 10);
+    assert_int_equal(acre__driver_copied_bytes(&soft) - soft_before, 200);
+}
+
+/* Were it wrapped again, its functions would call themselves. */
+static void count_counting_twice_counts_once(void **state) {
+    struct acre__driver drv = counted(0);
+    uint64_t before = acre__driver_copied_bytes(&drv);
+
+    (void)state;
+    acre__driver_count(&drv);
+    copy_all_ways(&drv);
+    assert_int_equal(acre__driver_copied_bytes(&drv) - before, BYTES);
+}
+
+static void count_table_without_a_counter_reads_zero(void **state) {
+    (void)state;
+    assert_int_equal(acre__driver_copied_bytes(&fake), 0);
+}
+
+static void count_is_read_through_the_fault_wrapper(void **state) {
+    static struct acre__driver inner;
+    struct acre__fault_plan plan = {"cuMemcpy", 2, CUDA_ERROR_UNKNOWN, ACRE__FAULT_ONCE};
+    const struct acre__driver *drv;
+    uint64_t before;
+
+    (void)state;
+    inner = counted(0);
+    drv = acre__fault_wrap(&inner);
+    before = acre__driver_copied_bytes(drv);
+    assert_int_equal(acre__fault_set(&plan), ACRE_OK);
+    assert_int_equal(drv->cuMemcpy(1, 2, 10), CUDA_SUCCESS);
+    assert_int_equal(drv->cuMemcpy(1, 2, 500), CUDA_ERROR_UNKNOWN);
+    assert_int_equal(drv->cuMemcpyDtoD(1, 2, 3), CUDA_SUCCESS);
+    assert_int_equal(acre__driver_copied_bytes(drv) - before, 13);
+    assert_int_equal(acre__driver_copied_bytes(drv), acre__driver_copied_bytes(&inner));
+}
+
+static void *copy_many(void *user) {
+    const struct acre__driver *drv = user;
+
+    for (int i = 0; i < 10000; i++)
+        drv->cuMemcpyAsync(1, 2, 3, NULL);
+    return NULL;
+}
+
+static void count_threads_lose_nothing(void **state) {
+    struct acre__driver drv = counted(0);
+    uint64_t before = acre__driver_copied_bytes(&drv);
+    pthread_t threads[4];
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, copy_many, &drv), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(acre__driver_copied_bytes(&drv) - before, 4 * 10000 * 3);
+}
+
+static void count_soft_device_counts_what_acre_copies(void **state) {
+    acre_device *dev;
+    const struct acre__driver *drv;
+    uint64_t before;
+    char host[1000];
+    void *p;
+
+    (void)state;
+    memset(host, 1, sizeof host);
+    assert_int_equal(acre_open("soft", NULL, &dev), ACRE_OK);
+    drv = acre_driver(dev);
+    assert_int_equal(ACRE__DRIVER_HAS(drv, cuMemAllocAsync), 0);
+    assert_int_equal(drv->cuMemFreeAsync(0, NULL), CUDA_ERROR_NOT_SUPPORTED);
+    assert_int_equal(acre_mem_alloc(dev, ACRE_KIND_DEVICE, sizeof host, 0, &p), ACRE_OK);
+    before = acre__driver_copied_bytes(drv);
+    assert_int_equal(acre_copy_sync(dev, p, host, sizeof host), ACRE_OK);
+    assert_int_equal(acre_copy_2d(dev, p, 100, host, 10, 10, 7, NULL), ACRE_OK);
+    assert_int_equal(acre_fill_sync(dev, p, 0, sizeof host), ACRE_OK);
+    assert_int_equal(acre__driver_copied_bytes(drv) - before, sizeof host + 70);
+    assert_int_equal(acre_mem_free(dev, p), ACRE_OK);
+    assert_int_equal(acre_close(dev), ACRE_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(count_soft_device_counts_what_acre_copies, setup),
+        cmocka_unit_test_setup(count_every_copy_adds_its_bytes_once, setup),
+        cmocka_unit_test_setup(count_refused_copies_add_nothing, setup),
+        cmocka_unit_test_setup(count_replaces_the_copies_and_nothing_else, setup),
+        cmocka_unit_test_setup(count_two_drivers_are_counted_apart, setup),
+        cmocka_unit_test_setup(count_counting_twice_counts_once, setup),
+        cmocka_unit_test_setup(count_table_without_a_counter_reads_zero, setup),
+        cmocka_unit_test_setup(count_is_read_through_the_fault_wrapper, setup),
+        cmocka_unit_test_setup(count_threads_lose_nothing, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,235 @@
+/* The owner's thread, talked to message by message: parts of requests, answers that are broken off,
+ * and importers that fall silent. */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "api/api_share.h"
+#include "share/endpoint.h"
+#include "share/serve.h"
+#include "share/wire.h"
+
+enum { CHUNKS = 3 };
+
+struct offered {
+    acre_device *device;
+    struct acre__extent extent;
+    struct acre__endpoint endpoint;
+    struct acre__server *server;
+};
+
+static union acre__wire_message message;
+static int fds[ACRE__WIRE_FDS];
+static size_t fd_count;
+
+static void offered_begin(struct offered *o, uint32_t patience_ms) {
+    const uint32_t self = geteuid();
+    int listener;
+    o->device = api_open("soft");
+    api_ok(acre__extent_open(&o->extent, o->device, ACRE__CHUNK_SHAREABLE, 64 * MIB, 0, 0));
+    for (size_t i = 1; i <= CHUNKS; i++)
+        api_ok(acre__extent_grow(&o->extent, i * 2 * MIB));
+    api_ok(acre__endpoint_from(new_path(), &o->endpoint));
+    api_ok(acre__endpoint_listen(&o->endpoint, 0600, &listener));
+    struct acre__offer offer = {.dev = o->device,
+                                .extent = &o->extent,
+                                .importers = 4,
+                                .uids = &self,
+                                .uid_count = 1,
+                                .patience_ms = patience_ms};
+    api_ok(acre__serve_start(&offer, listener, &o->server));
+}
+
+static void offered_end(struct offered *o) {
+    acre__serve_stop(o->server);
+    acre__extent_close(&o->extent);
+    api_ok(acre_trim(o->device));
+    assert_int_equal(api_stats(o->device).chunks, 0);
+    end(o->device);
+}
+
+static int offered_connect(const struct offered *o) {
+    int fd;
+    api_ok(acre__endpoint_connect(&o->endpoint, acre__wire_now_ns() + 5000000000, &fd));
+    return fd;
+}
+
+static int64_t soon(void) {
+    return acre__wire_now_ns() + 20000000000;
+}
+
+/* Sends ids first .. first + count - 1 of `total`, each one's number as its id. */
+static void request(int fd, uint32_t total, uint32_t first, uint32_t count) {
+    acre__wire_begin(&message, ACRE__WIRE_REQUEST, count);
+    message.request.total = total;
+    message.request.first = first;
+    for (uint32_t i = 0; i < count; i++)
+        message.request.ids[i] = first + i;
+    api_ok(acre__wire_send_by(fd, &message, soon()));
+}
+
+static void more(int fd) {
+    acre__wire_begin(&message, ACRE__WIRE_MORE, 0);
+    api_ok(acre__wire_send_by(fd, &message, soon()));
+}
+
+static void hear(int fd, enum acre__wire_type type) {
+    api_ok(acre__wire_receive_by(fd, &message, fds, &fd_count, soon()));
+    assert_int_equal(message.head.type, type);
+    acre__wire_close(fds, fd_count);
+}
+
+/* The connection ends, within seconds. */
+static void hear_end(int fd) {
+    api_expect(acre__wire_receive_by(fd, &message, fds, &fd_count, soon()), ACRE_E_GONE);
+    int ignored = 0;
+    socklen_t bytes = sizeof ignored;
+    (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &ignored, &bytes);
+    assert_int_equal(recv(fd, &ignored, 1, MSG_DONTWAIT), 0); /* not only late */
+    close(fd);
+}
+
+static void serve_request_in_parts_is_answered_whole(void **state) {
+    (void)state;
+    struct offered o;
+    offered_begin(&o, 0);
+    int fd = offered_connect(&o);
+    request(fd, 2500, 0, 1000);
+    request(fd, 2500, 1000, 1000);
+    request(fd, 2500, 2000, 500);
+    hear(fd, ACRE__WIRE_VIEW);
+    assert_int_equal(message.view.chunk_count, CHUNKS);
+    assert_int_equal(message.view.keep_count, 0);
+    assert_int_equal(message.view.mapped_bytes, CHUNKS * 2 * MIB);
+    assert_int_equal(message.view.reserved_bytes, 64 * MIB);
+    more(fd);
+    hear(fd, ACRE__WIRE_CHUNKS);
+    assert_int_equal(message.head.count, CHUNKS);
+    close(fd);
+    offered_end(&o);
+}
+
+/* Ids that are the owner's own stay, from the first on and no further than they are the same. */
+static void serve_only_the_common_beginning_stays(void **state) {
+    (void)state;
+    struct offered o;
+    offered_begin(&o, 0);
+    int fd = offered_connect(&o);
+    for (uint32_t same = 0; same <= CHUNKS; same++) {
+        acre__wire_begin(&message, ACRE__WIRE_REQUEST, CHUNKS + 1);
+        message.request.total = CHUNKS + 1;
+        for (uint32_t i = 0; i < CHUNKS; i++)
+            message.request.ids[i] = o.extent.mappings[i]->chunk->id + (i == same);
+        api_ok(acre__wire_send_by(fd, &message, soon()));
+        hear(fd, ACRE__WIRE_VIEW);
+        assert_int_equal(message.view.keep_count, same);
+    }
+    close(fd);
+    offered_end(&o);
+}
+
+static void serve_parts_that_do_not_fit_end_the_connection(void **state) {
+    (void)state;
+    struct offered o;
+    offered_begin(&o, 0);
+    for (int i = 0; i < 5; i++) {
+        int fd = offered_connect(&o);
+        if (i == 0) {
+            request(fd, 10, 5, 5); /* without a beginning */
+        } else if (i == 1) {
+            request(fd, 10, 0, 5);
+            request(fd, 10, 6, 4); /* a hole */
+        } else if (i == 2) {
+            request(fd, 10, 0, 5);
+            request(fd, 11, 5, 5); /* another total */
+        } else if (i == 3) {
+            more(fd); /* of nothing */
+        } else {
+            acre__wire_refuse(&message, ACRE_E_PEER, "me?");
+            api_ok(acre__wire_send_by(fd, &message, soon()));
+        }
+        hear(fd, ACRE__WIRE_REFUSED);
+        assert_int_equal(message.refused.status, ACRE_E_PROTOCOL);
+        hear_end(fd);
+    }
+    offered_end(&o);
+}
+
+static void serve_silent_connection_is_closed(void **state) {
+    (void)state;
+    struct offered o;
+    offered_begin(&o, 60);
+    int silent = offered_connect(&o), half = offered_connect(&o), lease = offered_connect(&o);
+    request(lease, 0, 0, 0);
+    hear(lease, ACRE__WIRE_VIEW);
+    more(lease);
+    hear(lease, ACRE__WIRE_CHUNKS);
+    request(half, 2000, 0, 1000);
+    hear_end(silent);
+    hear_end(half);
+    request(lease, 0, 0, 0); /* who has had an answer may be silent as long as it likes */
+    hear(lease, ACRE__WIRE_VIEW);
+    close(lease);
+    offered_end(&o);
+}
+
+/* Chunks of an answer that nobody fetches are let go; the importer may ask again. */
+static void serve_unfinished_answer_is_given_up(void **state) {
+    (void)state;
+    struct offered o;
+    offered_begin(&o, 60);
+    int fd = offered_connect(&o);
+    request(fd, 0, 0, 0);
+    hear(fd, ACRE__WIRE_VIEW);
+    (void)acre__extent_shrink(&o.extent, 2 * MIB); /* two chunks that only the answer has */
+    api_ok(acre_trim(o.device));
+    uint64_t chunks = CHUNKS;
+    for (int i = 0; i < 20000 && chunks > 1; i++) {
+        struct timespec nap = {.tv_nsec = 1000000};
+        nanosleep(&nap, NULL);
+        api_ok(acre_trim(o.device)); /* they were never exported: the cache has them */
+        chunks = api_stats(o.device).chunks;
+    }
+    assert_int_equal(chunks, 1);
+    request(fd, 0, 0, 0);
+    hear(fd, ACRE__WIRE_VIEW);
+    assert_int_equal(message.view.chunk_count, 1);
+    more(fd);
+    hear(fd, ACRE__WIRE_CHUNKS);
+    assert_int_equal(message.head.count, 1);
+    close(fd);
+    offered_end(&o);
+}
+
+/* A new request ends the answer to the one before. */
+static void serve_new_request_takes_the_place_of_the_old(void **state) {
+    (void)state;
+    struct offered o;
+    offered_begin(&o, 0);
+    int fd = offered_connect(&o);
+    request(fd, 0, 0, 0);
+    hear(fd, ACRE__WIRE_VIEW);
+    (void)acre__extent_shrink(&o.extent, 2 * MIB);
+    request(fd, 0, 0, 0);
+    hear(fd, ACRE__WIRE_VIEW);
+    assert_int_equal(message.view.chunk_count, 1);
+    more(fd);
+    hear(fd, ACRE__WIRE_CHUNKS);
+    assert_int_equal(message.head.count, 1);
+    more(fd);
+    hear(fd, ACRE__WIRE_REFUSED);
+    hear_end(fd);
+    offered_end(&o);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(serve_request_in_parts_is_answered_whole),
+        cmocka_unit_test(serve_only_the_common_beginning_stays),
+        cmocka_unit_test(serve_parts_that_do_not_fit_end_the_connection),
+        cmocka_unit_test(serve_silent_connection_is_closed),
+        cmocka_unit_test(serve_unfinished_answer_is_given_up),
+        cmocka_unit_test(serve_new_request_takes_the_place_of_the_old),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,167 @@
+/* Imports and queued work: what unmaps waits for the stream it was given, what only adds does not.
+ * The soft driver reports memory that goes away under queued work. */
+#include <stdatomic.h>
+
+#include "api/api_share.h"
+#include "driver/driver.h"
+#include "driver/soft/soft.h"
+
+/* A stream with a function in front that takes a while, and a fill of the import behind it. */
+struct held {
+    acre_device *device;
+    acre_stream stream;
+    acre_vec *vec;
+    acre_share *share;
+    acre_import *import, *next;
+    _Atomic int may_pass, has_passed;
+    int patience_ms; /* until it passes by itself */
+};
+
+static void nap_ms(long ms) {
+    struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&nap, NULL);
+}
+
+static void wait_for_gate(void *user) {
+    struct held *held = user;
+    for (int i = 0; i < held->patience_ms && !atomic_load(&held->may_pass); i++)
+        nap_ms(1);
+    atomic_store(&held->has_passed, 1);
+}
+
+static void held_begin(struct held *held, uint64_t reserve_bytes) {
+    memset(held, 0, sizeof *held);
+    held->patience_ms = 50;
+    held->device = api_open("soft");
+    held->vec = vec_make(held->device, 1, reserve_bytes);
+    api_ok(acre_stream_create(held->device, ACRE_STREAM_NON_BLOCKING, &held->stream));
+    api_ok(acre_vec_grow(held->vec, 2 * MIB, NULL));
+    api_ok(acre_vec_grow(held->vec, 2 * MIB, NULL));
+    api_ok(acre_share_vec(held->vec, new_path(), NULL, &held->share));
+    api_ok(acre_import_open(held->device, path, 0, &held->import));
+    api_ok(acre_import_open(held->device, path, 0, &held->next));
+}
+
+/* Queues the work; the owner's stream has nothing to do with it. */
+static void held_queue(struct held *held) {
+    const struct acre__driver *drv = acre_driver(held->device);
+    CUcontext context;
+    assert_int_equal(drv->cuDevicePrimaryCtxRetain(&context, 0), 0);
+    assert_int_equal(drv->cuCtxPushCurrent(context), 0);
+    assert_int_equal(drv->cuLaunchHostFunc(held->stream, wait_for_gate, held), 0);
+    assert_int_equal(drv->cuCtxPopCurrent(&context), 0);
+    assert_int_equal(drv->cuDevicePrimaryCtxRelease(0), 0);
+    api_ok(acre_fill(held->device, info_of(held->import).data, 5, 4 * MIB, held->stream));
+}
+
+static void held_end(struct held *held) {
+    char text[256] = "";
+    atomic_store(&held->may_pass, 1);
+    api_ok(acre_stream_sync(held->device, held->stream));
+    if (acre__soft_reports(text, sizeof text))
+        fail_msg("%s", text);
+    api_ok(acre_import_close(held->import, NULL));
+    api_ok(acre_import_close(held->next, NULL));
+    api_ok(acre_share_close(held->share));
+    api_ok(acre_vec_destroy(held->vec, NULL));
+    api_ok(acre_stream_destroy(held->device, held->stream));
+    end(held->device);
+}
+
+static void share_refresh_waits_before_it_unmaps(void **state) {
+    (void)state;
+    struct held held;
+    held_begin(&held, 0);
+    api_ok(acre_vec_shrink(held.vec, 2 * MIB, NULL));
+    held_queue(&held);
+    api_ok(acre_import_refresh(held.import, held.stream));
+    assert_int_equal(atomic_load(&held.has_passed), 1);
+    assert_int_equal(info_of(held.import).mapped_bytes, 2 * MIB);
+    held_end(&held);
+}
+
+static void share_refresh_waits_before_it_moves(void **state) {
+    (void)state;
+    struct held held;
+    held_begin(&held, 4 * MIB);
+    void *data = info_of(held.import).data;
+    api_ok(acre_vec_grow(held.vec, 12 * MIB, NULL));
+    held_queue(&held);
+    api_ok(acre_import_refresh(held.import, held.stream));
+    assert_int_equal(atomic_load(&held.has_passed), 1);
+    assert_ptr_not_equal(info_of(held.import).data, data);
+    held_end(&held);
+}
+
+static void share_refresh_that_only_adds_waits_for_nothing(void **state) {
+    (void)state;
+    struct held held;
+    held_begin(&held, 0);
+    api_ok(acre_vec_grow(held.vec, 2 * MIB, NULL));
+    held.patience_ms = 20000;
+    held_queue(&held);
+    api_ok(acre_import_refresh(held.import, held.stream));
+    assert_int_equal(atomic_load(&held.has_passed), 0);
+    assert_int_equal(info_of(held.import).mapped_bytes, 6 * MIB);
+    held_end(&held);
+}
+
+static void share_close_waits_for_the_stream(void **state) {
+    (void)state;
+    struct held held;
+    held_begin(&held, 0);
+    held_queue(&held);
+    api_ok(acre_import_close(held.import, held.stream));
+    held.import = NULL;
+    assert_int_equal(atomic_load(&held.has_passed), 1);
+    held_end(&held);
+}
+
+/* A closed device waits for all of its work before imports go. */
+static void share_closed_device_waits_for_its_work(void **state) {
+    (void)state;
+    struct held held;
+    held_begin(&held, 0);
+    held_queue(&held);
+    api_ok(acre_close(held.device));
+    assert_int_equal(atomic_load(&held.has_passed), 1);
+    char text[256] = "";
+    if (acre__soft_reports(text, sizeof text))
+        fail_msg("%s", text);
+}
+
+/* A captured stream cannot be waited for: refused, and nothing is changed. */
+static void share_refresh_in_a_capture_is_refused(void **state) {
+    (void)state;
+    struct held held;
+    CUgraph graph;
+    held_begin(&held, 0);
+    const struct acre__driver *drv = acre_driver(held.device);
+    api_ok(acre_vec_shrink(held.vec, 2 * MIB, NULL));
+    CUcontext context;
+    assert_int_equal(drv->cuDevicePrimaryCtxRetain(&context, 0), 0);
+    assert_int_equal(drv->cuCtxPushCurrent(context), 0);
+    assert_int_equal(drv->cuStreamBeginCapture(held.stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+    api_expect(acre_import_refresh(held.import, held.stream), ACRE_E_CAPTURING);
+    api_expect(acre_import_close(held.import, held.stream), ACRE_E_CAPTURING);
+    assert_int_equal(info_of(held.import).mapped_bytes, 4 * MIB);
+    assert_int_equal(drv->cuStreamEndCapture(held.stream, &graph), 0);
+    assert_int_equal(drv->cuGraphDestroy(graph), 0);
+    assert_int_equal(drv->cuCtxPopCurrent(&context), 0);
+    assert_int_equal(drv->cuDevicePrimaryCtxRelease(0), 0);
+    api_ok(acre_import_refresh(held.import, held.stream));
+    assert_int_equal(info_of(held.import).mapped_bytes, 2 * MIB);
+    held_end(&held);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(share_refresh_waits_before_it_unmaps),
+        cmocka_unit_test(share_refresh_waits_before_it_moves),
+        cmocka_unit_test(share_refresh_that_only_adds_waits_for_nothing),
+        cmocka_unit_test(share_close_waits_for_the_stream),
+        cmocka_unit_test(share_closed_device_waits_for_its_work),
+        cmocka_unit_test(share_refresh_in_a_capture_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
