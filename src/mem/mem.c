@@ -7,6 +7,7 @@
  * take back goes to the device's limbo with its record. No state of its own. */
 #include <stdlib.h>
 
+#include "base/atomic.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -65,9 +66,12 @@ static const struct acre__limbo_kind kind_pages = {"cuMemHostUnregister", give_b
 /* Only waits: the chunks go with the record, and what of them the driver refuses waits by itself.
  */
 static CUresult give_back_space(const struct acre__driver *drv, struct acre__limbo_item *item) {
+    acre_device *dev = block_of(item)->dev;
     (void)drv;
-    acre_status status = acre__step_quiesce(block_of(item)->dev);
-    return status ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+    if (acre__step_quiesce(dev) == ACRE_OK)
+        return CUDA_SUCCESS;
+    uint32_t lost = acre__load(&dev->lost, memory_order_relaxed);
+    return lost ? (CUresult)lost : CUDA_ERROR_UNKNOWN;
 }
 
 static const struct acre__limbo_kind kind_space = {"waiting for the device", give_back_space,

@@ -1,9 +1,10 @@
 /* Blocks of device memory that are made of chunks: they grow without being copied.
  *
  * A block gets addresses for four times its size, which cost nothing, so that most reallocations
- * only add a chunk behind it. One that has to go elsewhere is built there of the same chunks and
- * some more, and then ends at its old place. While a block is changed it is pinned in the book, so
- * that no other thread frees or changes it. */
+ * only add a chunk behind it; beyond that it takes the addresses behind it if they are free. One
+ * that has to go elsewhere is built there of the same chunks and some more, and then ends at its
+ * old place. While a block is changed it is pinned in the book, so that no other thread frees or
+ * changes it. */
 #include <stdlib.h>
 
 #include "base/atomic.h"
@@ -246,10 +247,13 @@ static acre_status mem_realloc(acre_device *dev, void *p, size_t bytes, acre_str
         status = change_copy(&change, new_p);
         is_copied = status == ACRE_OK;
     }
-    acre__book_unpin(change.block);
-    if (is_copied)
-        (void)acre_mem_free(dev, p); /* waits for the copy; what is refused goes to limbo */
-    return status;
+    if (!is_copied) {
+        acre__book_unpin(change.block);
+        return status;
+    }
+    acre__book_remove_held(change.block);
+    (void)acre__limbo_give_back(dev, &change.block->item); /* waits for the copy */
+    return ACRE_OK;
 }
 
 acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes, acre_stream stream,

@@ -108,6 +108,12 @@ struct acre__block *acre__book_remove_any(const acre_device *dev, enum acre__own
     return block_of(node);
 }
 
+void acre__book_remove_held(struct acre__block *block) {
+    acre__lock_take(&book.lock);
+    acre__tree_remove(&book.blocks, &block->node);
+    acre__lock_give(&book.lock);
+}
+
 struct acre__block *acre__book_pin(acre_device *dev, const void *p, acre_status *status) {
     acre__lock_take(&book.lock);
     struct acre__block *block = book_find((uintptr_t)p);

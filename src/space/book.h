@@ -65,6 +65,9 @@ struct acre__block *acre__book_remove_any(const acre_device *dev, enum acre__own
 struct acre__block *acre__book_hold(acre_device *dev, const void *p, enum acre__owned_by owner,
                                     acre_status *status);
 
+/* Takes a block out that the caller holds. */
+void acre__book_remove_held(struct acre__block *block);
+
 /* The block that begins at `p`, kept until it is unpinned; NULL and *status (POINTER, INTERIOR,
  * HANDLE, BUSY while it is held) otherwise. */
 struct acre__block *acre__book_pin(acre_device *dev, const void *p, acre_status *status);

@@ -220,8 +220,10 @@ static acre_status chunk_no_memory(acre_device *dev, acre_status status, size_t 
 
 /* Counts `bytes` more, if the limit allows it; the cache goes first. */
 static acre_status store_charge(struct chunk_store *store, acre_device *dev, size_t bytes) {
-    uint64_t limit;
+    uint64_t limit, ignored;
     acre_status status = acre__config_bytes(ACRE__CONFIG_CHUNK_LIMIT_BYTES, UINT64_MAX, &limit);
+    if (status == ACRE_OK) /* a wrong value is told here; giving back has nobody to tell */
+        status = acre__config_bytes(ACRE__CONFIG_CHUNK_CACHE_BYTES, 0, &ignored);
     if (status)
         return status;
     for (int is_trimmed = 0;; is_trimmed = 1) {
