@@ -346,6 +346,32 @@ static int grow_append(struct grow *grow) {
 
 /* ---- busy ---- */
 
+/* A kernel of one thread that runs for `ns`, in the driver's own assembly language, so that the
+ * tool needs no compiler for the device. */
+static const char busy_kernel[] = ".version 6.4\n"
+                                  ".target sm_60\n"
+                                  ".address_size 64\n"
+                                  ".visible .entry busy(.param .u64 ns)\n"
+                                  "{\n"
+                                  "  .reg .u64 %wanted, %begin, %now;\n"
+                                  "  .reg .pred %more;\n"
+                                  "  ld.param.u64 %wanted, [ns];\n"
+                                  "  mov.u64 %begin, %globaltimer;\n"
+                                  "again:\n"
+                                  "  mov.u64 %now, %globaltimer;\n"
+                                  "  sub.u64 %now, %now, %begin;\n"
+                                  "  setp.lt.u64 %more, %now, %wanted;\n"
+                                  "  @%more bra again;\n"
+                                  "  ret;\n"
+                                  "}\n";
+
+/* What keeps a stream busy: a kernel on a GPU, a host function on a soft device. */
+struct busy {
+    acre_stream stream;
+    CUmodule module; /* NULL: no kernels here */
+    CUfunction kernel;
+};
+
 static void busy_sleep(void *user) {
     (void)user;
     grow_pause(UINT64_C(1000000) * GROW_BUSY_MS);
@@ -357,7 +383,7 @@ static uint64_t busy_growths(const struct grow *grow) {
 }
 
 /* The longest of the array's calls, its shrinking and its end among them. */
-static int busy_longest(struct grow *grow, enum grow_way way, double *longest) {
+static int busy_longest(struct grow *grow, double *longest) {
     double ns = 0;
     *longest = 0;
     for (uint64_t i = 1; i <= busy_growths(grow); i++) {
@@ -367,7 +393,7 @@ static int busy_longest(struct grow *grow, enum grow_way way, double *longest) {
         *longest = ns > *longest ? ns : *longest;
     }
     uint64_t begin = cli_now_ns();
-    if (way == GROW_ACRE && acre_vec_shrink(grow->vec, grow->unit, grow->stream)) {
+    if (grow->vec && acre_vec_shrink(grow->vec, grow->unit, grow->stream)) {
         return 0;
     }
     ns = (double)(cli_now_ns() - begin);
@@ -381,11 +407,37 @@ static int busy_longest(struct grow *grow, enum grow_way way, double *longest) {
     return 1;
 }
 
-static int grow_busy(struct grow *grow) {
-    static const enum grow_way ways[] = {GROW_ACRE, GROW_FLOOR, GROW_MALLOC};
-    acre_stream busy = NULL;
+static int busy_begin(struct grow *grow, struct busy *busy) {
     bench_blame(grow->bench, false);
-    if (acre_stream_create(grow->device, ACRE_STREAM_NON_BLOCKING, &busy)) {
+    if (acre_stream_create(grow->device, ACRE_STREAM_NON_BLOCKING, &busy->stream)) {
+        return 0;
+    }
+    bench_blame(grow->bench, true);
+    return grow->drv->is_soft ||
+           (grow->drv->cuModuleLoadData(&busy->module, busy_kernel) == CUDA_SUCCESS &&
+            grow->drv->cuModuleGetFunction(&busy->kernel, busy->module, "busy") == CUDA_SUCCESS);
+}
+
+static int busy_start(struct grow *grow, const struct busy *busy) {
+    unsigned long long ns = UINT64_C(1000000) * GROW_BUSY_MS;
+    void *params[] = {&ns};
+    if (busy->kernel) {
+        return grow->drv->cuLaunchKernel(busy->kernel, 1, 1, 1, 1, 1, 1, 0, busy->stream, params,
+                                         NULL) == CUDA_SUCCESS;
+    }
+    return grow->drv->cuLaunchHostFunc(busy->stream, busy_sleep, NULL) == CUDA_SUCCESS;
+}
+
+static int busy_end(struct grow *grow, const struct busy *busy) {
+    int ok = !busy->module || grow->drv->cuModuleUnload(busy->module) == CUDA_SUCCESS;
+    return acre_stream_destroy(grow->device, busy->stream) == ACRE_OK && ok;
+}
+
+static int grow_busy(struct grow *grow) {
+    static const enum grow_way ways[] = {GROW_ACRE, GROW_NO_RESERVE, GROW_AHEAD, GROW_FLOOR,
+                                         GROW_MALLOC};
+    struct busy busy = {0};
+    if (!busy_begin(grow, &busy)) {
         return 0;
     }
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
@@ -394,19 +446,16 @@ static int grow_busy(struct grow *grow) {
             continue;
         }
         for (unsigned round = 0; round < GROW_ROUNDS; round++) {
-            if (!grow_begin(grow, ways[i], busy_growths(grow) * grow->unit)) {
-                return 0;
-            }
-            if (grow->drv->cuLaunchHostFunc(busy, busy_sleep, NULL) ||
-                !busy_longest(grow, ways[i], &longest[round]) ||
-                grow->drv->cuStreamSynchronize(busy)) {
+            if (!grow_begin(grow, ways[i], busy_growths(grow) * grow->unit) ||
+                !busy_start(grow, &busy) || !busy_longest(grow, &longest[round]) ||
+                grow->drv->cuStreamSynchronize(busy.stream) != CUDA_SUCCESS) {
                 return 0;
             }
         }
         bench_result(grow->bench, "busy, longest call", grow_who(ways[i]),
                      bench_median(longest, GROW_ROUNDS) / 1e6, "ms");
     }
-    return acre_stream_destroy(grow->device, busy) == ACRE_OK;
+    return busy_end(grow, &busy);
 }
 
 /* ---- the suite ---- */

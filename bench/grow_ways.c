@@ -1,8 +1,9 @@
 /* Ways to make an array larger; see grow.h.
  *
- * A growth is timed until the array can be used on its stream and the old block, where there is
- * one, has been given back. What is done once in an array's life, such as reserving addresses, is
- * not timed for any way. */
+ * A growth is timed until the contents are in their new place and the old block, where there is
+ * one, has been given back: once a growth the stream is waited for, by each way that copies. The
+ * pool behind cudaMallocAsync is as it comes, and gives memory back when a stream is waited for.
+ * What is done once in an array's life, such as reserving addresses, is not timed for any way. */
 #include <string.h>
 
 #include "cli.h"
@@ -140,7 +141,6 @@ static int grow_block_free(struct grow *grow) {
     CUresult code = CUDA_SUCCESS;
     if (grow->at && grow->way == GROW_ASYNC) {
         code = grow->drv->cuMemFreeAsync(grow->at, grow->stream);
-        code = code ? code : grow->drv->cuStreamSynchronize(grow->stream);
     } else if (grow->at) {
         code = grow->drv->cuMemFree(grow->at);
     }
@@ -154,12 +154,9 @@ static int grow_block_to(struct grow *grow, uint64_t bytes) {
     if (code == CUDA_SUCCESS && grow->at) {
         code = grow->drv->cuMemcpyDtoDAsync(block, grow->at, grow->bytes, grow->stream);
     }
-    if (code == CUDA_SUCCESS) {
-        code = grow->drv->cuStreamSynchronize(grow->stream);
-    }
     int ok = code == CUDA_SUCCESS && grow_block_free(grow);
     grow->at = block ? block : grow->at;
-    return ok;
+    return ok && grow->drv->cuStreamSynchronize(grow->stream) == CUDA_SUCCESS;
 }
 
 /* ---- any way ---- */

@@ -56,7 +56,7 @@ static int importer(const char *path) {
     acre_status status;
     char word = 'r';
     if ((status = acre_open("auto", NULL, &device)) != ACRE_OK ||
-        (status = acre_import_open(device, path, 0, &import)) != ACRE_OK)
+        (status = acre_import_open(device, path, NULL, &import)) != ACRE_OK)
         return failed("importer", status);
     int code = look(device, import, COUNT);
     if (code)

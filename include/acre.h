@@ -479,7 +479,9 @@ ACRE_API acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream);
 ACRE_API acre_status acre_vec_clear(acre_vec *vec);
 
 /* Says that work queued on `stream` so far uses the vec. Call it after queueing, for every stream
- * but those given to the calls above. ACRE_E_CAPTURING while the stream is captured. */
+ * but those given to the calls above; also for streams of acre's of another device that was given
+ * access (others: ACRE_E_HANDLE). ACRE_E_CAPTURING while the stream is captured. Sync: waits while
+ * another thread's call shrinks or moves the vec. */
 ACRE_API acre_status acre_vec_record_use(acre_vec *vec, acre_stream stream);
 
 /* Gives another device of the same driver access to all of a vec, now and as it grows, or takes it
@@ -542,12 +544,21 @@ ACRE_API acre_status acre_share_mem(acre_device *device, void *p, const char *pa
  */
 ACRE_API acre_status acre_share_close(acre_share *share);
 
-/* Opens what another process offers. `wait_ms` is how long to wait for the offer and for answers;
- * 0: 5 seconds. Returns ACRE_E_GONE (nobody offers it, or not any more), ACRE_E_PEER (this user may
- * not), ACRE_E_LIMIT (as many importers as may be), ACRE_E_UNSUPPORTED (memory of another device),
- * ACRE_E_PROTOCOL, ACRE_E_DEVICE_MEMORY, ...; what went wrong at the owner comes with its words. */
-ACRE_API acre_status acre_import_open(acre_device *device, const char *path, uint32_t wait_ms,
-                                      acre_import **import);
+/* Zero in any field means the default. */
+typedef struct acre_import_options {
+    size_t struct_size;
+    const uint32_t *uids; /* whose offers are taken; NULL: the own user's and root's */
+    uint32_t uid_count;
+    uint32_t wait_ms; /* for the offer, and for each answer of the owner; 5000 */
+} acre_import_options;
+
+/* Opens what another process offers; `options` may be NULL.
+ * Returns ACRE_E_GONE (nobody offers it, or not any more), ACRE_E_PEER (this user may not, or the
+ * owner is one whose offers are not taken), ACRE_E_LIMIT (as many importers as may be),
+ * ACRE_E_UNSUPPORTED (memory of another device), ACRE_E_PROTOCOL, ACRE_E_DEVICE_MEMORY, ...; what
+ * went wrong at the owner comes with its words. */
+ACRE_API acre_status acre_import_open(acre_device *device, const char *path,
+                                      const acre_import_options *options, acre_import **import);
 
 /* Sees what the owner has changed since: more memory, or less. Only new chunks are sent. The
  * address stays unless the owner grew past the reservation that it had when the import was opened.
@@ -564,7 +575,9 @@ typedef struct acre_import_info {
     uint64_t element_bytes;   /* of a vec; 1 for a block */
     uint64_t refreshed_bytes; /* sent by the last refresh or the opening */
     uint32_t owner_pid;
+    uint32_t owner_uid;
     uint32_t is_read_only;
+    uint32_t reserved;
 } acre_import_info;
 
 ACRE_API acre_status acre_import_get_info(const acre_import *import, acre_import_info *info);

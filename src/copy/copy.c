@@ -67,6 +67,7 @@ struct copy_side {
     acre_mem_info info;
     int is_device;   /* device memory */
     int is_pageable; /* unknown to the driver */
+    int is_strange;  /* not that, but only the host reaches it: a pinned vec of another device */
 };
 
 /* The bytes that rows reach over, or 0 when that overflows. */
@@ -97,7 +98,9 @@ static acre_status side_look(acre_device *dev, const void *p, size_t span, const
     int is_foreign = side->info.device && side->info.device->drv != dev->drv;
     side->is_device = side->info.kind == ACRE_KIND_DEVICE;
     /* Host memory of another driver's device is plain memory for this one. */
-    side->is_pageable = side->info.kind == ACRE_KIND_PAGEABLE || is_foreign;
+    side->is_strange = side->info.kind == ACRE_KIND_PINNED && side->info.device != dev &&
+                       !is_foreign && acre__book_is_mapped(p);
+    side->is_pageable = side->info.kind == ACRE_KIND_PAGEABLE || is_foreign || side->is_strange;
     if (is_foreign && side->is_device)
         return acre__fail(ACRE_E_HANDLE, "the %s %p belongs to %s, which %s cannot reach", which, p,
                           side->info.device->label, dev->label);
@@ -266,6 +269,8 @@ static acre_status copy_pageable(acre_device *dev, const struct acre__rows *r, a
     acre_status status = stage_least(dev, from->is_pageable, &least);
     if (status)
         return status;
+    if (to->is_strange || from->is_strange)
+        least = 0; /* the driver would refuse it */
     int is_done = 0;
     if ((uint64_t)r->width * r->rows >= least) { /* less than the span, which is no overflow */
         status = capture_refuse(dev, stream);

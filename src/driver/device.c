@@ -81,6 +81,14 @@ int acre__device_other(const acre_device *dev, int (*owns)(const acre_device *ot
     return 0;
 }
 
+acre_device *acre__device_next(const acre_device *of, const acre_device *dev) {
+    uint64_t open = acre__load(&slots.open, memory_order_acquire);
+    for (unsigned i = dev ? (unsigned)(dev - slots.at) + 1 : 0; i < ACRE__DEVICE_SLOTS; i++)
+        if (open >> i & 1 && slots.at[i].drv == of->drv)
+            return &slots.at[i];
+    return NULL;
+}
+
 unsigned acre__device_index(const acre_device *dev) {
     return (unsigned)(dev - slots.at);
 }

@@ -103,6 +103,13 @@ void acre__device_hooks_stats(acre_device *dev, acre_stats *stats);
 /* The slot of an open device, 0 .. ACRE__DEVICE_SLOTS - 1: where upper layers keep theirs. */
 unsigned acre__device_index(const acre_device *dev);
 
+/* The open device after `dev` (NULL: the first) that has the same driver as `of`; NULL after the
+ * last. */
+acre_device *acre__device_next(const acre_device *of, const acre_device *dev);
+
+/* The open device of the same driver that made the stream; `dev` itself if none is known to. */
+acre_device *acre__stream_device(acre_device *dev, acre_stream stream);
+
 /* ACRE_E_HANDLE when another open device is known to have made the stream. */
 acre_status acre__stream_check(acre_device *dev, acre_stream stream);
 

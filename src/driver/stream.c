@@ -113,6 +113,16 @@ static int event_is_of(const acre_device *dev, uint64_t key) {
 }
 
 /* ACRE_E_HANDLE when another device is known to have the handle. */
+acre_device *acre__stream_device(acre_device *dev, acre_stream stream) {
+    acre_device *other = NULL;
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
+        return dev;
+    while ((other = acre__device_next(dev, other)))
+        if (made_number(other, &other->streams, stream))
+            return other;
+    return dev;
+}
+
 acre_status acre__stream_check(acre_device *dev, acre_stream stream) {
     uint64_t key = (uintptr_t)stream;
     struct acre__owner owner;

@@ -68,7 +68,7 @@ static const struct acre__limbo_kind kind_pages = {"cuMemHostUnregister", give_b
 static CUresult give_back_space(const struct acre__driver *drv, struct acre__limbo_item *item) {
     acre_device *dev = block_of(item)->dev;
     (void)drv;
-    if (acre__step_quiesce(dev) == ACRE_OK)
+    if (acre__step_quiesce_all(dev) == ACRE_OK)
         return CUDA_SUCCESS;
     uint32_t lost = acre__load(&dev->lost, memory_order_relaxed);
     return lost ? (CUresult)lost : CUDA_ERROR_UNKNOWN;
@@ -370,8 +370,11 @@ acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_
         return acre__fail(ACRE_E_KIND, "%p is pageable memory: register it first", p);
     if ((status = acre__mem_check_driver(device, p, &info)))
         return status;
-    if (info.kind == ACRE_KIND_DEVICE || info.kind == ACRE_KIND_MANAGED ||
-        acre__book_is_mapped(p)) {
+    int is_mapped = acre__book_is_mapped(p);
+    if (is_mapped && info.kind == ACRE_KIND_PINNED && info.device != device)
+        return acre__fail(ACRE_E_HANDLE, "%p is a pinned vec of %s, which alone has access to it",
+                          p, info.device->label);
+    if (info.kind == ACRE_KIND_DEVICE || info.kind == ACRE_KIND_MANAGED || is_mapped) {
         *device_p = p; /* one address for all */
         return ACRE_OK;
     }

@@ -65,21 +65,46 @@ static acre_status endpoint_own(struct acre__endpoint *endpoint, mode_t mode) {
     return ACRE_OK;
 }
 
+/* Removes the file of an owner that was killed: a socket of this user's that nobody listens on. 1
+ * if it went. */
+static int endpoint_sweep(const struct acre__endpoint *endpoint) {
+    const char *path = endpoint->address.sun_path;
+    struct stat file;
+    if (!endpoint->is_file || lstat(path, &file) != 0 || !S_ISSOCK(file.st_mode) ||
+        file.st_uid != geteuid())
+        return 0;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    int is_dead =
+        connect(fd, (const struct sockaddr *)&endpoint->address, endpoint->address_bytes) != 0 &&
+        errno == ECONNREFUSED;
+    close(fd);
+    return is_dead && unlink(path) == 0;
+}
+
+static int endpoint_bind(const struct acre__endpoint *endpoint, int fd) {
+    const struct sockaddr *address = (const struct sockaddr *)&endpoint->address;
+    if (bind(fd, address, endpoint->address_bytes) == 0)
+        return 0;
+    int code = errno;
+    if (code == EADDRINUSE && endpoint_sweep(endpoint))
+        code = bind(fd, address, endpoint->address_bytes) == 0 ? 0 : errno;
+    return code;
+}
+
 acre_status acre__endpoint_listen(struct acre__endpoint *endpoint, mode_t mode, int *out) {
     char name[112];
-    const struct sockaddr *address = (const struct sockaddr *)&endpoint->address;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int code = 0, fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     *out = -1;
     if (fd < 0)
         return acre__wire_system(errno, "socket");
     acre_status status = ACRE_OK;
     if (endpoint->is_file && fchmod(fd, mode) != 0) /* so that bind makes nothing wider */
         status = acre__wire_system(errno, "fchmod of the socket");
-    if (status == ACRE_OK && bind(fd, address, endpoint->address_bytes) != 0) {
-        int code = errno;
+    if (status == ACRE_OK && (code = endpoint_bind(endpoint, fd)) != 0) {
         status = code == EADDRINUSE
-                     ? acre__fail(ACRE_E_BUSY, "%s is there already, offered or left behind",
-                                  endpoint_name(endpoint, name))
+                     ? acre__fail(ACRE_E_BUSY, "%s is there already", endpoint_name(endpoint, name))
                      : acre__wire_system(code, endpoint_name(endpoint, name));
     } else if (status == ACRE_OK) {
         if (endpoint->is_file)

@@ -20,10 +20,14 @@ struct fetching {
     int fds[ACRE__WIRE_FDS];
     size_t fd_count;
     int is_over;
+    int64_t until_ns; /* everything must have come by then; 0: not known yet how much that is */
 };
 
-static int64_t fetch_deadline(const struct acre__asked *asked) {
-    return acre__wire_now_ns() + (int64_t)asked->wait_ms * 1000000;
+enum { FETCH_BATCH = 64 }; /* chunks for which an owner may take as long as for an answer */
+
+static int64_t fetch_deadline(const struct fetching *f) {
+    int64_t answer_ns = acre__wire_now_ns() + (int64_t)f->asked->wait_ms * 1000000;
+    return f->until_ns && f->until_ns < answer_ns ? f->until_ns : answer_ns;
 }
 
 /* What the owner says is the reason here too, unless it is about the owner's process alone. */
@@ -39,8 +43,7 @@ static acre_status fetch_refused(struct fetching *f) {
 
 /* Sends the message; when the other side has ended already, its last words may say why. */
 static acre_status fetch_send(struct fetching *f) {
-    acre_status status =
-        acre__wire_send_by(f->asked->socket, &f->message, fetch_deadline(f->asked));
+    acre_status status = acre__wire_send_by(f->asked->socket, &f->message, fetch_deadline(f));
     f->is_over = status != ACRE_OK;
     if (status != ACRE_E_GONE ||
         acre__wire_receive(f->asked->socket, &f->message, f->fds, &f->fd_count) != ACRE_OK)
@@ -55,7 +58,7 @@ static acre_status fetch_send(struct fetching *f) {
 /* Receives a message of this type. */
 static acre_status fetch_receive(struct fetching *f, enum acre__wire_type type) {
     acre_status status = acre__wire_receive_by(f->asked->socket, &f->message, f->fds, &f->fd_count,
-                                               fetch_deadline(f->asked));
+                                               fetch_deadline(f));
     f->is_over = status != ACRE_OK;
     if (status || f->message.head.type == type)
         return status;
@@ -106,6 +109,8 @@ static acre_status fetch_check_view(struct fetching *f) {
     f->fetched->kept_bytes = f->bytes;
     /* Each chunk has at least one unit: no more than these bytes can be worth a place. */
     size_t news = view->chunk_count - view->keep_count;
+    f->until_ns =
+        acre__wire_now_ns() + (int64_t)(1 + news / FETCH_BATCH) * (int64_t)asked->wait_ms * 1000000;
     if (f->bytes > view->mapped_bytes || news > (view->mapped_bytes - f->bytes) / asked->unit ||
         !news != (f->bytes == view->mapped_bytes))
         return acre__fail(ACRE_E_PROTOCOL, "%llu bytes in %u chunks of which %u have %zu",

@@ -9,6 +9,7 @@
  *
  * Locks: an import's own, through a whole refresh; the list's, for the list only. Never both. */
 #include <sched.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -177,8 +178,8 @@ static acre_status import_change(acre_import *import, struct acre__fetched *fetc
     import_book(import, fetched->kept_bytes);
     if (gone)
         (void)acre__extent_shrink(extent, fetched->kept_bytes);
-    /* What the driver refuses to unmap has taken its addresses along. */
-    if (fetched->view.mapped_bytes > extent->range.bytes)
+    /* What the driver refuses to unmap is still in the way. */
+    if (fetched->view.mapped_bytes > extent->range.bytes || extent->mapped > fetched->kept_bytes)
         status = import_move(import, fetched, uses);
     else if (fetched->list)
         status = acre__extent_add(extent, fetched->list);
@@ -189,8 +190,10 @@ static acre_status import_change(acre_import *import, struct acre__fetched *fetc
         return ACRE_OK;
     }
     acre__said_keep(&said);
-    if (gone && acre__extent_add(extent, tail) != ACRE_OK)
-        (void)chunks_drop(tail, gone); /* then only what both have is left */
+    size_t still = extent->count - keep; /* could not be unmapped */
+    tail = chunks_drop(tail, still);
+    if (tail && acre__extent_add(extent, tail) != ACRE_OK)
+        (void)chunks_drop(tail, gone - still); /* then only what both have is left */
     import_book(import, extent->mapped);
     return acre__said_fail(status, &said);
 }
@@ -286,20 +289,37 @@ static acre_import *import_make(acre_device *dev, uint32_t wait_ms, size_t unit)
     return import;
 }
 
-static acre_status import_connect(acre_import *import, const struct acre__endpoint *endpoint) {
+/* Whoever can make a socket of that name could feed us memory of its own. */
+static int owner_is_taken(uint32_t uid, const acre_import_options *options) {
+    if (!options->uids)
+        return uid == geteuid() || uid == 0;
+    uint32_t i = 0;
+    while (i < options->uid_count && options->uids[i] != uid)
+        i++;
+    return i < options->uid_count;
+}
+
+static acre_status import_connect(acre_import *import, const struct acre__endpoint *endpoint,
+                                  const acre_import_options *options) {
     int64_t deadline_ns = acre__wire_now_ns() + (int64_t)import->wait_ms * 1000000;
     acre_status status = acre__endpoint_connect(endpoint, deadline_ns, &import->socket);
     if (status)
         return status;
     struct ucred owner = {0};
     socklen_t bytes = sizeof owner;
-    if (getsockopt(import->socket, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) == 0)
-        import->info.owner_pid = (uint32_t)owner.pid;
-    return ACRE_OK;
+    if (getsockopt(import->socket, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) != 0)
+        return acre__wire_system(errno, "who offers it");
+    import->info.owner_pid = (uint32_t)owner.pid;
+    import->info.owner_uid = (uint32_t)owner.uid;
+    if (owner_is_taken(owner.uid, options))
+        return ACRE_OK;
+    return acre__fail(ACRE_E_PEER, "it is offered by user %u, whose offers are not taken",
+                      (unsigned)owner.uid);
 }
 
-acre_status acre_import_open(acre_device *device, const char *path, uint32_t wait_ms,
-                             acre_import **out) {
+acre_status acre_import_open(acre_device *device, const char *path,
+                             const acre_import_options *options, acre_import **out) {
+    acre_import_options wishes;
     if (out)
         *out = NULL;
     acre_status status = acre__share_enter(device);
@@ -307,6 +327,10 @@ acre_status acre_import_open(acre_device *device, const char *path, uint32_t wai
         return status;
     if (!out)
         return acre__fail(ACRE_E_NULL, "acre_import_open: import is NULL");
+    if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_import_options")))
+        return status;
+    if (!wishes.uids != !wishes.uid_count)
+        return acre__fail(ACRE_E_INVALID, "acre_import_options: uids and their count do not fit");
     struct acre__endpoint endpoint;
     size_t unit;
     status = acre__endpoint_from(path, &endpoint);
@@ -314,10 +338,10 @@ acre_status acre_import_open(acre_device *device, const char *path, uint32_t wai
         status = acre__share_unit(device, &unit);
     if (status)
         return status;
-    acre_import *import = import_make(device, wait_ms, unit);
+    acre_import *import = import_make(device, wishes.wait_ms, unit);
     if (!import)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of an import");
-    status = import_connect(import, &endpoint);
+    status = import_connect(import, &endpoint, &wishes);
     if (status == ACRE_OK)
         status = import_update(import, NULL);
     if (status) {

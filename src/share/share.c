@@ -21,6 +21,7 @@
 #include "share/wire.h"
 #include "space/book.h"
 #include "space/extent.h"
+#include "vec/vec.h"
 
 enum {
     SHARE_IMPORTERS = 16,        /* at a time, unless the program says otherwise */
@@ -211,23 +212,18 @@ acre_status acre_share_mem(acre_device *device, void *p, const char *path,
     return share_open(block, path, options, share);
 }
 
-/* The vec's block, pinned. A vec that another thread moves right now is looked for again. */
-static struct acre__block *share_pin_vec(const acre_vec *vec, acre_status *status) {
+/* The vec's block, pinned, with the same checks. */
+static struct acre__block *share_pin_vec(acre_vec *vec, acre_status *status) {
     acre_vec_info info = {.struct_size = sizeof info};
-    struct acre__block *block;
-    const void *before;
     size_t unit;
-    do {
-        before = info.data;
-        *status = acre_vec_get_info(vec, &info);
-        if (*status == ACRE_OK)
-            *status = acre__share_unit(info.device, &unit);
-        if (*status == ACRE_OK && info.strategy != ACRE_VEC_VMM)
-            *status = acre__fail(ACRE_E_KIND, "only vecs that grow by mapping can be shared");
-        if (*status)
-            return NULL;
-        block = share_pin(info.device, info.data, status);
-    } while (!block && *status == ACRE_E_POINTER && info.data != before);
+    *status = acre_vec_get_info(vec, &info);
+    if (*status == ACRE_OK)
+        *status = acre__share_unit(info.device, &unit);
+    struct acre__block *block = *status ? NULL : acre__vec_pin(vec, status);
+    if (block && (*status = share_check(block))) {
+        acre__book_unpin(block);
+        return NULL;
+    }
     return block;
 }
 

@@ -24,13 +24,22 @@ static struct acre__block *book_find(uint64_t address) {
     return block && address - block->node.key < block->bytes ? block : NULL;
 }
 
+static void book_insert(struct acre__block *block) {
+    block->is_entered = acre__tree_insert(&book.blocks, &block->node);
+}
+
+static void book_take_out(struct acre__block *block) {
+    acre__tree_remove(&book.blocks, &block->node);
+    block->is_entered = 0;
+}
+
 int acre__book_add(struct acre__block *block) {
     acre__lock_take(&book.lock);
     uint64_t begin = block->node.key;
     const struct acre__node *next = acre__tree_ceil(&book.blocks, begin);
     int is_free = !book_find(begin) && !(next && next->key - begin < block->bytes);
     if (is_free)
-        acre__tree_insert(&book.blocks, &block->node);
+        book_insert(block);
     acre__lock_give(&book.lock);
     return is_free;
 }
@@ -80,7 +89,7 @@ struct acre__block *acre__book_remove(acre_device *dev, const void *p, enum acre
     acre__lock_take(&book.lock);
     struct acre__block *block = book_owned(dev, p, owner, status);
     if (block)
-        acre__tree_remove(&book.blocks, &block->node);
+        book_take_out(block);
     acre__lock_give(&book.lock);
     return block;
 }
@@ -103,14 +112,14 @@ struct acre__block *acre__book_remove_any(const acre_device *dev, enum acre__own
     while (node && (block_of(node)->dev != dev || block_of(node)->owner != owner))
         node = acre__tree_next(&book.blocks, node);
     if (node)
-        acre__tree_remove(&book.blocks, node);
+        book_take_out(block_of(node));
     acre__lock_give(&book.lock);
     return block_of(node);
 }
 
 void acre__book_remove_held(struct acre__block *block) {
     acre__lock_take(&book.lock);
-    acre__tree_remove(&book.blocks, &block->node);
+    book_take_out(block);
     acre__lock_give(&book.lock);
 }
 
@@ -141,10 +150,12 @@ void acre__book_pass_on(struct acre__block *block, enum acre__owned_by owner) {
 
 void acre__book_change(struct acre__block *block, uint64_t address, size_t bytes) {
     acre__lock_take(&book.lock);
-    acre__tree_remove(&book.blocks, &block->node);
+    if (block->is_entered)
+        book_take_out(block);
     block->node.key = address;
     block->bytes = bytes;
-    acre__tree_insert(&book.blocks, &block->node);
+    if (address)
+        book_insert(block);
     acre__lock_give(&book.lock);
 }
 

@@ -46,6 +46,7 @@ struct acre__block {
     enum acre__owned_by owner;
     struct acre__extent *extent; /* its chunks, with ACRE__FROM_SPACE; else NULL */
     unsigned pins;               /* who shares it; the block stays meanwhile */
+    int is_entered;              /* it is in the book */
     int is_held;                 /* somebody changes it: it has that one pin and gets no other */
 };
 
@@ -76,7 +77,8 @@ void acre__book_unpin(struct acre__block *block);
 /* Another object ends it from now on. */
 void acre__book_pass_on(struct acre__block *block, enum acre__owned_by owner);
 
-/* A block in the book gets another size, or place and size; addresses that nobody else has. */
+/* A block gets another size, or place and size; addresses that nobody else has, or 0: it has none,
+ * and is not in the book meanwhile. */
 void acre__book_change(struct acre__block *block, uint64_t address, size_t bytes);
 
 /* Adds the device's blocks, bytes and registrations to the statistics. */

@@ -32,7 +32,8 @@ struct acre__chunk {
 };
 
 /* Bytes of a device's chunks: the granularity, 0 where the device has no memory by hand or
- * ACRE_VMM=off. With ACRE__CHUNK_HOST: of host chunks, 0 where they cannot be had (tried once). */
+ * ACRE_VMM=off. With ACRE__CHUNK_HOST: of host chunks, 0 where they cannot be had (tried until one
+ * could). */
 size_t acre__chunk_unit(acre_device *dev, uint32_t flags);
 
 /* One chunk of exactly `bytes` (a multiple of the unit), with one user: cached, else created. When

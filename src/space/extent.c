@@ -43,18 +43,26 @@ static void mapping_forget(struct acre__limbo_item *item) {
 static const struct acre__limbo_kind mapping_kind = {"cuMemUnmap", mapping_give_back,
                                                      mapping_forget};
 
-/* Ends a mapping. 1: the addresses are the caller's again. 0: they went to limbo with it. Tried
- * twice, since going to limbo costs addresses. */
-static int mapping_end(struct acre__mapping *mapping) {
+/* Ends a mapping, with two tries, since a refusal would cost addresses: 1, or 0 when the driver
+ * refuses. */
+static int mapping_unmap(struct acre__mapping *mapping) {
     acre_device *dev = mapping->chunk->dev;
     size_t bytes = mapping->chunk->bytes;
-    if (acre__device_is_lost(dev) || acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK ||
-        acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK || acre__device_is_lost(dev)) {
-        acre__chunk_drop(mapping->chunk);
-        free(mapping);
+    int is_gone = acre__device_is_lost(dev) ||
+                  acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK ||
+                  acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK || acre__device_is_lost(dev);
+    if (!is_gone)
+        return 0;
+    acre__chunk_drop(mapping->chunk);
+    free(mapping);
+    return 1;
+}
+
+/* The same. 1: the addresses are the caller's again. 0: they went to limbo with it. */
+static int mapping_end(struct acre__mapping *mapping) {
+    if (mapping_unmap(mapping))
         return 1;
-    }
-    (void)acre__limbo_give_back(dev, &mapping->item);
+    (void)acre__limbo_give_back(mapping->chunk->dev, &mapping->item);
     return 0;
 }
 
@@ -154,8 +162,10 @@ acre_status acre__extent_open(struct acre__extent *extent, acre_device *dev, uin
 }
 
 void acre__extent_close(struct acre__extent *extent) {
-    (void)acre__extent_shrink(extent, 0);
-    acre__range_give(extent->dev, extent->range.at, extent->range.bytes);
+    uint64_t begin = extent->range.at;
+    uint64_t end =
+        mappings_end(extent->dev, extent->mappings, extent->count, begin + extent->range.bytes);
+    acre__range_give(extent->dev, begin, (size_t)(end - begin));
     acre__lock_destroy(&extent->lock);
     free(extent->mappings);
     extent->mappings = NULL;
@@ -200,6 +210,8 @@ static acre_status extent_add(struct acre__extent *extent, struct acre__chunk *l
     status = mappings_make(extent, list, begin + extent->mapped, extent->mappings + extent->count,
                            begin + extent->range.bytes, &left_end);
     extent->range.bytes = (size_t)(left_end - begin);
+    if (!extent->range.bytes)
+        extent->range.at = 0; /* others may get these addresses */
     if (status)
         return status;
     extent->count += count;
@@ -240,20 +252,19 @@ acre_status acre__extent_grow(struct acre__extent *extent, size_t bytes) {
 
 /* ---- shrinking ---- */
 
+/* What the driver refuses to unmap stays, and all before it: the next shrink tries again. */
 size_t acre__extent_shrink(struct acre__extent *extent, size_t bytes) {
     acre__lock_take(&extent->lock);
-    uint64_t begin = extent->range.at;
-    size_t keep = extent->count, mapped = extent->mapped;
-    while (keep > 0 && extent->mappings[keep - 1]->at - begin >= bytes) {
-        mapped -= extent->mappings[keep - 1]->chunk->bytes;
-        keep--;
+    size_t before = extent->mapped;
+    while (extent->count > 0) {
+        struct acre__mapping *last = extent->mappings[extent->count - 1];
+        size_t last_bytes = last->chunk->bytes;
+        if (last->at - extent->range.at < bytes || !mapping_unmap(last))
+            break;
+        extent->count--;
+        extent->mapped -= last_bytes;
     }
-    size_t went = extent->mapped - mapped;
-    uint64_t end = mappings_end(extent->dev, extent->mappings + keep, extent->count - keep,
-                                begin + extent->range.bytes);
-    extent->range.bytes = (size_t)(end - begin);
-    extent->count = keep;
-    extent->mapped = mapped;
+    size_t went = before - extent->mapped;
     acre__lock_give(&extent->lock);
     return went;
 }
@@ -404,6 +415,15 @@ acre_status acre__extent_set_access(struct acre__extent *extent, const acre_devi
     acre_status status = extent_set_access(extent, peer, access);
     acre__lock_give(&extent->lock);
     return status;
+}
+
+int acre__extent_has_access(struct acre__extent *extent, const acre_device *dev) {
+    if (!extent->dev || dev->drv != extent->dev->drv) /* a vec that copies has none */
+        return 0;
+    acre__lock_take(&extent->lock);
+    int has_access = access_find(extent, dev->device) < extent->access_count;
+    acre__lock_give(&extent->lock);
+    return has_access;
 }
 
 /* ---- invariants ---- */

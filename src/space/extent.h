@@ -3,7 +3,7 @@
  * What a vec, a large block and an import are made of. Memory is added and taken away at the end,
  * by whole chunks; when the addresses do not reach, all chunks are mapped at another range and then
  * unmapped at the old one. Every change happens whole or not at all, and the record always equals
- * the truth: what the driver refuses to unmap leaves the extent together with its addresses and
+ * the truth: what the driver refuses to undo leaves the extent together with its addresses and
  * waits in limbo.
  *
  * The extent does not know who uses its memory: who unmaps or moves waits for that first.
@@ -38,7 +38,7 @@ struct acre__extent {
     size_t unit;    /* of chunks */
     size_t least;   /* bytes of its chunks at least */
     struct acre__lock lock;
-    struct acre__range range; /* bytes 0: no addresses yet */
+    struct acre__range range; /* both 0: no addresses, not yet or not any more */
     size_t mapped;            /* bytes that have memory, from the beginning on */
     struct acre__mapping **mappings;
     size_t count, room; /* of mappings */
@@ -63,8 +63,8 @@ acre_status acre__extent_grow(struct acre__extent *extent, size_t bytes);
  * they are still the caller's. */
 acre_status acre__extent_add(struct acre__extent *extent, struct acre__chunk *list);
 
-/* Takes away all memory that lies wholly behind `bytes`. The caller has waited for its uses.
- * Returns the bytes that went. */
+/* Takes away all memory that lies wholly behind `bytes`, but for what the driver refuses to unmap
+ * and what lies before that. The caller has waited for its uses. Returns the bytes that went. */
 size_t acre__extent_shrink(struct acre__extent *extent, size_t bytes);
 
 /* Makes the addresses reach `bytes` in place: 1, or 0 when those behind it are not free. */
@@ -91,6 +91,9 @@ void acre__extent_move_end(struct acre__moved *moved);
  * ACRE_E_UNSUPPORTED where the driver does not allow it, ACRE_E_LIMIT for more than 16 devices. */
 acre_status acre__extent_set_access(struct acre__extent *extent, const acre_device *peer,
                                     unsigned access);
+
+/* 1 if the device may read it at least. */
+int acre__extent_has_access(struct acre__extent *extent, const acre_device *dev);
 
 /* Gives all of it back. The caller has waited for its uses. Never fails. */
 void acre__extent_close(struct acre__extent *extent);

@@ -311,3 +311,12 @@ acre_status acre__step_quiesce(acre_device *dev) {
         free(block);
     return status;
 }
+
+acre_status acre__step_quiesce_all(acre_device *dev) {
+    acre_status status = acre__step_quiesce(dev);
+    acre_device *other = NULL;
+    while (status == ACRE_OK && (other = acre__device_next(dev, other)))
+        if (other != dev && !acre__device_is_lost(other))
+            status = acre__step_quiesce(other);
+    return status;
+}

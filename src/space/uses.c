@@ -14,6 +14,7 @@ struct acre__use {
     struct acre__limbo_item item; /* waits for the event's end */
     struct acre__use *next;
     CUevent event;
+    acre_device *dev; /* of the stream */
     acre_stream stream;
     unsigned long long id; /* of the stream; 0: the driver does not tell */
     int is_pending;        /* recorded, and not known to be done */
@@ -52,12 +53,14 @@ static void uses_look(struct acre__uses *uses) {
 }
 
 /* The record for work of this stream: its own, so that the later mark covers the earlier work, or
- * one that is free. A handle without an id may belong to another stream than before. */
-static struct acre__use *uses_find(const struct acre__uses *uses, acre_stream stream,
-                                   unsigned long long id) {
+ * one of its device that is free. */
+static struct acre__use *uses_find(const struct acre__uses *uses, const acre_device *dev,
+                                   acre_stream stream, unsigned long long id) {
     struct acre__use *unused = NULL;
     for (struct acre__use *use = uses->first; use; use = use->next) {
-        if (use->is_pending && use->stream == stream && use->id == id && id)
+        if (use->dev != dev)
+            continue;
+        if (use->is_pending && use->stream == stream && use->id == id)
             return use;
         if (!use->is_pending)
             unused = use;
@@ -65,28 +68,48 @@ static struct acre__use *uses_find(const struct acre__uses *uses, acre_stream st
     return unused;
 }
 
-static CUresult uses_add(struct acre__uses *uses, struct acre__use **out, const char **what) {
+static CUresult uses_add(struct acre__uses *uses, acre_device *dev, struct acre__use **out,
+                         const char **what) {
     struct acre__use *use = calloc(1, sizeof *use);
     if (!use) {
         *what = "the record of an event";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *what = "cuEventCreate";
-    CUresult code = uses->dev->drv->cuEventCreate(&use->event, CU_EVENT_DISABLE_TIMING);
+    CUresult code = dev->drv->cuEventCreate(&use->event, CU_EVENT_DISABLE_TIMING);
     if (code) {
         free(use);
         return code;
     }
     use->item.kind = &use_kind;
+    use->dev = dev;
     use->next = uses->first;
     uses->first = use;
     *out = use;
     return CUDA_SUCCESS;
 }
 
-static CUresult uses_mark(struct acre__uses *uses, acre_stream stream, int *is_captured,
-                          const char **what) {
-    const struct acre__driver *drv = uses->dev->drv;
+/* Marks the stream's work. A handle without an id may belong to another stream than before: then
+ * the new one waits for the old mark, so that the next covers both. */
+static CUresult uses_record(struct acre__use *use, acre_stream stream, unsigned long long id,
+                            const char **what) {
+    const struct acre__driver *drv = use->dev->drv;
+    CUresult code = CUDA_SUCCESS;
+    *what = "cuStreamWaitEvent";
+    if (use->is_pending && !id && (code = drv->cuStreamWaitEvent(stream, use->event, 0)))
+        return code;
+    *what = "cuEventRecord";
+    if ((code = drv->cuEventRecord(use->event, stream)))
+        return code;
+    use->stream = stream;
+    use->id = id;
+    use->is_pending = 1;
+    return CUDA_SUCCESS;
+}
+
+static CUresult uses_mark(struct acre__uses *uses, acre_device *dev, acre_stream stream,
+                          int *is_captured, const char **what) {
+    const struct acre__driver *drv = dev->drv;
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     unsigned long long id = 0;
     *what = "cuStreamIsCapturing";
@@ -100,35 +123,33 @@ static CUresult uses_mark(struct acre__uses *uses, acre_stream stream, int *is_c
             return code;
     }
     uses_look(uses);
-    struct acre__use *use = uses_find(uses, stream, id);
-    if (!use && (code = uses_add(uses, &use, what)))
+    struct acre__use *use = uses_find(uses, dev, stream, id);
+    if (!use && (code = uses_add(uses, dev, &use, what)))
         return code;
-    *what = "cuEventRecord";
-    if ((code = drv->cuEventRecord(use->event, stream)))
-        return code;
-    use->stream = stream;
-    use->id = id;
-    use->is_pending = 1;
-    return CUDA_SUCCESS;
+    return uses_record(use, stream, id, what);
 }
 
 /* ---- for others ---- */
 
-acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream) {
+acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, acre_stream stream) {
     struct acre__current current;
     const char *what;
     int is_captured = 0;
-    acre_status status = acre__stream_check(uses->dev, stream);
+    acre_status status = acre__stream_check(dev, stream);
     if (status)
         return status;
-    CUresult code = acre__device_push_relaxed(uses->dev, &current, &what);
+    CUresult code = acre__device_push_relaxed(dev, &current, &what);
     if (code)
-        return acre__driver_fail(uses->dev, code, what);
-    code = uses_mark(uses, stream, &is_captured, &what);
-    acre__device_pop(uses->dev, &current);
+        return acre__driver_fail(dev, code, what);
+    code = uses_mark(uses, dev, stream, &is_captured, &what);
+    acre__device_pop(dev, &current);
     if (is_captured)
         return acre__fail(ACRE_E_CAPTURING, "the stream is being captured");
-    return code ? acre__driver_fail(uses->dev, code, what) : ACRE_OK;
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream) {
+    return acre__uses_record_peer(uses, uses->dev, stream);
 }
 
 acre_status acre__uses_wait(struct acre__uses *uses) {

@@ -23,6 +23,9 @@ void acre__uses_open(struct acre__uses *uses, acre_device *dev);
  * ACRE_E_HANDLE for another device's stream of acre's; nothing is changed then. */
 acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream);
 
+/* The same for a stream of another device of the same driver. */
+acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, acre_stream stream);
+
 /* Waits until all of it is done; captures that other threads have under way are left alone. */
 acre_status acre__uses_wait(struct acre__uses *uses);
 

@@ -382,8 +382,14 @@ acre_status acre_vec_record_use(acre_vec *vec, acre_stream stream) {
     acre_status status = acre__vec_enter(vec);
     if (status)
         return status;
+    acre_device *dev = acre__stream_device(vec->dev, stream);
     acre__lock_take(&vec->change);
-    status = acre__uses_record(&vec->uses, stream);
+    if (dev != vec->dev && !acre__extent_has_access(&vec->extent, dev))
+        status =
+            acre__fail(ACRE_E_HANDLE, "stream %p belongs to %s, which has no access to the vec",
+                       (void *)stream, dev->label);
+    else
+        status = acre__uses_record_peer(&vec->uses, dev, stream);
     acre__lock_give(&vec->change);
     return status;
 }

@@ -116,7 +116,9 @@ static acre_vec *vec_make(acre_device *dev, size_t element_bytes, const acre_vec
     vec->limit_bytes = SIZE_MAX;
     if (options->limit_bytes && options->limit_bytes < SIZE_MAX)
         vec->limit_bytes = (size_t)options->limit_bytes;
-    vec->ahead_bytes = (size_t)options->ahead_bytes;
+    /* By whole chunks, half of it at a time. */
+    size_t step = 2 * (dev->info.granularity_bytes ? (size_t)dev->info.granularity_bytes : 1);
+    vec->ahead_bytes = ((size_t)options->ahead_bytes + step - 1) / step * step;
     acre__uses_open(&vec->uses, dev);
     acre__lock_init(&vec->change, "vec", ACRE__RANK_VEC);
     acre__lock_init(&vec->size, "vec size", ACRE__RANK_VEC + 1);
@@ -195,7 +197,7 @@ void acre__vec_end(acre_vec *vec) {
     acre__vec_ahead_end(vec); /* before the vec's block leaves the book */
     (void)vec->way->close_begin(vec);
     if (!acre__device_is_lost(vec->dev)) /* nobody has said which streams use it */
-        (void)acre__step_quiesce(vec->dev);
+        (void)acre__step_quiesce_all(vec->dev);
     vec_close(vec);
 }
 

@@ -56,14 +56,16 @@ acre_status acre__vec_vmm_open(acre_vec *vec, uint32_t chunk_flags, size_t reser
 }
 
 static acre_status vmm_close_begin(acre_vec *vec) {
-    acre_status status;
-    (void)acre__book_remove(vec->dev, (void *)(uintptr_t)vec->extent.range.at, ACRE__OWNED_BY_VEC,
-                            &status);
+    acre_status status = ACRE_OK;
+    if (vec->block.is_entered) /* it has addresses */
+        (void)acre__book_remove(vec->dev, (void *)(uintptr_t)vec->extent.range.at,
+                                ACRE__OWNED_BY_VEC, &status);
     return status;
 }
 
 static void vmm_reopen(acre_vec *vec) {
-    (void)acre__book_add(&vec->block);
+    if (vec->extent.range.at)
+        (void)acre__book_add(&vec->block);
 }
 
 static void vmm_close(acre_vec *vec) {
@@ -108,7 +110,7 @@ int acre__vec_vmm_ahead(acre_vec *vec, size_t bytes) {
     size_t left = extent->range.bytes - extent->mapped;
     if (!left)
         return 0;
-    size_t target = vmm_target(vec, extent->mapped + (bytes && bytes < left ? bytes : left));
+    size_t target = vmm_target(vec, extent->mapped + (bytes < left ? bytes : left));
     int is_mapped = target > extent->mapped && vmm_add(vec, target - extent->mapped) == ACRE_OK;
     if (is_mapped)
         vmm_book(vec);
@@ -197,6 +199,7 @@ static void vmm_undo(acre_vec *vec, struct acre__vec_growth *growth) {
     }
     (void)acre__extent_shrink(&vec->extent, growth->before.mapped);
     acre__extent_trim_addresses(&vec->extent, growth->before.room);
+    vmm_book(vec);
 }
 
 static acre_status vmm_grow(acre_vec *vec, struct acre__vec_growth *growth) {
@@ -214,8 +217,7 @@ static acre_status vmm_grow(acre_vec *vec, struct acre__vec_growth *growth) {
         growth->is_begun = growth->is_moved = 0;
         status = vmm_grow_to(vec, target, growth);
     }
-    if (status == ACRE_OK)
-        vmm_book(vec);
+    vmm_book(vec); /* a failure may have cost addresses */
     return status;
 }
 
@@ -226,8 +228,7 @@ static acre_status vmm_reserve(acre_vec *vec, struct acre__vec_growth *growth) {
         if (status == ACRE_OK)
             status = vmm_move(vec, growth->need, growth->need, NULL, growth);
     }
-    if (status == ACRE_OK)
-        vmm_book(vec);
+    vmm_book(vec);
     return status;
 }
 
@@ -250,6 +251,7 @@ static size_t vmm_kept(const acre_vec *vec, size_t bytes) {
 static void vmm_shrink(acre_vec *vec, size_t bytes) {
     acre__book_change(&vec->block, vec->extent.range.at, vmm_kept(vec, bytes));
     (void)acre__extent_shrink(&vec->extent, bytes);
+    vmm_book(vec); /* what could not be unmapped is still there */
 }
 
 const struct acre__vec_way acre__vec_vmm = {

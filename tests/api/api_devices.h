@@ -133,4 +133,8 @@ static inline int api_start(const char *argument, ...) {
         }                                                                                          \
     } while (0)
 
+/* Options of an import that waits so long. */
+#define API_WAIT(ms)                                                                               \
+    (&(acre_import_options){.struct_size = sizeof(acre_import_options), .wait_ms = (ms)})
+
 #endif

@@ -160,10 +160,24 @@ static void layout_import_info_is_pinned(void **state) {
         FIELD(acre_import_info, element_bytes, 40),
         FIELD(acre_import_info, refreshed_bytes, 48),
         FIELD(acre_import_info, owner_pid, 56),
-        FIELD(acre_import_info, is_read_only, 60),
+        FIELD(acre_import_info, owner_uid, 60),
+        FIELD(acre_import_info, is_read_only, 64),
+        FIELD(acre_import_info, reserved, 68),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
-    assert_int_equal(sizeof(acre_import_info), 64);
+    assert_int_equal(sizeof(acre_import_info), 72);
+}
+
+static void layout_import_options_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_import_options, struct_size, 0),
+        FIELD(acre_import_options, uids, 8),
+        FIELD(acre_import_options, uid_count, 16),
+        FIELD(acre_import_options, wait_ms, 20),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_import_options), 24);
 }
 
 static void layout_enums_are_ints(void **state) {
@@ -187,6 +201,7 @@ int main(void) {
         cmocka_unit_test(layout_vec_info_is_pinned),
         cmocka_unit_test(layout_share_options_is_pinned),
         cmocka_unit_test(layout_import_info_is_pinned),
+        cmocka_unit_test(layout_import_options_is_pinned),
         cmocka_unit_test(layout_enums_are_ints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ static int peer_reads_and_writes(const char *at, const char *device_name) {
     acre_import *import;
     acre_import_info info = {.struct_size = sizeof info};
     api_must(acre_open(device_name, NULL, &device) == ACRE_OK);
-    api_must(acre_import_open(device, at, 0, &import) == ACRE_OK);
+    api_must(acre_import_open(device, at, NULL, &import) == ACRE_OK);
     api_must(acre_import_get_info(import, &info) == ACRE_OK);
     api_must(info.device == device && info.data && info.is_read_only == 0);
     api_must(info.bytes == 3 * MIB && info.element_bytes == 4 && info.mapped_bytes == 4 * MIB);
@@ -75,7 +75,7 @@ static int peer_reads_only(const char *at, const char *device_name) {
     acre_import *import;
     acre_import_info info = {.struct_size = sizeof info};
     api_must(acre_open(device_name, NULL, &device) == ACRE_OK);
-    api_must(acre_import_open(device, at, 0, &import) == ACRE_OK);
+    api_must(acre_import_open(device, at, NULL, &import) == ACRE_OK);
     api_must(acre_import_get_info(import, &info) == ACRE_OK);
     api_must(info.is_read_only == 1 && info.element_bytes == 1 && info.bytes == 5 * MIB + 3);
     api_must(has(device, info.data, 5 * MIB + 3, 1));
@@ -121,7 +121,7 @@ static void share_shrunk_and_regrown_vec_is_followed(void **state) {
             api_ok(acre_vec_grow(vec, 2 * MIB, stream));
         put(device, acre_vec_data(vec), 8 * MIB, 1);
         api_ok(acre_share_vec(vec, new_path(), NULL, &share));
-        api_ok(acre_import_open(device, path, 0, &import));
+        api_ok(acre_import_open(device, path, NULL, &import));
         char *data = info_of(import).data;
 
         /* Less: what the stream still does with it is waited for. */
@@ -169,7 +169,7 @@ static void share_empty_vec_can_be_shared_and_grows(void **state) {
         acre_import *import;
         acre_vec *vec = vec_make(device, 8, 0);
         api_ok(acre_share_vec(vec, new_path(), NULL, &share));
-        api_ok(acre_import_open(device, path, 0, &import));
+        api_ok(acre_import_open(device, path, NULL, &import));
         acre_import_info info = info_of(import);
         assert_int_equal(info.bytes + info.mapped_bytes + info.refreshed_bytes, 0);
         assert_int_equal(info.element_bytes, 8);
@@ -196,8 +196,8 @@ static void share_growth_past_the_reservation_moves_the_import(void **state) {
         put(device, acre_vec_data(vec), 4 * MIB, 1);
         api_ok(acre_share_vec(vec, new_path(), NULL, &share));
         /* Side by side, so that the first cannot be made longer in place. */
-        api_ok(acre_import_open(device, path, 0, &import));
-        api_ok(acre_import_open(device, path, 0, &next));
+        api_ok(acre_import_open(device, path, NULL, &import));
+        api_ok(acre_import_open(device, path, NULL, &next));
         api_ok(acre_vec_grow(vec, 12 * MIB, NULL));
         assert_true(has(device, info_of(import).data, 4 * MIB, 1));
         api_ok(acre_import_refresh(import, NULL));
@@ -236,7 +236,7 @@ static void *crowd_member(void *argument) {
     while (!atomic_load(&crowd->stop)) {
         acre_import *import;
         acre_import_info info = {.struct_size = sizeof info};
-        int right = acre_import_open(crowd->device, crowd->path, 0, &import) == ACRE_OK;
+        int right = acre_import_open(crowd->device, crowd->path, NULL, &import) == ACRE_OK;
         for (int i = 0; right && i < 5; i++)
             right = acre_import_refresh(import, NULL) == ACRE_OK &&
                     acre_import_get_info(import, &info) == ACRE_OK &&
@@ -335,7 +335,7 @@ static void share_closed_device_ends_its_shares_and_imports(void **state) {
         snprintf(file, sizeof file, "/tmp/acre-test-share-%ld", (long)getpid());
         api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 4 * MIB, 0, &p));
         api_ok(acre_share_mem(device, p, file, NULL, &share));
-        api_ok(acre_import_open(device, file, 0, &import));
+        api_ok(acre_import_open(device, file, NULL, &import));
         api_ok(acre_close(device));
         assert_int_equal(lstat(file, &info), -1);
         api_expect(acre_share_close(share), ACRE_E_HANDLE);
@@ -357,7 +357,7 @@ static void share_exported_memory_goes_back(void **state) {
             acre_vec *vec = vec_make(device, 1, 0);
             api_ok(acre_vec_grow(vec, 32 * MIB, NULL));
             api_ok(acre_share_vec(vec, new_path(), NULL, &share));
-            api_ok(acre_import_open(device, path, 0, &import));
+            api_ok(acre_import_open(device, path, NULL, &import));
             api_ok(acre_share_close(share));
             api_ok(acre_vec_destroy(vec, NULL));
             api_ok(acre_import_close(import, NULL));

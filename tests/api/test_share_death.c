@@ -52,7 +52,7 @@ static int importer_that_dies(const char *microseconds, const char *at, const ch
     for (;;) {
         acre_import *import;
         acre_import_info info = {.struct_size = sizeof info};
-        api_must(acre_import_open(device, at, 20000, &import) == ACRE_OK);
+        api_must(acre_import_open(device, at, API_WAIT(20000), &import) == ACRE_OK);
         for (int i = 0; i < 4; i++) {
             api_must(acre_import_refresh(import, NULL) == ACRE_OK);
             api_must(acre_import_get_info(import, &info) == ACRE_OK);
@@ -94,7 +94,7 @@ static void death_of_importers_leaves_the_owner_alone(void **state) {
             /* Everything is as ever, and there is room for others. */
             api_ok(acre_vec_resize(vec, LEAST, NULL));
             api_ok(acre_vec_shrink_to_fit(vec, NULL));
-            api_ok(acre_import_open(device, path, 20000, &import));
+            api_ok(acre_import_open(device, path, API_WAIT(20000), &import));
             assert_true(has(device, info_of(import).data, LEAST, 1));
             api_ok(acre_import_close(import, NULL));
             assert_int_equal(acre_vec_mapped_bytes(vec), LEAST);
@@ -139,7 +139,7 @@ static int owner_that_dies(const char *microseconds, const char *at, const char 
 /* Until the owner has gone: every answer is a good one or that. 1 if it could be opened. */
 static int import_until_gone(acre_device *device) {
     acre_import *import = NULL;
-    acre_status status = acre_import_open(device, path, 200, &import);
+    acre_status status = acre_import_open(device, path, API_WAIT(200), &import);
     if (status) {
         api_expect(status, ACRE_E_GONE);
         assert_null(import);

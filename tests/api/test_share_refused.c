@@ -21,12 +21,12 @@ static void share_wrong_user_is_refused(void **state) {
         acre_share_options options = {
             .struct_size = sizeof options, .uids = others, .uid_count = 2};
         api_ok(acre_share_vec(vec, new_path(), &options, &share));
-        api_expect(acre_import_open(device, path, 0, &import), ACRE_E_PEER);
+        api_expect(acre_import_open(device, path, NULL, &import), ACRE_E_PEER);
         assert_null(import);
         api_ok(acre_share_close(share));
         options.uids = mine;
         api_ok(acre_share_vec(vec, new_path(), &options, &share));
-        api_ok(acre_import_open(device, path, 0, &import));
+        api_ok(acre_import_open(device, path, NULL, &import));
         api_ok(acre_import_close(import, NULL));
         api_ok(acre_share_close(share));
         api_ok(acre_vec_destroy(vec, NULL));
@@ -43,12 +43,12 @@ static void share_importers_are_limited_and_leave(void **state) {
         acre_vec *vec = vec_make(device, 1, 0);
         acre_share_options options = {.struct_size = sizeof options, .importers = 2};
         api_ok(acre_share_vec(vec, new_path(), &options, &share));
-        api_ok(acre_import_open(device, path, 0, &imports[0]));
-        api_ok(acre_import_open(device, path, 0, &imports[1]));
-        api_expect(acre_import_open(device, path, 0, &imports[2]), ACRE_E_LIMIT);
+        api_ok(acre_import_open(device, path, NULL, &imports[0]));
+        api_ok(acre_import_open(device, path, NULL, &imports[1]));
+        api_expect(acre_import_open(device, path, NULL, &imports[2]), ACRE_E_LIMIT);
         assert_int_equal(api_stats(device).imports, 2);
         api_ok(acre_import_close(imports[0], NULL));
-        api_ok(acre_import_open(device, path, 0, &imports[2]));
+        api_ok(acre_import_open(device, path, NULL, &imports[2]));
         api_ok(acre_import_refresh(imports[1], NULL));
         api_ok(acre_import_close(imports[1], NULL));
         api_ok(acre_import_close(imports[2], NULL));
@@ -84,7 +84,7 @@ static void share_file_has_its_mode_and_goes(void **state) {
         api_expect(acre_share_vec(vec, file, NULL, &second), ACRE_E_BUSY);
         assert_null(second);
         if (i < 3) {
-            api_ok(acre_import_open(device, file, 0, &import));
+            api_ok(acre_import_open(device, file, NULL, &import));
             api_ok(acre_import_close(import, NULL));
         }
         api_ok(acre_share_close(share));
@@ -140,13 +140,13 @@ static void share_bad_paths_and_options_are_refused(void **state) {
     }
     acre_share *share;
     api_ok(acre_share_vec(vec, exact, NULL, &share));
-    api_ok(acre_import_open(device, exact, 0, &import));
+    api_ok(acre_import_open(device, exact, NULL, &import));
     api_ok(acre_import_close(import, NULL));
     api_ok(acre_share_close(share));
-    api_expect(acre_import_open(device, NULL, 0, &import), ACRE_E_NULL);
-    api_expect(acre_import_open(device, "@", 0, &import), ACRE_E_INVALID);
-    api_expect(acre_import_open(device, large, 0, &import), ACRE_E_INVALID);
-    api_expect(acre_import_open(device, "/dev/null/x", 50, &import), ACRE_E_SYSTEM);
+    api_expect(acre_import_open(device, NULL, NULL, &import), ACRE_E_NULL);
+    api_expect(acre_import_open(device, "@", NULL, &import), ACRE_E_INVALID);
+    api_expect(acre_import_open(device, large, NULL, &import), ACRE_E_INVALID);
+    api_expect(acre_import_open(device, "/dev/null/x", API_WAIT(50), &import), ACRE_E_SYSTEM);
     assert_null(import);
     api_ok(acre_vec_destroy(vec, NULL));
     end(device);
@@ -162,21 +162,22 @@ static void share_never_offered_or_closed_is_gone(void **state) {
         acre_import *import = (acre_import *)device, *open;
         struct timespec begin, now;
         clock_gettime(CLOCK_MONOTONIC, &begin);
-        api_expect(acre_import_open(device, new_path(), 60, &import), ACRE_E_GONE);
+        api_expect(acre_import_open(device, new_path(), API_WAIT(60), &import), ACRE_E_GONE);
         clock_gettime(CLOCK_MONOTONIC, &now);
         assert_null(import);
         double ms =
             (double)(now.tv_sec - begin.tv_sec) * 1e3 + (double)(now.tv_nsec - begin.tv_nsec) / 1e6;
         assert_true(ms >= 60 && ms < 4000);
-        api_expect(acre_import_open(device, "/tmp/acre-no-such-socket", 20, &import), ACRE_E_GONE);
+        api_expect(acre_import_open(device, "/tmp/acre-no-such-socket", API_WAIT(20), &import),
+                   ACRE_E_GONE);
 
         acre_vec *vec = vec_make(device, 1, 0);
         api_ok(acre_vec_grow(vec, MIB, NULL));
         put(device, acre_vec_data(vec), MIB, 1);
         api_ok(acre_share_vec(vec, new_path(), NULL, &share));
-        api_ok(acre_import_open(device, path, 0, &open));
+        api_ok(acre_import_open(device, path, NULL, &open));
         api_ok(acre_share_close(share));
-        api_expect(acre_import_open(device, path, 20, &import), ACRE_E_GONE);
+        api_expect(acre_import_open(device, path, API_WAIT(20), &import), ACRE_E_GONE);
         api_expect(acre_import_refresh(open, NULL), ACRE_E_GONE);
         api_ok(acre_vec_destroy(vec, NULL));
         assert_true(has(device, info_of(open).data, MIB, 1));
@@ -202,7 +203,7 @@ static void share_offer_is_waited_for(void **state) {
     void *share;
     new_path();
     assert_int_equal(pthread_create(&thread, NULL, offer_late, vec), 0);
-    api_ok(acre_import_open(device, path, 20000, &import));
+    api_ok(acre_import_open(device, path, API_WAIT(20000), &import));
     assert_int_equal(pthread_join(thread, &share), 0);
     assert_non_null(share);
     api_ok(acre_import_close(import, NULL));
@@ -220,7 +221,7 @@ static void share_dead_and_foreign_handles_are_refused(void **state) {
         acre_vec *vec = vec_make(device, 1, 0);
         acre_import_info info = {.struct_size = sizeof info}, small = {.struct_size = 4};
         api_ok(acre_share_vec(vec, new_path(), NULL, &share));
-        api_ok(acre_import_open(device, path, 0, &import));
+        api_ok(acre_import_open(device, path, NULL, &import));
         api_expect(acre_share_close((acre_share *)import), ACRE_E_HANDLE);
         api_expect(acre_import_close((acre_import *)share, NULL), ACRE_E_HANDLE);
         api_expect(acre_import_refresh((acre_import *)(uintptr_t)1, NULL), ACRE_E_HANDLE);
@@ -229,7 +230,7 @@ static void share_dead_and_foreign_handles_are_refused(void **state) {
         api_expect(acre_import_get_info(import, NULL), ACRE_E_NULL);
         api_expect(acre_import_get_info(import, &small), ACRE_E_OPTIONS);
         api_expect(acre_share_vec(vec, "@x", NULL, NULL), ACRE_E_NULL);
-        api_expect(acre_import_open(device, "@x", 1, NULL), ACRE_E_NULL);
+        api_expect(acre_import_open(device, "@x", API_WAIT(1), NULL), ACRE_E_NULL);
         acre_share *none = share;
         api_expect(acre_share_vec((acre_vec *)share, "@x", NULL, &none), ACRE_E_HANDLE);
         assert_null(none);
@@ -281,7 +282,7 @@ static void share_other_memory_is_refused(void **state) {
         acre_share *share, *none;
         acre_import *import;
         api_ok(acre_share_mem(device, block.at, new_path(), NULL, &share));
-        api_ok(acre_import_open(device, path, 0, &import));
+        api_ok(acre_import_open(device, path, NULL, &import));
         void *data = info_of(import).data;
         expect_no_share(device, data, ACRE_E_KIND);
         api_expect(acre_mem_free(device, data), ACRE_E_KIND);
@@ -324,7 +325,7 @@ static int peer_cannot_share(void) {
     api_must(acre_vec_create(device, 1, NULL, &vec) == ACRE_OK);
     api_must(acre_share_mem(device, p, "@acre-x", NULL, &share) == ACRE_E_UNSUPPORTED);
     api_must(acre_share_vec(vec, "@acre-x", NULL, &share) == ACRE_E_UNSUPPORTED);
-    api_must(acre_import_open(device, "@acre-x", 1, &import) == ACRE_E_UNSUPPORTED);
+    api_must(acre_import_open(device, "@acre-x", API_WAIT(1), &import) == ACRE_E_UNSUPPORTED);
     api_must(acre_close(device) == ACRE_OK);
     return 0;
 }
@@ -381,7 +382,7 @@ static void share_nonsense_from_importers_harms_nobody(void **state) {
     api_ok(acre_vec_grow(vec, 4 * MIB, NULL));
     put(device, acre_vec_data(vec), 4 * MIB, 1);
     api_ok(acre_share_vec(vec, new_path(), NULL, &share));
-    api_ok(acre_import_open(device, path, 0, &import));
+    api_ok(acre_import_open(device, path, NULL, &import));
     int silent[3] = {raw_connect(), raw_connect(), raw_connect()};
     for (int round = 0; round < 300; round++) {
         int fd = raw_connect();
@@ -396,7 +397,7 @@ static void share_nonsense_from_importers_harms_nobody(void **state) {
             api_ok(acre_import_refresh(import, NULL));
             acre_status status;
             do /* the owner may not have seen yet that the last ones have left */
-                status = acre_import_open(device, path, 0, &late);
+                status = acre_import_open(device, path, NULL, &late);
             while (status == ACRE_E_LIMIT);
             api_ok(status);
             assert_true(has(device, info_of(late).data, 4 * MIB, 1));
@@ -412,10 +413,67 @@ static void share_nonsense_from_importers_harms_nobody(void **state) {
     end(device);
 }
 
+static void import_takes_offers_of_its_own_user_and_of_whom_it_names(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_share *share;
+        acre_import *import = NULL;
+        acre_vec *vec = vec_make(device, 1, 0);
+        const uint32_t other[] = {geteuid() + 1}, mine[] = {geteuid() + 1, geteuid()};
+        acre_import_options options = {
+            .struct_size = sizeof options, .uids = other, .uid_count = 1};
+        api_ok(acre_share_vec(vec, new_path(), NULL, &share));
+        api_expect(acre_import_open(device, path, &options, &import), ACRE_E_PEER);
+        assert_null(import);
+        options.uids = mine;
+        options.uid_count = 2;
+        api_ok(acre_import_open(device, path, &options, &import));
+        acre_import_info info = {.struct_size = sizeof info};
+        api_ok(acre_import_get_info(import, &info));
+        assert_int_equal(info.owner_uid, geteuid());
+        api_ok(acre_import_close(import, NULL));
+        options.uids = NULL;
+        api_expect(acre_import_open(device, path, &options, &import), ACRE_E_INVALID);
+        api_ok(acre_share_close(share));
+        api_ok(acre_vec_destroy(vec, NULL));
+        end(device);
+    }
+}
+
+/* A socket's file stays when its owner is killed; another sort of file is never touched. */
+static void share_at_a_path_that_was_left_behind_takes_it_over(void **state) {
+    (void)state;
+    char file[64];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(file, sizeof file, "/tmp/acre-test-left-%ld", (long)getpid());
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", file);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    close(fd); /* nobody listens there any more */
+    acre_device *device = api_open("soft");
+    acre_share *share, *second;
+    acre_vec *vec = vec_make(device, 1, 0);
+    api_ok(acre_share_vec(vec, file, NULL, &share));
+    api_expect(acre_share_vec(vec, file, NULL, &second), ACRE_E_BUSY); /* this one is alive */
+    api_ok(acre_share_close(share));
+    assert_int_not_equal(access(file, F_OK), 0);
+    FILE *plain = fopen(file, "w");
+    assert_non_null(plain);
+    fclose(plain);
+    api_expect(acre_share_vec(vec, file, NULL, &second), ACRE_E_BUSY);
+    assert_int_equal(access(file, F_OK), 0);
+    unlink(file);
+    api_ok(acre_vec_destroy(vec, NULL));
+    end(device);
+}
+
 int main(int argc, char **argv) {
     if (argc >= 2 && strcmp(argv[1], "cannot-share") == 0)
         return peer_cannot_share();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(import_takes_offers_of_its_own_user_and_of_whom_it_names),
+        cmocka_unit_test(share_at_a_path_that_was_left_behind_takes_it_over),
         cmocka_unit_test(share_wrong_user_is_refused),
         cmocka_unit_test(share_importers_are_limited_and_leave),
         cmocka_unit_test(share_file_has_its_mode_and_goes),

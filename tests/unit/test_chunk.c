@@ -144,7 +144,7 @@ static void chunk_cache_of_no_bytes_keeps_nothing(void **state) {
     setenv("ACRE_CHUNK_CACHE_BYTES", "0", 1);
     acre__chunk_drop(take(1, 0));
     expect_counts(0, 0, 0);
-    unsetenv("ACRE_CHUNK_CACHE_BYTES"); /* a 64th of the device is less than one chunk */
+    unsetenv("ACRE_CHUNK_CACHE_BYTES"); /* a 256th of the device is less than one chunk */
     acre__chunk_drop(take(1, 0));
     expect_counts(0, 0, 0);
     assert_int_equal(space_free_bytes(dev), whole);

@@ -210,7 +210,7 @@ static void hostile_try_open(struct owner *owner, const struct lie *lie) {
     acre_import *import = (acre_import *)owner;
     owner->lie = lie;
     size_t fds = open_fds();
-    expect_refused(acre_import_open(owner->device, path, 2000, &import), lie);
+    expect_refused(acre_import_open(owner->device, path, API_WAIT(2000), &import), lie);
     assert_null(import);
     acre_stats stats = api_stats(owner->device);
     assert_int_equal(stats.imports + stats.limbo_count, 0);
@@ -243,7 +243,7 @@ static void hostile_owner_leaves_an_import_as_it_was(void **state) {
     for (size_t i = 0; i < LIES; i++) {
         acre_import *import;
         owner.lie = &lies[i];
-        api_ok(acre_import_open(owner.device, path, 2000, &import));
+        api_ok(acre_import_open(owner.device, path, API_WAIT(2000), &import));
         acre_import_info before = info_of(import);
         assert_true(has(owner.device, before.data, 2 * UNIT, 1));
         expect_refused(acre_import_refresh(import, NULL), &lies[i]);
@@ -268,7 +268,7 @@ static void hostile_silent_owner_is_given_up(void **state) {
     api_ok(acre__endpoint_from(new_path(), &endpoint));
     api_ok(acre__endpoint_listen(&endpoint, 0600, &listener));
     int64_t begin = acre__wire_now_ns();
-    api_expect(acre_import_open(device, path, 150, &import), ACRE_E_GONE);
+    api_expect(acre_import_open(device, path, API_WAIT(150), &import), ACRE_E_GONE);
     int64_t took_ns = acre__wire_now_ns() - begin;
     assert_true(took_ns >= 150000000 && took_ns < 10000000000);
     close(listener);

@@ -38,8 +38,8 @@ static void held_begin(struct held *held, uint64_t reserve_bytes) {
     api_ok(acre_vec_grow(held->vec, 2 * MIB, NULL));
     api_ok(acre_vec_grow(held->vec, 2 * MIB, NULL));
     api_ok(acre_share_vec(held->vec, new_path(), NULL, &held->share));
-    api_ok(acre_import_open(held->device, path, 0, &held->import));
-    api_ok(acre_import_open(held->device, path, 0, &held->next));
+    api_ok(acre_import_open(held->device, path, NULL, &held->import));
+    api_ok(acre_import_open(held->device, path, NULL, &held->next));
 }
 
 /* Queues the work; the owner's stream has nothing to do with it. */

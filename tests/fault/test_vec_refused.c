@@ -1,0 +1,158 @@
+/* Vecs whose memory the driver refuses to unmap, and vecs that other devices use: what nobody may
+ * get, and what must not go. */
+#include "fault_device.h"
+
+#define CHUNK ((size_t)2 << 20)
+
+static acre_vec *vec_of(acre_device *device, size_t bytes) {
+    acre_vec *vec;
+    acre_vec_options options = {.struct_size = sizeof options, .reserve_bytes = 16 * CHUNK};
+    api_ok(acre_vec_create(device, 1, &options, &vec));
+    if (bytes)
+        api_ok(acre_vec_grow(vec, bytes, NULL));
+    return vec;
+}
+
+/* Its memory stays, so its address must stay its own, whatever is trimmed and made meanwhile. */
+static void vec_that_cannot_be_emptied_keeps_its_address(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_vec *vec = vec_of(device, 3 * CHUNK);
+        char *data = acre_vec_data(vec);
+        fault_on("cuMemUnmap", 1, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
+        api_ok(acre_vec_resize(vec, 0, NULL));
+        fault_off();
+        api_ok(acre_trim(device));
+        assert_ptr_equal(acre_vec_data(vec), data);
+        acre_vec *others[4];
+        void *block;
+        for (int i = 0; i < 4; i++) {
+            others[i] = vec_of(device, CHUNK);
+            char *other = acre_vec_data(others[i]);
+            assert_true(other >= data + 16 * CHUNK || other + 16 * CHUNK <= data);
+        }
+        api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 3 * CHUNK, 0, &block));
+        api_ok(acre_vec_grow(vec, 5 * CHUNK, NULL)); /* and it goes on */
+        api_ok(acre_fill_sync(device, acre_vec_data(vec), 7, 5 * CHUNK));
+        for (int i = 0; i < 4; i++)
+            api_ok(acre_vec_destroy(others[i], NULL));
+        api_ok(acre_mem_free(device, block));
+        api_ok(acre_vec_destroy(vec, NULL));
+        assert_int_equal(api_stats(device).limbo_count, 0);
+        api_ok(acre_close(device));
+    }
+}
+
+/* Every place where undoing a first growth can be refused: the addresses are lost to the vec, and
+ * no one has them twice. */
+static void vec_whose_first_growth_cannot_be_undone_goes_elsewhere(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_vec *vec = vec_of(device, 0);
+        fault_on("cuMemSetAccess", 1, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
+        api_expect(acre_vec_grow(vec, CHUNK, NULL), ACRE_E_DRIVER);
+        fault_off();
+        /* The same with the undoing refused for good. */
+        setenv("ACRE_CHUNK_CACHE_BYTES", "0", 1);
+        struct acre__fault_plan plan = {"cuMemUnmap", 1, CUDA_ERROR_UNKNOWN, ACRE__FAULT_FROM};
+        api_ok(acre__fault_set(&plan));
+        acre_vec *small;
+        acre_vec_options options = {.struct_size = sizeof options, .reserve_bytes = CHUNK};
+        api_ok(acre_vec_create(device, 1, &options, &small));
+        acre_vec *behind = vec_of(device, 0);
+        api_ok(acre_vec_grow(small, CHUNK, NULL));
+        api_ok(acre_vec_grow(small, CHUNK, NULL)); /* moves; the old place cannot be unmapped */
+        fault_off();
+        unsetenv("ACRE_CHUNK_CACHE_BYTES");
+        assert_int_equal(api_stats(device).limbo_count, 1);
+        acre_vec *another = vec_of(device, CHUNK);
+        assert_ptr_not_equal(acre_vec_data(another), acre_vec_data(small));
+        api_ok(acre_trim(device));
+        assert_int_equal(api_stats(device).limbo_count, 0);
+        api_ok(acre_vec_grow(vec, CHUNK, NULL));
+        api_ok(acre_vec_destroy(another, NULL));
+        api_ok(acre_vec_destroy(behind, NULL));
+        api_ok(acre_vec_destroy(small, NULL));
+        api_ok(acre_vec_destroy(vec, NULL));
+        api_ok(acre_close(device));
+    }
+}
+
+/* ---- other devices ---- */
+
+static void queue_much(acre_device *device, void *to, const void *from, size_t bytes,
+                       acre_stream stream) {
+    for (int i = 0; i < 200; i++)
+        api_ok(acre_copy(device, to, from, bytes, stream));
+}
+
+static void vec_that_a_peer_uses_waits_for_it(void **state) {
+    (void)state;
+    acre_device *devices[2];
+    acre_stream stream;
+    void *memory;
+    api_open_two(devices);
+    acre_vec *vec = vec_of(devices[0], 4 * CHUNK);
+    api_ok(acre_stream_create(devices[1], ACRE_STREAM_NON_BLOCKING, &stream));
+    api_ok(acre_mem_alloc(devices[1], ACRE_KIND_DEVICE, 4 * CHUNK, 0, &memory));
+    api_expect(acre_vec_record_use(vec, stream), ACRE_E_HANDLE); /* it has no access */
+    api_ok(acre_vec_set_access(vec, devices[1], ACRE_ACCESS_READ));
+    queue_much(devices[1], memory, acre_vec_data(vec), 4 * CHUNK, stream);
+    api_ok(acre_vec_record_use(vec, stream));
+    api_ok(acre_vec_resize(vec, 0, NULL));
+    api_ok(acre_stream_sync(devices[1], stream)); /* nothing went from under it */
+    api_ok(acre_vec_destroy(vec, NULL));
+    api_ok(acre_mem_free(devices[1], memory));
+    api_ok(acre_stream_destroy(devices[1], stream));
+    api_ok(acre_close(devices[0]));
+    api_ok(acre_close(devices[1]));
+}
+
+static void mem_free_waits_for_copies_of_other_devices(void **state) {
+    (void)state;
+    acre_device *devices[2];
+    acre_stream stream;
+    void *memory, *block;
+    api_open_two(devices);
+    api_ok(acre_stream_create(devices[1], ACRE_STREAM_NON_BLOCKING, &stream));
+    api_ok(acre_mem_alloc(devices[1], ACRE_KIND_DEVICE, 4 * CHUNK, 0, &memory));
+    api_ok(acre_mem_alloc(devices[0], ACRE_KIND_DEVICE, 4 * CHUNK, 0, &block));
+    queue_much(devices[1], memory, block, 4 * CHUNK, stream);
+    api_ok(acre_mem_free(devices[0], block));
+    api_ok(acre_stream_sync(devices[1], stream));
+    api_ok(acre_mem_free(devices[1], memory));
+    api_ok(acre_stream_destroy(devices[1], stream));
+    api_ok(acre_close(devices[0]));
+    api_ok(acre_close(devices[1]));
+}
+
+/* ---- little ahead ---- */
+
+static void vec_with_one_byte_ahead_takes_little(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_vec *vec;
+        acre_vec_options options = {.struct_size = sizeof options, .ahead_bytes = 1};
+        api_ok(acre_vec_create(device, 1, &options, &vec));
+        for (int i = 0; i < 8; i++)
+            api_ok(acre_vec_grow(vec, CHUNK, NULL));
+        assert_true(acre_vec_mapped_bytes(vec) <= 16 * CHUNK);
+        api_ok(acre_vec_destroy(vec, NULL));
+        api_ok(acre_close(device));
+    }
+}
+
+int main(void) {
+    fault_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vec_that_cannot_be_emptied_keeps_its_address),
+        cmocka_unit_test(vec_whose_first_growth_cannot_be_undone_goes_elsewhere),
+        cmocka_unit_test(vec_that_a_peer_uses_waits_for_it),
+        cmocka_unit_test(mem_free_waits_for_copies_of_other_devices),
+        cmocka_unit_test(vec_with_one_byte_ahead_takes_little),
+    };
+    return cmocka_run_group_tests_name("vec_refused", tests, NULL, NULL);
+}
