@@ -123,12 +123,12 @@ int acre__vec_vmm_ahead(acre_vec *vec, size_t bytes) {
  * nobody has used. */
 static void vmm_move_back(acre_vec *vec, struct acre__vec_growth *growth) {
     struct acre__extent *extent = &vec->extent;
-    (void)acre__extent_shrink(extent, growth->before.mapped);
     acre__lock_take(&extent->lock);
     struct acre__moved unused = {extent->dev, extent->range, extent->mappings, extent->count};
     extent->range = growth->moved.range;
     extent->mappings = growth->moved.mappings;
     extent->count = extent->room = growth->moved.count;
+    extent->mapped = growth->before.mapped;
     acre__lock_give(&extent->lock);
     acre__extent_move_end(&unused);
 }
