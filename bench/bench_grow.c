@@ -21,7 +21,7 @@
 
 #define GROW_MIB (UINT64_C(1) << 20)
 
-enum { GROW_SIZES = 72, GROW_ROUNDS = 3, GROW_BUSY_MS = 50 };
+enum { GROW_SIZES = 72, GROW_ROUNDS = 5, GROW_BUSY_MS = 50 };
 
 /* The sizes that an array goes through, and what each way took for each. */
 struct course {
@@ -70,7 +70,9 @@ static int course_measure(struct grow *grow, struct course *course) {
     unsigned warm = grow->drv->is_soft || bench_is_quick(grow->bench) ? 0 : 1;
     for (unsigned round = 0; round < rounds + warm; round++) {
         unsigned at = round < warm ? 0 : round - warm; /* the warm-up is written over */
-        for (int way = 0; way < GROW_WAYS; way++) {
+        for (unsigned turn = 0; turn < GROW_WAYS; turn++) {
+            unsigned way =
+                (turn + 3 * round) % GROW_WAYS; /* who comes after whom costs something */
             double ns[GROW_SIZES];
             if (course->reach[way] == 0) {
                 continue;
