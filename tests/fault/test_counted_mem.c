@@ -40,8 +40,12 @@ static void things_end(struct things *t) {
     api_ok(acre_close(t->device));
 }
 
+/* Managed memory takes some or not, wherever its pages happen to be: it is put on the device first.
+ */
 static uint64_t things_free_bytes(const struct things *t) {
     size_t free_bytes = 0, total_bytes = 0;
+    api_ok(acre_mem_prefetch(t->device, t->managed.at, LARGE, ACRE_PLACE_DEVICE, NULL));
+    api_ok(acre_device_sync(t->device));
     fault_push(t->name);
     assert_int_equal(fault_raw(t->name)->cuMemGetInfo(&free_bytes, &total_bytes), 0);
     fault_pop(t->name);
