@@ -29,6 +29,7 @@ int bench_ground(struct bench *bench);
 int bench_copy(struct bench *bench);
 int bench_pin(struct bench *bench);
 int bench_grow(struct bench *bench);
+int bench_pool(struct bench *bench);
 
 /* The device under test; its context is current while a suite runs. */
 acre_device *bench_device(struct bench *bench);
@@ -61,7 +62,7 @@ const char *bench_case_name(const char *what, uint64_t bytes, char name[BENCH_NA
 /* ---- figures ---- */
 
 /* One figure. Larger is better for units that end in "/s", smaller for times; other units (bytes,
- * moves, share) are not compared. `who` is acre, driver, floor, malloc or another peer. */
+ * moves, share, times) are not compared. `who` is acre, driver, floor, malloc or another peer. */
 void bench_result(struct bench *bench, const char *name, const char *who, double value,
                   const char *unit);
 
@@ -74,6 +75,9 @@ double bench_median(double *values, size_t count);
 
 /* What fails next is not acre's call: its detail does not say why. bench_rounds does so itself. */
 void bench_blame(struct bench *bench, bool is_other);
+
+/* The detail of a call of acre's that failed in another thread. */
+void bench_reason(struct bench *bench, const char *detail);
 
 /* Draws what --chart asks for, if it does; the file is written when all is measured. */
 void bench_chart(struct bench *bench, const struct chart *chart);

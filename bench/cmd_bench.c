@@ -14,6 +14,7 @@ static const struct bench_suite bench_suites[] = {
     {"copy", "copies of every size, pageable and pinned, against the driver's own", bench_copy},
     {"pin", "pinned memory made and freed, against the driver's own", bench_pin},
     {"grow", "an array that grows, in place and by copying to larger blocks", bench_grow},
+    {"pool", "memory in stream order, against the driver's own and malloc", bench_pool},
 };
 
 enum {
@@ -47,6 +48,7 @@ struct bench {
     struct bench_figure *figures;
     size_t count;
     bool is_others_failure; /* the party that failed was not acre: there is no detail of ours */
+    char reason[256];       /* why acre failed in another thread; else empty */
 };
 
 acre_device *bench_device(struct bench *bench) {
@@ -81,6 +83,10 @@ void bench_detail(struct bench *bench, const char *name, const char *who, double
 
 void bench_blame(struct bench *bench, bool is_other) {
     bench->is_others_failure = is_other;
+}
+
+void bench_reason(struct bench *bench, const char *detail) {
+    snprintf(bench->reason, sizeof bench->reason, "%s", detail);
 }
 
 void bench_chart(struct bench *bench, const struct chart *chart) {
@@ -293,7 +299,7 @@ static bool bench_is_rate(const char *unit) {
 
 /* A speed or a time: what can be faster or slower. */
 static bool bench_is_speed(const char *unit) {
-    static const char *const times[] = {"ns", "us", "ms", "s"};
+    static const char *const times[] = {"ns", "ns/pair", "us", "ms", "s"};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         if (strcmp(unit, times[i]) == 0) {
             return true;
@@ -444,7 +450,7 @@ static int bench_run(struct bench *bench, const struct bench_args *args,
         bench->suite = bench_suites[i].name;
         bench->is_others_failure = false;
         if (bench_suites[i].run(bench)) {
-            const char *detail = acre_last_detail();
+            const char *detail = *bench->reason ? bench->reason : acre_last_detail();
             cli_say("suite %s could not be measured: %s", bench->suite,
                     bench->is_others_failure || !*detail ? "the driver refused one of its own calls"
                                                          : detail);

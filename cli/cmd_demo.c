@@ -176,6 +176,9 @@ static acre_status demo_memory(struct demo *demo) {
                              &demo->doing);
     }
     if (status == ACRE_OK) {
+        status = demo_pool(demo->device, &result->parts[result->part_count++], &demo->doing);
+    }
+    if (status == ACRE_OK) {
         status = demo_grow(demo->device, &result->device, &result->parts[result->part_count++],
                            &result->growth, &demo->doing);
     }

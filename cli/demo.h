@@ -1,5 +1,5 @@
-/* What `acre demo` found out: filled by cmd_demo.c, demo_memory.c and demo_grow.c, drawn by
- * demo_page.c. Times are nanoseconds of the host's clock since the first step. */
+/* What `acre demo` found out: filled by cmd_demo.c, demo_memory.c, demo_pool.c and demo_grow.c,
+ * drawn by demo_page.c. Times are nanoseconds of the host's clock since the first step. */
 #ifndef ACRE_CLI_DEMO_H
 #define ACRE_CLI_DEMO_H
 
@@ -7,7 +7,7 @@
 
 enum {
     DEMO_HANDOVERS = 12, /* events handed from one stream to the other, in turn */
-    DEMO_PARTS = 6,
+    DEMO_PARTS = 7,
     DEMO_SIZES = 12, /* that an array grows through */
     DEMO_STEPS = 2 * DEMO_HANDOVERS + 4
 };
@@ -54,13 +54,13 @@ struct demo_result {
     acre_stats stats;      /* of the last device opened, before it was closed */
 };
 
-/* One part each, in demo_memory.c and demo_grow.c. On failure *doing says what failed, as in
- * "cannot <doing> soft".
- */
+/* One part each, in demo_memory.c, demo_pool.c and demo_grow.c. On failure *doing says what failed,
+ * as in "cannot <doing> soft". */
 acre_status demo_kinds(acre_device *device, bool has_managed, struct demo_part *part,
                        const char **doing);
 acre_status demo_copies(acre_device *device, struct demo_part *part, struct cli_link *link,
                         const char **doing);
+acre_status demo_pool(acre_device *device, struct demo_part *part, const char **doing);
 
 acre_status demo_grow(acre_device *device, const acre_device_info *info, struct demo_part *part,
                       struct demo_growth *growth, const char **doing);

@@ -18,10 +18,10 @@ int main(void) {
     void *memory;
     float sent[1000] = {1, 2, 3}, back[1000];
     if ((status = acre_open("auto", NULL, &device)) != ACRE_OK ||
-        (status = acre_mem_alloc(device, ACRE_KIND_DEVICE, sizeof sent, 0, &memory)) != ACRE_OK ||
+        (status = acre_alloc(device, sizeof sent, NULL, &memory)) != ACRE_OK ||
         (status = acre_copy_sync(device, memory, sent, sizeof sent)) != ACRE_OK ||
         (status = acre_copy_sync(device, back, memory, sizeof back)) != ACRE_OK ||
-        (status = acre_mem_free(device, memory)) != ACRE_OK) {
+        (status = acre_free(memory, NULL)) != ACRE_OK) {
         return failed(status);
     }
     /* README ends */

@@ -1,11 +1,12 @@
 /* acre: GPU memory from C.
  *
  * One chapter per object, the simple part first:
- *   1. status and errors      6. copies and fills
- *   2. log and configuration  7. arrays that grow in place
- *   3. devices                8. sharing with other processes
- *   4. streams and events     9. memory by hand
- *   5. memory of every kind  10. housekeeping: trim, statistics
+ *   1. status and errors      7. pools: memory in stream order
+ *   2. log and configuration  8. arrays that grow in place
+ *   3. devices                9. sharing with other processes
+ *   4. streams and events    10. memory by hand
+ *   5. memory of every kind  11. housekeeping: trim, statistics
+ *   6. copies and fills
  *
  * Conventions. Every fallible function returns an acre_status; results come through the last
  * parameters and are NULL or 0 after a failure. A failed call changes nothing. `acre_last_detail()`
@@ -392,7 +393,109 @@ ACRE_API acre_status acre_fill(acre_device *device, void *to, uint8_t value, siz
 /* As acre_fill on the legacy stream, and waits until it is done. */
 ACRE_API acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value, size_t bytes);
 
-/* ---- 7. Arrays that grow in place ---------------------------------------------------------- */
+/* ---- 7. Pools: memory in stream order ------------------------------------------------------ */
+
+/* A pool hands out blocks of one kind of memory in tens of nanoseconds, and takes them back in
+ * stream order: memory freed on a stream may be used on that stream again at once, elsewhere only
+ * after the stream has got there. A block belongs to the work of the stream that it was asked for:
+ * other streams may use it after they waited for that one (acre_stream_wait), and must be waited
+ * for by it before the block is freed on it, or be named by acre_pool_record_use.
+ *
+ * Calls that find what they need make no driver call, take no lock and wait for nothing. Every
+ * address is a multiple of 256. Any thread may free what another allocated. */
+typedef struct acre_pool acre_pool;
+
+/* Device memory of the device's default pool. acre_free finds the pool by the address. */
+ACRE_API acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, void **p);
+ACRE_API acre_status acre_free(void *p, acre_stream stream);
+
+#define ACRE_POOL_ZERO 1u /* memory is zeroed, in stream order, whenever it is handed out */
+
+/* Zero in any field means the default. */
+typedef struct acre_pool_options {
+    size_t struct_size;
+    acre_kind kind;         /* device (default), pinned, mapped or managed */
+    uint32_t flags;         /* ACRE_POOL_* */
+    uint64_t reserve_bytes; /* memory taken at once; none */
+} acre_pool_options;
+
+ACRE_API acre_status acre_pool_create(acre_device *device, const acre_pool_options *options,
+                                      acre_pool **pool);
+
+/* The pool of a device and kind that acre keeps, made at its first use; it ends with the device. */
+ACRE_API acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **pool);
+
+/* Is told of each block that was not freed. Must not call into acre. */
+typedef void (*acre_pool_block_fn)(void *user, void *p, size_t bytes);
+
+/* Ends a pool after all work of the device queued before; `leak` (may be NULL) is told of blocks
+ * that were not freed, which end with it. NULL is nothing. A default pool: ACRE_E_BUSY. */
+ACRE_API acre_status acre_pool_destroy(acre_pool *pool, acre_pool_block_fn leak, void *user);
+
+/* `alignment` is 0 (256) or a power of two up to 1 GiB. ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY,
+ * ACRE_E_LIMIT, ACRE_E_CAPTURING (the pool must fetch memory and the stream is being captured). */
+ACRE_API acre_status acre_pool_alloc(acre_pool *pool, size_t bytes, size_t alignment,
+                                     acre_stream stream, void **p);
+/* The same, and zeroed in stream order. */
+ACRE_API acre_status acre_pool_alloc_zeroed(acre_pool *pool, size_t bytes, size_t alignment,
+                                            acre_stream stream, void **p);
+/* `count` blocks of `bytes` each, all or none. */
+ACRE_API acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t count,
+                                          acre_stream stream, void **blocks);
+
+/* Gives a block back: work queued on `stream` so far may still use it. NULL is nothing.
+ * Returns ACRE_E_POINTER (of no pool, or freed already), ACRE_E_INTERIOR, ACRE_E_HANDLE (of another
+ * pool); nothing is changed then. */
+ACRE_API acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream);
+/* Stops at the first block that is refused; *freed (may be NULL) is how many went. */
+ACRE_API acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t count,
+                                         acre_stream stream, size_t *freed);
+/* Gives a block back that may be used again, on any stream, when `event` has passed. */
+ACRE_API acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event);
+
+/* Says that work queued on another stream so far uses the block: after it is freed it is not used
+ * again before that work is done. */
+ACRE_API acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream);
+
+/* Another size, by a copy in stream order unless the block has room; NULL for `p` is a new block.
+ * Work of other streams that writes to the block must be waited for by `stream`, recorded or not.
+ * After a failure the old block is as it was. */
+ACRE_API acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
+                                       void **new_p);
+
+/* 1 if the address lies in a block of the pool that is handed out. */
+ACRE_API int acre_pool_owns(acre_pool *pool, const void *p);
+/* Bytes that a block really has, 0 for what is no block. */
+ACRE_API size_t acre_pool_usable_size(acre_pool *pool, const void *p);
+
+/* Takes memory ahead, so that `bytes` in all can be handed out without asking the driver for
+ * memory. */
+ACRE_API acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes);
+/* Gives memory back that is free and not in use by queued work, as long as more than `keep_bytes`
+ * remain. Drains the caches of all threads. Waits for nothing on a device that maps memory by hand;
+ * segments of other kinds go back as by acre_mem_free. */
+ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
+
+/* Calls `fn` for every block that is handed out. Meanwhile other threads' calls on the pool wait.
+ */
+ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void *user);
+
+typedef struct acre_pool_stats {
+    size_t struct_size;               /* set by the caller */
+    uint64_t live_blocks, live_bytes; /* handed out now; bytes as they really are */
+    uint64_t held_bytes;              /* physical memory that the pool has */
+    uint64_t refills, spills;         /* times that a thread's cache met the pool */
+    uint64_t events;                  /* recorded, each for a batch of frees */
+    uint64_t waits;                   /* inserted into streams for memory of another one */
+} acre_pool_stats;
+
+ACRE_API acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats);
+
+/* Tells the pools that a stream is about to be destroyed: what was freed on it is marked by an
+ * event and stays safe. Streams of acre_stream_create do it by themselves. */
+ACRE_API acre_status acre_stream_retire(acre_device *device, acre_stream stream);
+
+/* ---- 8. Arrays that grow in place ---------------------------------------------------------- */
 
 /* A vec is a contiguous array of device, pinned or managed memory that grows and shrinks. Its
  * addresses are reserved far ahead, by default as many as the device has memory, and physical
@@ -505,7 +608,7 @@ typedef struct acre_vec_info {
 
 ACRE_API acre_status acre_vec_get_info(const acre_vec *vec, acre_vec_info *info);
 
-/* ---- 8. Sharing with other processes ------------------------------------------------------- */
+/* ---- 9. Sharing with other processes ------------------------------------------------------- */
 
 /* A process offers a vec or a block under the path of a Unix socket, others open it there and have
  * the same memory, without a copy. The open connection is the lease: either process may end at any
@@ -592,7 +695,7 @@ ACRE_API acre_status acre_import_close(acre_import *import, acre_stream stream);
 ACRE_API acre_status acre_share_export_fds(acre_device *device, void *p, size_t room, int *fds,
                                            uint64_t *bytes, size_t *count);
 
-/* ---- 9. Memory by hand --------------------------------------------------------------------- */
+/* ---- 10. Memory by hand --------------------------------------------------------------------- */
 
 /* The driver's own steps, checked: addresses are reserved, chunks of physical memory created and
  * mapped there, and access is given. The rest of acre is made of the same steps; take these when it
@@ -652,7 +755,7 @@ ACRE_API acre_status acre_vm_set_access(acre_device *device, void *address, size
 ACRE_API acre_status acre_vm_get_access(acre_device *device, const void *address, acre_device *peer,
                                         acre_access *access);
 
-/* ---- 10. Housekeeping ---------------------------------------------------------------------- */
+/* ---- 11. Housekeeping ---------------------------------------------------------------------- */
 
 /* Gives back what can be given back; above all retries what the driver refused to take back
  * earlier (statistic limbo_count, 0 when all of it went). Returns the driver's refusal if some of

@@ -117,7 +117,10 @@ unsigned acre__cpu_count(void) {
     return cores > 0 ? (unsigned)cores : 1;
 }
 
+/* The child's one thread loses what a call might use without asking anything else. */
 static void thread_in_child(void) {
+    if (acre__thread_pointer)
+        acre__thread_pointer->pool = NULL;
     atomic_store_explicit(&threads.process, PROCESS_FORKED, memory_order_relaxed);
 }
 

@@ -142,6 +142,16 @@ acre_status acre__device_hooks_trim(acre_device *dev, int is_below) {
     return status;
 }
 
+acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream) {
+    acre_status status = ACRE_OK;
+    const struct acre__device_hooks *at;
+    for (unsigned i = 0; (at = hooks_at(i)); i++) {
+        acre_status one = at->retire ? at->retire(dev, stream) : ACRE_OK;
+        status = one ? one : status;
+    }
+    return status;
+}
+
 void acre__device_hooks_stats(acre_device *dev, acre_stats *stats) {
     const struct acre__device_hooks *at;
     for (unsigned i = 0; (at = hooks_at(i)); i++)

@@ -93,11 +93,13 @@ struct acre__device_hooks {
     enum acre__hook_layer layer;
     acre_status (*trim)(acre_device *dev); /* gives back what can be given back */
     void (*close)(acre_device *dev);       /* the device ends: drops all that belongs to it */
-    void (*stats)(acre_device *dev, acre_stats *stats); /* fills in its part */
+    acre_status (*retire)(acre_device *dev, acre_stream stream); /* the stream is about to end */
+    void (*stats)(acre_device *dev, acre_stats *stats);          /* fills in its part */
 };
 void acre__device_hooks_add(const struct acre__device_hooks *hooks);
 /* With `is_below` the layer below the objects, else all others. */
 acre_status acre__device_hooks_trim(acre_device *dev, int is_below);
+acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream);
 void acre__device_hooks_stats(acre_device *dev, acre_stats *stats);
 
 /* The slot of an open device, 0 .. ACRE__DEVICE_SLOTS - 1: where upper layers keep theirs. */

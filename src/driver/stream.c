@@ -258,7 +258,17 @@ acre_status acre_stream_destroy(acre_device *device, acre_stream stream) {
     if (!made)
         return acre__fail(ACRE_E_HANDLE, "%s has no stream %p that acre made and that still lives",
                           device->label, (void *)stream);
+    /* What refuses here is made good by the stream's id, which the next one does not have. */
+    if (!acre__device_is_lost(device))
+        (void)acre__device_hooks_retire(device, stream);
     return acre__limbo_give_back(device, &made->item);
+}
+
+acre_status acre_stream_retire(acre_device *device, acre_stream stream) {
+    acre_status status = acre__device_enter(device);
+    if (status == ACRE_OK)
+        status = acre__stream_check(device, stream);
+    return status ? status : acre__device_hooks_retire(device, stream);
 }
 
 acre_status acre_stream_sync(acre_device *device, acre_stream stream) {

@@ -53,6 +53,8 @@ static const char *owner_call(enum acre__owned_by owner) {
         return "was registered: use acre_mem_unregister";
     case ACRE__OWNED_BY_VEC:
         return "belongs to a vec: use acre_vec_destroy";
+    case ACRE__OWNED_BY_POOL:
+        return "belongs to a pool: use acre_pool_free";
     default:
         return "belongs to an import: use acre_import_close";
     }

@@ -28,7 +28,8 @@ enum acre__owned_by {
     ACRE__OWNED_BY_MEM,     /* acre_mem_free */
     ACRE__OWNED_BY_PROGRAM, /* acre_mem_unregister */
     ACRE__OWNED_BY_VEC,     /* acre_vec_destroy */
-    ACRE__OWNED_BY_IMPORT   /* acre_import_close */
+    ACRE__OWNED_BY_IMPORT,  /* acre_import_close */
+    ACRE__OWNED_BY_POOL     /* acre_pool_free, for its parts */
 };
 
 struct acre__extent;

@@ -172,6 +172,72 @@ acre_status acre__uses_wait(struct acre__uses *uses) {
     return code ? acre__driver_fail(uses->dev, code, "cuEventSynchronize") : ACRE_OK;
 }
 
+int acre__uses_are_done(struct acre__uses *uses) {
+    struct acre__current current;
+    const char *what;
+    struct acre__use *use = uses->first;
+    while (use && !use->is_pending)
+        use = use->next;
+    if (!use)
+        return 1;
+    if (acre__device_push_relaxed(uses->dev, &current, &what) != CUDA_SUCCESS)
+        return 0;
+    int are_done = 1;
+    for (; use; use = use->next) {
+        if (use->is_pending && uses->dev->drv->cuEventQuery(use->event) == CUDA_SUCCESS)
+            use->is_pending = 0;
+        are_done &= !use->is_pending;
+    }
+    acre__device_pop(uses->dev, &current);
+    return are_done;
+}
+
+acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream) {
+    struct acre__current current;
+    const char *what;
+    CUresult code = acre__device_push_relaxed(uses->dev, &current, &what);
+    if (code)
+        return acre__driver_fail(uses->dev, code, what);
+    for (struct acre__use *use = uses->first; use && !code; use = use->next)
+        if (use->is_pending)
+            code = uses->dev->drv->cuStreamWaitEvent(stream, use->event, 0);
+    acre__device_pop(uses->dev, &current);
+    return code ? acre__driver_fail(uses->dev, code, "cuStreamWaitEvent") : ACRE_OK;
+}
+
+acre_status acre__uses_record_event(struct acre__uses *uses, acre_event event, acre_stream relay) {
+    struct acre__current current;
+    const char *what;
+    CUresult code = acre__device_push_relaxed(uses->dev, &current, &what);
+    if (code)
+        return acre__driver_fail(uses->dev, code, what);
+    code = uses->dev->drv->cuStreamWaitEvent(relay, event, 0);
+    acre__device_pop(uses->dev, &current);
+    if (code)
+        return acre__driver_fail(uses->dev, code, "cuStreamWaitEvent");
+    return acre__uses_record(uses, relay);
+}
+
+void acre__uses_append(struct acre__uses *uses, struct acre__uses *other) {
+    struct acre__use **end = &uses->first;
+    while (*end)
+        end = &(*end)->next;
+    *end = other->first;
+    other->first = NULL;
+}
+
+void acre__uses_lend(struct acre__uses *uses, struct acre__uses *other) {
+    struct acre__use **link = &uses->first;
+    while (*link && (*link)->is_pending)
+        link = &(*link)->next;
+    struct acre__use *use = *link;
+    if (!use)
+        return;
+    *link = use->next;
+    use->next = other->first;
+    other->first = use;
+}
+
 void acre__uses_close(struct acre__uses *uses) {
     while (uses->first) {
         struct acre__use *use = uses->first;

@@ -29,6 +29,22 @@ acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, ac
 /* Waits until all of it is done; captures that other threads have under way are left alone. */
 acre_status acre__uses_wait(struct acre__uses *uses);
 
+/* 1 if all of it is done, 0 if not or if the driver does not say. */
+int acre__uses_are_done(struct acre__uses *uses);
+
+/* Makes work queued on `stream` from now on wait for all of it. */
+acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream);
+
+/* Work that a user's event marks uses the memory; `relay` is a stream of acre's that nothing else
+ * is queued on. */
+acre_status acre__uses_record_event(struct acre__uses *uses, acre_event event, acre_stream relay);
+
+/* Adds the uses of another, which is empty then. */
+void acre__uses_append(struct acre__uses *uses, struct acre__uses *other);
+
+/* Moves one event that nothing waits for to another, if there is one. */
+void acre__uses_lend(struct acre__uses *uses, struct acre__uses *other);
+
 /* Gives the events back; does not wait. */
 void acre__uses_close(struct acre__uses *uses);
 

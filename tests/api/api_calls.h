@@ -163,6 +163,32 @@ static inline acre_status api_call_fill(const struct api_arguments *with) {
 static inline acre_status api_call_fill_sync(const struct api_arguments *with) {
     return acre_fill_sync(with->device, with->block, 7, 64);
 }
+static inline acre_status api_call_alloc(const struct api_arguments *with) {
+    void *p = api_own;
+    acre_status status = acre_alloc(with->device, 4096, with->stream, &p);
+    if (status == ACRE_OK)
+        (void)acre_free(p, with->stream);
+    else if (p)
+        return ACRE_OK;
+    return status;
+}
+static inline acre_status api_call_pool_create(const struct api_arguments *with) {
+    acre_pool *pool = (acre_pool *)(void *)api_own;
+    acre_status status = acre_pool_create(with->device, NULL, &pool);
+    if (status == ACRE_OK)
+        (void)acre_pool_destroy(pool, NULL, NULL);
+    else if (pool)
+        return ACRE_OK;
+    return status;
+}
+static inline acre_status api_call_pool_default(const struct api_arguments *with) {
+    acre_pool *pool = (acre_pool *)(void *)api_own;
+    acre_status status = acre_pool_default(with->device, ACRE_KIND_PINNED, &pool);
+    return status != ACRE_OK && pool ? ACRE_OK : status;
+}
+static inline acre_status api_call_stream_retire(const struct api_arguments *with) {
+    return acre_stream_retire(with->device, with->stream);
+}
 static inline acre_status api_call_mem_free(const struct api_arguments *with) {
     return acre_mem_free(with->device, with->block);
 }
@@ -208,6 +234,10 @@ static const struct api_call api_calls[] = {
     {"acre_copy_2d", api_call_copy_2d, 0},
     {"acre_fill", api_call_fill, 0},
     {"acre_fill_sync", api_call_fill_sync, 0},
+    {"acre_alloc", api_call_alloc, 0},
+    {"acre_pool_create", api_call_pool_create, 0},
+    {"acre_pool_default", api_call_pool_default, 0},
+    {"acre_stream_retire", api_call_stream_retire, 0},
     {"acre_trim", api_call_trim, 0},
     {"acre_get_stats", api_call_stats, 1},
     {"acre_mem_unregister", api_call_mem_unregister, 1},

@@ -111,6 +111,30 @@ static void layout_mem_info_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_mem_info), 48);
 }
 
+static void layout_pool_options_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_pool_options, struct_size, 0),
+        FIELD(acre_pool_options, kind, 8),
+        FIELD(acre_pool_options, flags, 12),
+        FIELD(acre_pool_options, reserve_bytes, 16),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_pool_options), 24);
+}
+
+static void layout_pool_stats_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_pool_stats, struct_size, 0), FIELD(acre_pool_stats, live_blocks, 8),
+        FIELD(acre_pool_stats, live_bytes, 16), FIELD(acre_pool_stats, held_bytes, 24),
+        FIELD(acre_pool_stats, refills, 32),    FIELD(acre_pool_stats, spills, 40),
+        FIELD(acre_pool_stats, events, 48),     FIELD(acre_pool_stats, waits, 56),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_pool_stats), 64);
+}
+
 static void layout_vec_options_is_pinned(void **state) {
     (void)state;
     const struct layout_field fields[] = {
@@ -197,6 +221,8 @@ int main(void) {
         cmocka_unit_test(layout_device_info_is_pinned),
         cmocka_unit_test(layout_stats_is_pinned),
         cmocka_unit_test(layout_mem_info_is_pinned),
+        cmocka_unit_test(layout_pool_options_is_pinned),
+        cmocka_unit_test(layout_pool_stats_is_pinned),
         cmocka_unit_test(layout_vec_options_is_pinned),
         cmocka_unit_test(layout_vec_info_is_pinned),
         cmocka_unit_test(layout_share_options_is_pinned),

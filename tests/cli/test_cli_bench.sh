@@ -6,7 +6,7 @@
 run "$acre" bench --help
 expect_rc 0
 expect_out '^Suites:'
-for suite in ground copy pin grow; do
+for suite in ground copy pin grow pool; do
     expect_out "^  $suite "
 done
 
@@ -112,6 +112,57 @@ for call in cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemAlloc cuMemcpyDt
     expect_rc 2
     expect_no_out
     expect_err 'suite grow could not be measured'
+done
+
+# A pool: everybody's pairs, and what follows from them.
+run_leaks "$no_gpu" "$acre" bench pool --device soft --quick --json
+expect_rc 0
+expect_err 'suite pool: driver is left out: it does not have cuMemAllocAsync'
+expect_json 'keys == ["device", "results", "schema", "version"]'
+expect_json 'all(.results[]; keys == ["case", "suite", "unit", "value", "who"] and .suite == "pool"
+    and .value > 0 and (.who | IN("acre", "driver", "malloc")))'
+for case in 'pair 256' 'pair 65536' 'pair 2097152' 'pair 67108864' 'random 256B..2MiB 1000 live' \
+    'cross-thread free' 'live 1e3' 'live 1e4'; do
+    expect_json "[.results[] | select(.case == \"$case\" and .unit == \"ns/pair\") | .who]
+        == [\"acre\", \"malloc\"]"
+done
+expect_json '[.results[] | select(.case == "cross-stream" and .unit == "ns/pair") | .who] == ["acre"]'
+# Threads by powers of two, as many as there are cores; each compared with how malloc scales.
+threads=1
+while [ "$threads" -le "$(nproc)" ] && [ "$threads" -le 16 ]; do
+    expect_json "[.results[] | select(.case == \"threads $threads\" and .unit == \"M pairs/s\")
+        | .who] == [\"acre\", \"malloc\"]"
+    [ "$threads" -eq 1 ] || expect_json "[.results[]
+        | select(.case == \"threads $threads / 1, by malloc's\") | .who] == [\"acre\"]"
+    threads=$((threads * 2))
+done
+# shellcheck disable=SC2016 # $v is jq's
+expect_json '(.results | map({(.case + " " + .who): .value}) | add) as $v
+    | ($v["pair 65536 acre"] / $v["pair 65536 malloc"] - $v["pair 65536 / malloc'"'"'s pair acre"])
+    | fabs < 1e-6'
+expect_json '[.results[] | select(.case == "live 1e4 / live 1e3") | .who] == ["acre", "malloc"]'
+# No call of acre's waits for the 50 ms of another stream.
+expect_json '[.results[] | select(.case == "busy") | .who, .unit, .value < 45] == ["acre", "ms", true]'
+run "$no_gpu" "$acre" bench pool --device soft --quick
+expect_rc 0
+expect_out '^pool +pair 65536 +malloc .* ns/pair .*[0-9]x (faster|slower)$| as fast$'
+# Little memory: what needs more is left out, and that is said.
+run "$no_gpu" ACRE_SOFT_BYTES=64MiB "$acre" bench pool --quick --json
+expect_rc 0
+expect_err 'suite pool: pair 67108864 is left out: it needs a device with 128 MiB free'
+expect_err 'suite pool: random 256B..2MiB 1000 live is left out'
+expect_json '[.results[].case] | index("pair 2097152") and index("live 1e4") and index("busy")'
+run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench pool --quick
+expect_rc 2
+expect_err "suite pool could not be measured: .* bytes wanted, .* are free"
+# Where memory cannot be mapped by hand.
+run "$no_gpu" ACRE_VMM=no "$acre" bench pool --quick --json
+expect_rc 0
+for call in cuMemCreate cuStreamGetId cuLaunchHostFunc; do
+    run "$no_gpu" "ACRE_FAULT=$call:1:from:999" "$acre" bench pool --quick
+    expect_rc 2
+    expect_no_out
+    expect_err 'suite pool could not be measured'
 done
 
 # No room: sizes end earlier, and that is said.

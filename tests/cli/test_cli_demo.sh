@@ -11,7 +11,8 @@ expect_out '^device +ok '
 expect_out '^streams and events +ok '
 expect_out '^kinds of memory +ok .*all bytes arrived, 0 blocks left'
 expect_out '^copies +ok .* GB/s pinned, .* pageable; back at '
-expect_out '^growing array +ok .*2 MiB to .* 0 B copied, the address stayed; by copying .* MiB copied$'
+expect_out '^pool +ok .*64 KiB in stream order and back in [0-9]+ ns, .*; no block met another$'
+expect_out '^growing array +ok .*2 MiB to .* 0 B copied, the address stayed; by copying .* [MG]iB copied$'
 expect_out '^limbo and trim +ok .*1 kept aside, 0 after trim'
 expect_out 'acre-demo/index.html$'
 check "last line says where the page is" sh -c "tail -1 '$out' | grep -q acre-demo/index.html"
@@ -31,7 +32,7 @@ run "$no_gpu" "$acre" demo --json --output deep/er/page
 expect_rc 0
 expect_json '.schema == "acre-demo/1" and .device.driver == "soft"'
 expect_json '[.parts[].part] == ["device", "streams and events", "kinds of memory", "copies",
-    "growing array", "limbo and trim"]'
+    "pool", "growing array", "limbo and trim"]'
 expect_json 'all(.parts[]; .ok and .time_ns > 0 and (.text | length > 0))'
 expect_json '.measured | .unit == "GB/s" and .pinned_h2d > 0 and .pinned_d2h > 0 and .d2d > 0
     and .pageable_h2d > 0 and .pageable_d2h > 0'
@@ -64,6 +65,7 @@ expect_err '^acre: cannot write full/index.html: No space left'
 # Under the seeded scheduler too.
 run "$no_gpu" ACRE_SOFT_SEED=7 "$acre" demo --output seeded
 expect_rc 0
+expect_out '^pool +ok '
 expect_out '^streams and events +ok '
 expect_out '^kinds of memory +ok '
 expect_out '^copies +ok '
@@ -72,11 +74,13 @@ expect_out '^copies +ok '
 run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" demo --output small
 expect_rc 0
 expect_out '^copies +ok .* 4 MiB to the device'
+expect_out '^pool +ok '
 
 # Where memory cannot be mapped by hand it grows by copying, and that is fine.
 run "$no_gpu" ACRE_VMM=no "$acre" demo --output plain
 expect_rc 0
 expect_out '^growing array +ok .*2 MiB to '
+expect_out '^pool +ok '
 
 # What cannot be had is said.
 run "$no_gpu" ACRE_FAULT='cuMemHostRegister:2:from:2' "$acre" demo --output refused

@@ -10,7 +10,7 @@
 # ctest_step, memcheck_step and bench_step, each of which makes one line of the table.
 set -uo pipefail
 
-areas=(ground kinds grow)
+areas=(ground kinds grow pool)
 AREA_SECONDS=360
 # One program under compute-sanitizer; far more than any of them needs.
 PROGRAM_SECONDS=120
@@ -43,6 +43,14 @@ area_grow() {
     memcheck_step "memcheck" 'api|examples|gpu' "$about"
     bench_step grow --chart "$build/bench-grow.svg"
     [ -z "${OUT:-}" ] || cp "$build/bench-grow.svg" "$OUT/"
+}
+
+# Memory in stream order.
+area_pool() {
+    local about='pool|realloc_strategies'
+    ctest_step "tests" 'unit|conformance|api|fault|model|cli|examples|gpu' "$about|bench|cli_demo"
+    memcheck_step "memcheck" 'api|examples|gpu' "$about"
+    bench_step pool
 }
 
 # ---- steps ---------------------------------------------------------------------------------------

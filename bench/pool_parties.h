@@ -1,0 +1,110 @@
+/* What bench_pool.c and pool_threads.c share: who hands out memory, and one block of each.
+ *
+ * The calls are inline and the loops are made for each party apart, so that no party pays for the
+ * choice between them. */
+#ifndef ACRE_BENCH_POOL_PARTIES_H
+#define ACRE_BENCH_POOL_PARTIES_H
+
+#include <stdlib.h>
+
+#include "bench.h"
+
+/* In the order of their turns. */
+enum pool_party {
+    POOL_ACRE,
+    POOL_DRIVER, /* cuMemAllocAsync, cuMemFreeAsync */
+    POOL_MALLOC, /* glibc, which has no streams */
+    POOL_PARTIES
+};
+
+enum {
+    POOL_STREAMS = 16,      /* as many as there may be threads */
+    POOL_MALLOC_BYTES = 64, /* of malloc's block, where the size is not part of the comparison */
+    POOL_BLOCK_BYTES = 65536
+};
+
+struct pool_bench {
+    struct bench *bench;
+    acre_device *device;
+    const struct acre__driver *drv;
+    CUcontext context; /* the device's, for threads */
+    acre_device_info info;
+    acre_pool *pool;
+    acre_stream streams[POOL_STREAMS];
+    unsigned threads; /* at most, by the machine's cores */
+    enum pool_party parties[POOL_PARTIES];
+    unsigned party_count;
+};
+
+const char *pool_who(enum pool_party party);
+
+/* The parties of a case into `parties`: all that are here, or all but malloc. */
+unsigned pool_parties(const struct pool_bench *p, bool with_malloc,
+                      enum pool_party parties[POOL_PARTIES]);
+
+/* How often something is done in a turn; few times in a quick run. */
+uint64_t pool_count(const struct pool_bench *p, uint64_t count);
+
+/* ---- pool_threads.c: each returns 0 when something was refused ---- */
+
+int pool_thread_cases(struct pool_bench *p);
+int pool_cross_thread(struct pool_bench *p);
+
+/* ---- one block ---- */
+
+#define POOL_INLINE static inline __attribute__((always_inline))
+
+/* NULL when refused. */
+POOL_INLINE void *pool_alloc(const struct pool_bench *p, enum pool_party party, size_t bytes,
+                             acre_stream stream) {
+    void *block = NULL;
+    CUdeviceptr at = 0;
+    switch (party) {
+    case POOL_ACRE:
+        (void)acre_pool_alloc(p->pool, bytes, 0, stream, &block);
+        return block;
+    case POOL_DRIVER:
+        return p->drv->cuMemAllocAsync(&at, bytes, stream) ? NULL : (void *)(uintptr_t)at;
+    default:
+        block = malloc(bytes);
+        __asm__ volatile("" : : "r"(block) : "memory"); /* else the compiler takes both away */
+        return block;
+    }
+}
+
+/* 0 when refused. */
+POOL_INLINE int pool_free(const struct pool_bench *p, enum pool_party party, void *block,
+                          acre_stream stream) {
+    switch (party) {
+    case POOL_ACRE:
+        return acre_pool_free(p->pool, block, stream) == ACRE_OK;
+    case POOL_DRIVER:
+        return p->drv->cuMemFreeAsync((CUdeviceptr)(uintptr_t)block, stream) == CUDA_SUCCESS;
+    default:
+        free(block);
+        return 1;
+    }
+}
+
+/* Calls a loop that is made for one party, with the party as its last argument. */
+#define POOL_EACH(party, loop, ...)                                                                \
+    ((party) == POOL_ACRE     ? loop(__VA_ARGS__, POOL_ACRE)                                       \
+     : (party) == POOL_DRIVER ? loop(__VA_ARGS__, POOL_DRIVER)                                     \
+                              : loop(__VA_ARGS__, POOL_MALLOC))
+
+/* `count` times a block and back. */
+POOL_INLINE int pool_pairs(const struct pool_bench *p, size_t bytes, acre_stream stream,
+                           uint64_t count, enum pool_party party) {
+    if (party == POOL_MALLOC) {
+        bytes = POOL_MALLOC_BYTES;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        void *block = pool_alloc(p, party, bytes, stream);
+        if (!block || !pool_free(p, party, block, stream)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+#endif

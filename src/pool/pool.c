@@ -1,0 +1,524 @@
+/* Pools: making and ending them, and every call that is neither a plain alloc nor a plain free. */
+#include <stdlib.h>
+
+#include "base/atomic.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "driver/driver_status.h"
+#include "pool/pool_slow.h"
+
+enum { POOL_KINDS = ACRE_KIND_MANAGED + 1 };
+
+struct acre__lock acre__pool_list_lock = ACRE__LOCK_INIT("pools", ACRE__RANK_POOL_LIST);
+
+static struct {
+    struct acre__tree pools; /* the list's lock */
+    _Atomic(acre_pool *) defaults[ACRE__DEVICE_SLOTS][POOL_KINDS];
+} list;
+
+static acre_pool *pool_of(struct acre__node *node) {
+    return acre__tree_entry(node, acre_pool, node);
+}
+
+/* ---- handles ---- */
+
+acre_status acre__pool_check(acre_pool *pool) {
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    if (!pool)
+        return acre__fail(ACRE_E_NULL, "the pool is NULL");
+    acre__lock_take(&acre__pool_list_lock);
+    int is_there = acre__tree_find(&list.pools, (uintptr_t)pool) != NULL;
+    acre__lock_give(&acre__pool_list_lock);
+    return is_there ? ACRE_OK
+                    : acre__fail(ACRE_E_HANDLE, "%p is not a pool, or not any more", (void *)pool);
+}
+
+acre_status acre__pool_enter(acre_pool *pool) {
+    acre_status status = acre__pool_check(pool);
+    return status ? status : acre__device_enter(pool->dev);
+}
+
+/* ---- ending ---- */
+
+static void pool_walk_live(acre_pool *pool, acre_pool_block_fn fn, void *user) {
+    for (struct acre__slab *slab = pool->slabs; slab; slab = slab->next)
+        for (uint32_t i = 0; i < slab->fresh; i++)
+            if (acre__load(&slab->slots[i].state, memory_order_relaxed) & ACRE__SLOT_LIVE)
+                fn(user, slab->slots[i].p, acre__class_bytes(slab->size_class));
+}
+
+static void pool_free(acre_pool *pool) {
+    acre__slab_end_all(pool);
+    while (pool->streams) {
+        struct acre__pool_stream *next = pool->streams->next;
+        free(pool->streams);
+        pool->streams = next;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct acre__pool_batch **batches = i ? &pool->unused : &pool->batches;
+        while (*batches) {
+            struct acre__pool_batch *next = (*batches)->next;
+            acre__uses_close(&(*batches)->uses);
+            free(*batches);
+            *batches = next;
+        }
+    }
+    struct acre__node *node;
+    while ((node = acre__tree_first(&pool->uses))) {
+        struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+        acre__tree_remove(&pool->uses, node);
+        acre__uses_close(&use->uses);
+        free(use);
+    }
+    if (pool->relay)
+        (void)acre_stream_destroy(pool->dev, pool->relay);
+    acre__lock_destroy(&pool->lock);
+    free(pool);
+}
+
+/* Takes a pool out of the list, with the list's lock held: no new call finds it, and no thread that
+ * ends has anything of it any more. */
+static void pool_leave(acre_pool *pool) {
+    acre__tree_remove(&list.pools, &pool->node);
+    acre__lock_take(&pool->lock);
+    acre__cache_drain(pool, NULL, 1, 1);
+    acre__lock_give(&pool->lock);
+}
+
+/* The pool has left the list. */
+static void pool_end(acre_pool *pool, acre_pool_block_fn leak, void *user) {
+    acre__lock_take(&pool->lock);
+    if (leak)
+        pool_walk_live(pool, leak, user);
+    acre__lock_give(&pool->lock);
+    pool_free(pool);
+}
+
+acre_status acre_pool_destroy(acre_pool *pool, acre_pool_block_fn leak, void *user) {
+    acre_status status = acre__enter();
+    if (status || !pool)
+        return status;
+    status = acre__pool_check(pool);
+    if (status)
+        return status;
+    if (pool->is_default)
+        return acre__fail(ACRE_E_BUSY, "a default pool ends with its device");
+    if (!acre__device_is_lost(pool->dev) && (status = acre__step_quiesce_all(pool->dev)) &&
+        status != ACRE_E_DEVICE_LOST)
+        return status;
+    acre__lock_take(&acre__pool_list_lock);
+    pool_leave(pool);
+    acre__lock_give(&acre__pool_list_lock);
+    pool_end(pool, leak, user);
+    return ACRE_OK;
+}
+
+/* ---- devices ---- */
+
+/* Some pool of the device, taken out of the list; NULL when there is none left. */
+static acre_pool *list_take(const acre_device *dev) {
+    acre__lock_take(&acre__pool_list_lock);
+    struct acre__node *node = acre__tree_first(&list.pools);
+    while (node && pool_of(node)->dev != dev)
+        node = acre__tree_next(&list.pools, node);
+    if (node)
+        pool_leave(pool_of(node));
+    acre__lock_give(&acre__pool_list_lock);
+    return pool_of(node);
+}
+
+struct leaks {
+    unsigned long long blocks, bytes;
+};
+
+static void leak_count(void *user, void *p, size_t bytes) {
+    struct leaks *leaks = user;
+    (void)p;
+    leaks->blocks++;
+    leaks->bytes += bytes;
+}
+
+static void pools_close(acre_device *dev) {
+    struct leaks leaks = {0};
+    for (unsigned i = 0; i < POOL_KINDS; i++)
+        acre__store(&list.defaults[acre__device_index(dev)][i], NULL, memory_order_relaxed);
+    acre_pool *pool = list_take(dev);
+    if (pool && !acre__device_is_lost(dev))
+        (void)acre__step_quiesce_all(dev);
+    for (; pool; pool = list_take(dev))
+        pool_end(pool, leak_count, &leaks);
+    if (leaks.blocks)
+        acre__log(ACRE_LOG_WARN, "pool", "%s: closed with %llu blocks of %llu bytes not freed",
+                  dev->label, leaks.blocks, leaks.bytes);
+}
+
+/* Calls `fn` with the lock of every pool of the device. */
+static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, acre_stream),
+                              acre_stream stream) {
+    acre_status status = ACRE_OK;
+    acre__lock_take(&acre__pool_list_lock);
+    struct acre__node *node = acre__tree_first(&list.pools);
+    for (; node; node = acre__tree_next(&list.pools, node)) {
+        acre_pool *pool = pool_of(node);
+        if (pool->dev != dev)
+            continue;
+        acre__lock_take(&pool->lock);
+        acre_status one = fn(pool, stream);
+        status = one ? one : status;
+        acre__lock_give(&pool->lock);
+    }
+    acre__lock_give(&acre__pool_list_lock);
+    return status;
+}
+
+/* Lock held. What was freed on a stream that is captured right now stays. */
+static void pool_trim(acre_pool *pool, uint64_t keep_bytes) {
+    acre__cache_drain(pool, NULL, 1, 0);
+    acre__central_settle(pool);
+    acre__slab_trim(pool, keep_bytes);
+}
+
+static acre_status pool_trim_all(acre_pool *pool, acre_stream ignored) {
+    (void)ignored;
+    pool_trim(pool, 0);
+    return ACRE_OK;
+}
+
+static acre_status pools_trim(acre_device *dev) {
+    return pools_each(dev, pool_trim_all, NULL);
+}
+
+static acre_status pool_retire(acre_pool *pool, acre_stream stream) {
+    acre__cache_drain(pool, stream, 0, 1);
+    return acre__central_retire(pool, stream);
+}
+
+static acre_status pools_retire(acre_device *dev, acre_stream stream) {
+    return pools_each(dev, pool_retire, stream);
+}
+
+static void pools_use(void) {
+    static const struct acre__device_hooks hooks = {.layer = ACRE__HOOK_ABOVE,
+                                                    .trim = pools_trim,
+                                                    .close = pools_close,
+                                                    .retire = pools_retire};
+    acre__device_hooks_add(&hooks);
+}
+
+/* ---- making ---- */
+
+static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags) {
+    acre_pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    pool->node.key = (uintptr_t)pool;
+    pool->dev = dev;
+    pool->kind = kind;
+    pool->flags = flags;
+    pool->segment_bytes = 4 * ACRE__SLAB_UNIT;
+    acre__lock_init(&pool->lock, "pool", ACRE__RANK_POOL);
+    return pool;
+}
+
+static acre_status kind_check(const acre_device *dev, acre_kind kind) {
+    if ((int)kind < ACRE_KIND_DEVICE || kind > ACRE_KIND_MANAGED)
+        return acre__fail(ACRE_E_INVALID, "a pool cannot be of kind %d", (int)kind);
+    if (kind == ACRE_KIND_MANAGED && !dev->info.has_managed)
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s has no managed memory", dev->label);
+    return ACRE_OK;
+}
+
+acre_status acre_pool_create(acre_device *device, const acre_pool_options *options,
+                             acre_pool **pool) {
+    acre_pool_options wishes;
+    if (pool)
+        *pool = NULL;
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    if (!pool)
+        return acre__fail(ACRE_E_NULL, "acre_pool_create: pool is NULL");
+    if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_pool_options")))
+        return status;
+    if (wishes.flags & ~ACRE_POOL_ZERO)
+        return acre__fail(ACRE_E_OPTIONS, "acre_pool_options: flags 0x%x", wishes.flags);
+    wishes.kind = wishes.kind ? wishes.kind : ACRE_KIND_DEVICE;
+    if ((status = kind_check(device, wishes.kind)))
+        return status;
+    pools_use();
+    acre_pool *made = pool_make(device, wishes.kind, wishes.flags);
+    if (!made)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a pool's record");
+    acre__lock_take(&made->lock);
+    status = acre__slab_reserve(made, wishes.reserve_bytes);
+    acre__lock_give(&made->lock);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        pool_free(made);
+        return acre__said_fail(status, &said);
+    }
+    acre__lock_take(&acre__pool_list_lock);
+    acre__tree_insert(&list.pools, &made->node);
+    acre__lock_give(&acre__pool_list_lock);
+    *pool = made;
+    return ACRE_OK;
+}
+
+acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **pool) {
+    if (pool)
+        *pool = NULL;
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    if (!pool)
+        return acre__fail(ACRE_E_NULL, "acre_pool_default: pool is NULL");
+    if ((status = kind_check(device, kind)))
+        return status;
+    _Atomic(acre_pool *) *at = &list.defaults[acre__device_index(device)][kind];
+    *pool = acre__load(at, memory_order_acquire);
+    if (*pool)
+        return ACRE_OK;
+    pools_use();
+    acre__lock_take(&acre__pool_list_lock);
+    acre_pool *made = acre__load(at, memory_order_relaxed);
+    if (!made && (made = pool_make(device, kind, 0))) {
+        made->is_default = 1;
+        acre__tree_insert(&list.pools, &made->node);
+        acre__store(at, made, memory_order_release);
+    }
+    acre__lock_give(&acre__pool_list_lock);
+    *pool = made;
+    return made ? ACRE_OK : acre__fail(ACRE_E_HOST_MEMORY, "no memory for a pool's record");
+}
+
+/* ---- more ways to alloc and free ---- */
+
+acre_status acre_pool_alloc_zeroed(acre_pool *pool, size_t bytes, size_t alignment,
+                                   acre_stream stream, void **p) {
+    return acre__pool_alloc_slow(pool, bytes, alignment, stream, 1, p);
+}
+
+acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t count, acre_stream stream,
+                                 void **blocks) {
+    for (size_t i = 0; blocks && i < count; i++)
+        blocks[i] = NULL;
+    acre_status status = acre__pool_enter(pool);
+    if (status)
+        return status;
+    if (!blocks && count)
+        return acre__fail(ACRE_E_NULL, "acre_pool_alloc_many: blocks is NULL");
+    size_t made = 0;
+    while (made < count && status == ACRE_OK) {
+        status = acre_pool_alloc(pool, bytes, 0, stream, &blocks[made]);
+        made += status == ACRE_OK;
+    }
+    if (status == ACRE_OK)
+        return ACRE_OK;
+    struct acre__said said;
+    acre__said_keep(&said);
+    (void)acre_pool_free_many(pool, blocks, made, stream, NULL);
+    for (size_t i = 0; i < count; i++)
+        blocks[i] = NULL;
+    return acre__said_fail(status, &said);
+}
+
+acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t count,
+                                acre_stream stream, size_t *freed) {
+    size_t done = 0;
+    acre_status status = acre__pool_check(pool);
+    if (status == ACRE_OK && !blocks && count)
+        status = acre__fail(ACRE_E_NULL, "acre_pool_free_many: blocks is NULL");
+    while (status == ACRE_OK && done < count) {
+        status = acre_pool_free(pool, blocks[done], stream);
+        done += status == ACRE_OK;
+    }
+    if (freed)
+        *freed = done;
+    return status;
+}
+
+/* With the lock held: the stream on which users' events are waited for. */
+static acre_status pool_relay(acre_pool *pool) {
+    return pool->relay ? ACRE_OK
+                       : acre_stream_create(pool->dev, ACRE_STREAM_NON_BLOCKING, &pool->relay);
+}
+
+acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
+    struct acre__slab *slab;
+    uint32_t before;
+    acre_status status = acre__pool_enter(pool);
+    if (status || !p)
+        return status;
+    if (!event)
+        return acre__fail(ACRE_E_NULL, "acre_pool_free_after: event is NULL");
+    struct acre__slot *slot = acre__pool_block(pool, p, &slab, &status);
+    if (!slot)
+        return status;
+    acre__lock_take(&pool->lock);
+    struct acre__pool_batch *batch = acre__central_batch(pool);
+    status = batch ? pool_relay(pool)
+                   : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a freed block");
+    if (status == ACRE_OK)
+        status = acre__uses_record_event(&batch->uses, event, pool->relay);
+    int is_freed = status == ACRE_OK && acre__pool_unlive(slot, &before);
+    if (status == ACRE_OK && !is_freed)
+        status = acre__fail(ACRE_E_POINTER, "%p was freed already", p);
+    if (is_freed) {
+        acre__central_take_uses(pool, p, batch);
+        acre__slots_push(&batch->free[slab->size_class], slot);
+    }
+    if (batch) {
+        batch->next = is_freed ? pool->batches : pool->unused;
+        *(is_freed ? &pool->batches : &pool->unused) = batch;
+    }
+    acre__lock_give(&pool->lock);
+    return status;
+}
+
+/* ---- other streams ---- */
+
+acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
+    struct acre__slab *slab;
+    acre_status status = acre__pool_enter(pool);
+    if (status)
+        return status;
+    struct acre__slot *slot = acre__pool_block(pool, p, &slab, &status);
+    if (!slot)
+        return status;
+    acre__lock_take(&pool->lock);
+    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)p);
+    struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+    if (!use && (use = calloc(1, sizeof *use))) {
+        use->node.key = (uintptr_t)p;
+        acre__uses_open(&use->uses, pool->dev);
+        if (pool->unused) /* an event that it will bring back when the block is freed */
+            acre__uses_lend(&pool->unused->uses, &use->uses);
+        acre__tree_insert(&pool->uses, &use->node);
+    }
+    status = use ? acre__uses_record(&use->uses, stream)
+                 : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a use");
+    if (status == ACRE_OK)
+        atomic_fetch_or_explicit(&slot->state, ACRE__SLOT_USED, memory_order_release);
+    acre__lock_give(&pool->lock);
+    return status;
+}
+
+acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
+                              void **new_p) {
+    struct acre__slab *slab;
+    if (new_p)
+        *new_p = NULL;
+    acre_status status = acre__pool_enter(pool);
+    if (status)
+        return status;
+    if (!new_p)
+        return acre__fail(ACRE_E_NULL, "acre_pool_realloc: new_p is NULL");
+    if (!p)
+        return acre_pool_alloc(pool, bytes, 0, stream, new_p);
+    if (!acre__pool_block(pool, p, &slab, &status))
+        return status;
+    if (!bytes || bytes > ACRE__CLASS_BYTES_MOST)
+        return acre__fail(ACRE_E_INVALID, "acre_pool_realloc: %zu bytes", bytes);
+    size_t has = acre__class_bytes(slab->size_class);
+    if (acre__class_of(bytes) == slab->size_class || (bytes <= has && bytes >= has / 2)) {
+        *new_p = p;
+        return ACRE_OK;
+    }
+    void *made;
+    if ((status = acre_pool_alloc(pool, bytes, 0, stream, &made)))
+        return status;
+    status = acre_copy(pool->dev, made, p, bytes < has ? bytes : has, stream);
+    if (status == ACRE_OK)
+        status = acre_pool_free(pool, p, stream);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        (void)acre_pool_free(pool, made, stream);
+        return acre__said_fail(status, &said);
+    }
+    *new_p = made;
+    return ACRE_OK;
+}
+
+/* ---- telling ---- */
+
+/* The bytes of the block around an address, 0 if there is none. Nobody need have the block, so the
+ * lock keeps its slab. */
+static size_t block_bytes(acre_pool *pool, const void *p, int must_begin) {
+    if (acre__pool_check(pool))
+        return 0;
+    acre__lock_take(&pool->lock);
+    struct acre__slab *slab = acre__slab_of(pool, p);
+    struct acre__slot *slot = slab ? acre__slab_around(slab, p) : NULL;
+    int is_live = slot && acre__load(&slot->state, memory_order_relaxed) & ACRE__SLOT_LIVE;
+    size_t bytes =
+        is_live && (!must_begin || slot->p == p) ? acre__class_bytes(slab->size_class) : 0;
+    acre__lock_give(&pool->lock);
+    return bytes;
+}
+
+int acre_pool_owns(acre_pool *pool, const void *p) {
+    return block_bytes(pool, p, 0) != 0;
+}
+
+size_t acre_pool_usable_size(acre_pool *pool, const void *p) {
+    return block_bytes(pool, p, 1);
+}
+
+acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes) {
+    acre_status status = acre__pool_enter(pool);
+    if (status)
+        return status;
+    acre__lock_take(&pool->lock);
+    status = acre__slab_reserve(pool, bytes);
+    acre__lock_give(&pool->lock);
+    return status;
+}
+
+acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes) {
+    acre_status status = acre__pool_enter(pool);
+    if (status)
+        return status;
+    acre__lock_take(&pool->lock);
+    pool_trim(pool, keep_bytes);
+    acre__lock_give(&pool->lock);
+    return ACRE_OK;
+}
+
+acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void *user) {
+    acre_status status = acre__pool_check(pool);
+    if (status)
+        return status;
+    if (!fn)
+        return acre__fail(ACRE_E_NULL, "acre_pool_walk: fn is NULL");
+    acre__lock_take(&pool->lock);
+    pool_walk_live(pool, fn, user);
+    acre__lock_give(&pool->lock);
+    return ACRE_OK;
+}
+
+acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
+    acre_pool_stats now = {.struct_size = sizeof now};
+    struct leaks live = {0};
+    acre_status status = acre__options_out(stats, sizeof now, &now, "acre_pool_stats");
+    if (status == ACRE_OK)
+        status = acre__pool_check(pool);
+    if (status)
+        return status;
+    acre__lock_take(&pool->lock);
+    pool_walk_live(pool, leak_count, &live);
+    now.live_blocks = live.blocks;
+    now.live_bytes = live.bytes;
+    now.held_bytes = pool->held_bytes;
+    now.refills = pool->refills;
+    now.spills = pool->spills;
+    now.events = pool->events;
+    now.waits = pool->waits;
+    acre__lock_give(&pool->lock);
+    return acre__options_out(stats, sizeof now, &now, "acre_pool_stats");
+}

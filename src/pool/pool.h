@@ -1,0 +1,300 @@
+/* Pools: what the files of src/pool have in common.
+ *
+ * Memory comes in segments, is cut into slabs of slots of one size class, and a slot is what a
+ * block is served from. A free slot is in exactly one place: in a stack of a thread's cache, for
+ * one pool and stream (pool_cache.c); in the pool's list of a stream, to be used again on that
+ * stream; in a batch behind an event; or in the pool's list of slots that wait for nothing
+ * (pool_central.c).
+ *
+ * A hit pops from or pushes to a stack of the calling thread: no lock, no driver call. Stacks are
+ * filled and emptied in batches under the pool's lock. */
+#ifndef ACRE_POOL_POOL_H
+#define ACRE_POOL_POOL_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acre.h"
+#include "base/lock.h"
+#include "base/tree.h"
+#include "driver/device.h"
+#include "pool/pool_class.h"
+#include "space/book.h"
+#include "space/extent.h"
+#include "space/uses.h"
+
+/* Threads that have nothing to do with each other must not write to one cache line, nor to one that
+ * another reads all the time: what a hit touches begins at a line of its own. */
+enum { ACRE__LINE = 64 };
+
+/* Zeroed memory that has its lines for itself, to be freed by free; NULL without memory. */
+static inline void *acre__pool_lines(size_t bytes) {
+    size_t whole = (bytes + ACRE__LINE - 1) / ACRE__LINE * ACRE__LINE;
+    void *lines = aligned_alloc(ACRE__LINE, whole);
+    return lines ? memset(lines, 0, whole) : NULL;
+}
+
+/* ---- slots and slabs ---- */
+
+/* The state of a slot: free, or handed out by the thread whose tag is in the upper bits. Written
+ * plainly by the thread that has the slot in its hands; only freeing another thread's block is a
+ * race that must have one winner. */
+enum {
+    ACRE__SLOT_LIVE = 1,
+    ACRE__SLOT_USED = 2 /* other streams use it as well */,
+    ACRE__SLOT_TAG = 4
+};
+
+struct acre__slot {
+    struct acre__slot *next; /* in the list or stack that has it */
+    void *p;
+    _Atomic uint32_t state;
+};
+
+/* Slots of one size, one behind the other. */
+struct acre__slab {
+    uint64_t at;
+    uint64_t magic; /* 2^32 / slot_grains, rounded up: divides offsets of less than 2^16 grains */
+    uint64_t slot_grains; /* of a slot, in ACRE__GRAIN */
+    uint32_t count;       /* slots */
+    uint32_t size_class;
+    acre_pool *pool;
+    /* The pool's lock guards the rest. */
+    uint32_t fresh;          /* slots from here on were never used */
+    uint32_t idle;           /* slots in the pool's list of those that wait for nothing */
+    struct acre__slab *next; /* of the pool's */
+    struct acre__segment *segment;
+    size_t bytes; /* of the segment's that it has */
+    /* Every hit reads what is above, and writes a slot: not in the same line. */
+    _Alignas(ACRE__LINE) struct acre__slot slots[];
+};
+
+/* Memory that slabs are cut from, in units of 2 MiB. */
+struct acre__segment {
+    struct acre__segment *next;
+    acre_device *dev;
+    uint64_t at;    /* first unit */
+    size_t units;   /* at most 64, unless one slab has all of it */
+    uint64_t taken; /* a bit for each unit; units beyond 64 go with the first */
+    int has_extent;
+    struct acre__extent extent; /* device memory by mapping */
+    struct acre__block block;   /* its entry in the book */
+    void *mem;                  /* otherwise a block of acre_mem_alloc, */
+    struct acre__block *pinned; /* which nobody else may free */
+};
+
+struct acre__slots { /* a list that can be joined to another */
+    struct acre__slot *first, *last;
+    uint32_t count;
+};
+
+/* ---- streams of a pool ---- */
+
+/* A stream whose id could not be asked for is taken for the one that the handle meant before. */
+#define ACRE__ID_UNKNOWN UINT64_MAX
+
+static inline int acre__id_differs(uint64_t a, uint64_t b) {
+    return a != b && a != ACRE__ID_UNKNOWN && b != ACRE__ID_UNKNOWN;
+}
+
+/* The per-thread default stream has the same handle in all threads: the calling thread's id for it,
+ * 0 for others. Only the thread itself can ask the driver about its own. */
+uint64_t acre__stream_thread(acre_stream stream);
+
+/* What was freed on a stream and may be used again there. */
+struct acre__pool_stream {
+    struct acre__pool_stream *next;
+    acre_stream stream;
+    uint64_t id;     /* of the stream */
+    uint64_t thread; /* acre__stream_thread of who freed */
+    int is_over; /* it ended, and no event could be recorded: nothing may be asked of the handle */
+    struct acre__slots free[ACRE__CLASSES];
+    uint64_t count; /* slots in all of them */
+};
+
+/* Slots that may be used by anybody when their events have passed. */
+struct acre__pool_batch {
+    struct acre__pool_batch *next;
+    struct acre__uses uses;
+    struct acre__slots free[ACRE__CLASSES];
+};
+
+struct acre_pool {
+    struct acre__node node; /* in the list of pools; key: its own address */
+    acre_device *dev;
+    acre_kind kind;
+    uint32_t flags;
+    int is_default;
+    struct acre__lock lock;                  /* guards the rest */
+    struct acre__slots ready[ACRE__CLASSES]; /* wait for nothing */
+    struct acre__slab *fresh[ACRE__CLASSES]; /* the slab with slots that were never used, or NULL */
+    struct acre__pool_stream *streams;
+    struct acre__pool_batch *batches; /* newest first */
+    struct acre__pool_batch *unused;  /* empty ones, with their events */
+    struct acre__slab *slabs;
+    struct acre__segment *segments;
+    struct acre__tree uses; /* by address: who else uses a block (struct pool_use) */
+    size_t segment_bytes;   /* of the next one */
+    uint64_t held_bytes;
+    acre_stream relay; /* waits for users' events; NULL before the first */
+    uint64_t refills, spills, events, waits;
+};
+
+/* Who else uses a block, until it is freed. */
+struct acre__pool_use {
+    struct acre__node node; /* key: the block's address */
+    struct acre__uses uses;
+};
+
+/* All pools; also held by a thread that ends, so that no pool ends under it. */
+extern struct acre__lock acre__pool_list_lock;
+
+/* ---- pool_table.c: which slab an address is in ---- */
+
+/* NULL for an address that is in none. Any value is safe. */
+struct acre__slab *acre__pool_table_find(const void *p);
+/* Enters a slab for all its units; 0 without memory. */
+int acre__pool_table_add(struct acre__slab *slab);
+void acre__pool_table_remove(struct acre__slab *slab);
+
+/* ---- pool_slab.c ---- */
+
+/* The slot that begins at `p`, in the slab that has it; NULL when none does. */
+static inline struct acre__slot *acre__slab_slot(struct acre__slab *slab, const void *p) {
+    uint64_t offset = (uintptr_t)p - slab->at;
+    uint64_t grains = offset / ACRE__GRAIN;
+    uint32_t index = 0;
+    if (slab->count > 1)
+        index = (uint32_t)(grains * slab->magic >> 32);
+    if ((uint64_t)index * slab->slot_grains * ACRE__GRAIN != offset || index >= slab->count)
+        return NULL;
+    return &slab->slots[index];
+}
+/* Lock held: the slab of this pool that an address is in; NULL if none is. Any value is safe. */
+struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p);
+/* The slot that holds any address of the slab; NULL behind the last one. */
+struct acre__slot *acre__slab_around(struct acre__slab *slab, const void *p);
+
+/* Lock held: another slab of the class, entered everywhere. With an alignment above 2 MiB it has
+ * one slot, which begins at a multiple of it. */
+acre_status acre__slab_make(acre_pool *pool, uint32_t size_class, size_t alignment,
+                            struct acre__slab **slab);
+/* Lock held: gives slabs back all of whose slots wait for nothing, as long as more than `keep`
+ * bytes remain. */
+void acre__slab_trim(acre_pool *pool, uint64_t keep);
+/* Lock held: takes memory until the pool has `bytes`. */
+acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes);
+/* Ends all slabs and segments of a pool, whatever their slots are. */
+void acre__slab_end_all(acre_pool *pool);
+
+/* ---- pool_central.c: under the pool's lock ---- */
+
+/* Up to `wanted` slots, at least one, for work of the stream. `id` as acre__pool_stream_id gave it.
+ */
+acre_status acre__central_take(acre_pool *pool, uint32_t size_class, acre_stream stream,
+                               uint64_t id, uint32_t wanted, struct acre__slots *slots);
+/* Slots that were freed on the stream. 0 when that cannot be noted: they stay the caller's. */
+int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
+                       struct acre__slots *slots);
+/* The same for slots that a thread has had since the stream had that id: if it has another now,
+ * they were freed on one that ended without being retired. `thread`: acre__stream_thread of it. */
+int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream stream,
+                           uint64_t thread, uint64_t id, struct acre__slots *slots);
+/* The stream ends: what was freed on it waits for an event from now on. */
+acre_status acre__central_retire(acre_pool *pool, acre_stream stream);
+/* The calling thread ends, and with it its own default stream. */
+void acre__central_leave(acre_pool *pool, uint64_t thread);
+/* An empty batch, in no list yet; NULL without memory. */
+struct acre__pool_batch *acre__central_batch(acre_pool *pool);
+/* Slots that wait for nothing any more. */
+void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots);
+/* Records events behind everything that was freed on any stream, and takes what is done. Streams
+ * that are captured right now are left out. */
+void acre__central_settle(acre_pool *pool);
+/* Moves what else uses a block that is freed now to its batch. */
+void acre__central_take_uses(acre_pool *pool, const void *p, struct acre__pool_batch *batch);
+/* Looks which batches are done. */
+void acre__central_poll(acre_pool *pool);
+
+static inline void acre__slots_push(struct acre__slots *slots, struct acre__slot *slot) {
+    slot->next = slots->first;
+    slots->first = slot;
+    if (!slots->last)
+        slots->last = slot;
+    slots->count++;
+}
+static inline void acre__slots_join(struct acre__slots *to, struct acre__slots *from) {
+    if (!from->first)
+        return;
+    from->last->next = to->first;
+    if (!to->last)
+        to->last = from->last;
+    to->first = from->first;
+    to->count += from->count;
+    *from = (struct acre__slots){0};
+}
+/* Moves up to `count` from the front of one list to another. */
+void acre__slots_move(struct acre__slots *to, struct acre__slots *from, uint32_t count);
+
+/* ---- pool_cache.c: what a thread has ---- */
+
+enum { ACRE__CACHE_LANES = 16 }; /* buckets by pool and stream */
+
+struct acre__stack {
+    struct acre__slot *first;
+    uint32_t count;
+    uint32_t most;
+};
+
+/* What a thread has of one pool for one stream. */
+struct acre__lane {
+    struct acre__lane *next;
+    acre_pool *pool;
+    acre_stream stream;
+    uint64_t id;         /* of the stream, when it was last asked */
+    uint64_t thread;     /* acre__stream_thread of the owner */
+    acre_pool *fast;     /* the pool, if its blocks need nothing done when they are handed out */
+    acre_device *simple; /* the device, if that pool is its default one of device memory */
+    struct acre__stack stacks[ACRE__CLASSES];
+};
+
+struct acre__pool_cache {
+    _Atomic uint32_t busy;    /* the owner is inside */
+    _Atomic uint32_t claimed; /* somebody else wants in, or is */
+    uint32_t tag;             /* of the owner, in the place of a slot's state */
+    struct acre__lane *last;  /* used last */
+    struct acre__lane *lanes[ACRE__CACHE_LANES];
+    struct acre__pool_cache *next, **link; /* in the list of all */
+};
+
+/* The calling thread's cache, made now if it has none; NULL without memory. */
+struct acre__pool_cache *acre__cache_self(void);
+
+/* The owner goes in and out. While another thread has claimed the cache, going in waits. */
+void acre__cache_enter(struct acre__pool_cache *cache);
+void acre__cache_leave(struct acre__pool_cache *cache);
+
+/* Inside: the lane of a pool and stream, or NULL. */
+struct acre__lane *acre__cache_lane(struct acre__pool_cache *cache, const acre_pool *pool,
+                                    acre_stream stream);
+/* Inside: makes one; NULL without memory. */
+struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_pool *pool,
+                                         acre_stream stream, uint64_t id);
+
+/* 1 if what the cache has for a stream is of another one that had the handle before. The pool's
+ * lock is held, the owner calls. */
+int acre__cache_is_old(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
+                       uint64_t id);
+
+/* Gives everything that any thread's cache has of a pool (of one stream, or of all for `any`) to
+ * the pool. With `end` the lanes themselves go too. The pool's lock is held by the caller. */
+void acre__cache_drain(acre_pool *pool, acre_stream stream, int any, int end);
+
+/* The id of a stream, ACRE__ID_UNKNOWN where the driver does not tell; ACRE_E_CAPTURING while it is
+ * captured, since asking would break the capture. */
+acre_status acre__pool_stream_id(acre_device *dev, acre_stream stream, uint64_t *id);
+
+#endif

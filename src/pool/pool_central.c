@@ -1,0 +1,370 @@
+/* What a pool has in common for all threads: slots by class, and what they wait for.
+ *
+ * Slots freed on a stream are in that stream's lists and may be used again there at once. When
+ * another stream wants memory, an event is recorded behind everything that was freed on the stream
+ * so far, one for all of it, and the lists become a batch; when the event has passed, its slots
+ * wait for nothing any more. So a free never records an event by itself, and no order is lost: a
+ * slot is in one list, and every list has one thing to wait for.
+ *
+ * All of this is called with the pool's lock held. */
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "pool/pool.h"
+
+enum {
+    /* The per-thread default stream: the same handle in every thread, another stream in each. */
+    STREAM_PER_THREAD = 2
+};
+
+void acre__slots_move(struct acre__slots *to, struct acre__slots *from, uint32_t count) {
+    while (count-- && from->first) {
+        struct acre__slot *slot = from->first;
+        from->first = slot->next;
+        from->count--;
+        if (!from->first)
+            from->last = NULL;
+        acre__slots_push(to, slot);
+    }
+}
+
+/* ---- streams ---- */
+
+uint64_t acre__stream_thread(acre_stream stream) {
+    return (uintptr_t)stream == STREAM_PER_THREAD ? acre__thread_self()->id : 0;
+}
+
+/* 1 if the calling thread can ask the driver about the stream. */
+static int stream_is_reached(const struct acre__pool_stream *stream) {
+    return !stream->is_over && stream->thread == acre__stream_thread(stream->stream);
+}
+
+/* 1 if the stream has nothing under way, so that what was freed on it waits for nothing. */
+static int stream_is_idle(acre_pool *pool, const struct acre__pool_stream *stream) {
+    struct acre__current current;
+    const char *what;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    const struct acre__driver *drv = pool->dev->drv;
+    if (acre__device_push_relaxed(pool->dev, &current, &what) != CUDA_SUCCESS)
+        return 0;
+    int is_idle = drv->cuStreamIsCapturing(stream->stream, &state) == CUDA_SUCCESS &&
+                  state == CU_STREAM_CAPTURE_STATUS_NONE &&
+                  drv->cuStreamQuery(stream->stream) == CUDA_SUCCESS;
+    acre__device_pop(pool->dev, &current);
+    return is_idle;
+}
+
+/* Makes a batch of everything that was freed on a stream, or finds that it is done. 0 when that
+ * cannot be done now. */
+static int stream_to_batch(acre_pool *pool, struct acre__pool_stream *stream) {
+    if (!stream_is_reached(stream))
+        return 0;
+    if (stream_is_idle(pool, stream)) {
+        for (uint32_t i = 0; i < ACRE__CLASSES; i++)
+            acre__central_ready(pool, i, &stream->free[i]);
+        stream->count = 0;
+        return 1;
+    }
+    struct acre__pool_batch *batch = acre__central_batch(pool);
+    if (!batch)
+        return 0;
+    if (acre__uses_record(&batch->uses, stream->stream)) {
+        batch->next = pool->unused;
+        pool->unused = batch;
+        return 0;
+    }
+    for (uint32_t i = 0; i < ACRE__CLASSES && stream->count; i++) {
+        stream->count -= stream->free[i].count;
+        acre__slots_join(&batch->free[i], &stream->free[i]);
+    }
+    pool->events++;
+    batch->next = pool->batches;
+    pool->batches = batch;
+    return 1;
+}
+
+/* The handle belongs to another stream than before, and the old one was not retired: nothing but
+ * all work of the device covers what was freed on it. */
+static acre_status stream_renew(acre_pool *pool, struct acre__pool_stream *stream, uint64_t id) {
+    acre__cache_drain(pool, stream->stream, 0, 0);
+    acre_status status = acre__step_quiesce(pool->dev);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
+        acre__central_ready(pool, i, &stream->free[i]);
+    stream->count = 0;
+    stream->id = id;
+    stream->is_over = 0;
+    return ACRE_OK;
+}
+
+/* Where the record of a stream is linked in, or would be. */
+static struct acre__pool_stream **stream_link(acre_pool *pool, acre_stream handle,
+                                              uint64_t thread) {
+    struct acre__pool_stream **link = &pool->streams;
+    while (*link && ((*link)->stream != handle || (*link)->thread != thread))
+        link = &(*link)->next;
+    return link;
+}
+
+/* The record of a stream, made now if there is none; NULL and *status otherwise. */
+static struct acre__pool_stream *stream_find(acre_pool *pool, acre_stream handle, uint64_t thread,
+                                             uint64_t id, acre_status *status) {
+    struct acre__pool_stream *stream = *stream_link(pool, handle, thread);
+    *status = ACRE_OK;
+    if (stream && (stream->is_over || acre__id_differs(stream->id, id)))
+        *status = stream_renew(pool, stream, id);
+    if (stream && *status)
+        return NULL;
+    if (stream) {
+        stream->id = id == ACRE__ID_UNKNOWN ? stream->id : id;
+        return stream;
+    }
+    stream = calloc(1, sizeof *stream);
+    if (!stream) {
+        *status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
+        return NULL;
+    }
+    stream->stream = handle;
+    stream->id = id;
+    stream->thread = thread;
+    stream->next = pool->streams;
+    pool->streams = stream;
+    return stream;
+}
+
+/* ---- batches ---- */
+
+struct acre__pool_batch *acre__central_batch(acre_pool *pool) {
+    struct acre__pool_batch *batch = pool->unused;
+    if (batch) {
+        pool->unused = batch->next;
+        return batch;
+    }
+    batch = calloc(1, sizeof *batch);
+    if (batch)
+        acre__uses_open(&batch->uses, pool->dev);
+    return batch;
+}
+
+void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
+    for (struct acre__slot *slot = slots->first; slot; slot = slot->next)
+        acre__pool_table_find(slot->p)->idle++;
+    acre__slots_join(&pool->ready[size_class], slots);
+}
+
+static void batch_end(acre_pool *pool, struct acre__pool_batch *batch) {
+    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
+        acre__central_ready(pool, i, &batch->free[i]);
+    batch->next = pool->unused;
+    pool->unused = batch;
+}
+
+void acre__central_poll(acre_pool *pool) {
+    for (struct acre__pool_batch **link = &pool->batches; *link;) {
+        struct acre__pool_batch *batch = *link;
+        if (!acre__uses_are_done(&batch->uses)) {
+            link = &batch->next;
+            continue;
+        }
+        *link = batch->next;
+        batch_end(pool, batch);
+    }
+}
+
+void acre__central_settle(acre_pool *pool) {
+    for (struct acre__pool_stream *at = pool->streams; at; at = at->next)
+        if (at->count)
+            (void)stream_to_batch(pool, at);
+    acre__central_poll(pool);
+}
+
+void acre__central_take_uses(acre_pool *pool, const void *p, struct acre__pool_batch *batch) {
+    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)p);
+    struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+    if (!use)
+        return;
+    acre__tree_remove(&pool->uses, node);
+    acre__uses_append(&batch->uses, &use->uses);
+    free(use);
+}
+
+/* ---- taking ---- */
+
+/* From the list of those that wait for nothing. */
+static void take_ready(acre_pool *pool, uint32_t size_class, uint32_t wanted,
+                       struct acre__slots *slots) {
+    uint32_t before = slots->count;
+    acre__slots_move(slots, &pool->ready[size_class], wanted - before);
+    struct acre__slot *slot = slots->first;
+    for (uint32_t i = before; i < slots->count; i++, slot = slot->next)
+        acre__pool_table_find(slot->p)->idle--;
+}
+
+/* Slots that were never used. */
+static void take_fresh(acre_pool *pool, uint32_t size_class, uint32_t wanted,
+                       struct acre__slots *slots) {
+    struct acre__slab *slab = pool->fresh[size_class];
+    size_t bytes = acre__class_bytes(size_class);
+    while (slab && slab->fresh < slab->count && slots->count < wanted) {
+        struct acre__slot *slot = &slab->slots[slab->fresh];
+        slot->p = (void *)(uintptr_t)(slab->at + slab->fresh++ * bytes);
+        acre__slots_push(slots, slot);
+    }
+    if (slab && slab->fresh == slab->count)
+        pool->fresh[size_class] = NULL;
+}
+
+/* Memory of other streams, once it is known to be done: events are recorded behind what was freed
+ * on them, and those that have passed give their slots. */
+static void take_done(acre_pool *pool, uint32_t size_class, uint32_t wanted,
+                      const struct acre__pool_stream *own, struct acre__slots *slots) {
+    acre__central_poll(pool);
+    take_ready(pool, size_class, wanted, slots);
+    int is_recorded = 0;
+    for (struct acre__pool_stream *at = pool->streams; at && !slots->count; at = at->next)
+        if (at != own && at->free[size_class].count)
+            is_recorded |= stream_to_batch(pool, at);
+    if (is_recorded) {
+        acre__central_poll(pool);
+        take_ready(pool, size_class, wanted, slots);
+    }
+}
+
+/* Nothing else is left: the stream waits for the work behind the oldest batch that has some. */
+static acre_status take_behind(acre_pool *pool, uint32_t size_class, uint32_t wanted,
+                               acre_stream stream, struct acre__slots *slots) {
+    struct acre__pool_batch *found = NULL;
+    for (struct acre__pool_batch *at = pool->batches; at; at = at->next)
+        found = at->free[size_class].count ? at : found;
+    if (!found)
+        return ACRE_OK;
+    acre_status status = acre__uses_join(&found->uses, stream);
+    if (status)
+        return status;
+    pool->waits++;
+    acre__slots_move(slots, &found->free[size_class], wanted);
+    return ACRE_OK;
+}
+
+/* Slots of a new slab. */
+static acre_status take_new(acre_pool *pool, uint32_t size_class, uint32_t wanted,
+                            struct acre__slots *slots) {
+    struct acre__slab *slab;
+    acre_status status = acre__slab_make(pool, size_class, 0, &slab);
+    if (status)
+        return status;
+    pool->fresh[size_class] = slab;
+    take_fresh(pool, size_class, wanted, slots);
+    return ACRE_OK;
+}
+
+/* Memory is short: what threads have in their caches, and what is done by now. */
+static void take_drained(acre_pool *pool, uint32_t size_class, uint32_t wanted,
+                         struct acre__pool_stream *own, struct acre__slots *slots) {
+    acre__cache_drain(pool, NULL, 1, 0);
+    uint32_t had = own->free[size_class].count;
+    acre__slots_move(slots, &own->free[size_class], wanted);
+    own->count -= had - own->free[size_class].count;
+    if (slots->count)
+        return;
+    acre__central_settle(pool);
+    take_ready(pool, size_class, wanted, slots);
+}
+
+acre_status acre__central_take(acre_pool *pool, uint32_t size_class, acre_stream stream,
+                               uint64_t id, uint32_t wanted, struct acre__slots *slots) {
+    acre_status status;
+    struct acre__pool_stream *own =
+        stream_find(pool, stream, acre__stream_thread(stream), id, &status);
+    if (!own)
+        return status;
+    pool->refills++;
+    uint32_t had = own->free[size_class].count;
+    acre__slots_move(slots, &own->free[size_class], wanted);
+    own->count -= had - own->free[size_class].count;
+    if (slots->count < wanted)
+        take_ready(pool, size_class, wanted, slots);
+    if (slots->count < wanted)
+        take_fresh(pool, size_class, wanted, slots);
+    if (!slots->count)
+        take_done(pool, size_class, wanted, own, slots);
+    if (slots->count)
+        return ACRE_OK;
+    status = take_new(pool, size_class, wanted, slots);
+    if (status == ACRE_OK)
+        return ACRE_OK;
+    take_drained(pool, size_class, wanted, own, slots);
+    if (slots->count)
+        return ACRE_OK;
+    acre__slab_trim(pool, 0); /* slabs of other classes that nobody uses */
+    status = take_new(pool, size_class, wanted, slots);
+    if (status == ACRE_OK)
+        return ACRE_OK;
+    struct acre__said said;
+    acre__said_keep(&said);
+    acre_status behind = take_behind(pool, size_class, wanted, stream, slots);
+    if (slots->count)
+        return ACRE_OK;
+    return behind ? behind : acre__said_fail(status, &said);
+}
+
+/* ---- giving ---- */
+
+static int give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t thread,
+                uint64_t id, struct acre__slots *slots) {
+    acre_status status;
+    struct acre__pool_stream *own = stream_find(pool, stream, thread, id, &status);
+    if (!own)
+        return 0;
+    pool->spills++;
+    own->count += slots->count;
+    acre__slots_join(&own->free[size_class], slots);
+    return 1;
+}
+
+int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
+                       struct acre__slots *slots) {
+    return give(pool, size_class, stream, acre__stream_thread(stream), id, slots);
+}
+
+int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream handle,
+                           uint64_t thread, uint64_t id, struct acre__slots *slots) {
+    const struct acre__pool_stream *stream = *stream_link(pool, handle, thread);
+    if (!stream || (!stream->is_over && !acre__id_differs(stream->id, id)))
+        return give(pool, size_class, handle, thread, id, slots);
+    if (!acre__device_is_lost(pool->dev) && acre__step_quiesce(pool->dev))
+        return 0;
+    acre__central_ready(pool, size_class, slots);
+    return 1;
+}
+
+/* Where no event can be recorded, only all work of the device covers what was freed on the stream;
+ * where that cannot be waited for either, the next stream with the handle has to. */
+acre_status acre__central_retire(acre_pool *pool, acre_stream handle) {
+    struct acre__pool_stream **link = stream_link(pool, handle, acre__stream_thread(handle));
+    struct acre__pool_stream *stream = *link;
+    if (!stream)
+        return ACRE_OK;
+    if (stream->count && !stream_to_batch(pool, stream)) {
+        stream->is_over = 1;
+        acre_status status = stream_renew(pool, stream, stream->id);
+        if (status)
+            return status;
+    }
+    *link = stream->next;
+    free(stream);
+    return ACRE_OK;
+}
+
+void acre__central_leave(acre_pool *pool, uint64_t thread) {
+    for (struct acre__pool_stream **link = &pool->streams; *link;) {
+        struct acre__pool_stream *stream = *link;
+        if (stream->thread != thread || (stream->count && !stream_to_batch(pool, stream))) {
+            link = &stream->next;
+            continue;
+        }
+        *link = stream->next;
+        free(stream);
+    }
+}

@@ -1,0 +1,32 @@
+/* Size classes: multiples of 256 bytes up to 2 KiB, then 8 classes for each doubling, so that a
+ * block has at most an eighth more than was asked for. */
+#ifndef ACRE_POOL_CLASS_H
+#define ACRE_POOL_CLASS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ACRE__GRAIN ((size_t)256)
+#define ACRE__SLAB_UNIT ((size_t)2 << 20)
+
+enum { ACRE__CLASSES = 8 + 8 * 30 }; /* up to 2 TiB */
+
+#define ACRE__CLASS_BYTES_MOST ((size_t)2048 << 30)
+
+/* The class of 1 to ACRE__CLASS_BYTES_MOST bytes. */
+static inline uint32_t acre__class_of(size_t bytes) {
+    if (bytes <= 8 * ACRE__GRAIN)
+        return (uint32_t)((bytes - 1) / ACRE__GRAIN);
+    uint32_t top = 63 - (uint32_t)__builtin_clzll(bytes - 1); /* 11 or more */
+    return (top - 11) * 8 + (uint32_t)((bytes - 1) >> (top - 3));
+}
+
+/* Bytes of its slots. */
+static inline size_t acre__class_bytes(uint32_t size_class) {
+    if (size_class < 8)
+        return (size_class + 1) * ACRE__GRAIN;
+    uint32_t top = (size_class - 8) / 8, step = (size_class - 8) % 8;
+    return ((size_t)9 + step) << (top + 8);
+}
+
+#endif

@@ -1,0 +1,468 @@
+/* The counted loop over pools: driver call 1, 2, ... inside a call fails, alone or with all after
+ * it, until a run in which none did. After each: the right status, the same blocks handed out as
+ * before, the caller's context untouched; the same call works once the driver does, and nothing is
+ * left after the pool's end and trim. Further: captured streams, streams whose end the driver
+ * refuses to mark, a lost device. */
+#include "api/api_memory.h"
+#include "fault_device.h"
+
+enum { SMALL = 1000, FULL = 128 }; /* of so many slots a thread's stack is full */
+
+struct things {
+    const char *name;
+    acre_device *device;
+    acre_stream stream, other, brief;
+    acre_event event;
+    acre_pool *pool;
+    void *block;
+    void *many[FULL + 1];
+};
+
+/* ---- what there is before ---- */
+
+static void make_kind(struct things *t, acre_kind kind, uint32_t flags) {
+    acre_pool_options options = {.struct_size = sizeof options, .kind = kind, .flags = flags};
+    api_ok(acre_pool_create(t->device, &options, &t->pool));
+}
+static void make(struct things *t) {
+    make_kind(t, ACRE_KIND_DEVICE, 0);
+}
+static void make_pinned(struct things *t) {
+    make_kind(t, ACRE_KIND_PINNED, 0);
+}
+static void make_zero(struct things *t) {
+    make_kind(t, ACRE_KIND_DEVICE, ACRE_POOL_ZERO);
+}
+static void make_block(struct things *t) {
+    make(t);
+    api_ok(acre_pool_alloc(t->pool, SMALL, 0, t->stream, &t->block));
+}
+static void make_used(struct things *t) {
+    make_block(t);
+    api_ok(acre_pool_record_use(t->pool, t->block, t->other));
+}
+static void make_full(struct things *t) {
+    make(t);
+    api_ok(acre_pool_alloc_many(t->pool, SMALL, FULL + 1, t->stream, t->many));
+}
+/* Memory that was freed on another stream, which is not idle. */
+static void make_elsewhere(struct things *t) {
+    void *p;
+    make(t);
+    api_ok(acre_pool_alloc(t->pool, 30 * MIB, 0, t->other, &p));
+    api_ok(acre_fill(t->device, p, 1, 30 * MIB, t->other));
+    api_ok(acre_pool_free(t->pool, p, t->other));
+}
+static void make_brief(struct things *t) {
+    void *p;
+    make(t);
+    api_ok(acre_stream_create(t->device, ACRE_STREAM_NON_BLOCKING, &t->brief));
+    api_ok(acre_pool_alloc(t->pool, 4 * MIB, 0, t->brief, &p));
+    api_ok(acre_fill(t->device, p, 1, 4 * MIB, t->brief));
+    api_ok(acre_pool_free(t->pool, p, t->brief));
+}
+static void make_freed(struct things *t) {
+    make(t);
+    api_ok(acre_pool_alloc_many(t->pool, 300000, 40, t->stream, t->many));
+    api_ok(acre_pool_free_many(t->pool, t->many, 40, t->stream, NULL));
+}
+static void make_freed_pinned(struct things *t) {
+    void *p;
+    make_pinned(t);
+    api_ok(acre_pool_alloc(t->pool, 3 * MIB, 0, t->stream, &p));
+    api_ok(acre_pool_free(t->pool, p, t->stream));
+}
+
+/* ---- the calls ---- */
+
+static acre_status alloc(struct things *t, size_t bytes, size_t alignment) {
+    t->block = t;
+    acre_status status = acre_pool_alloc(t->pool, bytes, alignment, t->stream, &t->block);
+    if (status)
+        assert_null(t->block);
+    return status;
+}
+static acre_status create(struct things *t) {
+    acre_pool_options options = {.struct_size = sizeof options, .reserve_bytes = 4 * MIB};
+    t->pool = (acre_pool *)t;
+    acre_status status = acre_pool_create(t->device, &options, &t->pool);
+    if (status)
+        assert_null(t->pool);
+    return status;
+}
+static acre_status alloc_small(struct things *t) {
+    return alloc(t, SMALL, 0);
+}
+static acre_status alloc_large(struct things *t) {
+    return alloc(t, 30 * MIB, 0);
+}
+static acre_status alloc_far(struct things *t) {
+    return alloc(t, SMALL, 8 * MIB);
+}
+static acre_status alloc_many(struct things *t) {
+    return acre_pool_alloc_many(t->pool, SMALL, FULL, t->stream, t->many);
+}
+static acre_status free_here(struct things *t) {
+    return acre_pool_free(t->pool, t->block, t->stream);
+}
+/* More than a thread's stack holds. A spill that is refused leaves them there. */
+static acre_status free_many(struct things *t) {
+    return acre_pool_free_many(t->pool, t->many, FULL + 1, t->stream, NULL);
+}
+static acre_status free_elsewhere(struct things *t) {
+    return acre_pool_free(t->pool, t->block, t->other);
+}
+static acre_status free_after(struct things *t) {
+    return acre_pool_free_after(t->pool, t->block, t->event);
+}
+static acre_status record(struct things *t) {
+    return acre_pool_record_use(t->pool, t->block, t->other);
+}
+static acre_status resize(struct things *t) {
+    void *p = t;
+    acre_status status = acre_pool_realloc(t->pool, t->block, 9 * SMALL, t->stream, &p);
+    if (status)
+        assert_null(p);
+    return status;
+}
+static acre_status retire(struct things *t) {
+    return acre_stream_retire(t->device, t->brief);
+}
+static acre_status trim(struct things *t) {
+    return acre_pool_trim(t->pool, 0);
+}
+static acre_status reserve(struct things *t) {
+    return acre_pool_reserve(t->pool, 300 * MIB);
+}
+static acre_status destroy(struct things *t) {
+    acre_status status = acre_pool_destroy(t->pool, NULL, NULL);
+    if (status == ACRE_OK)
+        t->pool = NULL;
+    return status;
+}
+
+struct op {
+    const char *name;
+    acre_status (*call)(struct things *t);
+    void (*before)(struct things *t);
+};
+
+static const struct op ops[] = {
+    {"create", create, NULL},
+    {"alloc", alloc_small, make},
+    {"alloc large", alloc_large, make},
+    {"alloc far aligned", alloc_far, make},
+    {"alloc pinned", alloc_small, make_pinned},
+    {"alloc zeroed", alloc_small, make_zero},
+    {"alloc of another stream", alloc_large, make_elsewhere},
+    {"alloc many", alloc_many, make},
+    {"free with a spill", free_many, make_full},
+    {"free on another stream", free_elsewhere, make_block},
+    {"free used", free_here, make_used},
+    {"free after", free_after, make_block},
+    {"free used after", free_after, make_used},
+    {"record use", record, make_block},
+    {"record use again", record, make_used},
+    {"realloc", resize, make_block},
+    {"realloc used", resize, make_used},
+    {"retire", retire, make_brief},
+    {"trim", trim, make_freed},
+    {"trim pinned", trim, make_freed_pinned},
+    {"reserve", reserve, make_block},
+    {"destroy", destroy, make_used},
+    {"destroy pinned", destroy, make_freed_pinned},
+};
+enum { OPS = sizeof ops / sizeof ops[0] };
+
+/* ---- the loop ---- */
+
+struct plan {
+    enum acre__fault_mode mode;
+    CUresult code;
+};
+
+static void expect_status(const struct op *op, const struct plan *plan, uint32_t nth,
+                          acre_status status) {
+    int is_memory = status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY ||
+                    status == ACRE_E_ADDRESS_SPACE;
+    if (status == ACRE_OK || (plan->code == CUDA_ERROR_OUT_OF_MEMORY && is_memory))
+        return;
+    if (plan->code != CUDA_ERROR_OUT_OF_MEMORY && status == ACRE_E_DRIVER)
+        return;
+    fail_msg("%s with call %u failing: %s: %s", op->name, nth, acre_status_name(status),
+             acre_last_detail());
+}
+
+static acre_pool_stats stats_of(const struct things *t) {
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+    if (t->pool)
+        api_ok(acre_pool_get_stats(t->pool, &stats));
+    return stats;
+}
+
+/* As in test_counted_mem.c: what was refused for good is set right by the driver itself. */
+static void restore_thread(const struct things *t) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    fault_push(t->name);
+    assert_int_equal(fault_raw(t->name)->cuCtxSynchronize(), 0);
+    fault_pop(t->name);
+    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
+    assert_int_equal(fault_raw(t->name)->cuCtxSetCurrent(NULL), 0);
+}
+
+static void expect_thread(const struct things *t, const struct op *op) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (fault_current(t->name))
+        fail_msg("%s left a context", op->name);
+    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
+    if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
+        fail_msg("%s left the capture mode relaxed", op->name);
+}
+
+/* No slot was lost: when all blocks are freed, all memory goes. */
+static void free_block(void *user, void *p, size_t bytes) {
+    void **blocks = user;
+    (void)bytes;
+    while (*blocks)
+        blocks++;
+    *blocks = p;
+}
+
+static void expect_all_memory_goes(struct things *t) {
+    void *left[2 * FULL] = {NULL};
+    api_ok(acre_pool_walk(t->pool, free_block, left));
+    for (int i = 0; left[i]; i++)
+        api_ok(acre_pool_free(t->pool, left[i], t->stream));
+    for (int i = 0; i < 1000 && stats_of(t).held_bytes; i++) {
+        api_ok(acre_device_sync(t->device));
+        api_ok(acre_pool_trim(t->pool, 0));
+    }
+    assert_int_equal(stats_of(t).live_blocks, 0);
+    assert_int_equal(stats_of(t).held_bytes, 0);
+}
+
+static void expect_nothing_left(struct things *t) {
+    if (t->brief)
+        api_ok(acre_stream_destroy(t->device, t->brief));
+    t->brief = NULL;
+    if (t->pool) {
+        expect_all_memory_goes(t);
+        api_ok(acre_pool_destroy(t->pool, NULL, NULL));
+    }
+    t->pool = NULL;
+    api_ok(acre_trim(t->device));
+    acre_stats after = api_stats(t->device);
+    assert_int_equal(after.chunks + after.chunk_bytes + after.limbo_count + after.mem_blocks, 0);
+    assert_int_equal(after.streams_live, 2);
+}
+
+/* One run with call `nth` failing: 0 when nothing failed any more. */
+static int run_one(struct things *t, const struct op *op, const struct plan *plan, uint32_t nth) {
+    t->block = NULL;
+    if (op->before)
+        op->before(t);
+    acre_pool_stats before = stats_of(t);
+    uint64_t refusals = api_stats(t->device).driver_refusals;
+    fault_on(NULL, nth, plan->mode, plan->code);
+    acre_status status = op->call(t);
+    uint64_t fired = fault_off();
+    if (plan->mode == ACRE__FAULT_FROM)
+        restore_thread(t);
+    expect_thread(t, op);
+    if (!fired)
+        api_ok(status);
+    expect_status(op, plan, nth, status);
+    if (status) {
+        assert_true(api_stats(t->device).driver_refusals > refusals);
+        acre_pool_stats after = stats_of(t);
+        if (after.live_blocks != before.live_blocks || after.live_bytes != before.live_bytes)
+            fail_msg("%s with call %u failing: %llu blocks instead of %llu", op->name, nth,
+                     (unsigned long long)after.live_blocks, (unsigned long long)before.live_blocks);
+        api_ok(op->call(t));
+    }
+    expect_nothing_left(t);
+    return fired != 0;
+}
+
+static struct things things_begin(const char *name) {
+    struct things t = {.name = name, .device = api_open(name)};
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &t.stream));
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &t.other));
+    api_ok(acre_event_create(t.device, 0, &t.event));
+    api_ok(acre_event_record(t.device, t.event, t.stream));
+    return t;
+}
+
+static void things_end(struct things *t) {
+    api_ok(acre_event_destroy(t->device, t->event));
+    api_ok(acre_stream_destroy(t->device, t->stream));
+    api_ok(acre_stream_destroy(t->device, t->other));
+    api_ok(acre_close(t->device));
+}
+
+static uint64_t free_bytes_of(const struct things *t) {
+    size_t free_bytes = 0, total_bytes = 0;
+    fault_push(t->name);
+    assert_int_equal(fault_raw(t->name)->cuMemGetInfo(&free_bytes, &total_bytes), 0);
+    fault_pop(t->name);
+    return free_bytes;
+}
+
+static void pool_calls_bear_every_refusal_and_lose_nothing(void **state) {
+    (void)state;
+    const struct plan plans[] = {{ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY},
+                                 {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN},
+                                 {ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN}};
+    for (API_EACH(name)) {
+        struct things t = things_begin(name);
+        for (size_t i = 0; i < OPS; i++) {
+            const struct plan none = {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN};
+            (void)run_one(&t, &ops[i], &none, UINT32_MAX); /* what a driver keeps is kept now */
+            uint64_t free_bytes = free_bytes_of(&t);
+            for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) {
+                uint32_t nth = 1;
+                while (run_one(&t, &ops[i], &plans[k], nth))
+                    nth++;
+                assert_true(nth > 1); /* it does call the driver */
+                if (k == 0)
+                    print_message("%s: %s: %u driver calls\n", name, ops[i].name, nth - 1);
+            }
+            if (strcmp(name, "soft") == 0)
+                assert_int_equal(free_bytes_of(&t), free_bytes);
+        }
+        things_end(&t);
+    }
+}
+
+/* ---- few calls ---- */
+
+/* Hits make no driver call at all, and events of recorded uses are used again. */
+static void pool_hits_and_loops_ask_the_driver_for_nothing_new(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct things t = things_begin(name);
+        make_block(&t);
+        api_ok(free_here(&t));
+        fault_on(NULL, 0, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
+        for (int i = 0; i < 1000; i++) {
+            api_ok(alloc_small(&t));
+            api_ok(free_here(&t));
+        }
+        assert_int_equal(acre__fault_count(), 0);
+        fault_on("cuEventCreate", 0, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
+        for (int i = 0; i < 1000; i++) {
+            api_ok(alloc_small(&t));
+            api_ok(record(&t));
+            api_ok(free_here(&t));
+            api_ok(acre_device_sync(t.device));
+            api_ok(acre_pool_trim(t.pool, UINT64_MAX));
+        }
+        assert_in_range(acre__fault_count(), 1, 8);
+        (void)fault_off();
+        expect_nothing_left(&t);
+        things_end(&t);
+    }
+}
+
+/* ---- captures ---- */
+
+static void pool_on_a_captured_stream_serves_hits_alone(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct things t = things_begin(name);
+        const struct acre__driver *raw = fault_raw(name);
+        CUgraph graph = NULL;
+        void *hit = NULL, *miss = &t;
+        make_block(&t); /* and a batch of others for the thread */
+        assert_int_equal(raw->cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+        api_ok(acre_pool_alloc(t.pool, SMALL, 0, t.stream, &hit));
+        api_expect(acre_pool_alloc(t.pool, 9 * SMALL, 0, t.stream, &miss), ACRE_E_CAPTURING);
+        assert_null(miss);
+        api_expect(acre_pool_alloc_many(t.pool, 9 * SMALL, 2, t.stream, t.many), ACRE_E_CAPTURING);
+        api_expect(acre_pool_realloc(t.pool, t.block, 9 * SMALL, t.stream, &miss),
+                   ACRE_E_CAPTURING);
+        api_expect(acre_pool_record_use(t.pool, t.block, t.stream), ACRE_E_CAPTURING);
+        assert_int_equal(acre_pool_owns(t.pool, t.block), 1);
+        api_ok(acre_pool_free(t.pool, hit, t.stream));
+        api_ok(acre_pool_free(t.pool, t.block, t.stream));
+        api_ok(acre_pool_alloc(t.pool, SMALL, 0, t.stream, &hit));
+        api_ok(acre_pool_trim(t.pool, UINT64_MAX)); /* leaves what the stream has */
+        api_ok(acre_pool_free(t.pool, hit, t.stream));
+        assert_int_equal(raw->cuStreamEndCapture(t.stream, &graph), 0); /* it was not broken */
+        api_ok(acre_pool_alloc(t.pool, 9 * SMALL, 0, t.stream, &miss));
+        expect_nothing_left(&t);
+        things_end(&t);
+    }
+}
+
+/* ---- streams that end ---- */
+
+/* The driver refuses to mark the work of a stream that ends, and the next one has its handle. */
+static void pool_memory_of_a_stream_that_could_not_be_retired_is_safe(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        for (uint32_t nth = 1; nth < 24; nth++) {
+            struct things t = things_begin(name);
+            acre_stream again;
+            void *p;
+            make_brief(&t);
+            fault_on(NULL, nth, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
+            (void)acre_stream_destroy(t.device, t.brief);
+            (void)fault_off();
+            restore_thread(&t);
+            t.brief = NULL;
+            api_ok(acre_trim(t.device)); /* ends the stream, if that was refused */
+            api_ok(acre_pool_alloc(t.pool, 4 * MIB, 0, t.other, &p));
+            api_ok(acre_pool_free(t.pool, p, t.other));
+            api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &again));
+            api_ok(acre_pool_alloc(t.pool, 4 * MIB, 0, again, &p));
+            api_ok(acre_pool_free(t.pool, p, again));
+            api_ok(acre_stream_destroy(t.device, again));
+            if (strcmp(name, "soft") == 0) /* gives handles out again at once */
+                expect_all_memory_goes(&t);
+            api_ok(acre_pool_destroy(t.pool, NULL, NULL));
+            things_end(&t);
+        }
+    }
+}
+
+/* ---- a lost device ---- */
+
+static void pool_of_a_lost_device_can_be_freed_to_and_destroyed(void **state) {
+    (void)state;
+    struct things t = things_begin("soft");
+    acre_pool *left;
+    void *p;
+    make_used(&t);
+    void *used = t.block;
+    api_ok(acre_pool_alloc(t.pool, 9 * SMALL, 0, t.stream, &p));
+    api_ok(acre_pool_create(t.device, NULL, &left));
+    api_ok(acre_pool_alloc(left, SMALL, 0, t.stream, &t.block));
+    fault_on(NULL, 1, ACRE__FAULT_STICKY, CUDA_ERROR_ILLEGAL_ADDRESS);
+    (void)acre_device_sync(t.device);
+    t.block = NULL;
+    api_expect(alloc_large(&t), ACRE_E_DEVICE_LOST);
+    api_expect(acre_pool_trim(t.pool, 0), ACRE_E_DEVICE_LOST);
+    api_expect(acre_pool_reserve(t.pool, MIB), ACRE_E_DEVICE_LOST);
+    api_expect(acre_pool_record_use(t.pool, p, t.other), ACRE_E_DEVICE_LOST);
+    api_ok(acre_pool_free(t.pool, p, t.other));
+    (void)acre_pool_free(t.pool, used, t.stream);
+    api_ok(acre_pool_destroy(t.pool, NULL, NULL));
+    (void)acre_stream_destroy(t.device, t.stream);
+    (void)acre_stream_destroy(t.device, t.other);
+    (void)acre_event_destroy(t.device, t.event);
+    api_ok(acre_close(t.device)); /* with a pool and a block left */
+    (void)fault_off();
+}
+
+int main(void) {
+    fault_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pool_calls_bear_every_refusal_and_lose_nothing),
+        cmocka_unit_test(pool_hits_and_loops_ask_the_driver_for_nothing_new),
+        cmocka_unit_test(pool_on_a_captured_stream_serves_hits_alone),
+        cmocka_unit_test(pool_memory_of_a_stream_that_could_not_be_retired_is_safe),
+        cmocka_unit_test(pool_of_a_lost_device_can_be_freed_to_and_destroyed),
+    };
+    return cmocka_run_group_tests_name("counted_pool", tests, NULL, NULL);
+}

@@ -1,0 +1,443 @@
+/* What only a GPU can show of pools: kernels that use their blocks on several streams, while memory
+ * goes from one stream to another. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "gpu_fixture.h"
+
+enum {
+    BYTES = 1 << 20,
+    WORDS = BYTES / sizeof(unsigned), /* of a block */
+    ROUNDS = 400,
+    HELD = 64,   /* blocks that are freed while a kernel runs */
+    SCARCE = 64, /* more blocks than the pool has where there is no other memory */
+    SCARCE_ROUNDS = 8,
+    HOG = 256
+};
+
+static acre_stream stream_make(struct gpu *gpu) {
+    acre_stream stream;
+    assert_int_equal(acre_stream_create(gpu->dev, ACRE_STREAM_NON_BLOCKING, &stream), ACRE_OK);
+    return stream;
+}
+
+static void stream_end(struct gpu *gpu, acre_stream stream) {
+    assert_int_equal(acre_stream_sync(gpu->dev, stream), ACRE_OK);
+    assert_int_equal(acre_stream_destroy(gpu->dev, stream), ACRE_OK);
+}
+
+static acre_pool *pool_make(struct gpu *gpu) {
+    acre_pool *pool;
+    assert_int_equal(acre_pool_create(gpu->dev, NULL, &pool), ACRE_OK);
+    return pool;
+}
+
+static acre_pool_stats pool_stats(acre_pool *pool) {
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(acre_pool_get_stats(pool, &stats), ACRE_OK);
+    return stats;
+}
+
+static void pool_end(acre_pool *pool) {
+    assert_int_equal(pool_stats(pool).live_blocks, 0);
+    assert_int_equal(acre_pool_destroy(pool, NULL, NULL), ACRE_OK);
+}
+
+static void *block_take(acre_pool *pool, size_t bytes, acre_stream stream) {
+    void *block;
+    assert_int_equal(acre_pool_alloc(pool, bytes, 0, stream, &block), ACRE_OK);
+    return block;
+}
+
+/* words[i] = value + i, by a kernel. */
+static void kernel_write(struct gpu *gpu, void *words, unsigned value, acre_stream stream) {
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)words;
+    unsigned long long count = WORDS;
+    void *params[] = {&at, &value, &count};
+    gpu_launch(gpu, "ground_write", WORDS / 256, 256, stream, params);
+}
+
+static void kernel_add(struct gpu *gpu, void *words, unsigned value, acre_stream stream) {
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)words;
+    unsigned long long count = WORDS;
+    void *params[] = {&at, &value, &count};
+    gpu_launch(gpu, "ground_add", WORDS / 256, 256, stream, params);
+}
+
+/* Runs until the mailbox is told, or for two seconds. */
+static void kernel_wait(struct gpu *gpu, acre_stream stream) {
+    void *params[] = {&gpu->mailbox_device};
+    gpu->mailbox[0] = 0;
+    gpu_launch(gpu, "ground_wait", 1, 1, stream, params);
+}
+
+/* 1 under compute-sanitizer, where calls take so long that a kernel which waits has given up. */
+static int is_too_slow(void) {
+    if (!getenv("ACRE_TEST_MEMCHECK"))
+        return 0;
+    print_message("not under compute-sanitizer: the waiting kernel ends by itself\n");
+    return 1;
+}
+
+static void still_waits(struct gpu *gpu, acre_stream stream) {
+    assert_int_equal(acre_stream_query(gpu->dev, stream), ACRE_E_NOT_READY);
+}
+
+static void tell(struct gpu *gpu, acre_stream stream) {
+    gpu->mailbox[0] = 1;
+    assert_int_equal(acre_stream_sync(gpu->dev, stream), ACRE_OK);
+}
+
+/* ---- contents ---- */
+
+/* Two streams in turn, without a wait of the host's: each writes a block, adds to it, copies both
+ * ends to pinned memory and frees it. If a block came to a stream before the other one was done
+ * with it, its numbers would be mixed. */
+static void pool_blocks_written_on_two_streams_keep_their_contents(void **state) {
+    struct gpu *gpu = *state;
+    acre_stream streams[2] = {stream_make(gpu), stream_make(gpu)};
+    acre_pool *pool = pool_make(gpu);
+    void *pinned;
+    assert_int_equal(
+        acre_mem_alloc(gpu->dev, ACRE_KIND_PINNED, 2 * ROUNDS * sizeof(unsigned), 0, &pinned),
+        ACRE_OK);
+    unsigned *ends = pinned;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        acre_stream own = streams[i % 2];
+        unsigned *block = block_take(pool, BYTES, own);
+        kernel_write(gpu, block, 1000 * i, own);
+        kernel_add(gpu, block, 7, own);
+        assert_int_equal(acre_copy(gpu->dev, &ends[2 * i], block, sizeof *ends, own), ACRE_OK);
+        assert_int_equal(
+            acre_copy(gpu->dev, &ends[2 * i + 1], block + WORDS - 1, sizeof *ends, own), ACRE_OK);
+        assert_int_equal(acre_pool_free(pool, block, own), ACRE_OK);
+        if (i % 16 == 15) /* what the caches of threads have goes to the pool, and to anybody */
+            assert_int_equal(acre_pool_trim(pool, UINT64_MAX), ACRE_OK);
+    }
+    stream_end(gpu, streams[0]);
+    stream_end(gpu, streams[1]);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        assert_int_equal(ends[2 * i], 1000 * i + 7);
+        assert_int_equal(ends[2 * i + 1], 1000 * i + 7 + WORDS - 1);
+    }
+    assert_int_equal(acre_mem_free(gpu->dev, pinned), ACRE_OK);
+    pool_end(pool);
+}
+
+/* A block is filled on one stream, read and freed on another, which was made to wait: the next
+ * block that the first gets must not be written before the second has read. */
+static void pool_block_freed_on_its_reader_is_not_overwritten(void **state) {
+    struct gpu *gpu = *state;
+    acre_stream writer = stream_make(gpu), reader = stream_make(gpu);
+    acre_pool *pool = pool_make(gpu);
+    acre_event written;
+    void *pinned;
+    assert_int_equal(acre_event_create(gpu->dev, ACRE_EVENT_DEFAULT, &written), ACRE_OK);
+    assert_int_equal(
+        acre_mem_alloc(gpu->dev, ACRE_KIND_PINNED, ROUNDS * sizeof(unsigned), 0, &pinned), ACRE_OK);
+    unsigned *last = pinned;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        unsigned *block = block_take(pool, BYTES, writer);
+        kernel_write(gpu, block, 3 * i, writer);
+        assert_int_equal(acre_event_record(gpu->dev, written, writer), ACRE_OK);
+        assert_int_equal(acre_stream_wait(gpu->dev, reader, written), ACRE_OK);
+        kernel_add(gpu, block, 5, reader);
+        assert_int_equal(acre_copy(gpu->dev, &last[i], block + WORDS - 1, sizeof *last, reader),
+                         ACRE_OK);
+        assert_int_equal(acre_pool_free(pool, block, reader), ACRE_OK);
+    }
+    stream_end(gpu, writer);
+    stream_end(gpu, reader);
+    for (unsigned i = 0; i < ROUNDS; i++)
+        assert_int_equal(last[i], 3 * i + 5 + WORDS - 1);
+    assert_int_equal(acre_event_destroy(gpu->dev, written), ACRE_OK);
+    assert_int_equal(acre_mem_free(gpu->dev, pinned), ACRE_OK);
+    pool_end(pool);
+}
+
+/* ---- no memory but what another stream freed ---- */
+
+/* Blocks of one round, which come from the other stream's round before. */
+static void scarce_round(struct gpu *gpu, acre_pool *pool, unsigned round, acre_stream own,
+                         unsigned count, unsigned *last) {
+    void *blocks[SCARCE];
+    for (unsigned i = 0; i < count; i++) {
+        blocks[i] = block_take(pool, BYTES, own);
+        kernel_write(gpu, blocks[i], 100 * round + i, own);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        kernel_add(gpu, blocks[i], 9, own);
+        assert_int_equal(acre_copy(gpu->dev, &last[round * SCARCE + i],
+                                   (unsigned *)blocks[i] + WORDS - 1, sizeof *last, own),
+                         ACRE_OK);
+    }
+    assert_int_equal(acre_pool_free_many(pool, blocks, count, own, NULL), ACRE_OK);
+    /* What the thread's cache has for this stream goes to the pool. */
+    assert_int_equal(acre_pool_trim(pool, UINT64_MAX), ACRE_OK);
+}
+
+/* Takes all that the limit leaves, in large blocks and then in small ones. */
+static unsigned hog_take(struct gpu *gpu, void **hog) {
+    unsigned count = 0;
+    for (size_t bytes = (size_t)64 << 20; bytes >= (size_t)2 << 20; bytes /= 2)
+        while (count < HOG &&
+               acre_mem_alloc(gpu->dev, ACRE_KIND_DEVICE, bytes, 0, &hog[count]) == ACRE_OK)
+            count++;
+    assert_true(count < HOG);
+    return count;
+}
+
+/* Two streams in turn have all the memory of the pool, and there is no other, so that each must
+ * wait for the one before. The first of them is held up: all of it is queued before any of it runs.
+ */
+static void pool_scarce_memory_goes_from_stream_to_stream_in_order(void **state) {
+    struct gpu *gpu = *state;
+    acre_stream streams[2] = {stream_make(gpu), stream_make(gpu)};
+    acre_pool *pool = pool_make(gpu);
+    void *hog[HOG], *blocks[SCARCE], *pinned;
+    unsigned count = 0;
+    assert_int_equal(acre_mem_alloc(gpu->dev, ACRE_KIND_PINNED,
+                                    SCARCE_ROUNDS * SCARCE * sizeof(unsigned), 0, &pinned),
+                     ACRE_OK);
+    blocks[count++] = block_take(pool, BYTES, streams[0]);
+    unsigned hogs = hog_take(gpu, hog);
+    while (count < SCARCE && acre_pool_alloc(pool, BYTES, 0, streams[0], &blocks[count]) == ACRE_OK)
+        count++;
+    assert_true(count < SCARCE);
+    kernel_wait(gpu, streams[0]);
+    assert_int_equal(acre_pool_free_many(pool, blocks, count, streams[0], NULL), ACRE_OK);
+    for (unsigned round = 0; round < SCARCE_ROUNDS; round++)
+        scarce_round(gpu, pool, round, streams[round % 2], count, pinned);
+    assert_true(pool_stats(pool).waits > 0);
+    still_waits(gpu, streams[0]);
+    still_waits(gpu, streams[1]);
+    tell(gpu, streams[0]);
+    stream_end(gpu, streams[1]);
+    stream_end(gpu, streams[0]);
+    for (unsigned round = 0; round < SCARCE_ROUNDS; round++)
+        for (unsigned i = 0; i < count; i++)
+            assert_int_equal(((unsigned *)pinned)[round * SCARCE + i],
+                             100 * round + i + 9 + WORDS - 1);
+    for (unsigned i = 0; i < hogs; i++)
+        assert_int_equal(acre_mem_free(gpu->dev, hog[i]), ACRE_OK);
+    assert_int_equal(acre_mem_free(gpu->dev, pinned), ACRE_OK);
+    pool_end(pool);
+}
+
+/* ---- a kernel that runs for long ---- */
+
+/* Frees a block that kernels on `busy` use; it was allocated on `own`. */
+typedef acre_status (*give_fn)(struct gpu *gpu, acre_pool *pool, void *block, acre_stream own,
+                               acre_stream busy);
+
+/* How many of the blocks are among the held ones. */
+static unsigned count_same(void *const *blocks, void *const *held) {
+    unsigned same = 0;
+    for (unsigned i = 0; i < HELD; i++)
+        for (unsigned k = 0; k < HELD; k++)
+            same += blocks[i] == held[k];
+    return same;
+}
+
+static void blocks_take(acre_pool *pool, acre_stream stream, void **blocks) {
+    for (unsigned i = 0; i < HELD; i++)
+        blocks[i] = block_take(pool, BYTES, stream);
+}
+
+static void blocks_free(acre_pool *pool, acre_stream stream, void **blocks) {
+    assert_int_equal(acre_pool_free_many(pool, blocks, HELD, stream, NULL), ACRE_OK);
+}
+
+/* Blocks that are freed behind a running kernel: another stream gets none of them while it runs,
+ * and does not wait for it; when it is done, it gets each of them once. */
+static void held_by_kernel(struct gpu *gpu, acre_stream own, acre_stream busy, give_fn give) {
+    acre_stream other = stream_make(gpu);
+    acre_pool *pool = pool_make(gpu);
+    void *held[HELD], *taken[HELD], *more[HELD];
+    blocks_take(pool, own, held);
+    kernel_wait(gpu, busy);
+    for (unsigned i = 0; i < HELD; i++) {
+        kernel_write(gpu, held[i], i, busy);
+        assert_int_equal(give(gpu, pool, held[i], own, busy), ACRE_OK);
+    }
+    blocks_take(pool, other, taken);
+    assert_int_equal(count_same(taken, held), 0);
+    for (unsigned i = 0; i < HELD; i++)
+        kernel_write(gpu, taken[i], 100 + i, other);
+    assert_int_equal(acre_stream_sync(gpu->dev, other), ACRE_OK);
+    assert_int_equal(pool_stats(pool).waits, 0); /* there is other memory */
+    still_waits(gpu, busy);
+    tell(gpu, busy);
+    blocks_free(pool, other, taken);
+    assert_int_equal(acre_pool_trim(pool, UINT64_MAX), ACRE_OK); /* caches drained, all kept */
+    uint64_t bytes = pool_stats(pool).held_bytes;
+    blocks_take(pool, other, taken);
+    blocks_take(pool, other, more);
+    assert_int_equal(count_same(taken, held) + count_same(more, held), HELD);
+    assert_int_equal(pool_stats(pool).held_bytes, bytes);
+    blocks_free(pool, other, taken);
+    blocks_free(pool, other, more);
+    stream_end(gpu, other);
+    pool_end(pool);
+}
+
+static acre_status give_plain(struct gpu *gpu, acre_pool *pool, void *block, acre_stream own,
+                              acre_stream busy) {
+    (void)gpu;
+    (void)busy;
+    return acre_pool_free(pool, block, own);
+}
+
+static void pool_freed_behind_a_kernel_stays_until_it_ends(void **state) {
+    struct gpu *gpu = *state;
+    if (is_too_slow())
+        return;
+    acre_stream busy = stream_make(gpu);
+    held_by_kernel(gpu, busy, busy, give_plain);
+    stream_end(gpu, busy);
+}
+
+static acre_status give_after_use(struct gpu *gpu, acre_pool *pool, void *block, acre_stream own,
+                                  acre_stream busy) {
+    (void)gpu;
+    acre_status status = acre_pool_record_use(pool, block, busy);
+    return status ? status : acre_pool_free(pool, block, own);
+}
+
+static void pool_recorded_use_holds_a_block_until_the_kernel_ends(void **state) {
+    struct gpu *gpu = *state;
+    if (is_too_slow())
+        return;
+    acre_stream busy = stream_make(gpu), own = stream_make(gpu);
+    held_by_kernel(gpu, own, busy, give_after_use);
+    stream_end(gpu, busy);
+    stream_end(gpu, own);
+}
+
+/* The event is the caller's, who may end it at once. */
+static acre_status give_after_event(struct gpu *gpu, acre_pool *pool, void *block, acre_stream own,
+                                    acre_stream busy) {
+    acre_event behind;
+    (void)own;
+    assert_int_equal(acre_event_create(gpu->dev, ACRE_EVENT_DEFAULT, &behind), ACRE_OK);
+    assert_int_equal(acre_event_record(gpu->dev, behind, busy), ACRE_OK);
+    acre_status status = acre_pool_free_after(pool, block, behind);
+    assert_int_equal(acre_event_destroy(gpu->dev, behind), ACRE_OK);
+    return status;
+}
+
+static void pool_freed_after_an_event_stays_until_it_has_passed(void **state) {
+    struct gpu *gpu = *state;
+    if (is_too_slow())
+        return;
+    acre_stream busy = stream_make(gpu), own = stream_make(gpu);
+    held_by_kernel(gpu, own, busy, give_after_event);
+    stream_end(gpu, busy);
+    stream_end(gpu, own);
+}
+
+/* The stream ends while its kernel runs; what was freed on it must be waited for all the same. */
+static void pool_freed_on_a_destroyed_stream_stays_until_its_kernel_ends(void **state) {
+    struct gpu *gpu = *state;
+    if (is_too_slow())
+        return;
+    acre_stream busy = stream_make(gpu);
+    acre_pool *pool = pool_make(gpu);
+    void *held[HELD], *taken[HELD];
+    blocks_take(pool, busy, held);
+    kernel_wait(gpu, busy);
+    blocks_free(pool, busy, held);
+    assert_int_equal(acre_stream_destroy(gpu->dev, busy), ACRE_OK);
+    acre_stream other = stream_make(gpu); /* probably the same handle */
+    blocks_take(pool, other, taken);
+    assert_int_equal(count_same(taken, held), 0);
+    gpu->mailbox[0] = 1;
+    assert_int_equal(acre_device_sync(gpu->dev), ACRE_OK);
+    blocks_free(pool, other, taken);
+    stream_end(gpu, other);
+    pool_end(pool);
+}
+
+/* ---- no call waits ---- */
+
+static void block_ignore(void *user, void *block, size_t bytes) {
+    (void)block;
+    (void)bytes;
+    ++*(unsigned *)user;
+}
+
+static void every_call(struct gpu *gpu, acre_pool *pool, acre_stream own, acre_stream busy) {
+    void *block, *larger, *many[4];
+    unsigned walked = 0;
+    acre_event event;
+    for (size_t bytes = 256; bytes <= (size_t)64 << 20; bytes *= 2) {
+        assert_int_equal(acre_pool_free(pool, block_take(pool, bytes, own), own), ACRE_OK);
+        assert_int_equal(acre_pool_free(pool, block_take(pool, bytes, own), busy), ACRE_OK);
+        assert_int_equal(acre_pool_free(pool, block_take(pool, bytes, busy), busy), ACRE_OK);
+        assert_int_equal(acre_alloc(gpu->dev, bytes, own, &block), ACRE_OK);
+        assert_int_equal(acre_free(block, own), ACRE_OK);
+    }
+    assert_int_equal(acre_pool_alloc(pool, 5000, (size_t)8 << 20, own, &block), ACRE_OK);
+    assert_int_equal(acre_pool_record_use(pool, block, busy), ACRE_OK);
+    assert_int_equal(acre_pool_free(pool, block, own), ACRE_OK);
+    assert_int_equal(acre_pool_alloc_zeroed(pool, BYTES, 0, own, &block), ACRE_OK);
+    assert_int_equal(acre_pool_realloc(pool, block, 3 * BYTES, own, &larger), ACRE_OK);
+    assert_int_equal(acre_event_create(gpu->dev, ACRE_EVENT_DEFAULT, &event), ACRE_OK);
+    assert_int_equal(acre_event_record(gpu->dev, event, busy), ACRE_OK);
+    assert_int_equal(acre_pool_free_after(pool, larger, event), ACRE_OK);
+    assert_int_equal(acre_event_destroy(gpu->dev, event), ACRE_OK);
+    assert_int_equal(acre_pool_alloc_many(pool, BYTES, 4, own, many), ACRE_OK);
+    assert_int_equal(acre_pool_walk(pool, block_ignore, &walked), ACRE_OK);
+    assert_int_equal(walked, 4);
+    assert_int_equal(acre_pool_free_many(pool, many, 4, busy, NULL), ACRE_OK);
+    assert_int_equal(acre_pool_reserve(pool, pool_stats(pool).held_bytes + 4 * BYTES), ACRE_OK);
+    assert_int_equal(acre_pool_trim(pool, 0), ACRE_OK);
+}
+
+/* Everything that a pool can do, while a kernel runs on another stream. If any call waited for that
+ * kernel, it would not be running any more at the end. Only acre_pool_destroy is meant to wait. */
+static void pool_no_call_waits_for_a_running_kernel(void **state) {
+    struct gpu *gpu = *state;
+    if (is_too_slow())
+        return;
+    acre_stream busy = stream_make(gpu), own = stream_make(gpu), ends = stream_make(gpu);
+    acre_pool *pool = pool_make(gpu), *second;
+    void *block;
+    every_call(gpu, pool, own, own); /* what a driver loads at first calls may wait */
+    kernel_wait(gpu, busy);
+    every_call(gpu, pool, own, busy);
+    acre_pool_options options = {.struct_size = sizeof options, .reserve_bytes = 8 * BYTES};
+    assert_int_equal(acre_pool_create(gpu->dev, &options, &second), ACRE_OK);
+    block = block_take(second, BYTES, ends);
+    kernel_write(gpu, block, 1, ends);
+    assert_int_equal(acre_pool_free(second, block, ends), ACRE_OK);
+    assert_int_equal(acre_stream_destroy(gpu->dev, ends), ACRE_OK);
+    assert_int_equal(acre_stream_sync(gpu->dev, own), ACRE_OK);
+    still_waits(gpu, busy);
+    tell(gpu, busy);
+    pool_end(second);
+    pool_end(pool);
+    stream_end(gpu, busy);
+    stream_end(gpu, own);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pool_blocks_written_on_two_streams_keep_their_contents),
+        cmocka_unit_test(pool_block_freed_on_its_reader_is_not_overwritten),
+        cmocka_unit_test(pool_scarce_memory_goes_from_stream_to_stream_in_order),
+        cmocka_unit_test(pool_freed_behind_a_kernel_stays_until_it_ends),
+        cmocka_unit_test(pool_recorded_use_holds_a_block_until_the_kernel_ends),
+        cmocka_unit_test(pool_freed_after_an_event_stays_until_it_has_passed),
+        cmocka_unit_test(pool_freed_on_a_destroyed_stream_stays_until_its_kernel_ends),
+        cmocka_unit_test(pool_no_call_waits_for_a_running_kernel),
+    };
+    /* So that a test can use up what there is, without using up the GPU. */
+    setenv("ACRE_CHUNK_LIMIT_BYTES", "4GiB", 1);
+    return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
+}

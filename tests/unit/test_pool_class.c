@@ -1,0 +1,69 @@
+/* Size classes of pools: large enough, little waste, and in order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "pool/pool_class.h"
+
+/* What must hold for a size; *before is the class of the size below. */
+static void expect_class(size_t bytes, uint32_t *before) {
+    uint32_t size_class = acre__class_of(bytes);
+    size_t has = acre__class_bytes(size_class);
+    size_t waste = has - bytes, most = bytes / 8 > 255 ? bytes / 8 : 255;
+    if (size_class >= ACRE__CLASSES || has < bytes || waste > most || size_class < *before ||
+        has % ACRE__GRAIN)
+        fail_msg("%zu bytes: class %u of %zu bytes, after class %u", bytes, size_class, has,
+                 *before);
+    if (size_class && acre__class_bytes(size_class - 1) >= bytes)
+        fail_msg("%zu bytes: class %u, and the one before is large enough", bytes, size_class);
+    *before = size_class;
+}
+
+static void class_of_all_sizes_up_to_4_mib_is_right(void **state) {
+    (void)state;
+    uint32_t before = 0;
+    for (size_t bytes = 1; bytes <= (size_t)4 << 20; bytes++)
+        expect_class(bytes, &before);
+}
+
+static void class_at_every_border_is_right(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < ACRE__CLASSES; i++) {
+        size_t bytes = acre__class_bytes(i);
+        uint32_t before = i;
+        assert_int_equal(acre__class_of(bytes), i);
+        expect_class(bytes, &before);
+        if (i) {
+            before = i - 1;
+            expect_class(acre__class_bytes(i - 1) + 1, &before);
+            assert_int_equal(before, i);
+            assert_true(bytes > acre__class_bytes(i - 1));
+        }
+    }
+    assert_int_equal(acre__class_bytes(0), ACRE__GRAIN);
+    assert_int_equal(acre__class_bytes(ACRE__CLASSES - 1), ACRE__CLASS_BYTES_MOST);
+}
+
+/* Each class has the next that slots of any alignment up to a slab's need. */
+static void class_sizes_reach_every_alignment(void **state) {
+    (void)state;
+    for (size_t alignment = ACRE__GRAIN; alignment <= ACRE__SLAB_UNIT; alignment *= 2) {
+        uint32_t found = 0;
+        for (uint32_t i = ACRE__CLASSES; i-- > 0 && acre__class_bytes(i) >= alignment;)
+            found += acre__class_bytes(i) % alignment == 0;
+        assert_true(found > 0);
+        assert_int_equal(acre__class_bytes(ACRE__CLASSES - 1) % alignment, 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(class_of_all_sizes_up_to_4_mib_is_right),
+        cmocka_unit_test(class_at_every_border_is_right),
+        cmocka_unit_test(class_sizes_reach_every_alignment),
+    };
+    return cmocka_run_group_tests_name("pool_class", tests, NULL, NULL);
+}

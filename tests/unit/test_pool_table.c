@@ -1,0 +1,138 @@
+/* The table of slabs by address, and finding a slot in a slab. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "pool/pool.h"
+
+static const uint64_t UNIT = ACRE__SLAB_UNIT;
+
+/* A record without memory behind it: the table only looks at addresses. */
+static struct acre__slab *slab_at(uint64_t at, size_t bytes, size_t slot_bytes) {
+    size_t count = bytes / slot_bytes;
+    struct acre__slab *slab = acre__pool_lines(sizeof *slab + count * sizeof slab->slots[0]);
+    assert_non_null(slab);
+    slab->at = at;
+    slab->bytes = bytes;
+    slab->count = (uint32_t)count;
+    slab->slot_grains = slot_bytes / ACRE__GRAIN;
+    slab->magic = (((uint64_t)1 << 32) + slab->slot_grains - 1) / slab->slot_grains;
+    return slab;
+}
+
+static struct acre__slab *find(uint64_t at) {
+    return acre__pool_table_find((void *)(uintptr_t)at);
+}
+
+static void table_finds_every_address_of_a_slab_and_no_other(void **state) {
+    (void)state;
+    const uint64_t places[] = {UNIT, 4095 * UNIT, 4096 * UNIT, ((uint64_t)1 << 48) - 3 * UNIT};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct acre__slab *slab = slab_at(places[i], (size_t)(3 * UNIT), UNIT);
+        uint64_t end = places[i] + 3 * UNIT;
+        assert_null(find(places[i]));
+        assert_int_equal(acre__pool_table_add(slab), 1);
+        assert_ptr_equal(find(places[i]), slab);
+        assert_ptr_equal(find(places[i] + UNIT + 12345), slab);
+        assert_ptr_equal(find(end - 1), slab);
+        assert_null(find(places[i] - 1));
+        assert_null(find(end));
+        acre__pool_table_remove(slab);
+        assert_null(find(places[i]));
+        assert_null(find(end - 1));
+        free(slab);
+    }
+}
+
+static void table_bears_any_address(void **state) {
+    (void)state;
+    const uint64_t any[] = {0, 1, UINT64_MAX, (uint64_t)1 << 48, (uint64_t)1 << 57, INT64_MAX};
+    for (size_t i = 0; i < sizeof any / sizeof any[0]; i++)
+        assert_null(find(any[i]));
+}
+
+static void table_refuses_addresses_that_it_has_no_room_for(void **state) {
+    (void)state;
+    struct acre__slab *slab = slab_at(((uint64_t)1 << 48) - UNIT, (size_t)(2 * UNIT), UNIT);
+    assert_int_equal(acre__pool_table_add(slab), 0);
+    assert_null(find(slab->at));
+    slab->at = (uint64_t)1 << 48;
+    assert_int_equal(acre__pool_table_add(slab), 0);
+    free(slab);
+}
+
+static void table_keeps_neighbours_apart(void **state) {
+    (void)state;
+    struct acre__slab *a = slab_at(10 * UNIT, (size_t)UNIT, 256);
+    struct acre__slab *b = slab_at(11 * UNIT, (size_t)UNIT, 512);
+    assert_int_equal(acre__pool_table_add(a), 1);
+    assert_int_equal(acre__pool_table_add(b), 1);
+    assert_ptr_equal(find(11 * UNIT - 1), a);
+    assert_ptr_equal(find(11 * UNIT), b);
+    acre__pool_table_remove(a);
+    assert_null(find(11 * UNIT - 1));
+    assert_ptr_equal(find(11 * UNIT), b);
+    acre__pool_table_remove(b);
+    free(a);
+    free(b);
+}
+
+/* ---- slots ---- */
+
+static void *address(const struct acre__slab *slab, uint64_t offset) {
+    return (void *)(uintptr_t)(slab->at + offset);
+}
+
+/* Every address of a slab, in steps: its slot, and whether it begins there. */
+static void expect_slots(struct acre__slab *slab, size_t slot_bytes, size_t step) {
+    for (uint64_t offset = 0; offset < slab->bytes; offset += step) {
+        uint64_t index = offset / slot_bytes;
+        struct acre__slot *wanted = index < slab->count ? &slab->slots[index] : NULL;
+        assert_ptr_equal(acre__slab_around(slab, address(slab, offset)), wanted);
+        int is_first = wanted && offset % slot_bytes == 0;
+        assert_ptr_equal(acre__slab_slot(slab, address(slab, offset)), is_first ? wanted : NULL);
+        assert_null(acre__slab_slot(slab, address(slab, offset + 1)));
+        assert_null(acre__slab_slot(slab, address(slab, offset + 255)));
+    }
+}
+
+static void slots_are_found_by_their_first_address_alone(void **state) {
+    (void)state;
+    for (uint32_t i = 0; acre__class_bytes(i) <= (size_t)4 << 20; i++) {
+        size_t slot_bytes = acre__class_bytes(i);
+        size_t slab_bytes = slot_bytes <= 64 << 10 ? (size_t)UNIT : 8 * (size_t)UNIT;
+        struct acre__slab *slab = slab_at(64 * UNIT, slab_bytes, slot_bytes);
+        expect_slots(slab, slot_bytes, ACRE__GRAIN);
+        free(slab);
+    }
+}
+
+/* The largest class has more grains than 32 bits hold. */
+static void slots_of_the_largest_classes_are_found(void **state) {
+    (void)state;
+    for (uint32_t i = ACRE__CLASSES - 16; i < ACRE__CLASSES; i++) {
+        size_t bytes = acre__class_bytes(i);
+        struct acre__slab *slab = slab_at(64 * UNIT, bytes, bytes);
+        assert_ptr_equal(acre__slab_slot(slab, address(slab, 0)), &slab->slots[0]);
+        assert_null(acre__slab_slot(slab, address(slab, 256)));
+        assert_ptr_equal(acre__slab_around(slab, address(slab, bytes - 1)), &slab->slots[0]);
+        assert_null(acre__slab_around(slab, address(slab, bytes)));
+        free(slab);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_finds_every_address_of_a_slab_and_no_other),
+        cmocka_unit_test(table_bears_any_address),
+        cmocka_unit_test(table_refuses_addresses_that_it_has_no_room_for),
+        cmocka_unit_test(table_keeps_neighbours_apart),
+        cmocka_unit_test(slots_are_found_by_their_first_address_alone),
+        cmocka_unit_test(slots_of_the_largest_classes_are_found),
+    };
+    return cmocka_run_group_tests_name("pool_table", tests, NULL, NULL);
+}
