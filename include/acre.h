@@ -410,6 +410,9 @@ ACRE_API acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream s
 ACRE_API acre_status acre_free(void *p, acre_stream stream);
 
 #define ACRE_POOL_ZERO 1u /* memory is zeroed, in stream order, whenever it is handed out */
+#define ACRE_POOL_DEBUG                                                                            \
+    2u /* looks for writes past a block's end and after it was freed; slow, and                    \
+        * freeing waits for the stream; what is found is logged and counted */
 
 /* Zero in any field means the default. */
 typedef struct acre_pool_options {
@@ -487,6 +490,8 @@ typedef struct acre_pool_stats {
     uint64_t refills, spills;         /* times that a thread's cache met the pool */
     uint64_t events;                  /* recorded, each for a batch of frees */
     uint64_t waits;                   /* inserted into streams for memory of another one */
+    uint64_t overruns;                /* blocks written past their end (ACRE_POOL_DEBUG) */
+    uint64_t late_writes;             /* blocks written to after they were freed (the same) */
 } acre_pool_stats;
 
 ACRE_API acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats);

@@ -52,6 +52,7 @@ static void pool_walk_live(acre_pool *pool, acre_pool_block_fn fn, void *user) {
 }
 
 static void pool_free(acre_pool *pool) {
+    acre__pool_debug_end(pool);
     acre__slab_end_all(pool);
     while (pool->streams) {
         struct acre__pool_stream *next = pool->streams->next;
@@ -244,7 +245,7 @@ acre_status acre_pool_create(acre_device *device, const acre_pool_options *optio
         return acre__fail(ACRE_E_NULL, "acre_pool_create: pool is NULL");
     if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_pool_options")))
         return status;
-    if (wishes.flags & ~ACRE_POOL_ZERO)
+    if (wishes.flags & ~(ACRE_POOL_ZERO | ACRE_POOL_DEBUG))
         return acre__fail(ACRE_E_OPTIONS, "acre_pool_options: flags 0x%x", wishes.flags);
     wishes.kind = wishes.kind ? wishes.kind : ACRE_KIND_DEVICE;
     if ((status = kind_check(device, wishes.kind)))
@@ -359,6 +360,9 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
     struct acre__slot *slot = acre__pool_block(pool, p, &slab, &status);
     if (!slot)
         return status;
+    if (pool->flags & ACRE_POOL_DEBUG)
+        return (status = acre_event_sync(pool->dev, event)) ? status
+                                                            : acre_pool_free(pool, p, NULL);
     acre__lock_take(&pool->lock);
     struct acre__pool_batch *batch = acre__central_batch(pool);
     status = batch ? pool_relay(pool)
@@ -424,8 +428,10 @@ acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_strea
         return status;
     if (!bytes || bytes > ACRE__CLASS_BYTES_MOST)
         return acre__fail(ACRE_E_INVALID, "acre_pool_realloc: %zu bytes", bytes);
-    size_t has = acre__class_bytes(slab->size_class);
-    if (acre__class_of(bytes) == slab->size_class || (bytes <= has && bytes >= has / 2)) {
+    int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0; /* then it always gets a new red zone */
+    size_t has = is_debugged ? acre_pool_usable_size(pool, p) : acre__class_bytes(slab->size_class);
+    if (!is_debugged &&
+        (acre__class_of(bytes) == slab->size_class || (bytes <= has && bytes >= has / 2))) {
         *new_p = p;
         return ACRE_OK;
     }
@@ -458,6 +464,8 @@ static size_t block_bytes(acre_pool *pool, const void *p, int must_begin) {
     int is_live = slot && acre__load(&slot->state, memory_order_relaxed) & ACRE__SLOT_LIVE;
     size_t bytes =
         is_live && (!must_begin || slot->p == p) ? acre__class_bytes(slab->size_class) : 0;
+    if (bytes && pool->flags & ACRE_POOL_DEBUG)
+        bytes = acre__pool_debug_bytes(pool, slot->p);
     acre__lock_give(&pool->lock);
     return bytes;
 }
@@ -484,6 +492,8 @@ acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     acre_status status = acre__pool_enter(pool);
     if (status)
         return status;
+    if (pool->flags & ACRE_POOL_DEBUG)
+        acre__pool_debug_flush(pool);
     acre__lock_take(&pool->lock);
     pool_trim(pool, keep_bytes);
     acre__lock_give(&pool->lock);
@@ -519,6 +529,8 @@ acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
     now.spills = pool->spills;
     now.events = pool->events;
     now.waits = pool->waits;
+    now.overruns = pool->overruns;
+    now.late_writes = pool->late_writes;
     acre__lock_give(&pool->lock);
     return acre__options_out(stats, sizeof now, &now, "acre_pool_stats");
 }

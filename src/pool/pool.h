@@ -122,6 +122,10 @@ struct acre__pool_batch {
     struct acre__slots free[ACRE__CLASSES];
 };
 
+enum {
+    ACRE__QUARANTINE = 64
+}; /* blocks that are kept from being used again at once, for debugging */
+
 struct acre_pool {
     struct acre__node node; /* in the list of pools; key: its own address */
     acre_device *dev;
@@ -136,6 +140,10 @@ struct acre_pool {
     struct acre__pool_batch *unused;  /* empty ones, with their events */
     struct acre__slab *slabs;
     struct acre__segment *segments;
+    struct acre__tree asked; /* with ACRE_POOL_DEBUG, by address: bytes asked for (pool_debug.c) */
+    struct acre__slot *quarantine[ACRE__QUARANTINE]; /* freed last, or NULL */
+    unsigned quarantine_next;
+    uint64_t overruns, late_writes;
     struct acre__tree uses; /* by address: who else uses a block (struct pool_use) */
     size_t segment_bytes;   /* of the next one */
     uint64_t held_bytes;
@@ -196,6 +204,10 @@ void acre__slab_end_all(acre_pool *pool);
  */
 acre_status acre__central_take(acre_pool *pool, uint32_t size_class, acre_stream stream,
                                uint64_t id, uint32_t wanted, struct acre__slots *slots);
+/* One that begins at a multiple of the alignment, freed on the stream or waiting for nothing; *slot
+ * is NULL if there is none. */
+acre_status acre__central_take_aligned(acre_pool *pool, uint32_t size_class, size_t alignment,
+                                       acre_stream stream, uint64_t id, struct acre__slot **slot);
 /* Slots that were freed on the stream. 0 when that cannot be noted: they stay the caller's. */
 int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
                        struct acre__slots *slots);
@@ -256,6 +268,7 @@ struct acre__lane {
     acre_stream stream;
     uint64_t id;         /* of the stream, when it was last asked */
     uint64_t thread;     /* acre__stream_thread of the owner */
+    int is_debugged;     /* ACRE_POOL_DEBUG */
     acre_pool *fast;     /* the pool, if its blocks need nothing done when they are handed out */
     acre_device *simple; /* the device, if that pool is its default one of device memory */
     struct acre__stack stacks[ACRE__CLASSES];

@@ -120,6 +120,7 @@ struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_po
     lane->stream = stream;
     lane->id = id;
     lane->thread = acre__stream_thread(stream);
+    lane->is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0;
     lane->fast = pool->flags ? NULL : pool;
     lane->simple =
         lane->fast && pool->is_default && pool->kind == ACRE_KIND_DEVICE ? pool->dev : NULL;

@@ -309,6 +309,36 @@ acre_status acre__central_take(acre_pool *pool, uint32_t size_class, acre_stream
     return behind ? behind : acre__said_fail(status, &said);
 }
 
+static struct acre__slot *slots_take_aligned(struct acre__slots *slots, size_t alignment) {
+    struct acre__slots others = {0}, one = {0};
+    while (slots->first && !one.first) {
+        acre__slots_move(&one, slots, 1);
+        if ((uintptr_t)one.first->p % alignment)
+            acre__slots_join(&others, &one);
+    }
+    acre__slots_join(slots, &others);
+    return one.first;
+}
+
+acre_status acre__central_take_aligned(acre_pool *pool, uint32_t size_class, size_t alignment,
+                                       acre_stream stream, uint64_t id, struct acre__slot **slot) {
+    acre_status status;
+    struct acre__pool_stream *own =
+        stream_find(pool, stream, acre__stream_thread(stream), id, &status);
+    if (!own)
+        return status;
+    *slot = slots_take_aligned(&own->free[size_class], alignment);
+    if (*slot) {
+        own->count--;
+        return ACRE_OK;
+    }
+    acre__central_settle(pool);
+    *slot = slots_take_aligned(&pool->ready[size_class], alignment);
+    if (*slot)
+        acre__pool_table_find((*slot)->p)->idle--;
+    return ACRE_OK;
+}
+
 /* ---- giving ---- */
 
 static int give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t thread,

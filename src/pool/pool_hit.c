@@ -87,7 +87,7 @@ static inline int free_hit(struct acre__slab *slab, void *p, acre_stream stream)
     int is_hit = 0;
     acre__cache_enter(cache);
     struct acre__lane *lane = lane_here(cache, slab->pool, stream);
-    if (lane) {
+    if (lane && !lane->is_debugged) {
         struct acre__stack *stack = &lane->stacks[slab->size_class];
         is_hit = stack->count < stack->most;
         if (is_hit) {

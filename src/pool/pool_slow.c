@@ -16,7 +16,8 @@ static acre_status alloc_check(acre_pool *pool, size_t bytes, size_t alignment, 
         return status;
     if (!p)
         return acre__fail(ACRE_E_NULL, "acre_pool_alloc: p is NULL");
-    if (!bytes || bytes > ACRE__CLASS_BYTES_MOST)
+    if (!bytes || bytes > ACRE__CLASS_BYTES_MOST ||
+        (pool->flags & ACRE_POOL_DEBUG && bytes > ACRE__CLASS_BYTES_MOST - ACRE__GRAIN))
         return acre__fail(ACRE_E_INVALID, "acre_pool_alloc: %zu bytes", bytes);
     if (alignment & (alignment - 1) || alignment > (size_t)1 << 30)
         return acre__fail(ACRE_E_INVALID,
@@ -150,28 +151,19 @@ static acre_status refill(acre_pool *pool, acre_stream stream, uint32_t size_cla
     return ACRE_OK;
 }
 
-/* A slot that begins at a multiple of more than 2 MiB: one that happens to, or a slab of its own.
- */
+/* A slot that begins at a multiple of more than 2 MiB: one that is there, in whatever cache, or a
+ * slab of its own. */
 static acre_status take_far_aligned(acre_pool *pool, uint32_t size_class, size_t alignment,
-                                    struct acre__slot **out) {
-    struct acre__slots others = {0};
-    acre_status status = ACRE_OK;
+                                    acre_stream stream, struct acre__slot **out) {
+    uint64_t id;
     *out = NULL;
+    acre_status status = acre__pool_stream_id(pool->dev, stream, &id);
+    if (status)
+        return status;
     acre__lock_take(&pool->lock);
-    acre__central_poll(pool);
-    struct acre__slots *ready = &pool->ready[size_class];
-    while (ready->first && !*out) {
-        struct acre__slots one = {0};
-        acre__slots_move(&one, ready, 1);
-        if ((uintptr_t)one.first->p % alignment == 0) {
-            *out = one.first;
-            acre__pool_table_find(one.first->p)->idle--;
-        } else {
-            acre__slots_join(&others, &one);
-        }
-    }
-    acre__slots_join(ready, &others);
-    if (!*out) {
+    acre__cache_drain(pool, NULL, 1, 0);
+    status = acre__central_take_aligned(pool, size_class, alignment, stream, id, out);
+    if (status == ACRE_OK && !*out) {
         struct acre__slab *slab;
         status = acre__slab_make(pool, size_class, alignment, &slab);
         if (status == ACRE_OK) {
@@ -195,10 +187,11 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     if (status)
         return status;
     struct acre__pool_cache *cache = acre__cache_self();
-    uint32_t size_class = class_aligned(bytes, alignment);
+    size_t zone = pool->flags & ACRE_POOL_DEBUG ? ACRE__GRAIN : 0;
+    uint32_t size_class = class_aligned(bytes + zone, alignment);
     struct acre__slot *slot = NULL;
     if (alignment > ACRE__SLAB_UNIT) {
-        status = take_far_aligned(pool, size_class, alignment, &slot);
+        status = take_far_aligned(pool, size_class, alignment, stream, &slot);
     } else {
         if (cache)
             status = lane_ensure(cache, pool, stream, 0);
@@ -210,12 +203,16 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
         return status;
     uint32_t tag = cache ? cache->tag : 0;
     acre__store(&slot->state, tag | ACRE__SLOT_LIVE, memory_order_release);
-    if (zero || pool->flags & ACRE_POOL_ZERO)
+    zero = zero || pool->flags & ACRE_POOL_ZERO;
+    if (zone)
+        status = acre__pool_debug_alloc(pool, slot, size_class, bytes, zero, stream);
+    else if (zero)
         status = zero_fill(pool, slot->p, acre__class_bytes(size_class), stream);
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);
-        (void)acre__pool_free_slow(pool, slot->p, stream);
+        acre__store(&slot->state, 0, memory_order_release);
+        (void)acre__pool_free_plain(pool, slot, size_class, stream);
         return acre__said_fail(status, &said);
     }
     *p = slot->p;
@@ -276,8 +273,8 @@ static acre_status free_used(acre_pool *pool, struct acre__slot *slot, uint32_t 
 }
 
 /* Into the calling thread's stack, or where that cannot be to the pool. */
-static acre_status free_plain(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
-                              acre_stream stream) {
+acre_status acre__pool_free_plain(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+                                  acre_stream stream) {
     struct acre__pool_cache *cache = acre__cache_self();
     struct acre__slots one = {0};
     int is_full = 0;
@@ -317,13 +314,12 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
         return status;
     if (!acre__pool_unlive(slot, &before))
         return acre__fail(ACRE_E_POINTER, "%p was freed already", p);
-    if (before & ACRE__SLOT_USED) {
+    if (pool->flags & ACRE_POOL_DEBUG)
+        status = acre__pool_debug_free(pool, slot, slab->size_class, stream);
+    else if (before & ACRE__SLOT_USED)
         status = free_used(pool, slot, slab->size_class, stream);
-        if (status)
-            acre__store(&slot->state, before, memory_order_release);
-        return status;
-    }
-    status = free_plain(pool, slot, slab->size_class, stream);
+    else
+        status = acre__pool_free_plain(pool, slot, slab->size_class, stream);
     if (status)
         acre__store(&slot->state, before, memory_order_release);
     return status;

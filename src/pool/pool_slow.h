@@ -23,4 +23,25 @@ struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre_
 /* Ends the state of being handed out: 1, or 0 when another thread was first. */
 int acre__pool_unlive(struct acre__slot *slot, uint32_t *before);
 
+/* Gives a slot that is not handed out any more to the calling thread's stack, or where that cannot
+ * be to the pool, for work of the stream. */
+acre_status acre__pool_free_plain(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+                                  acre_stream stream);
+
+/* ---- pool_debug.c: for pools with ACRE_POOL_DEBUG ---- */
+
+/* Poisons a new block and its red zone; notes how much was asked for. */
+acre_status acre__pool_debug_alloc(acre_pool *pool, const struct acre__slot *slot,
+                                   uint32_t size_class, size_t bytes, int zero, acre_stream stream);
+/* Waits, looks, poisons, and keeps the slot for a while. After a failure it is still the caller's.
+ */
+acre_status acre__pool_debug_free(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+                                  acre_stream stream);
+/* Lock held: bytes that were asked for, 0 if that is not known. */
+size_t acre__pool_debug_bytes(acre_pool *pool, const void *p);
+/* Empties the quarantine. */
+void acre__pool_debug_flush(acre_pool *pool);
+/* Frees the records of a pool that ends. */
+void acre__pool_debug_end(acre_pool *pool);
+
 #endif

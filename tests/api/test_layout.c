@@ -130,9 +130,11 @@ static void layout_pool_stats_is_pinned(void **state) {
         FIELD(acre_pool_stats, live_bytes, 16), FIELD(acre_pool_stats, held_bytes, 24),
         FIELD(acre_pool_stats, refills, 32),    FIELD(acre_pool_stats, spills, 40),
         FIELD(acre_pool_stats, events, 48),     FIELD(acre_pool_stats, waits, 56),
+        FIELD(acre_pool_stats, overruns, 64),
+        FIELD(acre_pool_stats, late_writes, 72),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
-    assert_int_equal(sizeof(acre_pool_stats), 64);
+    assert_int_equal(sizeof(acre_pool_stats), 80);
 }
 
 static void layout_vec_options_is_pinned(void **state) {

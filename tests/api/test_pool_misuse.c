@@ -128,7 +128,7 @@ static void pool_options_that_make_no_sense_are_refused(void **state) {
         options.kind = (acre_kind)-1;
         api_expect(acre_pool_create(device, &options, &pool), ACRE_E_INVALID);
         options.kind = ACRE_KIND_DEVICE;
-        options.flags = 2;
+        options.flags = 4;
         api_expect(acre_pool_create(device, &options, &pool), ACRE_E_OPTIONS);
         options.flags = 0;
         options.struct_size = 4;

@@ -1,0 +1,172 @@
+/* Pools that look for wrong uses (ACRE_POOL_DEBUG).
+ *
+ * A block has a red zone of at least 256 bytes behind what was asked for; new memory and freed
+ * memory are poisoned with different bytes. Freeing waits for the stream, looks at the red zone,
+ * poisons the block and puts it into a quarantine; when it leaves that, the poison is looked at.
+ * What is found is logged and counted. Everything is done in stream order, and slowly: nothing of
+ * this is on a hit path. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "pool/pool_slow.h"
+
+enum {
+    DEBUG_NEW = 0xa5,  /* what a block is filled with when it is handed out, */
+    DEBUG_ZONE = 0xfb, /* behind its end, */
+    DEBUG_FREED = 0xdd /* and when it was freed */
+};
+
+/* Larger blocks are not kept: they would take the memory away. */
+#define DEBUG_QUARANTINE_MOST ((size_t)4 << 20)
+
+/* How much was asked for. */
+struct debug_block {
+    struct acre__node node; /* key: the block's address */
+    size_t bytes;
+};
+
+/* The first byte of a range that is not `value`, at most 256 are looked at; -1: all are. */
+static acre_status debug_look(acre_pool *pool, const char *at, size_t bytes, unsigned char value,
+                              acre_stream stream, int *wrong) {
+    unsigned char found[ACRE__GRAIN];
+    size_t count = bytes < sizeof found ? bytes : sizeof found, i = 0;
+    acre_status status = acre_copy(pool->dev, found, at, count, stream);
+    while (status == ACRE_OK && i < count && found[i] == value)
+        i++;
+    *wrong = status == ACRE_OK && i < count ? (int)i : -1;
+    return status;
+}
+
+size_t acre__pool_debug_bytes(acre_pool *pool, const void *p) {
+    struct acre__node *node = acre__tree_find(&pool->asked, (uintptr_t)p);
+    return node ? acre__tree_entry(node, struct debug_block, node)->bytes : 0;
+}
+
+acre_status acre__pool_debug_alloc(acre_pool *pool, const struct acre__slot *slot,
+                                   uint32_t size_class, size_t bytes, int zero,
+                                   acre_stream stream) {
+    char *p = slot->p;
+    struct debug_block *block = calloc(1, sizeof *block);
+    if (!block)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
+    acre_status status = acre_fill(pool->dev, p, zero ? 0 : DEBUG_NEW, bytes, stream);
+    if (status == ACRE_OK)
+        status = acre_fill(pool->dev, p + bytes, DEBUG_ZONE, acre__class_bytes(size_class) - bytes,
+                           stream);
+    if (status) {
+        free(block);
+        return status;
+    }
+    block->node.key = (uintptr_t)p;
+    block->bytes = bytes;
+    acre__lock_take(&pool->lock);
+    acre__tree_insert(&pool->asked, &block->node);
+    acre__lock_give(&pool->lock);
+    return ACRE_OK;
+}
+
+/* Out of the quarantine: 1 with a slot that nothing was written to since, or was, which is told. */
+static void debug_leave(acre_pool *pool, struct acre__slot *slot, uint32_t size_class) {
+    int wrong = -1;
+    if (!acre__device_is_lost(pool->dev))
+        (void)debug_look(pool, slot->p, acre__class_bytes(size_class), DEBUG_FREED, NULL, &wrong);
+    if (wrong >= 0)
+        acre__log(ACRE_LOG_ERROR, "pool",
+                  "%s: the block at %p was written to, at byte %d, after "
+                  "it was freed",
+                  pool->dev->label, slot->p, wrong);
+    struct acre__slots one = {0};
+    acre__lock_take(&pool->lock);
+    pool->late_writes += wrong >= 0;
+    acre__slots_push(&one, slot);
+    one.last->next = NULL;
+    acre__central_ready(pool, size_class, &one);
+    acre__lock_give(&pool->lock);
+}
+
+/* Puts a slot into the quarantine; the one that has to make room for it, or NULL. */
+static struct acre__slot *debug_enter(acre_pool *pool, struct acre__slot *slot) {
+    acre__lock_take(&pool->lock);
+    struct acre__slot **place = &pool->quarantine[pool->quarantine_next++ % ACRE__QUARANTINE];
+    struct acre__slot *out = *place;
+    *place = slot;
+    acre__lock_give(&pool->lock);
+    return out;
+}
+
+void acre__pool_debug_flush(acre_pool *pool) {
+    for (unsigned i = 0; i < ACRE__QUARANTINE; i++) {
+        struct acre__slot *out = debug_enter(pool, NULL);
+        if (out)
+            debug_leave(pool, out, acre__pool_table_find(out->p)->size_class);
+    }
+}
+
+/* Waits for everything that uses the block. */
+static acre_status debug_wait(acre_pool *pool, const void *p, acre_stream stream) {
+    acre_status status = acre_stream_sync(pool->dev, stream);
+    acre__lock_take(&pool->lock);
+    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)p);
+    struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+    if (use && status == ACRE_OK && (status = acre__uses_wait(&use->uses)) == ACRE_OK) {
+        acre__tree_remove(&pool->uses, node);
+        acre__uses_close(&use->uses);
+        free(use);
+    }
+    acre__lock_give(&pool->lock);
+    return status;
+}
+
+acre_status acre__pool_debug_free(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+                                  acre_stream stream) {
+    char *p = slot->p;
+    size_t whole = acre__class_bytes(size_class);
+    int wrong = -1, is_quiet = 1;
+    uint64_t id; /* asked for only because a stream that is captured must not be waited for */
+    acre_status status =
+        acre__device_is_lost(pool->dev) ? ACRE_OK : acre__pool_stream_id(pool->dev, stream, &id);
+    if (status)
+        return status;
+    acre__lock_take(&pool->lock);
+    struct acre__node *node = acre__tree_find(&pool->asked, (uintptr_t)p);
+    struct debug_block *block = acre__tree_entry(node, struct debug_block, node);
+    size_t bytes = block ? block->bytes : whole;
+    acre__lock_give(&pool->lock);
+    if (!acre__device_is_lost(pool->dev)) {
+        status = debug_wait(pool, p, stream);
+        if (status == ACRE_OK && bytes < whole)
+            status = debug_look(pool, p + bytes, whole - bytes, DEBUG_ZONE, stream, &wrong);
+        if (status == ACRE_OK)
+            status = acre_fill(pool->dev, p, DEBUG_FREED, whole, stream);
+        if (status)
+            return status;
+        is_quiet = acre_stream_sync(pool->dev, stream) == ACRE_OK;
+    }
+    if (wrong >= 0)
+        acre__log(ACRE_LOG_ERROR, "pool",
+                  "%s: the block of %zu bytes at %p was written past its "
+                  "end, at byte %d behind it",
+                  pool->dev->label, bytes, (void *)p, wrong);
+    acre__lock_take(&pool->lock);
+    pool->overruns += wrong >= 0;
+    if (block)
+        acre__tree_remove(&pool->asked, &block->node);
+    acre__lock_give(&pool->lock);
+    free(block);
+    if (!is_quiet) /* poisoned, and nobody knows when: it is good for this stream alone */
+        return acre__pool_free_plain(pool, slot, size_class, stream);
+    struct acre__slot *out = whole <= DEBUG_QUARANTINE_MOST ? debug_enter(pool, slot) : slot;
+    if (out)
+        debug_leave(pool, out, acre__pool_table_find(out->p)->size_class);
+    return ACRE_OK;
+}
+
+void acre__pool_debug_end(acre_pool *pool) {
+    struct acre__node *node;
+    while ((node = acre__tree_first(&pool->asked))) {
+        acre__tree_remove(&pool->asked, node);
+        free(acre__tree_entry(node, struct debug_block, node));
+    }
+}
