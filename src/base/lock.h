@@ -11,21 +11,21 @@
 #include <stdint.h>
 
 enum acre__rank {
-    ACRE__RANK_REGISTRY = 10, /* list of open devices */
-    ACRE__RANK_VEC = 11,      /* one vec: its changes (appending copies), then its size (+ 1) */
-    ACRE__RANK_STAGING = 14,  /* one direction's staging of a device, and its set inside */
-    ACRE__RANK_SHARE = 15,    /* one share or import, and the lists of them */
+    ACRE__RANK_REGISTRY = 10,  /* list of open devices */
+    ACRE__RANK_VEC = 11,       /* one vec: its changes (appending copies), then its size (+ 1) */
+    ACRE__RANK_STAGING = 14,   /* one direction's staging of a device, and its set inside */
+    ACRE__RANK_SHARE = 15,     /* one share or import, and the lists of them */
     ACRE__RANK_POOL_LIST = 16, /* all pools; with it held, one's lock is taken */
     ACRE__RANK_POOL = 17,      /* one pool */
-    ACRE__RANK_VEC_LIST = 18, /* all vecs */
-    ACRE__RANK_EXTENT = 19,   /* one extent's record */
-    ACRE__RANK_DEVICE = 20,   /* one device's streams, events, limbo */
-    ACRE__RANK_VM = 30,       /* memory by hand: chunks, reservations, mappings */
-    ACRE__RANK_RANGE = 40,    /* one device's addresses */
-    ACRE__RANK_CHUNK = 50,    /* one device's chunks */
-    ACRE__RANK_BOOK = 60,     /* blocks by address */
-    ACRE__RANK_SOFT = 80,     /* all state of the soft driver */
-    ACRE__RANK_LEAF = 100     /* holds no other lock inside */
+    ACRE__RANK_VEC_LIST = 18,  /* all vecs */
+    ACRE__RANK_EXTENT = 19,    /* one extent's record */
+    ACRE__RANK_DEVICE = 20,    /* one device's streams, events, limbo */
+    ACRE__RANK_VM = 30,        /* memory by hand: chunks, reservations, mappings */
+    ACRE__RANK_RANGE = 40,     /* one device's addresses */
+    ACRE__RANK_CHUNK = 50,     /* one device's chunks */
+    ACRE__RANK_BOOK = 60,      /* blocks by address */
+    ACRE__RANK_SOFT = 80,      /* all state of the soft driver */
+    ACRE__RANK_LEAF = 100      /* holds no other lock inside */
 };
 
 struct acre__lock {

@@ -171,44 +171,24 @@ static CUresult driver_rows(const struct acre__driver *drv, const struct acre__r
     return code;
 }
 
-/* Pageable memory is read or written now, which a captured stream could not repeat. The device's
- * context is current. */
-static acre_status capture_check(acre_device *dev, acre_stream stream) {
-    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult code = dev->drv->cuStreamIsCapturing(stream, &state);
-    if (code)
-        return acre__driver_fail(dev, code, "cuStreamIsCapturing");
-    if (state != CU_STREAM_CAPTURE_STATUS_NONE)
-        return acre__fail(ACRE_E_CAPTURING, "pageable memory cannot take part in a capture; use "
-                                            "pinned memory");
-    return ACRE_OK;
-}
-
-/* The same for who has not made the context current. */
+/* Pageable memory is read or written now, which a captured stream could not repeat. */
 static acre_status capture_refuse(acre_device *dev, acre_stream stream) {
-    struct acre__current current;
-    const char *what;
-    CUresult code = acre__device_push(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
-    acre_status status = capture_check(dev, stream);
-    acre__device_pop(dev, &current);
-    return status;
+    return acre__stream_not_captured(dev, stream,
+                                     "pageable memory cannot take part in a capture; use pinned "
+                                     "memory");
 }
 
 static acre_status copy_by_driver(acre_device *dev, const struct acre__rows *r, acre_stream stream,
                                   const struct copy_side *to, const struct copy_side *from) {
     struct acre__current current;
     const char *what;
+    acre_status status =
+        to->is_pageable || from->is_pageable ? capture_refuse(dev, stream) : ACRE_OK;
+    if (status)
+        return status;
     CUresult code = acre__device_push(dev, &current, &what);
     if (code)
         return acre__driver_fail(dev, code, what);
-    acre_status status =
-        to->is_pageable || from->is_pageable ? capture_check(dev, stream) : ACRE_OK;
-    if (status) {
-        acre__device_pop(dev, &current);
-        return status;
-    }
     int is_plane = r->rows > 1 && r->to_pitch <= COPY_PITCH_MAX && r->from_pitch <= COPY_PITCH_MAX;
     what = is_plane ? "cuMemcpy2DAsync" : "cuMemcpyAsync";
     code = is_plane ? driver_plane(dev->drv, r, stream, to, from)

@@ -115,6 +115,10 @@ acre_device *acre__stream_device(acre_device *dev, acre_stream stream);
 /* ACRE_E_HANDLE when another open device is known to have made the stream. */
 acre_status acre__stream_check(acre_device *dev, acre_stream stream);
 
+/* ACRE_E_CAPTURING, with `why` as its detail, while the stream is captured. Asking breaks nothing.
+ */
+acre_status acre__stream_not_captured(acre_device *dev, acre_stream stream, const char *why);
+
 /* For open.c: fills a device in and ends it; the caller holds the registry lock. `create` returns
  * with the slot open and one open counted. */
 acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal,

@@ -264,6 +264,19 @@ acre_status acre_stream_destroy(acre_device *device, acre_stream stream) {
     return acre__limbo_give_back(device, &made->item);
 }
 
+acre_status acre__stream_not_captured(acre_device *dev, acre_stream stream, const char *why) {
+    struct acre__current current;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    acre_status status = stream_push(dev, &current);
+    if (status)
+        return status;
+    CUresult code = dev->drv->cuStreamIsCapturing(stream, &state);
+    status = stream_pop(dev, &current, code, "cuStreamIsCapturing");
+    if (status == ACRE_OK && state != CU_STREAM_CAPTURE_STATUS_NONE)
+        status = acre__fail(ACRE_E_CAPTURING, "%s", why);
+    return status;
+}
+
 acre_status acre_stream_retire(acre_device *device, acre_stream stream) {
     acre_status status = acre__device_enter(device);
     if (status == ACRE_OK)

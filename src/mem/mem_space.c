@@ -211,27 +211,13 @@ static acre_status change_copy(const struct space_change *change, void **new_p) 
     return ACRE_OK;
 }
 
-static int stream_is_captured(acre_device *dev, acre_stream stream, acre_status *status) {
-    struct acre__current current;
-    const char *what;
-    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult code = acre__device_push(dev, &current, &what);
-    if (!code) {
-        what = "cuStreamIsCapturing";
-        code = dev->drv->cuStreamIsCapturing(stream, &state);
-        acre__device_pop(dev, &current);
-    }
-    *status = code ? acre__driver_fail(dev, code, what)
-              : state != CU_STREAM_CAPTURE_STATUS_NONE
-                  ? acre__fail(ACRE_E_CAPTURING, "acre_mem_realloc: the stream is being captured")
-                  : ACRE_OK;
-    return *status != ACRE_OK;
-}
-
 static acre_status mem_realloc(acre_device *dev, void *p, size_t bytes, acre_stream stream,
                                void **new_p) {
     acre_status status = acre__stream_check(dev, stream);
-    if (status || stream_is_captured(dev, stream, &status))
+    if (status == ACRE_OK)
+        status = acre__stream_not_captured(dev, stream,
+                                           "acre_mem_realloc: the stream is being captured");
+    if (status)
         return status;
     struct space_change change = {.dev = dev, .bytes = bytes, .stream = stream};
     change.block = acre__book_hold(dev, p, ACRE__OWNED_BY_MEM, &status);

@@ -225,26 +225,13 @@ acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
 
 /* ---- appending ---- */
 
-/* ACRE_E_CAPTURING before anything is done: the copy would become part of a graph, and the elements
+/* Before anything is done: in a capture the copy would become part of a graph, and the elements
  * would be there before it ever ran. */
 static acre_status append_check(acre_vec *vec, acre_stream stream) {
-    acre_device *dev = vec->dev;
-    struct acre__current current;
-    const char *what;
-    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-    acre_status status = acre__stream_check(dev, stream);
-    if (status)
-        return status;
-    CUresult code = acre__device_push(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
-    code = dev->drv->cuStreamIsCapturing(stream, &state);
-    acre__device_pop(dev, &current);
-    if (code)
-        return acre__driver_fail(dev, code, "cuStreamIsCapturing");
-    if (state != CU_STREAM_CAPTURE_STATUS_NONE)
-        return acre__fail(ACRE_E_CAPTURING, "elements cannot be appended in a capture");
-    return ACRE_OK;
+    acre_status status = acre__stream_check(vec->dev, stream);
+    return status ? status
+                  : acre__stream_not_captured(vec->dev, stream,
+                                              "elements cannot be appended in a capture");
 }
 
 /* Copies to where the new elements are. *is_queued: the copy may be under way after a failure. */

@@ -53,8 +53,8 @@ static acre_status options_choose(acre_vec_options *options) {
     return ACRE_OK;
 }
 
-/* Which chunks a vec by mapping is made of. That they can be exported makes each up to a fifth
- * dearer. */
+/* Which chunks a vec by mapping is made of. Only those that are shared are made to
+ * be exported: it may cost the driver more. */
 static uint32_t chunk_flags(const acre_vec_options *options) {
     uint32_t flags = 0;
     if (options->kind == ACRE_KIND_PINNED)
