@@ -26,4 +26,14 @@
     (acre__point(),                                                                                \
      atomic_compare_exchange_strong_explicit((p), (expected), (v), (success), (failure)))
 
+/* A pointer that is only followed: every processor that acre runs on orders a load behind the one
+ * that gave its address, so no acquire is needed, which on some holds up all later loads.
+ * memory_order_consume means this, but compilers make an acquire of it. The thread sanitizer does
+ * not know dependencies. */
+#if defined(__SANITIZE_THREAD__) || defined(ACRE_SANITIZE_tsan)
+#define acre__load_dependent(p) atomic_load_explicit((p), memory_order_acquire)
+#else
+#define acre__load_dependent(p) atomic_load_explicit((p), memory_order_relaxed)
+#endif
+
 #endif

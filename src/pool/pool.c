@@ -47,7 +47,7 @@ acre_status acre__pool_enter(acre_pool *pool) {
 static void pool_walk_live(acre_pool *pool, acre_pool_block_fn fn, void *user) {
     for (struct acre__slab *slab = pool->slabs; slab; slab = slab->next)
         for (uint32_t i = 0; i < slab->fresh; i++)
-            if (acre__load(&slab->slots[i].state, memory_order_relaxed) & ACRE__SLOT_LIVE)
+            if (acre__load(&slab->states[i], memory_order_relaxed) & ACRE__SLOT_LIVE)
                 fn(user, slab->slots[i].p, acre__class_bytes(slab->size_class));
 }
 
@@ -208,6 +208,7 @@ static void pools_use(void) {
                                                     .close = pools_close,
                                                     .retire = pools_retire};
     acre__device_hooks_add(&hooks);
+    acre__cache_init();
 }
 
 /* ---- making ---- */
@@ -351,7 +352,7 @@ static acre_status pool_relay(acre_pool *pool) {
 
 acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
     struct acre__slab *slab;
-    uint32_t before;
+    uint8_t before;
     acre_status status = acre__pool_enter(pool);
     if (status || !p)
         return status;
@@ -407,7 +408,7 @@ acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
     status = use ? acre__uses_record(&use->uses, stream)
                  : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a use");
     if (status == ACRE_OK)
-        atomic_fetch_or_explicit(&slot->state, ACRE__SLOT_USED, memory_order_release);
+        atomic_fetch_or_explicit(slot->state, ACRE__SLOT_USED, memory_order_release);
     acre__lock_give(&pool->lock);
     return status;
 }
@@ -461,7 +462,7 @@ static size_t block_bytes(acre_pool *pool, const void *p, int must_begin) {
     acre__lock_take(&pool->lock);
     struct acre__slab *slab = acre__slab_of(pool, p);
     struct acre__slot *slot = slab ? acre__slab_around(slab, p) : NULL;
-    int is_live = slot && acre__load(&slot->state, memory_order_relaxed) & ACRE__SLOT_LIVE;
+    int is_live = slot && acre__load(slot->state, memory_order_relaxed) & ACRE__SLOT_LIVE;
     size_t bytes =
         is_live && (!must_begin || slot->p == p) ? acre__class_bytes(slab->size_class) : 0;
     if (bytes && pool->flags & ACRE_POOL_DEBUG)

@@ -18,10 +18,12 @@
 #include <string.h>
 
 #include "acre.h"
+#include "base/atomic.h"
 #include "base/lock.h"
 #include "base/tree.h"
 #include "driver/device.h"
 #include "pool/pool_class.h"
+#include "pool/pool_table.h"
 #include "space/book.h"
 #include "space/extent.h"
 #include "space/uses.h"
@@ -39,37 +41,47 @@ static inline void *acre__pool_lines(size_t bytes) {
 
 /* ---- slots and slabs ---- */
 
-/* The state of a slot: free, or handed out by the thread whose tag is in the upper bits. Written
+/* The state of a slot: free, or handed out by a thread with the tag in the upper bits. Written
  * plainly by the thread that has the slot in its hands; only freeing another thread's block is a
- * race that must have one winner. */
+ * race that must have one winner.
+ *
+ * A byte, so that those of a million slots fit into what a processor has for itself. So tags come
+ * round: a thread takes blocks of another with its tag for its own. That is a plain free as well,
+ * unless both free one block at once, which is found no better between a block's owner and another
+ * thread. */
 enum {
     ACRE__SLOT_LIVE = 1,
     ACRE__SLOT_USED = 2 /* other streams use it as well */,
-    ACRE__SLOT_TAG = 4
+    ACRE__SLOT_TAG = 4,
+    ACRE__SLOT_TAGS = 63 /* 0 is nobody's */
 };
 
+/* What the pool's lists are made of. A hit does not touch it. */
 struct acre__slot {
-    struct acre__slot *next; /* in the list or stack that has it */
+    struct acre__slot *next; /* in the list that has it; nothing while a stack does */
     void *p;
-    _Atomic uint32_t state;
+    _Atomic uint8_t *state; /* in its slab */
 };
 
-/* Slots of one size, one behind the other. */
+/* Slots of one size, one behind the other. With a million live blocks every line that a free
+ * touches is a miss: hence the states lie together, 64 to a line, behind the one line of the slab
+ * that a hit reads, and the records of the slots behind them. */
 struct acre__slab {
     uint64_t at;
-    uint64_t magic; /* 2^32 / slot_grains, rounded up: divides offsets of less than 2^16 grains */
-    uint64_t slot_grains; /* of a slot, in ACRE__GRAIN */
-    uint32_t count;       /* slots */
+    uint64_t magic; /* 2^32 / slot_bytes in grains, rounded up: divides offsets of less than 2^16
+                       grains; 0 with one slot, which is then the first for any offset */
+    uint64_t slot_bytes;
+    uint32_t count; /* slots */
     uint32_t size_class;
     acre_pool *pool;
-    /* The pool's lock guards the rest. */
-    uint32_t fresh;          /* slots from here on were never used */
+    struct acre__slot *slots; /* behind the states; `p` is set with the first use */
+    /* The pool's lock guards the rest, which changes: not in the line that every hit reads. */
+    _Alignas(ACRE__LINE) uint32_t fresh; /* slots from here on were never used */
     uint32_t idle;           /* slots in the pool's list of those that wait for nothing */
     struct acre__slab *next; /* of the pool's */
     struct acre__segment *segment;
     size_t bytes; /* of the segment's that it has */
-    /* Every hit reads what is above, and writes a slot: not in the same line. */
-    _Alignas(ACRE__LINE) struct acre__slot slots[];
+    _Alignas(ACRE__LINE) _Atomic uint8_t states[];
 };
 
 /* Memory that slabs are cut from, in units of 2 MiB. */
@@ -160,27 +172,26 @@ struct acre__pool_use {
 /* All pools; also held by a thread that ends, so that no pool ends under it. */
 extern struct acre__lock acre__pool_list_lock;
 
-/* ---- pool_table.c: which slab an address is in ---- */
-
-/* NULL for an address that is in none. Any value is safe. */
-struct acre__slab *acre__pool_table_find(const void *p);
-/* Enters a slab for all its units; 0 without memory. */
-int acre__pool_table_add(struct acre__slab *slab);
-void acre__pool_table_remove(struct acre__slab *slab);
-
 /* ---- pool_slab.c ---- */
 
-/* The slot that begins at `p`, in the slab that has it; NULL when none does. */
-static inline struct acre__slot *acre__slab_slot(struct acre__slab *slab, const void *p) {
+/* The state of the slot that begins at `p`, in the slab that has the address; NULL when none does.
+ */
+static inline _Atomic uint8_t *acre__slab_state(struct acre__slab *slab, const void *p) {
     uint64_t offset = (uintptr_t)p - slab->at;
-    uint64_t grains = offset / ACRE__GRAIN;
-    uint32_t index = 0;
-    if (slab->count > 1)
-        index = (uint32_t)(grains * slab->magic >> 32);
-    if ((uint64_t)index * slab->slot_grains * ACRE__GRAIN != offset || index >= slab->count)
-        return NULL;
-    return &slab->slots[index];
+    uint32_t index = (uint32_t)(offset / ACRE__GRAIN * slab->magic >> 32);
+    int is_first = index * slab->slot_bytes == offset && index < slab->count;
+    return is_first ? &slab->states[index] : NULL;
 }
+/* The same for its record. */
+static inline struct acre__slot *acre__slab_slot(struct acre__slab *slab, const void *p) {
+    const _Atomic uint8_t *state = acre__slab_state(slab, p);
+    return state ? &slab->slots[state - slab->states] : NULL;
+}
+/* The record of a slab of `count` slots, without memory and in no list; NULL without memory for it.
+ */
+struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_bytes, size_t count);
+/* Lock held: the next slot that was never used; there must be one. */
+struct acre__slot *acre__slab_fresh(struct acre__slab *slab);
 /* Lock held: the slab of this pool that an address is in; NULL if none is. Any value is safe. */
 struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p);
 /* The slot that holds any address of the slab; NULL behind the last one. */
@@ -255,10 +266,16 @@ void acre__slots_move(struct acre__slots *to, struct acre__slots *from, uint32_t
 
 enum { ACRE__CACHE_LANES = 16 }; /* buckets by pool and stream */
 
+/* A free slot in a stack: what a hit needs of it, so that it need not look at the slot's record. */
+struct acre__entry {
+    void *p;
+    _Atomic uint8_t *state;
+};
+
 struct acre__stack {
-    struct acre__slot *first;
+    struct acre__entry *entries; /* made with the first slots, NULL before */
     uint32_t count;
-    uint32_t most;
+    uint32_t most; /* that a hit fills it to; 0 without entries */
 };
 
 /* What a thread has of one pool for one stream. */
@@ -272,13 +289,14 @@ struct acre__lane {
     acre_pool *fast;     /* the pool, if its blocks need nothing done when they are handed out */
     acre_device *simple; /* the device, if that pool is its default one of device memory */
     struct acre__stack stacks[ACRE__CLASSES];
+    uint32_t room[ACRE__CLASSES]; /* entries of the stacks: more than `most` after a long capture */
 };
 
 struct acre__pool_cache {
     _Atomic uint32_t busy;    /* the owner is inside */
     _Atomic uint32_t claimed; /* somebody else wants in, or is */
-    uint32_t tag;             /* of the owner, in the place of a slot's state */
-    struct acre__lane *last;  /* used last */
+    uint8_t live;             /* the state of slots that were handed out to the owner */
+    struct acre__lane *last;  /* used last; always NULL without membarrier, not one for debugging */
     struct acre__lane *lanes[ACRE__CACHE_LANES];
     struct acre__pool_cache *next, **link; /* in the list of all */
 };
@@ -286,9 +304,35 @@ struct acre__pool_cache {
 /* The calling thread's cache, made now if it has none; NULL without memory. */
 struct acre__pool_cache *acre__cache_self(void);
 
-/* The owner goes in and out. While another thread has claimed the cache, going in waits. */
+/* Finds out what the kernel can do, before the first cache. In a process with threads that takes
+ * milliseconds, so it is called when a pool is made, not when a thread wants its first block. */
+void acre__cache_init(void);
+
+/* The owner says that it is inside, or will be if nobody has claimed the cache. With membarrier,
+ * who claims it orders both sides' accesses (pool_cache.c), and plain ones are enough here; an
+ * acquire would hold up all later loads on some processors. The fences hold the compiler. */
+static inline void acre__cache_mark(struct acre__pool_cache *cache) {
+    acre__store(&cache->busy, 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+static inline int acre__cache_is_claimed(struct acre__pool_cache *cache) {
+    uint32_t claimed = acre__load(&cache->claimed, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    return claimed != 0;
+}
+
+/* The owner goes in, waiting for whoever has claimed the cache, and out. */
 void acre__cache_enter(struct acre__pool_cache *cache);
-void acre__cache_leave(struct acre__pool_cache *cache);
+static inline void acre__cache_leave(struct acre__pool_cache *cache) {
+    acre__store(&cache->busy, 0, memory_order_release);
+}
+
+/* Inside, or claimed: puts all of the slots on top of the stack of their class; 0 without memory
+ * for so many, when nothing has changed. */
+int acre__lane_put(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots);
+/* Inside, or claimed: moves all but `left` of a stack's slots to a list. */
+void acre__lane_take(struct acre__lane *lane, uint32_t size_class, uint32_t left,
+                     struct acre__slots *slots);
 
 /* Inside: the lane of a pool and stream, or NULL. */
 struct acre__lane *acre__cache_lane(struct acre__pool_cache *cache, const acre_pool *pool,

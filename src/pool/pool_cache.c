@@ -4,7 +4,11 @@
  * claimed the cache. Who claims it makes every thread of the process pass a barrier (membarrier)
  * and then sees either that the owner is inside, and waits for it, or that it will find the claim.
  * So the owner pays for no barrier, and a sleeping thread's cache can be emptied. Where there is no
- * membarrier, and under the thread sanitizer, both sides use ordinary atomics.
+ * membarrier, and under the thread sanitizer, both sides use ordinary atomics, and no lane is noted
+ * as used last, so that no hit takes the near way (pool_hit.c).
+ *
+ * A stack is an array of addresses and states; the slots' records are looked up when a list is made
+ * of them. A slot in a stack is in use, so its slab is in the table.
  *
  * Locks: the list of caches has one, of the rank of leaves, held only to walk it; who claims a
  * cache holds the pool's lock, so a pool's lock is never taken inside a cache by its owner: refill
@@ -31,7 +35,7 @@ static struct {
     struct acre__pool_cache *first;
     pthread_once_t once;
     int has_membarrier;
-    uint32_t tags; /* given out so far */
+    uint8_t tag; /* given out last */
 } caches = {.lock = ACRE__LOCK_INIT("pool caches", ACRE__RANK_POOL + 1), .once = PTHREAD_ONCE_INIT};
 
 static void cache_end(struct acre__thread *thread);
@@ -42,6 +46,10 @@ static void caches_init(void) {
         syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 #endif
     acre__thread_at_exit(cache_end);
+}
+
+void acre__cache_init(void) {
+    pthread_once(&caches.once, caches_init);
 }
 
 /* ---- in and out ---- */
@@ -56,12 +64,10 @@ static void cache_yield(void) {
 
 void acre__cache_enter(struct acre__pool_cache *cache) {
     for (;;) {
-        if (caches.has_membarrier) {
-            acre__store(&cache->busy, 1, memory_order_relaxed);
-            atomic_signal_fence(memory_order_seq_cst);
-        } else {
+        if (caches.has_membarrier)
+            acre__cache_mark(cache);
+        else
             acre__exchange(&cache->busy, 1, memory_order_seq_cst);
-        }
         if (!acre__load(&cache->claimed, memory_order_acquire))
             return;
         acre__store(&cache->busy, 0, memory_order_release);
@@ -70,22 +76,73 @@ void acre__cache_enter(struct acre__pool_cache *cache) {
     }
 }
 
-void acre__cache_leave(struct acre__pool_cache *cache) {
-    acre__store(&cache->busy, 0, memory_order_release);
+/* Makes every running thread of the process pass a full barrier. */
+static void caches_barrier(void) {
+    if (caches.has_membarrier)
+        (void)syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
 /* By another thread than the owner, or by the owner from outside. One at a time: the list's lock.
  */
 static void cache_claim(struct acre__pool_cache *cache) {
     acre__exchange(&cache->claimed, 1, memory_order_seq_cst);
-    if (caches.has_membarrier)
-        (void)syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    caches_barrier();
     while (acre__load(&cache->busy, memory_order_seq_cst))
         cache_yield();
 }
 
+/* The owner looks for the claim plainly: what it read ahead of that, it read before the barrier,
+ * and then the claim was still there. */
 static void cache_unclaim(struct acre__pool_cache *cache) {
+    caches_barrier();
     acre__store(&cache->claimed, 0, memory_order_release);
+}
+
+/* ---- stacks ---- */
+
+static uint32_t stack_most(uint32_t size_class) {
+    size_t count = STACK_BYTES / acre__class_bytes(size_class);
+    return (uint32_t)(count < 1 ? 1 : count > STACK_SLOTS ? STACK_SLOTS : count);
+}
+
+/* Makes room for `count` entries: what a stack may hold at first, then twice as much. */
+static int stack_grow(struct acre__lane *lane, uint32_t size_class, uint32_t count) {
+    struct acre__stack *stack = &lane->stacks[size_class];
+    uint32_t most = stack_most(size_class), twice = 2 * lane->room[size_class];
+    uint32_t room = twice > most ? twice : most;
+    room = room < count ? count : room;
+    struct acre__entry *entries = acre__pool_lines(room * sizeof *entries);
+    if (!entries)
+        return 0;
+    if (stack->count)
+        memcpy(entries, stack->entries, stack->count * sizeof *entries);
+    free(stack->entries);
+    stack->entries = entries;
+    stack->most = most;
+    lane->room[size_class] = room;
+    return 1;
+}
+
+int acre__lane_put(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots) {
+    struct acre__stack *stack = &lane->stacks[size_class];
+    uint32_t count = stack->count + slots->count;
+    if (count > lane->room[size_class] && !stack_grow(lane, size_class, count))
+        return 0;
+    struct acre__slot *slot = slots->first; /* on top in the end */
+    for (uint32_t i = count; i > stack->count; slot = slot->next)
+        stack->entries[--i] = (struct acre__entry){slot->p, slot->state};
+    stack->count = count;
+    *slots = (struct acre__slots){0};
+    return 1;
+}
+
+void acre__lane_take(struct acre__lane *lane, uint32_t size_class, uint32_t left,
+                     struct acre__slots *slots) {
+    struct acre__stack *stack = &lane->stacks[size_class];
+    while (stack->count > left) {
+        void *p = stack->entries[--stack->count].p;
+        acre__slots_push(slots, acre__slab_slot(acre__pool_table_find(p), p));
+    }
 }
 
 /* ---- lanes ---- */
@@ -95,9 +152,10 @@ static unsigned lane_bucket(const acre_pool *pool, acre_stream stream) {
     return (unsigned)(mixed >> 32) % ACRE__CACHE_LANES;
 }
 
-static uint32_t stack_most(uint32_t size_class) {
-    size_t count = STACK_BYTES / acre__class_bytes(size_class);
-    return (uint32_t)(count < 1 ? 1 : count > STACK_SLOTS ? STACK_SLOTS : count);
+/* The near way of a hit takes this lane without looking further, and goes in plainly. */
+static void lane_note(struct acre__pool_cache *cache, struct acre__lane *lane) {
+    if (lane && caches.has_membarrier && !lane->is_debugged)
+        cache->last = lane;
 }
 
 struct acre__lane *acre__cache_lane(struct acre__pool_cache *cache, const acre_pool *pool,
@@ -105,8 +163,7 @@ struct acre__lane *acre__cache_lane(struct acre__pool_cache *cache, const acre_p
     struct acre__lane *lane = cache->lanes[lane_bucket(pool, stream)];
     while (lane && (lane->pool != pool || lane->stream != stream))
         lane = lane->next;
-    if (lane)
-        cache->last = lane;
+    lane_note(cache, lane);
     return lane;
 }
 
@@ -124,12 +181,16 @@ struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_po
     lane->fast = pool->flags ? NULL : pool;
     lane->simple =
         lane->fast && pool->is_default && pool->kind == ACRE_KIND_DEVICE ? pool->dev : NULL;
-    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
-        lane->stacks[i].most = stack_most(i);
     lane->next = *bucket;
     *bucket = lane;
-    cache->last = lane;
+    lane_note(cache, lane);
     return lane;
+}
+
+static void lane_end(struct acre__lane *lane) {
+    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
+        free(lane->stacks[i].entries);
+    free(lane);
 }
 
 int acre__cache_is_old(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
@@ -147,12 +208,13 @@ struct acre__pool_cache *acre__cache_self(void) {
     struct acre__thread *thread = acre__thread_self();
     if (thread->pool || !thread->id)
         return thread->pool;
-    pthread_once(&caches.once, caches_init);
+    acre__cache_init();
     struct acre__pool_cache *cache = acre__pool_lines(sizeof *cache);
     if (!cache)
         return NULL;
     acre__lock_take(&caches.lock);
-    cache->tag = ++caches.tags * ACRE__SLOT_TAG;
+    caches.tag = (uint8_t)(caches.tag % ACRE__SLOT_TAGS + 1);
+    cache->live = (uint8_t)(caches.tag * ACRE__SLOT_TAG | ACRE__SLOT_LIVE);
     cache->next = caches.first;
     cache->link = &caches.first;
     if (caches.first)
@@ -163,28 +225,15 @@ struct acre__pool_cache *acre__cache_self(void) {
     return cache;
 }
 
-/* Takes a stack's slots. */
-static struct acre__slots stack_empty(struct acre__stack *stack) {
-    struct acre__slots slots = {0};
-    while (stack->first) {
-        struct acre__slot *slot = stack->first;
-        stack->first = slot->next;
-        acre__slots_push(&slots, slot);
-    }
-    stack->count = 0;
-    return slots;
-}
-
 /* Gives a lane's slots to the pool, whose lock is held. */
 static void lane_drain(struct acre__lane *lane) {
     int is_empty = 1;
     for (uint32_t i = 0; i < ACRE__CLASSES; i++) {
-        if (!lane->stacks[i].first)
-            continue;
-        struct acre__slots slots = stack_empty(&lane->stacks[i]);
-        if (!acre__central_give_old(lane->pool, i, lane->stream, lane->thread, lane->id, &slots)) {
-            lane->stacks[i].first = slots.first; /* no memory for it: they stay */
-            lane->stacks[i].count = slots.count;
+        struct acre__slots slots = {0};
+        acre__lane_take(lane, i, 0, &slots);
+        if (slots.count &&
+            !acre__central_give_old(lane->pool, i, lane->stream, lane->thread, lane->id, &slots)) {
+            (void)acre__lane_put(lane, i, &slots); /* they stay: there is room */
             is_empty = 0;
         }
     }
@@ -209,13 +258,13 @@ static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, acre_st
             if (cache->last == lane)
                 cache->last = NULL;
             *link = lane->next;
-            free(lane);
+            lane_end(lane);
         }
     }
 }
 
 void acre__cache_drain(acre_pool *pool, acre_stream stream, int any, int end) {
-    pthread_once(&caches.once, caches_init);
+    acre__cache_init();
     acre__lock_take(&caches.lock);
     for (struct acre__pool_cache *cache = caches.first; cache; cache = cache->next) {
         cache_claim(cache);

@@ -205,12 +205,8 @@ static void take_ready(acre_pool *pool, uint32_t size_class, uint32_t wanted,
 static void take_fresh(acre_pool *pool, uint32_t size_class, uint32_t wanted,
                        struct acre__slots *slots) {
     struct acre__slab *slab = pool->fresh[size_class];
-    size_t bytes = acre__class_bytes(size_class);
-    while (slab && slab->fresh < slab->count && slots->count < wanted) {
-        struct acre__slot *slot = &slab->slots[slab->fresh];
-        slot->p = (void *)(uintptr_t)(slab->at + slab->fresh++ * bytes);
-        acre__slots_push(slots, slot);
-    }
+    while (slab && slab->fresh < slab->count && slots->count < wanted)
+        acre__slots_push(slots, acre__slab_fresh(slab));
     if (slab && slab->fresh == slab->count)
         pool->fresh[size_class] = NULL;
 }

@@ -174,22 +174,44 @@ static size_t slab_slots(size_t slot_bytes) {
     return slot_bytes <= 4 << 20 ? 4 : 1;
 }
 
+struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_bytes, size_t count) {
+    struct acre__slab *slab;
+    size_t states_bytes = round_up(count * sizeof slab->states[0], ACRE__LINE);
+    slab = acre__pool_lines(sizeof *slab + states_bytes + count * sizeof *slab->slots);
+    if (!slab)
+        return NULL;
+    uint64_t slot_grains = slot_bytes / ACRE__GRAIN;
+    slab->at = at;
+    slab->magic = count > 1 ? (((uint64_t)1 << 32) + slot_grains - 1) / slot_grains : 0;
+    slab->slot_bytes = slot_bytes;
+    slab->count = (uint32_t)count;
+    slab->slots = (struct acre__slot *)((char *)slab->states + states_bytes);
+    slab->bytes = bytes;
+    for (size_t i = 0; i < count; i++) /* now: who asks about an address has no lock */
+        slab->slots[i].state = &slab->states[i];
+    return slab;
+}
+
+struct acre__slot *acre__slab_fresh(struct acre__slab *slab) {
+    uint32_t index = slab->fresh++;
+    struct acre__slot *slot = &slab->slots[index];
+    slot->p = (void *)(uintptr_t)(slab->at + index * slab->slot_bytes);
+    return slot;
+}
+
 static acre_status slab_build(acre_pool *pool, uint32_t size_class, size_t count, size_t alignment,
                               struct acre__slab **out) {
     size_t slot_bytes = acre__class_bytes(size_class), first;
-    struct acre__slab *slab = acre__pool_lines(sizeof *slab + count * sizeof(struct acre__slot));
+    size_t bytes = round_up(count * slot_bytes, ACRE__SLAB_UNIT);
+    struct acre__slab *slab = acre__slab_record(0, bytes, slot_bytes, count);
     if (!slab)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of %zu blocks", count);
-    slab->bytes = round_up(count * slot_bytes, ACRE__SLAB_UNIT);
     acre_status status = units_take(pool, slab->bytes, alignment, &slab->segment, &first);
     if (status) {
         free(slab);
         return status;
     }
     slab->at = slab->segment->at + first * ACRE__SLAB_UNIT;
-    slab->slot_grains = slot_bytes / ACRE__GRAIN;
-    slab->magic = (((uint64_t)1 << 32) + slab->slot_grains - 1) / slab->slot_grains;
-    slab->count = (uint32_t)count;
     slab->size_class = size_class;
     slab->pool = pool;
     if (!acre__pool_table_add(slab)) {
@@ -224,7 +246,7 @@ struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p) {
 }
 
 struct acre__slot *acre__slab_around(struct acre__slab *slab, const void *p) {
-    uint64_t index = ((uintptr_t)p - slab->at) / ACRE__GRAIN / slab->slot_grains;
+    uint64_t index = ((uintptr_t)p - slab->at) / slab->slot_bytes;
     return index < slab->count ? &slab->slots[index] : NULL;
 }
 

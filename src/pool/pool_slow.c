@@ -41,7 +41,7 @@ struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre_
     *found = slab;
     *status = ACRE_OK;
     struct acre__slot *around = slab ? acre__slab_around(slab, p) : NULL;
-    if (!around || !(acre__load(&around->state, memory_order_acquire) & ACRE__SLOT_LIVE)) {
+    if (!around || !(acre__load(around->state, memory_order_acquire) & ACRE__SLOT_LIVE)) {
         *status = acre__fail(ACRE_E_POINTER, "%p is no block of a pool, or was freed already", p);
         return NULL;
     }
@@ -53,10 +53,10 @@ struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre_
     return *status ? NULL : around;
 }
 
-int acre__pool_unlive(struct acre__slot *slot, uint32_t *before) {
-    *before = acre__load(&slot->state, memory_order_acquire);
+int acre__pool_unlive(struct acre__slot *slot, uint8_t *before) {
+    *before = acre__load(slot->state, memory_order_acquire);
     while (*before & ACRE__SLOT_LIVE)
-        if (acre__cas(&slot->state, before, 0, memory_order_acq_rel, memory_order_acquire))
+        if (acre__cas(slot->state, before, 0, memory_order_acq_rel, memory_order_acquire))
             return 1;
     return 0;
 }
@@ -85,35 +85,27 @@ static acre_status lane_ensure(struct acre__pool_cache *cache, acre_pool *pool, 
 /* A slot out of the calling thread's stack; NULL when it is empty. */
 static struct acre__slot *take_cached(struct acre__pool_cache *cache, acre_pool *pool,
                                       acre_stream stream, uint32_t size_class) {
-    struct acre__slot *slot = NULL;
+    struct acre__slots slots = {0};
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    struct acre__stack *stack = lane ? &lane->stacks[size_class] : NULL;
-    if (stack && stack->first) {
-        slot = stack->first;
-        stack->first = slot->next;
-        stack->count--;
-    }
+    uint32_t count = lane ? lane->stacks[size_class].count : 0;
+    if (count)
+        acre__lane_take(lane, size_class, count - 1, &slots);
     acre__cache_leave(cache);
-    return slot;
+    return slots.first;
 }
 
 /* Puts slots into the calling thread's stack; *is_full: it then has more than it should. 0 when
- * there is no lane for them. */
+ * there is no lane for them, or no memory. */
 static int put_cached(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                       uint32_t size_class, struct acre__slots *slots, int *is_full) {
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    if (lane && slots->first) {
-        struct acre__stack *stack = &lane->stacks[size_class];
-        slots->last->next = stack->first;
-        stack->first = slots->first;
-        stack->count += slots->count;
-        *is_full = stack->count > stack->most;
-        *slots = (struct acre__slots){0};
-    }
+    int is_put = lane && acre__lane_put(lane, size_class, slots);
+    if (is_put)
+        *is_full = lane->stacks[size_class].count > lane->stacks[size_class].most;
     acre__cache_leave(cache);
-    return lane != NULL;
+    return is_put;
 }
 
 /* How many to fetch at a time: half of what a stack may hold. */
@@ -166,10 +158,8 @@ static acre_status take_far_aligned(acre_pool *pool, uint32_t size_class, size_t
     if (status == ACRE_OK && !*out) {
         struct acre__slab *slab;
         status = acre__slab_make(pool, size_class, alignment, &slab);
-        if (status == ACRE_OK) {
-            *out = &slab->slots[slab->fresh++];
-            (*out)->p = (void *)(uintptr_t)slab->at;
-        }
+        if (status == ACRE_OK)
+            *out = acre__slab_fresh(slab);
     }
     acre__lock_give(&pool->lock);
     return status;
@@ -201,8 +191,8 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     }
     if (status)
         return status;
-    uint32_t tag = cache ? cache->tag : 0;
-    acre__store(&slot->state, tag | ACRE__SLOT_LIVE, memory_order_release);
+    uint8_t live = cache ? cache->live : ACRE__SLOT_LIVE;
+    acre__store(slot->state, live, memory_order_release);
     zero = zero || pool->flags & ACRE_POOL_ZERO;
     if (zone)
         status = acre__pool_debug_alloc(pool, slot, size_class, bytes, zero, stream);
@@ -211,7 +201,7 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);
-        acre__store(&slot->state, 0, memory_order_release);
+        acre__store(slot->state, 0, memory_order_release);
         (void)acre__pool_free_plain(pool, slot, size_class, stream);
         return acre__said_fail(status, &said);
     }
@@ -232,15 +222,10 @@ static void spill(acre_pool *pool, acre_stream stream, uint32_t size_class,
         return;
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    struct acre__stack *stack = lane ? &lane->stacks[size_class] : NULL;
-    while (stack && stack->first && stack->count > stack->most / 2) {
-        struct acre__slot *slot = stack->first;
-        stack->first = slot->next;
-        stack->count--;
-        acre__slots_push(&slots, slot);
-    }
-    if (lane)
+    if (lane) {
+        acre__lane_take(lane, size_class, lane->stacks[size_class].most / 2, &slots);
         lane_id = lane->id;
+    }
     acre__cache_leave(cache);
     acre__lock_take(&pool->lock);
     int is_given = acre__id_differs(lane_id, id)
@@ -309,7 +294,7 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
         return status;
     pool = slab->pool;
     status = acre__stream_check(pool->dev, stream);
-    uint32_t before;
+    uint8_t before;
     if (status)
         return status;
     if (!acre__pool_unlive(slot, &before))
@@ -321,6 +306,6 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
     else
         status = acre__pool_free_plain(pool, slot, slab->size_class, stream);
     if (status)
-        acre__store(&slot->state, before, memory_order_release);
+        acre__store(slot->state, before, memory_order_release);
     return status;
 }

@@ -21,7 +21,7 @@ struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre_
                                     acre_status *status);
 
 /* Ends the state of being handed out: 1, or 0 when another thread was first. */
-int acre__pool_unlive(struct acre__slot *slot, uint32_t *before);
+int acre__pool_unlive(struct acre__slot *slot, uint8_t *before);
 
 /* Gives a slot that is not handed out any more to the calling thread's stack, or where that cannot
  * be to the pool, for work of the stream. */

@@ -1,36 +1,17 @@
-/* Which slab an address is in: a table by units of 2 MiB, in two levels, read without a lock.
- *
- * A leaf stays for the process's life. Whoever frees a block has it, so its slab cannot go
- * meanwhile; an address that is nobody's finds NULL or a slab in which no slot is live. */
+/* Changes of the table of slabs (pool_table.h). Slabs of several pools are entered at a time, each
+ * under its pool's lock; only leaves are made by whoever needs one first. */
+#include "pool/pool_table.h"
+
 #include <stdlib.h>
 
-#include "base/atomic.h"
 #include "pool/pool.h"
 
-enum { TABLE_ROOT_BITS = 15, TABLE_LEAF_BITS = 12, TABLE_UNIT_BITS = 21 }; /* 48 bits of address */
-
-struct table_leaf {
-    _Atomic(struct acre__slab *) slabs[1 << TABLE_LEAF_BITS];
-};
-
-static _Atomic(struct table_leaf *) root[1 << TABLE_ROOT_BITS];
-
-struct acre__slab *acre__pool_table_find(const void *p) {
-    uint64_t unit = (uintptr_t)p >> TABLE_UNIT_BITS;
-    if (unit >> (TABLE_ROOT_BITS + TABLE_LEAF_BITS))
-        return NULL;
-    struct table_leaf *leaf =
-        atomic_load_explicit(&root[unit >> TABLE_LEAF_BITS], memory_order_acquire);
-    if (!leaf)
-        return NULL;
-    return atomic_load_explicit(&leaf->slabs[unit & ((1 << TABLE_LEAF_BITS) - 1)],
-                                memory_order_acquire);
-}
+_Atomic(struct acre__table_leaf *) acre__pool_table_root[1 << ACRE__TABLE_ROOT_BITS];
 
 /* The leaf of a unit, made now if there is none. */
-static struct table_leaf *table_leaf(uint64_t unit) {
-    _Atomic(struct table_leaf *) *at = &root[unit >> TABLE_LEAF_BITS];
-    struct table_leaf *leaf = atomic_load_explicit(at, memory_order_acquire), *none = NULL;
+static struct acre__table_leaf *table_leaf(uint64_t unit) {
+    _Atomic(struct acre__table_leaf *) *at = &acre__pool_table_root[unit >> ACRE__TABLE_LEAF_BITS];
+    struct acre__table_leaf *leaf = atomic_load_explicit(at, memory_order_acquire), *none = NULL;
     if (leaf)
         return leaf;
     leaf = calloc(1, sizeof *leaf);
@@ -44,15 +25,17 @@ static struct table_leaf *table_leaf(uint64_t unit) {
 }
 
 static void table_set(struct acre__slab *slab, struct acre__slab *value) {
-    uint64_t first = slab->at >> TABLE_UNIT_BITS, count = slab->bytes >> TABLE_UNIT_BITS;
+    uint64_t first = slab->at >> ACRE__TABLE_UNIT_BITS,
+             count = slab->bytes >> ACRE__TABLE_UNIT_BITS;
     for (uint64_t unit = first; unit < first + count; unit++)
-        atomic_store_explicit(&table_leaf(unit)->slabs[unit & ((1 << TABLE_LEAF_BITS) - 1)], value,
-                              memory_order_release);
+        atomic_store_explicit(&table_leaf(unit)->slabs[unit & ((1 << ACRE__TABLE_LEAF_BITS) - 1)],
+                              value, memory_order_release);
 }
 
 int acre__pool_table_add(struct acre__slab *slab) {
-    uint64_t first = slab->at >> TABLE_UNIT_BITS, count = slab->bytes >> TABLE_UNIT_BITS;
-    if ((first + count - 1) >> (TABLE_ROOT_BITS + TABLE_LEAF_BITS))
+    uint64_t first = slab->at >> ACRE__TABLE_UNIT_BITS,
+             count = slab->bytes >> ACRE__TABLE_UNIT_BITS;
+    if ((first + count - 1) >> (ACRE__TABLE_ROOT_BITS + ACRE__TABLE_LEAF_BITS))
         return 0;
     for (uint64_t unit = first; unit < first + count; unit++)
         if (!table_leaf(unit))

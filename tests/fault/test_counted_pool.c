@@ -395,6 +395,37 @@ static void pool_on_a_captured_stream_serves_hits_alone(void **state) {
     }
 }
 
+/* A captured stream cannot be asked for its id, so nothing goes to the pool: the stack grows. */
+static void pool_frees_on_a_captured_stream_are_all_kept(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct things t = things_begin(name);
+        const struct acre__driver *raw = fault_raw(name);
+        acre_pool_stats before = {.struct_size = sizeof before}, after = before;
+        CUgraph graph = NULL;
+        void *blocks[5 * FULL];
+        make(&t);
+        api_ok(acre_pool_alloc_many(t.pool, SMALL, 5 * FULL, t.stream, blocks));
+        api_ok(acre_pool_get_stats(t.pool, &before));
+        assert_int_equal(raw->cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+        for (int i = 0; i < 5 * FULL; i++)
+            api_ok(acre_pool_free(t.pool, blocks[i], t.stream));
+        for (int i = 0; i < 5 * FULL; i++)
+            api_expect(acre_pool_free(t.pool, blocks[i], t.stream), ACRE_E_POINTER);
+        api_ok(acre_pool_alloc_many(t.pool, SMALL, 5 * FULL, t.stream, blocks)); /* hits */
+        api_ok(acre_pool_free_many(t.pool, blocks, 5 * FULL, t.stream, NULL));
+        assert_int_equal(raw->cuStreamEndCapture(t.stream, &graph), 0);
+        api_ok(acre_pool_alloc_many(t.pool, SMALL, 5 * FULL, t.stream, blocks));
+        api_ok(acre_pool_get_stats(t.pool, &after));
+        assert_int_equal(after.live_blocks, before.live_blocks);
+        assert_int_equal(after.held_bytes, before.held_bytes);
+        assert_int_equal(after.refills, before.refills);
+        api_ok(acre_pool_free_many(t.pool, blocks, 5 * FULL, t.stream, NULL));
+        expect_nothing_left(&t);
+        things_end(&t);
+    }
+}
+
 /* ---- streams that end ---- */
 
 /* The driver refuses to mark the work of a stream that ends, and the next one has its handle. */
@@ -461,6 +492,7 @@ int main(void) {
         cmocka_unit_test(pool_calls_bear_every_refusal_and_lose_nothing),
         cmocka_unit_test(pool_hits_and_loops_ask_the_driver_for_nothing_new),
         cmocka_unit_test(pool_on_a_captured_stream_serves_hits_alone),
+        cmocka_unit_test(pool_frees_on_a_captured_stream_are_all_kept),
         cmocka_unit_test(pool_memory_of_a_stream_that_could_not_be_retired_is_safe),
         cmocka_unit_test(pool_of_a_lost_device_can_be_freed_to_and_destroyed),
     };

@@ -13,14 +13,8 @@ static const uint64_t UNIT = ACRE__SLAB_UNIT;
 
 /* A record without memory behind it: the table only looks at addresses. */
 static struct acre__slab *slab_at(uint64_t at, size_t bytes, size_t slot_bytes) {
-    size_t count = bytes / slot_bytes;
-    struct acre__slab *slab = acre__pool_lines(sizeof *slab + count * sizeof slab->slots[0]);
+    struct acre__slab *slab = acre__slab_record(at, bytes, slot_bytes, bytes / slot_bytes);
     assert_non_null(slab);
-    slab->at = at;
-    slab->bytes = bytes;
-    slab->count = (uint32_t)count;
-    slab->slot_grains = slot_bytes / ACRE__GRAIN;
-    slab->magic = (((uint64_t)1 << 32) + slab->slot_grains - 1) / slab->slot_grains;
     return slab;
 }
 
@@ -95,6 +89,8 @@ static void expect_slots(struct acre__slab *slab, size_t slot_bytes, size_t step
         assert_ptr_equal(acre__slab_around(slab, address(slab, offset)), wanted);
         int is_first = wanted && offset % slot_bytes == 0;
         assert_ptr_equal(acre__slab_slot(slab, address(slab, offset)), is_first ? wanted : NULL);
+        if (wanted)
+            assert_ptr_equal(wanted->state, &slab->states[index]);
         assert_null(acre__slab_slot(slab, address(slab, offset + 1)));
         assert_null(acre__slab_slot(slab, address(slab, offset + 255)));
     }
@@ -118,6 +114,7 @@ static void slots_of_the_largest_classes_are_found(void **state) {
         size_t bytes = acre__class_bytes(i);
         struct acre__slab *slab = slab_at(64 * UNIT, bytes, bytes);
         assert_ptr_equal(acre__slab_slot(slab, address(slab, 0)), &slab->slots[0]);
+        assert_ptr_equal(acre__slab_state(slab, address(slab, 0)), &slab->states[0]);
         assert_null(acre__slab_slot(slab, address(slab, 256)));
         assert_ptr_equal(acre__slab_around(slab, address(slab, bytes - 1)), &slab->slots[0]);
         assert_null(acre__slab_around(slab, address(slab, bytes)));

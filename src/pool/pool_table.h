@@ -1,0 +1,44 @@
+/* Which slab an address is in: a table by units of 2 MiB, in two levels, read without a lock.
+ *
+ * A leaf stays for the process's life. Whoever frees a block has it, so its slab cannot go
+ * meanwhile; an address that is nobody's finds NULL or a slab in which no slot is live. */
+#ifndef ACRE_POOL_TABLE_H
+#define ACRE_POOL_TABLE_H
+
+#include <stdint.h>
+
+#include "base/atomic.h"
+
+struct acre__slab;
+
+enum { /* 48 bits of address */
+       ACRE__TABLE_ROOT_BITS = 15,
+       ACRE__TABLE_LEAF_BITS = 12,
+       ACRE__TABLE_UNIT_BITS = 21
+};
+
+struct acre__table_leaf {
+    _Atomic(struct acre__slab *) slabs[1 << ACRE__TABLE_LEAF_BITS];
+};
+
+/* Hidden, so that every free has one load less. */
+extern _Atomic(struct acre__table_leaf *) acre__pool_table_root[1 << ACRE__TABLE_ROOT_BITS]
+    __attribute__((visibility("hidden")));
+
+/* NULL for an address that is in none. Any value is safe. */
+static inline struct acre__slab *acre__pool_table_find(const void *p) {
+    uint64_t unit = (uintptr_t)p >> ACRE__TABLE_UNIT_BITS;
+    if (unit >> (ACRE__TABLE_ROOT_BITS + ACRE__TABLE_LEAF_BITS))
+        return NULL;
+    struct acre__table_leaf *leaf =
+        acre__load_dependent(&acre__pool_table_root[unit >> ACRE__TABLE_LEAF_BITS]);
+    if (!leaf)
+        return NULL;
+    return acre__load_dependent(&leaf->slabs[unit & ((1 << ACRE__TABLE_LEAF_BITS) - 1)]);
+}
+
+/* Enters a slab for all its units; 0 without memory. */
+int acre__pool_table_add(struct acre__slab *slab);
+void acre__pool_table_remove(struct acre__slab *slab);
+
+#endif
