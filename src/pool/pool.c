@@ -42,13 +42,45 @@ acre_status acre__pool_enter(acre_pool *pool) {
     return status ? status : acre__device_enter(pool->dev);
 }
 
+const void *acre__pools_around(const void *p, const acre_pool **owner) {
+    const void *begin = NULL;
+    acre__lock_take(&acre__pool_list_lock);
+    struct acre__node *node = acre__tree_first(&list.pools);
+    for (; node && !begin; node = acre__tree_next(&list.pools, node)) {
+        acre_pool *pool = pool_of(node);
+        acre__lock_take(&pool->lock);
+        struct acre__slab *slab = acre__slab_of(pool, p);
+        if (slab && acre__slab_is_large(slab) &&
+            acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_LIVE) {
+            begin = slab->slots[0].p;
+            *owner = pool;
+        }
+        acre__lock_give(&pool->lock);
+    }
+    acre__lock_give(&acre__pool_list_lock);
+    return begin;
+}
+
 /* ---- ending ---- */
 
+struct walk {
+    acre_pool_block_fn fn;
+    void *user;
+};
+
+/* The blocks of a slab that are handed out. */
+static void walk_slab(void *user, struct acre__piece *piece) {
+    const struct walk *walk = user;
+    struct acre__slab *slab = piece->user;
+    for (uint32_t i = 0; i < slab->fresh; i++)
+        if (acre__load(&slab->states[i], memory_order_relaxed) & ACRE__SLOT_LIVE)
+            walk->fn(walk->user, slab->slots[i].p, slab->slot_bytes);
+}
+
 static void pool_walk_live(acre_pool *pool, acre_pool_block_fn fn, void *user) {
-    for (struct acre__slab *slab = pool->slabs; slab; slab = slab->next)
-        for (uint32_t i = 0; i < slab->fresh; i++)
-            if (acre__load(&slab->states[i], memory_order_relaxed) & ACRE__SLOT_LIVE)
-                fn(user, slab->slots[i].p, acre__class_bytes(slab->size_class));
+    struct walk walk = {fn, user};
+    acre__arena_walk(&pool->slabs_in, walk_slab, &walk);
+    acre__arena_walk(&pool->blocks_in, walk_slab, &walk);
 }
 
 static void pool_free(acre_pool *pool) {
@@ -56,6 +88,7 @@ static void pool_free(acre_pool *pool) {
     acre__slab_end_all(pool);
     while (pool->streams) {
         struct acre__pool_stream *next = pool->streams->next;
+        free(pool->streams->freed);
         free(pool->streams);
         pool->streams = next;
     }
@@ -64,6 +97,7 @@ static void pool_free(acre_pool *pool) {
         while (*batches) {
             struct acre__pool_batch *next = (*batches)->next;
             acre__uses_close(&(*batches)->uses);
+            free((*batches)->freed);
             free(*batches);
             *batches = next;
         }
@@ -179,7 +213,7 @@ static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, a
 /* Lock held. What was freed on a stream that is captured right now stays. */
 static void pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     acre__cache_drain(pool, NULL, 1, 0);
-    acre__central_settle(pool);
+    acre__central_settle(pool, NULL);
     acre__slab_trim(pool, keep_bytes);
 }
 
@@ -221,7 +255,10 @@ static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags) {
     pool->dev = dev;
     pool->kind = kind;
     pool->flags = flags;
-    pool->segment_bytes = 4 * ACRE__SLAB_UNIT;
+    acre__arena_open(&pool->blocks_in, dev, kind, (size_t)4 << 20, dev->info.total_bytes,
+                     (size_t)1 << ACRE__TABLE_UNIT_BITS);
+    acre__arena_open(&pool->slabs_in, dev, kind, (size_t)2 << 20, dev->info.total_bytes / 8,
+                     (size_t)1 << ACRE__TABLE_UNIT_BITS);
     acre__lock_init(&pool->lock, "pool", ACRE__RANK_POOL);
     return pool;
 }
@@ -375,7 +412,9 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
         status = acre__fail(ACRE_E_POINTER, "%p was freed already", p);
     if (is_freed) {
         acre__central_take_uses(pool, p, batch);
-        acre__slots_push(&batch->free[slab->size_class], slot);
+        struct acre__slots one = {0};
+        acre__slots_push(&one, slot);
+        acre__freed_put(pool, batch->freed, slab->size_class, &one);
     }
     if (batch) {
         batch->next = is_freed ? pool->batches : pool->unused;
@@ -427,12 +466,12 @@ acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_strea
         return acre_pool_alloc(pool, bytes, 0, stream, new_p);
     if (!acre__pool_block(pool, p, &slab, &status))
         return status;
-    if (!bytes || bytes > ACRE__CLASS_BYTES_MOST)
+    if (!bytes || bytes > ACRE__BYTES_MOST)
         return acre__fail(ACRE_E_INVALID, "acre_pool_realloc: %zu bytes", bytes);
     int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0; /* then it always gets a new red zone */
-    size_t has = is_debugged ? acre_pool_usable_size(pool, p) : acre__class_bytes(slab->size_class);
-    if (!is_debugged &&
-        (acre__class_of(bytes) == slab->size_class || (bytes <= has && bytes >= has / 2))) {
+    size_t has = is_debugged ? acre_pool_usable_size(pool, p) : slab->slot_bytes;
+    if (!is_debugged && bytes <= has &&
+        (bytes >= has / 2 || acre__class_of(bytes) == slab->size_class)) {
         *new_p = p;
         return ACRE_OK;
     }
@@ -463,8 +502,7 @@ static size_t block_bytes(acre_pool *pool, const void *p, int must_begin) {
     struct acre__slab *slab = acre__slab_of(pool, p);
     struct acre__slot *slot = slab ? acre__slab_around(slab, p) : NULL;
     int is_live = slot && acre__load(slot->state, memory_order_relaxed) & ACRE__SLOT_LIVE;
-    size_t bytes =
-        is_live && (!must_begin || slot->p == p) ? acre__class_bytes(slab->size_class) : 0;
+    size_t bytes = is_live && (!must_begin || slot->p == p) ? slab->slot_bytes : 0;
     if (bytes && pool->flags & ACRE_POOL_DEBUG)
         bytes = acre__pool_debug_bytes(pool, slot->p);
     acre__lock_give(&pool->lock);
@@ -525,7 +563,7 @@ acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
     pool_walk_live(pool, leak_count, &live);
     now.live_blocks = live.blocks;
     now.live_bytes = live.bytes;
-    now.held_bytes = pool->held_bytes;
+    now.held_bytes = acre__pool_held(pool);
     now.refills = pool->refills;
     now.spills = pool->spills;
     now.events = pool->events;

@@ -1,10 +1,15 @@
 /* Pools: what the files of src/pool have in common.
  *
- * Memory comes in segments, is cut into slabs of slots of one size class, and a slot is what a
- * block is served from. A free slot is in exactly one place: in a stack of a thread's cache, for
- * one pool and stream (pool_cache.c); in the pool's list of a stream, to be used again on that
- * stream; in a batch behind an event; or in the pool's list of slots that wait for nothing
- * (pool_central.c).
+ * A slot is what a block is served from. Small blocks have slots of size classes, many in a slab;
+ * a large block's slab has one slot, of just its size. Both are pieces of arenas (pool_arena.h):
+ * slabs of small blocks in one, large blocks in the other, so that no small block keeps the memory
+ * of large ones.
+ *
+ * A free slot is in exactly one place: in a stack of a thread's cache, for one pool and stream
+ * (pool_cache.c); in the pool's list of a stream, to be used again on that stream; in a batch
+ * behind an event; or in the pool's list of slots that wait for nothing (pool_central.c). A large
+ * one that is not in a thread's cache is no slot any more but a hole, of the stream, of the batch
+ * or of nobody.
  *
  * A hit pops from or pushes to a stack of the calling thread: no lock, no driver call. Stacks are
  * filled and emptied in batches under the pool's lock. */
@@ -22,10 +27,10 @@
 #include "base/lock.h"
 #include "base/tree.h"
 #include "driver/device.h"
+#include "pool/pool_arena.h"
 #include "pool/pool_class.h"
 #include "pool/pool_table.h"
 #include "space/book.h"
-#include "space/extent.h"
 #include "space/uses.h"
 
 /* Threads that have nothing to do with each other must not write to one cache line, nor to one that
@@ -71,31 +76,17 @@ struct acre__slab {
     uint64_t magic; /* 2^32 / slot_bytes in grains, rounded up: divides offsets of less than 2^16
                        grains; 0 with one slot, which is then the first for any offset */
     uint64_t slot_bytes;
-    uint32_t count; /* slots */
-    uint32_t size_class;
+    uint32_t count;      /* slots */
+    uint32_t size_class; /* ACRE__CLASSES: it has one, a large block's */
     acre_pool *pool;
     struct acre__slot *slots; /* behind the states; `p` is set with the first use */
     /* The pool's lock guards the rest, which changes: not in the line that every hit reads. */
     _Alignas(ACRE__LINE) uint32_t fresh; /* slots from here on were never used */
-    uint32_t idle;           /* slots in the pool's list of those that wait for nothing */
-    struct acre__slab *next; /* of the pool's */
-    struct acre__segment *segment;
-    size_t bytes; /* of the segment's that it has */
+    uint32_t idle;             /* slots in the pool's list of those that wait for nothing */
+    struct acre__slab *next;   /* of the pool's */
+    struct acre__piece *piece; /* where it is */
+    size_t bytes;
     _Alignas(ACRE__LINE) _Atomic uint8_t states[];
-};
-
-/* Memory that slabs are cut from, in units of 2 MiB. */
-struct acre__segment {
-    struct acre__segment *next;
-    acre_device *dev;
-    uint64_t at;    /* first unit */
-    size_t units;   /* at most 64, unless one slab has all of it */
-    uint64_t taken; /* a bit for each unit; units beyond 64 go with the first */
-    int has_extent;
-    struct acre__extent extent; /* device memory by mapping */
-    struct acre__block block;   /* its entry in the book */
-    void *mem;                  /* otherwise a block of acre_mem_alloc, */
-    struct acre__block *pinned; /* which nobody else may free */
 };
 
 struct acre__slots { /* a list that can be joined to another */
@@ -116,6 +107,17 @@ static inline int acre__id_differs(uint64_t a, uint64_t b) {
  * 0 for others. Only the thread itself can ask the driver about its own. */
 uint64_t acre__stream_thread(acre_stream stream);
 
+/* What is free and waits for the same thing. */
+struct acre__freed {
+    struct acre__slots slots[ACRE__CLASSES];
+    struct acre__holes holes; /* of large blocks */
+    uint64_t count;           /* slots */
+};
+
+static inline int acre__freed_has(const struct acre__freed *freed) {
+    return freed->count || freed->holes.bytes;
+}
+
 /* What was freed on a stream and may be used again there. */
 struct acre__pool_stream {
     struct acre__pool_stream *next;
@@ -123,15 +125,14 @@ struct acre__pool_stream {
     uint64_t id;     /* of the stream */
     uint64_t thread; /* acre__stream_thread of who freed */
     int is_over; /* it ended, and no event could be recorded: nothing may be asked of the handle */
-    struct acre__slots free[ACRE__CLASSES];
-    uint64_t count; /* slots in all of them */
+    struct acre__freed *freed;
 };
 
 /* Slots that may be used by anybody when their events have passed. */
 struct acre__pool_batch {
     struct acre__pool_batch *next;
     struct acre__uses uses;
-    struct acre__slots free[ACRE__CLASSES];
+    struct acre__freed *freed;
 };
 
 enum {
@@ -145,21 +146,21 @@ struct acre_pool {
     uint32_t flags;
     int is_default;
     struct acre__lock lock;                  /* guards the rest */
+    struct acre__arena slabs_in, blocks_in;  /* where slabs of small blocks are, and large blocks */
+    int is_reserved;                         /* memory was taken ahead, for both */
     struct acre__slots ready[ACRE__CLASSES]; /* wait for nothing */
     struct acre__slab *fresh[ACRE__CLASSES]; /* the slab with slots that were never used, or NULL */
+    uint32_t slots[ACRE__CLASSES];           /* in all slabs of the class */
     struct acre__pool_stream *streams;
     struct acre__pool_batch *batches; /* newest first */
     struct acre__pool_batch *unused;  /* empty ones, with their events */
-    struct acre__slab *slabs;
-    struct acre__segment *segments;
+    struct acre__slab *slabs;         /* of small blocks */
     struct acre__tree asked; /* with ACRE_POOL_DEBUG, by address: bytes asked for (pool_debug.c) */
     struct acre__slot *quarantine[ACRE__QUARANTINE]; /* freed last, or NULL */
     unsigned quarantine_next;
     uint64_t overruns, late_writes;
     struct acre__tree uses; /* by address: who else uses a block (struct pool_use) */
-    size_t segment_bytes;   /* of the next one */
-    uint64_t held_bytes;
-    acre_stream relay; /* waits for users' events; NULL before the first */
+    acre_stream relay;      /* waits for users' events; NULL before the first */
     uint64_t refills, spills, events, waits;
 };
 
@@ -197,17 +198,32 @@ struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p);
 /* The slot that holds any address of the slab; NULL behind the last one. */
 struct acre__slot *acre__slab_around(struct acre__slab *slab, const void *p);
 
-/* Lock held: another slab of the class, entered everywhere. With an alignment above 2 MiB it has
- * one slot, which begins at a multiple of it. */
-acre_status acre__slab_make(acre_pool *pool, uint32_t size_class, size_t alignment,
-                            struct acre__slab **slab);
-/* Lock held: gives slabs back all of whose slots wait for nothing, as long as more than `keep`
- * bytes remain. */
+/* Lock held: another slab of the class, entered everywhere. */
+acre_status acre__slab_make(acre_pool *pool, uint32_t size_class, struct acre__slab **slab);
+/* Lock held: gives slabs back all of whose slots wait for nothing, and memory that nothing lies in,
+ * as long as more than `keep` bytes remain. */
 void acre__slab_trim(acre_pool *pool, uint64_t keep);
 /* Lock held: takes memory until the pool has `bytes`. */
 acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes);
-/* Ends all slabs and segments of a pool, whatever their slots are. */
+/* Ends all slabs and large blocks of a pool, whatever their slots are, and gives the memory back.
+ */
 void acre__slab_end_all(acre_pool *pool);
+
+static inline uint64_t acre__pool_held(const acre_pool *pool) {
+    return pool->slabs_in.held + pool->blocks_in.held;
+}
+
+/* ---- pool_large.c: blocks of more than ACRE__SMALL_MOST bytes, or far alignments ---- */
+
+static inline int acre__slab_is_large(const struct acre__slab *slab) {
+    return slab->size_class == ACRE__CLASSES;
+}
+
+/* Lock held: a large block's slot for work of the stream. `id` as acre__pool_stream_id gave it. */
+acre_status acre__large_take(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
+                             uint64_t id, struct acre__slot **slot);
+/* Lock held: the block becomes a hole that waits for what `to` waits for; its slot is gone. */
+void acre__large_give(acre_pool *pool, struct acre__slab *slab, struct acre__holes *to);
 
 /* ---- pool_central.c: under the pool's lock ---- */
 
@@ -215,10 +231,13 @@ void acre__slab_end_all(acre_pool *pool);
  */
 acre_status acre__central_take(acre_pool *pool, uint32_t size_class, acre_stream stream,
                                uint64_t id, uint32_t wanted, struct acre__slots *slots);
-/* One that begins at a multiple of the alignment, freed on the stream or waiting for nothing; *slot
- * is NULL if there is none. */
-acre_status acre__central_take_aligned(acre_pool *pool, uint32_t size_class, size_t alignment,
-                                       acre_stream stream, uint64_t id, struct acre__slot **slot);
+/* What was freed on the stream; NULL and *status otherwise. */
+struct acre__freed *acre__central_freed(acre_pool *pool, acre_stream stream, uint64_t id,
+                                        acre_status *status);
+/* Puts slots to what waits for the same; large ones, of any class above the small ones, become
+ * holes. */
+void acre__freed_put(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
+                     struct acre__slots *slots);
 /* Slots that were freed on the stream. 0 when that cannot be noted: they stay the caller's. */
 int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
                        struct acre__slots *slots);
@@ -235,8 +254,8 @@ struct acre__pool_batch *acre__central_batch(acre_pool *pool);
 /* Slots that wait for nothing any more. */
 void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots);
 /* Records events behind everything that was freed on any stream, and takes what is done. Streams
- * that are captured right now are left out. */
-void acre__central_settle(acre_pool *pool);
+ * that are captured right now are left out, and so is what `own` has, unless it is done. */
+void acre__central_settle(acre_pool *pool, const struct acre__freed *own);
 /* Moves what else uses a block that is freed now to its batch. */
 void acre__central_take_uses(acre_pool *pool, const void *p, struct acre__pool_batch *batch);
 /* Looks which batches are done. */
@@ -288,8 +307,11 @@ struct acre__lane {
     int is_debugged;     /* ACRE_POOL_DEBUG */
     acre_pool *fast;     /* the pool, if its blocks need nothing done when they are handed out */
     acre_device *simple; /* the device, if that pool is its default one of device memory */
-    struct acre__stack stacks[ACRE__CLASSES];
+    struct acre__stack stacks[ACRE__CLASSES + 1]; /* the last, of large blocks, is always full */
     uint32_t room[ACRE__CLASSES]; /* entries of the stacks: more than `most` after a long capture */
+    struct acre__slab *kept[ACRE__KEPT]; /* large blocks, by class */
+    uint32_t kept_count;
+    int64_t large_live; /* handed out by the lane, less those freed into it */
 };
 
 struct acre__pool_cache {
@@ -334,12 +356,30 @@ int acre__lane_put(struct acre__lane *lane, uint32_t size_class, struct acre__sl
 void acre__lane_take(struct acre__lane *lane, uint32_t size_class, uint32_t left,
                      struct acre__slots *slots);
 
+/* Inside: a large block that the lane keeps and that has hardly more than so many bytes, or NULL.
+ */
+struct acre__slab *acre__lane_kept(struct acre__lane *lane, size_t bytes);
+/* Inside: keeps a large block that is freed: 1, or 0 when it must go to the pool; *is_last: with
+ * all that the lane keeps. A thread without large blocks keeps one at most, so that what it does
+ * again finds the pool as it was. */
+int acre__lane_keep(struct acre__lane *lane, struct acre__slab *slab, int *is_last);
+/* Inside, or claimed: moves what it keeps to a list. */
+void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots);
+
 /* Inside: the lane of a pool and stream, or NULL. */
 struct acre__lane *acre__cache_lane(struct acre__pool_cache *cache, const acre_pool *pool,
                                     acre_stream stream);
 /* Inside: makes one; NULL without memory. */
 struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_pool *pool,
                                          acre_stream stream, uint64_t id);
+
+/* Gives the large blocks that the owner keeps for a stream to the pool, whose lock it holds. `id`
+ * as acre__pool_stream_id gave it. */
+void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                            uint64_t id);
+/* The owner was handed another large block. */
+void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *pool,
+                             acre_stream stream);
 
 /* 1 if what the cache has for a stream is of another one that had the handle before. The pool's
  * lock is held, the owner calls. */

@@ -225,15 +225,57 @@ struct acre__pool_cache *acre__cache_self(void) {
     return cache;
 }
 
+/* The pool has no memory to note them: they stay. There is room. */
+static void lane_put_back(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots) {
+    if (size_class < ACRE__CLASSES) {
+        (void)acre__lane_put(lane, size_class, slots);
+        return;
+    }
+    for (struct acre__slot *slot = slots->first, *next; slot; slot = next) {
+        int ignored;
+        next = slot->next;
+        lane->large_live += 2; /* keeping takes one off, and none of them is the last */
+        (void)acre__lane_keep(lane, acre__pool_table_find(slot->p), &ignored);
+        lane->large_live--;
+    }
+}
+
+void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                            uint64_t id) {
+    struct acre__slots slots = {0};
+    acre__cache_enter(cache);
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    if (lane)
+        acre__lane_take_kept(lane, &slots);
+    acre__cache_leave(cache);
+    if (!slots.count || acre__central_give(pool, ACRE__CLASSES, stream, id, &slots))
+        return;
+    acre__cache_enter(cache);
+    lane_put_back(lane, ACRE__CLASSES, &slots);
+    acre__cache_leave(cache);
+}
+
+void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *pool,
+                             acre_stream stream) {
+    acre__cache_enter(cache);
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    if (lane)
+        lane->large_live++;
+    acre__cache_leave(cache);
+}
+
 /* Gives a lane's slots to the pool, whose lock is held. */
 static void lane_drain(struct acre__lane *lane) {
     int is_empty = 1;
-    for (uint32_t i = 0; i < ACRE__CLASSES; i++) {
+    for (uint32_t i = 0; i <= ACRE__CLASSES; i++) {
         struct acre__slots slots = {0};
-        acre__lane_take(lane, i, 0, &slots);
+        if (i == ACRE__CLASSES)
+            acre__lane_take_kept(lane, &slots);
+        else
+            acre__lane_take(lane, i, 0, &slots);
         if (slots.count &&
             !acre__central_give_old(lane->pool, i, lane->stream, lane->thread, lane->id, &slots)) {
-            (void)acre__lane_put(lane, i, &slots); /* they stay: there is room */
+            lane_put_back(lane, i, &slots);
             is_empty = 0;
         }
     }

@@ -28,6 +28,45 @@ void acre__slots_move(struct acre__slots *to, struct acre__slots *from, uint32_t
     }
 }
 
+/* ---- what waits for the same ---- */
+
+/* Large ones become holes. */
+static void large_put(acre_pool *pool, struct acre__holes *holes, struct acre__slots *slots) {
+    for (struct acre__slot *slot = slots->first, *next; slot; slot = next) {
+        next = slot->next;
+        acre__large_give(pool, acre__pool_table_find(slot->p), holes);
+    }
+    *slots = (struct acre__slots){0};
+}
+
+void acre__freed_put(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
+                     struct acre__slots *slots) {
+    if (size_class == ACRE__CLASSES) {
+        large_put(pool, &freed->holes, slots);
+        return;
+    }
+    freed->count += slots->count;
+    acre__slots_join(&freed->slots[size_class], slots);
+}
+
+void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
+    if (size_class == ACRE__CLASSES) {
+        large_put(pool, &pool->blocks_in.ready, slots);
+        return;
+    }
+    for (struct acre__slot *slot = slots->first; slot; slot = slot->next)
+        acre__pool_table_find(slot->p)->idle++;
+    acre__slots_join(&pool->ready[size_class], slots);
+}
+
+/* All of it waits for nothing any more. */
+static void freed_ready(acre_pool *pool, struct acre__freed *freed) {
+    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
+        acre__central_ready(pool, i, &freed->slots[i]);
+    acre__arena_ready(&pool->blocks_in, &freed->holes);
+    freed->count = 0;
+}
+
 /* ---- streams ---- */
 
 uint64_t acre__stream_thread(acre_stream stream) {
@@ -60,9 +99,7 @@ static int stream_to_batch(acre_pool *pool, struct acre__pool_stream *stream) {
     if (!stream_is_reached(stream))
         return 0;
     if (stream_is_idle(pool, stream)) {
-        for (uint32_t i = 0; i < ACRE__CLASSES; i++)
-            acre__central_ready(pool, i, &stream->free[i]);
-        stream->count = 0;
+        freed_ready(pool, stream->freed);
         return 1;
     }
     struct acre__pool_batch *batch = acre__central_batch(pool);
@@ -73,10 +110,9 @@ static int stream_to_batch(acre_pool *pool, struct acre__pool_stream *stream) {
         pool->unused = batch;
         return 0;
     }
-    for (uint32_t i = 0; i < ACRE__CLASSES && stream->count; i++) {
-        stream->count -= stream->free[i].count;
-        acre__slots_join(&batch->free[i], &stream->free[i]);
-    }
+    struct acre__freed *freed = batch->freed; /* an empty one */
+    batch->freed = stream->freed;
+    stream->freed = freed;
     pool->events++;
     batch->next = pool->batches;
     pool->batches = batch;
@@ -90,9 +126,7 @@ static acre_status stream_renew(acre_pool *pool, struct acre__pool_stream *strea
     acre_status status = acre__step_quiesce(pool->dev);
     if (status)
         return status;
-    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
-        acre__central_ready(pool, i, &stream->free[i]);
-    stream->count = 0;
+    freed_ready(pool, stream->freed);
     stream->id = id;
     stream->is_over = 0;
     return ACRE_OK;
@@ -121,10 +155,14 @@ static struct acre__pool_stream *stream_find(acre_pool *pool, acre_stream handle
         return stream;
     }
     stream = calloc(1, sizeof *stream);
-    if (!stream) {
+    struct acre__freed *freed = calloc(1, sizeof *freed);
+    if (!stream || !freed) {
+        free(stream);
+        free(freed);
         *status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
         return NULL;
     }
+    stream->freed = freed;
     stream->stream = handle;
     stream->id = id;
     stream->thread = thread;
@@ -142,20 +180,19 @@ struct acre__pool_batch *acre__central_batch(acre_pool *pool) {
         return batch;
     }
     batch = calloc(1, sizeof *batch);
-    if (batch)
-        acre__uses_open(&batch->uses, pool->dev);
+    struct acre__freed *freed = calloc(1, sizeof *freed);
+    if (!batch || !freed) {
+        free(batch);
+        free(freed);
+        return NULL;
+    }
+    batch->freed = freed;
+    acre__uses_open(&batch->uses, pool->dev);
     return batch;
 }
 
-void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
-    for (struct acre__slot *slot = slots->first; slot; slot = slot->next)
-        acre__pool_table_find(slot->p)->idle++;
-    acre__slots_join(&pool->ready[size_class], slots);
-}
-
 static void batch_end(acre_pool *pool, struct acre__pool_batch *batch) {
-    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
-        acre__central_ready(pool, i, &batch->free[i]);
+    freed_ready(pool, batch->freed);
     batch->next = pool->unused;
     pool->unused = batch;
 }
@@ -172,10 +209,15 @@ void acre__central_poll(acre_pool *pool) {
     }
 }
 
-void acre__central_settle(acre_pool *pool) {
-    for (struct acre__pool_stream *at = pool->streams; at; at = at->next)
-        if (at->count)
+void acre__central_settle(acre_pool *pool, const struct acre__freed *own) {
+    for (struct acre__pool_stream *at = pool->streams; at; at = at->next) {
+        if (!acre__freed_has(at->freed))
+            continue;
+        if (at->freed != own)
             (void)stream_to_batch(pool, at);
+        else if (stream_is_reached(at) && stream_is_idle(pool, at))
+            freed_ready(pool, at->freed);
+    }
     acre__central_poll(pool);
 }
 
@@ -190,6 +232,15 @@ void acre__central_take_uses(acre_pool *pool, const void *p, struct acre__pool_b
 }
 
 /* ---- taking ---- */
+
+/* What was freed on the stream itself. */
+static void take_own(struct acre__pool_stream *own, uint32_t size_class, uint32_t wanted,
+                     struct acre__slots *slots) {
+    struct acre__slots *from = &own->freed->slots[size_class];
+    uint32_t had = from->count;
+    acre__slots_move(slots, from, wanted);
+    own->freed->count -= had - from->count;
+}
 
 /* From the list of those that wait for nothing. */
 static void take_ready(acre_pool *pool, uint32_t size_class, uint32_t wanted,
@@ -219,7 +270,7 @@ static void take_done(acre_pool *pool, uint32_t size_class, uint32_t wanted,
     take_ready(pool, size_class, wanted, slots);
     int is_recorded = 0;
     for (struct acre__pool_stream *at = pool->streams; at && !slots->count; at = at->next)
-        if (at != own && at->free[size_class].count)
+        if (at != own && at->freed->slots[size_class].count)
             is_recorded |= stream_to_batch(pool, at);
     if (is_recorded) {
         acre__central_poll(pool);
@@ -232,14 +283,14 @@ static acre_status take_behind(acre_pool *pool, uint32_t size_class, uint32_t wa
                                acre_stream stream, struct acre__slots *slots) {
     struct acre__pool_batch *found = NULL;
     for (struct acre__pool_batch *at = pool->batches; at; at = at->next)
-        found = at->free[size_class].count ? at : found;
+        found = at->freed->slots[size_class].count ? at : found;
     if (!found)
         return ACRE_OK;
     acre_status status = acre__uses_join(&found->uses, stream);
     if (status)
         return status;
     pool->waits++;
-    acre__slots_move(slots, &found->free[size_class], wanted);
+    acre__slots_move(slots, &found->freed->slots[size_class], wanted);
     return ACRE_OK;
 }
 
@@ -247,7 +298,7 @@ static acre_status take_behind(acre_pool *pool, uint32_t size_class, uint32_t wa
 static acre_status take_new(acre_pool *pool, uint32_t size_class, uint32_t wanted,
                             struct acre__slots *slots) {
     struct acre__slab *slab;
-    acre_status status = acre__slab_make(pool, size_class, 0, &slab);
+    acre_status status = acre__slab_make(pool, size_class, &slab);
     if (status)
         return status;
     pool->fresh[size_class] = slab;
@@ -259,12 +310,10 @@ static acre_status take_new(acre_pool *pool, uint32_t size_class, uint32_t wante
 static void take_drained(acre_pool *pool, uint32_t size_class, uint32_t wanted,
                          struct acre__pool_stream *own, struct acre__slots *slots) {
     acre__cache_drain(pool, NULL, 1, 0);
-    uint32_t had = own->free[size_class].count;
-    acre__slots_move(slots, &own->free[size_class], wanted);
-    own->count -= had - own->free[size_class].count;
+    take_own(own, size_class, wanted, slots);
     if (slots->count)
         return;
-    acre__central_settle(pool);
+    acre__central_settle(pool, NULL);
     take_ready(pool, size_class, wanted, slots);
 }
 
@@ -276,9 +325,7 @@ acre_status acre__central_take(acre_pool *pool, uint32_t size_class, acre_stream
     if (!own)
         return status;
     pool->refills++;
-    uint32_t had = own->free[size_class].count;
-    acre__slots_move(slots, &own->free[size_class], wanted);
-    own->count -= had - own->free[size_class].count;
+    take_own(own, size_class, wanted, slots);
     if (slots->count < wanted)
         take_ready(pool, size_class, wanted, slots);
     if (slots->count < wanted)
@@ -305,34 +352,11 @@ acre_status acre__central_take(acre_pool *pool, uint32_t size_class, acre_stream
     return behind ? behind : acre__said_fail(status, &said);
 }
 
-static struct acre__slot *slots_take_aligned(struct acre__slots *slots, size_t alignment) {
-    struct acre__slots others = {0}, one = {0};
-    while (slots->first && !one.first) {
-        acre__slots_move(&one, slots, 1);
-        if ((uintptr_t)one.first->p % alignment)
-            acre__slots_join(&others, &one);
-    }
-    acre__slots_join(slots, &others);
-    return one.first;
-}
-
-acre_status acre__central_take_aligned(acre_pool *pool, uint32_t size_class, size_t alignment,
-                                       acre_stream stream, uint64_t id, struct acre__slot **slot) {
-    acre_status status;
-    struct acre__pool_stream *own =
-        stream_find(pool, stream, acre__stream_thread(stream), id, &status);
-    if (!own)
-        return status;
-    *slot = slots_take_aligned(&own->free[size_class], alignment);
-    if (*slot) {
-        own->count--;
-        return ACRE_OK;
-    }
-    acre__central_settle(pool);
-    *slot = slots_take_aligned(&pool->ready[size_class], alignment);
-    if (*slot)
-        acre__pool_table_find((*slot)->p)->idle--;
-    return ACRE_OK;
+struct acre__freed *acre__central_freed(acre_pool *pool, acre_stream stream, uint64_t id,
+                                        acre_status *status) {
+    const struct acre__pool_stream *own =
+        stream_find(pool, stream, acre__stream_thread(stream), id, status);
+    return own ? own->freed : NULL;
 }
 
 /* ---- giving ---- */
@@ -344,8 +368,7 @@ static int give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64
     if (!own)
         return 0;
     pool->spills++;
-    own->count += slots->count;
-    acre__slots_join(&own->free[size_class], slots);
+    acre__freed_put(pool, own->freed, size_class, slots);
     return 1;
 }
 
@@ -372,13 +395,14 @@ acre_status acre__central_retire(acre_pool *pool, acre_stream handle) {
     struct acre__pool_stream *stream = *link;
     if (!stream)
         return ACRE_OK;
-    if (stream->count && !stream_to_batch(pool, stream)) {
+    if (acre__freed_has(stream->freed) && !stream_to_batch(pool, stream)) {
         stream->is_over = 1;
         acre_status status = stream_renew(pool, stream, stream->id);
         if (status)
             return status;
     }
     *link = stream->next;
+    free(stream->freed);
     free(stream);
     return ACRE_OK;
 }
@@ -386,11 +410,13 @@ acre_status acre__central_retire(acre_pool *pool, acre_stream handle) {
 void acre__central_leave(acre_pool *pool, uint64_t thread) {
     for (struct acre__pool_stream **link = &pool->streams; *link;) {
         struct acre__pool_stream *stream = *link;
-        if (stream->thread != thread || (stream->count && !stream_to_batch(pool, stream))) {
+        if (stream->thread != thread ||
+            (acre__freed_has(stream->freed) && !stream_to_batch(pool, stream))) {
             link = &stream->next;
             continue;
         }
         *link = stream->next;
+        free(stream->freed);
         free(stream);
     }
 }

@@ -1,5 +1,5 @@
-/* Size classes: multiples of 256 bytes up to 2 KiB, then 8 classes for each doubling, so that a
- * block has at most an eighth more than was asked for. */
+/* Size classes of small blocks: multiples of 256 bytes up to 2 KiB, then 8 classes for each
+ * doubling, so that a block has at most an eighth more than was asked for. */
 #ifndef ACRE_POOL_CLASS_H
 #define ACRE_POOL_CLASS_H
 
@@ -7,13 +7,16 @@
 #include <stdint.h>
 
 #define ACRE__GRAIN ((size_t)256)
-#define ACRE__SLAB_UNIT ((size_t)2 << 20)
 
-enum { ACRE__CLASSES = 8 + 8 * 30 }; /* up to 2 TiB */
+enum {
+    ACRE__CLASSES = 8 + 8 * 9, /* up to 1 MiB; larger blocks are placed one by one */
+    ACRE__KEPT = 8 * 6         /* above them, up to 64 MiB: of which a thread keeps one each */
+};
 
-#define ACRE__CLASS_BYTES_MOST ((size_t)2048 << 30)
+#define ACRE__SMALL_MOST ((size_t)1 << 20)
+#define ACRE__BYTES_MOST ((size_t)2048 << 30)
 
-/* The class of 1 to ACRE__CLASS_BYTES_MOST bytes. */
+/* The class of 1 to ACRE__BYTES_MOST bytes. */
 static inline uint32_t acre__class_of(size_t bytes) {
     /* Without a branch: sizes vary, and one that is guessed wrong costs as much as half a hit. */
     uint32_t top = 63 - (uint32_t)__builtin_clzll((bytes - 1) | 2048); /* 11 or more */

@@ -44,17 +44,15 @@ size_t acre__pool_debug_bytes(acre_pool *pool, const void *p) {
     return node ? acre__tree_entry(node, struct debug_block, node)->bytes : 0;
 }
 
-acre_status acre__pool_debug_alloc(acre_pool *pool, const struct acre__slot *slot,
-                                   uint32_t size_class, size_t bytes, int zero,
-                                   acre_stream stream) {
-    char *p = slot->p;
+acre_status acre__pool_debug_alloc(acre_pool *pool, const struct acre__slab *slab, void *p,
+                                   size_t bytes, int zero, acre_stream stream) {
     struct debug_block *block = calloc(1, sizeof *block);
     if (!block)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
     acre_status status = acre_fill(pool->dev, p, zero ? 0 : DEBUG_NEW, bytes, stream);
     if (status == ACRE_OK)
-        status = acre_fill(pool->dev, p + bytes, DEBUG_ZONE, acre__class_bytes(size_class) - bytes,
-                           stream);
+        status =
+            acre_fill(pool->dev, (char *)p + bytes, DEBUG_ZONE, slab->slot_bytes - bytes, stream);
     if (status) {
         free(block);
         return status;
@@ -68,10 +66,11 @@ acre_status acre__pool_debug_alloc(acre_pool *pool, const struct acre__slot *slo
 }
 
 /* Out of the quarantine: 1 with a slot that nothing was written to since, or was, which is told. */
-static void debug_leave(acre_pool *pool, struct acre__slot *slot, uint32_t size_class) {
+static void debug_leave(acre_pool *pool, struct acre__slot *slot) {
+    const struct acre__slab *slab = acre__pool_table_find(slot->p);
     int wrong = -1;
     if (!acre__device_is_lost(pool->dev))
-        (void)debug_look(pool, slot->p, acre__class_bytes(size_class), DEBUG_FREED, NULL, &wrong);
+        (void)debug_look(pool, slot->p, slab->slot_bytes, DEBUG_FREED, NULL, &wrong);
     if (wrong >= 0)
         acre__log(ACRE_LOG_ERROR, "pool",
                   "%s: the block at %p was written to, at byte %d, after "
@@ -82,7 +81,7 @@ static void debug_leave(acre_pool *pool, struct acre__slot *slot, uint32_t size_
     pool->late_writes += wrong >= 0;
     acre__slots_push(&one, slot);
     one.last->next = NULL;
-    acre__central_ready(pool, size_class, &one);
+    acre__central_ready(pool, slab->size_class, &one);
     acre__lock_give(&pool->lock);
 }
 
@@ -100,7 +99,7 @@ void acre__pool_debug_flush(acre_pool *pool) {
     for (unsigned i = 0; i < ACRE__QUARANTINE; i++) {
         struct acre__slot *out = debug_enter(pool, NULL);
         if (out)
-            debug_leave(pool, out, acre__pool_table_find(out->p)->size_class);
+            debug_leave(pool, out);
     }
 }
 
@@ -119,10 +118,11 @@ static acre_status debug_wait(acre_pool *pool, const void *p, acre_stream stream
     return status;
 }
 
-acre_status acre__pool_debug_free(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *slot,
                                   acre_stream stream) {
+    acre_pool *pool = slab->pool;
     char *p = slot->p;
-    size_t whole = acre__class_bytes(size_class);
+    size_t whole = slab->slot_bytes;
     int wrong = -1, is_quiet = 1;
     uint64_t id; /* asked for only because a stream that is captured must not be waited for */
     acre_status status =
@@ -156,10 +156,10 @@ acre_status acre__pool_debug_free(acre_pool *pool, struct acre__slot *slot, uint
     acre__lock_give(&pool->lock);
     free(block);
     if (!is_quiet) /* poisoned, and nobody knows when: it is good for this stream alone */
-        return acre__pool_free_plain(pool, slot, size_class, stream);
+        return acre__pool_free_plain(slab, slot, stream);
     struct acre__slot *out = whole <= DEBUG_QUARANTINE_MOST ? debug_enter(pool, slot) : slot;
     if (out)
-        debug_leave(pool, out, acre__pool_table_find(out->p)->size_class);
+        debug_leave(pool, out);
     return ACRE_OK;
 }
 

@@ -45,7 +45,7 @@ static inline int stack_push(struct acre__stack *stack, void *p, _Atomic uint8_t
 /* ---- alloc ---- */
 
 static inline int alloc_is_plain(size_t bytes, size_t alignment, void *const *p) {
-    return p && bytes - 1 < ACRE__CLASS_BYTES_MOST && (alignment & ~ACRE__GRAIN) == 0;
+    return p && bytes - 1 < ACRE__SMALL_MOST && (alignment & ~ACRE__GRAIN) == 0;
 }
 
 static __attribute__((noinline)) acre_status
@@ -63,11 +63,30 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     return ACRE_OK;
 }
 
+/* A large block that the thread keeps. */
+static __attribute__((noinline)) acre_status
+alloc_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
+    struct acre__pool_cache *cache = cache_here();
+    struct acre__slab *slab = NULL;
+    if (cache && p && bytes - 1 < ACRE__BYTES_MOST && (alignment & ~ACRE__GRAIN) == 0) {
+        acre__cache_enter(cache);
+        struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+        slab = lane && lane->fast ? acre__lane_kept(lane, bytes) : NULL;
+        if (slab)
+            acre__store(&slab->states[0], cache->live, memory_order_relaxed);
+        acre__cache_leave(cache);
+    }
+    if (!slab)
+        return acre__pool_alloc_slow(pool, bytes, alignment, stream, 0, p);
+    *p = slab->slots[0].p;
+    return ACRE_OK;
+}
+
 acre_status acre_pool_alloc(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
                             void **p) {
     struct acre__pool_cache *cache = cache_here();
     if (!cache || !alloc_is_plain(bytes, alignment, p))
-        return acre__pool_alloc_slow(pool, bytes, alignment, stream, 0, p);
+        return alloc_large(pool, bytes, alignment, stream, p);
     void *block = NULL;
     struct acre__lane *lane = near_enter(cache);
     if (lane && lane->fast == pool && lane->stream == stream)
@@ -105,6 +124,15 @@ acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, vo
 
 /* ---- free ---- */
 
+/* A large block that the thread keeps from now on. */
+static int keep_hit(struct acre__lane *lane, struct acre__slab *slab) {
+    int is_last;
+    if (!acre__lane_keep(lane, slab, &is_last))
+        return 0;
+    acre__store(&slab->states[0], 0, memory_order_relaxed);
+    return 1;
+}
+
 /* `pool` NULL: whichever has the address. */
 static __attribute__((noinline)) acre_status free_far(acre_pool *pool, struct acre__slab *slab,
                                                       void *p, acre_stream stream) {
@@ -112,7 +140,9 @@ static __attribute__((noinline)) acre_status free_far(acre_pool *pool, struct ac
     int is_hit = 0;
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, slab->pool, stream);
-    if (lane && !lane->is_debugged)
+    if (lane && !lane->is_debugged && acre__slab_is_large(slab))
+        is_hit = keep_hit(lane, slab);
+    else if (lane && !lane->is_debugged)
         is_hit = stack_push(&lane->stacks[slab->size_class], p, acre__slab_state(slab, p));
     acre__cache_leave(cache);
     return is_hit ? ACRE_OK : acre__pool_free_slow(pool, p, stream);

@@ -16,8 +16,8 @@ static acre_status alloc_check(acre_pool *pool, size_t bytes, size_t alignment, 
         return status;
     if (!p)
         return acre__fail(ACRE_E_NULL, "acre_pool_alloc: p is NULL");
-    if (!bytes || bytes > ACRE__CLASS_BYTES_MOST ||
-        (pool->flags & ACRE_POOL_DEBUG && bytes > ACRE__CLASS_BYTES_MOST - ACRE__GRAIN))
+    if (!bytes || bytes > ACRE__BYTES_MOST ||
+        (pool->flags & ACRE_POOL_DEBUG && bytes > ACRE__BYTES_MOST - ACRE__GRAIN))
         return acre__fail(ACRE_E_INVALID, "acre_pool_alloc: %zu bytes", bytes);
     if (alignment & (alignment - 1) || alignment > (size_t)1 << 30)
         return acre__fail(ACRE_E_INVALID,
@@ -26,11 +26,15 @@ static acre_status alloc_check(acre_pool *pool, size_t bytes, size_t alignment, 
     return acre__stream_check(pool->dev, stream);
 }
 
+/* 1 for a block that is placed by itself: slabs begin at multiples of the table's unit only. */
+static int is_large(size_t bytes, size_t alignment) {
+    return bytes > ACRE__SMALL_MOST || alignment > (size_t)1 << ACRE__TABLE_UNIT_BITS;
+}
+
 /* The class whose slots all begin at multiples of the alignment. */
 static uint32_t class_aligned(size_t bytes, size_t alignment) {
     uint32_t size_class = acre__class_of(bytes);
-    size_t within = alignment > ACRE__SLAB_UNIT ? ACRE__SLAB_UNIT : alignment;
-    while (within > ACRE__GRAIN && acre__class_bytes(size_class) % within)
+    while (alignment > ACRE__GRAIN && acre__class_bytes(size_class) % alignment)
         size_class++;
     return size_class;
 }
@@ -38,18 +42,18 @@ static uint32_t class_aligned(size_t bytes, size_t alignment) {
 struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre__slab **found,
                                     acre_status *status) {
     struct acre__slab *slab = acre__pool_table_find(p);
+    struct acre__slot *around = slab ? acre__slab_around(slab, p) : NULL;
+    int is_live = around && acre__load(around->state, memory_order_acquire) & ACRE__SLOT_LIVE;
+    const acre_pool *owner = is_live ? slab->pool : NULL;
+    const void *begin = is_live ? around->p : acre__pools_around(p, &owner);
     *found = slab;
     *status = ACRE_OK;
-    struct acre__slot *around = slab ? acre__slab_around(slab, p) : NULL;
-    if (!around || !(acre__load(around->state, memory_order_acquire) & ACRE__SLOT_LIVE)) {
+    if (!begin)
         *status = acre__fail(ACRE_E_POINTER, "%p is no block of a pool, or was freed already", p);
-        return NULL;
-    }
-    if (pool && slab->pool != pool)
+    else if (pool && owner != pool)
         *status = acre__fail(ACRE_E_HANDLE, "%p belongs to another pool", p);
-    else if (acre__slab_slot(slab, p) != around)
-        *status =
-            acre__fail(ACRE_E_INTERIOR, "%p lies inside a block that begins at %p", p, around->p);
+    else if (begin != p)
+        *status = acre__fail(ACRE_E_INTERIOR, "%p lies inside a block that begins at %p", p, begin);
     return *status ? NULL : around;
 }
 
@@ -143,25 +147,35 @@ static acre_status refill(acre_pool *pool, acre_stream stream, uint32_t size_cla
     return ACRE_OK;
 }
 
-/* A slot that begins at a multiple of more than 2 MiB: one that is there, in whatever cache, or a
- * slab of its own. */
-static acre_status take_far_aligned(acre_pool *pool, uint32_t size_class, size_t alignment,
-                                    acre_stream stream, struct acre__slot **out) {
+/* A large block that the calling thread keeps; NULL if it keeps none that fits. */
+static struct acre__slot *kept_take(struct acre__pool_cache *cache, acre_pool *pool,
+                                    acre_stream stream, size_t bytes, size_t alignment) {
+    acre__cache_enter(cache);
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__slab *slab =
+        lane && alignment <= ACRE__GRAIN ? acre__lane_kept(lane, bytes) : NULL;
+    acre__cache_leave(cache);
+    return slab ? &slab->slots[0] : NULL;
+}
+
+/* A large block. What the thread keeps goes to the pool first, so that its holes are whole. */
+static acre_status take_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
+                              struct acre__pool_cache *cache, struct acre__slot **out) {
     uint64_t id;
-    *out = NULL;
+    if (cache && (*out = kept_take(cache, pool, stream, bytes, alignment)))
+        return ACRE_OK;
     acre_status status = acre__pool_stream_id(pool->dev, stream, &id);
     if (status)
         return status;
     acre__lock_take(&pool->lock);
-    acre__cache_drain(pool, NULL, 1, 0);
-    status = acre__central_take_aligned(pool, size_class, alignment, stream, id, out);
-    if (status == ACRE_OK && !*out) {
-        struct acre__slab *slab;
-        status = acre__slab_make(pool, size_class, alignment, &slab);
-        if (status == ACRE_OK)
-            *out = acre__slab_fresh(slab);
-    }
+    if (cache && acre__cache_is_old(cache, pool, stream, id))
+        acre__cache_drain(pool, stream, 0, 0);
+    if (cache)
+        acre__cache_flush_kept(cache, pool, stream, id);
+    status = acre__large_take(pool, bytes, alignment, stream, id, out);
     acre__lock_give(&pool->lock);
+    if (cache && status == ACRE_OK)
+        acre__cache_count_large(cache, pool, stream);
     return status;
 }
 
@@ -178,31 +192,34 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
         return status;
     struct acre__pool_cache *cache = acre__cache_self();
     size_t zone = pool->flags & ACRE_POOL_DEBUG ? ACRE__GRAIN : 0;
-    uint32_t size_class = class_aligned(bytes + zone, alignment);
     struct acre__slot *slot = NULL;
-    if (alignment > ACRE__SLAB_UNIT) {
-        status = take_far_aligned(pool, size_class, alignment, stream, &slot);
+    if (cache)
+        status = lane_ensure(cache, pool, stream, 0);
+    if (status)
+        return status;
+    if (is_large(bytes + zone, alignment)) {
+        status = take_large(pool, bytes + zone, alignment, stream, cache, &slot);
     } else {
-        if (cache)
-            status = lane_ensure(cache, pool, stream, 0);
-        slot = cache && !status ? take_cached(cache, pool, stream, size_class) : NULL;
-        if (!slot && !status)
+        uint32_t size_class = class_aligned(bytes + zone, alignment);
+        slot = cache ? take_cached(cache, pool, stream, size_class) : NULL;
+        if (!slot)
             status = refill(pool, stream, size_class, cache, &slot);
     }
     if (status)
         return status;
+    struct acre__slab *slab = acre__pool_table_find(slot->p);
     uint8_t live = cache ? cache->live : ACRE__SLOT_LIVE;
     acre__store(slot->state, live, memory_order_release);
     zero = zero || pool->flags & ACRE_POOL_ZERO;
     if (zone)
-        status = acre__pool_debug_alloc(pool, slot, size_class, bytes, zero, stream);
+        status = acre__pool_debug_alloc(pool, slab, slot->p, bytes, zero, stream);
     else if (zero)
-        status = zero_fill(pool, slot->p, acre__class_bytes(size_class), stream);
+        status = zero_fill(pool, slot->p, slab->slot_bytes, stream);
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);
         acre__store(slot->state, 0, memory_order_release);
-        (void)acre__pool_free_plain(pool, slot, size_class, stream);
+        (void)acre__pool_free_plain(slab, slot, stream);
         return acre__said_fail(status, &said);
     }
     *p = slot->p;
@@ -238,15 +255,17 @@ static void spill(acre_pool *pool, acre_stream stream, uint32_t size_class,
 }
 
 /* A block that other streams use as well: it waits for all of them, and for this one. */
-static acre_status free_used(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
-                             acre_stream stream) {
+static acre_status free_used(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream) {
+    acre_pool *pool = slab->pool;
+    struct acre__slots one = {0};
     acre__lock_take(&pool->lock);
     struct acre__pool_batch *batch = acre__central_batch(pool);
     acre_status status = batch ? acre__uses_record(&batch->uses, stream)
                                : acre__fail(ACRE_E_HOST_MEMORY, "no memory to note a freed block");
     if (status == ACRE_OK) {
         acre__central_take_uses(pool, slot->p, batch);
-        acre__slots_push(&batch->free[size_class], slot);
+        acre__slots_push(&one, slot);
+        acre__freed_put(pool, batch->freed, slab->size_class, &one);
     }
     if (batch) {
         struct acre__pool_batch **to = status ? &pool->unused : &pool->batches;
@@ -257,31 +276,64 @@ static acre_status free_used(acre_pool *pool, struct acre__slot *slot, uint32_t 
     return status;
 }
 
+/* To the pool's lists. */
+static acre_status free_central(acre_pool *pool, uint32_t size_class, acre_stream stream,
+                                struct acre__slots *slots) {
+    uint64_t id = ACRE__ID_UNKNOWN;
+    acre_status status =
+        acre__device_is_lost(pool->dev) ? ACRE_OK : acre__pool_stream_id(pool->dev, stream, &id);
+    if (status && status != ACRE_E_CAPTURING)
+        return status;
+    acre__lock_take(&pool->lock);
+    int is_given = acre__central_give(pool, size_class, stream, id, slots);
+    acre__lock_give(&pool->lock);
+    return is_given ? ACRE_OK
+                    : acre__fail(ACRE_E_HOST_MEMORY, "no memory to note that a block was freed");
+}
+
+/* Keeps a large block; 0 when it goes to the pool. The last one of a thread takes the others with
+ * it. */
+static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab,
+                       acre_stream stream) {
+    int is_last = 0;
+    acre__cache_enter(cache);
+    struct acre__lane *lane = acre__cache_lane(cache, slab->pool, stream);
+    int is_kept = lane && acre__lane_keep(lane, slab, &is_last);
+    if (lane && !is_kept)
+        lane->large_live--;
+    acre__cache_leave(cache);
+    uint64_t id;
+    if (is_last && !acre__device_is_lost(slab->pool->dev) &&
+        acre__pool_stream_id(slab->pool->dev, stream, &id) == ACRE_OK) {
+        acre__lock_take(&slab->pool->lock);
+        acre__cache_flush_kept(cache, slab->pool, stream, id);
+        acre__lock_give(&slab->pool->lock);
+    }
+    return is_kept;
+}
+
 /* Into the calling thread's stack, or where that cannot be to the pool. */
-acre_status acre__pool_free_plain(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+acre_status acre__pool_free_plain(struct acre__slab *slab, struct acre__slot *slot,
                                   acre_stream stream) {
+    acre_pool *pool = slab->pool;
     struct acre__pool_cache *cache = acre__cache_self();
     struct acre__slots one = {0};
+    uint32_t size_class = slab->size_class;
     int is_full = 0;
     acre_status status = cache ? lane_ensure(cache, pool, stream, 1) : ACRE_OK;
     if (status)
         return status;
+    if (acre__slab_is_large(slab) && cache && keep_cached(cache, slab, stream))
+        return ACRE_OK;
     acre__slots_push(&one, slot);
     one.last->next = NULL;
-    if (cache && put_cached(cache, pool, stream, size_class, &one, &is_full)) {
+    if (!acre__slab_is_large(slab) && cache &&
+        put_cached(cache, pool, stream, size_class, &one, &is_full)) {
         if (is_full)
             spill(pool, stream, size_class, cache);
         return ACRE_OK;
     }
-    uint64_t id = ACRE__ID_UNKNOWN;
-    if (!acre__device_is_lost(pool->dev) &&
-        (status = acre__pool_stream_id(pool->dev, stream, &id)) && status != ACRE_E_CAPTURING)
-        return status;
-    acre__lock_take(&pool->lock);
-    int is_given = acre__central_give(pool, size_class, stream, id, &one);
-    acre__lock_give(&pool->lock);
-    return is_given ? ACRE_OK
-                    : acre__fail(ACRE_E_HOST_MEMORY, "no memory to note that a block was freed");
+    return free_central(pool, size_class, stream, &one);
 }
 
 acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
@@ -300,11 +352,11 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
     if (!acre__pool_unlive(slot, &before))
         return acre__fail(ACRE_E_POINTER, "%p was freed already", p);
     if (pool->flags & ACRE_POOL_DEBUG)
-        status = acre__pool_debug_free(pool, slot, slab->size_class, stream);
+        status = acre__pool_debug_free(slab, slot, stream);
     else if (before & ACRE__SLOT_USED)
-        status = free_used(pool, slot, slab->size_class, stream);
+        status = free_used(slab, slot, stream);
     else
-        status = acre__pool_free_plain(pool, slot, slab->size_class, stream);
+        status = acre__pool_free_plain(slab, slot, stream);
     if (status)
         acre__store(slot->state, before, memory_order_release);
     return status;

@@ -20,22 +20,25 @@ acre_status acre__pool_enter(acre_pool *pool);
 struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre__slab **slab,
                                     acre_status *status);
 
+/* Where the large block of any pool begins that an address lies in; NULL if none does. */
+const void *acre__pools_around(const void *p, const acre_pool **owner);
+
 /* Ends the state of being handed out: 1, or 0 when another thread was first. */
 int acre__pool_unlive(struct acre__slot *slot, uint8_t *before);
 
 /* Gives a slot that is not handed out any more to the calling thread's stack, or where that cannot
  * be to the pool, for work of the stream. */
-acre_status acre__pool_free_plain(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+acre_status acre__pool_free_plain(struct acre__slab *slab, struct acre__slot *slot,
                                   acre_stream stream);
 
 /* ---- pool_debug.c: for pools with ACRE_POOL_DEBUG ---- */
 
 /* Poisons a new block and its red zone; notes how much was asked for. */
-acre_status acre__pool_debug_alloc(acre_pool *pool, const struct acre__slot *slot,
-                                   uint32_t size_class, size_t bytes, int zero, acre_stream stream);
+acre_status acre__pool_debug_alloc(acre_pool *pool, const struct acre__slab *slab, void *p,
+                                   size_t bytes, int zero, acre_stream stream);
 /* Waits, looks, poisons, and keeps the slot for a while. After a failure it is still the caller's.
  */
-acre_status acre__pool_debug_free(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *slot,
                                   acre_stream stream);
 /* Lock held: bytes that were asked for, 0 if that is not known. */
 size_t acre__pool_debug_bytes(acre_pool *pool, const void *p);

@@ -1,4 +1,5 @@
-/* Which slab an address is in: a table by units of 2 MiB, in two levels, read without a lock.
+/* Which slab an address is in: a table by units of 64 KiB, in two levels, read without a lock.
+ * A large block is found by its first unit only.
  *
  * A leaf stays for the process's life. Whoever frees a block has it, so its slab cannot go
  * meanwhile; an address that is nobody's finds NULL or a slab in which no slot is live. */
@@ -12,9 +13,9 @@
 struct acre__slab;
 
 enum { /* 48 bits of address */
-       ACRE__TABLE_ROOT_BITS = 15,
-       ACRE__TABLE_LEAF_BITS = 12,
-       ACRE__TABLE_UNIT_BITS = 21
+       ACRE__TABLE_ROOT_BITS = 17,
+       ACRE__TABLE_LEAF_BITS = 15,
+       ACRE__TABLE_UNIT_BITS = 16
 };
 
 struct acre__table_leaf {
@@ -37,7 +38,7 @@ static inline struct acre__slab *acre__pool_table_find(const void *p) {
     return acre__load_dependent(&leaf->slabs[unit & ((1 << ACRE__TABLE_LEAF_BITS) - 1)]);
 }
 
-/* Enters a slab for all its units; 0 without memory. */
+/* Enters a slab for all its units, or a large block for its first; 0 without memory. */
 int acre__pool_table_add(struct acre__slab *slab);
 void acre__pool_table_remove(struct acre__slab *slab);
 

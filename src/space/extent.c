@@ -19,53 +19,6 @@ static size_t round_up(size_t bytes, size_t unit) {
 
 /* ---- mappings ---- */
 
-static struct acre__mapping *mapping_of(struct acre__limbo_item *item) {
-    return (struct acre__mapping *)(void *)((char *)item - offsetof(struct acre__mapping, item));
-}
-
-/* Unmaps it, with the context current. An address that the driver does not know was unmapped behind
- * acre's back. */
-static CUresult mapping_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    const struct acre__mapping *mapping = mapping_of(item);
-    CUresult code = drv->cuMemUnmap(mapping->at, mapping->chunk->bytes);
-    return code == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : code;
-}
-
-/* Its addresses come from limbo and belong to nobody else. */
-static void mapping_forget(struct acre__limbo_item *item) {
-    struct acre__mapping *mapping = mapping_of(item);
-    acre_device *dev = mapping->chunk->dev;
-    acre__range_give(dev, mapping->at, mapping->chunk->bytes);
-    acre__chunk_drop(mapping->chunk);
-    free(mapping);
-}
-
-static const struct acre__limbo_kind mapping_kind = {"cuMemUnmap", mapping_give_back,
-                                                     mapping_forget};
-
-/* Ends a mapping, with two tries, since a refusal would cost addresses: 1, or 0 when the driver
- * refuses. */
-static int mapping_unmap(struct acre__mapping *mapping) {
-    acre_device *dev = mapping->chunk->dev;
-    size_t bytes = mapping->chunk->bytes;
-    int is_gone = acre__device_is_lost(dev) ||
-                  acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK ||
-                  acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK || acre__device_is_lost(dev);
-    if (!is_gone)
-        return 0;
-    acre__chunk_drop(mapping->chunk);
-    free(mapping);
-    return 1;
-}
-
-/* The same. 1: the addresses are the caller's again. 0: they went to limbo with it. */
-static int mapping_end(struct acre__mapping *mapping) {
-    if (mapping_unmap(mapping))
-        return 1;
-    (void)acre__limbo_give_back(mapping->chunk->dev, &mapping->item);
-    return 0;
-}
-
 /* Ends mappings, the last first, that lie in [from, end). Returns where addresses that are still
  * the caller's end: those behind what went to limbo are given back. */
 static uint64_t mappings_end(acre_device *dev, struct acre__mapping **mappings, size_t count,
@@ -73,7 +26,7 @@ static uint64_t mappings_end(acre_device *dev, struct acre__mapping **mappings, 
     while (count > 0) {
         struct acre__mapping *mapping = mappings[--count];
         uint64_t at = mapping->at, behind = at + mapping->chunk->bytes;
-        if (mapping_end(mapping))
+        if (acre__mapping_end(mapping))
             continue;
         acre__range_give(dev, behind, (size_t)(end - behind));
         end = at;
@@ -93,21 +46,10 @@ static acre_status mappings_make(struct acre__extent *extent, struct acre__chunk
     acre_status status = ACRE_OK;
     *left_end = range_end;
     for (struct acre__chunk *chunk = list; chunk && status == ACRE_OK; chunk = chunk->next) {
-        struct acre__mapping *mapping = calloc(1, sizeof *mapping);
-        if (!mapping) {
-            status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a mapping");
+        status = acre__mapping_make(chunk, at, &mappings[made]);
+        if (status)
             break;
-        }
-        mapping->item.kind = &mapping_kind;
-        mapping->chunk = chunk;
-        mapping->at = at;
-        status = acre__step_map(extent->dev, at, chunk->bytes, chunk->handle);
-        if (status) {
-            free(mapping);
-            break;
-        }
-        acre__chunk_keep(chunk);
-        mappings[made++] = mapping;
+        made++;
         at += chunk->bytes;
     }
     if (status == ACRE_OK && made && extent->access_count)
@@ -259,7 +201,7 @@ size_t acre__extent_shrink(struct acre__extent *extent, size_t bytes) {
     while (extent->count > 0) {
         struct acre__mapping *last = extent->mappings[extent->count - 1];
         size_t last_bytes = last->chunk->bytes;
-        if (last->at - extent->range.at < bytes || !mapping_unmap(last))
+        if (last->at - extent->range.at < bytes || !acre__mapping_unmap(last))
             break;
         extent->count--;
         extent->mapped -= last_bytes;

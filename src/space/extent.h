@@ -19,18 +19,11 @@
 
 #include "acre.h"
 #include "base/lock.h"
-#include "driver/limbo.h"
 #include "space/chunk.h"
+#include "space/mapping.h"
 #include "space/range.h"
 
 enum { ACRE__EXTENT_DEVICES = 16 }; /* whose access can be set: the owner and its peers */
-
-/* One chunk at one place. */
-struct acre__mapping {
-    struct acre__limbo_item item; /* waits for being unmapped */
-    struct acre__chunk *chunk;
-    uint64_t at;
-};
 
 struct acre__extent {
     acre_device *dev;

@@ -13,8 +13,9 @@ static void expect_class(size_t bytes, uint32_t *before) {
     uint32_t size_class = acre__class_of(bytes);
     size_t has = acre__class_bytes(size_class);
     size_t waste = has - bytes, most = bytes / 8 > 255 ? bytes / 8 : 255;
-    if (size_class >= ACRE__CLASSES || has < bytes || waste > most || size_class < *before ||
-        has % ACRE__GRAIN)
+    int is_small = bytes <= ACRE__SMALL_MOST;
+    if (is_small != (size_class < ACRE__CLASSES) || has < bytes || waste > most ||
+        size_class < *before || has % ACRE__GRAIN)
         fail_msg("%zu bytes: class %u of %zu bytes, after class %u", bytes, size_class, has,
                  *before);
     if (size_class && acre__class_bytes(size_class - 1) >= bytes)
@@ -44,13 +45,14 @@ static void class_at_every_border_is_right(void **state) {
         }
     }
     assert_int_equal(acre__class_bytes(0), ACRE__GRAIN);
-    assert_int_equal(acre__class_bytes(ACRE__CLASSES - 1), ACRE__CLASS_BYTES_MOST);
+    assert_int_equal(acre__class_bytes(ACRE__CLASSES - 1), ACRE__SMALL_MOST);
+    assert_int_equal(acre__class_bytes(ACRE__CLASSES + ACRE__KEPT - 1), (size_t)64 << 20);
 }
 
-/* Each class has the next that slots of any alignment up to a slab's need. */
+/* Each class has the next that slots of any alignment up to a slab's need: 64 KiB. */
 static void class_sizes_reach_every_alignment(void **state) {
     (void)state;
-    for (size_t alignment = ACRE__GRAIN; alignment <= ACRE__SLAB_UNIT; alignment *= 2) {
+    for (size_t alignment = ACRE__GRAIN; alignment <= (size_t)1 << 16; alignment *= 2) {
         uint32_t found = 0;
         for (uint32_t i = ACRE__CLASSES; i-- > 0 && acre__class_bytes(i) >= alignment;)
             found += acre__class_bytes(i) % alignment == 0;

@@ -9,7 +9,7 @@
 
 #include "pool/pool.h"
 
-static const uint64_t UNIT = ACRE__SLAB_UNIT;
+static const uint64_t UNIT = (uint64_t)1 << ACRE__TABLE_UNIT_BITS;
 
 /* A record without memory behind it: the table only looks at addresses. */
 static struct acre__slab *slab_at(uint64_t at, size_t bytes, size_t slot_bytes) {
@@ -24,7 +24,7 @@ static struct acre__slab *find(uint64_t at) {
 
 static void table_finds_every_address_of_a_slab_and_no_other(void **state) {
     (void)state;
-    const uint64_t places[] = {UNIT, 4095 * UNIT, 4096 * UNIT, ((uint64_t)1 << 48) - 3 * UNIT};
+    const uint64_t places[] = {UNIT, 32767 * UNIT, 32768 * UNIT, ((uint64_t)1 << 48) - 3 * UNIT};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct acre__slab *slab = slab_at(places[i], (size_t)(3 * UNIT), UNIT);
         uint64_t end = places[i] + 3 * UNIT;

@@ -1,0 +1,220 @@
+/* Memory and addresses of an arena's regions: see pool_arena.h. */
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "driver/device.h"
+#include "pool/pool_arena.h"
+
+static size_t round_up(size_t bytes, size_t unit) {
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* ---- regions whose memory is mapped ---- */
+
+static acre_status region_by_mapping(struct acre__region *region, size_t bytes, size_t alignment) {
+    struct acre__arena *arena = region->arena;
+    size_t wanted =
+        round_up(bytes > arena->region_bytes ? bytes : arena->region_bytes, arena->unit);
+    size_t aligned = alignment > arena->unit ? alignment : arena->unit;
+    acre_status status = acre__range_take(arena->dev, wanted, aligned, &region->range);
+    if (status == ACRE_E_ADDRESS_SPACE && wanted > bytes)
+        status =
+            acre__range_take(arena->dev, round_up(bytes, arena->unit), aligned, &region->range);
+    region->end = region->range.at;
+    return status;
+}
+
+/* Access of the device's own alone: nobody else has to do with a pool. */
+static acre_status part_access(const struct acre__region *region, uint64_t at, size_t bytes) {
+    acre_device *dev = region->arena->dev;
+    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, dev->device},
+                              CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    return acre__step_access(dev, at, bytes, &access, 1);
+}
+
+acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t bytes, unsigned sort,
+                             int *is_lost) {
+    struct acre__arena *arena = region->arena;
+    struct acre__chunk *chunk = NULL;
+    *is_lost = 0;
+    struct acre__region_part *part = calloc(1, sizeof *part);
+    if (!part)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a chunk");
+    acre_status status = acre__chunk_take(arena->dev, bytes, ACRE__CHUNK_SHAREABLE, &chunk);
+    if (status == ACRE_OK)
+        status = acre__mapping_make(chunk, at, &part->mapping);
+    if (chunk)
+        acre__chunk_drop(chunk); /* the mapping has a user of its own */
+    if (status) {
+        free(part);
+        return status;
+    }
+    part->node.key = at;
+    part->bytes = bytes;
+    part->sort = sort;
+    acre__tree_insert(&region->mappings, &part->node);
+    arena->held += bytes;
+    arena->made++;
+    status = part_access(region, at, bytes);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        *is_lost = !acre__region_unmap(region, part);
+        return acre__said_fail(status, &said);
+    }
+    return ACRE_OK;
+}
+
+int acre__region_unmap(struct acre__region *region, struct acre__region_part *part) {
+    struct acre__arena *arena = region->arena;
+    arena->held -= part->bytes;
+    arena->ended++;
+    acre__tree_remove(&region->mappings, &part->node);
+    int is_ours = acre__mapping_end(part->mapping);
+    free(part);
+    return is_ours;
+}
+
+/* ---- regions that are a block each ---- */
+
+/* The driver aligns less than pieces are: what is in front of the first good address is unused. */
+static acre_status region_by_block(struct acre__region *region, size_t bytes, size_t alignment) {
+    const struct acre__arena *arena = region->arena;
+    acre_status status = acre_mem_alloc(arena->dev, arena->kind, bytes, 0, &region->mem);
+    if (status == ACRE_OK && (uintptr_t)region->mem % alignment) {
+        (void)acre_mem_free(arena->dev, region->mem);
+        status = acre_mem_alloc(arena->dev, arena->kind, bytes + alignment, 0, &region->mem);
+    }
+    if (status)
+        return status;
+    region->range.at = round_up((uintptr_t)region->mem, alignment);
+    region->range.bytes = bytes;
+    region->end = region->range.at;
+    region->pinned = acre__book_pin(arena->dev, region->mem, &status);
+    if (region->pinned)
+        acre__book_pass_on(region->pinned, ACRE__OWNED_BY_POOL);
+    return status;
+}
+
+static int is_no_memory(acre_status status) {
+    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY || status == ACRE_E_LIMIT;
+}
+
+/* One that others will share, larger each time; where there is no memory for it, just what is
+ * wanted. */
+static acre_status region_by_some_block(struct acre__region *region, size_t bytes,
+                                        size_t alignment) {
+    struct acre__arena *arena = region->arena;
+    size_t wanted = arena->region_bytes, most = (size_t)64 << 20;
+    if (wanted > bytes) {
+        acre_status status = region_by_block(region, wanted, alignment);
+        if (status == ACRE_OK)
+            arena->region_bytes = 2 * wanted > most ? most : 2 * wanted;
+        if (!is_no_memory(status))
+            return status;
+    }
+    return region_by_block(region, round_up(bytes, arena->step), alignment);
+}
+
+/* ---- both ---- */
+
+acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t alignment,
+                              struct acre__region **out) {
+    struct acre__region *region = calloc(1, sizeof *region);
+    if (!region)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a region");
+    region->arena = arena;
+    acre_status status = arena->unit ? region_by_mapping(region, bytes, alignment)
+                                     : region_by_some_block(region, bytes, alignment);
+    if (status) {
+        free(region);
+        return status;
+    }
+    if (region->mem) {
+        arena->held += region->range.bytes;
+        arena->made++;
+    }
+    region->next = arena->regions;
+    arena->regions = region;
+    *out = region;
+    return ACRE_OK;
+}
+
+acre_status acre__region_note(struct acre__region *region) {
+    size_t bytes = (size_t)(region->end - region->range.at);
+    if (region->mem || !bytes)
+        return ACRE_OK;
+    if (region->is_entered) {
+        acre__book_change(&region->block, region->range.at, bytes);
+        return ACRE_OK;
+    }
+    region->block = (struct acre__block){.node.key = region->range.at,
+                                         .dev = region->arena->dev,
+                                         .bytes = bytes,
+                                         .kind = ACRE_KIND_DEVICE,
+                                         .source = ACRE__FROM_SPACE,
+                                         .owner = ACRE__OWNED_BY_POOL};
+    region->is_entered = acre__book_add(&region->block);
+    return region->is_entered ? ACRE_OK
+                              : acre__fail(ACRE_E_REGISTERED,
+                                           "the addresses of a pool are in acre's book already");
+}
+
+/* Addresses that are not lost; pieces may begin at any byte, but lost ones at whole units. */
+static void region_give_addresses(struct acre__region *region) {
+    uint64_t from = region->range.at, end = region->range.at + region->range.bytes;
+    struct acre__node *node = acre__tree_first(&region->pieces);
+    for (; node; node = acre__tree_next(&region->pieces, node)) {
+        const struct acre__piece *piece = acre__tree_entry(node, struct acre__piece, node);
+        if (piece->state != ACRE__PIECE_LOST || node->key < from || node->key >= end)
+            continue;
+        acre__range_give(region->arena->dev, from, (size_t)(piece->node.key - from));
+        from = piece->node.key + piece->bytes;
+    }
+    acre__range_give(region->arena->dev, from, (size_t)(end - from));
+}
+
+/* A part that cannot be unmapped keeps its addresses, which are given back by limbo. */
+static void region_unmap_all(struct acre__region *region) {
+    struct acre__node *node;
+    while ((node = acre__tree_first(&region->mappings))) {
+        struct acre__region_part *part = acre__tree_entry(node, struct acre__region_part, node);
+        uint64_t at = node->key, behind = at + part->bytes;
+        if (acre__region_unmap(region, part))
+            continue;
+        /* The range is cut in two: what is in front is given back now. */
+        struct acre__region front = *region;
+        front.range.bytes = (size_t)(at - region->range.at);
+        region_give_addresses(&front);
+        region->range.bytes -= (size_t)(behind - region->range.at);
+        region->range.at = behind;
+    }
+}
+
+void acre__region_end(struct acre__region *region) {
+    struct acre__arena *arena = region->arena;
+    struct acre__region **link = &arena->regions;
+    acre_status status;
+    while (*link != region)
+        link = &(*link)->next;
+    *link = region->next;
+    if (region->is_entered)
+        (void)acre__book_remove(arena->dev, (void *)(uintptr_t)region->range.at,
+                                ACRE__OWNED_BY_POOL, &status);
+    if (region->mem) {
+        arena->held -= region->range.bytes;
+        arena->ended++;
+        acre__book_pass_on(region->pinned, ACRE__OWNED_BY_MEM);
+        acre__book_unpin(region->pinned);
+        (void)acre_mem_free(arena->dev, region->mem);
+    } else {
+        region_unmap_all(region);
+        region_give_addresses(region);
+    }
+    struct acre__node *node;
+    while ((node = acre__tree_first(&region->pieces))) {
+        acre__tree_remove(&region->pieces, node);
+        free(acre__tree_entry(node, struct acre__piece, node));
+    }
+    free(region);
+}

@@ -1,0 +1,69 @@
+/* Mappings: see mapping.h. */
+#include "space/mapping.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "driver/driver_status.h"
+#include "space/range.h"
+
+static struct acre__mapping *mapping_of(struct acre__limbo_item *item) {
+    return (struct acre__mapping *)(void *)((char *)item - offsetof(struct acre__mapping, item));
+}
+
+/* Unmaps it, with the context current. An address that the driver does not know was unmapped behind
+ * acre's back. */
+static CUresult mapping_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
+    const struct acre__mapping *mapping = mapping_of(item);
+    CUresult code = drv->cuMemUnmap(mapping->at, mapping->chunk->bytes);
+    return code == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : code;
+}
+
+/* Its addresses come from limbo and belong to nobody else. */
+static void mapping_forget(struct acre__limbo_item *item) {
+    struct acre__mapping *mapping = mapping_of(item);
+    acre_device *dev = mapping->chunk->dev;
+    acre__range_give(dev, mapping->at, mapping->chunk->bytes);
+    acre__chunk_drop(mapping->chunk);
+    free(mapping);
+}
+
+static const struct acre__limbo_kind mapping_kind = {"cuMemUnmap", mapping_give_back,
+                                                     mapping_forget};
+
+acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, struct acre__mapping **out) {
+    struct acre__mapping *mapping = calloc(1, sizeof *mapping);
+    if (!mapping)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a mapping");
+    mapping->item.kind = &mapping_kind;
+    mapping->chunk = chunk;
+    mapping->at = at;
+    acre_status status = acre__step_map(chunk->dev, at, chunk->bytes, chunk->handle);
+    if (status) {
+        free(mapping);
+        return status;
+    }
+    acre__chunk_keep(chunk);
+    *out = mapping;
+    return ACRE_OK;
+}
+
+int acre__mapping_unmap(struct acre__mapping *mapping) {
+    acre_device *dev = mapping->chunk->dev;
+    size_t bytes = mapping->chunk->bytes;
+    int is_gone = acre__device_is_lost(dev) ||
+                  acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK ||
+                  acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK || acre__device_is_lost(dev);
+    if (!is_gone)
+        return 0;
+    acre__chunk_drop(mapping->chunk);
+    free(mapping);
+    return 1;
+}
+
+int acre__mapping_end(struct acre__mapping *mapping) {
+    if (acre__mapping_unmap(mapping))
+        return 1;
+    (void)acre__limbo_give_back(mapping->chunk->dev, &mapping->item);
+    return 0;
+}
