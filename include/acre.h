@@ -768,7 +768,7 @@ ACRE_API acre_status acre_vm_get_access(acre_device *device, const void *address
 ACRE_API acre_status acre_trim(acre_device *device);
 
 /* Every statistic of a device: name, meaning. Counts since the device was opened, unless the
- * meaning says "now". */
+ * meaning says otherwise. */
 #define ACRE_STATS_LIST(X)                                                                         \
     X(streams_live, "streams made by acre that exist now")                                         \
     X(events_live, "events made by acre that exist now")                                           \
@@ -793,7 +793,14 @@ ACRE_API acre_status acre_trim(acre_device *device);
     X(vec_moves, "times that a vec or a block was mapped at another range")                        \
     X(grow_copied_bytes, "bytes copied because a vec or a block grew")                             \
     X(shares, "shares that are offered now")                                                       \
-    X(imports, "imports that are open now")
+    X(imports, "imports that are open now")                                                        \
+    X(driver_creates,                                                                              \
+      "calls of cuMemCreate on all devices of the driver, since the process began")                \
+    X(driver_maps, "the same of cuMemMap")                                                         \
+    X(driver_accesses, "the same of cuMemSetAccess")                                               \
+    X(driver_unmaps, "the same of cuMemUnmap")                                                     \
+    X(driver_releases, "the same of cuMemRelease")                                                 \
+    X(driver_allocs, "the same of cuMemAlloc")
 
 typedef struct acre_stats {
     size_t struct_size; /* set by the caller */

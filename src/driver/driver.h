@@ -29,6 +29,21 @@ enum acre__driver_entry {
         ACRE__ENTRY_COUNT
 };
 
+/* The calls that get and give physical memory, counted: member of acre__driver_calls, function. */
+#define ACRE__DRIVER_CALLS(X)                                                                      \
+    X(creates, cuMemCreate)                                                                        \
+    X(maps, cuMemMap)                                                                              \
+    X(accesses, cuMemSetAccess)                                                                    \
+    X(unmaps, cuMemUnmap)                                                                          \
+    X(releases, cuMemRelease)                                                                      \
+    X(allocs, cuMemAlloc)
+
+struct acre__driver_calls {
+#define ACRE__DRIVER_CALL(member, name) _Atomic uint64_t member;
+    ACRE__DRIVER_CALLS(ACRE__DRIVER_CALL)
+#undef ACRE__DRIVER_CALL
+};
+
 struct acre__driver {
     const char *name; /* "cuda", "soft"; static text */
     int is_soft;      /* 1: addresses are those of the soft driver */
@@ -40,6 +55,10 @@ struct acre__driver {
     /* Bytes that its copies have moved since the process began (driver_count.h); NULL for a table
      * that does not count. Read by acre__driver_copied_bytes. */
     const _Atomic uint64_t *copied_bytes;
+
+    /* Calls that got and gave memory since the process began, refused ones too; NULL for a table
+     * that does not count. */
+    const struct acre__driver_calls *calls;
 
 #define ACRE__DRIVER_MEMBER(name, symbol, version, need, params, args) CUresult(*name) params;
     ACRE__DRIVER_LIST(ACRE__DRIVER_MEMBER)

@@ -1,6 +1,7 @@
 /*
  * Counts the bytes that a driver's copies move: the one number that says whether something grew by
- * copying, whoever asked for the copy.
+ * copying, whoever asked for the copy; and the calls that get and give physical memory, which a
+ * program in a steady state makes none of.
  */
 #ifndef ACRE_DRIVER_DRIVER_COUNT_H
 #define ACRE_DRIVER_DRIVER_COUNT_H
@@ -9,9 +10,10 @@
 
 /*
  * Puts counting functions in the place of the table's copies (cuMemcpy and its forms; fills are not
- * copies) and sets its `copied_bytes`. The driver's own functions are kept aside. A copy that the
- * driver refuses is not counted; one that a stream only records, for a capture, is. It costs an
- * addition a copy.
+ * copies) and of the calls in ACRE__DRIVER_CALLS, and sets its `copied_bytes` and `calls`. The
+ * driver's own functions are kept aside. A copy that the driver refuses is not counted; one that a
+ * stream only records, for a capture, is. Calls for memory count when they are made, refused or
+ * not. It costs an addition a copy or call.
  *
  * There are two slots, one for soft drivers and one for others, since a driver function carries no
  * pointer to its table: counting another table of the same sort makes the one before call into this

@@ -150,6 +150,7 @@ const struct acre__driver *acre__fault_wrap(const struct acre__driver *inner) {
         table->name = inner->name;
         table->is_soft = inner->is_soft;
         table->copied_bytes = inner->copied_bytes;
+        table->calls = inner->calls;
         memcpy(table->missing, inner->missing, sizeof table->missing);
         atomic_store_explicit(&fault_inner[slot], inner, memory_order_release);
     }

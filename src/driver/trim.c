@@ -66,6 +66,12 @@ acre_status acre_get_stats(acre_device *device, acre_stats *stats) {
     now.limbo_retired = device->limbo_retired;
     now.trims = device->trims;
     acre__lock_give(&device->lock);
+#define STATS_CALL(member, name)                                                                   \
+    now.driver_##member = acre__load(&device->drv->calls->member, memory_order_relaxed);
+    if (device->drv->calls) {
+        ACRE__DRIVER_CALLS(STATS_CALL)
+    }
+#undef STATS_CALL
     acre__device_hooks_stats(device, &now);
     return acre__options_out(stats, sizeof now, &now, "acre_stats");
 }

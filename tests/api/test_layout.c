@@ -94,6 +94,12 @@ static void layout_stats_is_pinned(void **state) {
         FIELD(acre_stats, grow_copied_bytes, 176),
         FIELD(acre_stats, shares, 184),
         FIELD(acre_stats, imports, 192),
+        FIELD(acre_stats, driver_creates, 200),
+        FIELD(acre_stats, driver_maps, 208),
+        FIELD(acre_stats, driver_accesses, 216),
+        FIELD(acre_stats, driver_unmaps, 224),
+        FIELD(acre_stats, driver_releases, 232),
+        FIELD(acre_stats, driver_allocs, 240),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
     assert_int_equal(sizeof(acre_stats), 8 * (sizeof fields / sizeof fields[0]));

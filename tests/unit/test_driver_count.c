@@ -1,8 +1,9 @@
 /*
  * The counter of copied bytes: every form of a copy adds its bytes, once, to the counter of its own
  * driver, if the driver accepts it; and it is reached through the soft driver's table and through
- * the fault wrapper. The counted tables are fakes; the list of copies is written out again here, so
- * that one forgotten in the library's is noticed.
+ * the fault wrapper. The counters of calls for memory: every call adds one, refused or not. The
+ * counted tables are fakes; the list of copies is written out again here, so that one forgotten in
+ * the library's is noticed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +68,7 @@ static void copy_all_ways(const struct acre__driver *drv) {
     drv->cuMemsetD8(1, 0, 4096);
 }
 
-enum { COPIES = 11, CALLS = COPIES + 1, BYTES = (1 << COPIES) - 1 };
+enum { COPIES = 11, CALLS = COPIES + 1, BYTES = (1 << COPIES) - 1, MEMORY_CALLS = 6 };
 
 static void count_every_copy_adds_its_bytes_once(void **state) {
     (void)state;
@@ -95,15 +96,56 @@ static void count_refused_copies_add_nothing(void **state) {
     assert_int_equal(drv.cuMemcpy2D(NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void count_replaces_the_copies_and_nothing_else(void **state) {
+static void count_replaces_copies_and_calls_for_memory_alone(void **state) {
     struct acre__driver drv = counted(0);
     unsigned replaced = 0;
 
     (void)state;
 #define IS_REPLACED(entry, symbol, version, need, params, args) replaced += drv.entry != fake.entry;
     ACRE__DRIVER_LIST(IS_REPLACED)
-    assert_int_equal(replaced, COPIES);
+    assert_int_equal(replaced, COPIES + MEMORY_CALLS);
     assert_string_equal(drv.name, "fake");
+}
+
+/* Each call as often as its place in the list. */
+static void call_for_memory(const struct acre__driver *drv) {
+    for (unsigned i = 0; i < 6; i++) {
+        drv->cuMemAlloc(NULL, 1);
+        if (i < 5)
+            drv->cuMemRelease(0);
+        if (i < 4)
+            drv->cuMemUnmap(1, 2);
+        if (i < 3)
+            drv->cuMemSetAccess(1, 2, NULL, 0);
+        if (i < 2)
+            drv->cuMemMap(1, 2, 0, 0, 0);
+        if (i < 1)
+            drv->cuMemCreate(NULL, 1, NULL, 0);
+    }
+}
+
+static void count_calls_for_memory_count_refused_or_not(void **state) {
+    static const CUresult answers[] = {CUDA_SUCCESS, CUDA_ERROR_OUT_OF_MEMORY};
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        struct acre__driver drv = counted(i % 2), other = counted(!(i % 2));
+        uint64_t before[MEMORY_CALLS], at = 0, others = other.calls->allocs;
+
+#define BEFORE(member, name) before[at++] = drv.calls->member;
+        ACRE__DRIVER_CALLS(BEFORE)
+        answer = answers[i / 2];
+        atomic_store(&inner_calls, 0);
+        call_for_memory(&drv);
+        at = 0;
+#define ADDED(member, name)                                                                        \
+    assert_int_equal(drv.calls->member - before[at], at + 1);                                      \
+    at++;
+        ACRE__DRIVER_CALLS(ADDED)
+        assert_int_equal(at, MEMORY_CALLS);
+        assert_int_equal(atomic_load(&inner_calls), 21);
+        assert_int_equal(other.calls->allocs, others);
+    }
 }
 
 static void count_two_drivers_are_counted_apart(void **state) {
@@ -150,6 +192,7 @@ static void count_is_read_through_the_fault_wrapper(void **state) {
     assert_int_equal(drv->cuMemcpyDtoD(1, 2, 3), CUDA_SUCCESS);
     assert_int_equal(acre__driver_copied_bytes(drv) - before, 13);
     assert_int_equal(acre__driver_copied_bytes(drv), acre__driver_copied_bytes(&inner));
+    assert_ptr_equal(drv->calls, inner.calls);
 }
 
 static void *copy_many(void *user) {
@@ -171,6 +214,26 @@ static void count_threads_lose_nothing(void **state) {
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(acre__driver_copied_bytes(&drv) - before, 4 * 10000 * 3);
+}
+
+static void count_statistics_have_the_calls_for_memory(void **state) {
+    acre_device *dev;
+    acre_stats before = {.struct_size = sizeof before}, after = before;
+    acre_vm_chunk *chunk;
+
+    (void)state;
+    assert_int_equal(acre_open("soft", NULL, &dev), ACRE_OK);
+    assert_int_equal(acre_get_stats(dev, &before), ACRE_OK);
+    assert_int_equal(acre_vm_create(dev, 1, 0, &chunk, NULL), ACRE_OK);
+    assert_int_equal(acre_vm_release(dev, chunk), ACRE_OK);
+    assert_int_equal(acre_get_stats(dev, &after), ACRE_OK);
+    assert_int_equal(after.driver_creates - before.driver_creates, 1);
+    assert_int_equal(after.driver_releases - before.driver_releases, 1);
+    assert_int_equal(after.driver_maps, before.driver_maps);
+    assert_int_equal(after.driver_accesses, before.driver_accesses);
+    assert_int_equal(after.driver_unmaps, before.driver_unmaps);
+    assert_int_equal(after.driver_allocs, before.driver_allocs);
+    assert_int_equal(acre_close(dev), ACRE_OK);
 }
 
 static void count_soft_device_counts_what_acre_copies(void **state) {
@@ -198,10 +261,12 @@ static void count_soft_device_counts_what_acre_copies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(count_statistics_have_the_calls_for_memory, setup),
         cmocka_unit_test_setup(count_soft_device_counts_what_acre_copies, setup),
+        cmocka_unit_test_setup(count_calls_for_memory_count_refused_or_not, setup),
         cmocka_unit_test_setup(count_every_copy_adds_its_bytes_once, setup),
         cmocka_unit_test_setup(count_refused_copies_add_nothing, setup),
-        cmocka_unit_test_setup(count_replaces_the_copies_and_nothing_else, setup),
+        cmocka_unit_test_setup(count_replaces_copies_and_calls_for_memory_alone, setup),
         cmocka_unit_test_setup(count_two_drivers_are_counted_apart, setup),
         cmocka_unit_test_setup(count_counting_twice_counts_once, setup),
         cmocka_unit_test_setup(count_table_without_a_counter_reads_zero, setup),
