@@ -28,6 +28,7 @@ enum {
 int cmd_info(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
 int cmd_bench(int argc, char **argv); /* in bench/ */
 
 /* The options that commands have in common; each command lists those it takes. */

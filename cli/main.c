@@ -16,6 +16,7 @@ static const struct main_command main_commands[] = {
     {"info", "which devices there are and what they can do", cmd_info},
     {"doctor", "what is wrong or missing on this machine, and what to do", cmd_doctor},
     {"demo", "try every part of acre and draw what happened", cmd_demo},
+    {"replay", "replay traces of allocations on a pool", cmd_replay},
     {"bench", "measure acre against the driver and other peers", cmd_bench},
 };
 

@@ -6,7 +6,7 @@
 run "$acre" --help
 expect_rc 0
 expect_no_err
-for word in info doctor demo bench Examples: ACRE_SOFT_BYTES NO_COLOR 'Exit codes'; do
+for word in info doctor demo replay bench Examples: ACRE_SOFT_BYTES NO_COLOR 'Exit codes'; do
     expect_out "$word"
 done
 cp "$out" "$work/help"
@@ -16,7 +16,7 @@ check "help is --help" cmp "$out" "$work/help"
 run "$acre" help demo
 expect_rc 0
 expect_out '^Usage: acre demo '
-run "$acre" help replay
+run "$acre" help reply
 expect_rc 64
 
 version=$(sed -n 's/^#define ACRE_VERSION_[A-Z]* //p' "$ACRE_SOURCE/include/acre.h" | paste -sd.)
@@ -52,11 +52,11 @@ expect_rc 64
 expect_no_out
 expect_err "did you mean 'info'"
 
-run "$acre" replay
+run "$acre" reply
 expect_rc 64
 expect_no_out
-expect_err "there is no command 'replay'"
-expect_err 'info, doctor, demo, bench'
+expect_err "there is no command 'reply'; did you mean 'replay'"
+expect_err 'info, doctor, demo, replay, bench'
 
 run "$acre" "$(head -c 5000 /dev/zero | tr '\0' x)"
 expect_rc 64

@@ -1,0 +1,125 @@
+/* acre replay: replays traces of allocations on a pool; see replay.h for what is measured. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay.h"
+
+enum { REPLAY_KEY_POOL = 'p', REPLAY_KEY_PASSES = 'n', REPLAY_PASSES = 1000 };
+
+struct replay_args {
+    bool json;
+    const char *device;
+    enum replay_pool which;
+    unsigned passes;
+    char **files;
+    size_t file_count;
+};
+
+static error_t replay_parse(int key, char *arg, struct argp_state *state) {
+    struct replay_args *args = state->input;
+    char *end = NULL;
+    long passes = 0;
+    switch (key) {
+    case CLI_KEY_JSON:
+        args->json = true;
+        return 0;
+    case CLI_KEY_DEVICE:
+        args->device = arg;
+        return 0;
+    case REPLAY_KEY_POOL:
+        if (strcmp(arg, "acre") != 0 && strcmp(arg, "driver") != 0) {
+            argp_error(state, "there is no pool '%s': there are acre and driver", arg);
+        }
+        args->which = strcmp(arg, "driver") == 0 ? REPLAY_DRIVER : REPLAY_ACRE;
+        return 0;
+    case REPLAY_KEY_PASSES:
+        passes = strtol(arg, &end, 10);
+        if (!*arg || *end || passes < 1 || passes > REPLAY_PASSES) {
+            argp_error(state, "--passes takes a number from 1 to %d, not '%s'", REPLAY_PASSES, arg);
+        }
+        args->passes = (unsigned)passes;
+        return 0;
+    case ARGP_KEY_ARGS:
+        args->files = state->argv + state->next;
+        args->file_count = (size_t)(state->argc - state->next);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no file given");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* All files are tried; the worst code counts. */
+static int replay_files(acre_device *device, const struct replay_args *args,
+                        struct replay_results *results) {
+    int worst = CLI_OK;
+    for (size_t i = 0; i < args->file_count; i++) {
+        const char *path = args->files[i];
+        struct events events;
+        int code = events_read(path, &events);
+        code = code ? code : events_settle(path, &events);
+        if (code == CLI_OK) {
+            code = replay_run(device, args->which, path, &events, args->passes, results);
+            events_free(&events);
+        }
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}
+
+static const struct argp_option replay_options[] = {
+    {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-replay/1)", 0},
+    {"device", CLI_KEY_DEVICE, "NAME", 0, "on this one: auto, cuda, cuda:1, soft, soft:1", 0},
+    {"pool", REPLAY_KEY_POOL, "NAME", 0, "acre (the default), or driver: cuMemAllocAsync", 0},
+    {"passes", REPLAY_KEY_PASSES, "N", 0,
+     "replay each file N times on one pool; what is live at the end is freed between", 0},
+    {0}};
+
+int cmd_replay(int argc, char **argv) {
+    const struct argp argp = {
+        .options = replay_options,
+        .parser = replay_parse,
+        .args_doc = "FILE...",
+        .doc = "Replays traces of allocations on a pool and says what they cost there: time, and "
+               "memory that the pool needed against what the trace asked for.\v"
+               "Files are RMM's log (Thread,Time,Action,Pointer,Size,Stream) or lifetimes "
+               "(id,lower,upper,size), packed with gzip or not.\n\n"
+               "Examples:\n  acre replay training.rmm.csv.gz\n"
+               "  ACRE_SOFT_BYTES=64GiB acre replay --device soft *.csv.gz --passes 2\n"
+               "  acre replay trace.csv --pool driver\n"
+               "  acre replay *.csv --json | jq '.results[] | {file, reserved_over_requested}'\n"};
+    struct replay_args args = {.passes = 1};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
+        return CLI_USAGE;
+    }
+    cli_log_to_stderr();
+    acre_device *device = NULL;
+    acre_device_info info = {.struct_size = sizeof info};
+    acre_status status = acre_open(args.device, NULL, &device);
+    status = status ? status : acre_device_get_info(device, &info);
+    if (status) {
+        cli_say_failure("cannot open the device", status);
+        return CLI_CANNOT;
+    }
+    struct replay_results results = {0};
+    int code = CLI_CANNOT;
+    if (replay_has(device, args.which)) {
+        code = replay_files(device, &args, &results);
+        if (args.json) {
+            replay_print_json(&results, &info, args.which);
+        } else {
+            replay_print(&results);
+        }
+    } else {
+        cli_say("--pool driver is unsupported on %s: it does not have cuMemAllocAsync",
+                info.driver);
+    }
+    for (size_t i = 0; i < results.count; i++) {
+        free(results.list[i].failed);
+    }
+    free(results.list);
+    acre_close(device);
+    return code;
+}

@@ -1,0 +1,44 @@
+/* Lines of comma-separated fields, for the readers of text formats. No field is quoted. */
+#ifndef ACRE_CLI_EVENTS_TEXT_H
+#define ACRE_CLI_EVENTS_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TEXT_COLUMNS = 8 };
+
+struct text_field {
+    const char *at; /* not ended by a NUL */
+    size_t length;
+    size_t column; /* of its first byte, from 1 */
+};
+
+struct text {
+    const char *path;
+    const char *at, *end;     /* what is still to be read */
+    const char *const *names; /* of the columns */
+    size_t columns;
+    size_t line; /* the one in `field`, from 1 */
+    struct text_field field[TEXT_COLUMNS];
+};
+
+/* Reads the first line, which must have the names of the columns. Returns 0 or CLI_CANNOT, having
+ * said what is wrong. */
+int text_begin(struct text *text, const char *path, const unsigned char *bytes, size_t count,
+               const char *const *names, size_t columns);
+
+/* The next line with all of its fields: 1, 0 at the end, or -1 having said what is wrong. */
+int text_next(struct text *text);
+
+/* A field as a number; `base` is 10, or 16 with or without 0x. 1, or 0 having said what is wrong.
+ */
+int text_number(const struct text *text, size_t field, unsigned base, uint64_t *value);
+
+/* 1 if the field is this word. */
+int text_is(const struct text_field *field, const char *word);
+
+/* Says what is wrong with a field, or from its `skip`-th byte on; returns CLI_CANNOT. */
+int text_refuse(const struct text *text, size_t field, size_t skip, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif
