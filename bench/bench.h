@@ -31,6 +31,9 @@ int bench_pin(struct bench *bench);
 int bench_grow(struct bench *bench);
 int bench_pool(struct bench *bench);
 
+/* The index-th case of the suite pool, NULL past the last one. */
+const char *bench_pool_case(size_t index);
+
 /* The device under test; its context is current while a suite runs. */
 acre_device *bench_device(struct bench *bench);
 const struct acre__driver *bench_driver(struct bench *bench);
@@ -54,6 +57,9 @@ size_t bench_sizes(struct bench *bench, const uint64_t *wanted, size_t count,
 /* --quick: few rounds of small sizes. It shows that all works; its figures mean little. */
 bool bench_is_quick(const struct bench *bench);
 
+/* False when --case names others. */
+bool bench_is_case_wanted(const struct bench *bench, const char *name);
+
 enum { BENCH_NAME_BYTES = 64 };
 
 /* "<what> 4KiB" into `name`, which is returned. */
@@ -62,7 +68,8 @@ const char *bench_case_name(const char *what, uint64_t bytes, char name[BENCH_NA
 /* ---- figures ---- */
 
 /* One figure. Larger is better for units that end in "/s", smaller for times; other units (bytes,
- * moves, share, times) are not compared. `who` is acre, driver, floor, malloc or another peer. */
+ * moves, share, times, ratio) are not compared. `who` is acre, driver, floor, malloc or another
+ * peer. */
 void bench_result(struct bench *bench, const char *name, const char *who, double value,
                   const char *unit);
 

@@ -8,6 +8,7 @@
  *   cross-thread  one thread allocates, another frees
  *   cross-stream  blocks are allocated on one stream and freed on another
  *   busy          the longest call while a function of the host holds up another stream
+ *   frag          memory that a long-tailed mix of sizes needs (pool_frag.c)
  *
  * No work is queued, but for `busy`: what is measured is the host's path. Sizes and places are
  * drawn before the clock starts, alike for all parties. */
@@ -37,6 +38,17 @@ unsigned pool_parties(const struct pool_bench *p, bool with_malloc,
         }
     }
     return count;
+}
+
+uint64_t pool_random(uint64_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+double pool_random_share(uint64_t *state) {
+    return (double)(pool_random(state) >> 11) * 0x1p-53;
 }
 
 uint64_t pool_count(const struct pool_bench *p, uint64_t count) {
@@ -123,16 +135,8 @@ struct pool_live {
     uint64_t at[POOL_PARTIES];   /* draws used so far */
 };
 
-static uint64_t pool_random(uint64_t *state) {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
 static uint32_t size_log_uniform(uint64_t *state) {
-    double share = (double)(pool_random(state) >> 11) * 0x1p-53;
-    return (uint32_t)(256 * exp2(13 * share)); /* 256 B to 2 MiB */
+    return (uint32_t)(256 * exp2(13 * pool_random_share(state))); /* 256 B to 2 MiB */
 }
 
 static uint32_t size_small(uint64_t *state) {
@@ -436,10 +440,25 @@ static int pool_settle(struct pool_bench *p) {
            acre_device_get_info(p->device, &p->info) == ACRE_OK;
 }
 
+static const struct {
+    const char *name;
+    int (*run)(struct pool_bench *p);
+} pool_cases[] = {{"pair", pool_pair_cases},
+                  {"random", pool_random_case},
+                  {"threads", pool_thread_cases},
+                  {"cross-thread", pool_cross_thread},
+                  {"cross-stream", pool_cross_stream},
+                  {"live", pool_live_cases},
+                  {"busy", pool_busy},
+                  {"frag", pool_frag}};
+
+enum { POOL_CASES = sizeof pool_cases / sizeof pool_cases[0] };
+
+const char *bench_pool_case(size_t index) {
+    return index < POOL_CASES ? pool_cases[index].name : NULL;
+}
+
 int bench_pool(struct bench *bench) {
-    static int (*const cases[])(struct pool_bench *) = {
-        pool_pair_cases,   pool_random_case, pool_thread_cases, pool_cross_thread,
-        pool_cross_stream, pool_live_cases,  pool_busy};
     struct pool_bench p = {.bench = bench,
                            .device = bench_device(bench),
                            .drv = bench_driver(bench),
@@ -447,8 +466,11 @@ int bench_pool(struct bench *bench) {
     if (!pool_begin(&p)) {
         return 1;
     }
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (!pool_settle(&p) || !cases[i](&p)) {
+    for (size_t i = 0; i < POOL_CASES; i++) {
+        if (!bench_is_case_wanted(bench, pool_cases[i].name)) {
+            continue;
+        }
+        if (!pool_settle(&p) || !pool_cases[i].run(&p)) {
             return 1; /* nothing more is called, which could replace the detail */
         }
     }

@@ -43,6 +43,8 @@ struct bench {
     const struct acre__driver *drv;
     bool is_soft, is_quick;
     const char *suite;
+    const char *const *cases; /* the ones that are wanted; case_count 0 for all */
+    size_t case_count;
     bool wants_chart;
     char *chart; /* an SVG document, or NULL */
     struct bench_figure *figures;
@@ -170,6 +172,15 @@ bool bench_is_quick(const struct bench *bench) {
     return bench->is_quick;
 }
 
+bool bench_is_case_wanted(const struct bench *bench, const char *name) {
+    for (size_t i = 0; i < bench->case_count; i++) {
+        if (strcmp(bench->cases[i], name) == 0) {
+            return true;
+        }
+    }
+    return bench->case_count == 0;
+}
+
 const char *bench_case_name(const char *what, uint64_t bytes, char name[BENCH_NAME_BYTES]) {
     char number[CLI_NUMBER_BYTES], *unit = number;
     cli_bytes(bytes, number);
@@ -279,13 +290,14 @@ static bool bench_write_json(json_t *root, const char *path) {
     return written;
 }
 
-/* acre's figure for the same case, or NULL. */
+/* acre's figure for the same case in the same unit, or NULL. */
 static const struct bench_figure *bench_ours(const struct bench *bench,
                                              const struct bench_figure *other) {
     for (size_t i = 0; i < bench->count; i++) {
         const struct bench_figure *figure = &bench->figures[i];
         if (figure != other && strcmp(figure->who, "acre") == 0 &&
-            strcmp(figure->suite, other->suite) == 0 && strcmp(figure->name, other->name) == 0) {
+            strcmp(figure->suite, other->suite) == 0 && strcmp(figure->name, other->name) == 0 &&
+            strcmp(figure->unit, other->unit) == 0) {
             return figure;
         }
     }
@@ -299,7 +311,7 @@ static bool bench_is_rate(const char *unit) {
 
 /* A speed or a time: what can be faster or slower. */
 static bool bench_is_speed(const char *unit) {
-    static const char *const times[] = {"ns", "ns/pair", "us", "ms", "s"};
+    static const char *const times[] = {"ns", "ns/pair", "ns/op", "us", "ms", "s"};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         if (strcmp(unit, times[i]) == 0) {
             return true;
@@ -351,13 +363,15 @@ static void bench_print_table(const struct bench *bench) {
 
 /* ---- the command ---- */
 
-enum { BENCH_KEY_QUICK = 'q', BENCH_KEY_CHART = 'c' };
+enum { BENCH_KEY_QUICK = 'q', BENCH_KEY_CHART = 'c', BENCH_KEY_CASE = 'C', BENCH_CASES = 16 };
 
 struct bench_args {
     bool json, quick;
     const char *device, *output, *chart;
     unsigned char wanted[BENCH_SUITES];
     bool some;
+    const char *cases[BENCH_CASES];
+    size_t case_count;
 };
 
 static bool bench_is_wanted(const struct bench_args *args, bench_suite_fn suite) {
@@ -367,6 +381,33 @@ static bool bench_is_wanted(const struct bench_args *args, bench_suite_fn suite)
         }
     }
     return false;
+}
+
+static void bench_parse_case(struct argp_state *state, const char *name) {
+    struct bench_args *args = state->input;
+    const char *known = NULL;
+    for (size_t i = 0; (known = bench_pool_case(i)) && strcmp(known, name) != 0; i++) {
+    }
+    if (!known || args->case_count == BENCH_CASES) {
+        argp_error(state, "the suite pool has no case '%s'", name);
+    }
+    args->cases[args->case_count++] = known;
+}
+
+/* What does not go together. */
+static void bench_parse_end(struct argp_state *state) {
+    const struct bench_args *args = state->input;
+    bool pool_alone = bench_is_wanted(args, bench_pool);
+    for (size_t i = 0; i < BENCH_SUITES; i++) {
+        pool_alone = pool_alone && (!args->wanted[i] || bench_suites[i].run == bench_pool);
+    }
+    if (args->chart && args->some && !bench_is_wanted(args, bench_grow)) {
+        argp_error(state, "a chart is drawn by the suite grow alone");
+    }
+    if (args->case_count && !pool_alone) {
+        argp_error(state, "--case chooses cases of the suite pool: acre bench pool --case %s",
+                   args->cases[0]);
+    }
 }
 
 static error_t bench_parse(int key, char *arg, struct argp_state *state) {
@@ -397,10 +438,11 @@ static error_t bench_parse(int key, char *arg, struct argp_state *state) {
         }
         argp_error(state, "there is no suite '%s'", arg);
         return 0;
+    case BENCH_KEY_CASE:
+        bench_parse_case(state, arg);
+        return 0;
     case ARGP_KEY_END:
-        if (args->chart && args->some && !bench_is_wanted(args, bench_grow)) {
-            argp_error(state, "a chart is drawn by the suite grow alone");
-        }
+        bench_parse_end(state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -419,12 +461,20 @@ static char *bench_help_filter(int key, const char *text, void *input) {
         free(help);
         help = longer;
     }
-    char *whole = cli_format("%s\nExamples:\n  acre bench\n  acre bench copy --device cuda\n"
+    char *list = cli_format("\nCases of the suite pool, for --case:\n ");
+    for (size_t i = 0; bench_pool_case(i); i++) {
+        char *longer = cli_format("%s %s", list, bench_pool_case(i));
+        free(list);
+        list = longer;
+    }
+    char *whole = cli_format("%s%s\n\nExamples:\n  acre bench\n  acre bench copy --device cuda\n"
                              "  acre bench copy pin --output figures.json\n"
                              "  acre bench grow --chart growth.svg\n"
+                             "  acre bench pool --case frag\n"
                              "  acre bench --json | jq '.results[] | select(.who == \"acre\")'\n",
-                             help);
+                             help, list);
     free(help);
+    free(list);
     return whole;
 }
 
@@ -468,6 +518,7 @@ int cmd_bench(int argc, char **argv) {
         {"device", CLI_KEY_DEVICE, "NAME", 0, "on this one: auto, cuda, cuda:1, soft, soft:1", 0},
         {"output", CLI_KEY_OUTPUT, "FILE", 0, "write the JSON to FILE, besides the table", 0},
         {"chart", BENCH_KEY_CHART, "FILE", 0, "grow: draw its curves as SVG into FILE", 0},
+        {"case", BENCH_KEY_CASE, "NAME", 0, "pool: only this case; may be given again", 0},
         {"quick", BENCH_KEY_QUICK, NULL, 0, "small sizes, few rounds: only to see it work", 0},
         {0}};
     const struct argp argp = {.options = options,
@@ -494,6 +545,8 @@ int cmd_bench(int argc, char **argv) {
     bench.drv = acre_driver(bench.device);
     bench.is_soft = strcmp(info.driver, "soft") == 0;
     bench.is_quick = args.quick;
+    bench.cases = args.cases;
+    bench.case_count = args.case_count;
     bench.wants_chart = args.chart != NULL;
     int code = bench_run(&bench, &args, &info);
     if (code == CLI_OK && args.chart && !bench_write(bench.chart, args.chart)) {

@@ -1,4 +1,5 @@
-/* What bench_pool.c and pool_threads.c share: who hands out memory, and one block of each.
+/* What bench_pool.c, pool_threads.c and pool_frag.c share: who hands out memory, and one block of
+ * each.
  *
  * The calls are inline and the loops are made for each party apart, so that no party pays for the
  * choice between them. */
@@ -45,10 +46,15 @@ unsigned pool_parties(const struct pool_bench *p, bool with_malloc,
 /* How often something is done in a turn; few times in a quick run. */
 uint64_t pool_count(const struct pool_bench *p, uint64_t count);
 
-/* ---- pool_threads.c: each returns 0 when something was refused ---- */
+/* A number, and one from 0 to below 1. */
+uint64_t pool_random(uint64_t *state);
+double pool_random_share(uint64_t *state);
+
+/* ---- pool_threads.c, pool_frag.c: each returns 0 when something was refused ---- */
 
 int pool_thread_cases(struct pool_bench *p);
 int pool_cross_thread(struct pool_bench *p);
+int pool_frag(struct pool_bench *p);
 
 /* ---- one block ---- */
 

@@ -146,6 +146,34 @@ expect_json '[.results[] | select(.case == "busy") | .who, .unit, .value < 45] =
 run "$no_gpu" "$acre" bench pool --device soft --quick
 expect_rc 0
 expect_out '^pool +pair 65536 +malloc .* ns/pair .*[0-9]x (faster|slower)$| as fast$'
+# Some cases alone. The long-tailed mix: as much as the device has room for, the same each time.
+run_leaks "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --device soft --json
+expect_rc 0
+expect_err 'suite pool: frag has at most 1.5 GiB live, not 40 GiB: the device has 3 GiB free'
+expect_json '[.results[] | [.suite, .case, .who, .unit]]
+    == [["pool", "frag", "acre", "ratio"], ["pool", "frag", "acre", "ns/op"]]'
+expect_json '.results[0].value >= 1 and .results[0].value < 2.01 and .results[1].value > 0'
+ratio=$(jq '.results[0].value' "$out")
+run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --json
+expect_rc 0
+expect_json ".results[0].value == $ratio"
+run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --case cross-stream --json
+expect_rc 0
+expect_json '[.results[].case] == ["cross-stream", "frag", "frag"]'
+run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case frag --json
+expect_rc 0
+expect_err 'suite pool: frag is left out: it needs a device with 2 GiB free'
+expect_json '.results == []'
+run "$acre" bench pool --case nothing
+expect_rc 64
+expect_err "the suite pool has no case 'nothing'"
+for words in '--case frag' 'copy --case frag' 'copy pool --case frag'; do
+    # shellcheck disable=SC2086 # the words of a command
+    run "$acre" bench $words
+    expect_rc 64
+    expect_err '--case chooses cases of the suite pool'
+done
+
 # Little memory: what needs more is left out, and that is said.
 run "$no_gpu" ACRE_SOFT_BYTES=64MiB "$acre" bench pool --quick --json
 expect_rc 0
