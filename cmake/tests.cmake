@@ -14,8 +14,8 @@
 # ACRE_BUILD and ACRE_SOURCE in its environment. Areas that open a GPU take turns on a GPU machine.
 # "devicefault" in a name adds that label: such a test breaks its device on purpose.
 set(whitebox_areas unit model fault conformance gpu)
-set(blackbox_areas api)
-set(gpu_areas ${whitebox_areas} ${blackbox_areas} cli examples)
+set(blackbox_areas api fuzz)
+set(gpu_areas ${whitebox_areas} api cli examples)
 
 enable_testing()
 
