@@ -225,6 +225,19 @@ expect_rc 2
 expect_err '^acre: two_streams.csv: '
 expect_no_crash
 
+# ---- on a GPU, where there is one ----
+
+if [ "${ACRE_REQUIRE_CUDA:-0}" = 1 ]; then
+    for pool in acre driver; do
+        run "$acre" replay --device cuda --pool "$pool" "$trace" two_streams.csv --passes 2 --json
+        expect_rc 0
+        expect_json ".pool == \"$pool\" and .device.driver == \"cuda\""
+        expect_json '[.results[] | .operations] == [2011, 2011, 4, 4]'
+        expect_json 'all(.results[]; .ns_p50 > 0 and .peak_reserved_bytes >= .peak_live_bytes)'
+        expect_json "all(.results[]; has(\"driver_calls\") == (\"$pool\" == \"acre\"))"
+    done
+fi
+
 # ---- wrong use ----
 
 replay two_streams.csv --pool driver
