@@ -47,7 +47,11 @@ int events_refuse(const char *path, size_t line, size_t column, const char *form
             *c = '?';
         }
     }
-    cli_say("%s:%zu:%zu: %s", path, line, column, what);
+    if (line) {
+        cli_say("%s:%zu:%zu: %s", path, line, column, what);
+    } else {
+        cli_say("%s: byte %zu: %s", path, column, what);
+    }
     return CLI_CANNOT;
 }
 

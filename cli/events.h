@@ -60,7 +60,8 @@ int events_settle(const char *path, struct events *events);
 /* One more event, zeroed. */
 struct event *events_add(struct events *events);
 
-/* Says "file:line:column: what"; returns CLI_CANNOT. */
+/* Says "file:line:column: what", or with line 0 "file: byte column: what", for files that have no
+ * lines; returns CLI_CANNOT. */
 int events_refuse(const char *path, size_t line, size_t column, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

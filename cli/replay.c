@@ -325,7 +325,7 @@ static int replay_passes(struct replay *replay, struct replay_results *results) 
  * the next pool would look free of charge. */
 static acre_status replay_begin(struct replay *replay) {
     const struct events *events = replay->events;
-    replay->streams = cli_alloc(events->streams * sizeof *replay->streams);
+    replay->streams = cli_alloc(events->streams * sizeof(acre_stream));
     replay->blocks = cli_alloc(events->blocks * sizeof *replay->blocks);
     replay->stream_of = cli_alloc(events->blocks * sizeof *replay->stream_of);
     replay->ns = cli_alloc(events->ops * sizeof *replay->ns);

@@ -1,7 +1,7 @@
 # The readers of traces, fed with what is stored in corpus/ and with mutations of it, through the
 # entry point that libFuzzer has too. fuzz_events, libFuzzer's program, is built on request, where
 # the compiler is a clang that has it.
-file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c)
+file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c cli/trace_*.c)
 
 # acre_fuzz_program(NAME SOURCE...): the readers and the entry point in one program.
 function(acre_fuzz_program name)
@@ -10,7 +10,7 @@ function(acre_fuzz_program name)
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fuzz)
     target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
     target_compile_options(${name} PRIVATE -UNDEBUG)
-    target_include_directories(${name} PRIVATE cli include)
+    target_include_directories(${name} PRIVATE cli include src)
     target_link_libraries(${name} PRIVATE acre_flags acre::jansson acre::z)
 endfunction()
 
