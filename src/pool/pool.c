@@ -339,7 +339,7 @@ acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **p
 
 acre_status acre_pool_alloc_zeroed(acre_pool *pool, size_t bytes, size_t alignment,
                                    acre_stream stream, void **p) {
-    return acre__pool_alloc_slow(pool, bytes, alignment, stream, 1, p);
+    return acre__pool_alloc_slow(pool, bytes, alignment, stream, ACRE__ALLOC_ZERO, p);
 }
 
 acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t count, acre_stream stream,
@@ -450,45 +450,6 @@ acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
         atomic_fetch_or_explicit(slot->state, ACRE__SLOT_USED, memory_order_release);
     acre__lock_give(&pool->lock);
     return status;
-}
-
-acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
-                              void **new_p) {
-    struct acre__slab *slab;
-    if (new_p)
-        *new_p = NULL;
-    acre_status status = acre__pool_enter(pool);
-    if (status)
-        return status;
-    if (!new_p)
-        return acre__fail(ACRE_E_NULL, "acre_pool_realloc: new_p is NULL");
-    if (!p)
-        return acre_pool_alloc(pool, bytes, 0, stream, new_p);
-    if (!acre__pool_block(pool, p, &slab, &status))
-        return status;
-    if (!bytes || bytes > ACRE__BYTES_MOST)
-        return acre__fail(ACRE_E_INVALID, "acre_pool_realloc: %zu bytes", bytes);
-    int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0; /* then it always gets a new red zone */
-    size_t has = is_debugged ? acre_pool_usable_size(pool, p) : slab->slot_bytes;
-    if (!is_debugged && bytes <= has &&
-        (bytes >= has / 2 || acre__class_of(bytes) == slab->size_class)) {
-        *new_p = p;
-        return ACRE_OK;
-    }
-    void *made;
-    if ((status = acre_pool_alloc(pool, bytes, 0, stream, &made)))
-        return status;
-    status = acre_copy(pool->dev, made, p, bytes < has ? bytes : has, stream);
-    if (status == ACRE_OK)
-        status = acre_pool_free(pool, p, stream);
-    if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        (void)acre_pool_free(pool, made, stream);
-        return acre__said_fail(status, &said);
-    }
-    *new_p = made;
-    return ACRE_OK;
 }
 
 /* ---- telling ---- */

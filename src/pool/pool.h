@@ -115,7 +115,7 @@ struct acre__freed {
 };
 
 static inline int acre__freed_has(const struct acre__freed *freed) {
-    return freed->count || freed->holes.bytes;
+    return freed->count || freed->holes.bytes || freed->holes.ghosts;
 }
 
 /* What was freed on a stream and may be used again there. */
@@ -155,6 +155,7 @@ struct acre_pool {
     struct acre__pool_batch *batches; /* newest first */
     struct acre__pool_batch *unused;  /* empty ones, with their events */
     struct acre__slab *slabs;         /* of small blocks */
+    struct acre__slab *spare;         /* records of large blocks, to be used again */
     struct acre__tree asked; /* with ACRE_POOL_DEBUG, by address: bytes asked for (pool_debug.c) */
     struct acre__slot *quarantine[ACRE__QUARANTINE]; /* freed last, or NULL */
     unsigned quarantine_next;
@@ -221,7 +222,7 @@ static inline int acre__slab_is_large(const struct acre__slab *slab) {
 
 /* Lock held: a large block's slot for work of the stream. `id` as acre__pool_stream_id gave it. */
 acre_status acre__large_take(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
-                             uint64_t id, struct acre__slot **slot);
+                             uint64_t id, int is_movable, struct acre__slot **slot);
 /* Lock held: the block becomes a hole that waits for what `to` waits for; its slot is gone. */
 void acre__large_give(acre_pool *pool, struct acre__slab *slab, struct acre__holes *to);
 

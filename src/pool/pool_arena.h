@@ -26,22 +26,27 @@
 
 enum { ACRE__FIT_SHARED, ACRE__FIT_OWN, ACRE__FITS }; /* chunks that pieces share, or have alone */
 
+struct acre__piece;
+
 struct acre__holes {
     struct acre__tree fit[ACRE__FITS]; /* by size, then by address */
     uint64_t bytes;
+    struct acre__piece *ghosts; /* linked by `user` */
 };
 
 enum acre__piece_state {
     ACRE__PIECE_TAKEN,
     ACRE__PIECE_HOLE,
-    ACRE__PIECE_BARE, /* without memory */
-    ACRE__PIECE_LOST  /* the driver refuses to unmap it: the addresses are not the region's any more
-                       */
+    ACRE__PIECE_BARE,  /* without memory */
+    ACRE__PIECE_GHOST, /* its chunks have moved and are mapped here until nothing uses that */
+    ACRE__PIECE_LOST /* the driver refuses to unmap it: the addresses are not the region's any more
+                      */
 };
 
 struct acre__piece {
-    struct acre__node node; /* in its region; key: address */
-    struct acre__node fit;  /* a hole in its holes, a bare one in the arena's */
+    uint64_t at;
+    struct acre__piece *before, *behind; /* in its region; NULL at the ends */
+    struct acre__node fit;               /* a hole in its holes, a bare one in the arena's */
     struct acre__region *region;
     uint64_t bytes;
     enum acre__piece_state state;
@@ -57,7 +62,7 @@ struct acre__region {
     struct acre__arena *arena;
     struct acre__range range; /* its addresses */
     uint64_t end;             /* of its pieces */
-    struct acre__tree pieces;
+    struct acre__piece *first, *last;
     struct acre__tree mappings; /* struct acre__region_part */
     struct acre__block block;   /* its entry in the book, */
     int is_entered;             /* if it has one */
@@ -71,22 +76,27 @@ struct acre__region_part {
     struct acre__mapping *mapping;
     size_t bytes;
     unsigned sort; /* ACRE__FIT_* */
+    int is_ghost;  /* the chunk is counted where it is now */
 };
 
 struct acre__arena {
     acre_device *dev;
     acre_kind kind;
-    size_t unit;                  /* of chunks; 0: by acre_mem_alloc */
-    size_t step;                  /* bytes that are added at least, for pieces that share chunks */
-    size_t alignment;             /* of its regions */
-    size_t region_bytes;          /* of addresses, or of the next block */
+    size_t unit;           /* of chunks; 0: by acre_mem_alloc */
+    size_t step;           /* bytes that are added at least, for pieces that share chunks */
+    size_t alignment;      /* of its regions */
+    size_t region_bytes;   /* of addresses, or of the next block */
+    uint64_t slack;        /* bytes that it may hold beyond what was in use and a few percent */
+    uint64_t own_bytes;    /* pieces of this size have chunks of their own, once they are apart, */
+    uint64_t shared_bytes; /* and others share chunks of this one */
     struct acre__region *regions; /* newest first */
     struct acre__holes ready;     /* wait for nothing */
+    struct acre__piece *spare;    /* records to be used again, linked by `behind` */
     struct acre__tree bare;       /* by size, then by address */
     uint64_t held;                /* bytes that have memory */
     uint64_t taken, peak;         /* bytes in pieces that are taken, now and at most */
     int is_apart;
-    uint64_t made, ended; /* chunks or blocks */
+    uint64_t made, ended, moved; /* chunks or blocks */
 };
 
 /* `region_bytes` is of addresses, where memory is mapped. */
@@ -108,6 +118,20 @@ acre_status acre__arena_grow_ahead(struct acre__arena *arena, uint64_t bytes);
 /* Makes a piece longer in place, out of the hole behind it: 1, or 0 when it cannot be. */
 int acre__arena_extend(struct acre__piece *piece, struct acre__holes *own, size_t bytes);
 
+/* The same with new memory behind it. ACRE_E_INTERIOR, without detail: something is in the way. */
+acre_status acre__arena_extend_new(struct acre__piece *piece, struct acre__holes *own,
+                                   size_t bytes);
+
+/* Maps the chunks of a piece at other addresses, with new ones behind them, and takes that: *out.
+ * What `own` waits for uses the old addresses, which stay good until then. *out is NULL when the
+ * piece shares its chunks with others. */
+acre_status acre__arena_move(struct acre__piece *piece, struct acre__holes *own, size_t bytes,
+                             struct acre__piece **out);
+
+/* Takes a piece of whole chunks, so that it can be moved. *out is NULL for one that is too small
+ * for that, or when it would be too much memory. */
+acre_status acre__arena_take_own(struct acre__arena *arena, size_t bytes, struct acre__piece **out);
+
 /* The end of a piece, behind `bytes`, becomes a hole. Without memory for its record nothing is
  * changed. */
 void acre__arena_cut(struct acre__piece *piece, struct acre__holes *to, size_t bytes);
@@ -115,7 +139,7 @@ void acre__arena_cut(struct acre__piece *piece, struct acre__holes *to, size_t b
 /* A piece becomes a hole that waits for what `to` waits for. */
 void acre__arena_give(struct acre__piece *piece, struct acre__holes *to);
 
-/* All these holes wait for nothing any more. */
+/* All these holes wait for nothing any more, and ghosts go. */
 void acre__arena_ready(struct acre__arena *arena, struct acre__holes *holes);
 
 /* Gives memory back that lies in holes which wait for nothing, at least `bytes` if there is so
@@ -126,8 +150,8 @@ uint64_t acre__arena_release(struct acre__arena *arena, uint64_t bytes);
  * arena may hold. */
 uint64_t acre__arena_trim(struct acre__arena *arena, uint64_t most);
 
-/* The piece around an address, or NULL. Any value is safe. */
-struct acre__piece *acre__arena_find(const struct acre__arena *arena, uint64_t address);
+/* 1 if the address is in one of the regions. */
+int acre__arena_has(const struct acre__arena *arena, uint64_t address);
 
 /* Calls `fn` for every piece that is taken; it may not change the arena. */
 void acre__arena_walk(const struct acre__arena *arena,
@@ -139,15 +163,23 @@ void acre__arena_end(struct acre__arena *arena);
 /* For invariants in tests: NULL, or what is wrong with the records. */
 const char *acre__arena_fault(const struct acre__arena *arena);
 
+/* 1 if a piece of so many bytes has chunks of its own now. */
+int acre__arena_is_own(const struct acre__arena *arena, uint64_t bytes);
+
+/* Gives one chunk in a hole back; 0 when that cannot be done. */
+uint64_t acre__part_release(struct acre__piece *hole, struct acre__region_part *part);
+
+static inline void acre__arena_count(struct acre__arena *arena, uint64_t more) {
+    arena->taken += more;
+    arena->peak = arena->taken > arena->peak ? arena->taken : arena->peak;
+}
+
 /* ---- pool_piece.c: pieces and holes ---- */
 
 enum { ACRE__PIECE_GRAIN = 256 };
 
 static inline uint64_t acre__piece_end(const struct acre__piece *piece) {
-    return piece->node.key + piece->bytes;
-}
-static inline struct acre__piece *acre__piece_at(struct acre__node *node) {
-    return acre__tree_entry(node, struct acre__piece, node);
+    return piece->at + piece->bytes;
 }
 static inline struct acre__piece *acre__piece_fit(struct acre__node *node) {
     return acre__tree_entry(node, struct acre__piece, fit);
@@ -159,15 +191,15 @@ static inline uint64_t acre__fit_key(uint64_t bytes, uint64_t at) {
     return bytes / ACRE__PIECE_GRAIN << 31 | (at / ACRE__PIECE_GRAIN & (((uint64_t)1 << 31) - 1));
 }
 
-/* A piece that is in no tree by size, entered in its region; NULL without memory. */
-struct acre__piece *acre__piece_new(struct acre__region *region, uint64_t at, uint64_t bytes);
+/* A piece that is in no tree by size, behind another one of the region or, for NULL, as its first;
+ * NULL without memory. */
+struct acre__piece *acre__piece_new(struct acre__region *region, struct acre__piece *before,
+                                    uint64_t at, uint64_t bytes);
 /* Cuts a piece that is in no tree by size: returns the part from `at` on, of the same state and in
  * no tree either; NULL without memory. */
 struct acre__piece *acre__piece_split(struct acre__piece *piece, uint64_t at);
 /* The piece behind becomes part of this one; both are in no tree by size. */
 void acre__piece_absorb(struct acre__piece *piece, struct acre__piece *behind);
-/* The one that begins where this one ends, or NULL. */
-struct acre__piece *acre__piece_behind(const struct acre__piece *piece);
 /* Apart, a hole is of one sort: gives the piece the sort of its first chunk and cuts it where that
  * changes. Returns what is behind the cut, or NULL; without memory for the record it stays whole.
  */
@@ -181,6 +213,9 @@ void acre__hole_remove(struct acre__piece *piece);
 void acre__hole_make(struct acre__piece *piece, struct acre__holes *holes);
 /* The same for one that may be of several sorts. */
 void acre__hole_make_apart(struct acre__piece *piece, struct acre__holes *holes);
+
+/* Cuts a piece out of a hole and takes it; NULL without memory for the records. */
+struct acre__piece *acre__hole_take(struct acre__piece *hole, uint64_t at, uint64_t bytes);
 
 /* A piece that is in no tree by size has no memory from now on. */
 void acre__bare_make(struct acre__piece *piece);
@@ -201,11 +236,16 @@ acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t al
  * addresses go with it. */
 acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t bytes, unsigned sort,
                              int *is_lost);
+/* Maps the chunk of another part there as well, without access. */
+acre_status acre__region_alias(struct acre__region *region, uint64_t at,
+                               const struct acre__region_part *of);
+/* Gives the device access, and nobody else: only it has to do with a pool. */
+acre_status acre__region_access(const struct acre__region *region, uint64_t at, size_t bytes);
 /* Unmaps one: 1, or 0 when the driver refuses, which costs its addresses. */
 int acre__region_unmap(struct acre__region *region, struct acre__region_part *part);
 /* Ends a region and everything in it. */
 void acre__region_end(struct acre__region *region);
-/* Tells the book how far the region reaches. */
+/* Tells the book and the table of slabs how far the region reaches. */
 acre_status acre__region_note(struct acre__region *region);
 
 #endif

@@ -14,11 +14,31 @@ static size_t large_bytes(size_t bytes) {
     return (bytes + ACRE__GRAIN - 1) / ACRE__GRAIN * ACRE__GRAIN;
 }
 
+/* A slab of one slot, of records that are used again: large blocks come and go. */
+static struct acre__slab *large_record(acre_pool *pool, const struct acre__piece *piece) {
+    struct acre__slab *slab = pool->spare;
+    if (slab)
+        pool->spare = slab->next;
+    else
+        slab = acre__slab_record(0, 0, ACRE__GRAIN, 1);
+    if (!slab)
+        return NULL;
+    slab->at = piece->at;
+    slab->bytes = (size_t)piece->bytes;
+    slab->slot_bytes = (size_t)piece->bytes;
+    slab->fresh = 0;
+    return slab;
+}
+
+static void large_unrecord(acre_pool *pool, struct acre__slab *slab) {
+    slab->next = pool->spare;
+    pool->spare = slab;
+}
+
 /* The slot of a piece that was taken. */
 static acre_status large_make(acre_pool *pool, struct acre__piece *piece,
                               struct acre__slot **slot) {
-    struct acre__slab *slab =
-        acre__slab_record(piece->node.key, (size_t)piece->bytes, (size_t)piece->bytes, 1);
+    struct acre__slab *slab = large_record(pool, piece);
     if (slab) {
         slab->size_class = ACRE__CLASSES;
         slab->pool = pool;
@@ -29,16 +49,16 @@ static acre_status large_make(acre_pool *pool, struct acre__piece *piece,
             return ACRE_OK;
         }
     }
-    free(slab);
+    if (slab)
+        large_unrecord(pool, slab);
     acre__arena_give(piece, &pool->blocks_in.ready);
     return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
 }
 
 void acre__large_give(acre_pool *pool, struct acre__slab *slab, struct acre__holes *to) {
-    (void)pool;
     acre__pool_table_remove(slab);
     acre__arena_give(slab->piece, to);
-    free(slab);
+    large_unrecord(pool, slab);
 }
 
 /* The oldest batch that has a hole for it: the stream waits for the work behind it. */
@@ -91,9 +111,9 @@ static acre_status take_scarce(acre_pool *pool, struct acre__freed *own, size_t 
 }
 
 acre_status acre__large_take(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
-                             uint64_t id, struct acre__slot **slot) {
+                             uint64_t id, int is_movable, struct acre__slot **slot) {
     struct acre__arena *arena = &pool->blocks_in;
-    struct acre__piece *piece;
+    struct acre__piece *piece = NULL;
     acre_status status;
     struct acre__freed *own = acre__central_freed(pool, stream, id, &status);
     if (!own)
@@ -101,7 +121,10 @@ acre_status acre__large_take(acre_pool *pool, size_t bytes, size_t alignment, ac
     pool->refills++;
     bytes = large_bytes(bytes);
     alignment = alignment < ACRE__GRAIN ? ACRE__GRAIN : alignment;
-    status = acre__arena_take(arena, &own->holes, bytes, alignment, &piece);
+    if (is_movable)
+        (void)acre__arena_take_own(arena, bytes, &piece);
+    if (!piece)
+        status = acre__arena_take(arena, &own->holes, bytes, alignment, &piece);
     if (status == ACRE_OK && !piece) {
         acre__central_settle(pool, own);
         status = acre__arena_take(arena, &own->holes, bytes, alignment, &piece);

@@ -14,7 +14,7 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit) {
 /* ---- trees by size ---- */
 
 static void fit_insert(struct acre__tree *tree, struct acre__piece *piece) {
-    piece->fit.key = acre__fit_key(piece->bytes, piece->node.key);
+    piece->fit.key = acre__fit_key(piece->bytes, piece->at);
     while (!acre__tree_insert(tree, &piece->fit))
         piece->fit.key++;
 }
@@ -35,40 +35,42 @@ void acre__hole_remove(struct acre__piece *piece) {
 
 /* ---- pieces ---- */
 
-static struct acre__piece *piece_before(const struct acre__piece *piece) {
-    uint64_t at = piece->node.key;
-    return at ? acre__piece_at(acre__tree_floor(&piece->region->pieces, at - 1)) : NULL;
-}
-
-struct acre__piece *acre__piece_behind(const struct acre__piece *piece) {
-    return acre__piece_at(acre__tree_find(&piece->region->pieces, acre__piece_end(piece)));
-}
-
-struct acre__piece *acre__piece_new(struct acre__region *region, uint64_t at, uint64_t bytes) {
-    struct acre__piece *piece = calloc(1, sizeof *piece);
+struct acre__piece *acre__piece_new(struct acre__region *region, struct acre__piece *before,
+                                    uint64_t at, uint64_t bytes) {
+    struct acre__arena *arena = region->arena;
+    struct acre__piece *piece = arena->spare;
+    if (piece)
+        arena->spare = piece->behind;
+    else
+        piece = malloc(sizeof *piece);
     if (!piece)
         return NULL;
-    piece->node.key = at;
-    piece->region = region;
-    piece->bytes = bytes;
-    acre__tree_insert(&region->pieces, &piece->node);
+    struct acre__piece *behind = before ? before->behind : region->first;
+    *piece = (struct acre__piece){
+        .at = at, .bytes = bytes, .region = region, .before = before, .behind = behind};
+    *(before ? &before->behind : &region->first) = piece;
+    *(behind ? &behind->before : &region->last) = piece;
     return piece;
 }
 
 static void piece_drop(struct acre__piece *piece) {
-    acre__tree_remove(&piece->region->pieces, &piece->node);
-    free(piece);
+    struct acre__region *region = piece->region;
+    *(piece->before ? &piece->before->behind : &region->first) = piece->behind;
+    *(piece->behind ? &piece->behind->before : &region->last) = piece->before;
+    piece->behind = region->arena->spare;
+    region->arena->spare = piece;
 }
 
 /* The piece is cut at `at`: returns the second part, which is of the same state but in no tree by
  * size; NULL without memory. The piece itself must be in none. */
 struct acre__piece *acre__piece_split(struct acre__piece *piece, uint64_t at) {
-    struct acre__piece *rest = acre__piece_new(piece->region, at, acre__piece_end(piece) - at);
+    struct acre__piece *rest =
+        acre__piece_new(piece->region, piece, at, acre__piece_end(piece) - at);
     if (!rest)
         return NULL;
     rest->state = piece->state;
     rest->sort = piece->sort;
-    piece->bytes = at - piece->node.key;
+    piece->bytes = at - piece->at;
     return rest;
 }
 
@@ -87,7 +89,7 @@ static int hole_joins(const struct acre__piece *piece, const struct acre__piece 
 
 /* Makes a piece that is in no tree by size a hole, one with its neighbours. */
 void acre__hole_make(struct acre__piece *piece, struct acre__holes *holes) {
-    struct acre__piece *before = piece_before(piece), *behind = acre__piece_behind(piece);
+    struct acre__piece *before = piece->before, *behind = piece->behind;
     if (hole_joins(piece, behind, holes)) {
         acre__hole_remove(behind);
         acre__piece_absorb(piece, behind);
@@ -100,6 +102,31 @@ void acre__hole_make(struct acre__piece *piece, struct acre__holes *holes) {
     acre__hole_insert(piece, holes);
 }
 
+struct acre__piece *acre__hole_take(struct acre__piece *hole, uint64_t at, uint64_t bytes) {
+    struct acre__holes *holes = hole->holes;
+    struct acre__piece *front = hole, *rest = NULL;
+    acre__hole_remove(hole);
+    if (at > hole->at) {
+        hole = acre__piece_split(front, at);
+        if (!hole) {
+            acre__hole_insert(front, holes);
+            return NULL;
+        }
+    }
+    if (hole->bytes > bytes && !(rest = acre__piece_split(hole, at + bytes))) {
+        if (hole != front)
+            acre__piece_absorb(front, hole);
+        acre__hole_insert(front, holes);
+        return NULL;
+    }
+    if (hole != front)
+        acre__hole_insert(front, holes);
+    if (rest)
+        acre__hole_insert(rest, holes);
+    hole->state = ACRE__PIECE_TAKEN;
+    return hole;
+}
+
 /* ---- sorts of chunks ---- */
 
 static struct acre__region_part *part_around(const struct acre__region *region, uint64_t at) {
@@ -110,7 +137,7 @@ static struct acre__region_part *part_around(const struct acre__region *region, 
 /* Apart, a hole is of one sort: cuts a piece where the sort of its chunks changes. Returns what is
  * behind the cut, or NULL. Without memory for the record it stays whole. */
 struct acre__piece *acre__piece_cut_sort(struct acre__piece *piece) {
-    const struct acre__region_part *part = part_around(piece->region, piece->node.key);
+    const struct acre__region_part *part = part_around(piece->region, piece->at);
     if (!part || !piece->region->arena->is_apart)
         return NULL;
     piece->sort = part->sort;
@@ -140,11 +167,10 @@ void acre__hole_make_apart(struct acre__piece *piece, struct acre__holes *holes)
 /* Bare pieces at the end of a region are no pieces. */
 void acre__region_shorten(struct acre__region *region) {
     while (region->end > region->range.at) {
-        struct acre__piece *last =
-            acre__piece_at(acre__tree_floor(&region->pieces, region->end - 1));
+        struct acre__piece *last = region->last;
         if (last->state != ACRE__PIECE_BARE)
             return;
-        region->end = last->node.key;
+        region->end = last->at;
         acre__tree_remove(&region->arena->bare, &last->fit);
         piece_drop(last);
     }
@@ -152,7 +178,7 @@ void acre__region_shorten(struct acre__region *region) {
 
 /* A piece that is in no tree by size has no memory from now on. */
 void acre__bare_make(struct acre__piece *piece) {
-    struct acre__piece *before = piece_before(piece), *behind = acre__piece_behind(piece);
+    struct acre__piece *before = piece->before, *behind = piece->behind;
     struct acre__tree *bare = &piece->region->arena->bare;
     piece->state = ACRE__PIECE_BARE;
     if (behind && behind->state == ACRE__PIECE_BARE) {
@@ -176,7 +202,7 @@ struct acre__piece *acre__bare_take(struct acre__arena *arena, uint64_t bytes, u
     uint64_t at = 0;
     for (; node; node = acre__tree_next(bare, node)) {
         piece = acre__piece_fit(node);
-        at = round_up(piece->node.key, alignment);
+        at = round_up(piece->at, alignment);
         if (at + bytes <= acre__piece_end(piece))
             break;
     }
@@ -189,7 +215,7 @@ struct acre__piece *acre__bare_take(struct acre__arena *arena, uint64_t bytes, u
         if (!rest)
             return NULL;
     }
-    if (at > piece->node.key) {
+    if (at > piece->at) {
         struct acre__piece *front = piece;
         piece = acre__piece_split(front, at);
         fit_insert(bare, front);

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "driver/device.h"
 #include "pool/pool_arena.h"
+#include "pool/pool_table.h"
 
 static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
@@ -25,7 +26,7 @@ static acre_status region_by_mapping(struct acre__region *region, size_t bytes, 
 }
 
 /* Access of the device's own alone: nobody else has to do with a pool. */
-static acre_status part_access(const struct acre__region *region, uint64_t at, size_t bytes) {
+acre_status acre__region_access(const struct acre__region *region, uint64_t at, size_t bytes) {
     acre_device *dev = region->arena->dev;
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, dev->device},
                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -55,7 +56,7 @@ acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t by
     acre__tree_insert(&region->mappings, &part->node);
     arena->held += bytes;
     arena->made++;
-    status = part_access(region, at, bytes);
+    status = acre__region_access(region, at, bytes);
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);
@@ -65,11 +66,31 @@ acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t by
     return ACRE_OK;
 }
 
+acre_status acre__region_alias(struct acre__region *region, uint64_t at,
+                               const struct acre__region_part *of) {
+    struct acre__region_part *part = calloc(1, sizeof *part);
+    if (!part)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a chunk");
+    acre_status status = acre__mapping_make(of->mapping->chunk, at, &part->mapping);
+    if (status) {
+        free(part);
+        return status;
+    }
+    part->node.key = at;
+    part->bytes = of->bytes;
+    part->sort = ACRE__FIT_OWN;
+    acre__tree_insert(&region->mappings, &part->node);
+    region->arena->held += part->bytes;
+    return ACRE_OK;
+}
+
 int acre__region_unmap(struct acre__region *region, struct acre__region_part *part) {
     struct acre__arena *arena = region->arena;
-    arena->held -= part->bytes;
-    arena->ended++;
+    arena->held -= part->is_ghost ? 0 : part->bytes;
+    arena->ended += !part->is_ghost;
     acre__tree_remove(&region->mappings, &part->node);
+    /* The arena kept it as long as it should be kept: no cache of chunks. */
+    atomic_store_explicit(&part->mapping->chunk->is_alone, 1, memory_order_relaxed);
     int is_ours = acre__mapping_end(part->mapping);
     free(part);
     return is_ours;
@@ -142,6 +163,8 @@ acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t al
 
 acre_status acre__region_note(struct acre__region *region) {
     size_t bytes = (size_t)(region->end - region->range.at);
+    if (bytes && !acre__pool_table_prepare(region->range.at, region->end))
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the table of addresses");
     if (region->mem || !bytes)
         return ACRE_OK;
     if (region->is_entered) {
@@ -163,13 +186,11 @@ acre_status acre__region_note(struct acre__region *region) {
 /* Addresses that are not lost; pieces may begin at any byte, but lost ones at whole units. */
 static void region_give_addresses(struct acre__region *region) {
     uint64_t from = region->range.at, end = region->range.at + region->range.bytes;
-    struct acre__node *node = acre__tree_first(&region->pieces);
-    for (; node; node = acre__tree_next(&region->pieces, node)) {
-        const struct acre__piece *piece = acre__tree_entry(node, struct acre__piece, node);
-        if (piece->state != ACRE__PIECE_LOST || node->key < from || node->key >= end)
+    for (const struct acre__piece *piece = region->first; piece; piece = piece->behind) {
+        if (piece->state != ACRE__PIECE_LOST || piece->at < from || piece->at >= end)
             continue;
-        acre__range_give(region->arena->dev, from, (size_t)(piece->node.key - from));
-        from = piece->node.key + piece->bytes;
+        acre__range_give(region->arena->dev, from, (size_t)(piece->at - from));
+        from = piece->at + piece->bytes;
     }
     acre__range_give(region->arena->dev, from, (size_t)(end - from));
 }
@@ -211,10 +232,10 @@ void acre__region_end(struct acre__region *region) {
         region_unmap_all(region);
         region_give_addresses(region);
     }
-    struct acre__node *node;
-    while ((node = acre__tree_first(&region->pieces))) {
-        acre__tree_remove(&region->pieces, node);
-        free(acre__tree_entry(node, struct acre__piece, node));
+    while (region->first) {
+        struct acre__piece *next = region->first->behind;
+        free(region->first);
+        region->first = next;
     }
     free(region);
 }

@@ -77,7 +77,7 @@ acre_status acre__slab_make(acre_pool *pool, uint32_t size_class, struct acre__s
         free(slab);
         return status;
     }
-    slab->at = slab->piece->node.key;
+    slab->at = slab->piece->at;
     slab->size_class = size_class;
     slab->pool = pool;
     slab->piece->user = slab;
@@ -93,13 +93,18 @@ acre_status acre__slab_make(acre_pool *pool, uint32_t size_class, struct acre__s
     return ACRE_OK;
 }
 
-/* A slab that the table has may be another pool's, which ends it as it likes: only this pool's
- * pieces are looked at. */
+/* A slab that the table has may be another pool's, which ends it as it likes: only what lies in
+ * this pool's regions is looked at. A large block is entered with its first unit alone, which the
+ * one before it may reach into: so the last one that begins before the address is looked for. */
 struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p) {
-    const struct acre__piece *piece = acre__arena_find(&pool->slabs_in, (uintptr_t)p);
-    if (!piece)
-        piece = acre__arena_find(&pool->blocks_in, (uintptr_t)p);
-    return piece && piece->state == ACRE__PIECE_TAKEN ? piece->user : NULL;
+    uint64_t at = (uintptr_t)p, unit = (uint64_t)1 << ACRE__TABLE_UNIT_BITS;
+    while (acre__arena_has(&pool->slabs_in, at) || acre__arena_has(&pool->blocks_in, at)) {
+        struct acre__slab *slab = acre__pool_table_find((void *)(uintptr_t)at);
+        if (slab && slab->at <= (uintptr_t)p)
+            return (uintptr_t)p - slab->at < slab->bytes ? slab : NULL;
+        at -= unit;
+    }
+    return NULL;
 }
 
 struct acre__slot *acre__slab_around(struct acre__slab *slab, const void *p) {
@@ -179,6 +184,14 @@ void acre__slab_trim(acre_pool *pool, uint64_t keep) {
     pool->is_reserved &= acre__pool_held(pool) > 0;
 }
 
+static void spare_end(acre_pool *pool) {
+    while (pool->spare) {
+        struct acre__slab *next = pool->spare->next;
+        free(pool->spare);
+        pool->spare = next;
+    }
+}
+
 static void slab_forget(void *user, struct acre__piece *piece) {
     struct acre__slab *slab = piece->user;
     (void)user;
@@ -192,4 +205,5 @@ void acre__slab_end_all(acre_pool *pool) {
     acre__arena_end(&pool->slabs_in);
     acre__arena_end(&pool->blocks_in);
     pool->slabs = NULL;
+    spare_end(pool);
 }

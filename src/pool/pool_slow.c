@@ -160,7 +160,7 @@ static struct acre__slot *kept_take(struct acre__pool_cache *cache, acre_pool *p
 
 /* A large block. What the thread keeps goes to the pool first, so that its holes are whole. */
 static acre_status take_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
-                              struct acre__pool_cache *cache, struct acre__slot **out) {
+                              int how, struct acre__pool_cache *cache, struct acre__slot **out) {
     uint64_t id;
     if (cache && (*out = kept_take(cache, pool, stream, bytes, alignment)))
         return ACRE_OK;
@@ -172,7 +172,7 @@ static acre_status take_large(acre_pool *pool, size_t bytes, size_t alignment, a
         acre__cache_drain(pool, stream, 0, 0);
     if (cache)
         acre__cache_flush_kept(cache, pool, stream, id);
-    status = acre__large_take(pool, bytes, alignment, stream, id, out);
+    status = acre__large_take(pool, bytes, alignment, stream, id, how & ACRE__ALLOC_MOVABLE, out);
     acre__lock_give(&pool->lock);
     if (cache && status == ACRE_OK)
         acre__cache_count_large(cache, pool, stream);
@@ -184,7 +184,7 @@ static acre_status zero_fill(acre_pool *pool, void *p, size_t bytes, acre_stream
 }
 
 acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignment,
-                                  acre_stream stream, int zero, void **p) {
+                                  acre_stream stream, int how, void **p) {
     if (p)
         *p = NULL;
     acre_status status = alloc_check(pool, bytes, alignment, stream, p);
@@ -198,7 +198,7 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     if (status)
         return status;
     if (is_large(bytes + zone, alignment)) {
-        status = take_large(pool, bytes + zone, alignment, stream, cache, &slot);
+        status = take_large(pool, bytes + zone, alignment, stream, how, cache, &slot);
     } else {
         uint32_t size_class = class_aligned(bytes + zone, alignment);
         slot = cache ? take_cached(cache, pool, stream, size_class) : NULL;
@@ -210,7 +210,7 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     struct acre__slab *slab = acre__pool_table_find(slot->p);
     uint8_t live = cache ? cache->live : ACRE__SLOT_LIVE;
     acre__store(slot->state, live, memory_order_release);
-    zero = zero || pool->flags & ACRE_POOL_ZERO;
+    int zero = how & ACRE__ALLOC_ZERO || pool->flags & ACRE_POOL_ZERO;
     if (zone)
         status = acre__pool_debug_alloc(pool, slab, slot->p, bytes, zero, stream);
     else if (zero)

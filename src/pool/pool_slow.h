@@ -4,9 +4,14 @@
 
 #include "pool/pool.h"
 
-/* Checks everything. `zero` is 1 for memory that is to be zeroed in stream order. */
+enum {
+    ACRE__ALLOC_ZERO = 1,   /* zeroed in stream order */
+    ACRE__ALLOC_MOVABLE = 2 /* it will get larger: with chunks of its own, if it is large */
+};
+
+/* Checks everything. `how` is of ACRE__ALLOC_*. */
 acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignment,
-                                  acre_stream stream, int zero, void **p);
+                                  acre_stream stream, int how, void **p);
 /* `pool` NULL: whichever has the address. */
 acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream);
 

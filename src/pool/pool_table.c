@@ -36,6 +36,16 @@ static void table_set(struct acre__slab *slab, struct acre__slab *value) {
                               value, memory_order_release);
 }
 
+int acre__pool_table_prepare(uint64_t at, uint64_t end) {
+    uint64_t first = at >> ACRE__TABLE_UNIT_BITS, last = (end - 1) >> ACRE__TABLE_UNIT_BITS;
+    if (last >> (ACRE__TABLE_ROOT_BITS + ACRE__TABLE_LEAF_BITS))
+        return 0;
+    for (uint64_t unit = first; unit <= last; unit += (uint64_t)1 << ACRE__TABLE_LEAF_BITS)
+        if (!table_leaf(unit))
+            return 0;
+    return table_leaf(last) != NULL;
+}
+
 int acre__pool_table_add(struct acre__slab *slab) {
     uint64_t first = slab->at >> ACRE__TABLE_UNIT_BITS, count = table_units(slab);
     if ((first + count - 1) >> (ACRE__TABLE_ROOT_BITS + ACRE__TABLE_LEAF_BITS))

@@ -38,6 +38,8 @@ static inline struct acre__slab *acre__pool_table_find(const void *p) {
     return acre__load_dependent(&leaf->slabs[unit & ((1 << ACRE__TABLE_LEAF_BITS) - 1)]);
 }
 
+/* Makes room in the table for slabs at these addresses: 1, or 0 without memory. */
+int acre__pool_table_prepare(uint64_t at, uint64_t end);
 /* Enters a slab for all its units, or a large block for its first; 0 without memory. */
 int acre__pool_table_add(struct acre__slab *slab);
 void acre__pool_table_remove(struct acre__slab *slab);

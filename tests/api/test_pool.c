@@ -218,6 +218,39 @@ static void pool_realloc_keeps_the_contents(void **state) {
     }
 }
 
+/* Large blocks: shorter and longer in place, elsewhere where something is in the way; the contents
+ * come along each time, and queued work finds them where it expects them. */
+static void pool_realloc_of_large_blocks_keeps_the_contents(void **state) {
+    (void)state;
+    const size_t sizes[] = {40, 30, 60, 61, 100, 99, 150, 3, 70};
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        void *p = alloc(&t, 50 * MIB), *blockers[9], *q;
+        size_t has = 50 * MIB;
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            size_t bytes = sizes[i] * MIB + 256 * i, both = bytes < has ? bytes : has;
+            api_ok(acre_fill(t.device, p, (uint8_t)(i + 1), has, t.stream));
+            blockers[i] = i % 2 ? alloc(&t, 2 * MIB) : NULL; /* what lies behind it is taken */
+            api_ok(acre_pool_realloc(t.pool, p, bytes, t.stream, &q));
+            expect_bytes(&t, q, (unsigned char)(i + 1), 256);
+            expect_bytes(&t, (char *)q + both - 256, (unsigned char)(i + 1), 256);
+            assert_true(acre_pool_usable_size(t.pool, q) >= bytes);
+            assert_int_equal(acre_pool_owns(t.pool, (char *)q + bytes - 1), 1);
+            p = q;
+            has = bytes;
+        }
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+            if (blockers[i])
+                api_ok(acre_pool_free(t.pool, blockers[i], t.stream));
+        api_ok(acre_pool_free(t.pool, p, t.stream));
+        assert_int_equal(stats_of(t.pool).live_blocks, 0);
+        api_ok(acre_device_sync(t.device));
+        api_ok(acre_pool_trim(t.pool, 0));
+        assert_int_equal(stats_of(t.pool).held_bytes, 0);
+        end(&t);
+    }
+}
+
 /* ---- kinds ---- */
 
 static void pool_of_each_kind_hands_out_that_kind(void **state) {
@@ -505,6 +538,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(pool_many_that_do_not_fit_leave_nothing),
         cmocka_unit_test(pool_zeroed_memory_is_zero_when_used_again),
         cmocka_unit_test(pool_realloc_keeps_the_contents),
+        cmocka_unit_test(pool_realloc_of_large_blocks_keeps_the_contents),
         cmocka_unit_test(pool_of_each_kind_hands_out_that_kind),
         cmocka_unit_test(pool_default_is_one_for_each_kind_and_ends_with_its_device),
         cmocka_unit_test(pool_reserve_and_trim_keep_to_their_bytes),

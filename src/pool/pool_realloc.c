@@ -1,0 +1,138 @@
+/* A block with another size: in place where it can be, by mapping its chunks elsewhere where that
+ * is possible, and by a copy in stream order otherwise. */
+#include "base/atomic.h"
+#include "base/status.h"
+#include "pool/pool_slow.h"
+
+struct change {
+    acre_pool *pool;
+    struct acre__slab *slab;
+    void *p;
+    size_t bytes;
+    acre_stream stream;
+};
+
+/* The block has so many bytes now. */
+static void slab_resize(struct acre__slab *slab) {
+    slab->bytes = (size_t)slab->piece->bytes;
+    slab->slot_bytes = slab->bytes;
+}
+
+/* Lock held. Its slab, which nobody but the caller has, follows the block to another place. */
+static void slab_follow(struct acre__slab *slab, struct acre__piece *piece) {
+    acre__pool_table_remove(slab);
+    slab->at = piece->at;
+    slab->piece = piece;
+    slab_resize(slab);
+    slab->slots[0].p = (void *)(uintptr_t)slab->at;
+    piece->user = slab;
+    (void)acre__pool_table_add(slab); /* the table has room where a region is */
+}
+
+/* Lock held: by mapping the chunks elsewhere. *is_done: it has moved. Work that other streams were
+ * said to have queued is not waited for here: such a block is copied. */
+static acre_status change_by_moving(struct change *change, struct acre__freed *own, int *is_done) {
+    struct acre__slab *slab = change->slab;
+    struct acre__piece *piece;
+    if (acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_USED)
+        return ACRE_OK;
+    acre_status status = acre__arena_move(slab->piece, &own->holes, change->bytes, &piece);
+    if (status || !piece)
+        return status;
+    slab_follow(slab, piece);
+    change->p = slab->slots[0].p;
+    *is_done = 1;
+    return ACRE_OK;
+}
+
+/* Lock held: without copying, if possible. */
+static acre_status change_large(struct change *change, uint64_t id, int *is_done) {
+    struct acre__slab *slab = change->slab;
+    acre_status status;
+    struct acre__freed *own = acre__central_freed(change->pool, change->stream, id, &status);
+    if (!own)
+        return status;
+    if (change->bytes <= slab->bytes) {
+        acre__arena_cut(slab->piece, &own->holes, change->bytes);
+        *is_done = 1;
+    } else {
+        *is_done = acre__arena_extend(slab->piece, &own->holes, change->bytes) ||
+                   acre__arena_extend_new(slab->piece, &own->holes, change->bytes) == ACRE_OK;
+    }
+    if (*is_done)
+        slab_resize(slab);
+    else
+        status = change_by_moving(change, own, is_done);
+    return status;
+}
+
+/* 1 if the block has the size that is wanted as it is: less is left unused only of small blocks. */
+static int is_good_as_is(const struct acre__slab *slab, size_t bytes) {
+    return bytes <= slab->slot_bytes && !acre__slab_is_large(slab) &&
+           (bytes >= slab->slot_bytes / 2 || acre__class_of(bytes) == slab->size_class);
+}
+
+static acre_status change_in_place(struct change *change, int *is_done) {
+    uint64_t id;
+    *is_done = is_good_as_is(change->slab, change->bytes);
+    if (*is_done || !acre__slab_is_large(change->slab) || change->bytes <= ACRE__SMALL_MOST)
+        return ACRE_OK;
+    acre_status status = acre__pool_stream_id(change->pool->dev, change->stream, &id);
+    if (status)
+        return status;
+    acre__lock_take(&change->pool->lock);
+    status = change_large(change, id, is_done);
+    acre__lock_give(&change->pool->lock);
+    /* Without memory for the chunks of it all, there may be some for a copy: in a hole. */
+    return *is_done || status == ACRE_E_DEVICE_LOST ? status : ACRE_OK;
+}
+
+/* Another block, the contents, and the old one's end. */
+static acre_status change_by_copy(struct change *change, size_t has) {
+    acre_pool *pool = change->pool;
+    void *made;
+    acre_status status =
+        acre__pool_alloc_slow(pool, change->bytes, 0, change->stream, ACRE__ALLOC_MOVABLE, &made);
+    if (status)
+        return status;
+    status = acre_copy(pool->dev, made, change->p, change->bytes < has ? change->bytes : has,
+                       change->stream);
+    if (status == ACRE_OK)
+        status = acre_pool_free(pool, change->p, change->stream);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        (void)acre_pool_free(pool, made, change->stream);
+        return acre__said_fail(status, &said);
+    }
+    change->p = made;
+    return ACRE_OK;
+}
+
+acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
+                              void **new_p) {
+    struct change change = {.pool = pool, .p = p, .bytes = bytes, .stream = stream};
+    int is_done = 0;
+    if (new_p)
+        *new_p = NULL;
+    acre_status status = acre__pool_enter(pool);
+    if (status)
+        return status;
+    if (!new_p)
+        return acre__fail(ACRE_E_NULL, "acre_pool_realloc: new_p is NULL");
+    if (!p)
+        return acre_pool_alloc(pool, bytes, 0, stream, new_p);
+    if (!acre__pool_block(pool, p, &change.slab, &status))
+        return status;
+    if (!bytes || bytes > ACRE__BYTES_MOST)
+        return acre__fail(ACRE_E_INVALID, "acre_pool_realloc: %zu bytes", bytes);
+    int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0; /* then it always gets a new red zone */
+    size_t has = is_debugged ? acre_pool_usable_size(pool, p) : change.slab->slot_bytes;
+    if (!is_debugged)
+        status = change_in_place(&change, &is_done);
+    if (status == ACRE_OK && !is_done)
+        status = change_by_copy(&change, has);
+    if (status == ACRE_OK)
+        *new_p = change.p;
+    return status;
+}
