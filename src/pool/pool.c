@@ -255,9 +255,9 @@ static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags) {
     pool->dev = dev;
     pool->kind = kind;
     pool->flags = flags;
-    acre__arena_open(&pool->blocks_in, dev, kind, (size_t)4 << 20, dev->info.total_bytes,
+    acre__arena_open(&pool->blocks_in, dev, kind, (size_t)4 << 20, 256, dev->info.total_bytes,
                      (size_t)1 << ACRE__TABLE_UNIT_BITS);
-    acre__arena_open(&pool->slabs_in, dev, kind, (size_t)2 << 20, dev->info.total_bytes / 8,
+    acre__arena_open(&pool->slabs_in, dev, kind, (size_t)32 << 20, 16, dev->info.total_bytes / 8,
                      (size_t)1 << ACRE__TABLE_UNIT_BITS);
     acre__lock_init(&pool->lock, "pool", ACRE__RANK_POOL);
     return pool;

@@ -310,9 +310,11 @@ struct acre__lane {
     acre_device *simple; /* the device, if that pool is its default one of device memory */
     struct acre__stack stacks[ACRE__CLASSES + 1]; /* the last, of large blocks, is always full */
     uint32_t room[ACRE__CLASSES]; /* entries of the stacks: more than `most` after a long capture */
-    struct acre__slab *kept[ACRE__KEPT]; /* large blocks, by class */
-    uint32_t kept_count;
-    int64_t large_live; /* handed out by the lane, less those freed into it */
+    struct acre__slab *kept[ACRE__KEPT];      /* large blocks, by class */
+    struct acre__slab *more[ACRE__KEPT_MORE]; /* that go to the pool together, when it is asked */
+    uint32_t more_count;
+    uint32_t kept_count; /* both */
+    int64_t large_live;  /* handed out by the lane, less those freed into it */
 };
 
 struct acre__pool_cache {

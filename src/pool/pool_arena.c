@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "driver/device.h"
 
-/* What is left of a hole should be at least so much, or nothing. */
+/* What is left of a hole should be at least so much, or nothing, unless pieces are kept apart. */
 #define ARENA_REST ((uint64_t)4 << 20)
 static uint64_t round_up(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
@@ -29,7 +29,8 @@ struct fit {
     struct acre__piece *hole;
     struct acre__piece *last; /* the one at the end of the newest region, if it would do */
     uint64_t at;
-    int is_good; /* nothing is left of the hole, or enough */
+    int is_good;   /* nothing is left of the hole, or enough, */
+    uint64_t rest; /* which is so much */
 };
 
 /* A hole at the very end, behind which memory can be added. */
@@ -43,12 +44,12 @@ static int hole_is_last(const struct acre__piece *hole) {
 static void fit_search(const struct acre__holes *holes, unsigned sort, uint64_t most,
                        uint64_t bytes, uint64_t alignment, struct fit *fit) {
     const struct acre__tree *tree = &holes->fit[sort];
-    uint64_t enough = acre__fit_key(bytes + ARENA_REST, 0);
+    uint64_t enough = acre__fit_key(bytes + fit->rest, 0);
     struct acre__node *node = acre__tree_ceil(tree, acre__fit_key(bytes, 0));
     while (node) {
         struct acre__piece *hole = acre__piece_fit(node);
         uint64_t at = round_up(hole->at, alignment), left = hole->bytes - bytes;
-        int is_good = !left || left >= ARENA_REST;
+        int is_good = !left || left >= fit->rest;
         int is_last = most == UINT64_MAX && hole_is_last(hole);
         if (left > most || (fit->is_good && fit->hole->bytes <= hole->bytes))
             return;
@@ -70,7 +71,7 @@ static void fit_search(const struct acre__holes *holes, unsigned sort, uint64_t 
 
 acre_status acre__arena_take(struct acre__arena *arena, struct acre__holes *own, size_t bytes,
                              size_t alignment, struct acre__piece **out) {
-    struct fit fit = {0};
+    struct fit fit = {.rest = arena->is_apart ? 1 : ARENA_REST};
     unsigned sort = acre__arena_is_own(arena, bytes) ? ACRE__FIT_OWN : ACRE__FIT_SHARED;
     uint64_t most = sort == ACRE__FIT_OWN ? bytes / 20 : UINT64_MAX; /* a chunk's misfit */
     bytes = round_up(bytes, ACRE__PIECE_GRAIN);
@@ -284,12 +285,13 @@ uint64_t acre__arena_trim(struct acre__arena *arena, uint64_t most) {
 /* ---- opening, looking, ending ---- */
 
 void acre__arena_open(struct acre__arena *arena, acre_device *dev, acre_kind kind, size_t step,
-                      size_t region_bytes, size_t alignment) {
+                      unsigned step_part, size_t region_bytes, size_t alignment) {
     *arena = (struct acre__arena){.dev = dev, .kind = kind, .step = step, .alignment = alignment};
     arena->unit = kind == ACRE_KIND_DEVICE ? acre__chunk_unit(dev, 0) : 0;
-    arena->region_bytes = arena->unit ? region_bytes : 4 * step;
+    arena->region_bytes = arena->unit ? region_bytes : (size_t)8 << 20;
+    arena->step_part = step_part;
     arena->slack = (uint64_t)64 << 20;
-    arena->own_bytes = (uint64_t)24 << 20;
+    arena->own_bytes = (uint64_t)64 << 20;
     arena->shared_bytes = (uint64_t)16 << 20;
 }
 

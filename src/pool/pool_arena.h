@@ -83,7 +83,8 @@ struct acre__arena {
     acre_device *dev;
     acre_kind kind;
     size_t unit;           /* of chunks; 0: by acre_mem_alloc */
-    size_t step;           /* bytes that are added at least, for pieces that share chunks */
+    size_t step;           /* for small pieces memory is added by so many bytes at most, */
+    unsigned step_part;    /* and by this part of what was in use */
     size_t alignment;      /* of its regions */
     size_t region_bytes;   /* of addresses, or of the next block */
     uint64_t slack;        /* bytes that it may hold beyond what was in use and a few percent */
@@ -101,7 +102,7 @@ struct acre__arena {
 
 /* `region_bytes` is of addresses, where memory is mapped. */
 void acre__arena_open(struct acre__arena *arena, acre_device *dev, acre_kind kind, size_t step,
-                      size_t region_bytes, size_t alignment);
+                      unsigned step_part, size_t region_bytes, size_t alignment);
 
 /* A piece out of the holes of `own` (may be NULL) and of those that wait for nothing. *out is NULL
  * when none fits. ACRE_E_HOST_MEMORY without memory for the record. */
@@ -162,6 +163,17 @@ void acre__arena_end(struct acre__arena *arena);
 
 /* For invariants in tests: NULL, or what is wrong with the records. */
 const char *acre__arena_fault(const struct acre__arena *arena);
+
+/* Addresses that are left free behind a piece that may get longer. */
+#define ACRE__ARENA_GAP ((uint64_t)256 << 20)
+
+/* Addresses for a chunk, in no tree by size, with `gap` free ones around if possible. */
+acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,
+                                  uint64_t gap, struct acre__piece **out);
+
+/* The hole behind a piece, if the caller may use it; NULL otherwise. */
+struct acre__piece *acre__hole_behind(const struct acre__piece *piece,
+                                      const struct acre__holes *own);
 
 /* 1 if a piece of so many bytes has chunks of its own now. */
 int acre__arena_is_own(const struct acre__arena *arena, uint64_t bytes);

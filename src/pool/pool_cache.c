@@ -235,7 +235,7 @@ static void lane_put_back(struct acre__lane *lane, uint32_t size_class, struct a
         int ignored;
         next = slot->next;
         lane->large_live += 2; /* keeping takes one off, and none of them is the last */
-        (void)acre__lane_keep(lane, acre__pool_table_find(slot->p), &ignored);
+        (void)acre__lane_keep(lane, acre__pool_table_find(slot->p), &ignored); /* as before */
         lane->large_live--;
     }
 }

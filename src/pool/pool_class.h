@@ -10,7 +10,8 @@
 
 enum {
     ACRE__CLASSES = 8 + 8 * 9, /* up to 1 MiB; larger blocks are placed one by one */
-    ACRE__KEPT = 8 * 6         /* above them, up to 64 MiB: of which a thread keeps one each */
+    ACRE__KEPT = 8 * 6,        /* above them, up to 64 MiB: of which a thread keeps one each, */
+    ACRE__KEPT_MORE = 8        /* and a few of the smaller ones for a while */
 };
 
 #define ACRE__SMALL_MOST ((size_t)1 << 20)

@@ -148,7 +148,7 @@ static int region_drop_last(struct acre__region *region) {
 
 /* How much is added for a small piece: a little of what there is, so that chunks are few. */
 static uint64_t arena_step(const struct acre__arena *arena, uint64_t bytes) {
-    uint64_t step = less(arena->peak / 256, arena->step) / arena->unit * arena->unit;
+    uint64_t step = less(arena->peak / arena->step_part, arena->step) / arena->unit * arena->unit;
     return arena->held + step <= arena_budget(arena, bytes) ? step : 0;
 }
 
@@ -189,26 +189,36 @@ static acre_status grow_behind(struct acre__arena *arena, struct acre__holes *ow
     return status;
 }
 
+acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,
+                                  uint64_t gap, struct acre__piece **out) {
+    struct acre__region *region = arena->regions;
+    *out = acre__bare_take(arena, bytes + gap, alignment);
+    if (*out && gap) {
+        struct acre__piece *rest = acre__piece_split(*out, (*out)->at + bytes);
+        (*out)->state = ACRE__PIECE_LOST;
+        if (rest)
+            acre__bare_make(rest);
+    }
+    if (*out)
+        return ACRE_OK;
+    uint64_t at = region ? round_up(region->end + gap, alignment) : 0;
+    acre_status status = region_for(arena, &at, bytes, alignment, &region);
+    if (status == ACRE_OK)
+        status = region_skip(region, at);
+    return status ? status : region_append(region, bytes, out);
+}
+
 /* A chunk by itself for a piece, which is taken at once. */
 static acre_status grow_apart(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,
                               struct acre__piece **out) {
-    struct acre__region *region;
     unsigned sort = bytes >= arena->own_bytes ? ACRE__FIT_OWN : ACRE__FIT_SHARED;
-    uint64_t wanted = round_up(bytes, arena->unit), at;
+    uint64_t wanted = round_up(bytes, arena->unit);
     alignment = alignment > arena->unit ? alignment : arena->unit;
     if (sort == ACRE__FIT_SHARED && wanted < arena->shared_bytes &&
         arena->held + arena->shared_bytes <= arena_budget(arena, bytes))
         wanted = round_up(arena->shared_bytes, arena->unit);
-    struct acre__piece *piece = acre__bare_take(arena, wanted, alignment), *rest = NULL;
-    acre_status status = ACRE_OK;
-    if (!piece) {
-        at = arena->regions ? round_up(arena->regions->end, alignment) : 0;
-        status = region_for(arena, &at, wanted, alignment, &region);
-        if (status == ACRE_OK)
-            status = region_skip(region, at);
-        if (status == ACRE_OK)
-            status = region_append(region, wanted, &piece);
-    }
+    struct acre__piece *piece, *rest = NULL;
+    acre_status status = acre__arena_addresses(arena, wanted, alignment, 0, &piece);
     if (status == ACRE_OK)
         status = piece_map(piece, sort);
     if (status)
@@ -283,7 +293,7 @@ acre_status acre__arena_take_new(struct acre__arena *arena, struct acre__holes *
 acre_status acre__arena_grow_ahead(struct acre__arena *arena, uint64_t bytes) {
     struct acre__region *region;
     if (!arena->unit)
-        return grow_block(arena, round_up(bytes, arena->step), arena->alignment);
+        return grow_block(arena, round_up(bytes, (uint64_t)2 << 20), arena->alignment);
     uint64_t wanted = round_up(bytes, arena->unit), most = (uint64_t)1 << 30, before = arena->held;
     uint64_t at = arena->regions ? arena->regions->end : 0;
     acre_status status = region_for(arena, &at, wanted, arena->unit, &region);
@@ -300,9 +310,8 @@ acre_status acre__arena_grow_ahead(struct acre__arena *arena, uint64_t bytes) {
 
 /* ---- pieces that get longer ---- */
 
-/* The hole behind a piece, if the caller may use it. */
-static struct acre__piece *hole_behind(const struct acre__piece *piece,
-                                       const struct acre__holes *own) {
+struct acre__piece *acre__hole_behind(const struct acre__piece *piece,
+                                      const struct acre__holes *own) {
     struct acre__piece *behind = piece->behind;
     int is_usable = behind && behind->state == ACRE__PIECE_HOLE &&
                     (behind->holes == own || behind->holes == &piece->region->arena->ready);
@@ -333,7 +342,7 @@ acre_status acre__arena_extend_new(struct acre__piece *piece, struct acre__holes
                                    size_t bytes) {
     struct acre__region *region = piece->region;
     struct acre__arena *arena = region->arena;
-    struct acre__piece *hole = hole_behind(piece, own);
+    struct acre__piece *hole = acre__hole_behind(piece, own);
     struct acre__piece *next = (hole ? hole : piece)->behind;
     struct acre__holes *holes = hole ? hole->holes : &arena->ready;
     uint64_t from = acre__piece_end(hole ? hole : piece);
@@ -360,123 +369,4 @@ acre_status acre__arena_take_own(struct acre__arena *arena, size_t bytes,
         arena->held + wanted > arena_budget(arena, wanted) + wanted / 2)
         return ACRE_OK;
     return grow_apart(arena, wanted, arena->unit, out);
-}
-
-/* ---- pieces that move ---- */
-
-/* 1 if the piece begins with a chunk, and nothing but holes of the caller's shares the last one,
- * which then belong to the piece. *bytes is of its chunks. */
-static int piece_is_whole(struct acre__piece *piece, const struct acre__holes *own,
-                          uint64_t *bytes) {
-    const struct acre__tree *parts = &piece->region->mappings;
-    struct acre__node *node = acre__tree_find(parts, piece->at);
-    uint64_t end = piece->at;
-    for (; node && end < acre__piece_end(piece); node = acre__tree_next(parts, node))
-        end = node->key + acre__tree_entry(node, struct acre__region_part, node)->bytes;
-    if (end < acre__piece_end(piece))
-        return 0;
-    *bytes = end - piece->at;
-    if (end == acre__piece_end(piece))
-        return 1;
-    struct acre__piece *hole = hole_behind(piece, own);
-    if (!hole || acre__piece_end(hole) < end)
-        return 0;
-    hole = acre__hole_take(hole, hole->at, end - hole->at);
-    if (!hole)
-        return 0;
-    acre__arena_count(piece->region->arena, hole->bytes);
-    acre__piece_absorb(piece, hole);
-    return 1;
-}
-
-/* Addresses for so many bytes, in no tree by size. */
-static acre_status addresses_take(struct acre__arena *arena, uint64_t bytes,
-                                  struct acre__piece **out) {
-    struct acre__region *region;
-    *out = acre__bare_take(arena, bytes, arena->unit);
-    if (*out)
-        return ACRE_OK;
-    uint64_t at = arena->regions ? arena->regions->end : 0;
-    acre_status status = region_for(arena, &at, bytes, arena->unit, &region);
-    return status ? status : region_append(region, bytes, out);
-}
-
-/* Unmaps everything from there on: 0 if the driver refused some of it. */
-static int parts_end(struct acre__region *region, uint64_t from, uint64_t end) {
-    struct acre__node *node;
-    int is_done = 1;
-    while ((node = acre__tree_ceil(&region->mappings, from)) && node->key < end) {
-        struct acre__region_part *part = acre__tree_entry(node, struct acre__region_part, node);
-        from = node->key + part->bytes;
-        is_done &= acre__region_unmap(region, part);
-    }
-    return is_done;
-}
-
-/* Maps the chunks of one piece at the beginning of another as well. */
-static acre_status parts_alias(const struct acre__piece *from, struct acre__piece *to,
-                               uint64_t bytes) {
-    const struct acre__tree *parts = &from->region->mappings;
-    struct acre__node *node = acre__tree_find(parts, from->at);
-    acre_status status = ACRE_OK;
-    for (uint64_t done = 0; done < bytes && status == ACRE_OK;
-         node = acre__tree_next(parts, node)) {
-        const struct acre__region_part *part =
-            acre__tree_entry(node, struct acre__region_part, node);
-        status = acre__region_alias(to->region, to->at + done, part);
-        done += part->bytes;
-    }
-    return status ? status : acre__region_access(to->region, to->at, (size_t)bytes);
-}
-
-/* The old place: its chunks are counted where they are now. */
-static void ghost_make(struct acre__piece *piece, uint64_t bytes, struct acre__holes *own) {
-    struct acre__arena *arena = piece->region->arena;
-    const struct acre__tree *parts = &piece->region->mappings;
-    struct acre__node *node = acre__tree_find(parts, piece->at);
-    for (uint64_t done = 0; done < bytes; node = acre__tree_next(parts, node)) {
-        struct acre__region_part *part = acre__tree_entry(node, struct acre__region_part, node);
-        part->is_ghost = 1;
-        arena->held -= part->bytes;
-        arena->moved++;
-        done += part->bytes;
-    }
-    arena->taken -= piece->bytes;
-    piece->state = ACRE__PIECE_GHOST;
-    piece->user = own->ghosts;
-    own->ghosts = piece;
-}
-
-acre_status acre__arena_move(struct acre__piece *piece, struct acre__holes *own, size_t bytes,
-                             struct acre__piece **out) {
-    struct acre__arena *arena = piece->region->arena;
-    struct acre__piece *fresh;
-    uint64_t has, wanted = round_up(bytes, arena->unit ? arena->unit : 1);
-    *out = NULL;
-    if (!arena->unit || !piece_is_whole(piece, own, &has) || wanted <= has)
-        return ACRE_OK;
-    acre_status status = addresses_take(arena, wanted, &fresh);
-    if (status)
-        return status;
-    struct acre__region *region = fresh->region;
-    uint64_t at = fresh->at;
-    int is_lost = 0;
-    status = acre__region_map(region, at + has, (size_t)(wanted - has), ACRE__FIT_OWN, &is_lost);
-    if (status == ACRE_OK)
-        status = parts_alias(piece, fresh, has);
-    if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        fresh->state = ACRE__PIECE_LOST;
-        if (parts_end(region, at, at + wanted) && !is_lost)
-            acre__bare_make(fresh);
-        acre__region_shorten(region);
-        return acre__said_fail(status, &said);
-    }
-    ghost_make(piece, has, own);
-    fresh->sort = arena->is_apart ? ACRE__FIT_OWN : ACRE__FIT_SHARED;
-    fresh->state = ACRE__PIECE_TAKEN;
-    acre__arena_count(arena, fresh->bytes);
-    *out = fresh;
-    return ACRE_OK;
 }

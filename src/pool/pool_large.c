@@ -7,6 +7,8 @@
 #include "base/status.h"
 #include "pool/pool.h"
 
+#define KEPT_MORE_BYTES ((size_t)16 << 20)
+
 /* Blocks with far alignments may be small; no two may begin in one unit of the table. */
 static size_t large_bytes(size_t bytes) {
     size_t least = (size_t)1 << ACRE__TABLE_UNIT_BITS;
@@ -158,15 +160,23 @@ struct acre__slab *acre__lane_kept(struct acre__lane *lane, size_t bytes) {
 int acre__lane_keep(struct acre__lane *lane, struct acre__slab *slab, int *is_last) {
     uint32_t index = kept_index(slab->bytes);
     *is_last = lane->large_live <= 1 && lane->kept_count;
-    if (index >= ACRE__KEPT || lane->kept[index] || *is_last)
+    if (index >= ACRE__KEPT || *is_last)
         return 0;
-    lane->kept[index] = slab;
+    if (!lane->kept[index])
+        lane->kept[index] = slab;
+    else if (lane->more_count < ACRE__KEPT_MORE && slab->bytes <= KEPT_MORE_BYTES)
+        lane->more[lane->more_count++] = slab;
+    else
+        return 0;
     lane->kept_count++;
     lane->large_live--;
     return 1;
 }
 
 void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots) {
+    lane->kept_count -= lane->more_count;
+    while (lane->more_count)
+        acre__slots_push(slots, &lane->more[--lane->more_count]->slots[0]);
     for (uint32_t i = 0; i < ACRE__KEPT && lane->kept_count; i++) {
         if (!lane->kept[i])
             continue;

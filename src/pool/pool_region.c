@@ -134,7 +134,7 @@ static acre_status region_by_some_block(struct acre__region *region, size_t byte
         if (!is_no_memory(status))
             return status;
     }
-    return region_by_block(region, round_up(bytes, arena->step), alignment);
+    return region_by_block(region, round_up(bytes, (size_t)2 << 20), alignment);
 }
 
 /* ---- both ---- */

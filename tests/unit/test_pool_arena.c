@@ -20,7 +20,7 @@ static int arena_setup(void **state) {
     dev = space_open_soft(DEVICE_BYTES, 1, 0);
     whole = space_free_bytes(dev);
     memset(owners, 0, sizeof owners);
-    acre__arena_open(&arena, dev, ACRE_KIND_DEVICE, 4 * MIB, DEVICE_BYTES, 1 << 16);
+    acre__arena_open(&arena, dev, ACRE_KIND_DEVICE, 4 * MIB, 256, DEVICE_BYTES, 1 << 16);
     return 0;
 }
 
@@ -144,19 +144,19 @@ static void pieces_grow_by_new_memory_behind_them(void **state) {
 static void pieces_with_their_own_chunks_move(void **state) {
     (void)state;
     struct acre__piece *a, *b;
-    api_ok(acre__arena_take_own(&arena, 49 * MIB, &a));
-    assert_int_equal(a->bytes, 50 * MIB);
+    api_ok(acre__arena_take_own(&arena, 79 * MIB, &a));
+    assert_int_equal(a->bytes, 80 * MIB);
     take(NULL, 3 * MIB, 256); /* in the way */
     uint64_t before = a->at, made = arena.made;
     space_write(dev, before, 111);
-    space_write(dev, before + 50 * MIB - 8, 222);
-    api_ok(acre__arena_move(a, &owners[0], 90 * MIB, &b));
+    space_write(dev, before + 80 * MIB - 8, 222);
+    api_ok(acre__arena_move(a, &owners[0], 120 * MIB, &b));
     assert_non_null(b);
     assert_true(b->at != before);
     assert_int_equal(arena.made, made + 1);
     assert_int_equal(arena.moved, 1);
     assert_int_equal(space_read(dev, b->at), 111);
-    assert_int_equal(space_read(dev, b->at + 50 * MIB - 8), 222);
+    assert_int_equal(space_read(dev, b->at + 80 * MIB - 8), 222);
     space_write(dev, before, 333); /* work that was queued before */
     assert_int_equal(space_read(dev, b->at), 333);
     expect_truth();
@@ -291,7 +291,7 @@ static void blocks_of_other_kinds_are_regions(void **state) {
     (void)state;
     struct acre__arena pinned;
     struct acre__piece *a, *b;
-    acre__arena_open(&pinned, dev, ACRE_KIND_PINNED, 2 * MIB, 0, 1 << 16);
+    acre__arena_open(&pinned, dev, ACRE_KIND_PINNED, 2 * MIB, 256, 0, 1 << 16);
     api_ok(acre__arena_take_new(&pinned, NULL, 3 * MIB, 256, &a));
     api_ok(acre__arena_take(&pinned, NULL, MIB, 256, &b));
     assert_int_equal(b->at, acre__piece_end(a));
