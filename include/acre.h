@@ -6,7 +6,7 @@
  *   3. devices                9. sharing with other processes
  *   4. streams and events    10. memory by hand
  *   5. memory of every kind  11. housekeeping: trim, statistics
- *   6. copies and fills
+ *   6. copies and fills      12. watching: traces, statistics for others
  *
  * Conventions. Every fallible function returns an acre_status; results come through the last
  * parameters and are NULL or 0 after a failure. A failed call changes nothing. `acre_last_detail()`
@@ -483,15 +483,23 @@ ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
  */
 ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void *user);
 
+/* Every statistic of a pool: name, meaning. */
+#define ACRE_POOL_STATS_LIST(X)                                                                    \
+    X(live_blocks, "blocks handed out now")                                                        \
+    X(live_bytes, "their bytes now, as they really are")                                           \
+    X(held_bytes, "physical memory that the pool has now")                                         \
+    X(refills, "times that a thread's cache was filled")                                           \
+    X(spills, "times that a part of one was given to the pool")                                    \
+    X(events, "events recorded, each for a batch of frees")                                        \
+    X(waits, "waits inserted into streams for memory of another one")                              \
+    X(overruns, "blocks written past their end (ACRE_POOL_DEBUG)")                                 \
+    X(late_writes, "blocks written to after they were freed (ACRE_POOL_DEBUG)")
+
 typedef struct acre_pool_stats {
-    size_t struct_size;               /* set by the caller */
-    uint64_t live_blocks, live_bytes; /* handed out now; bytes as they really are */
-    uint64_t held_bytes;              /* physical memory that the pool has */
-    uint64_t refills, spills;         /* times that a thread's cache met the pool */
-    uint64_t events;                  /* recorded, each for a batch of frees */
-    uint64_t waits;                   /* inserted into streams for memory of another one */
-    uint64_t overruns;                /* blocks written past their end (ACRE_POOL_DEBUG) */
-    uint64_t late_writes;             /* blocks written to after they were freed (the same) */
+    size_t struct_size; /* set by the caller */
+#define ACRE_POOL_STATS_FIELD(name, meaning) uint64_t name;
+    ACRE_POOL_STATS_LIST(ACRE_POOL_STATS_FIELD)
+#undef ACRE_POOL_STATS_FIELD
 } acre_pool_stats;
 
 ACRE_API acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats);
@@ -810,6 +818,48 @@ typedef struct acre_stats {
 } acre_stats;
 
 ACRE_API acre_status acre_get_stats(acre_device *device, acre_stats *stats);
+
+/* ---- 12. Watching -------------------------------------------------------------------------- */
+
+/* A trace is a file with everything that pools did: blocks handed out and freed, with sizes, stream
+ * and time; physical memory created, mapped, moved and released; waits that were inserted;
+ * allocations that failed and why. `acre trace` shows it, `acre replay` plays it again.
+ *
+ * ACRE_TRACE=file does the same without a line of code, from the first acre_open on. Threads write
+ * into a mapped file, so a program that crashes or is killed loses nothing that it has told. */
+
+#define ACRE_TRACE_RING 1u /* at the limit the oldest part is overwritten; else the trace ends */
+
+/* Zero in any field means the default. */
+typedef struct acre_trace_options {
+    size_t struct_size;
+    uint64_t limit_bytes; /* of the file, 1 MiB at least; ACRE_TRACE_BYTES, else 1 GiB */
+    uint32_t flags;       /* ACRE_TRACE_* */
+    uint32_t reserved;
+} acre_trace_options;
+
+/* Begins a trace; `options` may be NULL. In `path`, %p becomes the process's number and %% a %. A
+ * trace that is there is replaced; another file is not (ACRE_E_INVALID), nor a trace that another
+ * program is writing (ACRE_E_BUSY). ACRE_E_BUSY also while this process has one; ACRE_E_SYSTEM.
+ * When the file cannot grow any more the trace ends with a warning in the log, and the program goes
+ * on.
+ */
+ACRE_API acre_status acre_trace_start(const char *path, const acre_trace_options *options);
+
+/* Ends the trace; nothing if there is none. Waits for threads that are writing an event. */
+ACRE_API acre_status acre_trace_stop(void);
+
+/* Has the trace written to its disk, so that it also survives the machine; nothing without one. */
+ACRE_API acre_status acre_trace_flush(void);
+
+/* Puts a text, of which 200 bytes are kept, into the trace; nothing without one. */
+ACRE_API acre_status acre_trace_mark(const char *text);
+
+/* With ACRE_STATS=file, read by the first acre_open, the statistics of all devices and pools are
+ * kept in that file, for `acre stats` to show while the program runs. They are written when a
+ * thread's cache meets its pool and when a device is opened; this call writes all of them at once.
+ * Nothing without ACRE_STATS. */
+ACRE_API acre_status acre_stats_export(void);
 
 #ifdef __cplusplus
 }

@@ -27,6 +27,10 @@
     X(COPY_THREADS, NUMBER, "threads that stage a copy of pageable memory (default: up to 12)")    \
     X(COPY_STAGE_BYTES, BYTES,                                                                     \
       "pageable copies from this size on are staged (default 512KiB, back 2MiB)")                  \
+    X(TRACE, TEXT, "file to write a trace of pools to; %p in its name is the process's number")    \
+    X(TRACE_BYTES, BYTES, "what a trace may come to (default 1GiB); then it ends")                 \
+    X(TRACE_RING, FLAG, "a trace at its limit overwrites what is oldest instead (default no)")     \
+    X(STATS, TEXT, "file to keep statistics in, for `acre stats`; %p as above")                    \
     X(FAULT, TEXT, "for tests: driver call to fail, as entry:n[:once|from|sticky[:code]]")         \
     X(REQUIRE_CUDA, FLAG, "for tests: a missing GPU is a failure, not a skip")                     \
     X(DATA, TEXT, "for tests: folder with larger test data")

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 enum acre__rank {
+    ACRE__RANK_WATCH = 5,      /* beginning and end of a trace */
     ACRE__RANK_REGISTRY = 10,  /* list of open devices */
     ACRE__RANK_VEC = 11,       /* one vec: its changes (appending copies), then its size (+ 1) */
     ACRE__RANK_STAGING = 14,   /* one direction's staging of a device, and its set inside */

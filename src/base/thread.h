@@ -19,8 +19,9 @@ struct acre__thread {
     uint64_t id;                                     /* never reused; 0: the shared record */
     const struct acre__lock *held[ACRE__HELD_LOCKS]; /* locks taken, oldest first (debug) */
     unsigned held_count;
-    void *pool; /* the thread's cache of pools' memory (pool/pool.h), made on first use */
-    void *soft; /* the soft driver's record of this thread, made by it on first use */
+    void *pool;  /* the thread's cache of pools' memory (pool/pool.h), made on first use */
+    void *trace; /* its writer of the trace (watch/trace_writer.h), made on first use */
+    void *soft;  /* the soft driver's record of this thread, made by it on first use */
 };
 
 /* Few loads on every call, and no allocation behind the library's back: hence initial-exec, said

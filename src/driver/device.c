@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "driver/driver_status.h"
+#include "watch/stats_file.h"
 
 static struct {
     _Atomic uint64_t open; /* bit i: slot i is an open device */
@@ -84,7 +85,7 @@ int acre__device_other(const acre_device *dev, int (*owns)(const acre_device *ot
 acre_device *acre__device_next(const acre_device *of, const acre_device *dev) {
     uint64_t open = acre__load(&slots.open, memory_order_acquire);
     for (unsigned i = dev ? (unsigned)(dev - slots.at) + 1 : 0; i < ACRE__DEVICE_SLOTS; i++)
-        if (open >> i & 1 && slots.at[i].drv == of->drv)
+        if (open >> i & 1 && (!of || slots.at[i].drv == of->drv))
             return &slots.at[i];
     return NULL;
 }
@@ -416,6 +417,7 @@ acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal
         acre__orphan_release(drv, dev->context_item, acre__device_is_lost(dev));
         return status;
     }
+    dev->row = acre__stats_row_take(ACRE__STATS_DEVICE, acre__device_index(dev), dev->label);
     uint64_t bit = (uint64_t)1 << (dev - slots.at);
     atomic_fetch_or_explicit(&slots.open, bit, memory_order_release);
     *out = dev;
@@ -436,6 +438,8 @@ void acre__device_destroy(acre_device *dev) {
                   dev->label, (unsigned long long)dropped);
     uint64_t bit = (uint64_t)1 << (dev - slots.at);
     atomic_fetch_and_explicit(&slots.open, ~bit, memory_order_acq_rel);
+    acre__stats_row_give(dev->row);
+    dev->row = NULL;
     acre__orphan_release(dev->drv, dev->context_item, acre__device_is_lost(dev));
     dev->context_item = NULL;
 }

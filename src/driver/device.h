@@ -28,6 +28,7 @@ struct acre_device {
     char label[24];        /* "cuda:0", for messages */
     acre_device_info info; /* all but free_bytes and open_count */
     struct acre__limbo_item *context_item;
+    struct acre__stats_row *row; /* for ACRE_STATS (watch/stats_file.h), or NULL */
 
     _Atomic uint32_t lost; /* the sticky code that ended the device, 0 while it is well */
     _Atomic uint64_t driver_refusals; /* driver calls that failed */
@@ -102,11 +103,15 @@ acre_status acre__device_hooks_trim(acre_device *dev, int is_below);
 acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream);
 void acre__device_hooks_stats(acre_device *dev, acre_stats *stats);
 
+/* Stores the device's statistics for ACRE_STATS. The caller keeps it open, and holds no lock but
+ * the registry's. */
+void acre__device_export(acre_device *dev);
+
 /* The slot of an open device, 0 .. ACRE__DEVICE_SLOTS - 1: where upper layers keep theirs. */
 unsigned acre__device_index(const acre_device *dev);
 
-/* The open device after `dev` (NULL: the first) that has the same driver as `of`; NULL after the
- * last. */
+/* The open device after `dev` (NULL: the first) that has the same driver as `of` (NULL: any); NULL
+ * after the last. */
 acre_device *acre__device_next(const acre_device *of, const acre_device *dev);
 
 /* The open device of the same driver that made the stream; `dev` itself if none is known to. */

@@ -19,6 +19,8 @@
 #include "driver/driver_fault.h"
 #include "driver/driver_status.h"
 #include "driver/soft/soft.h"
+#include "watch/stats_file.h"
+#include "watch/trace.h"
 
 enum open_driver { OPEN_CUDA, OPEN_SOFT, OPEN_AUTO };
 
@@ -234,6 +236,14 @@ static acre_status open_locked(const char *text, const acre_open_options *option
     return ACRE_OK;
 }
 
+/* Of all devices; none is closed meanwhile. */
+static void devices_export(void) {
+    acre__lock_take(&registry.lock);
+    for (acre_device *dev = NULL; (dev = acre__device_next(NULL, dev));)
+        acre__device_export(dev);
+    acre__lock_give(&registry.lock);
+}
+
 acre_status acre_open(const char *name, const acre_open_options *options, acre_device **device) {
     if (device)
         *device = NULL;
@@ -250,11 +260,19 @@ acre_status acre_open(const char *name, const acre_open_options *options, acre_d
         return acre__fail(ACRE_E_OPTIONS, "acre_open_options: reserved is not 0");
     acre__config_warn_unknown();
     status = acre__watch_fork();
+    if (status == ACRE_OK)
+        status = acre__trace_begin();
+    if (status == ACRE_OK)
+        status = acre__stats_begin();
     if (status)
         return status;
     acre__lock_take(&registry.lock);
     status = open_locked(name, &wishes, device);
     acre__lock_give(&registry.lock);
+    if (status == ACRE_OK && acre__stats_is_on()) {
+        acre__stats_source_add(devices_export);
+        acre__device_export(*device);
+    }
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include "driver/device.h"
 #include "driver/driver_status.h"
 #include "driver/limbo.h"
+#include "watch/stats_file.h"
 
 static uint64_t limbo_count(acre_device *device) {
     acre__lock_take(&device->lock);
@@ -74,4 +75,14 @@ acre_status acre_get_stats(acre_device *device, acre_stats *stats) {
 #undef STATS_CALL
     acre__device_hooks_stats(device, &now);
     return acre__options_out(stats, sizeof now, &now, "acre_stats");
+}
+
+void acre__device_export(acre_device *dev) {
+    acre_stats now = {.struct_size = sizeof now};
+    if (!dev->row || acre_get_stats(dev, &now))
+        return;
+#define TRIM_VALUE(name, meaning) now.name,
+    const uint64_t values[] = {ACRE_STATS_LIST(TRIM_VALUE)};
+#undef TRIM_VALUE
+    acre__stats_row_store(dev->row, values, sizeof values / sizeof *values);
 }

@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "driver/driver_status.h"
 #include "pool/pool_slow.h"
+#include "pool/pool_watch.h"
 
 enum { POOL_KINDS = ACRE_KIND_MANAGED + 1 };
 
@@ -111,6 +112,7 @@ static void pool_free(acre_pool *pool) {
     }
     if (pool->relay)
         (void)acre_stream_destroy(pool->dev, pool->relay);
+    acre__pool_watch_end(pool);
     acre__lock_destroy(&pool->lock);
     free(pool);
 }
@@ -236,6 +238,18 @@ static acre_status pools_retire(acre_device *dev, acre_stream stream) {
     return pools_each(dev, pool_retire, stream);
 }
 
+/* For acre_stats_export. */
+static void pools_export(void) {
+    acre__lock_take(&acre__pool_list_lock);
+    struct acre__node *node = acre__tree_first(&list.pools);
+    for (; node; node = acre__tree_next(&list.pools, node)) {
+        acre__lock_take(&pool_of(node)->lock);
+        acre__pool_export_now(pool_of(node), 1);
+        acre__lock_give(&pool_of(node)->lock);
+    }
+    acre__lock_give(&acre__pool_list_lock);
+}
+
 static void pools_use(void) {
     static const struct acre__device_hooks hooks = {.layer = ACRE__HOOK_ABOVE,
                                                     .trim = pools_trim,
@@ -243,11 +257,13 @@ static void pools_use(void) {
                                                     .retire = pools_retire};
     acre__device_hooks_add(&hooks);
     acre__cache_init();
+    if (acre__stats_is_on())
+        acre__stats_source_add(pools_export);
 }
 
 /* ---- making ---- */
 
-static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags) {
+static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, int is_default) {
     acre_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return NULL;
@@ -255,11 +271,13 @@ static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags) {
     pool->dev = dev;
     pool->kind = kind;
     pool->flags = flags;
+    pool->is_default = is_default;
     acre__arena_open(&pool->blocks_in, dev, kind, (size_t)4 << 20, 256, dev->info.total_bytes,
                      (size_t)1 << ACRE__TABLE_UNIT_BITS);
     acre__arena_open(&pool->slabs_in, dev, kind, (size_t)32 << 20, 16, dev->info.total_bytes / 8,
                      (size_t)1 << ACRE__TABLE_UNIT_BITS);
     acre__lock_init(&pool->lock, "pool", ACRE__RANK_POOL);
+    acre__pool_watch_begin(pool);
     return pool;
 }
 
@@ -289,7 +307,7 @@ acre_status acre_pool_create(acre_device *device, const acre_pool_options *optio
     if ((status = kind_check(device, wishes.kind)))
         return status;
     pools_use();
-    acre_pool *made = pool_make(device, wishes.kind, wishes.flags);
+    acre_pool *made = pool_make(device, wishes.kind, wishes.flags, 0);
     if (!made)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a pool's record");
     acre__lock_take(&made->lock);
@@ -325,8 +343,7 @@ acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **p
     pools_use();
     acre__lock_take(&acre__pool_list_lock);
     acre_pool *made = acre__load(at, memory_order_relaxed);
-    if (!made && (made = pool_make(device, kind, 0))) {
-        made->is_default = 1;
+    if (!made && (made = pool_make(device, kind, 0, 1))) {
         acre__tree_insert(&list.pools, &made->node);
         acre__store(at, made, memory_order_release);
     }
@@ -339,7 +356,10 @@ acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **p
 
 acre_status acre_pool_alloc_zeroed(acre_pool *pool, size_t bytes, size_t alignment,
                                    acre_stream stream, void **p) {
-    return acre__pool_alloc_slow(pool, bytes, alignment, stream, ACRE__ALLOC_ZERO, p);
+    acre_status status = acre__pool_alloc_slow(pool, bytes, alignment, stream, ACRE__ALLOC_ZERO, p);
+    if (acre__trace_is_on())
+        acre__pool_trace_alloc(pool, bytes, stream, status, p ? *p : NULL);
+    return status;
 }
 
 acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t count, acre_stream stream,
@@ -411,6 +431,8 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
     if (status == ACRE_OK && !is_freed)
         status = acre__fail(ACRE_E_POINTER, "%p was freed already", p);
     if (is_freed) {
+        if (acre__trace_is_on())
+            acre__trace_free_after(&pool->trace, p, event);
         acre__central_take_uses(pool, p, batch);
         struct acre__slots one = {0};
         acre__slots_push(&one, slot);
@@ -512,25 +534,29 @@ acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void *user) {
     return ACRE_OK;
 }
 
+void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats) {
+    struct leaks live = {0};
+    pool_walk_live(pool, leak_count, &live);
+    stats->live_blocks = live.blocks;
+    stats->live_bytes = live.bytes;
+    stats->held_bytes = acre__pool_held(pool);
+    stats->refills = pool->refills;
+    stats->spills = pool->spills;
+    stats->events = pool->events;
+    stats->waits = pool->waits;
+    stats->overruns = pool->overruns;
+    stats->late_writes = pool->late_writes;
+}
+
 acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
     acre_pool_stats now = {.struct_size = sizeof now};
-    struct leaks live = {0};
     acre_status status = acre__options_out(stats, sizeof now, &now, "acre_pool_stats");
     if (status == ACRE_OK)
         status = acre__pool_check(pool);
     if (status)
         return status;
     acre__lock_take(&pool->lock);
-    pool_walk_live(pool, leak_count, &live);
-    now.live_blocks = live.blocks;
-    now.live_bytes = live.bytes;
-    now.held_bytes = acre__pool_held(pool);
-    now.refills = pool->refills;
-    now.spills = pool->spills;
-    now.events = pool->events;
-    now.waits = pool->waits;
-    now.overruns = pool->overruns;
-    now.late_writes = pool->late_writes;
+    acre__pool_stats(pool, &now);
     acre__lock_give(&pool->lock);
     return acre__options_out(stats, sizeof now, &now, "acre_pool_stats");
 }

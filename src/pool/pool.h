@@ -32,6 +32,8 @@
 #include "pool/pool_table.h"
 #include "space/book.h"
 #include "space/uses.h"
+#include "watch/stats_file.h"
+#include "watch/trace.h"
 
 /* Threads that have nothing to do with each other must not write to one cache line, nor to one that
  * another reads all the time: what a hit touches begins at a line of its own. */
@@ -163,6 +165,10 @@ struct acre_pool {
     struct acre__tree uses; /* by address: who else uses a block (struct pool_use) */
     acre_stream relay;      /* waits for users' events; NULL before the first */
     uint64_t refills, spills, events, waits;
+    struct acre__trace_pool trace; /* fixed: what it is called in traces */
+    struct acre__stats_row *row;   /* fixed: for ACRE_STATS, or NULL */
+    acre_pool_stats exported;      /* when it was last counted, */
+    uint64_t export_due_ns;        /* and when that is to be done again (pool_watch.c) */
 };
 
 /* Who else uses a block, until it is freed. */

@@ -290,6 +290,8 @@ static acre_status take_behind(acre_pool *pool, uint32_t size_class, uint32_t wa
     if (status)
         return status;
     pool->waits++;
+    if (acre__trace_is_on())
+        acre__trace_wait(&pool->trace, stream);
     acre__slots_move(slots, &found->freed->slots[size_class], wanted);
     return ACRE_OK;
 }

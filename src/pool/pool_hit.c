@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "pool/pool.h"
 #include "pool/pool_slow.h"
+#include "pool/pool_watch.h"
 
 static inline struct acre__pool_cache *cache_here(void) {
     const struct acre__thread *thread = acre__thread_pointer;
@@ -82,10 +83,11 @@ alloc_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
     return ACRE_OK;
 }
 
-acre_status acre_pool_alloc(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
-                            void **p) {
+/* Without a word to the trace; inlined in all places, as free_near is. */
+static inline __attribute__((always_inline)) acre_status
+alloc_untraced(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
-    if (!cache || !alloc_is_plain(bytes, alignment, p))
+    if (!cache || !p || !alloc_is_plain(bytes, alignment, p))
         return alloc_large(pool, bytes, alignment, stream, p);
     void *block = NULL;
     struct acre__lane *lane = near_enter(cache);
@@ -96,6 +98,19 @@ acre_status acre_pool_alloc(acre_pool *pool, size_t bytes, size_t alignment, acr
         return alloc_far(pool, bytes, alignment, stream, p);
     *p = block;
     return ACRE_OK;
+}
+
+static __attribute__((noinline)) acre_status
+alloc_traced(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
+    acre_status status = alloc_untraced(pool, bytes, alignment, stream, p);
+    acre__pool_trace_alloc(pool, bytes, stream, status, p ? *p : NULL);
+    return status;
+}
+
+acre_status acre_pool_alloc(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
+                            void **p) {
+    return acre__trace_is_on() ? alloc_traced(pool, bytes, alignment, stream, p)
+                               : alloc_untraced(pool, bytes, alignment, stream, p);
 }
 
 static __attribute__((noinline)) acre_status alloc_default(acre_device *device, size_t bytes,
@@ -109,7 +124,7 @@ static __attribute__((noinline)) acre_status alloc_default(acre_device *device, 
 
 acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
-    if (!cache || !device || !alloc_is_plain(bytes, 0, p))
+    if (!cache || !device || acre__trace_is_on() || !alloc_is_plain(bytes, 0, p))
         return alloc_default(device, bytes, stream, p);
     void *block = NULL;
     struct acre__lane *lane = near_enter(cache);
@@ -171,14 +186,40 @@ free_near(acre_pool *pool, struct acre__slab *slab, void *p, acre_stream stream)
     return is_hit ? ACRE_OK : free_far(pool, slab, p, stream);
 }
 
-acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream) {
+static inline __attribute__((always_inline)) acre_status
+pool_free_untraced(acre_pool *pool, void *p, acre_stream stream) {
     struct acre__slab *slab = acre__pool_table_find(p);
     if (slab && slab->pool == pool)
         return free_near(pool, slab, p, stream);
     return pool ? acre__pool_free_slow(pool, p, stream) : acre__pool_check(pool);
 }
 
-acre_status acre_free(void *p, acre_stream stream) {
+static inline __attribute__((always_inline)) acre_status free_untraced(void *p,
+                                                                       acre_stream stream) {
     struct acre__slab *slab = acre__pool_table_find(p);
     return slab ? free_near(NULL, slab, p, stream) : acre__pool_free_slow(NULL, p, stream);
+}
+
+static __attribute__((noinline)) acre_status free_traced(acre_pool *pool, void *p,
+                                                         acre_stream stream) {
+    acre_pool *told = acre__pool_trace_free(p, stream);
+    acre_status status = pool_free_untraced(pool, p, stream);
+    return acre__pool_trace_freed(told, p, stream, status);
+}
+
+acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream) {
+    return acre__trace_is_on() ? free_traced(pool, p, stream) : pool_free_untraced(pool, p, stream);
+}
+
+acre_status acre__pool_free_untraced(acre_pool *pool, void *p, acre_stream stream) {
+    return pool_free_untraced(pool, p, stream);
+}
+
+static __attribute__((noinline)) acre_status free_any_traced(void *p, acre_stream stream) {
+    acre_pool *told = acre__pool_trace_free(p, stream);
+    return acre__pool_trace_freed(told, p, stream, free_untraced(p, stream));
+}
+
+acre_status acre_free(void *p, acre_stream stream) {
+    return acre__trace_is_on() ? free_any_traced(p, stream) : free_untraced(p, stream);
 }

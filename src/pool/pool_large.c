@@ -84,6 +84,8 @@ static acre_status take_behind(acre_pool *pool, size_t bytes, size_t alignment, 
     if (status)
         return status;
     pool->waits++;
+    if (acre__trace_is_on())
+        acre__trace_wait(&pool->trace, stream);
     return acre__arena_take(&pool->blocks_in, &found->freed->holes, bytes, alignment, piece);
 }
 

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "driver/device.h"
 #include "pool/pool_arena.h"
+#include "watch/trace.h"
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
@@ -111,6 +112,8 @@ acre_status acre__arena_move(struct acre__piece *piece, struct acre__holes *own,
         acre__region_shorten(region);
         return acre__said_fail(status, &said);
     }
+    if (acre__trace_is_on())
+        acre__trace_chunk_move(piece->at, at, has);
     ghost_make(piece, has, own);
     fresh->sort = arena->is_apart ? ACRE__FIT_OWN : ACRE__FIT_SHARED;
     fresh->state = ACRE__PIECE_TAKEN;

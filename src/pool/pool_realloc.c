@@ -3,6 +3,7 @@
 #include "base/atomic.h"
 #include "base/status.h"
 #include "pool/pool_slow.h"
+#include "pool/pool_watch.h"
 
 struct change {
     acre_pool *pool;
@@ -11,6 +12,13 @@ struct change {
     size_t bytes;
     acre_stream stream;
 };
+
+/* For the trace: the block is at `p` from now on. Told before the old address can be somebody
+ * else's. */
+static void change_tell(const struct change *change, const void *p) {
+    if (acre__trace_is_on())
+        acre__pool_trace_realloc(change->pool, change->p, p, change->bytes, change->stream);
+}
 
 /* The block has so many bytes now. */
 static void slab_resize(struct acre__slab *slab) {
@@ -40,6 +48,7 @@ static acre_status change_by_moving(struct change *change, struct acre__freed *o
     if (status || !piece)
         return status;
     slab_follow(slab, piece);
+    change_tell(change, slab->slots[0].p);
     change->p = slab->slots[0].p;
     *is_done = 1;
     return ACRE_OK;
@@ -59,11 +68,11 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
         *is_done = acre__arena_extend(slab->piece, &own->holes, change->bytes) ||
                    acre__arena_extend_new(slab->piece, &own->holes, change->bytes) == ACRE_OK;
     }
-    if (*is_done)
-        slab_resize(slab);
-    else
-        status = change_by_moving(change, own, is_done);
-    return status;
+    if (!*is_done)
+        return change_by_moving(change, own, is_done);
+    slab_resize(slab);
+    change_tell(change, change->p);
+    return ACRE_OK;
 }
 
 /* 1 if the block has the size that is wanted as it is: less is left unused only of small blocks. */
@@ -75,6 +84,8 @@ static int is_good_as_is(const struct acre__slab *slab, size_t bytes) {
 static acre_status change_in_place(struct change *change, int *is_done) {
     uint64_t id;
     *is_done = is_good_as_is(change->slab, change->bytes);
+    if (*is_done)
+        change_tell(change, change->p);
     if (*is_done || !acre__slab_is_large(change->slab) || change->bytes <= ACRE__SMALL_MOST)
         return ACRE_OK;
     acre_status status = acre__pool_stream_id(change->pool->dev, change->stream, &id);
@@ -97,12 +108,17 @@ static acre_status change_by_copy(struct change *change, size_t has) {
         return status;
     status = acre_copy(pool->dev, made, change->p, change->bytes < has ? change->bytes : has,
                        change->stream);
-    if (status == ACRE_OK)
-        status = acre_pool_free(pool, change->p, change->stream);
+    int is_told = status == ACRE_OK;
+    if (is_told) {
+        change_tell(change, made);
+        status = acre__pool_free_untraced(pool, change->p, change->stream);
+    }
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);
-        (void)acre_pool_free(pool, made, change->stream);
+        if (is_told && acre__trace_is_on())
+            (void)acre__pool_trace_free(made, change->stream);
+        (void)acre__pool_free_untraced(pool, made, change->stream);
         return acre__said_fail(status, &said);
     }
     change->p = made;
@@ -134,5 +150,7 @@ acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_strea
         status = change_by_copy(&change, has);
     if (status == ACRE_OK)
         *new_p = change.p;
+    else if (acre__trace_is_on())
+        acre__trace_refused(&pool->trace, bytes, stream, 0, status);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "base/atomic.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "pool/pool_watch.h"
 
 /* ---- checks ---- */
 
@@ -133,6 +134,7 @@ static acre_status refill(acre_pool *pool, acre_stream stream, uint32_t size_cla
     status = acre__central_take(pool, size_class, stream, id, cache ? batch_count(size_class) : 1,
                                 &slots);
     acre__lock_give(&pool->lock);
+    acre__pool_export(pool);
     if (status)
         return status;
     *out = slots.first;
@@ -174,6 +176,7 @@ static acre_status take_large(acre_pool *pool, size_t bytes, size_t alignment, a
         acre__cache_flush_kept(cache, pool, stream, id);
     status = acre__large_take(pool, bytes, alignment, stream, id, how & ACRE__ALLOC_MOVABLE, out);
     acre__lock_give(&pool->lock);
+    acre__pool_export(pool);
     if (cache && status == ACRE_OK)
         acre__cache_count_large(cache, pool, stream);
     return status;
@@ -250,6 +253,7 @@ static void spill(acre_pool *pool, acre_stream stream, uint32_t size_class,
                                                 acre__stream_thread(stream), lane_id, &slots)
                        : acre__central_give(pool, size_class, stream, id, &slots);
     acre__lock_give(&pool->lock);
+    acre__pool_export(pool);
     if (!is_given)
         (void)put_cached(cache, pool, stream, size_class, &slots, &ignored);
 }
@@ -287,6 +291,7 @@ static acre_status free_central(acre_pool *pool, uint32_t size_class, acre_strea
     acre__lock_take(&pool->lock);
     int is_given = acre__central_give(pool, size_class, stream, id, slots);
     acre__lock_give(&pool->lock);
+    acre__pool_export(pool);
     return is_given ? ACRE_OK
                     : acre__fail(ACRE_E_HOST_MEMORY, "no memory to note that a block was freed");
 }

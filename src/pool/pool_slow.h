@@ -15,6 +15,9 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
 /* `pool` NULL: whichever has the address. */
 acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream);
 
+/* acre_pool_free without a word to the trace (pool_hit.c). */
+acre_status acre__pool_free_untraced(acre_pool *pool, void *p, acre_stream stream);
+
 /* ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_FORKED; any value is safe. */
 acre_status acre__pool_check(acre_pool *pool);
 /* The same, and the device is well. */

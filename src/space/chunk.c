@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "driver/driver_status.h"
 #include "space/space.h"
+#include "watch/trace.h"
 
 /* Of the device's memory: what is kept is missed by the program's own allocations. */
 enum { CHUNK_CACHE_PART = 256 };
@@ -54,6 +55,8 @@ static CUresult chunk_give_back(const struct acre__driver *drv, struct acre__lim
 static void chunk_forget(struct acre__limbo_item *item) {
     struct acre__chunk *chunk = chunk_of(item);
     struct chunk_store *store = store_of(chunk->dev);
+    if (acre__trace_is_on())
+        acre__trace_chunk(ACRE__TRACE_CHUNK_RELEASE, chunk->handle, chunk->bytes);
     acre__lock_take(&store->lock);
     store->bytes -= chunk->bytes;
     store->count--;

@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "driver/driver_status.h"
+#include "watch/trace.h"
 
 static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
@@ -263,6 +264,8 @@ static acre_status extent_move(struct acre__extent *extent, const struct acre__r
         acre__range_give(extent->dev, range->at, (size_t)(left_end - range->at));
         return status;
     }
+    if (acre__trace_is_on())
+        acre__trace_chunk_move(extent->range.at, range->at, extent->mapped);
     *moved = (struct acre__moved){extent->dev, extent->range, extent->mappings, extent->count};
     extent->range = *range;
     extent->mappings = mappings;

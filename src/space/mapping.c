@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "driver/driver_status.h"
 #include "space/range.h"
+#include "watch/trace.h"
 
 static struct acre__mapping *mapping_of(struct acre__limbo_item *item) {
     return (struct acre__mapping *)(void *)((char *)item - offsetof(struct acre__mapping, item));
@@ -23,6 +24,8 @@ static CUresult mapping_give_back(const struct acre__driver *drv, struct acre__l
 static void mapping_forget(struct acre__limbo_item *item) {
     struct acre__mapping *mapping = mapping_of(item);
     acre_device *dev = mapping->chunk->dev;
+    if (acre__trace_is_on())
+        acre__trace_chunk(ACRE__TRACE_CHUNK_UNMAP, mapping->at, mapping->chunk->bytes);
     acre__range_give(dev, mapping->at, mapping->chunk->bytes);
     acre__chunk_drop(mapping->chunk);
     free(mapping);

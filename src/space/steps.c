@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "driver/device.h"
 #include "driver/driver_status.h"
+#include "watch/trace.h"
 
 static acre_status step_begin(acre_device *dev, struct acre__current *current) {
     const char *what;
@@ -126,6 +127,8 @@ acre_status acre__step_create(acre_device *dev, size_t bytes, uint32_t flags,
                                           : acre__driver_fail(dev, code, "cuMemCreate");
         return acre__fail(status, "%zu bytes wanted: %s", bytes, acre_last_detail());
     }
+    if (acre__trace_is_on())
+        acre__trace_chunk(ACRE__TRACE_CHUNK_CREATE, made, bytes);
     *handle = made;
     *granted = given;
     return ACRE_OK;
@@ -136,7 +139,10 @@ acre_status acre__step_release(acre_device *dev, CUmemGenericAllocationHandle ha
     acre_status status = step_begin(dev, &current);
     if (status)
         return status;
-    return step_end(dev, &current, dev->drv->cuMemRelease(handle), "cuMemRelease");
+    status = step_end(dev, &current, dev->drv->cuMemRelease(handle), "cuMemRelease");
+    if (status == ACRE_OK && acre__trace_is_on())
+        acre__trace_chunk(ACRE__TRACE_CHUNK_RELEASE, handle, 0);
+    return status;
 }
 
 /* ---- sharing ---- */
@@ -210,7 +216,10 @@ acre_status acre__step_map(acre_device *dev, uint64_t address, size_t bytes,
     acre_status status = step_begin(dev, &current);
     if (status)
         return status;
-    return step_end(dev, &current, dev->drv->cuMemMap(address, bytes, 0, handle, 0), "cuMemMap");
+    status = step_end(dev, &current, dev->drv->cuMemMap(address, bytes, 0, handle, 0), "cuMemMap");
+    if (status == ACRE_OK && acre__trace_is_on())
+        acre__trace_chunk(ACRE__TRACE_CHUNK_MAP, address, bytes);
+    return status;
 }
 
 acre_status acre__step_unmap(acre_device *dev, uint64_t address, size_t bytes) {
@@ -218,7 +227,10 @@ acre_status acre__step_unmap(acre_device *dev, uint64_t address, size_t bytes) {
     acre_status status = step_begin(dev, &current);
     if (status)
         return status;
-    return step_end(dev, &current, dev->drv->cuMemUnmap(address, bytes), "cuMemUnmap");
+    status = step_end(dev, &current, dev->drv->cuMemUnmap(address, bytes), "cuMemUnmap");
+    if (status == ACRE_OK && acre__trace_is_on())
+        acre__trace_chunk(ACRE__TRACE_CHUNK_UNMAP, address, bytes);
+    return status;
 }
 
 acre_status acre__step_access(acre_device *dev, uint64_t address, size_t bytes,

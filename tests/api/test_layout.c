@@ -136,8 +136,7 @@ static void layout_pool_stats_is_pinned(void **state) {
         FIELD(acre_pool_stats, live_bytes, 16), FIELD(acre_pool_stats, held_bytes, 24),
         FIELD(acre_pool_stats, refills, 32),    FIELD(acre_pool_stats, spills, 40),
         FIELD(acre_pool_stats, events, 48),     FIELD(acre_pool_stats, waits, 56),
-        FIELD(acre_pool_stats, overruns, 64),
-        FIELD(acre_pool_stats, late_writes, 72),
+        FIELD(acre_pool_stats, overruns, 64),   FIELD(acre_pool_stats, late_writes, 72),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
     assert_int_equal(sizeof(acre_pool_stats), 80);
@@ -223,6 +222,18 @@ static void layout_enums_are_ints(void **state) {
     assert_int_equal(sizeof(acre_vec_strategy), sizeof(int));
 }
 
+static void layout_trace_options_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_trace_options, struct_size, 0),
+        FIELD(acre_trace_options, limit_bytes, 8),
+        FIELD(acre_trace_options, flags, 16),
+        FIELD(acre_trace_options, reserved, 20),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_trace_options), 24);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_open_options_is_pinned),
@@ -237,6 +248,7 @@ int main(void) {
         cmocka_unit_test(layout_import_info_is_pinned),
         cmocka_unit_test(layout_import_options_is_pinned),
         cmocka_unit_test(layout_enums_are_ints),
+        cmocka_unit_test(layout_trace_options_is_pinned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

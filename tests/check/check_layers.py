@@ -16,7 +16,7 @@ from fnmatch import fnmatch
 UNDER = {"space", "driver", "base", "watch"}
 LAYERS = {
     "base": set(),
-    "driver": {"base"},
+    "driver": {"base", "watch"},
     "watch": {"base"},
     "space": {"driver", "base", "watch"},
     "mem": UNDER,
@@ -39,6 +39,8 @@ PROGRAM_EXTRAS = [
     ("standins/*", {"driver"}),
     ("bench/*", {"driver"}),
     ("cli/replay*", {"driver"}),
+    ("cli/trace_decode*", {"watch"}),
+    ("cli/stats_read*", {"watch"}),
 ]
 
 # A program that is part of another one, and may include what that one's parts share.

@@ -67,7 +67,7 @@ plant() {
 }
 plant "base includes driver" src/base/status.h '#include "driver/driver.h"'
 plant "driver includes space" src/driver/driver.h '#include "space/space.h"'
-plant "driver includes watch" src/driver/driver.h '#include "watch/watch.h"'
+plant "base includes watch" src/base/status.h '#include "watch/watch.h"'
 plant "watch includes driver" src/watch/watch.h '#include "driver/driver.h"'
 plant "space includes pool" src/space/space.h '#include "pool/pool.h"'
 plant "pool includes vec" src/pool/pool.h '#include "vec/vec.h"'

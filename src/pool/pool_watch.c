@@ -1,0 +1,104 @@
+/* What pools tell the trace and the file of statistics: see pool_watch.h.
+ *
+ * Counting live blocks walks over all slabs, so that is done at most every 20 ms, and less often
+ * where it takes long: a fiftieth of the time at most. */
+#include "pool/pool_watch.h"
+
+#include <time.h>
+
+enum { EXPORT_LEAST_NS = 20000000, EXPORT_SHARE = 50 };
+
+static uint64_t watch_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- beginning and end ---- */
+
+void acre__pool_watch_begin(acre_pool *pool) {
+    static const char *const kinds[] = {"", "device", "pinned", "mapped", "managed"};
+    acre__trace_pool_init(&pool->trace, "%s %s%s", pool->dev->label, kinds[pool->kind],
+                          pool->is_default ? " default" : "");
+    pool->row = acre__stats_row_take(ACRE__STATS_POOL, pool->trace.id, pool->trace.name);
+}
+
+void acre__pool_watch_end(acre_pool *pool) {
+    acre__stats_row_give(pool->row);
+    pool->row = NULL;
+}
+
+/* ---- the trace ---- */
+
+/* Bytes that a block really has. */
+static size_t watch_real_bytes(const void *p) {
+    const struct acre__slab *slab = acre__pool_table_find(p);
+    return slab ? slab->slot_bytes : 0;
+}
+
+void acre__pool_trace_alloc(acre_pool *pool, size_t bytes, acre_stream stream, acre_status status,
+                            const void *p) {
+    if (status == ACRE_OK)
+        acre__trace_alloc(&pool->trace, p, bytes, watch_real_bytes(p), stream, 0);
+    else if (status != ACRE_E_NULL && status != ACRE_E_HANDLE && status != ACRE_E_FORKED)
+        acre__trace_refused(&pool->trace, bytes, stream, 0, status);
+}
+
+acre_pool *acre__pool_trace_free(const void *p, acre_stream stream) {
+    const struct acre__slab *slab = p ? acre__pool_table_find(p) : NULL;
+    if (slab)
+        acre__trace_free(&slab->pool->trace, p, stream);
+    return slab ? slab->pool : NULL;
+}
+
+acre_status acre__pool_trace_freed(acre_pool *pool, const void *p, acre_stream stream,
+                                   acre_status status) {
+    if (status && pool)
+        acre__trace_free_refused(&pool->trace, p, stream, status);
+    return status;
+}
+
+void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
+                              acre_stream stream) {
+    acre__trace_realloc(&pool->trace, before, p, bytes, watch_real_bytes(p), stream, 0);
+}
+
+/* ---- statistics ---- */
+
+static void export_store(acre_pool *pool, const acre_pool_stats *now) {
+#define WATCH_VALUE(name, meaning) now->name,
+    const uint64_t values[] = {ACRE_POOL_STATS_LIST(WATCH_VALUE)};
+#undef WATCH_VALUE
+    acre__stats_row_store(pool->row, values, sizeof values / sizeof *values);
+}
+
+/* Lock held: what can be had without counting, and the rest as it was found last. */
+static void export_quick(acre_pool *pool, acre_pool_stats *now) {
+    *now = pool->exported;
+    now->held_bytes = acre__pool_held(pool);
+    now->refills = pool->refills;
+    now->spills = pool->spills;
+    now->events = pool->events;
+    now->waits = pool->waits;
+    now->overruns = pool->overruns;
+    now->late_writes = pool->late_writes;
+}
+
+void acre__pool_export_now(acre_pool *pool, int is_locked) {
+    acre_pool_stats now;
+    uint64_t begin_ns = watch_now_ns();
+    if (!is_locked)
+        acre__lock_take(&pool->lock);
+    int is_due = is_locked || begin_ns >= pool->export_due_ns;
+    if (is_due) {
+        acre__pool_stats(pool, &pool->exported);
+        uint64_t end_ns = watch_now_ns(), pause = (end_ns - begin_ns) * EXPORT_SHARE;
+        pool->export_due_ns = end_ns + (pause > EXPORT_LEAST_NS ? pause : EXPORT_LEAST_NS);
+    }
+    export_quick(pool, &now);
+    export_store(pool, &now);
+    if (!is_locked)
+        acre__lock_give(&pool->lock);
+    if (is_due && !is_locked)
+        acre__device_export(pool->dev);
+}

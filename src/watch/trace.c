@@ -1,0 +1,507 @@
+/* The trace's file: beginning and end, and the blocks that threads write into.
+ *
+ * Invariants. The file is mapped once, as long as it may get; only the part that exists is touched,
+ * and it grows by a block before that is handed out. A block belongs to one writer until its owner
+ * takes another one, ends, or the trace does. acre__trace_generation is the number of the trace, or
+ * 0; a writer whose number is another asks for a block first. After it became 0, who ends the trace
+ * waits until no writer is inside, and only then unmaps.
+ *
+ * Locks: `control` is held by who starts, stops or flushes, and by nobody who writes; `lock`, a
+ * leaf, guards the blocks, names and the list of writers. */
+#include "watch/trace.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "watch/trace_writer.h"
+#include "watch/watch_file.h"
+
+enum { TRACE_LEAST_BYTES = 1 << 20 };
+#define TRACE_DEFAULT_BYTES (UINT64_C(1) << 30)
+
+_Atomic uint32_t acre__trace_generation;
+struct acre__clock acre__trace_clock;
+int acre__trace_has_membarrier;
+
+/* The name of a tag, for this trace and later ones. */
+struct trace_tag {
+    struct trace_tag *next;
+    uint64_t tag;
+    char name[];
+};
+
+static struct {
+    pthread_once_t once;
+    struct acre__lock control, lock;
+    /* Changed with both held. */
+    int fd;             /* -1: none is open */
+    unsigned char *map; /* the header, and the blocks behind it */
+    size_t map_bytes;
+    int is_ring;
+    uint32_t generations; /* so far */
+    int is_begun;         /* ACRE_TRACE was looked at */
+    uint64_t start_ns;
+    /* `lock`. */
+    uint32_t block_count, block_most;
+    uint32_t oldest;   /* where the search for a block to overwrite goes on */
+    uint64_t sequence; /* blocks handed out */
+    struct acre__trace_writer *writers;
+    struct acre__trace_block *names; /* NULL before the first */
+    struct trace_tag *tags;
+} trace = {.once = PTHREAD_ONCE_INIT,
+           .control = ACRE__LOCK_INIT("trace control", ACRE__RANK_WATCH),
+           .lock = ACRE__LOCK_INIT("trace", ACRE__RANK_LEAF),
+           .fd = -1};
+
+/* In the place of the writer of a thread that ends: what it has to tell from then on is lost. */
+static struct acre__trace_writer writer_gone;
+
+static struct acre__trace_header *trace_header(void) {
+    return (struct acre__trace_header *)(void *)trace.map;
+}
+
+static struct acre__trace_block *block_at(uint32_t index) {
+    return (struct acre__trace_block *)(void *)(trace.map + ACRE__TRACE_HEADER_BYTES +
+                                                (size_t)index * ACRE__TRACE_BLOCK_BYTES);
+}
+
+static uint64_t file_bytes(uint32_t blocks) {
+    return ACRE__TRACE_HEADER_BYTES + (uint64_t)blocks * ACRE__TRACE_BLOCK_BYTES;
+}
+
+/* ---- once ---- */
+
+/* The child has no part in the trace: the file is the parent's. */
+static void trace_in_child(void) {
+    atomic_store_explicit(&acre__trace_generation, 0, memory_order_relaxed);
+    if (trace.fd >= 0)
+        close(trace.fd);
+    trace.fd = -1;
+}
+
+static void writer_end(struct acre__thread *thread);
+
+static void trace_once(void) {
+#if !defined(__SANITIZE_THREAD__) && !defined(ACRE_SANITIZE_tsan)
+    acre__trace_has_membarrier =
+        syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+#endif
+    acre__thread_at_exit(writer_end);
+    (void)pthread_atfork(NULL, NULL, trace_in_child);
+}
+
+/* ---- blocks ---- */
+
+/* Lock held: nothing more is recorded. */
+static void trace_give_up(uint32_t state, int error) {
+    if (!atomic_exchange_explicit(&acre__trace_generation, 0, memory_order_seq_cst))
+        return;
+    trace_header()->error = (uint32_t)error;
+    __atomic_store_n(&trace_header()->state, state, __ATOMIC_RELEASE);
+    if (state == ACRE__TRACE_FULL)
+        acre__log(ACRE_LOG_WARN, "trace",
+                  "the trace has ended: %llu bytes, its limit (ACRE_TRACE_BYTES), are used up",
+                  (unsigned long long)trace.map_bytes);
+    else
+        acre__log(ACRE_LOG_WARN, "trace", "the trace has ended: its file cannot be grown: %s",
+                  strerror(error));
+}
+
+/* Lock held: a block that nobody writes to any more, the oldest first; NULL if all are in use, as
+ * those of names always are. */
+static struct acre__trace_block *block_overwrite(void) {
+    for (uint32_t i = 0; i < trace.block_count; i++) {
+        struct acre__trace_block *block = block_at(trace.oldest);
+        trace.oldest = (trace.oldest + 1) % trace.block_count;
+        if (!block->is_open)
+            return block;
+    }
+    return NULL;
+}
+
+/* Lock held: one that is written to from now on. NULL when there is none, and the trace ends. */
+static struct acre__trace_block *block_take(uint64_t thread) {
+    struct acre__trace_block *block = NULL;
+    int error = 0;
+    if (trace.block_count < trace.block_most) {
+        error = acre__watch_grow(trace.fd, file_bytes(trace.block_count),
+                                 file_bytes(trace.block_count + 1));
+        if (!error)
+            block = block_at(trace.block_count++);
+    }
+    if (!block && trace.is_ring)
+        block = block_overwrite();
+    if (!block) {
+        trace_give_up(error ? ACRE__TRACE_FAILED : ACRE__TRACE_FULL, error);
+        return NULL;
+    }
+    uint64_t units = acre__clock_units(&acre__trace_clock);
+    uint64_t passed_ns = acre__clock_system_ns() - trace.start_ns;
+    __atomic_store_n(
+        &trace_header()->rate,
+        acre__clock_rate(units - trace_header()->start_units, passed_ns, acre__trace_clock.rate),
+        __ATOMIC_RELAXED);
+    __atomic_store_n(&block->committed, 0, __ATOMIC_RELEASE);
+    block->thread = thread;
+    block->sequence = ++trace.sequence;
+    block->units = units;
+    block->os_thread = (uint32_t)syscall(SYS_gettid);
+    block->is_open = 1;
+    __atomic_store_n(&block->magic, ACRE__TRACE_BLOCK_MAGIC, __ATOMIC_RELEASE);
+    return block;
+}
+
+/* ---- writers ---- */
+
+struct acre__trace_writer *acre__trace_writer_make(struct acre__thread *thread) {
+    thread = thread ? thread : acre__thread_self();
+    struct acre__trace_writer *writer = thread->id ? calloc(1, sizeof *writer) : NULL;
+    if (!writer)
+        return NULL;
+    writer->thread = thread->id;
+    acre__lock_take(&trace.lock);
+    writer->next = trace.writers;
+    writer->link = &trace.writers;
+    if (trace.writers)
+        trace.writers->link = &writer->next;
+    trace.writers = writer;
+    acre__lock_give(&trace.lock);
+    thread->trace = writer;
+    return writer;
+}
+
+int acre__trace_writer_renew(struct acre__trace_writer *writer, uint32_t generation) {
+    if (writer == &writer_gone)
+        return 0;
+    int is_new = writer->generation != generation;
+    acre__lock_take(&trace.lock);
+    struct acre__trace_block *block = NULL;
+    if (atomic_load_explicit(&acre__trace_generation, memory_order_relaxed) == generation) {
+        if (!is_new && writer->block)
+            writer->block->is_open = 0;
+        block = block_take(writer->thread);
+    }
+    acre__lock_give(&trace.lock);
+    writer->block = block;
+    writer->at = writer->end = NULL;
+    writer->generation = generation;
+    if (!block)
+        return 0;
+    writer->at = (unsigned char *)(block + 1);
+    writer->end = (unsigned char *)block + ACRE__TRACE_BLOCK_BYTES - 2 * ACRE__TRACE_RECORD_MOST;
+    writer->units = block->units;
+    writer->address = 0;
+    writer->bytes = 0;
+    writer->context = 0;
+    writer->context_count = 0;
+    if (++writer->epoch == 0) { /* places of 65536 blocks ago would look like new ones */
+        memset(writer->places, 0, sizeof writer->places);
+        writer->epoch = 1;
+    }
+    if (is_new)
+        acre__trace_plain(writer, ACRE__TRACE_THREAD_BEGIN);
+    return 1;
+}
+
+/* The thread ends. It is not inside, and comes in no more. */
+static void writer_end(struct acre__thread *thread) {
+    struct acre__trace_writer *writer = thread->trace;
+    thread->trace = &writer_gone;
+    if (!writer || writer == &writer_gone)
+        return;
+    acre__lock_take(&trace.lock);
+    if (writer->block && trace.fd >= 0 && writer->generation == trace.generations) {
+        acre__trace_plain(writer, ACRE__TRACE_THREAD_END);
+        writer->block->is_open = 0;
+    }
+    *writer->link = writer->next;
+    if (writer->next)
+        writer->next->link = writer->link;
+    acre__lock_give(&trace.lock);
+    free(writer);
+}
+
+/* ---- names ---- */
+
+/* Lock held. Names have blocks of their own, which are never overwritten. */
+static void name_write(enum acre__trace_kind kind, uint64_t number, const char *name) {
+    struct acre__trace_block *block = trace.names;
+    if (!block || block->committed + sizeof *block + ACRE__TRACE_RECORD_MOST >
+                      (size_t)ACRE__TRACE_BLOCK_BYTES)
+        block = trace.names = block_take(0);
+    if (!block)
+        return;
+    unsigned char *begin = (unsigned char *)(block + 1);
+    unsigned char *at = acre__trace_put_text(begin + block->committed, kind, 0, &number, name);
+    __atomic_store_n(&block->committed, (uint32_t)(at - begin), __ATOMIC_RELEASE);
+}
+
+void acre__trace_name_pool(struct acre__trace_pool *pool, uint32_t generation) {
+    acre__lock_take(&trace.lock);
+    if (atomic_load_explicit(&pool->named, memory_order_relaxed) != generation &&
+        atomic_load_explicit(&acre__trace_generation, memory_order_relaxed) == generation) {
+        name_write(ACRE__TRACE_POOL_NAME, pool->id, pool->name);
+        atomic_store_explicit(&pool->named, generation, memory_order_relaxed);
+    }
+    acre__lock_give(&trace.lock);
+}
+
+void acre__trace_pool_init(struct acre__trace_pool *pool, const char *format, ...) {
+    static _Atomic uint32_t ids;
+    pool->id = atomic_fetch_add_explicit(&ids, 1, memory_order_relaxed) + 1;
+    atomic_init(&pool->named, 0);
+    va_list args;
+    va_start(args, format);
+    if (vsnprintf(pool->name, sizeof pool->name, format, args) < 0)
+        pool->name[0] = '\0';
+    va_end(args);
+}
+
+void acre__trace_tag(uint32_t tag, const char *name) {
+    size_t bytes = strnlen(name, ACRE__TRACE_TEXT_MOST);
+    struct trace_tag *node = malloc(sizeof *node + bytes + 1);
+    if (!node)
+        return;
+    node->tag = tag;
+    memcpy(node->name, name, bytes);
+    node->name[bytes] = '\0';
+    acre__lock_take(&trace.lock);
+    node->next = trace.tags;
+    trace.tags = node;
+    if (acre__trace_is_on())
+        name_write(ACRE__TRACE_TAG_NAME, tag, node->name);
+    acre__lock_give(&trace.lock);
+}
+
+/* ---- ending ---- */
+
+static void trace_yield(void) {
+    const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
+    if (hooks && hooks->is_virtual())
+        hooks->yield();
+    else
+        sched_yield();
+}
+
+/* Every thread of the process passes a barrier; where there is none, writers have their own. */
+static void trace_barrier(void) {
+    if (acre__trace_has_membarrier)
+        (void)syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+/* 1 if some writer is inside. */
+static int writers_are_busy(void) {
+    int is_busy = 0;
+    acre__lock_take(&trace.lock);
+    for (struct acre__trace_writer *at = trace.writers; at && !is_busy; at = at->next)
+        is_busy = atomic_load_explicit(&at->busy, memory_order_seq_cst) != 0;
+    acre__lock_give(&trace.lock);
+    return is_busy;
+}
+
+/* `control` held: after it nobody touches the file, and it is as long as what was written. */
+static void trace_end(void) {
+    if (trace.fd < 0)
+        return;
+    int was_on = atomic_exchange_explicit(&acre__trace_generation, 0, memory_order_seq_cst) != 0;
+    trace_barrier(); /* who is not seen inside from here on sees that the trace has ended */
+    while (writers_are_busy())
+        trace_yield();
+    trace_barrier(); /* what those who were inside wrote is written */
+    acre__lock_take(&trace.lock);
+    for (uint32_t i = 0; i < trace.block_count; i++)
+        block_at(i)->is_open = 0;
+    if (was_on)
+        trace_header()->state = ACRE__TRACE_STOPPED;
+    munmap(trace.map, trace.map_bytes);
+    if (ftruncate(trace.fd, (off_t)file_bytes(trace.block_count)))
+        acre__log(ACRE_LOG_WARN, "trace", "the trace keeps what it did not use: %s",
+                  strerror(errno));
+    close(trace.fd);
+    trace.fd = -1;
+    trace.map = NULL;
+    trace.names = NULL;
+    acre__lock_give(&trace.lock);
+}
+
+/* ---- beginning ---- */
+
+/* Less than was wished for where there are no addresses for it. */
+static int trace_map(int fd, uint64_t limit_bytes) {
+    uint64_t bytes = limit_bytes > SIZE_MAX / 4 ? SIZE_MAX / 4 : limit_bytes;
+    bytes = bytes < TRACE_LEAST_BYTES ? TRACE_LEAST_BYTES : bytes;
+    for (; bytes >= TRACE_LEAST_BYTES; bytes /= 2) {
+        void *map = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (map == MAP_FAILED)
+            continue;
+        uint64_t blocks = (bytes - ACRE__TRACE_HEADER_BYTES) / ACRE__TRACE_BLOCK_BYTES;
+        trace.map = map;
+        trace.map_bytes = (size_t)bytes;
+        trace.block_most = (uint32_t)(blocks < UINT32_MAX ? blocks : UINT32_MAX - 1);
+        return 1;
+    }
+    return 0;
+}
+
+static void trace_write_header(void) {
+    struct acre__trace_header *header = trace_header();
+    struct timespec real;
+    clock_gettime(CLOCK_REALTIME, &real);
+    trace.start_ns = acre__clock_system_ns();
+    header->start_units = acre__clock_units(&acre__trace_clock);
+    header->start_real_ns = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
+    header->version = ACRE__TRACE_VERSION;
+    header->header_bytes = ACRE__TRACE_HEADER_BYTES;
+    header->block_bytes = ACRE__TRACE_BLOCK_BYTES;
+    header->pid = (uint32_t)getpid();
+    header->rate = acre__trace_clock.rate;
+    header->is_ring = (uint32_t)trace.is_ring;
+    snprintf(header->clock, sizeof header->clock, "%s", acre__trace_clock.name);
+    snprintf(header->library, sizeof header->library, "%s", acre_version());
+    memcpy(header->magic, ACRE__TRACE_MAGIC, sizeof header->magic);
+}
+
+/* `control` held, nothing open; the descriptor is taken over on success. */
+static acre_status trace_open(const char *path, int fd, uint64_t limit_bytes, uint32_t flags) {
+    int error = acre__watch_grow(fd, 0, ACRE__TRACE_HEADER_BYTES);
+    if (error)
+        return acre__fail(ACRE_E_SYSTEM, "%.120s: %s", path, strerror(error));
+    acre__clock_open(&acre__trace_clock);
+    acre__lock_take(&trace.lock);
+    if (!trace_map(fd, limit_bytes)) {
+        acre__lock_give(&trace.lock);
+        return acre__fail(ACRE_E_SYSTEM, "%.120s cannot be mapped: %s", path, strerror(errno));
+    }
+    trace.fd = fd;
+    trace.is_ring = (flags & ACRE_TRACE_RING) != 0;
+    trace.block_count = 0;
+    trace.oldest = 0;
+    trace.sequence = 0;
+    trace_write_header();
+    if (++trace.generations == 0)
+        trace.generations = 1;
+    atomic_store_explicit(&acre__trace_generation, trace.generations, memory_order_seq_cst);
+    for (const struct trace_tag *tag = trace.tags; tag; tag = tag->next)
+        name_write(ACRE__TRACE_TAG_NAME, tag->tag, tag->name);
+    acre__lock_give(&trace.lock);
+    return ACRE_OK;
+}
+
+/* `control` held. *has_file: there is one; what failed then is not the name's fault. */
+static acre_status trace_start(const char *path, uint64_t limit_bytes, uint32_t flags,
+                               int *has_file) {
+    char file[ACRE__WATCH_PATH_BYTES];
+    int fd;
+    *has_file = 0;
+    if (!acre__watch_path(path, file))
+        return acre__fail(ACRE_E_INVALID, "the name of the trace's file is too long");
+    trace_end(); /* one that ended by itself */
+    acre_status status = acre__watch_open(file, ACRE__TRACE_MAGIC, &fd);
+    if (status)
+        return status;
+    *has_file = 1;
+    status = trace_open(file, fd, limit_bytes, flags);
+    if (status)
+        close(fd);
+    return status;
+}
+
+acre_status acre_trace_start(const char *path, const acre_trace_options *options) {
+    acre_trace_options wishes;
+    uint64_t limit;
+    int ignored;
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    if (!path || !*path)
+        return acre__fail(ACRE_E_NULL, "acre_trace_start: there is no path");
+    if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_trace_options")))
+        return status;
+    if (wishes.flags & ~ACRE_TRACE_RING || wishes.reserved)
+        return acre__fail(ACRE_E_OPTIONS, "acre_trace_options: flags 0x%x", wishes.flags);
+    if ((status = acre__config_bytes(ACRE__CONFIG_TRACE_BYTES, TRACE_DEFAULT_BYTES, &limit)) ||
+        (status = acre__watch_fork()))
+        return status;
+    limit = wishes.limit_bytes ? wishes.limit_bytes : limit;
+    pthread_once(&trace.once, trace_once);
+    acre__lock_take(&trace.control);
+    status = acre__trace_is_on() ? acre__fail(ACRE_E_BUSY, "a trace is being written already")
+                                 : trace_start(path, limit, wishes.flags, &ignored);
+    acre__lock_give(&trace.control);
+    return status;
+}
+
+acre_status acre_trace_stop(void) {
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    acre__lock_take(&trace.control);
+    trace_end();
+    acre__lock_give(&trace.control);
+    return ACRE_OK;
+}
+
+acre_status acre_trace_flush(void) {
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    acre__lock_take(&trace.control);
+    if (trace.fd >= 0) {
+        acre__lock_take(&trace.lock);
+        size_t bytes = (size_t)file_bytes(trace.block_count);
+        acre__lock_give(&trace.lock);
+        if (msync(trace.map, bytes, MS_SYNC) || fdatasync(trace.fd))
+            status = acre__fail(ACRE_E_SYSTEM, "the trace cannot be written to its disk: %s",
+                                strerror(errno));
+    }
+    acre__lock_give(&trace.control);
+    return status;
+}
+
+/* ---- ACRE_TRACE ---- */
+
+/* `control` held. A file that cannot be made is a wrong value of the variable; what the program
+ * cannot help, a full disk or another program that has the file, does not stop it. */
+static acre_status trace_begin(const char *path) {
+    uint64_t limit;
+    int is_ring, has_file;
+    acre_status status = acre__config_bytes(ACRE__CONFIG_TRACE_BYTES, TRACE_DEFAULT_BYTES, &limit);
+    if (status == ACRE_OK)
+        status = acre__config_flag(ACRE__CONFIG_TRACE_RING, 0, &is_ring);
+    if (status)
+        return status;
+    status = trace_start(path, limit, is_ring ? ACRE_TRACE_RING : 0, &has_file);
+    if (status == ACRE_OK || status == ACRE_E_BUSY || has_file) {
+        if (status)
+            acre__log(ACRE_LOG_WARN, "trace", "there will be no trace: %s", acre_last_detail());
+        trace.is_begun = 1;
+        return ACRE_OK;
+    }
+    char why[160];
+    snprintf(why, sizeof why, "%s", acre_last_detail());
+    return acre__fail(ACRE_E_CONFIG, "ACRE_TRACE: %s", why);
+}
+
+acre_status acre__trace_begin(void) {
+    const char *path = acre__config_string(ACRE__CONFIG_TRACE);
+    if (!path)
+        return ACRE_OK;
+    pthread_once(&trace.once, trace_once);
+    acre__lock_take(&trace.control);
+    acre_status status = trace.is_begun || trace.fd >= 0 ? ACRE_OK : trace_begin(path);
+    acre__lock_give(&trace.control);
+    return status;
+}

@@ -1,0 +1,83 @@
+/* Files for others to look at: see watch_file.h. Nothing is kept here, and nothing locked but the
+ * files themselves. */
+#include "watch/watch_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+int acre__watch_path(const char *path, char out[ACRE__WATCH_PATH_BYTES]) {
+    size_t used = 0;
+    for (; *path; path++) {
+        char piece[24] = {*path};
+        if (path[0] == '%' && path[1] == 'p')
+            snprintf(piece, sizeof piece, "%ld", (long)getpid());
+        if (path[0] == '%' && (path[1] == 'p' || path[1] == '%'))
+            path++;
+        size_t bytes = strlen(piece);
+        if (used + bytes >= ACRE__WATCH_PATH_BYTES)
+            return 0;
+        memcpy(out + used, piece, bytes);
+        used += bytes;
+    }
+    out[used] = '\0';
+    return 1;
+}
+
+/* An empty file, or one of ours from before. */
+static acre_status file_check(const char *path, int fd, const char magic[8]) {
+    struct stat now;
+    char begin[8];
+    if (fstat(fd, &now))
+        return acre__fail(ACRE_E_SYSTEM, "%.120s: %s", path, strerror(errno));
+    if (!S_ISREG(now.st_mode))
+        return acre__fail(ACRE_E_INVALID, "%.120s is no file that could be mapped", path);
+    if (flock(fd, LOCK_EX | LOCK_NB))
+        return errno == EWOULDBLOCK
+                   ? acre__fail(ACRE_E_BUSY,
+                                "%.120s is being written by another program; %%p in the name "
+                                "gives each its own",
+                                path)
+                   : acre__fail(ACRE_E_SYSTEM, "%.120s: %s", path, strerror(errno));
+    if (now.st_size && (pread(fd, begin, sizeof begin, 0) != (ssize_t)sizeof begin ||
+                        memcmp(begin, magic, sizeof begin) != 0))
+        return acre__fail(ACRE_E_INVALID, "%.120s is something else, and is not overwritten", path);
+    if (ftruncate(fd, 0))
+        return acre__fail(ACRE_E_SYSTEM, "%.120s: %s", path, strerror(errno));
+    return ACRE_OK;
+}
+
+acre_status acre__watch_open(const char *path, const char magic[8], int *fd) {
+    *fd = -1;
+    /* O_NONBLOCK: a pipe would wait for who reads it. */
+    int made = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+    if (made < 0)
+        return acre__fail(ACRE_E_SYSTEM, "%.120s: %s", path, strerror(errno));
+    acre_status status = file_check(path, made, magic);
+    if (status) {
+        close(made);
+        return status;
+    }
+    *fd = made;
+    return ACRE_OK;
+}
+
+int acre__watch_grow(int fd, uint64_t begin, uint64_t end) {
+    struct rlimit limit;
+    /* Past the limit the system would send a signal that ends the program. */
+    if (end > INT64_MAX || (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+                            limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur))
+        return EFBIG;
+    int code;
+    do
+        code = posix_fallocate(fd, (off_t)begin, (off_t)(end - begin));
+    while (code == EINTR);
+    return code;
+}
