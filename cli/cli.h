@@ -30,6 +30,8 @@ int cmd_doctor(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_bench(int argc, char **argv); /* in bench/ */
+int cmd_trace(int argc, char **argv);
+int cmd_stats(int argc, char **argv);
 
 /* The options that commands have in common; each command lists those it takes. */
 struct cli_args {

@@ -1,5 +1,6 @@
 /* Reading a file of events: loading, unpacking, choosing the reader; see events.h. */
 #include "events.h"
+#include "trace_decode.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -157,6 +158,9 @@ static int events_choose(const char *path, const unsigned char *bytes, size_t co
     }
     if (events_begin_with(bytes, count, "id")) {
         return events_read_lifetimes(path, bytes, count, events);
+    }
+    if (trace_is(bytes, count)) {
+        return events_read_acre(path, bytes, count, events);
     }
     return events_refuse(path, 1, 1,
                          "this is no trace: the first line is neither "

@@ -71,5 +71,7 @@ int events_read_rmm(const char *path, const unsigned char *bytes, size_t count,
                     struct events *events);
 int events_read_lifetimes(const char *path, const unsigned char *bytes, size_t count,
                           struct events *events);
+int events_read_acre(const char *path, const unsigned char *bytes, size_t count,
+                     struct events *events);
 
 #endif

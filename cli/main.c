@@ -18,6 +18,8 @@ static const struct main_command main_commands[] = {
     {"demo", "try every part of acre and draw what happened", cmd_demo},
     {"replay", "replay traces of allocations on a pool", cmd_replay},
     {"bench", "measure acre against the driver and other peers", cmd_bench},
+    {"trace", "what a program did with memory, from the trace it wrote", cmd_trace},
+    {"stats", "the statistics of a running program", cmd_stats},
 };
 
 enum { MAIN_COMMAND_COUNT = sizeof main_commands / sizeof main_commands[0] };

@@ -1,0 +1,196 @@
+/* acre stats: the statistics that a program keeps in a file (ACRE_STATS), while it runs or after.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "stats_read.h"
+
+enum { STATS_KEY_WATCH = 'w' };
+
+struct stats_args {
+    bool json;
+    double watch_seconds; /* 0: once */
+    const char *what;     /* a file or a process's number */
+};
+
+static uint64_t stats_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t age_ns(uint64_t then_ns) {
+    uint64_t now = stats_now_ns();
+    return now > then_ns ? now - then_ns : 0;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t bytes = strlen(text), end_bytes = strlen(end);
+    return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
+}
+
+/* ---- text ---- */
+
+static void print_row(struct cli_table *table, const struct acre__stats_names *names,
+                      const struct acre__stats_row *row) {
+    char text[CLI_NUMBER_BYTES];
+    bool is_first = true;
+    for (uint64_t i = 0; i < names->count; i++) {
+        const char *counter = names->counters[i];
+        cli_table_cell(table, CLI_BOLD, "%s", is_first ? row->name : "");
+        cli_table_cell(table, CLI_PLAIN, "%s", counter);
+        if (ends_with(counter, "_bytes")) {
+            cli_table_cell(table, CLI_PLAIN, "%s", cli_bytes(row->values[i], text));
+        } else {
+            cli_table_cell(table, CLI_PLAIN, "%" PRIu64, row->values[i]);
+        }
+        is_first = false;
+    }
+}
+
+static void stats_print(const struct stats_view *view, bool is_running) {
+    static const char *const titles[] = {"OF", "COUNTER", ">VALUE"};
+    char text[CLI_NUMBER_BYTES];
+    struct acre__stats_row row;
+    struct cli_table table;
+    printf("process %" PRIu32 "%s, acre %s, last written %s ago\n\n", view->header.pid,
+           is_running ? "" : " (gone)", view->header.library,
+           cli_duration(age_ns(stats_refreshed_ns(view)), text));
+    cli_table_begin(&table, titles, 3);
+    for (unsigned kind = 1; kind < ACRE__STATS_KINDS; kind++) {
+        for (size_t i = 0; i < view->header.row_count; i++) {
+            if (stats_row(view, i, &row) && row.kind == kind) {
+                print_row(&table, &view->header.kinds[kind], &row);
+            }
+        }
+    }
+    cli_table_end(&table);
+    if (view->header.rows_missing) {
+        printf("\n%" PRIu32 " things more had no room in the file\n", view->header.rows_missing);
+    }
+    fflush(stdout);
+}
+
+/* ---- JSON ---- */
+
+static void stats_json(const struct stats_view *view, bool is_running) {
+    struct acre__stats_row row;
+    json_t *root = cli_json_begin("acre-stats/1"), *rows = json_array();
+    cli_json_set(root, "pid", cli_json_number(view->header.pid));
+    cli_json_set(root, "is_running", json_boolean(is_running));
+    cli_json_set(root, "library", cli_json_text(view->header.library));
+    cli_json_set(root, "started_ns", cli_json_number(view->header.started_ns));
+    cli_json_set(root, "refreshed_ns", cli_json_number(stats_refreshed_ns(view)));
+    cli_json_set(root, "rows_missing", cli_json_number(view->header.rows_missing));
+    for (size_t i = 0; i < view->header.row_count; i++) {
+        if (!stats_row(view, i, &row)) {
+            continue;
+        }
+        const struct acre__stats_names *names = &view->header.kinds[row.kind];
+        json_t *item = json_object(), *values = json_object();
+        for (uint64_t k = 0; k < names->count; k++) {
+            cli_json_set(values, names->counters[k], cli_json_number(row.values[k]));
+        }
+        cli_json_set(item, "kind", cli_json_text(names->name));
+        cli_json_set(item, "id", cli_json_number(row.id));
+        cli_json_set(item, "name", cli_json_text(row.name));
+        cli_json_set(item, "refreshed_ns", cli_json_number(row.refreshed_ns));
+        cli_json_set(item, "values", values);
+        cli_json_append(rows, item);
+    }
+    cli_json_set(root, "rows", rows);
+    cli_json_end(root);
+    fflush(stdout);
+}
+
+/* ---- the command ---- */
+
+static void stats_sleep(double seconds) {
+    struct timespec pause = {.tv_sec = (time_t)seconds};
+    pause.tv_nsec = (long)((seconds - (double)pause.tv_sec) * 1e9);
+    while (nanosleep(&pause, &pause) && errno == EINTR) {
+    }
+}
+
+/* Until the program has gone. */
+static void stats_show(const struct stats_view *view, const struct stats_args *args) {
+    for (;;) {
+        bool is_running = stats_is_running(view);
+        if (args->json) {
+            stats_json(view, is_running);
+        } else {
+            stats_print(view, is_running);
+        }
+        if (!is_running) {
+            cli_say("process %" PRIu32 " has gone: these are its last figures", view->header.pid);
+        }
+        if (args->watch_seconds == 0 || !is_running || ferror(stdout)) {
+            return;
+        }
+        stats_sleep(args->watch_seconds);
+        if (!args->json) {
+            putchar('\n');
+        }
+    }
+}
+
+static error_t stats_parse(int key, char *arg, struct argp_state *state) {
+    struct stats_args *args = state->input;
+    char *end;
+    switch (key) {
+    case CLI_KEY_JSON:
+        args->json = true;
+        return 0;
+    case STATS_KEY_WATCH:
+        args->watch_seconds = strtod(arg, &end);
+        if (end == arg || *end || !(args->watch_seconds >= 0.01) || args->watch_seconds > 86400) {
+            argp_error(state, "'%.40s' is no number of seconds from 0.01 to 86400", arg);
+        }
+        return 0;
+    case ARGP_KEY_ARG:
+        if (args->what) {
+            argp_error(state, "one file or process at a time");
+        }
+        args->what = arg;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no file or process given");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int cmd_stats(int argc, char **argv) {
+    static const struct argp_option options[] = {
+        {"json", CLI_KEY_JSON, NULL, 0, "Print JSON", 0},
+        {"watch", STATS_KEY_WATCH, "SECONDS", 0, "Again and again, until the program has gone", 0},
+        {0}};
+    static const struct argp argp = {
+        .options = options,
+        .parser = stats_parse,
+        .args_doc = "FILE|PID",
+        .doc = "Shows the statistics of a running program.\v"
+               "The program must have been started with ACRE_STATS=file."};
+    struct stats_args args = {0};
+    struct stats_view view;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
+        return CLI_USAGE;
+    }
+    /* A number is a process, unless there is a file that is called so. */
+    bool is_pid = args.what[0] && strspn(args.what, "0123456789") == strlen(args.what) &&
+                  access(args.what, F_OK) != 0;
+    int code = is_pid ? stats_open_process(strtoull(args.what, NULL, 10), &view)
+                      : stats_open(args.what, &view);
+    if (code) {
+        return code;
+    }
+    stats_show(&view, &args);
+    stats_close(&view);
+    return CLI_OK;
+}

@@ -1,0 +1,114 @@
+/* The library's own trace as events to replay: see events.h and trace_decode.h.
+ *
+ * Blocks get numbers, so that an address which is used again is another block.
+ * What has no part in a replay (chunks, waits, refusals, a free of a block from
+ * before the trace) is EVENT_OTHER. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "events.h"
+#include "trace_decode.h"
+
+enum { ACRE_PER_THREAD = 2 }; /* CUDA's handle of each thread's own default stream */
+
+struct acre_reading {
+    struct trace_reader reader;
+    struct events *events;
+    uint64_t blocks; /* the largest number so far */
+    uint32_t *tags;  /* numbers that the trace has for events->tag_names */
+};
+
+static uint64_t stream_of(const struct trace_record *record) {
+    return record->stream == ACRE_PER_THREAD ? UINT64_C(1) << 63 | record->thread : record->stream;
+}
+
+/* ---- tags ---- */
+
+static char *tag_name(const struct trace_reader *reader, uint32_t tag) {
+    for (size_t i = reader->name_count; i-- > 0;) {
+        const struct trace_name *name = &reader->names[i];
+        if (name->is_tag && name->number == tag) {
+            return cli_format("%.*s", (int)name->bytes, name->text);
+        }
+    }
+    return cli_format("tag %u", tag);
+}
+
+/* The number that events have for a tag; it is made at its first use. */
+static uint32_t tag_of(struct acre_reading *r, uint32_t tag) {
+    struct events *events = r->events;
+    if (!tag) {
+        return 0;
+    }
+    for (size_t i = events->tag_count; i-- > 0;) {
+        if (r->tags[i] == tag) {
+            return (uint32_t)(i + 1);
+        }
+    }
+    if (events->tag_count == EVENTS_STREAMS) {
+        return 0; /* hardly a program's: the rest has none */
+    }
+    size_t count = events->tag_count + 1;
+    char **names = cli_alloc(count * sizeof *names);
+    uint32_t *tags = cli_alloc(count * sizeof *tags);
+    if (count > 1) {
+        memcpy(names, events->tag_names, (count - 1) * sizeof *names);
+        memcpy(tags, r->tags, (count - 1) * sizeof *tags);
+    }
+    free(events->tag_names);
+    free(r->tags);
+    names[count - 1] = tag_name(&r->reader, tag);
+    tags[count - 1] = tag;
+    events->tag_names = names;
+    events->tag_count = count;
+    r->tags = tags;
+    return (uint32_t)count;
+}
+
+/* ---- events ---- */
+
+static void add_record(struct acre_reading *r, const struct trace_record *record) {
+    uint8_t kind = EVENT_OTHER;
+    switch (record->kind) {
+    case ACRE__TRACE_ALLOC:
+        kind = EVENT_ALLOC;
+        break;
+    case ACRE__TRACE_REALLOC: /* of a block from before the trace: a new one */
+        kind = record->id > r->blocks ? EVENT_ALLOC : EVENT_REALLOC;
+        break;
+    case ACRE__TRACE_FREE:
+    case ACRE__TRACE_FREE_AFTER:
+        kind = record->id ? EVENT_FREE : EVENT_OTHER;
+        break;
+    default:
+        break;
+    }
+    struct event *event = events_add(r->events);
+    event->kind = kind;
+    event->thread = record->thread;
+    event->stream = stream_of(record);
+    event->time_ns = record->time_ns;
+    if (kind == EVENT_OTHER) {
+        return;
+    }
+    event->id = record->id;
+    event->bytes = record->bytes;
+    event->tag = kind == EVENT_FREE ? 0 : tag_of(r, record->tag);
+    r->blocks = record->id > r->blocks ? record->id : r->blocks;
+}
+
+int events_read_acre(const char *path, const unsigned char *bytes, size_t count,
+                     struct events *events) {
+    struct acre_reading r = {.events = events};
+    struct trace_record record;
+    int ok = trace_open(&r.reader, bytes, count);
+    while (ok && trace_next(&r.reader, &record)) {
+        add_record(&r, &record);
+    }
+    struct trace_fault fault = r.reader.fault;
+    trace_close(&r.reader);
+    free(r.tags);
+    events->format = "acre";
+    return fault.what ? events_refuse(path, 0, fault.offset, "%s", fault.what) : CLI_OK;
+}

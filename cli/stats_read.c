@@ -1,0 +1,185 @@
+/* Reading a file of statistics: see stats_read.h. */
+#include "stats_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static int stats_refuse(const char *path, const char *what) {
+    cli_say("%s: %s", path, what);
+    return CLI_CANNOT;
+}
+
+/* ---- opening ---- */
+
+static const char *names_fault(const struct acre__stats_names *names) {
+    if (names->count > ACRE__STATS_COUNTERS || !memchr(names->name, '\0', sizeof names->name)) {
+        return "damaged: it names counters that cannot be";
+    }
+    for (uint64_t i = 0; i < names->count; i++) {
+        if (!memchr(names->counters[i], '\0', sizeof names->counters[i])) {
+            return "damaged: the name of a counter has no end";
+        }
+    }
+    return NULL;
+}
+
+/* NULL when all is well. */
+static const char *header_fault(struct acre__stats_header *header, size_t bytes) {
+    if (memcmp(header->magic, ACRE__STATS_MAGIC, sizeof header->magic) != 0) {
+        return "this is no file of acre's statistics";
+    }
+    if (header->version != ACRE__STATS_VERSION) {
+        return "its format is not known here: it was written by another version of acre";
+    }
+    if (header->header_bytes != sizeof *header ||
+        header->row_bytes != sizeof(struct acre__stats_row) ||
+        header->row_count > (bytes - sizeof *header) / sizeof(struct acre__stats_row)) {
+        return "damaged: it is shorter than it says";
+    }
+    header->library[sizeof header->library - 1] = '\0';
+    for (unsigned i = 0; i < ACRE__STATS_KINDS; i++) {
+        const char *fault = names_fault(&header->kinds[i]);
+        if (fault) {
+            return fault;
+        }
+    }
+    return NULL;
+}
+
+/* Takes the descriptor over. */
+static int view_begin(const char *path, int fd, struct stats_view *view) {
+    struct stat now;
+    *view = (struct stats_view){.fd = fd};
+    if (fstat(fd, &now)) {
+        return stats_refuse(path, strerror(errno));
+    }
+    if (!S_ISREG(now.st_mode) || (size_t)now.st_size < sizeof view->header) {
+        return stats_refuse(path, "this is no file of acre's statistics");
+    }
+    /* Read, not mapped: a file that becomes shorter meanwhile is then no signal. */
+    if (pread(fd, &view->header, sizeof view->header, 0) != (ssize_t)sizeof view->header) {
+        return stats_refuse(path, "damaged: it is shorter than it says");
+    }
+    const char *fault = header_fault(&view->header, (size_t)now.st_size);
+    if (fault) {
+        return stats_refuse(path, fault);
+    }
+    return CLI_OK;
+}
+
+int stats_open(const char *path, struct stats_view *view) {
+    *view = (struct stats_view){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    if (view->fd < 0) {
+        return stats_refuse(path, strerror(errno));
+    }
+    int code = view_begin(path, view->fd, view);
+    if (code) {
+        stats_close(view);
+    }
+    return code;
+}
+
+/* A descriptor for the file behind an open one of the process, if that has statistics; else -1. */
+static int file_of_process(const char *path) {
+    char magic[sizeof ACRE__STATS_MAGIC - 1];
+    struct stat now;
+    /* A pipe or a terminal is not to be opened, only looked at. */
+    if (stat(path, &now) || !S_ISREG(now.st_mode)) {
+        return -1;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && (pread(fd, magic, sizeof magic, 0) != (ssize_t)sizeof magic ||
+                    memcmp(magic, ACRE__STATS_MAGIC, sizeof magic) != 0)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+int stats_open_process(uint64_t pid, struct stats_view *view) {
+    char folder[64], path[64 + 256];
+    snprintf(folder, sizeof folder, "/proc/%" PRIu64 "/fd", pid);
+    DIR *list = opendir(folder);
+    if (!list) {
+        cli_say("process %" PRIu64 ": %s", pid,
+                errno == ENOENT ? "there is none with that number" : strerror(errno));
+        return CLI_CANNOT;
+    }
+    int fd = -1;
+    for (const struct dirent *entry; fd < 0 && (entry = readdir(list));) {
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        fd = file_of_process(path);
+    }
+    closedir(list);
+    if (fd < 0) {
+        cli_say("process %" PRIu64 ": it keeps no statistics (ACRE_STATS=file), or is ending", pid);
+        return CLI_CANNOT;
+    }
+    snprintf(path, sizeof path, "process %" PRIu64, pid);
+    int code = view_begin(path, fd, view);
+    if (code) {
+        stats_close(view);
+    }
+    return code;
+}
+
+void stats_close(struct stats_view *view) {
+    if (view->fd >= 0) {
+        close(view->fd);
+    }
+    view->fd = -1;
+}
+
+/* ---- looking ---- */
+
+bool stats_is_running(const struct stats_view *view) {
+    if (flock(view->fd, LOCK_SH | LOCK_NB) == 0) {
+        flock(view->fd, LOCK_UN);
+        return false;
+    }
+    return errno == EWOULDBLOCK;
+}
+
+uint64_t stats_refreshed_ns(const struct stats_view *view) {
+    uint64_t ns = 0;
+    (void)!pread(view->fd, &ns, sizeof ns,
+                 (off_t)offsetof(struct acre__stats_header, refreshed_ns));
+    return ns;
+}
+
+int stats_row(const struct stats_view *view, size_t index, struct acre__stats_row *row) {
+    off_t at = (off_t)(sizeof view->header + index * sizeof *row);
+    struct acre__stats_row again;
+    if (index >= view->header.row_count) {
+        return 0;
+    }
+    /* Whole only if its sequence was even and is the same before and after. A program that was
+     * killed in between leaves it odd: after some tries the row is taken as it is. */
+    for (unsigned i = 0; i < 1000; i++) {
+        if (pread(view->fd, row, sizeof *row, at) != (ssize_t)sizeof *row ||
+            pread(view->fd, &again, sizeof again.sequence, at) != (ssize_t)sizeof again.sequence) {
+            return 0;
+        }
+        if (row->sequence % 2 == 0 && row->sequence == again.sequence) {
+            break;
+        }
+    }
+    row->name[sizeof row->name - 1] = '\0';
+    for (char *c = row->name; *c; c++) {
+        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
+    }
+    return row->kind > ACRE__STATS_NONE && row->kind < ACRE__STATS_KINDS &&
+           view->header.kinds[row->kind].count > 0;
+}

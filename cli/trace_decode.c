@@ -1,0 +1,426 @@
+/* Reading a trace: see trace_decode.h.
+ *
+ * Each thread has its blocks in the order in which they were begun and one event read ahead; a heap
+ * gives the earliest of those. An alloc of an address that is live, or a free of one that is not,
+ * is put back with a later time, once: meanwhile the event that it depends on comes,
+ * if there is one. */
+#include "trace_decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace_decode_block.h"
+
+/* The clock is read ahead by what a processor has under way, less than a microsecond; but who waits
+ * makes those wait that wait for it. */
+enum { TRACE_HOLD_NS = 100000 };
+
+/* A block of the file, while they are sorted. */
+struct trace_piece {
+    uint64_t thread, sequence;
+    size_t offset;
+};
+
+int trace_fault(struct trace_reader *reader, size_t offset, const char *what) {
+    reader->fault = (struct trace_fault){offset, what};
+    return 0;
+}
+
+static int fault_memory(struct trace_reader *reader) {
+    return trace_fault(reader, 0, "there is no memory for it");
+}
+
+const char *trace_kind_name(enum acre__trace_kind kind) {
+    static const char *const names[ACRE__TRACE_KINDS] = {
+        [ACRE__TRACE_ALLOC] = "alloc",
+        [ACRE__TRACE_FREE] = "free",
+        [ACRE__TRACE_CONTEXT] = "context",
+        [ACRE__TRACE_REALLOC] = "realloc",
+        [ACRE__TRACE_FREE_AFTER] = "free-after",
+        [ACRE__TRACE_FREE_REFUSED] = "free-refused",
+        [ACRE__TRACE_REFUSED] = "alloc-refused",
+        [ACRE__TRACE_CHUNK_CREATE] = "chunk-create",
+        [ACRE__TRACE_CHUNK_RELEASE] = "chunk-release",
+        [ACRE__TRACE_CHUNK_MAP] = "chunk-map",
+        [ACRE__TRACE_CHUNK_UNMAP] = "chunk-unmap",
+        [ACRE__TRACE_CHUNK_MOVE] = "chunk-move",
+        [ACRE__TRACE_WAIT] = "wait",
+        [ACRE__TRACE_TAG_NAME] = "tag-name",
+        [ACRE__TRACE_POOL_NAME] = "pool-name",
+        [ACRE__TRACE_THREAD_BEGIN] = "thread-begin",
+        [ACRE__TRACE_THREAD_END] = "thread-end",
+        [ACRE__TRACE_MARK] = "mark",
+    };
+    return kind < ACRE__TRACE_KINDS && names[kind] ? names[kind] : "unknown";
+}
+
+uint32_t trace_os_thread(const struct trace_reader *reader, uint32_t thread) {
+    size_t at = thread + reader->name_threads;
+    return at < reader->thread_count ? reader->threads[at].os_thread : 0;
+}
+
+int trace_is(const unsigned char *bytes, size_t count) {
+    return count >= 8 && memcmp(bytes, ACRE__TRACE_MAGIC, 8) == 0;
+}
+
+/* ---- the heap ---- */
+
+static bool head_before(const struct trace_thread *a, const struct trace_thread *b) {
+    return a->head_units != b->head_units ? a->head_units < b->head_units : a->index < b->index;
+}
+
+static void heap_sink(struct trace_reader *reader, size_t i) {
+    for (;;) {
+        size_t least = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < reader->heap_count; child++) {
+            if (head_before(reader->heap[child], reader->heap[least])) {
+                least = child;
+            }
+        }
+        if (least == i) {
+            return;
+        }
+        struct trace_thread *kept = reader->heap[i];
+        reader->heap[i] = reader->heap[least];
+        reader->heap[least] = kept;
+        i = least;
+    }
+}
+
+static bool is_free(const struct trace_record *record) {
+    return (record->kind == ACRE__TRACE_FREE || record->kind == ACRE__TRACE_FREE_AFTER) &&
+           !record->is_refused;
+}
+
+static bool is_alloc(const struct trace_record *record) {
+    return record->kind == ACRE__TRACE_ALLOC || record->kind == ACRE__TRACE_REALLOC;
+}
+
+/* The event fits to what is live. */
+static bool head_fits(const struct trace_reader *reader, const struct trace_record *head) {
+    bool is_live = trace_live_find(&reader->live, head->address) != NULL;
+    if (head->kind == ACRE__TRACE_REALLOC) {
+        return trace_live_find(&reader->live, head->before) &&
+               (!is_live || head->address == head->before);
+    }
+    return is_free(head) ? is_live : !is_alloc(head) || !is_live;
+}
+
+/* Counts the block; 1, or 0 when a free has to come first, which is then *record. */
+static int live_change(struct trace_reader *reader, struct trace_record *record) {
+    struct trace_block block = {0}, old;
+    if (is_free(record)) {
+        (void)trace_live_remove(&reader->live, record->address, &block);
+        record->id = block.id;
+        record->bytes = block.bytes;
+        reader->unknown_frees += block.id == 0;
+        return 1;
+    }
+    if (!is_alloc(record)) {
+        return 1;
+    }
+    bool stays = record->kind == ACRE__TRACE_REALLOC && record->before == record->address;
+    if (!stays && trace_live_remove(&reader->live, record->address, &old)) {
+        *record = (struct trace_record){.kind = ACRE__TRACE_FREE,
+                                        .thread = record->thread,
+                                        .time_ns = record->time_ns,
+                                        .address = record->address,
+                                        .bytes = old.bytes,
+                                        .stream = record->stream,
+                                        .pool = record->pool,
+                                        .is_made_up = true,
+                                        .id = old.id,
+                                        .offset = record->offset};
+        reader->made_up_frees++;
+        return 0;
+    }
+    if (record->kind == ACRE__TRACE_REALLOC &&
+        trace_live_remove(&reader->live, record->before, &old)) {
+        block.id = old.id;
+    }
+    block.address = record->address;
+    block.bytes = record->bytes;
+    block.real = record->real;
+    if (!trace_live_add(&reader->live, &block)) {
+        return fault_memory(reader);
+    }
+    record->id = block.id;
+    return 1;
+}
+
+/* The head of the earliest thread is done with: the next one takes its place. */
+static void heap_advance(struct trace_reader *reader) {
+    struct trace_thread *thread = reader->heap[0];
+    if (!trace_head_read(reader, thread)) {
+        free(thread->places);
+        thread->places = NULL;
+        reader->heap[0] = reader->heap[--reader->heap_count];
+    }
+    heap_sink(reader, 0);
+}
+
+/* 1 for a free that the event behind it in its block calls off. */
+static bool head_is_refused(const struct trace_thread *thread) {
+    return thread->head.kind == ACRE__TRACE_FREE && thread->at < thread->end &&
+           *thread->at == ACRE__TRACE_FREE_REFUSED;
+}
+
+/* Puts a thread whose key became smaller where it belongs. */
+static void heap_rise(struct trace_reader *reader, size_t i) {
+    while (i && head_before(reader->heap[i], reader->heap[(i - 1) / 2])) {
+        struct trace_thread *kept = reader->heap[i];
+        reader->heap[i] = reader->heap[(i - 1) / 2];
+        reader->heap[(i - 1) / 2] = kept;
+        i = (i - 1) / 2;
+    }
+}
+
+/* Something happened to the address: who waited for that goes on at once. */
+static void held_wake(struct trace_reader *reader, uint64_t address) {
+    for (size_t i = 0; reader->held && i < reader->heap_count; i++) {
+        struct trace_thread *thread = reader->heap[i];
+        if (!thread->is_held ||
+            (thread->head.address != address && thread->head.before != address)) {
+            continue;
+        }
+        thread->is_held = false;
+        reader->held--;
+        thread->head_units = thread->units;
+        heap_rise(reader, i);
+    }
+}
+
+/* 1 if the earliest event has to wait, and was put back. */
+static int head_hold(struct trace_reader *reader) {
+    struct trace_thread *thread = reader->heap[0];
+    if (thread->is_held) { /* for long enough */
+        thread->is_held = false;
+        reader->held--;
+        thread->was_held = true;
+    }
+    if (thread->was_held || reader->heap_count == 1 || head_fits(reader, &thread->head)) {
+        return 0;
+    }
+    thread->is_held = true;
+    reader->held++;
+    thread->head_units = thread->units + reader->hold_units;
+    heap_sink(reader, 0);
+    return 1;
+}
+
+int trace_next(struct trace_reader *reader, struct trace_record *record) {
+    while (reader->heap_count && !reader->fault.what) {
+        struct trace_thread *thread = reader->heap[0];
+        thread->head.is_refused = head_is_refused(thread);
+        if (head_hold(reader)) {
+            continue;
+        }
+        *record = thread->head;
+        if (live_change(reader, record)) {
+            heap_advance(reader);
+        }
+        if (is_free(record) || is_alloc(record)) {
+            held_wake(reader, record->address);
+        }
+        if (record->kind == ACRE__TRACE_REALLOC) {
+            held_wake(reader, record->before);
+        }
+        return reader->fault.what == NULL;
+    }
+    return 0;
+}
+
+/* ---- opening ---- */
+
+static int header_read(struct trace_reader *reader) {
+    struct acre__trace_header *header = &reader->header;
+    if (reader->count < sizeof *header || !trace_is(reader->bytes, reader->count)) {
+        return trace_fault(reader, 0, "this is no trace of acre's");
+    }
+    memcpy(header, reader->bytes, sizeof *header);
+    header->clock[sizeof header->clock - 1] = '\0';
+    header->library[sizeof header->library - 1] = '\0';
+    if (header->version != ACRE__TRACE_VERSION) {
+        return trace_fault(reader, offsetof(struct acre__trace_header, version),
+                           "a version of the format that is not known here");
+    }
+    if (header->header_bytes < sizeof *header || header->header_bytes > reader->count) {
+        return trace_fault(reader, offsetof(struct acre__trace_header, header_bytes),
+                           "a header of a length that cannot be");
+    }
+    if (header->block_bytes < ACRE__TRACE_BLOCK_LEAST ||
+        header->block_bytes > ACRE__TRACE_BLOCK_MOST) {
+        return trace_fault(reader, offsetof(struct acre__trace_header, block_bytes),
+                           "blocks of a length that cannot be");
+    }
+    if (!header->rate) {
+        return trace_fault(reader, offsetof(struct acre__trace_header, rate),
+                           "a clock that stands still");
+    }
+    reader->hold_units = ((uint64_t)TRACE_HOLD_NS << 32) / header->rate;
+    return 1;
+}
+
+static int piece_compare(const void *a, const void *b) {
+    const struct trace_piece *x = a, *y = b;
+    if (x->thread != y->thread) {
+        return x->thread < y->thread ? -1 : 1;
+    }
+    return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
+}
+
+/* Looks at the block at `offset`; *is_there: it has events. */
+static int piece_read(struct trace_reader *reader, size_t offset, struct trace_piece *piece,
+                      bool *is_there) {
+    struct acre__trace_block block;
+    size_t left = reader->count - offset;
+    *is_there = false;
+    if (left < sizeof block) {
+        return trace_fault(reader, offset, "the file ends in the middle of a block");
+    }
+    memcpy(&block, reader->bytes + offset, sizeof block);
+    if (block.magic == 0 && block.committed == 0) {
+        return 1; /* the program ended before it was begun */
+    }
+    if (block.magic != ACRE__TRACE_BLOCK_MAGIC) {
+        return trace_fault(reader, offset, "no block begins where one should");
+    }
+    size_t whole = left < reader->header.block_bytes ? left : reader->header.block_bytes;
+    if (block.committed > whole - sizeof block) {
+        return trace_fault(reader, offset, "a block says that it has more than there is");
+    }
+    *piece = (struct trace_piece){block.thread, block.sequence, offset};
+    *is_there = true;
+    return 1;
+}
+
+/* All blocks with events, by thread and in the order in which they were begun. */
+static struct trace_piece *pieces_read(struct trace_reader *reader) {
+    size_t step = reader->header.block_bytes, begin = reader->header.header_bytes;
+    size_t most = (reader->count - begin) / step + 1;
+    struct trace_piece *pieces = calloc(most, sizeof *pieces);
+    if (!pieces) {
+        fault_memory(reader);
+        return NULL;
+    }
+    for (size_t offset = begin; offset < reader->count; offset += step) {
+        bool is_there;
+        if (!piece_read(reader, offset, &pieces[reader->blocks], &is_there)) {
+            free(pieces);
+            return NULL;
+        }
+        reader->blocks += is_there;
+    }
+    qsort(pieces, reader->blocks, sizeof *pieces, piece_compare);
+    return pieces;
+}
+
+static int name_add(struct trace_reader *reader, const struct trace_record *record) {
+    if ((reader->name_count & (reader->name_count + 1)) == 0) { /* full at 0, 1, 3, 7, ... */
+        size_t room = 2 * reader->name_count + 1;
+        struct trace_name *longer = realloc(reader->names, room * sizeof *longer);
+        if (!longer) {
+            return fault_memory(reader);
+        }
+        reader->names = longer;
+    }
+    reader->names[reader->name_count++] = (struct trace_name){
+        record->kind == ACRE__TRACE_TAG_NAME, record->number, record->text, record->text_bytes};
+    return 1;
+}
+
+/* Names have blocks of their own, read at once. */
+static int names_read(struct trace_reader *reader, struct trace_thread *thread) {
+    while (trace_head_read(reader, thread)) {
+        enum acre__trace_kind kind = thread->head.kind;
+        if (kind != ACRE__TRACE_TAG_NAME && kind != ACRE__TRACE_POOL_NAME) {
+            return trace_fault(reader, thread->head.offset, "something that is no name");
+        }
+        if (!name_add(reader, &thread->head)) {
+            return 0;
+        }
+    }
+    return reader->fault.what == NULL;
+}
+
+/* The threads, each with its part of `offsets`, in the order of their first blocks. */
+static int threads_make(struct trace_reader *reader, const struct trace_piece *pieces,
+                        const size_t *offsets) {
+    size_t count = 0;
+    for (size_t i = 0; i < reader->blocks; i++) {
+        count += i == 0 || pieces[i].thread != pieces[i - 1].thread;
+    }
+    reader->threads = calloc(count ? count : 1, sizeof *reader->threads);
+    reader->heap = calloc(count ? count : 1, sizeof(struct trace_thread *));
+    if (!reader->threads || !reader->heap) {
+        return fault_memory(reader);
+    }
+    for (size_t i = 0; i < reader->blocks; i++) {
+        struct acre__trace_block block;
+        if (i == 0 || pieces[i].thread != pieces[i - 1].thread) {
+            struct trace_thread *thread = &reader->threads[reader->thread_count];
+            memcpy(&block, reader->bytes + offsets[i], sizeof block);
+            thread->id = pieces[i].thread;
+            thread->os_thread = block.os_thread;
+            thread->index = (uint32_t)(reader->thread_count++ - reader->name_threads);
+            reader->name_threads += thread->id == 0; /* the first, if any */
+            thread->blocks = offsets + i;
+        }
+        reader->threads[reader->thread_count - 1].block_count++;
+    }
+    return 1;
+}
+
+static int threads_begin(struct trace_reader *reader) {
+    for (size_t i = 0; i < reader->thread_count; i++) {
+        struct trace_thread *thread = &reader->threads[i];
+        thread->places = calloc(ACRE__TRACE_PLACES, sizeof *thread->places);
+        if (!thread->places) {
+            return fault_memory(reader);
+        }
+        if (thread->id == 0) {
+            if (!names_read(reader, thread)) {
+                return 0;
+            }
+        } else if (trace_head_read(reader, thread)) {
+            reader->heap[reader->heap_count++] = thread;
+        }
+        if (reader->fault.what) {
+            return 0;
+        }
+    }
+    for (size_t i = reader->heap_count; i-- > 0;) {
+        heap_sink(reader, i);
+    }
+    return 1;
+}
+
+int trace_open(struct trace_reader *reader, const unsigned char *bytes, size_t count) {
+    *reader = (struct trace_reader){.bytes = bytes, .count = count};
+    if (!header_read(reader)) {
+        return 0;
+    }
+    struct trace_piece *pieces = pieces_read(reader);
+    if (!pieces) {
+        return 0;
+    }
+    size_t *offsets = calloc(reader->blocks + 1, sizeof *offsets);
+    for (size_t i = 0; offsets && i < reader->blocks; i++) {
+        offsets[i] = pieces[i].offset;
+    }
+    int ok = offsets ? threads_make(reader, pieces, offsets) : fault_memory(reader);
+    free(pieces);
+    reader->offsets = offsets;
+    return ok && threads_begin(reader);
+}
+
+void trace_close(struct trace_reader *reader) {
+    for (size_t i = 0; i < reader->thread_count; i++) {
+        free(reader->threads[i].places);
+    }
+    free(reader->threads);
+    free(reader->heap);
+    free(reader->names);
+    free(reader->offsets);
+    trace_live_end(&reader->live);
+}

@@ -1,0 +1,194 @@
+/* ACRE_STATS: what `acre stats` shows of a running program, and of one that has gone. */
+#include <signal.h>
+
+#include "api_pool.h"
+
+static char folder[64], path[128];
+
+/* ---- the program that is looked at ---- */
+
+static void say(const char *word) {
+    api_must(write(1, word, 1) == 1);
+}
+
+static void hear(void) {
+    char letter;
+    api_must(read(0, &letter, 1) == 1);
+}
+
+/* Goes one step further for every byte that it gets, and tells when it has. */
+static int serve(void) {
+    acre_device *device;
+    acre_stream stream;
+    acre_pool *pool;
+    void *blocks[500];
+    api_must(acre_open("soft", NULL, &device) == ACRE_OK);
+    api_must(acre_stream_create(device, 0, &stream) == ACRE_OK);
+    api_must(acre_pool_create(device, NULL, &pool) == ACRE_OK);
+    for (int i = 0; i < 500; i++)
+        api_must(acre_pool_alloc(pool, 1000, 0, stream, &blocks[i]) == ACRE_OK);
+    api_must(acre_stats_export() == ACRE_OK);
+    say("a");
+    hear();
+    for (int i = 0; i < 500; i++) /* spills by itself: the counter goes up without a call */
+        api_must(acre_pool_free(pool, blocks[i], stream) == ACRE_OK);
+    say("b");
+    hear();
+    api_must(acre_stats_export() == ACRE_OK);
+    say("c");
+    hear();
+    api_must(acre_pool_destroy(pool, NULL, NULL) == ACRE_OK);
+    say("d");
+    hear();
+    return 0;
+}
+
+static pid_t start(int *to, int *from) {
+    int in[2], out[2];
+    char setting[256];
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    snprintf(setting, sizeof setting, "ACRE_STATS=%s", path);
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        putenv(setting);
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        for (int i = 0; i < 2; i++) {
+            close(in[i]);
+            close(out[i]);
+        }
+        execl("/proc/self/exe", "test_stats_export", "serve", (char *)NULL);
+        _exit(126);
+    }
+    close(in[0]);
+    close(out[1]);
+    *to = in[1];
+    *from = out[0];
+    return pid;
+}
+
+static void step(int to, int from, char word) {
+    char letter = 0;
+    if (word != 'a')
+        assert_int_equal(write(to, "x", 1), 1);
+    assert_int_equal(read(from, &letter, 1), 1);
+    assert_int_equal(letter, word);
+}
+
+/* ---- what the tool says ---- */
+
+/* A number or word of the JSON, by a filter of jq; `what` is the file or the process. */
+static void ask(const char *what, const char *filter, char answer[64]) {
+    char command[1024];
+    snprintf(command, sizeof command,
+             "ASAN_OPTIONS=detect_leaks=0 '%s/acre' stats --json %s 2>/dev/null | jq -r '%s'",
+             getenv("ACRE_BUILD"), what, filter);
+    FILE *out = popen(command, "r");
+    assert_non_null(out);
+    answer[0] = '\0';
+    (void)!fgets(answer, 64, out);
+    answer[strcspn(answer, "\n")] = '\0';
+    pclose(out);
+}
+
+static long ask_pool(const char *what, const char *counter) {
+    char filter[128], answer[64];
+    snprintf(filter, sizeof filter, ".rows[] | select(.kind == \"pool\") | .values.%s", counter);
+    ask(what, filter, answer);
+    return answer[0] ? strtol(answer, NULL, 10) : -1;
+}
+
+static void stats_of_a_running_program_are_shown(void **state) {
+    (void)state;
+    int to, from;
+    char by_pid[32], answer[64];
+    pid_t pid = start(&to, &from);
+    snprintf(by_pid, sizeof by_pid, "%ld", (long)pid);
+    step(to, from, 'a');
+    const char *ways[] = {path, by_pid};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ask_pool(ways[i], "live_blocks"), 500);
+        assert_int_equal(ask_pool(ways[i], "live_bytes"), 500 * 1024);
+        assert_true(ask_pool(ways[i], "refills") >= 1);
+        assert_int_equal(ask_pool(ways[i], "spills"), 0);
+        ask(ways[i], ".is_running", answer);
+        assert_string_equal(answer, "true");
+        ask(ways[i], ".rows[] | select(.kind == \"device\") | .name", answer);
+        assert_string_equal(answer, "soft:0");
+        ask(ways[i], ".rows[] | select(.kind == \"device\") | .values.streams_live", answer);
+        assert_string_equal(answer, "1");
+        ask(ways[i], ".pid", answer);
+        assert_string_equal(answer, by_pid);
+    }
+    step(to, from, 'b');
+    assert_true(ask_pool(path, "spills") >= 1);
+    step(to, from, 'c');
+    assert_int_equal(ask_pool(path, "live_blocks"), 0);
+    step(to, from, 'd');
+    assert_int_equal(ask_pool(path, "live_blocks"), -1); /* there is none any more */
+    /* Gone, and the last figures are still there. */
+    int ended;
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &ended, 0), pid);
+    ask(path, ".is_running", answer);
+    assert_string_equal(answer, "false");
+    ask(path, ".rows[] | select(.kind == \"device\") | .values.streams_live", answer);
+    assert_string_equal(answer, "1");
+    ask(by_pid, ".is_running", answer);
+    assert_string_equal(answer, "");
+    close(to);
+    close(from);
+}
+
+/* Two programs, one file: the second goes on without. */
+static int open_twice(void) {
+    acre_device *device;
+    api_must(acre_open("soft", NULL, &device) == ACRE_OK);
+    api_must(acre_stats_export() == ACRE_OK);
+    api_must(acre_close(device) == ACRE_OK);
+    return 0;
+}
+
+static void stats_file_of_another_program_is_left_alone(void **state) {
+    (void)state;
+    int to, from;
+    char setting[256];
+    pid_t pid = start(&to, &from);
+    step(to, from, 'a');
+    snprintf(setting, sizeof setting, "ACRE_STATS=%s", path);
+    api_started_ok("twice", setting);
+    assert_int_equal(ask_pool(path, "live_blocks"), 500);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(to);
+    close(from);
+    api_started_ok("twice", setting);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/acre-stats-XXXXXX");
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(path, sizeof path, "%s/stats", folder);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1)
+        return strcmp(argv[1], "serve") == 0 ? serve() : open_twice();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stats_of_a_running_program_are_shown),
+        cmocka_unit_test(stats_file_of_another_program_is_left_alone),
+    };
+    return cmocka_run_group_tests_name("stats export", tests, set_up, tear_down);
+}

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# acre stats: files and processes that are none, damaged files, a program that has gone. What a
+# running program shows is in tests/api/test_stats_export.c.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 2
+
+run "$no_gpu" ACRE_STATS=demo.stats "$acre" demo --device soft --output page
+expect_rc 0
+run_leaks "$acre" stats demo.stats
+expect_rc 0
+expect_plain
+expect_out '^process [0-9]+ \(gone\), acre [0-9.]+, last written '
+expect_out '^OF +COUNTER +VALUE$'
+expect_err 'has gone: these are its last figures'
+run_leaks "$acre" stats --json demo.stats
+expect_rc 0
+expect_json '.schema == "acre-stats/1" and (.is_running | not) and .pid > 0 and .rows == []'
+expect_json '.rows_missing == 0 and .refreshed_ns >= .started_ns'
+
+# A program that is still there, looked at until it ends.
+"$acre" bench pool --quick --device soft >/dev/null 2>&1 &
+idle=$!
+ACRE_STATS='running.%p' "$acre" bench pool --quick --device soft >/dev/null 2>&1 &
+pid=$!
+for _ in $(seq 200); do
+    [ -s "running.$pid" ] && break
+    sleep 0.05
+done
+run "$acre" stats "$idle"
+expect_rc 2
+expect_err "^acre: process $idle: "
+run "$acre" stats --watch 0.05 --json "$pid"
+if [ "$rc" -eq 0 ]; then # it may have ended before it was looked at
+    check "several documents, the last of them of a program that has gone" \
+        jq -s -e "length > 0 and all(.pid == $pid) and (.[-1].is_running | not)" "$out"
+fi
+wait "$pid" "$idle"
+run "$acre" stats "running.$pid"
+expect_rc 0
+expect_out '\(gone\)'
+
+# Files that are none, and damaged ones.
+echo 'dear reader' >letter
+for file in /nonexistent . letter /dev/null; do
+    run "$acre" stats "$file"
+    expect_rc 2
+    expect_no_out
+    expect_err '^acre: '
+done
+run "$acre" stats 999999999
+expect_rc 2
+expect_err 'there is none with that number'
+for bytes in 8 100 5000 20000; do
+    head -c "$bytes" demo.stats >"cut"
+    run "$acre" stats cut
+    expect_rc 2
+    expect_no_out
+done
+for at in 8 12 16 20 140 168; do
+    cp demo.stats broken
+    printf '\377\377\377\377\377\377\377\377' | dd of=broken bs=1 seek="$at" conv=notrunc status=none
+    run "$acre" stats broken
+    expect_no_crash
+    check "exit code 0 or 2" test "$rc" -eq 0 -o "$rc" -eq 2
+done
+cp demo.stats broken
+printf '\377' | dd of=broken bs=1 seek=8 conv=notrunc status=none
+run "$acre" stats broken
+expect_rc 2
+expect_err 'its format is not known here'
+# A row of nonsense steers no terminal.
+cp demo.stats broken
+header=$(od -An -tu4 -j12 -N4 demo.stats | tr -d ' ')
+printf '\2\0\0\0\1\0\0\0' | dd of=broken bs=1 seek="$header" conv=notrunc status=none
+printf '\033[31mname' | dd of=broken bs=1 seek="$((header + 24))" conv=notrunc status=none
+run "$acre" stats broken
+expect_rc 0
+expect_plain
+expect_out '^\?\[31mname '
+
+# Wrong use.
+run "$acre" stats
+expect_rc 64
+expect_err 'no file or process given'
+for seconds in 0 x -1 nan; do
+    run "$acre" stats --watch="$seconds" demo.stats
+    expect_rc 64
+done
+run "$acre" stats demo.stats demo.stats
+expect_rc 64
+
+finish
