@@ -56,6 +56,10 @@ int pool_thread_cases(struct pool_bench *p);
 int pool_cross_thread(struct pool_bench *p);
 int pool_frag(struct pool_bench *p);
 
+/* ---- pool_trace.c: the same ---- */
+
+int pool_trace_cases(struct pool_bench *p);
+
 /* ---- one block ---- */
 
 #define POOL_INLINE static inline __attribute__((always_inline))
