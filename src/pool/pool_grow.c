@@ -268,7 +268,7 @@ acre_status acre__arena_take_new(struct acre__arena *arena, struct acre__holes *
         if (status || *out)
             return status;
     }
-    if (arena->is_apart) {
+    if (arena->unit && arena->is_apart) {
         if (arena_is_full(arena, own, wanted))
             (void)acre__arena_release(arena, arena->held + round_up(wanted, arena->unit) -
                                                  arena_budget(arena, wanted));
