@@ -264,8 +264,8 @@ void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *po
     acre__cache_leave(cache);
 }
 
-/* Gives a lane's slots to the pool, whose lock is held. */
-static void lane_drain(struct acre__lane *lane) {
+/* Gives a lane's slots to the pool, whose lock is held: 1, or 0 when some had to stay. */
+static int lane_drain(struct acre__lane *lane) {
     int is_empty = 1;
     for (uint32_t i = 0; i <= ACRE__CLASSES; i++) {
         struct acre__slots slots = {0};
@@ -281,6 +281,7 @@ static void lane_drain(struct acre__lane *lane) {
     }
     if (is_empty)
         lane->id = ACRE__ID_UNKNOWN; /* what it gets from now on is of whom it means then */
+    return is_empty;
 }
 
 static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
@@ -292,8 +293,10 @@ static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, acre_st
                 link = &lane->next;
                 continue;
             }
-            lane_drain(lane);
-            if (!end) {
+            /* A stream's end leaves a lane that is not empty: its id tells that the stream is gone.
+             */
+            int is_empty = lane_drain(lane);
+            if (!end || (!any && !is_empty)) {
                 link = &lane->next;
                 continue;
             }

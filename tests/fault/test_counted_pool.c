@@ -5,6 +5,7 @@
  * refuses to mark, a lost device. */
 #include "api/api_memory.h"
 #include "fault_device.h"
+#include "pool/pool.h"
 
 enum { SMALL = 1000, FULL = 128 }; /* of so many slots a thread's stack is full */
 
@@ -66,6 +67,31 @@ static void make_freed(struct things *t) {
     api_ok(acre_pool_alloc_many(t->pool, 300000, 40, t->stream, t->many));
     api_ok(acre_pool_free_many(t->pool, t->many, 40, t->stream, NULL));
 }
+/* A large block with something behind it. */
+static void make_large(struct things *t) {
+    make(t);
+    api_ok(acre_pool_alloc(t->pool, 30 * MIB, 0, t->stream, &t->block));
+    api_ok(acre_pool_alloc(t->pool, 2 * MIB, 0, t->stream, &t->many[0]));
+}
+/* One with chunks of its own, which can move. */
+static void make_movable(struct things *t) {
+    void *p;
+    make_large(t);
+    api_ok(acre_pool_realloc(t->pool, t->block, 70 * MIB, t->stream, &p));
+    api_ok(acre_pool_alloc(t->pool, 2 * MIB, 0, t->stream, &t->many[1]));
+    t->block = p;
+}
+/* Large blocks are kept apart, and memory that is free must be given back for another one. */
+static void make_apart(struct things *t) {
+    make(t);
+    t->pool->blocks_in.slack = 0;
+    t->pool->blocks_in.own_bytes = 4 * MIB;
+    api_ok(acre_pool_alloc_many(t->pool, 6 * MIB, 20, t->stream, t->many));
+    api_ok(acre_pool_free_many(t->pool, t->many, 10, t->stream, NULL));
+    api_ok(acre_pool_alloc(t->pool, 70 * MIB, 0, t->stream, &t->block));
+    assert_true(t->pool->blocks_in.is_apart);
+    api_ok(acre_pool_free(t->pool, t->block, t->stream));
+}
 static void make_freed_pinned(struct things *t) {
     void *p;
     make_pinned(t);
@@ -125,6 +151,29 @@ static acre_status resize(struct things *t) {
         assert_null(p);
     return status;
 }
+static acre_status alloc_larger(struct things *t) {
+    return alloc(t, 81 * MIB, 0);
+}
+static acre_status alloc_apart(struct things *t) {
+    return alloc(t, 45 * MIB, 0);
+}
+static acre_status resize_to(struct things *t, size_t bytes) {
+    void *p = t;
+    acre_status status = acre_pool_realloc(t->pool, t->block, bytes, t->stream, &p);
+    if (status)
+        assert_null(p);
+    assert_true(acre_pool_owns(t->pool, status ? t->block : p));
+    return status;
+}
+static acre_status resize_large(struct things *t) {
+    return resize_to(t, 33 * MIB);
+}
+static acre_status resize_shorter(struct things *t) {
+    return resize_to(t, 3 * MIB);
+}
+static acre_status resize_moving(struct things *t) {
+    return resize_to(t, 90 * MIB);
+}
 static acre_status retire(struct things *t) {
     return acre_stream_retire(t->device, t->brief);
 }
@@ -165,6 +214,11 @@ static const struct op ops[] = {
     {"record use again", record, make_used},
     {"realloc", resize, make_block},
     {"realloc used", resize, make_used},
+    {"alloc larger", alloc_larger, make},
+    {"alloc apart", alloc_apart, make_apart},
+    {"realloc large", resize_large, make_large},
+    {"realloc shorter", resize_shorter, make_large},
+    {"realloc moving", resize_moving, make_movable},
     {"retire", retire, make_brief},
     {"trim", trim, make_freed},
     {"trim pinned", trim, make_freed_pinned},
