@@ -420,6 +420,8 @@ typedef struct acre_pool_options {
     acre_kind kind;         /* device (default), pinned, mapped or managed */
     uint32_t flags;         /* ACRE_POOL_* */
     uint64_t reserve_bytes; /* memory taken at once; none */
+    uint64_t soft_bytes;    /* limits, see acre_pool_set_limits; none */
+    uint64_t hard_bytes;
 } acre_pool_options;
 
 ACRE_API acre_status acre_pool_create(acre_device *device, const acre_pool_options *options,
@@ -493,7 +495,19 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void
     X(events, "events recorded, each for a batch of frees")                                        \
     X(waits, "waits inserted into streams for memory of another one")                              \
     X(overruns, "blocks written past their end (ACRE_POOL_DEBUG)")                                 \
-    X(late_writes, "blocks written to after they were freed (ACRE_POOL_DEBUG)")
+    X(late_writes, "blocks written to after they were freed (ACRE_POOL_DEBUG)")                    \
+    X(used_bytes, "bytes handed out or in threads' caches now: what limits count")                 \
+    X(soft_bytes, "the soft limit; 0: none")                                                       \
+    X(hard_bytes, "the hard limit; 0: none")                                                       \
+    X(over_soft, "times that memory was given back beyond the soft limit")                         \
+    X(served_caches, "calls without memory that threads' caches served")                           \
+    X(served_done, "that memory served which other streams were done with")                        \
+    X(served_moved, "that free memory of the pool served, mapped anew")                            \
+    X(served_behind, "that memory of another stream served, behind a wait")                        \
+    X(served_pools, "that free memory of other pools served")                                      \
+    X(served_callback, "that the callback's frees served")                                         \
+    X(served_waiting, "that waiting on the host served")                                           \
+    X(refused, "calls that nothing served")
 
 typedef struct acre_pool_stats {
     size_t struct_size; /* set by the caller */
@@ -507,6 +521,9 @@ ACRE_API acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats
 /* Tells the pools that a stream is about to be destroyed: what was freed on it is marked by an
  * event and stays safe. Streams of acre_stream_create do it by themselves. */
 ACRE_API acre_status acre_stream_retire(acre_device *device, acre_stream stream);
+
+/* Limits, tags, and what happens when there is no memory: the rest of this chapter. */
+#include "acre_limits.h"
 
 /* ---- 8. Arrays that grow in place ---------------------------------------------------------- */
 

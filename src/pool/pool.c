@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "driver/driver_status.h"
 #include "pool/pool_slow.h"
+#include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 
 enum { POOL_KINDS = ACRE_KIND_MANAGED + 1 };
@@ -112,6 +113,8 @@ static void pool_free(acre_pool *pool) {
     }
     if (pool->relay)
         (void)acre_stream_destroy(pool->dev, pool->relay);
+    if (pool->waiter)
+        (void)acre_stream_destroy(pool->dev, pool->waiter);
     acre__pool_watch_end(pool);
     acre__lock_destroy(&pool->lock);
     free(pool);
@@ -144,6 +147,11 @@ acre_status acre_pool_destroy(acre_pool *pool, acre_pool_block_fn leak, void *us
         return status;
     if (pool->is_default)
         return acre__fail(ACRE_E_BUSY, "a default pool ends with its device");
+    acre__lock_take(&pool->lock);
+    int is_asking = pool->asking != 0;
+    acre__lock_give(&pool->lock);
+    if (is_asking)
+        return acre__fail(ACRE_E_BUSY, "the pool's callback is under way");
     if (!acre__device_is_lost(pool->dev) && (status = acre__step_quiesce_all(pool->dev)) &&
         status != ACRE_E_DEVICE_LOST)
         return status;
@@ -212,8 +220,7 @@ static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, a
     return status;
 }
 
-/* Lock held. What was freed on a stream that is captured right now stays. */
-static void pool_trim(acre_pool *pool, uint64_t keep_bytes) {
+void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     acre__cache_drain(pool, NULL, 1, 0);
     acre__central_settle(pool, NULL);
     acre__slab_trim(pool, keep_bytes);
@@ -221,12 +228,26 @@ static void pool_trim(acre_pool *pool, uint64_t keep_bytes) {
 
 static acre_status pool_trim_all(acre_pool *pool, acre_stream ignored) {
     (void)ignored;
-    pool_trim(pool, 0);
+    acre__pool_trim(pool, 0);
     return ACRE_OK;
 }
 
 static acre_status pools_trim(acre_device *dev) {
     return pools_each(dev, pool_trim_all, NULL);
+}
+
+void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *user), void *user) {
+    acre__lock_take(&acre__pool_list_lock);
+    struct acre__node *node = acre__tree_first(&list.pools);
+    for (; node; node = acre__tree_next(&list.pools, node)) {
+        acre_pool *pool = pool_of(node);
+        if (pool == but)
+            continue;
+        acre__lock_take(&pool->lock);
+        fn(pool, user);
+        acre__lock_give(&pool->lock);
+    }
+    acre__lock_give(&acre__pool_list_lock);
 }
 
 static acre_status pool_retire(acre_pool *pool, acre_stream stream) {
@@ -311,7 +332,9 @@ acre_status acre_pool_create(acre_device *device, const acre_pool_options *optio
     if (!made)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a pool's record");
     acre__lock_take(&made->lock);
-    status = acre__slab_reserve(made, wishes.reserve_bytes);
+    status = acre__limit_set(made, wishes.soft_bytes, wishes.hard_bytes);
+    if (status == ACRE_OK)
+        status = acre__slab_reserve(made, wishes.reserve_bytes);
     acre__lock_give(&made->lock);
     if (status) {
         struct acre__said said;
@@ -431,6 +454,7 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
     if (status == ACRE_OK && !is_freed)
         status = acre__fail(ACRE_E_POINTER, "%p was freed already", p);
     if (is_freed) {
+        acre__tag_change(acre__tag_of(slab, slot->state, before), -(int64_t)slab->slot_bytes, -1);
         if (acre__trace_is_on())
             acre__trace_free_after(&pool->trace, p, event);
         acre__central_take_uses(pool, p, batch);
@@ -517,7 +541,7 @@ acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     if (pool->flags & ACRE_POOL_DEBUG)
         acre__pool_debug_flush(pool);
     acre__lock_take(&pool->lock);
-    pool_trim(pool, keep_bytes);
+    acre__pool_trim(pool, keep_bytes);
     acre__lock_give(&pool->lock);
     return ACRE_OK;
 }
@@ -546,6 +570,7 @@ void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats) {
     stats->waits = pool->waits;
     stats->overruns = pool->overruns;
     stats->late_writes = pool->late_writes;
+    acre__ladder_stats(pool, stats);
 }
 
 acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {

@@ -48,19 +48,20 @@ static inline void *acre__pool_lines(size_t bytes) {
 
 /* ---- slots and slabs ---- */
 
-/* The state of a slot: free, or handed out by a thread with the tag in the upper bits. Written
+/* The state of a slot: free, or handed out by a thread whose mark is in the upper bits. Written
  * plainly by the thread that has the slot in its hands; only freeing another thread's block is a
  * race that must have one winner.
  *
- * A byte, so that those of a million slots fit into what a processor has for itself. So tags come
- * round: a thread takes blocks of another with its tag for its own. That is a plain free as well,
+ * A byte, so that those of a million slots fit into what a processor has for itself. So marks come
+ * round: a thread takes blocks of another with its mark for its own. That is a plain free as well,
  * unless both free one block at once, which is found no better between a block's owner and another
  * thread. */
 enum {
     ACRE__SLOT_LIVE = 1,
-    ACRE__SLOT_USED = 2 /* other streams use it as well */,
-    ACRE__SLOT_TAG = 4,
-    ACRE__SLOT_TAGS = 63 /* 0 is nobody's */
+    ACRE__SLOT_USED = 2,   /* other streams use it as well */
+    ACRE__SLOT_TAGGED = 4, /* it was handed out with a tag (pool_tag.h) */
+    ACRE__SLOT_MARK = 8,
+    ACRE__SLOT_MARKS = 31 /* 0 is nobody's */
 };
 
 /* What the pool's lists are made of. A hit does not touch it. */
@@ -81,13 +82,15 @@ struct acre__slab {
     uint32_t count;      /* slots */
     uint32_t size_class; /* ACRE__CLASSES: it has one, a large block's */
     acre_pool *pool;
-    struct acre__slot *slots; /* behind the states; `p` is set with the first use */
+    struct acre__slot *slots;         /* behind the states; `p` is set with the first use */
+    _Atomic(_Atomic uint16_t *) tags; /* of blocks with ACRE__SLOT_TAGGED; NULL before the first */
     /* The pool's lock guards the rest, which changes: not in the line that every hit reads. */
     _Alignas(ACRE__LINE) uint32_t fresh; /* slots from here on were never used */
     uint32_t idle;             /* slots in the pool's list of those that wait for nothing */
     struct acre__slab *next;   /* of the pool's */
     struct acre__piece *piece; /* where it is */
     size_t bytes;
+    _Atomic uint16_t one_tag; /* in place of an array, with one slot */
     _Alignas(ACRE__LINE) _Atomic uint8_t states[];
 };
 
@@ -137,6 +140,18 @@ struct acre__pool_batch {
     struct acre__freed *freed;
 };
 
+/* What is done, in this order, when a pool has no memory for a call (pool_ladder.h). */
+enum acre__rung {
+    ACRE__RUNG_CACHES,
+    ACRE__RUNG_DONE,
+    ACRE__RUNG_MOVED,
+    ACRE__RUNG_BEHIND,
+    ACRE__RUNG_POOLS,
+    ACRE__RUNG_CALLBACK,
+    ACRE__RUNG_WAITING,
+    ACRE__RUNGS
+};
+
 enum {
     ACRE__QUARANTINE = 64
 }; /* blocks that are kept from being used again at once, for debugging */
@@ -165,10 +180,19 @@ struct acre_pool {
     struct acre__tree uses; /* by address: who else uses a block (struct pool_use) */
     acre_stream relay;      /* waits for users' events; NULL before the first */
     uint64_t refills, spills, events, waits;
-    struct acre__trace_pool trace; /* fixed: what it is called in traces */
-    struct acre__stats_row *row;   /* fixed: for ACRE_STATS, or NULL */
-    acre_pool_stats exported;      /* when it was last counted, */
-    uint64_t export_due_ns;        /* and when that is to be done again (pool_watch.c) */
+    struct acre__trace_pool trace;   /* fixed: what it is called in traces */
+    struct acre__stats_row *row;     /* fixed: for ACRE_STATS, or NULL */
+    acre_pool_stats exported;        /* when it was last counted, */
+    uint64_t export_due_ns;          /* and when that is to be done again (pool_watch.c) */
+    uint64_t used;                   /* bytes of slots that threads have, live or in caches */
+    uint64_t soft_bytes, hard_bytes; /* limits of that; 0: none */
+    uint64_t soft_mark;              /* the pool gives back when more than this is used */
+    uint64_t over_soft;              /* times that it did */
+    acre_pool_oom_fn oom;            /* the user's callback, or NULL, */
+    void *oom_user;
+    uint32_t asking;    /* threads inside it: the pool stays meanwhile */
+    acre_stream waiter; /* on which the host waits for batches; NULL before the first time */
+    uint64_t served[ACRE__RUNGS], refused;
 };
 
 /* Who else uses a block, until it is freed. */
@@ -176,6 +200,65 @@ struct acre__pool_use {
     struct acre__node node; /* key: the block's address */
     struct acre__uses uses;
 };
+
+/* ---- what a thread wants of a pool ---- */
+
+struct acre__want {
+    acre_pool *pool;
+    acre_stream stream;
+    uint64_t id;              /* as acre__pool_stream_id gave it */
+    uint32_t size_class;      /* ACRE__CLASSES: a large block */
+    uint32_t count;           /* slots at most; at least one */
+    size_t bytes;             /* of each, as the pool rounds them */
+    size_t alignment;         /* of a large block */
+    int is_movable;           /* it will get larger: with chunks of its own, if possible */
+    struct acre__slots slots; /* those that were found */
+    int is_limited;           /* the pool's own limit is in the way, not its memory */
+};
+
+enum acre__effort {
+    ACRE__TAKE_FREE,  /* what is free for the stream */
+    ACRE__TAKE_NEW,   /* that, what other streams are known to be done with, and new memory */
+    ACRE__TAKE_BEHIND /* what another stream may still use: the stream waits for it */
+};
+
+/* ---- pool_limit.c: under the pool's lock ---- */
+
+/* ACRE_OK if one more slot of so many bytes is within the hard limit; *count becomes smaller if so
+ * many are not. */
+acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *count);
+/* Slots go to a thread, or come back. */
+void acre__limit_charge(acre_pool *pool, uint64_t bytes);
+void acre__limit_credit(acre_pool *pool, uint64_t bytes);
+/* Gives back what can be given back if more is used than the soft limit; what was freed on the
+ * stream stays for it. */
+void acre__limit_relieve(acre_pool *pool, acre_stream stream, uint64_t id);
+/* ACRE_E_INVALID if they contradict each other. */
+acre_status acre__limit_set(acre_pool *pool, uint64_t soft_bytes, uint64_t hard_bytes);
+
+/* ---- pool_ladder.c ---- */
+
+static inline int acre__is_no_memory(acre_status status) {
+    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY ||
+           status == ACRE_E_ADDRESS_SPACE || status == ACRE_E_LIMIT;
+}
+
+/* Lock held, and left meanwhile if need be: at least one slot for the wish, or a status. */
+acre_status acre__ladder_take(struct acre__want *want);
+/* Lock held: fills in what limits and the ladder count. */
+void acre__ladder_stats(const acre_pool *pool, acre_pool_stats *stats);
+
+/* No lock held: asks the user's callback whether to try again; 0 also if there is none, or inside
+ * it. */
+int acre__ladder_ask(acre_pool *pool, uint64_t bytes, uint32_t attempt);
+
+/* ---- pool.c ---- */
+
+/* Lock held: drains the caches and gives memory back until `keep_bytes` remain. What was freed on a
+ * stream that is captured right now stays. */
+void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes);
+/* No lock held: calls `fn` with the lock of every pool but one. */
+void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *user), void *user);
 
 /* All pools; also held by a thread that ends, so that no pool ends under it. */
 extern struct acre__lock acre__pool_list_lock;
@@ -198,6 +281,8 @@ static inline struct acre__slot *acre__slab_slot(struct acre__slab *slab, const 
 /* The record of a slab of `count` slots, without memory and in no list; NULL without memory for it.
  */
 struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_bytes, size_t count);
+/* Ends a record that is in no list. */
+void acre__slab_drop(struct acre__slab *slab);
 /* Lock held: the next slot that was never used; there must be one. */
 struct acre__slot *acre__slab_fresh(struct acre__slab *slab);
 /* Lock held: the slab of this pool that an address is in; NULL if none is. Any value is safe. */
@@ -226,23 +311,23 @@ static inline int acre__slab_is_large(const struct acre__slab *slab) {
     return slab->size_class == ACRE__CLASSES;
 }
 
-/* Lock held: a large block's slot for work of the stream. `id` as acre__pool_stream_id gave it. */
-acre_status acre__large_take(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
-                             uint64_t id, int is_movable, struct acre__slot **slot);
+/* The bytes that a large block gets. */
+size_t acre__large_bytes(size_t bytes);
+/* Lock held: a large block's slot. As acre__central_take. */
+acre_status acre__large_take(struct acre__want *want, enum acre__effort effort);
 /* Lock held: the block becomes a hole that waits for what `to` waits for; its slot is gone. */
 void acre__large_give(acre_pool *pool, struct acre__slab *slab, struct acre__holes *to);
 
 /* ---- pool_central.c: under the pool's lock ---- */
 
-/* Up to `wanted` slots, at least one, for work of the stream. `id` as acre__pool_stream_id gave it.
- */
-acre_status acre__central_take(acre_pool *pool, uint32_t size_class, acre_stream stream,
-                               uint64_t id, uint32_t wanted, struct acre__slots *slots);
+/* Slots for work of a stream, as far as the effort goes. ACRE_OK without slots: there were none,
+ * but for ACRE__TAKE_NEW, which says why. */
+acre_status acre__central_take(struct acre__want *want, enum acre__effort effort);
 /* What was freed on the stream; NULL and *status otherwise. */
 struct acre__freed *acre__central_freed(acre_pool *pool, acre_stream stream, uint64_t id,
                                         acre_status *status);
-/* Puts slots to what waits for the same; large ones, of any class above the small ones, become
- * holes. */
+/* Puts slots that a thread had to what waits for the same; large ones, of any class above the small
+ * ones, become holes. */
 void acre__freed_put(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
                      struct acre__slots *slots);
 /* Slots that were freed on the stream. 0 when that cannot be noted: they stay the caller's. */
@@ -258,7 +343,7 @@ acre_status acre__central_retire(acre_pool *pool, acre_stream stream);
 void acre__central_leave(acre_pool *pool, uint64_t thread);
 /* An empty batch, in no list yet; NULL without memory. */
 struct acre__pool_batch *acre__central_batch(acre_pool *pool);
-/* Slots that wait for nothing any more. */
+/* Slots that a thread had, and that wait for nothing. */
 void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots);
 /* Records events behind everything that was freed on any stream, and takes what is done. Streams
  * that are captured right now are left out, and so is what `own` has, unless it is done. */
@@ -267,6 +352,10 @@ void acre__central_settle(acre_pool *pool, const struct acre__freed *own);
 void acre__central_take_uses(acre_pool *pool, const void *p, struct acre__pool_batch *batch);
 /* Looks which batches are done. */
 void acre__central_poll(acre_pool *pool);
+/* How many are not. */
+uint32_t acre__central_pending(const acre_pool *pool);
+/* Makes a stream wait for the oldest batch, or for all. */
+acre_status acre__central_join(acre_pool *pool, acre_stream waiter, int all);
 
 static inline void acre__slots_push(struct acre__slots *slots, struct acre__slot *slot) {
     slot->next = slots->first;
@@ -327,9 +416,14 @@ struct acre__pool_cache {
     _Atomic uint32_t busy;    /* the owner is inside */
     _Atomic uint32_t claimed; /* somebody else wants in, or is */
     uint8_t live;             /* the state of slots that were handed out to the owner */
-    struct acre__lane *last;  /* used last; always NULL without membarrier, not one for debugging */
+    uint16_t tag;             /* set by the owner, or 0 (pool_tag.h) */
+    struct acre__lane *last;  /* used last, not one for debugging; always NULL without membarrier,
+                                 and while a tag is set */
     struct acre__lane *lanes[ACRE__CACHE_LANES];
     struct acre__pool_cache *next, **link; /* in the list of all */
+    int is_asking;                         /* the owner is in a callback for want of memory */
+    struct acre__tag_thread *tags;         /* what it counts of them; NULL before the first */
+    struct acre__oom *oom;                 /* its last refusal; NULL before the first */
 };
 
 /* The calling thread's cache, made now if it has none; NULL without memory. */
@@ -398,6 +492,9 @@ int acre__cache_is_old(struct acre__pool_cache *cache, const acre_pool *pool, ac
 /* Gives everything that any thread's cache has of a pool (of one stream, or of all for `any`) to
  * the pool. With `end` the lanes themselves go too. The pool's lock is held by the caller. */
 void acre__cache_drain(acre_pool *pool, acre_stream stream, int any, int end);
+
+/* Calls `fn` with every thread's cache, claimed. */
+void acre__caches_visit(void (*fn)(struct acre__pool_cache *cache, void *user), void *user);
 
 /* The id of a stream, ACRE__ID_UNKNOWN where the driver does not tell; ACRE_E_CAPTURING while it is
  * captured, since asking would break the capture. */

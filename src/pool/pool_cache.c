@@ -24,6 +24,7 @@
 #include "base/thread.h"
 #include "driver/driver_status.h"
 #include "pool/pool.h"
+#include "pool/pool_tag.h"
 
 enum {
     STACK_BYTES = 8 << 20, /* of a class that a stack holds at most, and */
@@ -35,7 +36,7 @@ static struct {
     struct acre__pool_cache *first;
     pthread_once_t once;
     int has_membarrier;
-    uint8_t tag; /* given out last */
+    uint8_t mark; /* given out last */
 } caches = {.lock = ACRE__LOCK_INIT("pool caches", ACRE__RANK_POOL + 1), .once = PTHREAD_ONCE_INIT};
 
 static void cache_end(struct acre__thread *thread);
@@ -154,7 +155,7 @@ static unsigned lane_bucket(const acre_pool *pool, acre_stream stream) {
 
 /* The near way of a hit takes this lane without looking further, and goes in plainly. */
 static void lane_note(struct acre__pool_cache *cache, struct acre__lane *lane) {
-    if (lane && caches.has_membarrier && !lane->is_debugged)
+    if (lane && caches.has_membarrier && !lane->is_debugged && !cache->tag)
         cache->last = lane;
 }
 
@@ -213,8 +214,8 @@ struct acre__pool_cache *acre__cache_self(void) {
     if (!cache)
         return NULL;
     acre__lock_take(&caches.lock);
-    caches.tag = (uint8_t)(caches.tag % ACRE__SLOT_TAGS + 1);
-    cache->live = (uint8_t)(caches.tag * ACRE__SLOT_TAG | ACRE__SLOT_LIVE);
+    caches.mark = (uint8_t)(caches.mark % ACRE__SLOT_MARKS + 1);
+    cache->live = (uint8_t)(caches.mark * ACRE__SLOT_MARK | ACRE__SLOT_LIVE);
     cache->next = caches.first;
     cache->link = &caches.first;
     if (caches.first)
@@ -319,6 +320,17 @@ void acre__cache_drain(acre_pool *pool, acre_stream stream, int any, int end) {
     acre__lock_give(&caches.lock);
 }
 
+void acre__caches_visit(void (*fn)(struct acre__pool_cache *cache, void *user), void *user) {
+    acre__cache_init();
+    acre__lock_take(&caches.lock);
+    for (struct acre__pool_cache *cache = caches.first; cache; cache = cache->next) {
+        cache_claim(cache);
+        fn(cache, user);
+        cache_unclaim(cache);
+    }
+    acre__lock_give(&caches.lock);
+}
+
 /* The thread ends: its slots go to their pools. */
 static void cache_end(struct acre__thread *thread) {
     struct acre__pool_cache *cache = thread->pool;
@@ -342,7 +354,10 @@ static void cache_end(struct acre__thread *thread) {
     if (cache->next)
         cache->next->link = cache->link;
     acre__lock_give(&caches.lock);
+    acre__tag_flush(cache, NULL);
     thread->pool = NULL;
+    free(cache->tags);
+    free(cache->oom);
     free(cache);
 }
 

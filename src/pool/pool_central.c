@@ -33,10 +33,17 @@ void acre__slots_move(struct acre__slots *to, struct acre__slots *from, uint32_t
 /* Large ones become holes. */
 static void large_put(acre_pool *pool, struct acre__holes *holes, struct acre__slots *slots) {
     for (struct acre__slot *slot = slots->first, *next; slot; slot = next) {
+        struct acre__slab *slab = acre__pool_table_find(slot->p);
         next = slot->next;
-        acre__large_give(pool, acre__pool_table_find(slot->p), holes);
+        acre__limit_credit(pool, slab->slot_bytes);
+        acre__large_give(pool, slab, holes);
     }
     *slots = (struct acre__slots){0};
+}
+
+/* Small ones, which threads had, are the pool's again. */
+static void small_credit(acre_pool *pool, uint32_t size_class, const struct acre__slots *slots) {
+    acre__limit_credit(pool, (uint64_t)slots->count * acre__class_bytes(size_class));
 }
 
 void acre__freed_put(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
@@ -45,8 +52,15 @@ void acre__freed_put(acre_pool *pool, struct acre__freed *freed, uint32_t size_c
         large_put(pool, &freed->holes, slots);
         return;
     }
+    small_credit(pool, size_class, slots);
     freed->count += slots->count;
     acre__slots_join(&freed->slots[size_class], slots);
+}
+
+static void slots_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
+    for (struct acre__slot *slot = slots->first; slot; slot = slot->next)
+        acre__pool_table_find(slot->p)->idle++;
+    acre__slots_join(&pool->ready[size_class], slots);
 }
 
 void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
@@ -54,15 +68,14 @@ void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slot
         large_put(pool, &pool->blocks_in.ready, slots);
         return;
     }
-    for (struct acre__slot *slot = slots->first; slot; slot = slot->next)
-        acre__pool_table_find(slot->p)->idle++;
-    acre__slots_join(&pool->ready[size_class], slots);
+    small_credit(pool, size_class, slots);
+    slots_ready(pool, size_class, slots);
 }
 
 /* All of it waits for nothing any more. */
 static void freed_ready(acre_pool *pool, struct acre__freed *freed) {
     for (uint32_t i = 0; i < ACRE__CLASSES; i++)
-        acre__central_ready(pool, i, &freed->slots[i]);
+        slots_ready(pool, i, &freed->slots[i]);
     acre__arena_ready(&pool->blocks_in, &freed->holes);
     freed->count = 0;
 }
@@ -234,124 +247,110 @@ void acre__central_take_uses(acre_pool *pool, const void *p, struct acre__pool_b
 /* ---- taking ---- */
 
 /* What was freed on the stream itself. */
-static void take_own(struct acre__pool_stream *own, uint32_t size_class, uint32_t wanted,
-                     struct acre__slots *slots) {
-    struct acre__slots *from = &own->freed->slots[size_class];
+static void take_own(struct acre__want *want, struct acre__pool_stream *own) {
+    struct acre__slots *from = &own->freed->slots[want->size_class];
     uint32_t had = from->count;
-    acre__slots_move(slots, from, wanted);
+    acre__slots_move(&want->slots, from, want->count);
     own->freed->count -= had - from->count;
 }
 
 /* From the list of those that wait for nothing. */
-static void take_ready(acre_pool *pool, uint32_t size_class, uint32_t wanted,
-                       struct acre__slots *slots) {
-    uint32_t before = slots->count;
-    acre__slots_move(slots, &pool->ready[size_class], wanted - before);
-    struct acre__slot *slot = slots->first;
-    for (uint32_t i = before; i < slots->count; i++, slot = slot->next)
+static void take_ready(struct acre__want *want) {
+    uint32_t before = want->slots.count;
+    acre__slots_move(&want->slots, &want->pool->ready[want->size_class], want->count - before);
+    struct acre__slot *slot = want->slots.first;
+    for (uint32_t i = before; i < want->slots.count; i++, slot = slot->next)
         acre__pool_table_find(slot->p)->idle--;
 }
 
 /* Slots that were never used. */
-static void take_fresh(acre_pool *pool, uint32_t size_class, uint32_t wanted,
-                       struct acre__slots *slots) {
-    struct acre__slab *slab = pool->fresh[size_class];
-    while (slab && slab->fresh < slab->count && slots->count < wanted)
-        acre__slots_push(slots, acre__slab_fresh(slab));
+static void take_fresh(struct acre__want *want) {
+    struct acre__slab **fresh = &want->pool->fresh[want->size_class], *slab = *fresh;
+    while (slab && slab->fresh < slab->count && want->slots.count < want->count)
+        acre__slots_push(&want->slots, acre__slab_fresh(slab));
     if (slab && slab->fresh == slab->count)
-        pool->fresh[size_class] = NULL;
+        *fresh = NULL;
 }
 
 /* Memory of other streams, once it is known to be done: events are recorded behind what was freed
  * on them, and those that have passed give their slots. */
-static void take_done(acre_pool *pool, uint32_t size_class, uint32_t wanted,
-                      const struct acre__pool_stream *own, struct acre__slots *slots) {
+static void take_done(struct acre__want *want, const struct acre__pool_stream *own) {
+    acre_pool *pool = want->pool;
     acre__central_poll(pool);
-    take_ready(pool, size_class, wanted, slots);
+    take_ready(want);
     int is_recorded = 0;
-    for (struct acre__pool_stream *at = pool->streams; at && !slots->count; at = at->next)
-        if (at != own && at->freed->slots[size_class].count)
+    for (struct acre__pool_stream *at = pool->streams; at && !want->slots.count; at = at->next)
+        if (at != own && at->freed->slots[want->size_class].count)
             is_recorded |= stream_to_batch(pool, at);
     if (is_recorded) {
         acre__central_poll(pool);
-        take_ready(pool, size_class, wanted, slots);
+        take_ready(want);
     }
 }
 
-/* Nothing else is left: the stream waits for the work behind the oldest batch that has some. */
-static acre_status take_behind(acre_pool *pool, uint32_t size_class, uint32_t wanted,
-                               acre_stream stream, struct acre__slots *slots) {
+/* The stream waits for the work behind the oldest batch that has some. */
+static acre_status take_behind(struct acre__want *want) {
     struct acre__pool_batch *found = NULL;
-    for (struct acre__pool_batch *at = pool->batches; at; at = at->next)
-        found = at->freed->slots[size_class].count ? at : found;
+    for (struct acre__pool_batch *at = want->pool->batches; at; at = at->next)
+        found = at->freed->slots[want->size_class].count ? at : found;
     if (!found)
         return ACRE_OK;
-    acre_status status = acre__uses_join(&found->uses, stream);
+    acre_status status = acre__uses_join(&found->uses, want->stream);
     if (status)
         return status;
-    pool->waits++;
+    want->pool->waits++;
     if (acre__trace_is_on())
-        acre__trace_wait(&pool->trace, stream);
-    acre__slots_move(slots, &found->freed->slots[size_class], wanted);
+        acre__trace_wait(&want->pool->trace, want->stream);
+    struct acre__slots *from = &found->freed->slots[want->size_class];
+    uint32_t had = from->count;
+    acre__slots_move(&want->slots, from, want->count);
+    found->freed->count -= had - from->count;
     return ACRE_OK;
 }
 
 /* Slots of a new slab. */
-static acre_status take_new(acre_pool *pool, uint32_t size_class, uint32_t wanted,
-                            struct acre__slots *slots) {
+static acre_status take_new(struct acre__want *want) {
     struct acre__slab *slab;
-    acre_status status = acre__slab_make(pool, size_class, &slab);
+    acre_status status = acre__slab_make(want->pool, want->size_class, &slab);
     if (status)
         return status;
-    pool->fresh[size_class] = slab;
-    take_fresh(pool, size_class, wanted, slots);
+    want->pool->fresh[want->size_class] = slab;
+    take_fresh(want);
     return ACRE_OK;
 }
 
-/* Memory is short: what threads have in their caches, and what is done by now. */
-static void take_drained(acre_pool *pool, uint32_t size_class, uint32_t wanted,
-                         struct acre__pool_stream *own, struct acre__slots *slots) {
-    acre__cache_drain(pool, NULL, 1, 0);
-    take_own(own, size_class, wanted, slots);
-    if (slots->count)
-        return;
-    acre__central_settle(pool, NULL);
-    take_ready(pool, size_class, wanted, slots);
-}
-
-acre_status acre__central_take(acre_pool *pool, uint32_t size_class, acre_stream stream,
-                               uint64_t id, uint32_t wanted, struct acre__slots *slots) {
+acre_status acre__central_take(struct acre__want *want, enum acre__effort effort) {
     acre_status status;
     struct acre__pool_stream *own =
-        stream_find(pool, stream, acre__stream_thread(stream), id, &status);
+        stream_find(want->pool, want->stream, acre__stream_thread(want->stream), want->id, &status);
     if (!own)
         return status;
-    pool->refills++;
-    take_own(own, size_class, wanted, slots);
-    if (slots->count < wanted)
-        take_ready(pool, size_class, wanted, slots);
-    if (slots->count < wanted)
-        take_fresh(pool, size_class, wanted, slots);
-    if (!slots->count)
-        take_done(pool, size_class, wanted, own, slots);
-    if (slots->count)
+    if (effort == ACRE__TAKE_BEHIND)
+        return take_behind(want);
+    take_own(want, own);
+    if (want->slots.count < want->count)
+        take_ready(want);
+    if (want->slots.count < want->count)
+        take_fresh(want);
+    if (want->slots.count || effort == ACRE__TAKE_FREE)
         return ACRE_OK;
-    status = take_new(pool, size_class, wanted, slots);
-    if (status == ACRE_OK)
-        return ACRE_OK;
-    take_drained(pool, size_class, wanted, own, slots);
-    if (slots->count)
-        return ACRE_OK;
-    acre__slab_trim(pool, 0); /* slabs of other classes that nobody uses */
-    status = take_new(pool, size_class, wanted, slots);
-    if (status == ACRE_OK)
-        return ACRE_OK;
-    struct acre__said said;
-    acre__said_keep(&said);
-    acre_status behind = take_behind(pool, size_class, wanted, stream, slots);
-    if (slots->count)
-        return ACRE_OK;
-    return behind ? behind : acre__said_fail(status, &said);
+    take_done(want, own);
+    return want->slots.count ? ACRE_OK : take_new(want);
+}
+
+uint32_t acre__central_pending(const acre_pool *pool) {
+    uint32_t count = 0;
+    for (const struct acre__pool_batch *at = pool->batches; at; at = at->next)
+        count++;
+    return count;
+}
+
+acre_status acre__central_join(acre_pool *pool, acre_stream waiter, int all) {
+    acre_status status = ACRE_OK;
+    for (struct acre__pool_batch *at = pool->batches; at && status == ACRE_OK; at = at->next)
+        if (all || !at->next)
+            status = acre__uses_join(&at->uses, waiter);
+    return status;
 }
 
 struct acre__freed *acre__central_freed(acre_pool *pool, acre_stream stream, uint64_t id,

@@ -5,12 +5,15 @@
  *
  * There are three ways. The near one serves the lane that was used last and calls nothing: how many
  * instructions it has decides how many misses of one call and the next the processor can wait for
- * at a time. The far one finds any lane, and waits for whoever has claimed the cache. What is not a
- * hit goes to the slow way (pool_slow.h), which checks everything and fetches or gives a batch. */
+ * at a time. The far one finds any lane, knows tags, and waits for whoever has claimed the cache;
+ * while the thread has a tag set there is no lane used last, so that the near one need not look for
+ * it, and a tagged block's state is not what the near one expects. What is not a hit goes to the
+ * slow way (pool_slow.h), which checks everything and fetches or gives a batch. */
 #include "base/atomic.h"
 #include "base/thread.h"
 #include "pool/pool.h"
 #include "pool/pool_slow.h"
+#include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 
 static inline struct acre__pool_cache *cache_here(void) {
@@ -55,8 +58,10 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     void *block = NULL;
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    if (lane && lane->fast)
-        block = stack_pop(&lane->stacks[acre__class_of(bytes)], cache->live);
+    if (lane && lane->fast) {
+        struct acre__stack *stack = &lane->stacks[acre__class_of(bytes)];
+        block = cache->tag ? acre__tag_take(cache, stack) : stack_pop(stack, cache->live);
+    }
     acre__cache_leave(cache);
     if (!block)
         return acre__pool_alloc_slow(pool, bytes, alignment, stream, 0, p);
@@ -64,12 +69,13 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     return ACRE_OK;
 }
 
-/* A large block that the thread keeps. */
+/* A large block that the thread keeps. With a tag its limit has to be looked at. */
 static __attribute__((noinline)) acre_status
 alloc_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
     struct acre__slab *slab = NULL;
-    if (cache && p && bytes - 1 < ACRE__BYTES_MOST && (alignment & ~ACRE__GRAIN) == 0) {
+    if (cache && !cache->tag && p && bytes - 1 < ACRE__BYTES_MOST &&
+        (alignment & ~ACRE__GRAIN) == 0) {
         acre__cache_enter(cache);
         struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
         slab = lane && lane->fast ? acre__lane_kept(lane, bytes) : NULL;
@@ -148,10 +154,11 @@ static int keep_hit(struct acre__lane *lane, struct acre__slab *slab) {
     return 1;
 }
 
-/* `pool` NULL: whichever has the address. */
+/* `pool` NULL: whichever has the address. `tag` is the block's, or 0. */
 static __attribute__((noinline)) acre_status free_far(acre_pool *pool, struct acre__slab *slab,
-                                                      void *p, acre_stream stream) {
+                                                      void *p, acre_stream stream, uint32_t tag) {
     struct acre__pool_cache *cache = cache_here();
+    int64_t bytes = (int64_t)slab->slot_bytes;
     int is_hit = 0;
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, slab->pool, stream);
@@ -159,8 +166,21 @@ static __attribute__((noinline)) acre_status free_far(acre_pool *pool, struct ac
         is_hit = keep_hit(lane, slab);
     else if (lane && !lane->is_debugged)
         is_hit = stack_push(&lane->stacks[slab->size_class], p, acre__slab_state(slab, p));
+    if (is_hit && tag)
+        acre__tag_count(cache, tag, -bytes, -1);
     acre__cache_leave(cache);
     return is_hit ? ACRE_OK : acre__pool_free_slow(pool, p, stream);
+}
+
+/* The thread's own block with a tag, or one that is not its own. */
+static __attribute__((noinline)) acre_status free_other(acre_pool *pool, struct acre__slab *slab,
+                                                        void *p, acre_stream stream) {
+    const struct acre__pool_cache *cache = cache_here();
+    const _Atomic uint8_t *state = acre__slab_state(slab, p);
+    if (!cache || !state ||
+        acre__load(state, memory_order_relaxed) != (cache->live | ACRE__SLOT_TAGGED))
+        return acre__pool_free_slow(pool, p, stream);
+    return free_far(pool, slab, p, stream, acre__tag_of(slab, state, ACRE__SLOT_TAGGED));
 }
 
 /* The state of a block that the calling thread itself was handed, which is its own: no other thread
@@ -177,13 +197,13 @@ free_near(acre_pool *pool, struct acre__slab *slab, void *p, acre_stream stream)
     struct acre__pool_cache *cache = cache_here();
     _Atomic uint8_t *state = cache ? state_own(cache, slab, p) : NULL;
     if (!state)
-        return acre__pool_free_slow(pool, p, stream);
+        return free_other(pool, slab, p, stream);
     int is_hit = 0;
     struct acre__lane *lane = near_enter(cache);
     if (lane && lane->pool == slab->pool && lane->stream == stream)
         is_hit = stack_push(&lane->stacks[slab->size_class], p, state);
     acre__cache_leave(cache);
-    return is_hit ? ACRE_OK : free_far(pool, slab, p, stream);
+    return is_hit ? ACRE_OK : free_far(pool, slab, p, stream, 0);
 }
 
 static inline __attribute__((always_inline)) acre_status

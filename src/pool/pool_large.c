@@ -10,7 +10,7 @@
 #define KEPT_MORE_BYTES ((size_t)16 << 20)
 
 /* Blocks with far alignments may be small; no two may begin in one unit of the table. */
-static size_t large_bytes(size_t bytes) {
+size_t acre__large_bytes(size_t bytes) {
     size_t least = (size_t)1 << ACRE__TABLE_UNIT_BITS;
     bytes = bytes < least ? least : bytes;
     return (bytes + ACRE__GRAIN - 1) / ACRE__GRAIN * ACRE__GRAIN;
@@ -38,22 +38,21 @@ static void large_unrecord(acre_pool *pool, struct acre__slab *slab) {
 }
 
 /* The slot of a piece that was taken. */
-static acre_status large_make(acre_pool *pool, struct acre__piece *piece,
-                              struct acre__slot **slot) {
-    struct acre__slab *slab = large_record(pool, piece);
+static acre_status large_make(struct acre__want *want, struct acre__piece *piece) {
+    struct acre__slab *slab = large_record(want->pool, piece);
     if (slab) {
         slab->size_class = ACRE__CLASSES;
-        slab->pool = pool;
+        slab->pool = want->pool;
         slab->piece = piece;
         piece->user = slab;
         if (acre__pool_table_add(slab)) {
-            *slot = acre__slab_fresh(slab);
+            acre__slots_push(&want->slots, acre__slab_fresh(slab));
             return ACRE_OK;
         }
     }
     if (slab)
-        large_unrecord(pool, slab);
-    acre__arena_give(piece, &pool->blocks_in.ready);
+        large_unrecord(want->pool, slab);
+    acre__arena_give(piece, &want->pool->blocks_in.ready);
     return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
 }
 
@@ -63,13 +62,16 @@ void acre__large_give(acre_pool *pool, struct acre__slab *slab, struct acre__hol
     large_unrecord(pool, slab);
 }
 
+static acre_status take_from(struct acre__want *want, struct acre__holes *own,
+                             struct acre__piece **piece) {
+    return acre__arena_take(&want->pool->blocks_in, own, want->bytes, want->alignment, piece);
+}
+
 /* The oldest batch that has a hole for it: the stream waits for the work behind it. */
-static acre_status take_behind(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
-                               struct acre__piece **piece) {
+static acre_status take_behind(struct acre__want *want, struct acre__piece **piece) {
     struct acre__pool_batch *found = NULL;
-    for (struct acre__pool_batch *at = pool->batches; at; at = at->next) {
-        acre_status status =
-            acre__arena_take(&pool->blocks_in, &at->freed->holes, bytes, alignment, piece);
+    for (struct acre__pool_batch *at = want->pool->batches; at; at = at->next) {
+        acre_status status = take_from(want, &at->freed->holes, piece);
         if (status)
             return status;
         if (*piece) {
@@ -80,64 +82,35 @@ static acre_status take_behind(acre_pool *pool, size_t bytes, size_t alignment, 
     }
     if (!found)
         return ACRE_OK;
-    acre_status status = acre__uses_join(&found->uses, stream);
+    acre_status status = acre__uses_join(&found->uses, want->stream);
     if (status)
         return status;
-    pool->waits++;
+    want->pool->waits++;
     if (acre__trace_is_on())
-        acre__trace_wait(&pool->trace, stream);
-    return acre__arena_take(&pool->blocks_in, &found->freed->holes, bytes, alignment, piece);
+        acre__trace_wait(&want->pool->trace, want->stream);
+    return take_from(want, &found->freed->holes, piece);
 }
 
-static int is_no_memory(acre_status status) {
-    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY ||
-           status == ACRE_E_ADDRESS_SPACE || status == ACRE_E_LIMIT;
-}
-
-/* Memory is short: what threads have, what is done by now, what lies in no block. */
-static acre_status take_scarce(acre_pool *pool, struct acre__freed *own, size_t bytes,
-                               size_t alignment, acre_stream stream, struct acre__piece **piece) {
-    acre__cache_drain(pool, NULL, 1, 0);
-    acre__central_settle(pool, own);
-    acre_status status = acre__arena_take(&pool->blocks_in, &own->holes, bytes, alignment, piece);
-    if (status || *piece)
-        return status;
-    acre__slab_trim(pool, 0);
-    status = acre__arena_take_new(&pool->blocks_in, &own->holes, bytes, alignment, piece);
-    if (!is_no_memory(status))
-        return status;
-    struct acre__said said;
-    acre__said_keep(&said);
-    acre_status behind = take_behind(pool, bytes, alignment, stream, piece);
-    if (*piece || behind)
-        return behind;
-    return acre__said_fail(status, &said);
-}
-
-acre_status acre__large_take(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
-                             uint64_t id, int is_movable, struct acre__slot **slot) {
-    struct acre__arena *arena = &pool->blocks_in;
+acre_status acre__large_take(struct acre__want *want, enum acre__effort effort) {
+    struct acre__arena *arena = &want->pool->blocks_in;
     struct acre__piece *piece = NULL;
     acre_status status;
-    struct acre__freed *own = acre__central_freed(pool, stream, id, &status);
+    struct acre__freed *own = acre__central_freed(want->pool, want->stream, want->id, &status);
     if (!own)
         return status;
-    pool->refills++;
-    bytes = large_bytes(bytes);
-    alignment = alignment < ACRE__GRAIN ? ACRE__GRAIN : alignment;
-    if (is_movable)
-        (void)acre__arena_take_own(arena, bytes, &piece);
-    if (!piece)
-        status = acre__arena_take(arena, &own->holes, bytes, alignment, &piece);
-    if (status == ACRE_OK && !piece) {
-        acre__central_settle(pool, own);
-        status = acre__arena_take(arena, &own->holes, bytes, alignment, &piece);
+    if (effort == ACRE__TAKE_BEHIND)
+        status = take_behind(want, &piece);
+    else if (want->is_movable && effort == ACRE__TAKE_NEW)
+        (void)acre__arena_take_own(arena, want->bytes, &piece);
+    if (!piece && effort != ACRE__TAKE_BEHIND)
+        status = take_from(want, &own->holes, &piece);
+    if (status == ACRE_OK && !piece && effort == ACRE__TAKE_NEW) {
+        acre__central_settle(want->pool, own);
+        status = take_from(want, &own->holes, &piece);
+        if (status == ACRE_OK && !piece)
+            status = acre__arena_take_new(arena, &own->holes, want->bytes, want->alignment, &piece);
     }
-    if (status == ACRE_OK && !piece)
-        status = acre__arena_take_new(arena, &own->holes, bytes, alignment, &piece);
-    if (is_no_memory(status))
-        status = take_scarce(pool, own, bytes, alignment, stream, &piece);
-    return status ? status : large_make(pool, piece, slot);
+    return status || !piece ? status : large_make(want, piece);
 }
 
 /* ---- what threads keep ---- */

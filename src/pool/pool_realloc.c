@@ -3,6 +3,7 @@
 #include "base/atomic.h"
 #include "base/status.h"
 #include "pool/pool_slow.h"
+#include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 
 struct change {
@@ -20,10 +21,26 @@ static void change_tell(const struct change *change, const void *p) {
         acre__pool_trace_realloc(change->pool, change->p, p, change->bytes, change->stream);
 }
 
-/* The block has so many bytes now. */
+/* Lock held. The block has as many bytes as its piece now. */
 static void slab_resize(struct acre__slab *slab) {
+    uint64_t before = slab->slot_bytes;
     slab->bytes = (size_t)slab->piece->bytes;
     slab->slot_bytes = slab->bytes;
+    uint8_t value = acre__load(&slab->states[0], memory_order_relaxed);
+    acre__limit_charge(slab->pool, slab->slot_bytes);
+    acre__limit_credit(slab->pool, before);
+    acre__tag_change(acre__tag_of(slab, &slab->states[0], value),
+                     (int64_t)slab->slot_bytes - (int64_t)before, 0);
+}
+
+/* Lock held: 1 if limits leave so much. Where they do not, the copy is refused, with a report. */
+static int change_is_allowed(const struct change *change) {
+    struct acre__slab *slab = change->slab;
+    size_t more = acre__large_bytes(change->bytes) - slab->slot_bytes;
+    uint8_t value = acre__load(&slab->states[0], memory_order_relaxed);
+    uint32_t one = 1;
+    return acre__limit_check(change->pool, more, &one) == ACRE_OK &&
+           acre__tag_allows(acre__tag_of(slab, &slab->states[0], value), more);
 }
 
 /* Lock held. Its slab, which nobody but the caller has, follows the block to another place. */
@@ -64,6 +81,8 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
     if (change->bytes <= slab->bytes) {
         acre__arena_cut(slab->piece, &own->holes, change->bytes);
         *is_done = 1;
+    } else if (!change_is_allowed(change)) {
+        return ACRE_OK;
     } else {
         *is_done = acre__arena_extend(slab->piece, &own->holes, change->bytes) ||
                    acre__arena_extend_new(slab->piece, &own->holes, change->bytes) == ACRE_OK;

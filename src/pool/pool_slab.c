@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "pool/pool.h"
+#include "pool/pool_tag.h"
 
 enum { SLAB_LEAST = 1 << 16, SLAB_MOST = 2 << 20 }; /* bytes; multiples of the table's unit */
 
@@ -26,6 +27,13 @@ struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_byte
     for (size_t i = 0; i < count; i++) /* now: who asks about an address has no lock */
         slab->slots[i].state = &slab->states[i];
     return slab;
+}
+
+void acre__slab_drop(struct acre__slab *slab) {
+    _Atomic uint16_t *tags = slab ? acre__load(&slab->tags, memory_order_relaxed) : NULL;
+    if (tags && tags != &slab->one_tag)
+        free((void *)tags);
+    free(slab);
 }
 
 struct acre__slot *acre__slab_fresh(struct acre__slab *slab) {
@@ -143,7 +151,7 @@ static void ready_filter(acre_pool *pool, uint32_t size_class) {
 static void slab_end(acre_pool *pool, struct acre__slab *slab) {
     pool->slots[slab->size_class] -= slab->count;
     slab_unplace(slab->piece);
-    free(slab);
+    acre__slab_drop(slab);
 }
 
 /* Slabs none of whose slots is used. */
@@ -195,8 +203,9 @@ static void spare_end(acre_pool *pool) {
 static void slab_forget(void *user, struct acre__piece *piece) {
     struct acre__slab *slab = piece->user;
     (void)user;
+    acre__tag_forget(slab);
     acre__pool_table_remove(slab);
-    free(slab);
+    acre__slab_drop(slab);
 }
 
 void acre__slab_end_all(acre_pool *pool) {

@@ -6,6 +6,7 @@
 #include "base/atomic.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 
 /* ---- checks ---- */
@@ -38,6 +39,20 @@ static uint32_t class_aligned(size_t bytes, size_t alignment) {
     while (alignment > ACRE__GRAIN && acre__class_bytes(size_class) % alignment)
         size_class++;
     return size_class;
+}
+
+/* What is asked for, as the pool rounds it. */
+static struct acre__want want_of(acre_pool *pool, size_t bytes, size_t alignment,
+                                 acre_stream stream) {
+    struct acre__want want = {
+        .pool = pool, .stream = stream, .size_class = ACRE__CLASSES, .count = 1};
+    want.alignment = alignment < ACRE__GRAIN ? ACRE__GRAIN : alignment;
+    want.bytes = acre__large_bytes(bytes);
+    if (!is_large(bytes, alignment)) {
+        want.size_class = class_aligned(bytes, alignment);
+        want.bytes = acre__class_bytes(want.size_class);
+    }
+    return want;
 }
 
 struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre__slab **found,
@@ -120,21 +135,23 @@ static uint32_t batch_count(uint32_t size_class) {
 }
 
 /* What the thread has of a stream that ended without being retired goes first. */
-static acre_status refill(acre_pool *pool, acre_stream stream, uint32_t size_class,
-                          struct acre__pool_cache *cache, struct acre__slot **out) {
-    struct acre__slots slots = {0};
-    uint64_t id;
+static acre_status refill(struct acre__want *want, struct acre__pool_cache *cache,
+                          struct acre__slot **out) {
+    acre_pool *pool = want->pool;
+    acre_stream stream = want->stream;
+    uint32_t size_class = want->size_class;
     int is_full;
-    acre_status status = acre__pool_stream_id(pool->dev, stream, &id);
+    acre_status status = acre__pool_stream_id(pool->dev, stream, &want->id);
     if (status)
         return status;
+    want->count = cache ? batch_count(size_class) : 1;
     acre__lock_take(&pool->lock);
-    if (cache && acre__cache_is_old(cache, pool, stream, id))
+    if (cache && acre__cache_is_old(cache, pool, stream, want->id))
         acre__cache_drain(pool, stream, 0, 0);
-    status = acre__central_take(pool, size_class, stream, id, cache ? batch_count(size_class) : 1,
-                                &slots);
+    status = acre__ladder_take(want);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
+    struct acre__slots slots = want->slots;
     if (status)
         return status;
     *out = slots.first;
@@ -143,7 +160,7 @@ static acre_status refill(acre_pool *pool, acre_stream stream, uint32_t size_cla
     slots.count--;
     if (slots.count && !put_cached(cache, pool, stream, size_class, &slots, &is_full)) {
         acre__lock_take(&pool->lock);
-        (void)acre__central_give(pool, size_class, stream, id, &slots);
+        (void)acre__central_give(pool, size_class, stream, want->id, &slots);
         acre__lock_give(&pool->lock);
     }
     return ACRE_OK;
@@ -161,22 +178,24 @@ static struct acre__slot *kept_take(struct acre__pool_cache *cache, acre_pool *p
 }
 
 /* A large block. What the thread keeps goes to the pool first, so that its holes are whole. */
-static acre_status take_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
-                              int how, struct acre__pool_cache *cache, struct acre__slot **out) {
-    uint64_t id;
-    if (cache && (*out = kept_take(cache, pool, stream, bytes, alignment)))
+static acre_status take_large(struct acre__want *want, struct acre__pool_cache *cache,
+                              struct acre__slot **out) {
+    acre_pool *pool = want->pool;
+    acre_stream stream = want->stream;
+    if (cache && (*out = kept_take(cache, pool, stream, want->bytes, want->alignment)))
         return ACRE_OK;
-    acre_status status = acre__pool_stream_id(pool->dev, stream, &id);
+    acre_status status = acre__pool_stream_id(pool->dev, stream, &want->id);
     if (status)
         return status;
     acre__lock_take(&pool->lock);
-    if (cache && acre__cache_is_old(cache, pool, stream, id))
+    if (cache && acre__cache_is_old(cache, pool, stream, want->id))
         acre__cache_drain(pool, stream, 0, 0);
     if (cache)
-        acre__cache_flush_kept(cache, pool, stream, id);
-    status = acre__large_take(pool, bytes, alignment, stream, id, how & ACRE__ALLOC_MOVABLE, out);
+        acre__cache_flush_kept(cache, pool, stream, want->id);
+    status = acre__ladder_take(want);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
+    *out = want->slots.first;
     if (cache && status == ACRE_OK)
         acre__cache_count_large(cache, pool, stream);
     return status;
@@ -184,6 +203,51 @@ static acre_status take_large(acre_pool *pool, size_t bytes, size_t alignment, a
 
 static acre_status zero_fill(acre_pool *pool, void *p, size_t bytes, acre_stream stream) {
     return acre_fill(pool->dev, p, 0, bytes, stream);
+}
+
+/* A slot out of the thread's cache or of the pool, whichever way it is asked for. */
+static acre_status take_slot(struct acre__want *want, struct acre__pool_cache *cache,
+                             struct acre__slot **slot) {
+    if (want->size_class == ACRE__CLASSES)
+        return take_large(want, cache, slot);
+    *slot = cache ? take_cached(cache, want->pool, want->stream, want->size_class) : NULL;
+    return *slot ? ACRE_OK : refill(want, cache, slot);
+}
+
+/* The same, marked with the thread's tag, if it has one set. *live is the state it is to have. */
+static acre_status take_tagged(struct acre__want *want, struct acre__pool_cache *cache,
+                               struct acre__slot **slot, uint8_t *live) {
+    uint32_t tag = cache ? cache->tag : 0;
+    acre_status status = tag ? acre__tag_charge(want, cache) : ACRE_OK;
+    *live = cache ? cache->live : ACRE__SLOT_LIVE;
+    if (status)
+        return status;
+    int64_t charged = (int64_t)want->bytes;
+    status = take_slot(want, cache, slot);
+    if (!tag)
+        return status;
+    struct acre__slab *slab = status ? NULL : acre__pool_table_find((*slot)->p);
+    if (slab && acre__tag_set(slab, (*slot)->state, tag)) {
+        *live |= ACRE__SLOT_TAGGED;
+        acre__tag_change(tag, (int64_t)slab->slot_bytes - charged, 0); /* one that was kept */
+        return ACRE_OK;
+    }
+    acre__tag_change(tag, -charged, -1);
+    if (status)
+        return status;
+    (void)acre__pool_free_plain(slab, *slot, want->stream);
+    return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the tags of a slab");
+}
+
+/* Nobody is told of the block: it goes back. */
+static acre_status alloc_undo(acre_status status, struct acre__slab *slab, struct acre__slot *slot,
+                              acre_stream stream) {
+    struct acre__said said;
+    acre__said_keep(&said);
+    uint8_t live = acre__exchange(slot->state, 0, memory_order_acq_rel);
+    acre__tag_change(acre__tag_of(slab, slot->state, live), -(int64_t)slab->slot_bytes, -1);
+    (void)acre__pool_free_plain(slab, slot, stream);
+    return acre__said_fail(status, &said);
 }
 
 acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignment,
@@ -195,36 +259,25 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
         return status;
     struct acre__pool_cache *cache = acre__cache_self();
     size_t zone = pool->flags & ACRE_POOL_DEBUG ? ACRE__GRAIN : 0;
+    struct acre__want want = want_of(pool, bytes + zone, alignment, stream);
+    want.is_movable = how & ACRE__ALLOC_MOVABLE;
     struct acre__slot *slot = NULL;
+    uint8_t live;
     if (cache)
         status = lane_ensure(cache, pool, stream, 0);
-    if (status)
-        return status;
-    if (is_large(bytes + zone, alignment)) {
-        status = take_large(pool, bytes + zone, alignment, stream, how, cache, &slot);
-    } else {
-        uint32_t size_class = class_aligned(bytes + zone, alignment);
-        slot = cache ? take_cached(cache, pool, stream, size_class) : NULL;
-        if (!slot)
-            status = refill(pool, stream, size_class, cache, &slot);
-    }
+    if (status == ACRE_OK)
+        status = take_tagged(&want, cache, &slot, &live);
     if (status)
         return status;
     struct acre__slab *slab = acre__pool_table_find(slot->p);
-    uint8_t live = cache ? cache->live : ACRE__SLOT_LIVE;
     acre__store(slot->state, live, memory_order_release);
     int zero = how & ACRE__ALLOC_ZERO || pool->flags & ACRE_POOL_ZERO;
     if (zone)
         status = acre__pool_debug_alloc(pool, slab, slot->p, bytes, zero, stream);
     else if (zero)
         status = zero_fill(pool, slot->p, slab->slot_bytes, stream);
-    if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        acre__store(slot->state, 0, memory_order_release);
-        (void)acre__pool_free_plain(slab, slot, stream);
-        return acre__said_fail(status, &said);
-    }
+    if (status)
+        return alloc_undo(status, slab, slot, stream);
     *p = slot->p;
     return ACRE_OK;
 }
@@ -356,6 +409,8 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
         return status;
     if (!acre__pool_unlive(slot, &before))
         return acre__fail(ACRE_E_POINTER, "%p was freed already", p);
+    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large one's record may go */
+    int64_t bytes = (int64_t)slab->slot_bytes;
     if (pool->flags & ACRE_POOL_DEBUG)
         status = acre__pool_debug_free(slab, slot, stream);
     else if (before & ACRE__SLOT_USED)
@@ -364,5 +419,7 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
         status = acre__pool_free_plain(slab, slot, stream);
     if (status)
         acre__store(slot->state, before, memory_order_release);
+    else
+        acre__tag_change(tag, -bytes, -1);
     return status;
 }

@@ -6,6 +6,9 @@
 
 #include <time.h>
 
+#include "base/atomic.h"
+#include "pool/pool_tag.h"
+
 enum { EXPORT_LEAST_NS = 20000000, EXPORT_SHARE = 50 };
 
 static uint64_t watch_now_ns(void) {
@@ -39,9 +42,9 @@ static size_t watch_real_bytes(const void *p) {
 void acre__pool_trace_alloc(acre_pool *pool, size_t bytes, acre_stream stream, acre_status status,
                             const void *p) {
     if (status == ACRE_OK)
-        acre__trace_alloc(&pool->trace, p, bytes, watch_real_bytes(p), stream, 0);
+        acre__trace_alloc(&pool->trace, p, bytes, watch_real_bytes(p), stream, acre__tag_now());
     else if (status != ACRE_E_NULL && status != ACRE_E_HANDLE && status != ACRE_E_FORKED)
-        acre__trace_refused(&pool->trace, bytes, stream, 0, status);
+        acre__trace_refused(&pool->trace, bytes, stream, acre__tag_now(), status);
 }
 
 acre_pool *acre__pool_trace_free(const void *p, acre_stream stream) {
@@ -60,7 +63,10 @@ acre_status acre__pool_trace_freed(acre_pool *pool, const void *p, acre_stream s
 
 void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
                               acre_stream stream) {
-    acre__trace_realloc(&pool->trace, before, p, bytes, watch_real_bytes(p), stream, 0);
+    struct acre__slab *slab = acre__pool_table_find(p);
+    const _Atomic uint8_t *state = acre__slab_state(slab, p);
+    uint32_t tag = acre__tag_of(slab, state, acre__load(state, memory_order_relaxed));
+    acre__trace_realloc(&pool->trace, before, p, bytes, slab->slot_bytes, stream, tag);
 }
 
 /* ---- statistics ---- */
@@ -82,6 +88,7 @@ static void export_quick(acre_pool *pool, acre_pool_stats *now) {
     now->waits = pool->waits;
     now->overruns = pool->overruns;
     now->late_writes = pool->late_writes;
+    acre__ladder_stats(pool, now);
 }
 
 void acre__pool_export_now(acre_pool *pool, int is_locked) {

@@ -178,6 +178,20 @@ void acre__book_count(const acre_device *dev, acre_stats *stats) {
     acre__lock_give(&book.lock);
 }
 
+uint64_t acre__book_driver_bytes(const acre_device *dev) {
+    uint64_t bytes = 0;
+    acre__lock_take(&book.lock);
+    struct acre__node *node = acre__tree_first(&book.blocks);
+    for (; node; node = acre__tree_next(&book.blocks, node)) {
+        const struct acre__block *block = block_of(node);
+        if (block->dev == dev && block->source == ACRE__FROM_DRIVER_DEVICE &&
+            block->owner == ACRE__OWNED_BY_MEM)
+            bytes += block->bytes;
+    }
+    acre__lock_give(&book.lock);
+    return bytes;
+}
+
 /* ---- what an address is ---- */
 
 /* Memory that acre did not hand out, as the driver sees it. */

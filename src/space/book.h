@@ -85,6 +85,10 @@ void acre__book_change(struct acre__block *block, uint64_t address, size_t bytes
 /* Adds the device's blocks, bytes and registrations to the statistics. */
 void acre__book_count(const acre_device *dev, acre_stats *stats);
 
+/* Bytes of the device's memory in blocks that came from the driver one by one, and are no pool's.
+ */
+uint64_t acre__book_driver_bytes(const acre_device *dev);
+
 /* What the book knows about an address; 0 when it is not in it. struct_size is set. */
 int acre__book_find(const void *p, acre_mem_info *info);
 

@@ -192,6 +192,13 @@ int acre__uses_are_done(struct acre__uses *uses) {
     return are_done;
 }
 
+acre_stream acre__uses_stream(const struct acre__uses *uses) {
+    const struct acre__use *use = uses->first;
+    while (use && !use->is_pending)
+        use = use->next;
+    return use ? use->stream : NULL;
+}
+
 acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream) {
     struct acre__current current;
     const char *what;

@@ -32,6 +32,9 @@ acre_status acre__uses_wait(struct acre__uses *uses);
 /* 1 if all of it is done, 0 if not or if the driver does not say. */
 int acre__uses_are_done(struct acre__uses *uses);
 
+/* A stream whose work is not known to be done; NULL if there is none. */
+acre_stream acre__uses_stream(const struct acre__uses *uses);
+
 /* Makes work queued on `stream` from now on wait for all of it. */
 acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream);
 

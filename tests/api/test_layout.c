@@ -120,26 +120,31 @@ static void layout_mem_info_is_pinned(void **state) {
 static void layout_pool_options_is_pinned(void **state) {
     (void)state;
     const struct layout_field fields[] = {
-        FIELD(acre_pool_options, struct_size, 0),
-        FIELD(acre_pool_options, kind, 8),
-        FIELD(acre_pool_options, flags, 12),
-        FIELD(acre_pool_options, reserve_bytes, 16),
+        FIELD(acre_pool_options, struct_size, 0), FIELD(acre_pool_options, kind, 8),
+        FIELD(acre_pool_options, flags, 12),      FIELD(acre_pool_options, reserve_bytes, 16),
+        FIELD(acre_pool_options, soft_bytes, 24), FIELD(acre_pool_options, hard_bytes, 32),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
-    assert_int_equal(sizeof(acre_pool_options), 24);
+    assert_int_equal(sizeof(acre_pool_options), 40);
 }
 
 static void layout_pool_stats_is_pinned(void **state) {
     (void)state;
     const struct layout_field fields[] = {
-        FIELD(acre_pool_stats, struct_size, 0), FIELD(acre_pool_stats, live_blocks, 8),
-        FIELD(acre_pool_stats, live_bytes, 16), FIELD(acre_pool_stats, held_bytes, 24),
-        FIELD(acre_pool_stats, refills, 32),    FIELD(acre_pool_stats, spills, 40),
-        FIELD(acre_pool_stats, events, 48),     FIELD(acre_pool_stats, waits, 56),
-        FIELD(acre_pool_stats, overruns, 64),   FIELD(acre_pool_stats, late_writes, 72),
+        FIELD(acre_pool_stats, struct_size, 0),      FIELD(acre_pool_stats, live_blocks, 8),
+        FIELD(acre_pool_stats, live_bytes, 16),      FIELD(acre_pool_stats, held_bytes, 24),
+        FIELD(acre_pool_stats, refills, 32),         FIELD(acre_pool_stats, spills, 40),
+        FIELD(acre_pool_stats, events, 48),          FIELD(acre_pool_stats, waits, 56),
+        FIELD(acre_pool_stats, overruns, 64),        FIELD(acre_pool_stats, late_writes, 72),
+        FIELD(acre_pool_stats, used_bytes, 80),      FIELD(acre_pool_stats, soft_bytes, 88),
+        FIELD(acre_pool_stats, hard_bytes, 96),      FIELD(acre_pool_stats, over_soft, 104),
+        FIELD(acre_pool_stats, served_caches, 112),  FIELD(acre_pool_stats, served_done, 120),
+        FIELD(acre_pool_stats, served_moved, 128),   FIELD(acre_pool_stats, served_behind, 136),
+        FIELD(acre_pool_stats, served_pools, 144),   FIELD(acre_pool_stats, served_callback, 152),
+        FIELD(acre_pool_stats, served_waiting, 160), FIELD(acre_pool_stats, refused, 168),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
-    assert_int_equal(sizeof(acre_pool_stats), 80);
+    assert_int_equal(sizeof(acre_pool_stats), 176);
 }
 
 static void layout_vec_options_is_pinned(void **state) {

@@ -1,0 +1,274 @@
+/* What is done when a pool has no memory for a call: a ladder, climbed until a rung serves.
+ *
+ * The lower rungs keep the pool's lock: what threads have in their caches, what other streams are
+ * done with, free memory that is given back and mapped anew, memory behind another stream's work.
+ * The upper ones leave it, since they look at other pools, call the user's callback or wait; the
+ * pool may be another one afterwards, so every rung looks for everything again. One place for small
+ * and large blocks, for want of memory and for limits.
+ *
+ * The host waits without a lock and without an event of a batch in its hands, which others may end
+ * meanwhile: a stream of the pool's own is made to wait for the batch, and the host for that. */
+#include "base/atomic.h"
+#include "base/status.h"
+#include "pool/pool_report.h"
+#include "pool/pool_slow.h"
+
+/* ---- trying ---- */
+
+/* What limits allow, as far as the effort goes. ACRE_OK without slots: there were none. */
+static acre_status ladder_try(struct acre__want *want, enum acre__effort effort) {
+    struct acre__want part = *want;
+    acre_status status = acre__limit_check(want->pool, want->bytes, &part.count);
+    want->is_limited = status == ACRE_E_LIMIT;
+    if (status)
+        return status;
+    status = want->size_class == ACRE__CLASSES ? acre__large_take(&part, effort)
+                                               : acre__central_take(&part, effort);
+    want->slots = part.slots;
+    if (!part.slots.count)
+        return status;
+    uint64_t each = acre__pool_table_find(part.slots.first->p)->slot_bytes; /* perhaps more */
+    acre__limit_charge(want->pool, part.slots.count * each);
+    return ACRE_OK;
+}
+
+/* No rung can help a wish that is larger than the card or than the limit. */
+static int is_hopeless(const struct acre__want *want) {
+    const acre_pool *pool = want->pool;
+    return (pool->kind == ACRE_KIND_DEVICE && want->bytes > pool->dev->info.total_bytes) ||
+           (pool->hard_bytes && want->bytes > pool->hard_bytes);
+}
+
+/* ---- lower rungs ---- */
+
+static acre_status climb_caches(struct acre__want *want) {
+    acre_pool *pool = want->pool;
+    if (pool->flags & ACRE_POOL_DEBUG) {
+        acre__lock_give(&pool->lock);
+        acre__pool_debug_flush(pool);
+        acre__lock_take(&pool->lock);
+    }
+    acre__cache_drain(pool, NULL, 1, 0);
+    return ladder_try(want, want->is_limited ? ACRE__TAKE_NEW : ACRE__TAKE_FREE);
+}
+
+static acre_status climb_done(struct acre__want *want) {
+    acre_status status;
+    const struct acre__freed *own =
+        acre__central_freed(want->pool, want->stream, want->id, &status);
+    acre__central_settle(want->pool, own);
+    return ladder_try(want, ACRE__TAKE_FREE);
+}
+
+static acre_status climb_moved(struct acre__want *want) {
+    acre__slab_trim(want->pool, 0);
+    return ladder_try(want, ACRE__TAKE_NEW);
+}
+
+static acre_status climb_behind(struct acre__want *want) {
+    return ladder_try(want, ACRE__TAKE_BEHIND);
+}
+
+/* ---- other pools ---- */
+
+static void trim_other(acre_pool *pool, void *user) {
+    const acre_device *dev = user;
+    if (pool->dev->drv == dev->drv && !acre__device_is_lost(pool->dev))
+        acre__pool_trim(pool, 0);
+}
+
+static acre_status climb_pools(struct acre__want *want) {
+    acre__lock_give(&want->pool->lock);
+    acre__pools_visit(want->pool, trim_other, want->pool->dev);
+    acre__lock_take(&want->pool->lock);
+    return ladder_try(want, ACRE__TAKE_NEW);
+}
+
+/* ---- the callback ---- */
+
+int acre__ladder_ask(acre_pool *pool, uint64_t bytes, uint32_t attempt) {
+    struct acre__pool_cache *cache = acre__cache_self();
+    acre__lock_take(&pool->lock);
+    acre_pool_oom_fn fn = cache && !cache->is_asking ? pool->oom : NULL;
+    void *user = pool->oom_user;
+    pool->asking += fn != NULL;
+    acre__lock_give(&pool->lock);
+    if (!fn)
+        return 0;
+    cache->is_asking = 1;
+    int again = fn(user, pool, bytes, attempt);
+    cache->is_asking = 0;
+    acre__lock_take(&pool->lock);
+    pool->asking--;
+    acre__lock_give(&pool->lock);
+    return again != 0;
+}
+
+static acre_status climb_to(struct acre__want *want, acre_status status, int end, int *served);
+
+static acre_status climb_callback(struct acre__want *want) {
+    acre_status status = ACRE_OK;
+    for (uint32_t attempt = 0; !want->slots.count; attempt++) {
+        int ignored;
+        acre__lock_give(&want->pool->lock);
+        int again = acre__ladder_ask(want->pool, want->bytes, attempt);
+        acre__lock_take(&want->pool->lock);
+        if (!again)
+            break;
+        status = ladder_try(want, ACRE__TAKE_NEW);
+        if (acre__is_no_memory(status))
+            status = climb_to(want, status, ACRE__RUNG_CALLBACK, &ignored);
+        if (status && !acre__is_no_memory(status))
+            break;
+    }
+    return status;
+}
+
+/* ---- waiting ---- */
+
+static acre_status wait_for_waiter(acre_pool *pool) {
+    struct acre__uses behind;
+    acre__uses_open(&behind, pool->dev);
+    acre_status status = acre__uses_record(&behind, pool->waiter);
+    acre__lock_give(&pool->lock);
+    if (status == ACRE_OK)
+        status = acre__uses_wait(&behind);
+    acre__lock_take(&pool->lock);
+    acre__uses_close(&behind);
+    return status;
+}
+
+/* What was freed last on the stream itself is waited for as well: it may be what keeps two holes
+ * apart, or a chunk from being moved. */
+static acre_status wait_for_oldest(struct acre__want *want) {
+    acre_status status = acre__central_join(want->pool, want->pool->waiter, 0);
+    if (status == ACRE_OK)
+        status = wait_for_waiter(want->pool);
+    if (status)
+        return status;
+    acre__central_settle(want->pool, NULL);
+    status = ladder_try(want, ACRE__TAKE_FREE);
+    return status || want->slots.count ? status : climb_moved(want);
+}
+
+struct others {
+    const acre_pool *pool;
+    uint32_t count; /* batches that are waited for */
+};
+
+static void join_other(acre_pool *pool, void *user) {
+    struct others *others = user;
+    if (pool->dev != others->pool->dev)
+        return;
+    acre__central_settle(pool, NULL);
+    if (acre__central_join(pool, others->pool->waiter, 1) == ACRE_OK)
+        others->count += acre__central_pending(pool);
+}
+
+static acre_status wait_for_others(struct acre__want *want) {
+    struct others others = {want->pool, 0};
+    acre_status status = ACRE_OK;
+    acre__lock_give(&want->pool->lock);
+    acre__pools_visit(want->pool, join_other, &others);
+    acre__lock_take(&want->pool->lock);
+    if (others.count)
+        status = wait_for_waiter(want->pool);
+    return status || !others.count ? status : climb_pools(want);
+}
+
+static acre_status climb_waiting(struct acre__want *want) {
+    acre_pool *pool = want->pool;
+    acre_status status = ACRE_OK;
+    if (!pool->waiter)
+        status = acre_stream_create(pool->dev, ACRE_STREAM_NON_BLOCKING, &pool->waiter);
+    if (status)
+        return status;
+    acre__central_settle(pool, NULL);
+    uint32_t left = acre__central_pending(pool); /* others may free all the time: not for ever */
+    status = left ? ACRE_OK : climb_moved(want); /* what was settled just now */
+    while (left-- && pool->batches && !want->slots.count && (!status || acre__is_no_memory(status)))
+        status = wait_for_oldest(want);
+    if (!want->slots.count && (!status || acre__is_no_memory(status)))
+        status = wait_for_others(want);
+    return status;
+}
+
+/* ---- the ladder ---- */
+
+struct rung {
+    acre_status (*climb)(struct acre__want *want);
+    int helps_limits; /* threads then have less of the pool */
+};
+
+static const struct rung rungs[ACRE__RUNGS] = {
+    [ACRE__RUNG_CACHES] = {climb_caches, 1},   [ACRE__RUNG_DONE] = {climb_done, 0},
+    [ACRE__RUNG_MOVED] = {climb_moved, 0},     [ACRE__RUNG_BEHIND] = {climb_behind, 0},
+    [ACRE__RUNG_POOLS] = {climb_pools, 0},     [ACRE__RUNG_CALLBACK] = {climb_callback, 1},
+    [ACRE__RUNG_WAITING] = {climb_waiting, 0},
+};
+
+/* ACRE_OK and the rung that served, or the last refusal; `refusal` is the one before. */
+static acre_status climb_to(struct acre__want *want, acre_status refusal, int end, int *served) {
+    struct acre__said said;
+    acre__said_keep(&said);
+    for (int i = 0; i < end; i++) {
+        if (want->is_limited && !rungs[i].helps_limits)
+            continue;
+        acre_status status = rungs[i].climb(want);
+        if (want->slots.count) {
+            *served = i;
+            return ACRE_OK;
+        }
+        if (status && !acre__is_no_memory(status))
+            return status;
+        if (status) {
+            refusal = status;
+            acre__said_keep(&said);
+        }
+    }
+    return acre__said_fail(refusal, &said);
+}
+
+acre_status acre__ladder_take(struct acre__want *want) {
+    acre_pool *pool = want->pool;
+    const struct acre__pool_cache *cache = acre__cache_self();
+    int served = 0;
+    pool->refills++;
+    acre_status status = ladder_try(want, ACRE__TAKE_NEW);
+    if (acre__is_no_memory(status) && !is_hopeless(want)) {
+        int end = cache && cache->is_asking ? ACRE__RUNG_POOLS : ACRE__RUNGS;
+        status = climb_to(want, status, end, &served);
+        pool->served[served] += status == ACRE_OK;
+    }
+    if (status == ACRE_OK)
+        acre__limit_relieve(pool, want->stream, want->id);
+    else if (acre__is_no_memory(status))
+        status = acre__report_refusal(want, status, 0);
+    return status;
+}
+
+void acre__ladder_stats(const acre_pool *pool, acre_pool_stats *stats) {
+    stats->used_bytes = pool->used;
+    stats->soft_bytes = pool->soft_bytes;
+    stats->hard_bytes = pool->hard_bytes;
+    stats->over_soft = pool->over_soft;
+    stats->served_caches = pool->served[ACRE__RUNG_CACHES];
+    stats->served_done = pool->served[ACRE__RUNG_DONE];
+    stats->served_moved = pool->served[ACRE__RUNG_MOVED];
+    stats->served_behind = pool->served[ACRE__RUNG_BEHIND];
+    stats->served_pools = pool->served[ACRE__RUNG_POOLS];
+    stats->served_callback = pool->served[ACRE__RUNG_CALLBACK];
+    stats->served_waiting = pool->served[ACRE__RUNG_WAITING];
+    stats->refused = pool->refused;
+}
+
+acre_status acre_pool_set_callback(acre_pool *pool, acre_pool_oom_fn fn, void *user) {
+    acre_status status = acre__pool_check(pool);
+    if (status)
+        return status;
+    acre__lock_take(&pool->lock);
+    pool->oom = fn;
+    pool->oom_user = user;
+    acre__lock_give(&pool->lock);
+    return ACRE_OK;
+}

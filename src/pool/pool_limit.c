@@ -1,0 +1,67 @@
+/* Limits of a pool: how many bytes threads may have of it.
+ *
+ * What counts are slots that left the pool's lists, whether a thread has handed them out or has
+ * them in its cache. They are counted where they leave and come back in batches, under the pool's
+ * lock, so no hit counts anything; and since caches are emptied before a call is refused, only
+ * blocks that are handed out make a call fail. */
+#include "base/status.h"
+#include "pool/pool_slow.h"
+
+acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *count) {
+    if (!pool->hard_bytes)
+        return ACRE_OK;
+    uint64_t left = pool->used < pool->hard_bytes ? pool->hard_bytes - pool->used : 0;
+    if (left < bytes)
+        return acre__fail(ACRE_E_LIMIT,
+                          "%zu bytes wanted, %llu of the %llu bytes that the pool may hand out are "
+                          "used",
+                          bytes, (unsigned long long)pool->used,
+                          (unsigned long long)pool->hard_bytes);
+    if (*count > left / bytes)
+        *count = (uint32_t)(left / bytes);
+    return ACRE_OK;
+}
+
+void acre__limit_charge(acre_pool *pool, uint64_t bytes) {
+    pool->used += bytes;
+}
+
+void acre__limit_credit(acre_pool *pool, uint64_t bytes) {
+    pool->used -= bytes;
+    if (pool->used <= pool->soft_bytes)
+        pool->soft_mark = pool->soft_bytes;
+}
+
+/* Once it is beyond the limit a pool gives back again only when an eighth more is used, so that a
+ * program that stays there is not slowed down with every refill. */
+void acre__limit_relieve(acre_pool *pool, acre_stream stream, uint64_t id) {
+    acre_status status;
+    if (!pool->soft_bytes || pool->used <= pool->soft_mark)
+        return;
+    pool->over_soft++;
+    acre__cache_drain(pool, NULL, 1, 0);
+    acre__central_settle(pool, acre__central_freed(pool, stream, id, &status));
+    acre__slab_trim(pool, pool->soft_bytes);
+    if (pool->used > pool->soft_bytes)
+        pool->soft_mark = pool->used + pool->used / 8;
+}
+
+acre_status acre__limit_set(acre_pool *pool, uint64_t soft_bytes, uint64_t hard_bytes) {
+    if (soft_bytes && hard_bytes && soft_bytes > hard_bytes)
+        return acre__fail(ACRE_E_INVALID, "a soft limit of %llu bytes above the hard one of %llu",
+                          (unsigned long long)soft_bytes, (unsigned long long)hard_bytes);
+    pool->soft_bytes = soft_bytes;
+    pool->soft_mark = soft_bytes;
+    pool->hard_bytes = hard_bytes;
+    return ACRE_OK;
+}
+
+acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_bytes, uint64_t hard_bytes) {
+    acre_status status = acre__pool_check(pool);
+    if (status)
+        return status;
+    acre__lock_take(&pool->lock);
+    status = acre__limit_set(pool, soft_bytes, hard_bytes);
+    acre__lock_give(&pool->lock);
+    return status;
+}

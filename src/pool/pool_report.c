@@ -1,0 +1,335 @@
+/* Collecting the numbers of a refusal: see pool_report.h.
+ *
+ * First the pool's own, under its lock; then, without it, those of other pools and what the driver
+ * says about the card. Other threads go on meanwhile, so on a busy pool the parts may be of
+ * slightly different instants; what is outside of acre is what is left of the card. Sums by tag and
+ * by size are made in one place, under a lock of their own, so that a refusal needs little memory.
+ */
+#include "pool/pool_report.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/thread.h"
+#include "space/chunk.h"
+
+enum { REPORT_SIZES = 256 }; /* classes up to the largest block */
+
+static struct {
+    struct acre__lock lock;
+    struct acre__oom_item tags[ACRE__TAGS + 1], sizes[REPORT_SIZES];
+} sums = {.lock = ACRE__LOCK_INIT("report", ACRE__RANK_LEAF)};
+
+static uint64_t less(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+/* ---- lists ---- */
+
+static void item_add(struct acre__oom_item *to, uint64_t bytes, uint64_t count) {
+    to->bytes += bytes;
+    to->count += count;
+}
+
+/* Keeps the largest in order, and the sum of the others. */
+static void list_add(struct acre__oom_list *list, struct acre__oom_item item) {
+    for (int i = 0; i < ACRE__OOM_TOP; i++) {
+        if (item.bytes > list->top[i].bytes) {
+            struct acre__oom_item smaller = list->top[i];
+            list->top[i] = item;
+            item = smaller;
+        }
+    }
+    if (item.bytes) {
+        list->rest.key++;
+        item_add(&list->rest, item.bytes, item.count);
+    }
+}
+
+/* A stream has several batches. As soon as the list is full small ones may be counted twice among
+ * the others, never their bytes. */
+static void list_join(struct acre__oom_list *list, uint64_t key, uint64_t bytes) {
+    struct acre__oom_item item = {key, bytes, 1};
+    for (int i = 0; i < ACRE__OOM_TOP; i++) {
+        if (list->top[i].bytes && list->top[i].key == key) {
+            item_add(&item, list->top[i].bytes, list->top[i].count);
+            for (; i + 1 < ACRE__OOM_TOP; i++)
+                list->top[i] = list->top[i + 1];
+            list->top[i] = (struct acre__oom_item){0};
+        }
+    }
+    list_add(list, item);
+}
+
+/* ---- the pool ---- */
+
+static void sum_slab(void *user, struct acre__piece *piece) {
+    struct acre__oom *oom = user;
+    struct acre__slab *slab = piece->user;
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < slab->fresh; i++) {
+        uint8_t value = acre__load(&slab->states[i], memory_order_acquire);
+        if (!(value & ACRE__SLOT_LIVE))
+            continue;
+        item_add(&sums.tags[acre__tag_of(slab, &slab->states[i], value)], slab->slot_bytes, 1);
+        count++;
+    }
+    item_add(&sums.sizes[acre__class_of(slab->slot_bytes)], count * slab->slot_bytes, count);
+    oom->live += count * slab->slot_bytes;
+    oom->live_blocks += count;
+    oom->slots += (slab->count - slab->fresh) * slab->slot_bytes;
+    oom->ends += slab->bytes - slab->count * slab->slot_bytes;
+}
+
+static void collect_live(struct acre__oom *oom, const acre_pool *pool) {
+    acre__lock_take(&sums.lock);
+    memset(sums.tags, 0, sizeof sums.tags);
+    memset(sums.sizes, 0, sizeof sums.sizes);
+    acre__arena_walk(&pool->slabs_in, sum_slab, oom);
+    acre__arena_walk(&pool->blocks_in, sum_slab, oom);
+    for (uint32_t i = 0; i <= ACRE__TAGS; i++) {
+        sums.tags[i].key = i;
+        list_add(&oom->tags, sums.tags[i]);
+    }
+    for (uint32_t i = 0; i < REPORT_SIZES; i++) {
+        sums.sizes[i].key = acre__class_bytes(i);
+        list_add(&oom->sizes, sums.sizes[i]);
+    }
+    acre__lock_give(&sums.lock);
+}
+
+static uint64_t freed_bytes(const struct acre__freed *freed) {
+    uint64_t bytes = freed->holes.bytes;
+    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
+        bytes += freed->slots[i].count * acre__class_bytes(i);
+    return bytes;
+}
+
+/* What was freed, and by which streams it may still be used. */
+static void collect_pending(struct acre__oom *oom, const struct acre__want *want,
+                            const struct acre__freed *own) {
+    const acre_pool *pool = want->pool;
+    for (const struct acre__pool_stream *at = pool->streams; at; at = at->next) {
+        uint64_t bytes = freed_bytes(at->freed);
+        if (at->freed == own) {
+            oom->own += bytes;
+            continue;
+        }
+        oom->pending += bytes;
+        list_join(&oom->streams, (uintptr_t)at->stream, bytes);
+    }
+    for (const struct acre__pool_batch *at = pool->batches; at; at = at->next) {
+        uint64_t bytes = freed_bytes(at->freed);
+        acre_stream stream = acre__uses_stream(&at->uses);
+        oom->pending += bytes;
+        list_join(&oom->streams,
+                  stream && stream == pool->relay ? ACRE__OOM_EVENT : (uintptr_t)stream, bytes);
+    }
+}
+
+/* How long the largest hole is, and how long one would be if nothing was waited for. */
+static void collect_holes(struct acre__oom *oom, const struct acre__arena *arena,
+                          const struct acre__holes *own) {
+    for (const struct acre__region *region = arena->regions; region; region = region->next) {
+        uint64_t run = 0;
+        for (const struct acre__piece *piece = region->first; piece; piece = piece->behind) {
+            run = piece->state == ACRE__PIECE_HOLE ? run + piece->bytes : 0;
+            oom->largest_run = run > oom->largest_run ? run : oom->largest_run;
+            if (piece->state == ACRE__PIECE_HOLE &&
+                (piece->holes == own || piece->holes == &arena->ready) &&
+                piece->bytes > oom->largest_hole)
+                oom->largest_hole = piece->bytes;
+        }
+    }
+    oom->holes += arena->ready.bytes;
+}
+
+static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
+    acre_pool *pool = want->pool;
+    acre_status ignored;
+    const struct acre__freed *own = acre__central_freed(pool, want->stream, want->id, &ignored);
+    oom->held = acre__pool_held(pool);
+    oom->used = pool->used;
+    oom->soft_bytes = pool->soft_bytes;
+    oom->hard_bytes = pool->hard_bytes;
+    for (unsigned i = 0; i < ACRE__QUARANTINE; i++)
+        if (pool->quarantine[i])
+            oom->quarantined += acre__pool_table_find(pool->quarantine[i]->p)->slot_bytes;
+    collect_live(oom, pool);
+    oom->cached = minus(pool->used, oom->live + oom->quarantined);
+    collect_pending(oom, want, own);
+    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
+        oom->slots += pool->ready[i].count * acre__class_bytes(i);
+    collect_holes(oom, &pool->blocks_in, own ? &own->holes : NULL);
+    collect_holes(oom, &pool->slabs_in, NULL);
+}
+
+/* ---- everything else ---- */
+
+struct others {
+    struct acre__oom *oom;
+    const acre_device *dev;
+    uint64_t chunk_bytes; /* that pools have */
+};
+
+static void collect_other(acre_pool *pool, void *user) {
+    struct others *others = user;
+    if (pool->dev != others->dev || pool->kind != ACRE_KIND_DEVICE)
+        return;
+    uint64_t held = acre__pool_held(pool);
+    others->oom->held_there += held;
+    others->chunk_bytes += pool->blocks_in.unit ? held : 0;
+    struct acre__oom_item item = {(uintptr_t)pool, held, minus(held, pool->used)};
+    list_add(&others->oom->pools, item);
+}
+
+static void card_ask(acre_device *dev, uint64_t *free_bytes, uint64_t *total_bytes) {
+    struct acre__current current;
+    const char *what;
+    size_t free_now = 0, total = (size_t)dev->info.total_bytes;
+    if (acre__device_push_relaxed(dev, &current, &what) == CUDA_SUCCESS) {
+        (void)dev->drv->cuMemGetInfo(&free_now, &total);
+        acre__device_pop(dev, &current);
+    }
+    *free_bytes = free_now;
+    *total_bytes = total;
+}
+
+/* Chunks of vecs and blocks, cached ones, and blocks of the driver; of what is left nothing is
+ * known. Host chunks count among chunks, so there may seem to be too many. */
+static void collect_card(struct acre__oom *oom, acre_pool *pool) {
+    struct others others = {oom, pool->dev, 0};
+    uint64_t count, chunk_bytes, cached;
+    if (pool->kind == ACRE_KIND_DEVICE) {
+        oom->held_here = oom->held;
+        others.chunk_bytes = pool->blocks_in.unit ? oom->held : 0;
+    }
+    acre__pools_visit(pool, collect_other, &others);
+    card_ask(pool->dev, &oom->free, &oom->total);
+    acre__chunk_count(pool->dev, &count, &chunk_bytes, &cached);
+    uint64_t rest = minus(oom->total, oom->free + oom->held_here + oom->held_there);
+    oom->acre_bytes =
+        less(rest, minus(chunk_bytes, others.chunk_bytes) + acre__book_driver_bytes(pool->dev));
+    oom->outside = rest - oom->acre_bytes;
+}
+
+/* ---- what would have helped ---- */
+
+static void step_add(struct acre__oom *oom, enum acre__oom_step_kind kind, uint64_t bytes,
+                     uint64_t key) {
+    for (int i = 0; i < ACRE__OOM_STEPS; i++)
+        if (!oom->steps[i].kind) {
+            oom->steps[i] = (struct acre__oom_step){kind, bytes, key};
+            return;
+        }
+}
+
+/* Room for a block is chunks, whole ones; what of them is free on the card need not be freed. */
+static uint64_t bytes_missing(const struct acre__oom *oom, size_t unit) {
+    unit = unit ? unit : ACRE__GRAIN;
+    uint64_t whole = (oom->wanted + unit - 1) / unit * unit;
+    uint64_t by_card = oom->kind == ACRE_KIND_DEVICE ? minus(whole, oom->free) : whole;
+    return less(by_card, minus(oom->wanted, oom->largest_hole));
+}
+
+static void steps_for_memory(struct acre__oom *oom, size_t unit) {
+    uint64_t missing = bytes_missing(oom, unit);
+    if (oom->pending >= missing && oom->pending)
+        step_add(oom, ACRE__STEP_WAIT, oom->largest_run, oom->streams.top[0].key);
+    for (int i = 0; i < ACRE__OOM_TOP; i++)
+        if (oom->pools.top[i].count >= missing && oom->pools.top[i].count) {
+            step_add(oom, ACRE__STEP_TRIM, oom->pools.top[i].count, oom->pools.top[i].key);
+            break;
+        }
+    if (oom->live >= missing && missing)
+        step_add(oom, ACRE__STEP_FREE, missing, oom->stream);
+    else if (missing)
+        step_add(oom, ACRE__STEP_OTHERS, missing, 0);
+}
+
+/* The smallest first. */
+static void collect_steps(struct acre__oom *oom, const acre_pool *pool) {
+    uint64_t most = oom->kind == ACRE_KIND_DEVICE ? oom->total : UINT64_MAX;
+    if (oom->limit_tag) {
+        if (oom->wanted <= oom->tag_limit)
+            step_add(oom, ACRE__STEP_FREE, oom->tag_used + oom->wanted - oom->tag_limit, 0);
+        step_add(oom, ACRE__STEP_RAISE, oom->tag_used + oom->wanted, 0);
+    } else if (oom->is_limited) {
+        if (oom->wanted <= oom->hard_bytes)
+            step_add(oom, ACRE__STEP_FREE, oom->used + oom->wanted - oom->hard_bytes, 0);
+        step_add(oom, ACRE__STEP_RAISE, oom->used + oom->wanted, 0);
+    } else if (oom->wanted > most) {
+        step_add(oom, ACRE__STEP_LESS, most, 0);
+    } else {
+        steps_for_memory(oom, pool->blocks_in.unit);
+    }
+}
+
+/* ---- for others ---- */
+
+static void collect(struct acre__oom *oom, const struct acre__want *want, acre_status status,
+                    uint32_t limit_tag) {
+    acre_pool *pool = want->pool;
+    acre__lock_take(&pool->lock);
+    collect_pool(oom, want);
+    acre__lock_give(&pool->lock);
+    oom->status = status;
+    memcpy(oom->device, pool->dev->label, sizeof oom->device);
+    oom->kind = pool->kind;
+    oom->pool = (uintptr_t)pool;
+    oom->stream = (uintptr_t)want->stream;
+    oom->wanted = want->bytes;
+    oom->alignment = want->size_class == ACRE__CLASSES ? want->alignment : ACRE__GRAIN;
+    oom->limit_tag = limit_tag;
+    oom->is_limited = want->is_limited && !limit_tag;
+    if (limit_tag)
+        acre__tag_limit(limit_tag, &oom->tag_used, &oom->tag_limit);
+    collect_card(oom, pool);
+    collect_steps(oom, pool);
+}
+
+acre_status acre__report_refusal(const struct acre__want *want, acre_status status,
+                                 uint32_t limit_tag) {
+    acre_pool *pool = want->pool;
+    struct acre__pool_cache *cache = acre__cache_self();
+    struct acre__said said;
+    acre__said_keep(&said);
+    pool->refused++;
+    if (cache && !cache->oom)
+        cache->oom = malloc(sizeof *cache->oom);
+    if (!cache || !cache->oom)
+        return status;
+    acre__lock_give(&pool->lock);
+    memset(cache->oom, 0, sizeof *cache->oom);
+    cache->oom->said = said;
+    cache->oom->tag = cache->tag;
+    collect(cache->oom, want, status, limit_tag);
+    acre__log(ACRE_LOG_WARN, "pool", "%s: no memory: %.200s; acre_oom_report tells why",
+              pool->dev->label, said.line);
+    acre__lock_take(&pool->lock);
+    return acre__said_fail(status, &said);
+}
+
+acre_status acre_oom_report(acre_oom_format format, char *buffer, size_t size, size_t *needed) {
+    if (needed)
+        *needed = 0;
+    if (buffer && size)
+        buffer[0] = '\0';
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    if (!needed || (!buffer && size))
+        return acre__fail(ACRE_E_NULL, "acre_oom_report: %s is NULL", needed ? "buffer" : "needed");
+    if (format != ACRE_OOM_TEXT && format != ACRE_OOM_JSON)
+        return acre__fail(ACRE_E_INVALID, "acre_oom_report: format %d", (int)format);
+    const struct acre__pool_cache *cache = acre__cache_self();
+    if (!cache || !cache->oom)
+        return acre__fail(ACRE_E_NOT_READY, "the thread was refused no memory of a pool yet");
+    *needed = format == ACRE_OOM_JSON ? acre__report_json(cache->oom, buffer, size)
+                                      : acre__report_text(cache->oom, buffer, size);
+    return ACRE_OK;
+}

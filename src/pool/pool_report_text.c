@@ -1,0 +1,333 @@
+/* A refusal in words, and as JSON: made of the numbers that pool_report.c has kept, when somebody
+ * asks. Bytes are written out, so that they can be added up; beside them in units that one reads.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "pool/pool_report.h"
+
+/* Writes as far as there is room, and counts the rest. */
+struct out {
+    char *buffer;
+    size_t size, length;
+};
+
+static void put(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(struct out *out, const char *format, ...) {
+    size_t left = out->length < out->size ? out->size - out->length : 0;
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(left ? out->buffer + out->length : NULL, left, format, args);
+    va_end(args);
+    out->length += length > 0 ? (size_t)length : 0;
+}
+
+static const char *kind_name(acre_kind kind) {
+    switch (kind) {
+    case ACRE_KIND_DEVICE:
+        return "device";
+    case ACRE_KIND_PINNED:
+        return "pinned";
+    case ACRE_KIND_MAPPED:
+        return "mapped";
+    default:
+        return "managed";
+    }
+}
+
+/* ---- words ---- */
+
+struct human {
+    char text[24];
+};
+
+static struct human human(uint64_t bytes) {
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    struct human result;
+    double value = (double)bytes;
+    int unit = 0;
+    for (; value >= 1024 && unit < 4; unit++)
+        value /= 1024;
+    snprintf(result.text, sizeof result.text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return result;
+}
+
+static void put_row(struct out *out, uint64_t bytes, const char *what) {
+    put(out, "  %16" PRIu64 "  %11s  %s\n", bytes, human(bytes).text, what);
+}
+
+/* The same, if there is anything. */
+static void put_some(struct out *out, uint64_t bytes, const char *what) {
+    if (bytes)
+        put_row(out, bytes, what);
+}
+
+static void put_blocks(struct out *out, const struct acre__oom_list *list, int is_tags) {
+    char what[160];
+    for (int i = 0; i < ACRE__OOM_TOP && list->top[i].bytes; i++) {
+        const struct acre__oom_item *item = &list->top[i];
+        const char *plural = item->count == 1 ? "" : "s";
+        if (is_tags)
+            snprintf(what, sizeof what, "%.100s, %" PRIu64 " block%s",
+                     item->key ? acre__tag_path((uint32_t)item->key) : "without a tag", item->count,
+                     plural);
+        else
+            snprintf(what, sizeof what, "blocks of up to %s: %" PRIu64, human(item->key).text,
+                     item->count);
+        put_row(out, item->bytes, what);
+    }
+    if (list->rest.key) {
+        snprintf(what, sizeof what, "%" PRIu64 " %s more, %" PRIu64 " blocks", list->rest.key,
+                 is_tags ? "tags" : "sizes", list->rest.count);
+        put_row(out, list->rest.bytes, what);
+    }
+}
+
+static void stream_name(uint64_t stream, char *name, size_t size) {
+    if (stream == ACRE__OOM_EVENT)
+        snprintf(name, size, "an event of the program");
+    else if (!stream)
+        snprintf(name, size, "the default stream");
+    else
+        snprintf(name, size, "stream 0x%" PRIx64, stream);
+}
+
+static void put_wish(struct out *out, const struct acre__oom *oom) {
+    char stream[48];
+    stream_name(oom->stream, stream, sizeof stream);
+    put(out, "acre: no memory for a block of %" PRIu64 " bytes (%s)\n", oom->wanted,
+        human(oom->wanted).text);
+    put(out, "  wanted on %s of the pool 0x%" PRIx64 ", %s memory of %s", stream, oom->pool,
+        kind_name(oom->kind), oom->device);
+    if (oom->alignment > ACRE__GRAIN)
+        put(out, ", at a multiple of %s", human(oom->alignment).text);
+    if (oom->tag)
+        put(out, ", with the tag %s", acre__tag_path(oom->tag));
+    put(out, "\n  refused with %s: %s\n", acre_status_name(oom->status), oom->said.line);
+}
+
+static void put_card(struct out *out, const struct acre__oom *oom) {
+    put(out, "\nWhere the memory of %s is\n", oom->device);
+    put_row(out, oom->held_here, "this pool");
+    put_row(out, oom->held_there, "other pools of this process");
+    put_row(out, oom->acre_bytes, "other memory of acre: arrays, blocks, chunks kept for later");
+    put_row(out, oom->outside, "outside acre: other processes and libraries, the driver itself");
+    put_row(out, oom->free, "free");
+    put_row(out, oom->total, "in all");
+    for (int i = 0; i < ACRE__OOM_TOP && oom->pools.top[i].bytes; i++)
+        put(out, "  the pool 0x%" PRIx64 " has %s, %s of them free\n", oom->pools.top[i].key,
+            human(oom->pools.top[i].bytes).text, human(oom->pools.top[i].count).text);
+}
+
+/* What is free, and why it could not serve. */
+static void put_free(struct out *out, const struct acre__oom *oom) {
+    char what[160], stream[48];
+    stream_name(oom->streams.top[0].key, stream, sizeof stream);
+    put_some(out, oom->cached, "free, but in the caches of threads");
+    put_some(out, oom->quarantined,
+             "freed, but kept for a while to be looked at (ACRE_POOL_DEBUG)");
+    snprintf(what, sizeof what, "freed, but work of other streams may still use it, most of %s",
+             stream);
+    put_some(out, oom->pending, what);
+    put_some(out, oom->own, "freed on this stream, but of other sizes or in pieces too small");
+    snprintf(what, sizeof what, "free, but in holes that are too small: the largest has %s",
+             human(oom->largest_hole).text);
+    put_some(out, oom->holes, what);
+    put_some(out, oom->slots, "free slots for small blocks, in slabs that others still use");
+    put_some(out, oom->ends, "lost at the ends of slabs");
+}
+
+static void put_pool(struct out *out, const struct acre__oom *oom) {
+    char what[96];
+    put(out, "\nWhat this pool does with its memory%s\n",
+        oom->kind == ACRE_KIND_DEVICE ? "" : ", which is the host's");
+    snprintf(what, sizeof what, "handed out, in %" PRIu64 " blocks", oom->live_blocks);
+    put_row(out, oom->live, what);
+    put_free(out, oom);
+    put_row(out, oom->held, "in all");
+    if (oom->soft_bytes)
+        put_row(out, oom->soft_bytes, "its soft limit");
+    if (oom->hard_bytes)
+        put_row(out, oom->hard_bytes, "its hard limit");
+    if (!oom->live)
+        return;
+    put(out, "\nWhat is handed out, by tag\n");
+    put_blocks(out, &oom->tags, 1);
+    put(out, "\nWhat is handed out, by size\n");
+    put_blocks(out, &oom->sizes, 0);
+}
+
+static void step_text(const struct acre__oom *oom, const struct acre__oom_step *step, char *text,
+                      size_t size) {
+    char stream[48];
+    struct human size_text = human(step->bytes);
+    const char *bytes = size_text.text;
+    switch (step->kind) {
+    case ACRE__STEP_LESS:
+        snprintf(text, size, "ask for less: the card has %s", bytes);
+        return;
+    case ACRE__STEP_WAIT:
+        stream_name(step->key, stream, sizeof stream);
+        snprintf(text, size, "wait for %s: %s would then be one piece", stream, bytes);
+        return;
+    case ACRE__STEP_TRIM:
+        snprintf(text, size, "wait for the work of the pool 0x%" PRIx64 " and trim it: %s",
+                 step->key, bytes);
+        return;
+    case ACRE__STEP_FREE:
+        snprintf(text, size, "free %s more %s%.80s", bytes,
+                 oom->limit_tag ? "with the tag " : "of this pool", acre__tag_path(oom->limit_tag));
+        return;
+    case ACRE__STEP_RAISE:
+        snprintf(text, size, "raise the %s limit to %" PRIu64 " bytes",
+                 oom->limit_tag ? "tag's" : "pool's hard", step->bytes);
+        return;
+    default:
+        snprintf(text, size, "have others on the card give up %s", bytes);
+    }
+}
+
+size_t acre__report_text(const struct acre__oom *oom, char *buffer, size_t size) {
+    struct out out = {buffer, size, 0};
+    char text[192];
+    put_wish(&out, oom);
+    put_card(&out, oom);
+    put_pool(&out, oom);
+    put(&out, "\nWhat would have helped, the smallest step first\n");
+    for (int i = 0; i < ACRE__OOM_STEPS && oom->steps[i].kind; i++) {
+        step_text(oom, &oom->steps[i], text, sizeof text);
+        put(&out, "  %s\n", text);
+    }
+    if (!oom->steps[0].kind)
+        put(&out, "  nothing is missing any more: try again\n");
+    return out.length + 1;
+}
+
+/* ---- JSON ---- */
+
+/* A line of detail may quote anything; names are printable and have no quotes. */
+static void put_string(struct out *out, const char *text) {
+    put(out, "\"");
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            put(out, "\\%c", *text);
+        else
+            put(out, "%c", *text >= ' ' && *text <= '~' ? *text : '?');
+    }
+    put(out, "\"");
+}
+
+static void put_number(struct out *out, const char *name, uint64_t value) {
+    put(out, ",\"%s\":%" PRIu64, name, value);
+}
+
+static void put_list(struct out *out, const struct acre__oom_list *list, const char *name,
+                     void (*key)(struct out *out, uint64_t key), const char *count) {
+    put(out, ",\"%s\":[", name);
+    for (int i = 0; i < ACRE__OOM_TOP && list->top[i].bytes; i++) {
+        put(out, "%s{", i ? "," : "");
+        key(out, list->top[i].key);
+        put_number(out, "bytes", list->top[i].bytes);
+        put_number(out, count, list->top[i].count);
+        put(out, "}");
+    }
+    put(out, "],\"%s_rest\":{\"count\":%" PRIu64, name, list->rest.key);
+    put_number(out, "bytes", list->rest.bytes);
+    put_number(out, count, list->rest.count);
+    put(out, "}");
+}
+
+static void key_tag(struct out *out, uint64_t key) {
+    put(out, "\"tag\":\"%s\"", acre__tag_path((uint32_t)key));
+}
+
+static void key_size(struct out *out, uint64_t key) {
+    put(out, "\"up_to_bytes\":%" PRIu64, key);
+}
+
+static void key_stream(struct out *out, uint64_t key) {
+    if (key == ACRE__OOM_EVENT)
+        put(out, "\"stream\":null");
+    else
+        put(out, "\"stream\":\"0x%" PRIx64 "\"", key);
+}
+
+static void key_pool(struct out *out, uint64_t key) {
+    put(out, "\"pool\":\"0x%" PRIx64 "\"", key);
+}
+
+static void json_wish(struct out *out, const struct acre__oom *oom) {
+    put(out,
+        "{\"schema\":\"acre-oom/1\",\"status\":\"%s\",\"detail\":", acre_status_name(oom->status));
+    put_string(out, oom->said.line);
+    put(out, ",\"wanted\":{\"device\":\"%s\",\"kind\":\"%s\",", oom->device, kind_name(oom->kind));
+    key_pool(out, oom->pool);
+    put(out, ",");
+    key_stream(out, oom->stream);
+    put(out, ",");
+    key_tag(out, oom->tag);
+    put_number(out, "bytes", oom->wanted);
+    put_number(out, "alignment", oom->alignment);
+    put(out, "}");
+}
+
+static void json_card(struct out *out, const struct acre__oom *oom) {
+    put(out, ",\"card\":{\"total_bytes\":%" PRIu64, oom->total);
+    put_number(out, "free_bytes", oom->free);
+    put_number(out, "pool_bytes", oom->held_here);
+    put_number(out, "other_pools_bytes", oom->held_there);
+    put_number(out, "acre_bytes", oom->acre_bytes);
+    put_number(out, "outside_bytes", oom->outside);
+    put(out, "}");
+}
+
+static void json_pool(struct out *out, const struct acre__oom *oom) {
+    put(out, ",\"pool\":{\"held_bytes\":%" PRIu64, oom->held);
+    put_number(out, "live_bytes", oom->live);
+    put_number(out, "live_blocks", oom->live_blocks);
+    put_number(out, "cached_bytes", oom->cached);
+    put_number(out, "quarantined_bytes", oom->quarantined);
+    put_number(out, "pending_bytes", oom->pending);
+    put_number(out, "own_stream_bytes", oom->own);
+    put_number(out, "hole_bytes", oom->holes);
+    put_number(out, "slot_bytes", oom->slots);
+    put_number(out, "slab_end_bytes", oom->ends);
+    put_number(out, "largest_hole_bytes", oom->largest_hole);
+    put_number(out, "largest_run_bytes", oom->largest_run);
+    put_number(out, "used_bytes", oom->used);
+    put_number(out, "soft_limit_bytes", oom->soft_bytes);
+    put_number(out, "hard_limit_bytes", oom->hard_bytes);
+    put(out, "}");
+    if (!oom->limit_tag)
+        return;
+    put(out, ",\"tag_limit\":{");
+    key_tag(out, oom->limit_tag);
+    put_number(out, "used_bytes", oom->tag_used);
+    put_number(out, "limit_bytes", oom->tag_limit);
+    put(out, "}");
+}
+
+size_t acre__report_json(const struct acre__oom *oom, char *buffer, size_t size) {
+    static const char *const names[] = {"none", "less", "wait", "trim", "free", "raise", "others"};
+    struct out out = {buffer, size, 0};
+    char text[192];
+    json_wish(&out, oom);
+    json_card(&out, oom);
+    json_pool(&out, oom);
+    put_list(&out, &oom->tags, "live_by_tag", key_tag, "blocks");
+    put_list(&out, &oom->sizes, "live_by_size", key_size, "blocks");
+    put_list(&out, &oom->streams, "pending_by_stream", key_stream, "batches");
+    put_list(&out, &oom->pools, "other_pools", key_pool, "free_bytes");
+    put(&out, ",\"steps\":[");
+    for (int i = 0; i < ACRE__OOM_STEPS && oom->steps[i].kind; i++) {
+        step_text(oom, &oom->steps[i], text, sizeof text);
+        put(&out, "%s{\"do\":\"%s\",\"text\":", i ? "," : "", names[oom->steps[i].kind]);
+        put_string(&out, text);
+        put_number(&out, "bytes", oom->steps[i].bytes);
+        put(&out, "}");
+    }
+    put(&out, "]}");
+    return out.length + 1;
+}

@@ -1,0 +1,403 @@
+/* Tags: see pool_tag.h.
+ *
+ * Names are found by a hash of the parent's number and the name, under a lock that nothing is taken
+ * inside of. A tag's record is written before its place in the array is, and never goes; its counts
+ * are atomics, so that adding to them needs no lock, but for who has to compare with a limit. */
+#include "pool/pool_tag.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "pool/pool_report.h"
+#include "watch/trace.h"
+
+struct tag {
+    uint32_t parent;
+    _Atomic int64_t own_bytes, own_blocks; /* of blocks with this very tag, */
+    _Atomic int64_t bytes, blocks;         /* and with all below it */
+    _Atomic int64_t peak;                  /* of `bytes` */
+    _Atomic uint64_t limit;                /* of `bytes`; 0: none */
+    size_t name_at;                        /* in the path */
+    char path[];
+};
+
+static struct {
+    struct acre__lock lock;
+    _Atomic(struct tag *) all[ACRE__TAGS + 1]; /* by number; [0] is nobody's */
+    _Atomic uint32_t count;                    /* the last number that was given */
+    uint16_t table[2 * ACRE__TAGS];            /* by hash; 0: free */
+} tags = {.lock = ACRE__LOCK_INIT("tags", ACRE__RANK_LEAF)};
+
+static struct tag *tag_at(uint32_t number) {
+    return acre__load(&tags.all[number], memory_order_acquire);
+}
+
+const char *acre__tag_path(uint32_t tag) {
+    return tag ? tag_at(tag)->path : "";
+}
+
+uint32_t acre__tag_now(void) {
+    const struct acre__thread *thread = acre__thread_pointer;
+    const struct acre__pool_cache *cache = thread ? thread->pool : NULL;
+    return cache ? cache->tag : 0;
+}
+
+/* ---- names ---- */
+
+static uint32_t name_hash(uint32_t parent, const char *name, size_t length) {
+    uint32_t hash = 2166136261u ^ parent * 0x9e3779b1u; /* FNV-1a */
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+    return hash ^ hash >> 15;
+}
+
+static struct tag *tag_make(uint32_t parent, const char *name, size_t length) {
+    const char *above = acre__tag_path(parent);
+    size_t before = parent ? strlen(above) + 1 : 0;
+    struct tag *tag = calloc(1, sizeof *tag + before + length + 1);
+    if (!tag)
+        return NULL;
+    tag->parent = parent;
+    tag->name_at = before;
+    if (before)
+        snprintf(tag->path, before + 1, "%s/", above);
+    memcpy(tag->path + before, name, length);
+    return tag;
+}
+
+/* The number of a name below a parent, made now if there is none. */
+static acre_status tag_find(uint32_t parent, const char *name, size_t length, uint32_t *number) {
+    acre_status status = ACRE_OK;
+    const struct tag *told = NULL;
+    *number = 0;
+    acre__lock_take(&tags.lock);
+    uint32_t at = name_hash(parent, name, length) % (2 * ACRE__TAGS);
+    for (; tags.table[at] && !*number; at = (at + 1) % (2 * ACRE__TAGS)) {
+        const struct tag *tag = tag_at(tags.table[at]);
+        const char *own = tag->path + tag->name_at;
+        if (tag->parent == parent && strlen(own) == length && !memcmp(own, name, length))
+            *number = tags.table[at];
+    }
+    uint32_t next = acre__load(&tags.count, memory_order_relaxed) + 1;
+    if (!*number && next > ACRE__TAGS) {
+        status = acre__fail(ACRE_E_LIMIT, "a process can have %d tags", ACRE__TAGS);
+    } else if (!*number) {
+        struct tag *made = tag_make(parent, name, length);
+        if (made) {
+            acre__store(&tags.all[next], made, memory_order_release);
+            acre__store(&tags.count, next, memory_order_release);
+            tags.table[at] = (uint16_t)next;
+            *number = next;
+            told = made;
+        } else {
+            status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a tag");
+        }
+    }
+    acre__lock_give(&tags.lock);
+    if (told)
+        acre__trace_tag(*number, told->path);
+    return status;
+}
+
+/* Names are put into messages and JSON as they are. */
+static acre_status name_check(const char *name, size_t length) {
+    int is_good = length > 0 && length <= ACRE__TAG_NAME;
+    for (size_t i = 0; is_good && i < length; i++)
+        is_good =
+            name[i] >= ' ' && name[i] <= '~' && name[i] != '/' && name[i] != '"' && name[i] != '\\';
+    return is_good ? ACRE_OK
+                   : acre__fail(ACRE_E_INVALID,
+                                "the name of a tag is 1 to %d printable characters without / \" "
+                                "and \\",
+                                ACRE__TAG_NAME);
+}
+
+/* ---- counting ---- */
+
+static void peak_note(struct tag *tag, int64_t bytes) {
+    int64_t peak = acre__load(&tag->peak, memory_order_relaxed);
+    while (bytes > peak &&
+           !acre__cas_weak(&tag->peak, &peak, bytes, memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
+static void tag_add(uint32_t number, int64_t bytes, int64_t blocks) {
+    struct tag *tag = tag_at(number);
+    acre__fetch_add(&tag->own_bytes, bytes, memory_order_relaxed);
+    acre__fetch_add(&tag->own_blocks, blocks, memory_order_relaxed);
+    for (; number; number = tag->parent) {
+        tag = tag_at(number);
+        peak_note(tag, acre__fetch_add(&tag->bytes, bytes, memory_order_relaxed) + bytes);
+        acre__fetch_add(&tag->blocks, blocks, memory_order_relaxed);
+    }
+}
+
+static void counter_flush(struct acre__tag_counter *counter) {
+    if (counter->bytes || counter->blocks)
+        tag_add(counter->tag, counter->bytes, counter->blocks);
+    counter->bytes = counter->blocks = 0;
+}
+
+static struct acre__tag_thread *thread_tags(struct acre__pool_cache *cache) {
+    if (!cache->tags)
+        cache->tags = calloc(1, sizeof *cache->tags);
+    return cache->tags;
+}
+
+void acre__tag_count(struct acre__pool_cache *cache, uint32_t tag, int64_t bytes, int64_t blocks) {
+    struct acre__tag_thread *own = thread_tags(cache);
+    if (!own) {
+        tag_add(tag, bytes, blocks);
+        return;
+    }
+    struct acre__tag_counter *counter = &own->counters[tag % ACRE__TAG_COUNTERS];
+    if (counter->tag != tag)
+        counter_flush(counter);
+    counter->tag = tag;
+    counter->bytes += bytes;
+    counter->blocks += blocks;
+    if (counter->bytes > ACRE__TAG_SLACK || counter->bytes < -ACRE__TAG_SLACK)
+        counter_flush(counter);
+}
+
+void acre__tag_flush(struct acre__pool_cache *cache, void *ignored) {
+    (void)ignored;
+    for (unsigned i = 0; cache->tags && i < ACRE__TAG_COUNTERS; i++)
+        counter_flush(&cache->tags->counters[i]);
+}
+
+void acre__tag_change(uint32_t tag, int64_t bytes, int64_t blocks) {
+    struct acre__pool_cache *cache = tag ? acre__cache_self() : NULL;
+    if (!tag)
+        return;
+    if (!cache) {
+        tag_add(tag, bytes, blocks);
+        return;
+    }
+    acre__cache_enter(cache);
+    acre__tag_count(cache, tag, bytes, blocks);
+    acre__cache_leave(cache);
+}
+
+/* ---- blocks ---- */
+
+/* The array of a slab, made now if there is none; NULL without memory. */
+static _Atomic uint16_t *slab_tags(struct acre__slab *slab) {
+    _Atomic uint16_t *numbers = acre__load(&slab->tags, memory_order_acquire);
+    if (numbers)
+        return numbers;
+    _Atomic uint16_t *made =
+        slab->count == 1 ? &slab->one_tag : calloc(slab->count, sizeof *numbers);
+    if (made &&
+        !acre__cas(&slab->tags, &numbers, made, memory_order_acq_rel, memory_order_acquire)) {
+        if (made != &slab->one_tag)
+            free((void *)made);
+        return numbers;
+    }
+    return made;
+}
+
+int acre__tag_set(struct acre__slab *slab, const _Atomic uint8_t *state, uint32_t tag) {
+    _Atomic uint16_t *numbers = slab_tags(slab);
+    if (numbers)
+        acre__store(&numbers[state - slab->states], (uint16_t)tag, memory_order_relaxed);
+    return numbers != NULL;
+}
+
+uint32_t acre__tag_of(struct acre__slab *slab, const _Atomic uint8_t *state, uint8_t value) {
+    if (!(value & ACRE__SLOT_TAGGED))
+        return 0;
+    _Atomic uint16_t *numbers = acre__load(&slab->tags, memory_order_acquire);
+    return acre__load(&numbers[state - slab->states], memory_order_relaxed);
+}
+
+void acre__tag_forget(struct acre__slab *slab) {
+    if (!acre__load(&slab->tags, memory_order_acquire))
+        return;
+    for (uint32_t i = 0; i < slab->fresh; i++) {
+        uint8_t value = acre__load(&slab->states[i], memory_order_acquire);
+        if (value & ACRE__SLOT_LIVE)
+            acre__tag_change(acre__tag_of(slab, &slab->states[i], value),
+                             -(int64_t)slab->slot_bytes, -1);
+    }
+}
+
+void *acre__tag_take(struct acre__pool_cache *cache, struct acre__stack *stack) {
+    if (!stack->count)
+        return NULL;
+    struct acre__entry entry = stack->entries[stack->count - 1];
+    struct acre__slab *slab = acre__pool_table_find(entry.p);
+    const struct acre__tag_counter *counter =
+        &cache->tags->counters[cache->tag % ACRE__TAG_COUNTERS];
+    int64_t bytes = (int64_t)slab->slot_bytes;
+    int64_t more = (counter->tag == cache->tag ? counter->bytes : 0) + bytes;
+    if (more > ACRE__TAG_SLACK || !acre__tag_set(slab, entry.state, cache->tag))
+        return NULL;
+    stack->count--;
+    acre__store(entry.state, (uint8_t)(cache->live | ACRE__SLOT_TAGGED), memory_order_relaxed);
+    acre__tag_count(cache, cache->tag, bytes, 1);
+    return entry.p;
+}
+
+/* ---- limits ---- */
+
+void acre__tag_limit(uint32_t number, uint64_t *used_bytes, uint64_t *limit_bytes) {
+    struct tag *tag = tag_at(number);
+    int64_t bytes = acre__load(&tag->bytes, memory_order_relaxed);
+    *used_bytes = bytes > 0 ? (uint64_t)bytes : 0;
+    *limit_bytes = acre__load(&tag->limit, memory_order_relaxed);
+}
+
+/* The nearest tag whose limit so much more would exceed; 0 when all allow it. */
+static uint32_t tag_over(uint32_t number, size_t bytes) {
+    for (uint32_t at = number; at; at = tag_at(at)->parent) {
+        uint64_t used, limit;
+        acre__tag_limit(at, &used, &limit);
+        if (limit && (bytes > limit || used > limit - bytes))
+            return at;
+    }
+    return 0;
+}
+
+int acre__tag_allows(uint32_t tag, size_t bytes) {
+    return !tag_over(tag, bytes);
+}
+
+/* The same, and then it is added. One thread at a time, so that two do not keep each other out. */
+static uint32_t tag_try(uint32_t number, size_t bytes) {
+    acre__lock_take(&tags.lock);
+    uint32_t over = tag_over(number, bytes);
+    if (!over)
+        tag_add(number, (int64_t)bytes, 1);
+    acre__lock_give(&tags.lock);
+    return over;
+}
+
+static acre_status tag_refuse(struct acre__want *want, uint32_t over) {
+    uint64_t used, limit;
+    acre__tag_limit(over, &used, &limit);
+    acre_status status = acre__fail(
+        ACRE_E_LIMIT, "%zu bytes wanted, %llu of the %llu bytes of the tag %.100s are used",
+        want->bytes, (unsigned long long)used, (unsigned long long)limit, acre__tag_path(over));
+    acre__lock_take(&want->pool->lock);
+    status = acre__report_refusal(want, status, over);
+    acre__lock_give(&want->pool->lock);
+    return status;
+}
+
+acre_status acre__tag_charge(struct acre__want *want, struct acre__pool_cache *cache) {
+    for (uint32_t attempt = 0;; attempt++) {
+        uint64_t used, limit;
+        acre__cache_enter(cache);
+        acre__tag_flush(cache, NULL);
+        acre__cache_leave(cache);
+        uint32_t over = tag_try(cache->tag, want->bytes);
+        if (over) {
+            acre__caches_visit(acre__tag_flush, NULL);
+            over = tag_try(cache->tag, want->bytes);
+        }
+        if (!over)
+            return ACRE_OK;
+        acre__tag_limit(over, &used, &limit);
+        if (want->bytes > limit || !acre__ladder_ask(want->pool, want->bytes, attempt))
+            return tag_refuse(want, over);
+    }
+}
+
+/* ---- for the program ---- */
+
+acre_status acre_tag_push(const char *name) {
+    uint32_t tag;
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    if (!name)
+        return acre__fail(ACRE_E_NULL, "acre_tag_push: name is NULL");
+    size_t length = strnlen(name, ACRE__TAG_NAME + 1);
+    if ((status = name_check(name, length)))
+        return status;
+    struct acre__pool_cache *cache = acre__cache_self();
+    if (!cache || !thread_tags(cache))
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a thread's tags");
+    if (cache->tags->depth == ACRE__TAG_DEPTH)
+        return acre__fail(ACRE_E_LIMIT, "%d tags are set already", ACRE__TAG_DEPTH);
+    if ((status = tag_find(cache->tag, name, length, &tag)))
+        return status;
+    acre__cache_enter(cache);
+    cache->tags->before[cache->tags->depth++] = cache->tag;
+    cache->tag = (uint16_t)tag;
+    cache->last = NULL; /* the near way of a hit knows no tags */
+    acre__cache_leave(cache);
+    return ACRE_OK;
+}
+
+acre_status acre_tag_pop(void) {
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    struct acre__pool_cache *cache = acre__cache_self();
+    if (!cache || !cache->tag)
+        return acre__fail(ACRE_E_INVALID, "acre_tag_pop: the thread has no tag set");
+    acre__cache_enter(cache);
+    cache->tag = cache->tags->before[--cache->tags->depth];
+    acre__cache_leave(cache);
+    return ACRE_OK;
+}
+
+acre_status acre_tag_set_limit(const char *path, uint64_t bytes) {
+    uint32_t tag = 0;
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    if (!path)
+        return acre__fail(ACRE_E_NULL, "acre_tag_set_limit: path is NULL");
+    int depth = 0;
+    for (const char *at = path; at; depth++) { /* all of it, before the first is made */
+        const char *end = strchr(at, '/');
+        size_t length = end ? (size_t)(end - at) : strlen(at);
+        if (depth == ACRE__TAG_DEPTH)
+            return acre__fail(ACRE_E_LIMIT, "a path has %d names at most", ACRE__TAG_DEPTH);
+        if ((status = name_check(at, length)))
+            return status;
+        at = end ? end + 1 : NULL;
+    }
+    for (const char *at = path; at;) {
+        const char *end = strchr(at, '/');
+        if ((status = tag_find(tag, at, end ? (size_t)(end - at) : strlen(at), &tag)))
+            return status;
+        at = end ? end + 1 : NULL;
+    }
+    acre__store(&tag_at(tag)->limit, bytes, memory_order_relaxed);
+    return ACRE_OK;
+}
+
+static uint64_t count_of(_Atomic int64_t *count) {
+    int64_t value = acre__load(count, memory_order_relaxed);
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+acre_status acre_tag_walk(acre_tag_fn fn, void *user) {
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    if (!fn)
+        return acre__fail(ACRE_E_NULL, "acre_tag_walk: fn is NULL");
+    acre__caches_visit(acre__tag_flush, NULL);
+    uint32_t count = acre__load(&tags.count, memory_order_acquire);
+    for (uint32_t i = 1; i <= count; i++) {
+        struct tag *tag = tag_at(i);
+        acre_tag_info info = {.struct_size = sizeof info, .path = tag->path};
+        info.live_bytes = count_of(&tag->bytes);
+        info.live_blocks = count_of(&tag->blocks);
+        info.own_bytes = count_of(&tag->own_bytes);
+        info.own_blocks = count_of(&tag->own_blocks);
+        info.peak_bytes = count_of(&tag->peak);
+        info.limit_bytes = acre__load(&tag->limit, memory_order_relaxed);
+        fn(user, &info);
+    }
+    return ACRE_OK;
+}
