@@ -10,6 +10,7 @@
  * meanwhile: a stream of the pool's own is made to wait for the batch, and the host for that. */
 #include "base/atomic.h"
 #include "base/status.h"
+#include "driver/limbo.h"
 #include "pool/pool_report.h"
 #include "pool/pool_slow.h"
 
@@ -77,9 +78,16 @@ static void trim_other(acre_pool *pool, void *user) {
         acre__pool_trim(pool, 0);
 }
 
+/* Also what the driver refused to take back earlier. */
 static acre_status climb_pools(struct acre__want *want) {
+    acre_device *dev = want->pool->dev;
+    uint64_t retired = 0;
     acre__lock_give(&want->pool->lock);
-    acre__pools_visit(want->pool, trim_other, want->pool->dev);
+    acre__pools_visit(want->pool, trim_other, dev);
+    (void)acre__limbo_retry(dev, &retired);
+    acre__lock_take(&dev->lock);
+    dev->limbo_retired += retired;
+    acre__lock_give(&dev->lock);
     acre__lock_take(&want->pool->lock);
     return ladder_try(want, ACRE__TAKE_NEW);
 }
@@ -173,7 +181,7 @@ static acre_status wait_for_others(struct acre__want *want) {
     acre__lock_take(&want->pool->lock);
     if (others.count)
         status = wait_for_waiter(want->pool);
-    return status || !others.count ? status : climb_pools(want);
+    return status ? status : climb_pools(want); /* some may have been done by the time */
 }
 
 static acre_status climb_waiting(struct acre__want *want) {

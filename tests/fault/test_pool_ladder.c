@@ -1,0 +1,311 @@
+/* What pools do without memory, on a card of 64 MiB: each rung serves where those below it cannot,
+ * and is counted; the callback may do what it likes but end the pool; limits are refused after the
+ * caches were emptied. */
+#include "fault_ladder.h"
+
+static acre_status try_alloc(struct small *s, size_t bytes) {
+    void *p = s;
+    acre_status status = acre_pool_alloc(s->pool, bytes, 0, s->stream, &p);
+    if (status)
+        assert_null(p);
+    return status;
+}
+
+/* Allocates until some rung serves or refuses. */
+static acre_pool_stats fill(struct small *s, size_t bytes) {
+    acre_pool_stats stats = small_stats(s->pool);
+    while (!small_served(&stats)) {
+        (void)try_alloc(s, bytes);
+        stats = small_stats(s->pool);
+    }
+    return stats;
+}
+
+/* ---- rungs ---- */
+
+static void ladder_caches_of_other_threads_serve(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    struct sleeper sleeper = {.s = &s, .stream = s.stream, .bytes = MIB, .count = 8};
+    sleeper_begin(&sleeper);
+    acre_pool_stats stats = fill(&s, MIB);
+    assert_int_equal(small_served(&stats), 1);
+    assert_int_equal(stats.served_caches, 1);
+    sleeper_end(&sleeper);
+    small_end(&s);
+}
+
+static void ladder_completed_memory_of_other_streams_serves(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    struct sleeper sleeper = {.s = &s, .stream = s.other, .bytes = MIB, .count = 8};
+    sleeper_begin(&sleeper);
+    acre_pool_stats stats = fill(&s, MIB);
+    assert_int_equal(small_served(&stats), 1);
+    assert_int_equal(stats.served_done, 1);
+    sleeper_end(&sleeper);
+    small_end(&s);
+}
+
+/* Memory of small blocks becomes that of a large one. */
+static void ladder_chunks_that_are_free_are_moved(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    void *blocks[800];
+    api_ok(acre_pool_alloc_many(s.pool, 64 * KIB, 800, s.stream, blocks));
+    api_ok(acre_pool_free_many(s.pool, blocks, 800, s.stream, NULL));
+    api_ok(acre_stream_sync(s.device, s.stream));
+    api_ok(try_alloc(&s, 40 * MIB));
+    acre_pool_stats stats = small_stats(s.pool);
+    assert_int_equal(small_served(&stats), 1);
+    assert_int_equal(stats.served_moved, 1);
+    small_end(&s);
+}
+
+/* The stream waits, the host does not. */
+static void ladder_memory_behind_another_streams_work_serves(void **state) {
+    (void)state;
+    for (int is_small = 0; is_small < 2; is_small++) {
+        struct small s = small_begin(NULL);
+        struct gate gate;
+        void *blocks[60];
+        size_t bytes = is_small ? MIB : 40 * MIB, count = is_small ? 60 : 1;
+        api_ok(acre_pool_alloc_many(s.pool, bytes, count, s.other, blocks));
+        gate_put(s.other, &gate);
+        api_ok(acre_pool_free_many(s.pool, blocks, count, s.other, NULL));
+        acre_pool_stats stats = fill(&s, bytes);
+        assert_int_equal(atomic_load(&gate.is_passed), 0);
+        assert_int_equal(small_served(&stats), 1);
+        assert_int_equal(stats.served_behind, 1);
+        assert_int_equal(stats.waits, 1);
+        api_expect(acre_stream_query(s.device, s.stream), ACRE_E_NOT_READY);
+        atomic_store(&gate.is_open, 1);
+        api_ok(acre_stream_sync(s.device, s.stream));
+        assert_int_equal(atomic_load(&gate.is_passed), 1);
+        small_end(&s);
+    }
+}
+
+static void ladder_free_memory_of_other_pools_serves(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    void *small[16];
+    api_ok(acre_pool_free(s.second, small_alloc(s.second, 30 * MIB, s.stream), s.stream));
+    api_ok(acre_pool_alloc_many(s.second, MIB, 16, s.stream, small));
+    api_ok(acre_pool_free_many(s.second, small, 16, s.stream, NULL));
+    api_ok(acre_stream_sync(s.device, s.stream));
+    api_ok(try_alloc(&s, 60 * MIB));
+    acre_pool_stats stats = small_stats(s.pool);
+    assert_int_equal(small_served(&stats), 1);
+    assert_int_equal(stats.served_pools, 1);
+    assert_int_equal(small_stats(s.second).held_bytes, 0);
+    small_end(&s);
+}
+
+/* Small blocks that another stream may still use cannot become a large one before that is done. */
+static void ladder_pending_frees_are_waited_for(void **state) {
+    (void)state;
+    for (int is_other_pool = 0; is_other_pool < 2; is_other_pool++) {
+        struct small s = small_begin(NULL);
+        acre_pool *pool = is_other_pool ? s.second : s.pool;
+        struct gate gate;
+        pthread_t thread;
+        void *blocks[60];
+        api_ok(acre_pool_alloc_many(pool, MIB, 60, s.other, blocks));
+        gate_put(s.other, &gate);
+        api_ok(acre_pool_free_many(pool, blocks, 60, s.other, NULL));
+        assert_int_equal(pthread_create(&thread, NULL, gate_open_late, &gate), 0);
+        api_ok(try_alloc(&s, 40 * MIB));
+        assert_int_equal(atomic_load(&gate.is_passed), 1);
+        pthread_join(thread, NULL);
+        acre_pool_stats stats = small_stats(s.pool);
+        assert_int_equal(small_served(&stats), 1);
+        assert_int_equal(stats.served_waiting, 1);
+        small_end(&s);
+    }
+}
+
+/* Also what was freed on the stream itself, where its order alone does not help. */
+static void ladder_own_pending_frees_are_waited_for(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    struct gate gate;
+    pthread_t thread;
+    void *blocks[60];
+    api_ok(acre_pool_alloc_many(s.pool, MIB, 60, s.stream, blocks));
+    gate_put(s.stream, &gate);
+    api_ok(acre_pool_free_many(s.pool, blocks, 60, s.stream, NULL));
+    assert_int_equal(pthread_create(&thread, NULL, gate_open_late, &gate), 0);
+    api_ok(try_alloc(&s, 40 * MIB));
+    assert_int_equal(atomic_load(&gate.is_passed), 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(small_stats(s.pool).served_waiting, 1);
+    small_end(&s);
+}
+
+/* Work that is being recorded is no work to wait for. */
+static void ladder_leaves_captured_streams_out(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    const struct acre__driver *raw = fault_raw("soft");
+    CUgraph graph = NULL;
+    void *p = small_alloc(s.pool, 40 * MIB, s.other);
+    assert_int_equal(raw->cuStreamBeginCapture(s.other, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+    api_ok(acre_pool_free(s.pool, p, s.other));
+    api_expect(try_alloc(&s, 40 * MIB), ACRE_E_DEVICE_MEMORY);
+    assert_int_equal(small_stats(s.pool).refused, 1);
+    assert_int_equal(raw->cuStreamEndCapture(s.other, &graph), 0); /* it was not broken */
+    api_ok(try_alloc(&s, 40 * MIB));
+    small_end(&s);
+}
+
+static void ladder_that_serves_nobody_changes_nothing(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    void *p = small_alloc(s.pool, 40 * MIB, s.stream);
+    for (int i = 1; i < 4; i++) {
+        api_expect(try_alloc(&s, i == 3 ? 65 * MIB : 40 * MIB), ACRE_E_DEVICE_MEMORY);
+        acre_pool_stats stats = small_stats(s.pool);
+        assert_int_equal(stats.refused, i);
+        assert_int_equal(stats.live_bytes, 40 * MIB);
+        assert_int_equal(stats.used_bytes, 40 * MIB);
+    }
+    api_ok(acre_pool_free(s.pool, p, s.stream));
+    api_ok(try_alloc(&s, 40 * MIB));
+    small_end(&s);
+}
+
+/* ---- the callback ---- */
+
+struct asked {
+    struct small *s;
+    void *give[3]; /* freed one at a time */
+    uint32_t calls;
+    uint64_t bytes;
+    acre_status inner, destroyed;
+    int again;
+};
+
+static int give_one(void *user, acre_pool *pool, uint64_t wanted_bytes, uint32_t attempt) {
+    struct asked *asked = user;
+    assert_ptr_equal(pool, asked->s->pool);
+    assert_int_equal(attempt, asked->calls);
+    asked->bytes = wanted_bytes;
+    asked->calls++;
+    if (attempt > 2 || !asked->give[attempt])
+        return 0;
+    api_ok(acre_pool_free(pool, asked->give[attempt], asked->s->stream));
+    api_ok(acre_pool_trim(pool, 0));
+    return 1;
+}
+
+static void ladder_callback_is_asked_until_it_is_enough(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    struct asked asked = {.s = &s};
+    for (int i = 0; i < 3; i++)
+        asked.give[i] = small_alloc(s.pool, 20 * MIB, s.stream);
+    api_ok(acre_pool_set_callback(s.pool, give_one, &asked));
+    api_ok(try_alloc(&s, 40 * MIB - 1));
+    assert_int_equal(asked.calls, 2);
+    assert_int_equal(asked.bytes, 40 * MIB);
+    acre_pool_stats stats = small_stats(s.pool);
+    assert_int_equal(stats.served_callback, 1);
+    assert_int_equal(small_served(&stats), 1);
+    asked.calls = 0;
+    asked.give[0] = NULL;
+    api_expect(try_alloc(&s, 40 * MIB), ACRE_E_DEVICE_MEMORY); /* it has nothing */
+    assert_int_equal(asked.calls, 1);
+    api_ok(acre_pool_set_callback(s.pool, NULL, NULL));
+    api_expect(try_alloc(&s, 40 * MIB), ACRE_E_DEVICE_MEMORY);
+    assert_int_equal(asked.calls, 1);
+    api_expect(try_alloc(&s, 65 * MIB), ACRE_E_DEVICE_MEMORY);
+    small_end(&s);
+}
+
+/* It allocates, and wants to end the pool. */
+static int misuse(void *user, acre_pool *pool, uint64_t wanted_bytes, uint32_t attempt) {
+    struct asked *asked = user;
+    void *p;
+    (void)wanted_bytes;
+    asked->calls++;
+    asked->inner = acre_pool_alloc(pool, 40 * MIB, 0, asked->s->stream, &p);
+    asked->destroyed = acre_pool_destroy(pool, NULL, NULL);
+    return asked->again && attempt < 5;
+}
+
+static void ladder_callback_is_not_called_within_itself(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    for (int again = 0; again < 2; again++) {
+        struct asked asked = {.s = &s, .again = again};
+        void *p = small_alloc(s.pool, 40 * MIB, s.stream);
+        api_ok(acre_pool_set_callback(s.pool, misuse, &asked));
+        api_expect(try_alloc(&s, 40 * MIB), ACRE_E_DEVICE_MEMORY);
+        assert_int_equal(asked.calls, again ? 6 : 1);
+        assert_int_equal(asked.inner, ACRE_E_DEVICE_MEMORY);
+        assert_int_equal(asked.destroyed, ACRE_E_BUSY);
+        api_ok(acre_pool_free(s.pool, p, s.stream));
+    }
+    api_expect(acre_pool_set_callback(NULL, misuse, NULL), ACRE_E_NULL);
+    api_expect(acre_pool_set_callback((acre_pool *)&s, misuse, NULL), ACRE_E_HANDLE);
+    small_end(&s);
+}
+
+static void ladder_callback_helps_limits(void **state) {
+    (void)state;
+    acre_pool_options options = {.struct_size = sizeof options, .hard_bytes = 30 * MIB};
+    struct small s = small_begin(&options);
+    struct asked asked = {.s = &s};
+    asked.give[0] = small_alloc(s.pool, 20 * MIB, s.stream);
+    api_ok(acre_pool_set_callback(s.pool, give_one, &asked));
+    api_ok(try_alloc(&s, 20 * MIB));
+    assert_int_equal(asked.calls, 1);
+    assert_int_equal(small_stats(s.pool).served_callback, 1);
+    api_expect(try_alloc(&s, 31 * MIB), ACRE_E_LIMIT); /* never: nobody is asked */
+    assert_int_equal(asked.calls, 1);
+    small_end(&s);
+}
+
+/* ---- limits ---- */
+
+static void limit_is_refused_after_other_threads_caches_were_emptied(void **state) {
+    (void)state;
+    acre_pool_options options = {.struct_size = sizeof options, .hard_bytes = 16 * MIB};
+    struct small s = small_begin(&options);
+    struct sleeper sleeper = {.s = &s, .stream = s.other, .bytes = MIB, .count = 8};
+    sleeper_begin(&sleeper);
+    assert_in_range(small_stats(s.pool).used_bytes, 4 * MIB, 8 * MIB);
+    for (int i = 0; i < 16; i++)
+        api_ok(try_alloc(&s, MIB));
+    acre_pool_stats stats = small_stats(s.pool);
+    assert_int_equal(stats.live_bytes, 16 * MIB);
+    assert_int_equal(stats.used_bytes, 16 * MIB);
+    assert_true(stats.served_caches > 0);
+    assert_int_equal(stats.refused, 0);
+    api_expect(try_alloc(&s, 1), ACRE_E_LIMIT);
+    assert_non_null(strstr(acre_last_detail(), "16777216"));
+    assert_int_equal(small_stats(s.pool).refused, 1);
+    sleeper_end(&sleeper);
+    small_end(&s);
+}
+
+int main(void) {
+    fault_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ladder_caches_of_other_threads_serve),
+        cmocka_unit_test(ladder_completed_memory_of_other_streams_serves),
+        cmocka_unit_test(ladder_chunks_that_are_free_are_moved),
+        cmocka_unit_test(ladder_memory_behind_another_streams_work_serves),
+        cmocka_unit_test(ladder_free_memory_of_other_pools_serves),
+        cmocka_unit_test(ladder_pending_frees_are_waited_for),
+        cmocka_unit_test(ladder_own_pending_frees_are_waited_for),
+        cmocka_unit_test(ladder_leaves_captured_streams_out),
+        cmocka_unit_test(ladder_that_serves_nobody_changes_nothing),
+        cmocka_unit_test(ladder_callback_is_asked_until_it_is_enough),
+        cmocka_unit_test(ladder_callback_is_not_called_within_itself),
+        cmocka_unit_test(ladder_callback_helps_limits),
+        cmocka_unit_test(limit_is_refused_after_other_threads_caches_were_emptied),
+    };
+    return cmocka_run_group_tests_name("pool_ladder", tests, NULL, NULL);
+}
