@@ -1,5 +1,7 @@
 /* Runs out of memory on purpose, and prints why: tagged blocks on two streams, then one too many.
  *
+ *     oom_report [--json]
+ *
  * Takes no more than 64 MiB: on the soft device that is all the card has; a GPU gets a pool with a
  * limit instead, since filling it would take what other programs need. */
 #include <acre.h>
@@ -82,7 +84,8 @@ static uint64_t number(const char *json, const char *name) {
     return at ? strtoull(at + strlen(name) + 2, NULL, 10) : 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    const int is_json = argc > 1 && strcmp(argv[1], "--json") == 0;
     void *block;
     open_small();
     fill();
@@ -94,13 +97,14 @@ int main(void) {
     }
 
     char *text = report(ACRE_OOM_TEXT), *json = report(ACRE_OOM_JSON);
-    fputs(text, stdout);
+    puts(is_json ? json : text);
     const char *card = strstr(json, "\"card\"");
     uint64_t sum = number(card, "free_bytes") + number(card, "pool_bytes") +
                    number(card, "other_pools_bytes") + number(card, "acre_bytes") +
                    number(card, "outside_bytes");
     int adds_up = sum == number(card, "total_bytes");
-    printf("\nThe parts are %" PRIu64 " bytes: %s the card.\n", sum, adds_up ? "all of" : "NOT");
+    fprintf(is_json ? stderr : stdout, "The parts are %" PRIu64 " bytes: %s the card.\n", sum,
+            adds_up ? "all of" : "NOT");
     free(text);
     free(json);
     need(acre_tag_pop(), "acre_tag_pop");

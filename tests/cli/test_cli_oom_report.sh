@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# examples/oom_report.c: the report of a program that runs out of memory, as words and as JSON.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+
+program=$ACRE_BUILD/examples/oom_report
+
+run ACRE_DEVICE=soft "$program"
+expect_rc 0
+expect_out '^acre: no memory for a block of 25165824 bytes [(]24[.]0 MiB[)]$'
+expect_out 'with the tag optimizer$'
+expect_out ' model/activations, 12 blocks$'
+expect_out ' model/weights, 1 block$'
+expect_out '^ +67108864 +64[.]0 MiB  in all$'
+expect_out '^  free [0-9.]+ MiB more of this pool$'
+expect_out ': all of the card[.]$'
+
+run ACRE_DEVICE=soft "$program" --json
+expect_rc 0
+expect_json '.schema == "acre-oom/1"'
+expect_json '.status == "ACRE_E_DEVICE_MEMORY"'
+expect_json '.wanted.bytes == 25165824 and .wanted.tag == "optimizer" and .wanted.kind == "device"'
+expect_json '.card | .total_bytes == .free_bytes + .pool_bytes + .other_pools_bytes + .acre_bytes
+    + .outside_bytes'
+expect_json '.pool | .held_bytes == .live_bytes + .cached_bytes + .quarantined_bytes
+    + .pending_bytes + .own_stream_bytes + .hole_bytes + .slot_bytes + .slab_end_bytes'
+expect_json '.pool.live_bytes == ([.live_by_tag[].bytes] | add) + .live_by_tag_rest.bytes'
+expect_json '.pool.live_bytes == ([.live_by_size[].bytes] | add) + .live_by_size_rest.bytes'
+expect_json '[.live_by_tag[] | select(.tag == "model/weights")] == [{"tag": "model/weights",
+    "bytes": 20971520, "blocks": 1}]'
+expect_json '.steps | length > 0 and all(.do and .text and .bytes > 0)'
+
+finish
