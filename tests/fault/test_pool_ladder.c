@@ -290,6 +290,80 @@ static void limit_is_refused_after_other_threads_caches_were_emptied(void **stat
     small_end(&s);
 }
 
+/* ---- threads ---- */
+
+enum { THREADS = 4, BLOCKS = 12, ROUNDS = 300 };
+
+struct worker {
+    struct small *s;
+    struct api_random random;
+    pthread_t thread;
+    int bad, refused;
+};
+
+static int trim_other(void *user, acre_pool *pool, uint64_t wanted_bytes, uint32_t attempt) {
+    struct small *s = user;
+    (void)wanted_bytes;
+    return !attempt && acre_pool_trim(pool == s->pool ? s->second : s->pool, 0) == ACRE_OK;
+}
+
+/* Much more than the card has, by all of them: whoever is refused gives up all it has. */
+static void *press(void *argument) {
+    struct worker *self = argument;
+    acre_stream stream;
+    void *blocks[BLOCKS] = {NULL};
+    self->bad += acre_stream_create(self->s->device, ACRE_STREAM_NON_BLOCKING, &stream) != ACRE_OK;
+    for (int i = 0; i < ROUNDS; i++) {
+        void **at = &blocks[api_draw(&self->random, BLOCKS)];
+        acre_pool *pool = api_draw(&self->random, 4) ? self->s->pool : self->s->second;
+        size_t bytes = 1 + api_draw(&self->random, i % 2 ? 128 * KIB : 8 * MIB);
+        self->bad += acre_free(*at, stream) != ACRE_OK;
+        acre_status status = acre_pool_alloc(pool, bytes, 0, stream, at);
+        if (status == ACRE_OK)
+            self->bad += acre_fill(self->s->device, *at, 1, bytes, stream) != ACRE_OK;
+        if (status != ACRE_E_DEVICE_MEMORY) {
+            self->bad += status != ACRE_OK;
+            continue;
+        }
+        size_t needed = 0;
+        self->refused++;
+        self->bad += acre_oom_report(ACRE_OOM_JSON, NULL, 0, &needed) != ACRE_OK || needed < 100;
+        for (int k = 0; k < BLOCKS; k++) {
+            self->bad += acre_free(blocks[k], stream) != ACRE_OK;
+            blocks[k] = NULL;
+        }
+    }
+    for (int k = 0; k < BLOCKS; k++)
+        self->bad += acre_free(blocks[k], stream) != ACRE_OK;
+    self->bad += acre_stream_destroy(self->s->device, stream) != ACRE_OK;
+    return NULL;
+}
+
+static void ladder_is_climbed_by_many_threads_at_once(void **state) {
+    (void)state;
+    struct api_random random = api_random_begin("pool_ladder");
+    struct small s = small_begin(NULL);
+    struct worker workers[THREADS] = {0};
+    uint64_t refused = 0;
+    api_ok(acre_pool_set_callback(s.pool, trim_other, &s));
+    api_ok(acre_pool_set_callback(s.second, trim_other, &s));
+    for (int i = 0; i < THREADS; i++) {
+        workers[i].s = &s;
+        workers[i].random.state = api_draw(&random, UINT64_MAX);
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, press, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        assert_int_equal(workers[i].bad, 0);
+        refused += (uint64_t)workers[i].refused;
+    }
+    acre_pool_stats one = small_stats(s.pool), two = small_stats(s.second);
+    assert_int_equal(one.refused + two.refused, refused);
+    assert_int_equal(one.live_blocks + two.live_blocks + one.used_bytes + two.used_bytes, 0);
+    assert_true(small_served(&one) > one.refused);
+    small_end(&s);
+}
+
 int main(void) {
     fault_begin();
     const struct CMUnitTest tests[] = {
@@ -306,6 +380,7 @@ int main(void) {
         cmocka_unit_test(ladder_callback_is_not_called_within_itself),
         cmocka_unit_test(ladder_callback_helps_limits),
         cmocka_unit_test(limit_is_refused_after_other_threads_caches_were_emptied),
+        cmocka_unit_test(ladder_is_climbed_by_many_threads_at_once),
     };
     return cmocka_run_group_tests_name("pool_ladder", tests, NULL, NULL);
 }
