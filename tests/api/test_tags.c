@@ -211,15 +211,17 @@ static void tag_limit_of_small_blocks_has_the_slack_that_is_said(void **state) {
     (void)state;
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
-        void *p;
-        size_t count = 0;
-        api_ok(acre_tag_set_limit("slack", 4 * MIB));
+        void *p, *cached[128];
+        size_t count = 0, bytes = 64 * KIB;
+        api_ok(acre_pool_alloc_many(t.pool, bytes, 128, t.stream, cached));
+        api_ok(acre_pool_free_many(t.pool, cached, 128, t.stream, NULL)); /* hits, from now on */
+        api_ok(acre_tag_set_limit("slack", 2 * MIB));
         api_ok(acre_tag_push("slack"));
-        while (try_alloc(&t, 4096, &p) == ACRE_OK)
+        while (try_alloc(&t, bytes, &p) == ACRE_OK)
             count++;
-        assert_in_range(count * 4096, 4 * MIB, 5 * MIB);
-        assert_int_equal(tag("slack").live_bytes, count * 4096);
-        api_expect(try_alloc(&t, 4096, &p), ACRE_E_LIMIT);
+        assert_in_range(count * bytes, 2 * MIB, 3 * MIB);
+        assert_int_equal(tag("slack").live_bytes, count * bytes);
+        api_expect(try_alloc(&t, bytes, &p), ACRE_E_LIMIT);
         api_ok(acre_tag_pop());
         api_ok(try_alloc(&t, 4096, &p)); /* without the tag */
         end(&t);
@@ -289,6 +291,39 @@ static void tag_limit_asks_the_pools_callback(void **state) {
         api_ok(try_alloc(&t, 4 * MIB, &q));
         api_expect(try_alloc(&t, 4 * MIB, &q), ACRE_E_LIMIT);
         api_expect(try_alloc(&t, 5 * MIB, &q), ACRE_E_LIMIT);
+        api_ok(acre_tag_pop());
+        end(&t);
+    }
+}
+
+struct recursion {
+    acre_stream stream;
+    int calls;
+    acre_status inner;
+};
+
+static int allocate_within(void *user, acre_pool *pool, uint64_t wanted_bytes, uint32_t attempt) {
+    struct recursion *self = user;
+    void *p;
+    (void)attempt;
+    self->calls++;
+    self->inner = acre_pool_alloc(pool, wanted_bytes, 0, self->stream, &p);
+    return 0;
+}
+
+static void tag_limit_does_not_call_back_within_a_callback(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        struct recursion self = {.stream = t.stream};
+        void *p;
+        api_ok(acre_tag_set_limit("within", 4 * MIB));
+        api_ok(acre_tag_push("within"));
+        api_ok(acre_pool_set_callback(t.pool, allocate_within, &self));
+        api_ok(try_alloc(&t, 4 * MIB, &p));
+        api_expect(try_alloc(&t, 2 * MIB, &p), ACRE_E_LIMIT);
+        assert_int_equal(self.calls, 1);
+        assert_int_equal(self.inner, ACRE_E_LIMIT);
         api_ok(acre_tag_pop());
         end(&t);
     }
@@ -447,6 +482,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(tag_limit_of_small_blocks_has_the_slack_that_is_said),
         cmocka_unit_test(tag_limit_counts_what_other_threads_have_freed),
         cmocka_unit_test(tag_limit_asks_the_pools_callback),
+        cmocka_unit_test(tag_limit_does_not_call_back_within_a_callback),
         cmocka_unit_test(tag_bad_names_are_refused),
         cmocka_unit_test(tag_depth_is_bounded),
         cmocka_unit_test(tag_number_is_bounded),
