@@ -17,7 +17,7 @@ acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *cou
                           "used",
                           bytes, (unsigned long long)pool->used,
                           (unsigned long long)pool->hard_bytes);
-    if (*count > left / bytes)
+    if (bytes && *count > left / bytes)
         *count = (uint32_t)(left / bytes);
     return ACRE_OK;
 }

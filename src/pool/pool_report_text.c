@@ -177,6 +177,10 @@ static void step_text(const struct acre__oom *oom, const struct acre__oom_step *
                  step->key, bytes);
         return;
     case ACRE__STEP_FREE:
+        if (!oom->limit_tag && !oom->is_limited) { /* chunks have borders */
+            snprintf(text, size, "free about %s more of this pool, best in one piece", bytes);
+            return;
+        }
         snprintf(text, size, "free %s more %s%.80s", bytes,
                  oom->limit_tag ? "with the tag " : "of this pool", acre__tag_path(oom->limit_tag));
         return;

@@ -12,7 +12,7 @@ expect_out 'with the tag optimizer$'
 expect_out ' model/activations, 12 blocks$'
 expect_out ' model/weights, 1 block$'
 expect_out '^ +67108864 +64[.]0 MiB  in all$'
-expect_out '^  free [0-9.]+ MiB more of this pool$'
+expect_out '^  free about [0-9.]+ MiB more of this pool, best in one piece$'
 expect_out ': all of the card[.]$'
 
 run ACRE_DEVICE=soft "$program" --json
