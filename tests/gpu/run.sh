@@ -47,7 +47,7 @@ area_grow() {
 
 # Memory in stream order.
 area_pool() {
-    local about='pool|realloc_strategies'
+    local about='pool|realloc_strategies|tags|oom|ladder'
     ctest_step "tests" 'unit|conformance|api|fault|model|cli|examples|gpu' "$about|bench|cli_demo|cli_replay"
     memcheck_step "memcheck" 'api|examples|gpu' "$about"
     bench_step pool
