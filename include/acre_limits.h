@@ -50,7 +50,8 @@ ACRE_API acre_status acre_pool_set_callback(acre_pool *pool, acre_pool_oom_fn fn
  * thread, also when acre_pool_realloc changes it in place or moves it; a copy that it has to make
  * gets the calling thread's.
  * Returns ACRE_E_INVALID, ACRE_E_LIMIT (more than 4096 tags, or 32 nested), ACRE_E_HOST_MEMORY.
- * Hits of a thread that has a tag set cost a few nanoseconds more; others nothing. */
+ * A pair of hits of a thread that has a tag set costs about 30 ns more; without one, 1 ns more for
+ * blocks above 1 MiB and nothing for others. */
 ACRE_API acre_status acre_tag_push(const char *name);
 /* Sets the tag that was there before. ACRE_E_INVALID when there is none. */
 ACRE_API acre_status acre_tag_pop(void);
