@@ -339,6 +339,9 @@ int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream str
                            uint64_t thread, uint64_t id, struct acre__slots *slots);
 /* The stream ends: what was freed on it waits for an event from now on. */
 acre_status acre__central_retire(acre_pool *pool, acre_stream stream);
+/* Waits for the device, if there is memory that only this brings back: of streams that ended while
+ * the driver refused to mark it. */
+void acre__central_recover(acre_pool *pool);
 /* The calling thread ends, and with it its own default stream. */
 void acre__central_leave(acre_pool *pool, uint64_t thread);
 /* An empty batch, in no list yet; NULL without memory. */
@@ -398,10 +401,11 @@ struct acre__lane {
     struct acre__lane *next;
     acre_pool *pool;
     acre_stream stream;
-    uint64_t id;         /* of the stream, when it was last asked */
-    uint64_t thread;     /* acre__stream_thread of the owner */
-    int is_debugged;     /* ACRE_POOL_DEBUG */
-    acre_pool *fast;     /* the pool, if its blocks need nothing done when they are handed out */
+    uint64_t id;     /* of the stream, when it was last asked */
+    uint64_t thread; /* acre__stream_thread of the owner */
+    int is_debugged; /* ACRE_POOL_DEBUG */
+    acre_pool
+        *fast; /* the pool, if its blocks need nothing done when they are handed out, else none */
     acre_device *simple; /* the device, if that pool is its default one of device memory */
     struct acre__stack stacks[ACRE__CLASSES + 1]; /* the last, of large blocks, is always full */
     uint32_t room[ACRE__CLASSES]; /* entries of the stacks: more than `most` after a long capture */
@@ -466,6 +470,8 @@ struct acre__slab *acre__lane_kept(struct acre__lane *lane, size_t bytes);
  * all that the lane keeps. A thread without large blocks keeps one at most, so that what it does
  * again finds the pool as it was. */
 int acre__lane_keep(struct acre__lane *lane, struct acre__slab *slab, int *is_last);
+/* Inside, or claimed: keeps one again that was taken from it just before. */
+void acre__lane_put_kept(struct acre__lane *lane, struct acre__slab *slab);
 /* Inside, or claimed: moves what it keeps to a list. */
 void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots);
 
@@ -484,9 +490,9 @@ void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acr
 void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *pool,
                              acre_stream stream);
 
-/* 1 if what the cache has for a stream is of another one that had the handle before. The pool's
- * lock is held, the owner calls. */
-int acre__cache_is_old(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
+/* The pool's lock is held, the owner calls: what the cache has for a stream is of the stream with
+ * that id from now on. If it is of another one that had the handle before, it goes to the pool. */
+void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                        uint64_t id);
 
 /* Gives everything that any thread's cache has of a pool (of one stream, or of all for `any`) to

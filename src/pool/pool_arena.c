@@ -79,6 +79,8 @@ acre_status acre__arena_take(struct acre__arena *arena, struct acre__holes *own,
     if (own)
         fit_search(own, sort, most, bytes, alignment, &fit);
     fit_search(&arena->ready, sort, most, bytes, alignment, &fit);
+    if (!fit.hole && sort == ACRE__FIT_OWN && arena->is_ahead)
+        fit_search(&arena->ready, ACRE__FIT_SHARED, UINT64_MAX, bytes, alignment, &fit);
     if (!fit.hole && fit.last &&
         round_up(fit.last->at, alignment) + bytes <= acre__piece_end(fit.last)) {
         fit.hole = fit.last;
@@ -96,7 +98,9 @@ acre_status acre__arena_take(struct acre__arena *arena, struct acre__holes *own,
 int acre__arena_extend(struct acre__piece *piece, struct acre__holes *own, size_t bytes) {
     struct acre__arena *arena = piece->region->arena;
     struct acre__piece *behind = piece->behind;
-    uint64_t more = round_up(bytes, ACRE__PIECE_GRAIN) - piece->bytes;
+    uint64_t wanted = round_up(bytes, ACRE__PIECE_GRAIN), more = wanted - piece->bytes;
+    if (wanted <= piece->bytes)
+        return 1;
     if (!behind || behind->state != ACRE__PIECE_HOLE || behind->bytes < more ||
         (behind->holes != own && behind->holes != &arena->ready))
         return 0;
@@ -154,6 +158,18 @@ static void ghost_end(struct acre__piece *ghost) {
     region_drop_empty(region);
 }
 
+/* Moves holes to another owner, where they become one with their neighbours. */
+static void holes_move(struct acre__holes *from, struct acre__holes *to) {
+    for (unsigned sort = 0; sort < ACRE__FITS; sort++) {
+        struct acre__node *node;
+        while ((node = acre__tree_first(&from->fit[sort]))) {
+            struct acre__piece *piece = acre__piece_fit(node);
+            acre__hole_remove(piece);
+            acre__hole_make(piece, to);
+        }
+    }
+}
+
 void acre__arena_ready(struct acre__arena *arena, struct acre__holes *holes) {
     while (holes->ghosts) {
         struct acre__piece *ghost = holes->ghosts;
@@ -161,14 +177,11 @@ void acre__arena_ready(struct acre__arena *arena, struct acre__holes *holes) {
         ghost->user = NULL;
         ghost_end(ghost);
     }
-    for (unsigned sort = 0; sort < ACRE__FITS; sort++) {
-        struct acre__node *node;
-        while ((node = acre__tree_first(&holes->fit[sort]))) {
-            struct acre__piece *piece = acre__piece_fit(node);
-            acre__hole_remove(piece);
-            acre__hole_make(piece, &arena->ready);
-        }
-    }
+    holes_move(holes, &arena->ready);
+}
+
+void acre__arena_inherit(struct acre__holes *from, struct acre__holes *to) {
+    holes_move(from, to);
 }
 
 /* ---- releasing ---- */
@@ -268,7 +281,7 @@ static uint64_t arena_release(struct acre__arena *arena, struct release release)
         release.bytes -= less(step, release.bytes);
     }
     if (!arena->held) /* all may begin anew */
-        arena->is_apart = 0;
+        arena->is_apart = arena->is_ahead = 0;
     return went;
 }
 
@@ -364,8 +377,8 @@ const char *acre__arena_fault(const struct acre__arena *arena) {
             before = piece;
             at = acre__piece_end(piece);
             taken += piece->state == ACRE__PIECE_TAKEN ? piece->bytes : 0;
-            held += region->mem ? piece->bytes : 0;
         }
+        held += region->mem ? region->mem_bytes : 0;
         if (at != region->end || region->last != before)
             return "the last piece does not end where the region does";
         for (node = acre__tree_first(&region->mappings); node;

@@ -67,6 +67,7 @@ struct acre__region {
     struct acre__block block;   /* its entry in the book, */
     int is_entered;             /* if it has one */
     void *mem;                  /* a block of acre_mem_alloc instead of mappings, */
+    size_t mem_bytes;           /* with what was needed to align it */
     struct acre__block *pinned; /* which nobody else may free */
 };
 
@@ -97,6 +98,8 @@ struct acre__arena {
     uint64_t held;                /* bytes that have memory */
     uint64_t taken, peak;         /* bytes in pieces that are taken, now and at most */
     int is_apart;
+    int is_common;               /* several streams take pieces */
+    int is_ahead;                /* memory was added ahead, which pieces of any size may have */
     uint64_t made, ended, moved; /* chunks or blocks */
 };
 
@@ -119,13 +122,14 @@ acre_status acre__arena_grow_ahead(struct acre__arena *arena, uint64_t bytes);
 /* Makes a piece longer in place, out of the hole behind it: 1, or 0 when it cannot be. */
 int acre__arena_extend(struct acre__piece *piece, struct acre__holes *own, size_t bytes);
 
-/* The same with new memory behind it. ACRE_E_INTERIOR, without detail: something is in the way. */
+/* The same with new memory behind it. ACRE_E_INTERIOR, without detail: something is in the way, or
+ * it would be too much. */
 acre_status acre__arena_extend_new(struct acre__piece *piece, struct acre__holes *own,
                                    size_t bytes);
 
 /* Maps the chunks of a piece at other addresses, with new ones behind them, and takes that: *out.
  * What `own` waits for uses the old addresses, which stay good until then. *out is NULL when the
- * piece shares its chunks with others. */
+ * piece shares its chunks with others, or it would be too much memory. */
 acre_status acre__arena_move(struct acre__piece *piece, struct acre__holes *own, size_t bytes,
                              struct acre__piece **out);
 
@@ -139,6 +143,9 @@ void acre__arena_cut(struct acre__piece *piece, struct acre__holes *to, size_t b
 
 /* A piece becomes a hole that waits for what `to` waits for. */
 void acre__arena_give(struct acre__piece *piece, struct acre__holes *to);
+
+/* What these holes wait for, `to` waits for as well: they are its from now on. */
+void acre__arena_inherit(struct acre__holes *from, struct acre__holes *to);
 
 /* All these holes wait for nothing any more, and ghosts go. */
 void acre__arena_ready(struct acre__arena *arena, struct acre__holes *holes);
@@ -174,6 +181,9 @@ acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uin
 /* The hole behind a piece, if the caller may use it; NULL otherwise. */
 struct acre__piece *acre__hole_behind(const struct acre__piece *piece,
                                       const struct acre__holes *own);
+
+/* 1 if the arena may hold `bytes` more when `more` are taken. */
+int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64_t more);
 
 /* 1 if a piece of so many bytes has chunks of its own now. */
 int acre__arena_is_own(const struct acre__arena *arena, uint64_t bytes);
@@ -220,8 +230,8 @@ struct acre__piece *acre__piece_cut_sort(struct acre__piece *piece);
 /* Into a tree by size, and out of it. */
 void acre__hole_insert(struct acre__piece *piece, struct acre__holes *holes);
 void acre__hole_remove(struct acre__piece *piece);
-/* Makes a piece that is in no tree by size a hole, one with its neighbours that wait for the same
- * or for nothing. */
+/* Makes a piece that is in no tree by size a hole, one with its neighbours that wait for the same,
+ * or for nothing if they are not larger. */
 void acre__hole_make(struct acre__piece *piece, struct acre__holes *holes);
 /* The same for one that may be of several sorts. */
 void acre__hole_make_apart(struct acre__piece *piece, struct acre__holes *holes);

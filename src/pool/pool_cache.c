@@ -179,9 +179,9 @@ struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_po
     lane->id = id;
     lane->thread = acre__stream_thread(stream);
     lane->is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0;
-    lane->fast = pool->flags ? NULL : pool;
+    lane->fast = pool->flags ? (acre_pool *)(void *)lane : pool; /* never another pool, nor NULL */
     lane->simple =
-        lane->fast && pool->is_default && pool->kind == ACRE_KIND_DEVICE ? pool->dev : NULL;
+        lane->fast == pool && pool->is_default && pool->kind == ACRE_KIND_DEVICE ? pool->dev : NULL;
     lane->next = *bucket;
     *bucket = lane;
     lane_note(cache, lane);
@@ -192,15 +192,6 @@ static void lane_end(struct acre__lane *lane) {
     for (uint32_t i = 0; i < ACRE__CLASSES; i++)
         free(lane->stacks[i].entries);
     free(lane);
-}
-
-int acre__cache_is_old(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
-                       uint64_t id) {
-    acre__cache_enter(cache);
-    const struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    int is_old = lane && acre__id_differs(lane->id, id);
-    acre__cache_leave(cache);
-    return is_old;
 }
 
 /* ---- caches ---- */
@@ -233,23 +224,26 @@ static void lane_put_back(struct acre__lane *lane, uint32_t size_class, struct a
         return;
     }
     for (struct acre__slot *slot = slots->first, *next; slot; slot = next) {
-        int ignored;
         next = slot->next;
-        lane->large_live += 2; /* keeping takes one off, and none of them is the last */
-        (void)acre__lane_keep(lane, acre__pool_table_find(slot->p), &ignored); /* as before */
-        lane->large_live--;
+        acre__lane_put_kept(lane, acre__pool_table_find(slot->p));
     }
 }
 
 void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                             uint64_t id) {
     struct acre__slots slots = {0};
+    uint64_t lane_id = id;
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    if (lane)
+    if (lane) {
         acre__lane_take_kept(lane, &slots);
+        lane_id = lane->id;
+    }
     acre__cache_leave(cache);
-    if (!slots.count || acre__central_give(pool, ACRE__CLASSES, stream, id, &slots))
+    if (!slots.count || (acre__id_differs(lane_id, id)
+                             ? acre__central_give_old(pool, ACRE__CLASSES, stream,
+                                                      acre__stream_thread(stream), lane_id, &slots)
+                             : acre__central_give(pool, ACRE__CLASSES, stream, id, &slots)))
         return;
     acre__cache_enter(cache);
     lane_put_back(lane, ACRE__CLASSES, &slots);
@@ -265,8 +259,16 @@ void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *po
     acre__cache_leave(cache);
 }
 
+/* Where a stream's record cannot be made, all work of the device covers what was freed on it. */
+static int give_after_all(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
+    if (!acre__device_is_lost(pool->dev) && acre__step_quiesce(pool->dev))
+        return 0;
+    acre__central_ready(pool, size_class, slots);
+    return 1;
+}
+
 /* Gives a lane's slots to the pool, whose lock is held: 1, or 0 when some had to stay. */
-static int lane_drain(struct acre__lane *lane) {
+static int lane_drain(struct acre__lane *lane, int must) {
     int is_empty = 1;
     for (uint32_t i = 0; i <= ACRE__CLASSES; i++) {
         struct acre__slots slots = {0};
@@ -275,28 +277,29 @@ static int lane_drain(struct acre__lane *lane) {
         else
             acre__lane_take(lane, i, 0, &slots);
         if (slots.count &&
-            !acre__central_give_old(lane->pool, i, lane->stream, lane->thread, lane->id, &slots)) {
+            !acre__central_give_old(lane->pool, i, lane->stream, lane->thread, lane->id, &slots) &&
+            !(must && give_after_all(lane->pool, i, &slots))) {
             lane_put_back(lane, i, &slots);
             is_empty = 0;
         }
     }
-    if (is_empty)
-        lane->id = ACRE__ID_UNKNOWN; /* what it gets from now on is of whom it means then */
     return is_empty;
 }
 
 static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                         int any, int end) {
+    uint64_t thread = acre__stream_thread(stream);
     for (unsigned i = 0; i < ACRE__CACHE_LANES; i++) {
         for (struct acre__lane **link = &cache->lanes[i]; *link;) {
             struct acre__lane *lane = *link;
-            if (lane->pool != pool || (!any && lane->stream != stream)) {
+            if (lane->pool != pool ||
+                (!any && (lane->stream != stream || lane->thread != thread))) {
                 link = &lane->next;
                 continue;
             }
             /* A stream's end leaves a lane that is not empty: its id tells that the stream is gone.
              */
-            int is_empty = lane_drain(lane);
+            int is_empty = lane_drain(lane, end);
             if (!end || (!any && !is_empty)) {
                 link = &lane->next;
                 continue;
@@ -329,6 +332,27 @@ void acre__caches_visit(void (*fn)(struct acre__pool_cache *cache, void *user), 
         cache_unclaim(cache);
     }
     acre__lock_give(&caches.lock);
+}
+
+void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                       uint64_t id) {
+    acre__cache_enter(cache);
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    int is_old = lane && acre__id_differs(lane->id, id);
+    if (lane && !is_old)
+        lane->id = id;
+    acre__cache_leave(cache);
+    if (!is_old)
+        return;
+    acre__cache_drain(pool, stream, 0, 0);
+    acre__cache_enter(cache);
+    lane = acre__cache_lane(cache, pool, stream);
+    int is_empty = lane && !lane->kept_count;
+    for (uint32_t i = 0; is_empty && i < ACRE__CLASSES; i++)
+        is_empty = !lane->stacks[i].count;
+    if (is_empty)
+        lane->id = id; /* what it gets from now on is of this one */
+    acre__cache_leave(cache);
 }
 
 /* The thread ends: its slots go to their pools. */

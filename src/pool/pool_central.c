@@ -175,6 +175,7 @@ static struct acre__pool_stream *stream_find(acre_pool *pool, acre_stream handle
         *status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
         return NULL;
     }
+    pool->blocks_in.is_common |= pool->streams != NULL;
     stream->freed = freed;
     stream->stream = handle;
     stream->id = id;
@@ -408,11 +409,25 @@ acre_status acre__central_retire(acre_pool *pool, acre_stream handle) {
     return ACRE_OK;
 }
 
+/* What was freed on streams that ended, and that no event could be recorded for. */
+void acre__central_recover(acre_pool *pool) {
+    int is_quiet = -1; /* not tried */
+    for (struct acre__pool_stream *at = pool->streams; at && is_quiet; at = at->next) {
+        if (!at->is_over || !acre__freed_has(at->freed))
+            continue;
+        if (is_quiet < 0)
+            is_quiet = acre__step_quiesce(pool->dev) == ACRE_OK;
+        if (is_quiet)
+            freed_ready(pool, at->freed);
+    }
+}
+
 void acre__central_leave(acre_pool *pool, uint64_t thread) {
     for (struct acre__pool_stream **link = &pool->streams; *link;) {
         struct acre__pool_stream *stream = *link;
         if (stream->thread != thread ||
             (acre__freed_has(stream->freed) && !stream_to_batch(pool, stream))) {
+            stream->is_over |= stream->thread == thread; /* nobody can ask about it any more */
             link = &stream->next;
             continue;
         }

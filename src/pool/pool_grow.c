@@ -24,6 +24,10 @@ static uint64_t less(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
+    return arena->held + bytes <= arena_budget(arena, more);
+}
+
 int acre__arena_is_own(const struct acre__arena *arena, uint64_t bytes) {
     return arena->is_apart && bytes >= arena->own_bytes;
 }
@@ -195,9 +199,10 @@ acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uin
     *out = acre__bare_take(arena, bytes + gap, alignment);
     if (*out && gap) {
         struct acre__piece *rest = acre__piece_split(*out, (*out)->at + bytes);
-        (*out)->state = ACRE__PIECE_LOST;
-        if (rest)
-            acre__bare_make(rest);
+        (*out)->state = ACRE__PIECE_LOST; /* in no tree by size */
+        acre__bare_make(rest ? rest : *out);
+        if (!rest)
+            return no_record();
     }
     if (*out)
         return ACRE_OK;
@@ -299,8 +304,10 @@ acre_status acre__arena_grow_ahead(struct acre__arena *arena, uint64_t bytes) {
     acre_status status = region_for(arena, &at, wanted, arena->unit, &region);
     for (uint64_t left = wanted; left && status == ACRE_OK; left -= less(left, most))
         status = region_append_hole(region, less(left, most), ACRE__FIT_SHARED, &arena->ready);
-    if (status == ACRE_OK)
+    if (status == ACRE_OK) {
+        arena->is_ahead = 1;
         return ACRE_OK;
+    }
     struct acre__said said;
     acre__said_keep(&said);
     while (arena->held > before && arena->regions && region_drop_last(arena->regions))
@@ -352,6 +359,8 @@ acre_status acre__arena_extend_new(struct acre__piece *piece, struct acre__holes
     if (!arena->unit || end <= from)
         return ACRE_E_INTERIOR;
     uint64_t missing = round_up(end - from, arena->unit);
+    if (arena->held + missing > arena_budget(arena, bytes - piece->bytes))
+        return ACRE_E_INTERIOR;
     if (!next && from == region->end && region_reaches(region, from, missing))
         status = region_append_hole(region, missing, sort, holes);
     else if (next && next->state == ACRE__PIECE_BARE && next->bytes >= missing)

@@ -58,7 +58,7 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     void *block = NULL;
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    if (lane && lane->fast) {
+    if (lane && lane->fast == pool) {
         struct acre__stack *stack = &lane->stacks[acre__class_of(bytes)];
         block = cache->tag ? acre__tag_take(cache, stack) : stack_pop(stack, cache->live);
     }
@@ -78,7 +78,7 @@ alloc_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
         (alignment & ~ACRE__GRAIN) == 0) {
         acre__cache_enter(cache);
         struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-        slab = lane && lane->fast ? acre__lane_kept(lane, bytes) : NULL;
+        slab = lane && lane->fast == pool ? acre__lane_kept(lane, bytes) : NULL;
         if (slab)
             acre__store(&slab->states[0], cache->live, memory_order_relaxed);
         acre__cache_leave(cache);

@@ -191,6 +191,7 @@ static acre_status climb_waiting(struct acre__want *want) {
         status = acre_stream_create(pool->dev, ACRE_STREAM_NON_BLOCKING, &pool->waiter);
     if (status)
         return status;
+    acre__central_recover(pool);
     acre__central_settle(pool, NULL);
     uint32_t left = acre__central_pending(pool); /* others may free all the time: not for ever */
     status = left ? ACRE_OK : climb_moved(want); /* what was settled just now */

@@ -16,19 +16,13 @@ size_t acre__large_bytes(size_t bytes) {
     return (bytes + ACRE__GRAIN - 1) / ACRE__GRAIN * ACRE__GRAIN;
 }
 
-/* A slab of one slot, of records that are used again: large blocks come and go. */
-static struct acre__slab *large_record(acre_pool *pool, const struct acre__piece *piece) {
+/* A slab of one slot, of records that are used again: large blocks come and go. Made before the
+ * piece is taken, so that nothing fails after that. */
+static struct acre__slab *large_record(acre_pool *pool) {
     struct acre__slab *slab = pool->spare;
-    if (slab)
-        pool->spare = slab->next;
-    else
-        slab = acre__slab_record(0, 0, ACRE__GRAIN, 1);
     if (!slab)
-        return NULL;
-    slab->at = piece->at;
-    slab->bytes = (size_t)piece->bytes;
-    slab->slot_bytes = (size_t)piece->bytes;
-    slab->fresh = 0;
+        return acre__slab_record(0, 0, ACRE__GRAIN, 1);
+    pool->spare = slab->next;
     return slab;
 }
 
@@ -38,22 +32,18 @@ static void large_unrecord(acre_pool *pool, struct acre__slab *slab) {
 }
 
 /* The slot of a piece that was taken. */
-static acre_status large_make(struct acre__want *want, struct acre__piece *piece) {
-    struct acre__slab *slab = large_record(want->pool, piece);
-    if (slab) {
-        slab->size_class = ACRE__CLASSES;
-        slab->pool = want->pool;
-        slab->piece = piece;
-        piece->user = slab;
-        if (acre__pool_table_add(slab)) {
-            acre__slots_push(&want->slots, acre__slab_fresh(slab));
-            return ACRE_OK;
-        }
-    }
-    if (slab)
-        large_unrecord(want->pool, slab);
-    acre__arena_give(piece, &want->pool->blocks_in.ready);
-    return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
+static void large_make(struct acre__want *want, struct acre__slab *slab,
+                       struct acre__piece *piece) {
+    slab->at = piece->at;
+    slab->bytes = (size_t)piece->bytes;
+    slab->slot_bytes = (size_t)piece->bytes;
+    slab->fresh = 0;
+    slab->size_class = ACRE__CLASSES;
+    slab->pool = want->pool;
+    slab->piece = piece;
+    piece->user = slab;
+    (void)acre__pool_table_add(slab); /* the table has room where a region is */
+    acre__slots_push(&want->slots, acre__slab_fresh(slab));
 }
 
 void acre__large_give(acre_pool *pool, struct acre__slab *slab, struct acre__holes *to) {
@@ -91,13 +81,36 @@ static acre_status take_behind(struct acre__want *want, struct acre__piece **pie
     return take_from(want, &found->freed->holes, piece);
 }
 
-acre_status acre__large_take(struct acre__want *want, enum acre__effort effort) {
+/* No batch has a hole for it, but together they may: the stream waits for all of them, and has what
+ * was freed behind them from then on. */
+static acre_status take_behind_all(struct acre__want *want, struct acre__freed *own,
+                                   struct acre__piece **piece) {
+    for (struct acre__pool_batch *at = want->pool->batches; at; at = at->next) {
+        if (!at->freed->holes.bytes)
+            continue;
+        acre_status status = acre__uses_join(&at->uses, want->stream);
+        if (status)
+            return status;
+        want->pool->waits++;
+        acre__arena_inherit(&at->freed->holes, &own->holes);
+    }
+    return take_from(want, &own->holes, piece);
+}
+
+/* 1 if there is so much memory that streams should rather wait for each other than take more: twice
+ * what was in use at most. */
+static int has_plenty(const struct acre__want *want) {
+    const struct acre__arena *arena = &want->pool->blocks_in;
+    uint64_t most = arena->taken + want->bytes;
+    most = most > arena->peak ? most : arena->peak;
+    return arena->held + want->bytes > 2 * most + arena->slack;
+}
+
+static acre_status large_find(struct acre__want *want, enum acre__effort effort,
+                              struct acre__freed *own, struct acre__piece **out) {
     struct acre__arena *arena = &want->pool->blocks_in;
     struct acre__piece *piece = NULL;
-    acre_status status;
-    struct acre__freed *own = acre__central_freed(want->pool, want->stream, want->id, &status);
-    if (!own)
-        return status;
+    acre_status status = ACRE_OK;
     if (effort == ACRE__TAKE_BEHIND)
         status = take_behind(want, &piece);
     else if (want->is_movable && effort == ACRE__TAKE_NEW)
@@ -107,10 +120,33 @@ acre_status acre__large_take(struct acre__want *want, enum acre__effort effort) 
     if (status == ACRE_OK && !piece && effort == ACRE__TAKE_NEW) {
         acre__central_settle(want->pool, own);
         status = take_from(want, &own->holes, &piece);
+        if (status == ACRE_OK && !piece && has_plenty(want)) {
+            status = take_behind(want, &piece);
+            if (status == ACRE_OK && !piece)
+                status = take_behind_all(want, own, &piece);
+        }
         if (status == ACRE_OK && !piece)
             status = acre__arena_take_new(arena, &own->holes, want->bytes, want->alignment, &piece);
     }
-    return status || !piece ? status : large_make(want, piece);
+    *out = piece;
+    return status;
+}
+
+acre_status acre__large_take(struct acre__want *want, enum acre__effort effort) {
+    struct acre__piece *piece = NULL;
+    acre_status status;
+    struct acre__freed *own = acre__central_freed(want->pool, want->stream, want->id, &status);
+    if (!own)
+        return status;
+    struct acre__slab *slab = large_record(want->pool);
+    if (!slab)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
+    status = large_find(want, effort, own, &piece);
+    if (status || !piece)
+        large_unrecord(want->pool, slab);
+    else
+        large_make(want, slab, piece);
+    return status;
 }
 
 /* ---- what threads keep ---- */
@@ -146,6 +182,15 @@ int acre__lane_keep(struct acre__lane *lane, struct acre__slab *slab, int *is_la
     lane->kept_count++;
     lane->large_live--;
     return 1;
+}
+
+void acre__lane_put_kept(struct acre__lane *lane, struct acre__slab *slab) {
+    uint32_t index = kept_index(slab->bytes);
+    if (!lane->kept[index])
+        lane->kept[index] = slab;
+    else
+        lane->more[lane->more_count++] = slab;
+    lane->kept_count++;
 }
 
 void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots) {

@@ -15,29 +15,21 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit) {
 
 /* ---- pieces that move ---- */
 
-/* 1 if the piece begins with a chunk, and nothing but holes of the caller's shares the last one,
- * which then belong to the piece. *bytes is of its chunks. */
-static int piece_is_whole(struct acre__piece *piece, const struct acre__holes *own,
-                          uint64_t *bytes) {
+/* 1 if the piece begins with a chunk, and nothing but a hole of the caller's shares the last one:
+ * *hole, or NULL. *bytes is of its chunks. */
+static int piece_is_whole(const struct acre__piece *piece, const struct acre__holes *own,
+                          uint64_t *bytes, struct acre__piece **hole) {
     const struct acre__tree *parts = &piece->region->mappings;
     struct acre__node *node = acre__tree_find(parts, piece->at);
     uint64_t end = piece->at;
     for (; node && end < acre__piece_end(piece); node = acre__tree_next(parts, node))
         end = node->key + acre__tree_entry(node, struct acre__region_part, node)->bytes;
-    if (end < acre__piece_end(piece))
-        return 0;
     *bytes = end - piece->at;
-    if (end == acre__piece_end(piece))
-        return 1;
-    struct acre__piece *hole = acre__hole_behind(piece, own);
-    if (!hole || acre__piece_end(hole) < end)
-        return 0;
-    hole = acre__hole_take(hole, hole->at, end - hole->at);
-    if (!hole)
-        return 0;
-    acre__arena_count(piece->region->arena, hole->bytes);
-    acre__piece_absorb(piece, hole);
-    return 1;
+    *hole = NULL;
+    if (end <= acre__piece_end(piece))
+        return end == acre__piece_end(piece);
+    *hole = acre__hole_behind(piece, own);
+    return *hole && acre__piece_end(*hole) >= end;
 }
 
 /* Unmaps everything from there on: 0 if the driver refused some of it. */
@@ -86,34 +78,52 @@ static void ghost_make(struct acre__piece *piece, uint64_t bytes, struct acre__h
     own->ghosts = piece;
 }
 
+/* Maps the chunks of a piece at new addresses, and what is missing behind them: all or nothing. */
+static acre_status move_map(const struct acre__piece *piece, uint64_t has,
+                            struct acre__piece *fresh) {
+    struct acre__region *region = fresh->region;
+    uint64_t at = fresh->at, end = acre__piece_end(fresh);
+    int is_lost = 0;
+    acre_status status =
+        acre__region_map(region, at + has, (size_t)(end - at - has), ACRE__FIT_OWN, &is_lost);
+    if (status == ACRE_OK)
+        status = parts_alias(piece, fresh, has);
+    if (status == ACRE_OK)
+        return ACRE_OK;
+    struct acre__said said;
+    acre__said_keep(&said);
+    fresh->state = ACRE__PIECE_LOST;
+    if (parts_end(region, at, end) && !is_lost)
+        acre__bare_make(fresh);
+    acre__region_shorten(region);
+    return acre__said_fail(status, &said);
+}
+
 acre_status acre__arena_move(struct acre__piece *piece, struct acre__holes *own, size_t bytes,
                              struct acre__piece **out) {
     struct acre__arena *arena = piece->region->arena;
-    struct acre__piece *fresh;
+    struct acre__piece *fresh, *hole, *rest = NULL;
     uint64_t has, wanted = round_up(bytes, arena->unit ? arena->unit : 1);
     *out = NULL;
-    if (!arena->unit || !piece_is_whole(piece, own, &has) || wanted <= has)
+    if (!arena->unit || !piece_is_whole(piece, own, &has, &hole) || wanted <= has ||
+        !acre__arena_may_hold(arena, wanted - has, wanted - piece->bytes))
+        return ACRE_OK;
+    struct acre__holes *holes = hole ? hole->holes : NULL;
+    if (hole && !(rest = acre__hole_take(hole, hole->at, has - piece->bytes)))
         return ACRE_OK;
     acre_status status = acre__arena_addresses(arena, wanted, arena->unit, ACRE__ARENA_GAP, &fresh);
+    if (status == ACRE_OK)
+        status = move_map(piece, has, fresh);
+    if (rest && status) {
+        arena->taken += rest->bytes; /* which giving takes off */
+        acre__arena_give(rest, holes);
+    }
     if (status)
         return status;
-    struct acre__region *region = fresh->region;
-    uint64_t at = fresh->at;
-    int is_lost = 0;
-    status = acre__region_map(region, at + has, (size_t)(wanted - has), ACRE__FIT_OWN, &is_lost);
-    if (status == ACRE_OK)
-        status = parts_alias(piece, fresh, has);
-    if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        fresh->state = ACRE__PIECE_LOST;
-        if (parts_end(region, at, at + wanted) && !is_lost)
-            acre__bare_make(fresh);
-        acre__region_shorten(region);
-        return acre__said_fail(status, &said);
+    if (rest) {
+        arena->taken += rest->bytes;
+        acre__piece_absorb(piece, rest);
     }
-    if (acre__trace_is_on())
-        acre__trace_chunk_move(piece->at, at, has);
     ghost_make(piece, has, own);
     fresh->sort = arena->is_apart ? ACRE__FIT_OWN : ACRE__FIT_SHARED;
     fresh->state = ACRE__PIECE_TAKEN;

@@ -80,11 +80,16 @@ void acre__piece_absorb(struct acre__piece *piece, struct acre__piece *behind) {
     piece_drop(behind);
 }
 
-/* 1 if the second can be part of a hole of the first's: it waits for the same, or for nothing. */
+/* 1 if the second can be part of a hole of the first's: it waits for the same, or for nothing.
+ * Where several streams take memory, of the latter only small ones: it waits for one stream's work
+ * then, and the others must not have to take new memory for that. */
 static int hole_joins(const struct acre__piece *piece, const struct acre__piece *other,
                       const struct acre__holes *holes) {
-    return other && other->state == ACRE__PIECE_HOLE && other->sort == piece->sort &&
-           (other->holes == holes || other->holes == &piece->region->arena->ready);
+    if (!other || other->state != ACRE__PIECE_HOLE || other->sort != piece->sort)
+        return 0;
+    const struct acre__arena *arena = piece->region->arena;
+    return other->holes == holes ||
+           (other->holes == &arena->ready && (!arena->is_common || other->bytes <= piece->bytes));
 }
 
 /* Makes a piece that is in no tree by size a hole, one with its neighbours. */

@@ -79,13 +79,19 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
     if (!own)
         return status;
     if (change->bytes <= slab->bytes) {
-        acre__arena_cut(slab->piece, &own->holes, change->bytes);
+        /* What other streams still use cannot go to this one's holes: it stays with the block. */
+        if (!(acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_USED))
+            acre__arena_cut(slab->piece, &own->holes, change->bytes);
         *is_done = 1;
     } else if (!change_is_allowed(change)) {
         return ACRE_OK;
     } else {
-        *is_done = acre__arena_extend(slab->piece, &own->holes, change->bytes) ||
-                   acre__arena_extend_new(slab->piece, &own->holes, change->bytes) == ACRE_OK;
+        *is_done = acre__arena_extend(slab->piece, &own->holes, change->bytes);
+        if (!*is_done) { /* others may be done with what lies behind it */
+            acre__central_settle(change->pool, own);
+            *is_done = acre__arena_extend(slab->piece, &own->holes, change->bytes) ||
+                       acre__arena_extend_new(slab->piece, &own->holes, change->bytes) == ACRE_OK;
+        }
     }
     if (!*is_done)
         return change_by_moving(change, own, is_done);
@@ -105,7 +111,10 @@ static acre_status change_in_place(struct change *change, int *is_done) {
     *is_done = is_good_as_is(change->slab, change->bytes);
     if (*is_done)
         change_tell(change, change->p);
-    if (*is_done || !acre__slab_is_large(change->slab) || change->bytes <= ACRE__SMALL_MOST)
+    /* A pool of zeroed memory: what is added must be zero, as it is when it is copied. */
+    int is_zeroed = change->pool->flags & ACRE_POOL_ZERO && change->bytes > change->slab->bytes;
+    if (*is_done || !acre__slab_is_large(change->slab) || change->bytes <= ACRE__SMALL_MOST ||
+        is_zeroed)
         return ACRE_OK;
     acre_status status = acre__pool_stream_id(change->pool->dev, change->stream, &id);
     if (status)

@@ -102,9 +102,11 @@ int acre__region_unmap(struct acre__region *region, struct acre__region_part *pa
 static acre_status region_by_block(struct acre__region *region, size_t bytes, size_t alignment) {
     const struct acre__arena *arena = region->arena;
     acre_status status = acre_mem_alloc(arena->dev, arena->kind, bytes, 0, &region->mem);
+    region->mem_bytes = bytes;
     if (status == ACRE_OK && (uintptr_t)region->mem % alignment) {
         (void)acre_mem_free(arena->dev, region->mem);
-        status = acre_mem_alloc(arena->dev, arena->kind, bytes + alignment, 0, &region->mem);
+        region->mem_bytes = bytes + alignment;
+        status = acre_mem_alloc(arena->dev, arena->kind, region->mem_bytes, 0, &region->mem);
     }
     if (status)
         return status;
@@ -152,7 +154,7 @@ acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t al
         return status;
     }
     if (region->mem) {
-        arena->held += region->range.bytes;
+        arena->held += region->mem_bytes;
         arena->made++;
     }
     region->next = arena->regions;
@@ -223,7 +225,7 @@ void acre__region_end(struct acre__region *region) {
         (void)acre__book_remove(arena->dev, (void *)(uintptr_t)region->range.at,
                                 ACRE__OWNED_BY_POOL, &status);
     if (region->mem) {
-        arena->held -= region->range.bytes;
+        arena->held -= region->mem_bytes;
         arena->ended++;
         acre__book_pass_on(region->pinned, ACRE__OWNED_BY_MEM);
         acre__book_unpin(region->pinned);

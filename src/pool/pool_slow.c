@@ -146,8 +146,8 @@ static acre_status refill(struct acre__want *want, struct acre__pool_cache *cach
         return status;
     want->count = cache ? batch_count(size_class) : 1;
     acre__lock_take(&pool->lock);
-    if (cache && acre__cache_is_old(cache, pool, stream, want->id))
-        acre__cache_drain(pool, stream, 0, 0);
+    if (cache)
+        acre__cache_renew(cache, pool, stream, want->id);
     status = acre__ladder_take(want);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
@@ -188,8 +188,8 @@ static acre_status take_large(struct acre__want *want, struct acre__pool_cache *
     if (status)
         return status;
     acre__lock_take(&pool->lock);
-    if (cache && acre__cache_is_old(cache, pool, stream, want->id))
-        acre__cache_drain(pool, stream, 0, 0);
+    if (cache)
+        acre__cache_renew(cache, pool, stream, want->id);
     if (cache)
         acre__cache_flush_kept(cache, pool, stream, want->id);
     status = acre__ladder_take(want);
@@ -305,6 +305,8 @@ static void spill(acre_pool *pool, acre_stream stream, uint32_t size_class,
                        ? acre__central_give_old(pool, size_class, stream,
                                                 acre__stream_thread(stream), lane_id, &slots)
                        : acre__central_give(pool, size_class, stream, id, &slots);
+    if (is_given)
+        acre__cache_renew(cache, pool, stream, id);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
     if (!is_given)

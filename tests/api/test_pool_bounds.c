@@ -1,0 +1,160 @@
+/* What a pool holds stays near what is in use, on several streams too, and what other streams were
+ * said to use stays as it is. */
+#include "api_pool.h"
+
+enum { BLOCKS = 16, CALLS = 20000 };
+
+static uint32_t draw(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Blocks of 1 to 5 MiB are freed and taken anew, or resized, each time on another stream, in order
+ * by events. Returns the most bytes that were asked for at a time. */
+static size_t play(struct things *t, int resize, int sync_every) {
+    acre_stream streams[3] = {t->stream, t->other, NULL};
+    acre_event events[BLOCKS];
+    void *blocks[BLOCKS] = {0};
+    size_t bytes[BLOCKS] = {0}, live = 0, most = 0;
+    uint32_t state = 1;
+    for (int i = 0; i < BLOCKS; i++)
+        api_ok(acre_event_create(t->device, 0, &events[i]));
+    for (int i = 1; i <= CALLS; i++) {
+        uint32_t k = draw(&state) % BLOCKS;
+        acre_stream stream = streams[draw(&state) % 3];
+        size_t want = 1200000 + draw(&state) % 4000000;
+        if (i % sync_every == 0)
+            api_ok(acre_device_sync(t->device));
+        if (blocks[k])
+            api_ok(acre_stream_wait(t->device, stream, events[k]));
+        if (blocks[k] && !resize)
+            api_ok(acre_pool_free(t->pool, blocks[k], stream));
+        if (blocks[k] && resize)
+            api_ok(acre_pool_realloc(t->pool, blocks[k], want, stream, &blocks[k]));
+        else
+            api_ok(acre_pool_alloc(t->pool, want, 0, stream, &blocks[k]));
+        api_ok(acre_fill(t->device, blocks[k], 1, 256, stream));
+        api_ok(acre_event_record(t->device, events[k], stream));
+        live += want - bytes[k];
+        bytes[k] = want;
+        most = live > most ? live : most;
+    }
+    api_ok(acre_device_sync(t->device));
+    for (int i = 0; i < BLOCKS; i++) {
+        api_ok(acre_pool_free(t->pool, blocks[i], t->stream));
+        api_ok(acre_event_destroy(t->device, events[i]));
+    }
+    return most;
+}
+
+static void pool_on_several_streams_stays_small(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        for (int i = 0; i < 4; i++) {
+            struct things t = begin(name, NULL);
+            size_t most = play(&t, i % 2, i < 2 ? 64 : CALLS);
+            assert_in_range(stats_of(t.pool).held_bytes, most / 2, 4 * most);
+            end(&t);
+        }
+    }
+}
+
+static void pool_memory_ahead_is_not_one_stream_s(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_pool_options options = {.struct_size = sizeof options, .reserve_bytes = 300 * MIB};
+        struct things t = begin(name, &options);
+        void *p = alloc(&t, 80 * MIB), *q;
+        api_ok(acre_fill(t.device, p, 1, 80 * MIB, t.stream));
+        api_ok(acre_pool_free(t.pool, p, t.stream));
+        uint64_t creates = api_stats(t.device).driver_creates;
+        api_ok(acre_pool_alloc(t.pool, 80 * MIB, 0, t.other, &q));
+        assert_int_equal(api_stats(t.device).driver_creates, creates);
+        end(&t);
+    }
+}
+
+/* A block that another stream reads gets shorter: what is cut off must not be overwritten before.
+ */
+static void pool_realloc_keeps_what_other_streams_use(void **state) {
+    (void)state;
+    enum { LARGE = 8 };
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        void *slow, *copy, *p, *q, *n;
+        unsigned char *host = malloc(LARGE * MIB);
+        assert_non_null(host);
+        api_ok(acre_mem_alloc(t.device, ACRE_KIND_DEVICE, 256 * MIB, 0, &slow));
+        api_ok(acre_mem_alloc(t.device, ACRE_KIND_DEVICE, LARGE * MIB, 0, &copy));
+        p = alloc(&t, LARGE * MIB);
+        api_ok(acre_fill(t.device, p, 0x11, LARGE * MIB, t.stream));
+        api_ok(acre_stream_sync(t.device, t.stream));
+        for (uint8_t i = 0; i < 4; i++)
+            api_ok(acre_fill(t.device, slow, i, 256 * MIB, t.other));
+        api_ok(acre_copy(t.device, copy, p, LARGE * MIB, t.other));
+        api_ok(acre_pool_record_use(t.pool, p, t.other));
+        api_ok(acre_pool_realloc(t.pool, p, 2 * MIB, t.stream, &n));
+        q = alloc(&t, 6 * MIB);
+        api_ok(acre_fill(t.device, q, 0x22, 6 * MIB, t.stream));
+        api_ok(acre_device_sync(t.device));
+        api_ok(acre_copy_sync(t.device, host, copy, LARGE * MIB));
+        for (size_t i = 0; i < LARGE * MIB; i++)
+            if (host[i] != 0x11)
+                fail_msg("byte %zu of what another stream read is %u", i, host[i]);
+        free(host);
+        api_ok(acre_mem_free(t.device, slow));
+        api_ok(acre_mem_free(t.device, copy));
+        end(&t);
+    }
+}
+
+static void pool_of_zeroed_memory_has_it_where_a_block_grew(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_pool_options options = {.struct_size = sizeof options, .flags = ACRE_POOL_ZERO};
+        struct things t = begin(name, &options);
+        void *p = alloc(&t, 2 * MIB), *behind = alloc(&t, 66 * MIB), *n;
+        unsigned char byte = 1;
+        api_ok(acre_fill_sync(t.device, behind, 0x77, 66 * MIB));
+        api_ok(acre_pool_free(t.pool, behind, t.stream));
+        api_ok(acre_pool_realloc(t.pool, p, 4 * MIB, t.stream, &n));
+        api_ok(acre_stream_sync(t.device, t.stream));
+        api_ok(acre_copy_sync(t.device, &byte, (char *)n + 3 * MIB, 1));
+        assert_int_equal(byte, 0);
+        api_expect(acre_pool_alloc(NULL, 100, 0, t.stream, &n), ACRE_E_NULL); /* it has a lane */
+        end(&t);
+    }
+}
+
+/* Memory that was taken ahead serves large blocks, also when they are kept apart by then. */
+static void pool_memory_ahead_serves_blocks_that_are_apart(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        void *p[40];
+        for (int i = 0; i < 40; i++)
+            p[i] = alloc(&t, 10 * MIB);
+        for (int i = 0; i < 40; i += 2)
+            api_ok(acre_pool_free(t.pool, p[i], t.stream));
+        for (int i = 0; i < 3; i++)
+            (void)alloc(&t, 70 * MIB);
+        api_ok(acre_device_sync(t.device));
+        api_ok(acre_pool_reserve(t.pool, stats_of(t.pool).held_bytes + 300 * MIB));
+        uint64_t creates = api_stats(t.device).driver_creates;
+        (void)alloc(&t, 100 * MIB);
+        (void)alloc(&t, 100 * MIB);
+        assert_int_equal(api_stats(t.device).driver_creates, creates);
+        end(&t);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pool_on_several_streams_stays_small),
+        cmocka_unit_test(pool_memory_ahead_is_not_one_stream_s),
+        cmocka_unit_test(pool_realloc_keeps_what_other_streams_use),
+        cmocka_unit_test(pool_of_zeroed_memory_has_it_where_a_block_grew),
+        cmocka_unit_test(pool_memory_ahead_serves_blocks_that_are_apart),
+    };
+    return cmocka_run_group_tests_name("pool_bounds", tests, NULL, NULL);
+}
