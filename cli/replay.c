@@ -269,6 +269,7 @@ static void replay_note(const struct replay *replay, const struct replay_counts 
     result->releases = after->device.driver_releases - before->device.driver_releases;
     result->allocs_plain = after->device.driver_allocs - before->device.driver_allocs;
     result->waits = after->pool.waits - before->pool.waits;
+    result->chunks_moved = after->pool.moved_chunks - before->pool.moved_chunks;
 }
 
 static struct replay_result *replay_add(const struct replay *replay, unsigned pass,

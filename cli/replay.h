@@ -26,8 +26,9 @@ struct replay_result {
     /* A pool of acre's alone: the driver's does its calls inside. */
     bool has_calls;
     uint64_t creates, maps, accesses, unmaps, releases, allocs_plain;
-    uint64_t waits; /* inserted into streams */
-    char *failed;   /* what could not be done; then only what is above `ns_p50` is known */
+    uint64_t waits;        /* inserted into streams */
+    uint64_t chunks_moved; /* to other addresses, or given back so that others could be mapped */
+    char *failed;          /* what could not be done; then only what is above `ns_p50` is known */
 };
 
 struct replay_results {

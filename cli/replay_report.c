@@ -36,8 +36,10 @@ static void replay_row(struct cli_table *table, const struct replay_result *resu
     }
     if (result->has_calls && !result->failed) {
         cli_table_cell(table, CLI_PLAIN, "%" PRIu64, replay_calls(result));
+        cli_table_cell(table, CLI_PLAIN, "%" PRIu64, result->chunks_moved);
         cli_table_cell(table, CLI_PLAIN, "%" PRIu64, result->waits);
     } else {
+        cli_table_cell(table, CLI_DIM, "-");
         cli_table_cell(table, CLI_DIM, "-");
         cli_table_cell(table, CLI_DIM, "-");
     }
@@ -46,7 +48,7 @@ static void replay_row(struct cli_table *table, const struct replay_result *resu
 void replay_print(const struct replay_results *results) {
     static const char *const titles[] = {"FILE",      ">PASS",  ">OPS",      ">P50",
                                          ">P99",      ">LIVE",  ">AT LEAST", ">RESERVED",
-                                         ">RES/LIVE", ">CALLS", ">WAITS"};
+                                         ">RES/LIVE", ">CALLS", ">MOVED",    ">WAITS"};
     struct cli_table table;
     if (results->count == 0) {
         return;
@@ -94,6 +96,7 @@ static json_t *replay_result_json(const struct replay_result *result) {
     cli_json_set(json, "reserved_over_requested", json_real(replay_ratio(result)));
     if (result->has_calls) {
         cli_json_set(json, "driver_calls", replay_calls_json(result));
+        cli_json_set(json, "chunks_moved", cli_json_number(result->chunks_moved));
         cli_json_set(json, "waits", cli_json_number(result->waits));
     }
     return json;

@@ -507,7 +507,8 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void
     X(served_pools, "that free memory of other pools served")                                      \
     X(served_callback, "that the callback's frees served")                                         \
     X(served_waiting, "that waiting on the host served")                                           \
-    X(refused, "calls that nothing served")
+    X(refused, "calls that nothing served")                                                        \
+    X(moved_chunks, "chunks that moved, or were given back so that others could be mapped")
 
 typedef struct acre_pool_stats {
     size_t struct_size; /* set by the caller */

@@ -568,6 +568,7 @@ void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats) {
     stats->spills = pool->spills;
     stats->events = pool->events;
     stats->waits = pool->waits;
+    stats->moved_chunks = pool->blocks_in.moved + pool->slabs_in.moved;
     stats->overruns = pool->overruns;
     stats->late_writes = pool->late_writes;
     acre__ladder_stats(pool, stats);

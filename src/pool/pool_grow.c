@@ -274,9 +274,11 @@ acre_status acre__arena_take_new(struct acre__arena *arena, struct acre__holes *
             return status;
     }
     if (arena->unit && arena->is_apart) {
+        uint64_t ended = arena->ended;
         if (arena_is_full(arena, own, wanted))
             (void)acre__arena_release(arena, arena->held + round_up(wanted, arena->unit) -
                                                  arena_budget(arena, wanted));
+        arena->moved += arena->ended - ended;
         return grow_apart(arena, wanted, alignment, out);
     }
     if (arena->unit && arena->bare.count) {

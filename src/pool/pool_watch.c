@@ -86,6 +86,7 @@ static void export_quick(acre_pool *pool, acre_pool_stats *now) {
     now->spills = pool->spills;
     now->events = pool->events;
     now->waits = pool->waits;
+    now->moved_chunks = pool->blocks_in.moved + pool->slabs_in.moved;
     now->overruns = pool->overruns;
     now->late_writes = pool->late_writes;
     acre__ladder_stats(pool, now);

@@ -142,9 +142,10 @@ static void layout_pool_stats_is_pinned(void **state) {
         FIELD(acre_pool_stats, served_moved, 128),   FIELD(acre_pool_stats, served_behind, 136),
         FIELD(acre_pool_stats, served_pools, 144),   FIELD(acre_pool_stats, served_callback, 152),
         FIELD(acre_pool_stats, served_waiting, 160), FIELD(acre_pool_stats, refused, 168),
+        FIELD(acre_pool_stats, moved_chunks, 176),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
-    assert_int_equal(sizeof(acre_pool_stats), 176);
+    assert_int_equal(sizeof(acre_pool_stats), 184);
 }
 
 static void layout_vec_options_is_pinned(void **state) {
