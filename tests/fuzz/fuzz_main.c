@@ -92,7 +92,8 @@ static size_t main_mutate(unsigned char *bytes, size_t have, uint64_t *state) {
     case 0: /* one byte becomes another */
         return main_splice(bytes, have, at, left ? 1 : 0, &byte, 1);
     case 1: /* one bit */
-        byte = left ? (unsigned char)(bytes[at] ^ 1u << byte % 8) : byte;
+        if (left)
+            byte = (unsigned char)(bytes[at] ^ 1u << byte % 8);
         return main_splice(bytes, have, at, left ? 1 : 0, &byte, 1);
     case 2: /* a part goes */
         return main_splice(bytes, have, at, length, "", 0);
