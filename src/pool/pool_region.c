@@ -17,10 +17,12 @@ static acre_status region_by_mapping(struct acre__region *region, size_t bytes, 
     size_t wanted =
         round_up(bytes > arena->region_bytes ? bytes : arena->region_bytes, arena->unit);
     size_t aligned = alignment > arena->unit ? alignment : arena->unit;
+    size_t least = round_up(bytes, arena->unit);
     acre_status status = acre__range_take(arena->dev, wanted, aligned, &region->range);
-    if (status == ACRE_E_ADDRESS_SPACE && wanted > bytes)
-        status =
-            acre__range_take(arena->dev, round_up(bytes, arena->unit), aligned, &region->range);
+    while (status == ACRE_E_ADDRESS_SPACE && wanted > least) { /* few addresses: with fewer */
+        wanted = wanted / 2 > least ? round_up(wanted / 2, arena->unit) : least;
+        status = acre__range_take(arena->dev, wanted, aligned, &region->range);
+    }
     region->end = region->range.at;
     return status;
 }
