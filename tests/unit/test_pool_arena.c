@@ -179,7 +179,8 @@ static void memory_ahead_serves_without_the_driver(void **state) {
     take(NULL, 100 * MIB, 256);
     assert_int_equal(arena.made, made);
     uint64_t held = arena.held;
-    api_expect(acre__arena_grow_ahead(&arena, 2 * DEVICE_BYTES), ACRE_E_DEVICE_MEMORY);
+    acre_status status = acre__arena_grow_ahead(&arena, 2 * DEVICE_BYTES);
+    assert_true(status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_ADDRESS_SPACE);
     assert_int_equal(arena.held, held);
     expect_truth();
 }
