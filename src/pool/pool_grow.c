@@ -90,7 +90,7 @@ static acre_status region_for(struct acre__arena *arena, uint64_t *at, uint64_t 
     return status;
 }
 
-/* Another piece behind the last one of a region: without memory, for now. */
+/* Another piece behind the last one of a region; it has no memory yet. */
 static acre_status region_append(struct acre__region *region, uint64_t bytes,
                                  struct acre__piece **out) {
     *out = acre__piece_new(region, region->last, region->end, bytes);
