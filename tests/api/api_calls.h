@@ -4,6 +4,7 @@
 #define ACRE_TESTS_API_CALLS_H
 
 #include "acre.h"
+#include "acre_soft.h"
 
 struct api_arguments {
     acre_device *device;
@@ -163,6 +164,13 @@ static inline acre_status api_call_fill(const struct api_arguments *with) {
 static inline acre_status api_call_fill_sync(const struct api_arguments *with) {
     return acre_fill_sync(with->device, with->block, 7, 64);
 }
+static inline void api_kernel(void *arg) {
+    (void)arg;
+}
+static inline acre_status api_call_soft_launch(const struct api_arguments *with) {
+    const uint32_t one[3] = {1, 1, 1};
+    return acre_soft_launch(with->device, with->stream, api_kernel, one, one, 0, NULL);
+}
 static inline acre_status api_call_alloc(const struct api_arguments *with) {
     void *p = api_own;
     acre_status status = acre_alloc(with->device, 4096, with->stream, &p);
@@ -234,6 +242,7 @@ static const struct api_call api_calls[] = {
     {"acre_copy_2d", api_call_copy_2d, 0},
     {"acre_fill", api_call_fill, 0},
     {"acre_fill_sync", api_call_fill_sync, 0},
+    {"acre_soft_launch", api_call_soft_launch, 0},
     {"acre_alloc", api_call_alloc, 0},
     {"acre_pool_create", api_call_pool_create, 0},
     {"acre_pool_default", api_call_pool_default, 0},

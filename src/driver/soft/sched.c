@@ -9,6 +9,7 @@
 #include <ucontext.h>
 
 #include "base/thread.h"
+#include "driver/soft/launch.h"
 #include "driver/soft/sched.h"
 #include "driver/soft/soft_state.h"
 
@@ -158,11 +159,20 @@ static void fiber_free(struct fiber *fiber) {
 
 /* ---- hooks of the base layer ---- */
 
-static int hook_is_virtual(void) {
+static int is_fiber(void) {
     return sched.current && acre__thread_pointer == sched.current->thread;
 }
 
+/* The lanes of a seeded kernel are switched at the same places as virtual threads. */
+static int hook_is_virtual(void) {
+    return acre__soft_lane_is_seeded() || is_fiber();
+}
+
 static void hook_yield(void) {
+    if (acre__soft_lane_is_seeded()) {
+        acre_soft_yield();
+        return;
+    }
     sched.current->is_waiting = 1;
     fiber_leave(sched.current);
 }
@@ -170,11 +180,25 @@ static void hook_yield(void) {
 /* Every second point lets others run: often enough to find what can happen between any two, seldom
  * enough to go through long stretches undisturbed, too. */
 static void hook_point(void) {
-    if (acre__soft_random() & 1)
+    if (acre__soft_lane_is_seeded())
+        acre__soft_lane_point();
+    else if (acre__soft_random() & 1)
         fiber_leave(sched.current);
 }
 
 static const struct acre__sched_hooks sched_hooks = {hook_is_virtual, hook_yield, hook_point};
+
+int acre__soft_sched_begin(void) {
+    int is_first = !acre__sched_hooks_get();
+    if (is_first)
+        acre__sched_hooks_set(&sched_hooks);
+    return is_first;
+}
+
+void acre__soft_sched_end(int is_first) {
+    if (is_first)
+        acre__sched_hooks_set(NULL);
+}
 
 void acre__soft_sched_border(void) {
     if (!atomic_load_explicit(&acre__soft.is_seeded, memory_order_relaxed))

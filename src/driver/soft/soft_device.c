@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "driver/soft/launch.h"
 #include "driver/soft/soft_state.h"
 
 struct soft_state acre__soft = {
@@ -210,6 +211,8 @@ struct soft_thread *acre__soft_thread_self(void) {
 }
 
 CUresult acre__soft_enter_bare(void) {
+    if (acre__soft_lane_now) /* a kernel: the driver is not for it, and its lock may be held */
+        return CUDA_ERROR_NOT_PERMITTED;
     acre__soft_sched_border();
     acre__lock_take(&acre__soft.lock);
     struct soft_thread *self = acre__soft_thread_self();
@@ -656,7 +659,10 @@ CUresult acre__soft_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     if (device->ctx.peers[peer->device])
         return acre__soft_leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
     device->ctx.peers[peer->device] = 1;
-    return acre__soft_leave(CUDA_SUCCESS);
+    if (acre__soft_views_update())
+        return acre__soft_leave(CUDA_SUCCESS);
+    device->ctx.peers[peer->device] = 0;
+    return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 CUresult acre__soft_cuCtxDisablePeerAccess(CUcontext peer) {
@@ -669,5 +675,6 @@ CUresult acre__soft_cuCtxDisablePeerAccess(CUcontext peer) {
     if (!device->ctx.peers[peer->device])
         return acre__soft_leave(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
     device->ctx.peers[peer->device] = 0;
+    (void)acre__soft_views_update();
     return acre__soft_leave(CUDA_SUCCESS);
 }

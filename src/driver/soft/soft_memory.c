@@ -44,6 +44,7 @@ static void slab_free(struct soft_device *device, struct soft_slab *slab) {
     while (*link != slab)
         link = &(*link)->next;
     *link = slab->next;
+    (void)acre__soft_view_end(&slab->view, slab->address, SOFT_CHUNK_BYTES);
     acre__soft_backing_drop(slab->backing);
     acre__soft_address_give(slab->address, SOFT_CHUNK_BYTES);
     free(slab);
@@ -67,6 +68,10 @@ static CUresult slab_make(struct soft_device *device, struct soft_slab **out) {
     }
     slab->next = device->slabs;
     device->slabs = slab;
+    if (!acre__soft_view_plain(&slab->view, slab->address, slab->backing)) {
+        slab_free(device, slab);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *out = slab;
     return CUDA_SUCCESS;
 }
@@ -111,12 +116,17 @@ static CUresult plain_large(struct soft_device *device, size_t bytes, CUdevicept
         acre__soft_backing_drop(backing);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    struct soft_range *range;
     result =
-        acre__soft_range_add(SOFT_PLAIN, address, bytes, soft_ordinal(device), backing, 0, NULL);
+        acre__soft_range_add(SOFT_PLAIN, address, bytes, soft_ordinal(device), backing, 0, &range);
     if (result) {
         acre__soft_backing_drop(backing);
         acre__soft_address_give(address, whole);
         return result;
+    }
+    if (!acre__soft_view_plain(&range->view, address, backing)) {
+        acre__soft_range_remove(range);
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *out = address;
     return CUDA_SUCCESS;
@@ -140,7 +150,7 @@ CUresult acre__soft_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
 }
 
 static void plain_free(struct soft_device *device, struct soft_range *range) {
-    if (range->bytes >= SOFT_CHUNK_BYTES / 2) {
+    if (soft_range_is_large(range)) {
         acre__soft_range_remove(range);
         return;
     }

@@ -254,6 +254,9 @@ CUresult acre__soft_backing_to_fd(struct soft_backing *backing) {
         if (backing_own_file(backing)) {
             backing_copy_data(device, offset, backing->bytes, backing->alias);
             hole_give(device, offset, backing->bytes);
+            /* With a seed a kernel may be under way, between two of its steps. */
+            if (!acre__soft_views_update())
+                result = CUDA_ERROR_OUT_OF_MEMORY;
         } else {
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
@@ -394,6 +397,7 @@ void acre__soft_device_stop(struct soft_device *device) {
     while (device->slabs) {
         struct soft_slab *slab = device->slabs;
         device->slabs = slab->next;
+        (void)acre__soft_view_end(&slab->view, slab->address, SOFT_CHUNK_BYTES);
         acre__soft_backing_drop(slab->backing);
         acre__soft_address_give(slab->address, SOFT_CHUNK_BYTES);
         free(slab);

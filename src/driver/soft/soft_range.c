@@ -36,10 +36,12 @@ CUresult acre__soft_range_add(enum soft_range_kind kind, uint64_t address, size_
 /* Gives back what stands behind the range, too: its backing and addresses. */
 void acre__soft_range_remove(struct soft_range *range) {
     acre__tree_remove(&acre__soft.ranges, &range->node);
+    if (soft_range_is_large(range))
+        (void)acre__soft_view_end(&range->view, range->node.key, range->backing->bytes);
     acre__soft_backing_drop(range->backing);
     if (range->kind == SOFT_RESERVED)
         acre__soft_address_give(range->node.key, range->bytes);
-    else if (range->kind == SOFT_PLAIN && range->bytes >= SOFT_CHUNK_BYTES / 2)
+    else if (soft_range_is_large(range))
         acre__soft_address_give(range->node.key, soft_round_up(range->bytes, SOFT_CHUNK_BYTES));
     free(range);
 }
@@ -59,6 +61,7 @@ int acre__soft_mapping_is_open(const struct soft_mapping *mapping) {
 
 void acre__soft_mapping_remove(struct soft_mapping *mapping) {
     acre__tree_remove(&acre__soft.mappings, &mapping->node);
+    (void)acre__soft_view_end(&mapping->view, mapping->node.key, mapping->bytes);
     acre__soft_backing_drop(mapping->backing);
     free(mapping->uses);
     free(mapping);

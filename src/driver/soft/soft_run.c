@@ -82,6 +82,7 @@ static void run_call(const struct soft_op *op) {
 
 void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream) {
     struct soft_op *op = stream->head; /* stays there, to be seen by acre__soft_report_pending */
+    int is_over = 1;
     stream->is_running = 1;
     acre__soft_clock_join(&stream->clock, &op->known);
     if (stream->clock.at)
@@ -102,12 +103,20 @@ void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream)
         case SOFT_CALL:
             run_call(op);
             break;
+        case SOFT_KERNEL:
+            result = acre__soft_run_kernel(device, stream, op, &is_over);
+            break;
         case SOFT_NOTHING:
             break;
         }
     }
     if (result)
         acre__soft_lose(device, result);
+    if (!is_over && !result) { /* a seeded kernel, of which there is more */
+        stream->is_running = 0;
+        acre__cond_wake(&acre__soft.done);
+        return;
+    }
     stream->head = op->next;
     if (!stream->head)
         stream->tail = NULL;

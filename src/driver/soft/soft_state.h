@@ -70,6 +70,12 @@ struct soft_backing {
     struct acre__tree shadow; /* of soft_clock.c: last uses by offset */
 };
 
+/* What lies at device addresses for kernels to reach (soft_view.c). */
+struct soft_view {
+    const char *shown; /* the alias of the bytes whose pages are there; NULL: none */
+    int protection;    /* PROT_* of those pages now */
+};
+
 enum soft_range_kind { SOFT_RESERVED, SOFT_PLAIN, SOFT_HOST, SOFT_REGISTERED, SOFT_MANAGED };
 
 struct soft_mapping {
@@ -80,6 +86,7 @@ struct soft_mapping {
     uint64_t handle;                              /* that it was mapped by */
     unsigned char access[ACRE__SOFT_DEVICES_MAX]; /* CU_MEM_ACCESS_FLAGS_PROT_* */
     unsigned char host_access;
+    struct soft_view view;
     struct soft_use *uses; /* of soft_clock.c: the last one of each slot through this mapping */
     size_t use_count;
 };
@@ -94,7 +101,13 @@ struct soft_range {
     struct soft_backing *backing; /* NULL for reservations */
     size_t offset;                /* of the range in its backing */
     int sync_memops;
+    struct soft_view view; /* of plain memory with chunks of its own */
 };
+
+/* Plain memory with chunks of its own, not a part of a slab. */
+static inline int soft_range_is_large(const struct soft_range *range) {
+    return range->kind == SOFT_PLAIN && range->bytes >= SOFT_CHUNK_BYTES / 2;
+}
 
 struct soft_handle {
     struct acre__node node; /* key: the handle */
@@ -109,6 +122,7 @@ struct soft_slab {
     struct soft_slab *next;
     uint64_t address;
     struct soft_backing *backing;
+    struct soft_view view;
     unsigned used_units;
     uint64_t used[SOFT_PLAIN_UNITS / 64];
 };
@@ -124,7 +138,15 @@ struct soft_marker {
     uint64_t capture_stream, capture_step; /* where it was recorded, for joining again */
 };
 
-enum soft_op_kind { SOFT_COPY, SOFT_FILL, SOFT_RECORD, SOFT_WAIT, SOFT_CALL, SOFT_NOTHING };
+enum soft_op_kind {
+    SOFT_COPY,
+    SOFT_FILL,
+    SOFT_RECORD,
+    SOFT_WAIT,
+    SOFT_CALL,
+    SOFT_KERNEL,
+    SOFT_NOTHING
+};
 
 /* One side of a copy: an address that is looked up when the operation runs, or bytes that the
  * driver does not know (pageable memory, or a copy of it that the operation owns). */
@@ -149,6 +171,7 @@ struct soft_op {
     struct soft_marker *marker;
     CUhostFn call;
     void *argument;
+    struct soft_launch *launch; /* of a kernel (launch.h) */
 };
 
 struct soft_stream {
@@ -221,6 +244,7 @@ struct soft_device {
     struct soft_slab *slabs;
     struct soft_stream *streams;
     struct soft_stream *legacy, *gather;
+    unsigned kernels; /* that run: while there are any, views are open */
 };
 
 /* The soft driver's part of a thread's record. */
@@ -332,6 +356,23 @@ CUresult acre__soft_backing_from_fd(int fd, struct soft_backing **out);
 void acre__soft_backing_keep(struct soft_backing *backing);
 void acre__soft_backing_drop(struct soft_backing *backing);
 
+/* ---- device memory at its addresses (soft_view.c) ---- */
+
+/* Shows the mapping as it would have to be with this access; 0: the system refused, and it is as
+ * before. */
+int acre__soft_view_mapping(struct soft_mapping *mapping, const unsigned char *access,
+                            unsigned host_access);
+/* The same for plain memory: a slab, or chunks of its own. */
+int acre__soft_view_plain(struct soft_view *view, uint64_t address,
+                          const struct soft_backing *backing);
+/* The addresses are bare again. 0: the system refused. */
+int acre__soft_view_end(struct soft_view *view, uint64_t address, size_t bytes);
+/* All views as they have to be now; 0: the system refused some. */
+int acre__soft_views_update(void);
+/* A kernel of the device begins, and ends. A refused open is to be closed too. */
+int acre__soft_views_open(struct soft_device *device);
+void acre__soft_views_close(struct soft_device *device);
+
 /* ---- finding memory (soft_range.c) ---- */
 
 struct soft_piece {
@@ -418,6 +459,9 @@ void acre__soft_workers_stop(void);
 void acre__soft_workers_start(void);
 int acre__soft_device_is_running(const struct soft_device *device); /* any operation, right now */
 CUresult acre__soft_run_copy(struct soft_stream *stream, struct soft_op *op);
+/* *is_over is 0 when the kernel has more steps: with a seed it runs a little at a time. */
+CUresult acre__soft_run_kernel(struct soft_device *device, struct soft_stream *stream,
+                               struct soft_op *op, int *is_over);
 
 /* Does queued work use addresses in [address, address + bytes)? Then it is reported. */
 void acre__soft_report_pending(uint64_t address, size_t bytes, const char *what);
@@ -470,6 +514,9 @@ void acre__soft_report(const char *format, ...) __attribute__((format(printf, 1,
 
 /* A call begins: with a seed, others may run first. No lock is held. */
 void acre__soft_sched_border(void);
+/* Around a step of a seeded kernel, with the lock held: points inside switch its lanes. */
+int acre__soft_sched_begin(void);
+void acre__soft_sched_end(int is_first);
 uint64_t acre__soft_random(void);
 
 /* Prototypes of all functions of the table: acre__soft_cuInit and so on. */

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/thread.h"
+#include "driver/soft/launch.h"
 #include "driver/soft/soft_state.h"
 
 /* ---- operations and markers ---- */
@@ -30,6 +31,7 @@ void acre__soft_op_free(struct soft_op *op) {
         free(op->from.raw);
     acre__soft_clock_free(&op->known);
     acre__soft_marker_drop(op->marker);
+    acre__soft_launch_free(op->launch);
     free(op);
 }
 

@@ -1,12 +1,11 @@
 /* Memory by hand: reserve, create, map, set access, share.
  *
  * As strict as the real driver: 2 MiB granularity, a chunk maps whole, a new mapping has no access,
- * unmapping takes whole mappings. Device memory never becomes readable for the host here; host
- * chunks do where access for the host is given. */
+ * unmapping takes whole mappings. Device memory becomes reachable at its addresses while kernels
+ * run and at no other time (soft_view.c); host chunks do where access for the host is given. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "driver/soft/soft_state.h"
@@ -236,20 +235,6 @@ static int is_covered(CUdeviceptr ptr, size_t bytes) {
     return at == end;
 }
 
-/* Shows a host chunk to the host with that access, or hides it again. */
-static int host_open(const struct soft_mapping *mapping, unsigned access) {
-    int protection = access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
-                     : access == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
-                                                                  : PROT_NONE;
-    void *at = (void *)(uintptr_t)mapping->node.key;
-    void *mapped =
-        protection == PROT_NONE
-            ? mmap(at, mapping->bytes, PROT_NONE,
-                   MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-            : mmap(at, mapping->bytes, protection, MAP_FIXED | MAP_SHARED, mapping->backing->fd, 0);
-    return mapped != MAP_FAILED;
-}
-
 /* Would unmapping [ptr, ptr + bytes) cut a mapping in two? */
 static int is_cut(CUdeviceptr ptr, size_t bytes) {
     const struct soft_mapping *first = acre__soft_mapping_find(ptr);
@@ -269,7 +254,7 @@ CUresult acre__soft_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
     struct acre__node *node = acre__tree_ceil(&acre__soft.mappings, ptr);
     for (; node && node->key < ptr + bytes; node = acre__tree_next(&acre__soft.mappings, node)) {
         struct soft_mapping *mapping = acre__tree_entry(node, struct soft_mapping, node);
-        if (mapping->host_access && !host_open(mapping, CU_MEM_ACCESS_FLAGS_PROT_NONE))
+        if (!acre__soft_view_end(&mapping->view, node->key, mapping->bytes))
             return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
         mapping->host_access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     }
@@ -306,17 +291,30 @@ static CUresult access_check(CUdeviceptr ptr, size_t bytes, const CUmemAccessDes
     return CUDA_SUCCESS;
 }
 
-/* Opens or hides all of the range for the host. 0 on failure, and then it is as before. */
-static int access_open(CUdeviceptr ptr, size_t bytes, unsigned flags) {
+/* What the mapping's access is after the call. The last word about a place counts. */
+static void access_after(const struct soft_mapping *mapping, const CUmemAccessDesc *desc,
+                         size_t count, unsigned char *access, unsigned char *host_access) {
+    memmove(access, mapping->access, sizeof mapping->access); /* may be the mapping's own */
+    *host_access = mapping->host_access;
+    for (size_t i = 0; i < count; i++)
+        *(desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE ? &access[desc[i].location.id]
+                                                               : host_access) =
+            (unsigned char)desc[i].flags;
+}
+
+/* Shows all of the range with that access. 0 on failure, and then it is as before. */
+static int access_show(CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *desc, size_t count) {
+    unsigned char access[ACRE__SOFT_DEVICES_MAX], host_access;
     for (uint64_t at = ptr; at < ptr + bytes;) {
-        const struct soft_mapping *mapping = acre__soft_mapping_find(at);
-        if (host_open(mapping, flags)) {
+        struct soft_mapping *mapping = acre__soft_mapping_find(at);
+        access_after(mapping, desc, count, access, &host_access);
+        if (acre__soft_view_mapping(mapping, access, host_access)) {
             at += mapping->bytes;
             continue;
         }
         for (uint64_t back = ptr; back < at;) {
             mapping = acre__soft_mapping_find(back);
-            host_open(mapping, mapping->host_access);
+            (void)acre__soft_view_mapping(mapping, mapping->access, mapping->host_access);
             back += mapping->bytes;
         }
         return 0;
@@ -333,20 +331,12 @@ CUresult acre__soft_cuMemSetAccess(CUdeviceptr ptr, size_t bytes, const CUmemAcc
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = access_check(ptr, bytes, desc, count)))
         return acre__soft_leave(result);
-    /* What can fail comes first. The last word about the host counts. */
-    const CUmemAccessDesc *host = NULL;
-    for (size_t i = 0; i < count; i++)
-        host = desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE ? host : &desc[i];
-    if (host && !access_open(ptr, bytes, host->flags))
+    if (!access_show(ptr, bytes, desc, count)) /* what can fail comes first */
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     for (uint64_t at = ptr; at < ptr + bytes;) {
         struct soft_mapping *mapping = acre__soft_mapping_find(at);
         at += mapping->bytes;
-        for (size_t i = 0; i < count; i++)
-            if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-                mapping->access[desc[i].location.id] = (unsigned char)desc[i].flags;
-        if (host)
-            mapping->host_access = (unsigned char)host->flags;
+        access_after(mapping, desc, count, mapping->access, &mapping->host_access);
     }
     return acre__soft_leave(CUDA_SUCCESS);
 }
