@@ -14,6 +14,7 @@ static inline void launch_begin(const char *seed, const char *warp) {
     launch_seed = seed;
     launch_warp = warp;
     setenv("ACRE_SOFT_BYTES", "64MiB", 1);
+    setenv("ACRE_SOFT_DEVICES", "2", 1);
     setenv("ACRE_SOFT_WARP", warp, 1);
     if (seed)
         setenv("ACRE_SOFT_SEED", seed, 1);

@@ -524,6 +524,81 @@ static void launch_memory_mapped_during_a_kernel_is_open(void **state) {
     launch_driver_end();
 }
 
+/* What a kernel may do with an address, asked of the system so that nothing faults: a pipe takes
+ * bytes from it, and gives bytes to it. */
+struct probe {
+    uint64_t address;
+    int pipe[2];
+    unsigned access; /* CU_MEM_ACCESS_FLAGS_PROT_*, found */
+};
+
+static void kernel_probe(void *arg) {
+    struct probe *probe = arg;
+    void *at = (void *)(uintptr_t)probe->address;
+    char byte = 0;
+    probe->access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (write(probe->pipe[1], at, 1) != 1)
+        return;
+    if (read(probe->pipe[0], at, 1) == 1)
+        probe->access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    else if (read(probe->pipe[0], &byte, 1) == 1)
+        probe->access = CU_MEM_ACCESS_FLAGS_PROT_READ;
+}
+
+static unsigned probe_on(acre_device *device, struct probe *probe, uint64_t address) {
+    const uint32_t one[3] = {1, 1, 1};
+    probe->address = address;
+    assert_int_equal(acre_soft_launch(device, NULL, kernel_probe, one, one, 0, probe), ACRE_OK);
+    assert_int_equal(acre_device_sync(device), ACRE_OK);
+    return probe->access;
+}
+
+static void launch_memory_access_is_that_of_the_device(void **state) {
+    (void)state;
+    enum {
+        NONE = CU_MEM_ACCESS_FLAGS_PROT_NONE,
+        READ = CU_MEM_ACCESS_FLAGS_PROT_READ,
+        BOTH = CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+    };
+    struct probe probe;
+    acre_device *other;
+    assert_int_equal(pipe(probe.pipe), 0);
+    assert_int_equal(acre_open("soft:1", NULL, &other), ACRE_OK);
+    launch_driver_begin();
+    CUmemGenericAllocationHandle handle = soft_chunk(CHUNK, 0);
+    CUdeviceptr at = soft_reserve(CHUNK), plain = 0;
+    assert_int_equal(probe_on(launch_device, &probe, at), NONE);
+    assert_ok(drv->cuMemMap(at, CHUNK, 0, handle, 0));
+    assert_int_equal(probe_on(launch_device, &probe, at), NONE);
+    assert_ok(soft_access(at, CHUNK, 0, READ));
+    assert_int_equal(probe_on(launch_device, &probe, at), READ);
+    assert_int_equal(probe_on(other, &probe, at), NONE);
+    assert_ok(soft_access(at, CHUNK, 1, BOTH));
+    assert_int_equal(probe_on(launch_device, &probe, at), READ);
+    assert_int_equal(probe_on(other, &probe, at), BOTH);
+    assert_ok(soft_access(at, CHUNK, 1, NONE));
+    assert_int_equal(probe_on(other, &probe, at), NONE);
+    assert_ok(drv->cuMemUnmap(at, CHUNK));
+    assert_ok(drv->cuMemRelease(handle));
+    /* Plain memory: its device, and those that have it as a peer. */
+    assert_ok(drv->cuMemAlloc(&plain, 4096));
+    assert_int_equal(probe_on(launch_device, &probe, plain), BOTH);
+    assert_int_equal(probe_on(other, &probe, plain), NONE);
+    assert_ok(drv->cuDevicePrimaryCtxRetain(&soft_ctx[1], 1));
+    assert_ok(drv->cuCtxPushCurrent(soft_ctx[1]));
+    assert_ok(drv->cuCtxEnablePeerAccess(soft_ctx[0], 0));
+    assert_int_equal(probe_on(other, &probe, plain), BOTH);
+    assert_ok(drv->cuCtxDisablePeerAccess(soft_ctx[0]));
+    assert_int_equal(probe_on(other, &probe, plain), NONE);
+    assert_ok(drv->cuCtxPopCurrent(NULL));
+    assert_ok(drv->cuDevicePrimaryCtxRelease(1));
+    assert_ok(drv->cuMemFree(plain));
+    launch_driver_end();
+    assert_int_equal(acre_close(other), ACRE_OK);
+    close(probe.pipe[0]);
+    close(probe.pipe[1]);
+}
+
 /* ---- captures ---- */
 
 static void launch_captured_stream_is_refused(void **state) {
@@ -665,7 +740,8 @@ static void launch_seed_device_ends_under_a_kernel(void **state) {
         LAUNCH_TEST(launch_yield_lets_others_run, setup, end),                                     \
         LAUNCH_TEST(launch_memory_plain_is_open_in_kernels_only, setup, end),                      \
         LAUNCH_TEST(launch_memory_mapped_is_open_in_kernels_only, setup, end),                     \
-        LAUNCH_TEST(launch_memory_mapped_during_a_kernel_is_open, setup, end)
+        LAUNCH_TEST(launch_memory_mapped_during_a_kernel_is_open, setup, end),                     \
+        LAUNCH_TEST(launch_memory_access_is_that_of_the_device, setup, end)
 
 #define LAUNCH_LANES(setup, end)                                                                   \
     LAUNCH_TEST(launch_lanes_collectives_agree, setup, end),                                       \
