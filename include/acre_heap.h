@@ -1,0 +1,283 @@
+/* acre_heap: malloc and free inside kernels.
+ *
+ *   host:    acre_heap_create(device, NULL, &heap); acre_heap_get_handle(heap, &h);
+ *   kernel:  void *p = acre_heap_malloc(h, n); ... acre_heap_free(h, p);
+ *
+ * One source for nvcc (compute capability 7.0 and later, no relocatable device code), C11 and
+ * C++17, where a "kernel" is a function run by acre_soft_launch, or any thread. The handle is
+ * passed to the kernel by value; there may be several heaps.
+ *
+ * Blocks are aligned to 16 bytes, live across launches until any thread frees them, and are
+ * ordinary device memory: cuMemcpy, cuMemset and acre_copy take them. Sizes up to 32 KiB go by
+ * class (16, 32, 48, 64, 96, ... 24 KiB, 32 KiB: a third is wasted at most, above 16 bytes), up to
+ * 1 MiB by pages of 64 KiB, beyond by segments of 2 MiB. NULL is returned when nothing can serve
+ * the request, or when the heap may grow and did not within its bound of time. Wrong frees are
+ * counted and ignored, as far as records tell: an address that was freed and handed out again is a
+ * live block.
+ *
+ * Calls may be divergent, from any lanes of a warp; lanes that come together are served together.
+ */
+#ifndef ACRE_HEAP_H
+#define ACRE_HEAP_H
+
+#include "acre.h"
+#include "acre_heap_blocks.h"
+
+/* ---- inside kernels ----------------------------------------------------------------------------
+ */
+
+/* At least `bytes` (0 counts as 1: a block of its own), aligned to `align`: a power of two up to
+ * 2 MiB. Any other gives NULL and is counted apart. */
+ACRE__HEAP_FN void *acre_heap_aligned_malloc(acre_heap_handle h, size_t bytes, size_t align) {
+    uint32_t mask = acre__heap_active();
+    if (align == 0 || (align & (align - 1)) != 0 || align > ACRE__HEAP_ALIGN_MOST) {
+        acre__heap_add64(&h.control->bad_alignment, 1, relaxed);
+        bytes = SIZE_MAX;
+        align = 1;
+    } else if (align > 16) {
+        /* Slots of 2^k bytes lie at multiples of 2^k. */
+        bytes = bytes > align ? bytes : align;
+        if (bytes <= ACRE__HEAP_CLASS_MOST)
+            bytes = (size_t)2 << acre__heap_log2((uint32_t)bytes - 1);
+    }
+    uint32_t key = bytes <= ACRE__HEAP_CLASS_MOST ? acre__heap_class_of(bytes) : 31;
+    uint32_t peers = acre__heap_group(mask, key);
+    if (key < ACRE_HEAP_CLASSES)
+        return acre__heap_malloc_class(h, key, peers);
+    return bytes == SIZE_MAX ? NULL : acre__heap_malloc_pages(h, bytes, align);
+}
+
+ACRE__HEAP_FN void *acre_heap_malloc(acre_heap_handle h, size_t bytes) {
+    uint32_t mask = acre__heap_active();
+    uint32_t key = bytes <= ACRE__HEAP_CLASS_MOST ? acre__heap_class_of(bytes) : 31;
+    uint32_t peers = acre__heap_group(mask, key);
+    if (key < ACRE_HEAP_CLASSES)
+        return acre__heap_malloc_class(h, key, peers);
+    return acre__heap_malloc_pages(h, bytes, 1);
+}
+
+/* Frees a block that acre_heap_malloc or one of its kin returned; NULL is nothing. */
+ACRE__HEAP_FN void acre_heap_free(acre_heap_handle h, void *p) {
+    uint32_t mask = acre__heap_active();
+    acre__heap_found found = {ACRE__HEAP_IS_PAGES, 0, 0, 0};
+    uint64_t key = ~(uint64_t)0;
+    if (p) {
+        found = acre__heap_find(h, p);
+        if (found.what == ACRE__HEAP_IS_SLOT)
+            key = (uint64_t)found.page << 6 | found.slot >> 6;
+    }
+    uint32_t peers = acre__heap_group(mask, key);
+    if (found.what == ACRE__HEAP_IS_SLOT)
+        acre__heap_free_slots(h, found.page, found.slot, peers);
+    else if (found.what != ACRE__HEAP_IS_PAGES)
+        acre__heap_wrong(h, found.what, 1);
+    else if (p)
+        acre__heap_free_pages(h, found.page, found.info);
+}
+
+/* How many bytes of a block may be used, at least as many as were asked for; 0 if `p` is not the
+ * address of a live block of this heap. */
+ACRE__HEAP_FN size_t acre_heap_usable_size(acre_heap_handle h, const void *p) {
+    acre__heap_found found = acre__heap_find(h, p);
+    if (found.what == ACRE__HEAP_IS_SLOT) {
+        uint64_t *word = acre__heap_bits_of(h, found.page) + (found.slot >> 6);
+        int is_free = (int)(acre__heap_load64(word, relaxed) >> (found.slot & 63) & 1);
+        return is_free ? 0 : acre__heap_class_bytes(ACRE__HEAP_CLASS(found.info));
+    }
+    if (found.what != ACRE__HEAP_IS_PAGES)
+        return 0;
+    if (ACRE__HEAP_KIND(found.info) == ACRE__HEAP_RUN)
+        return (size_t)ACRE__HEAP_LENGTH(found.info) << ACRE__HEAP_PAGE_LOG2;
+    return (size_t)acre__heap_load32(&acre__heap_segment_of(h, found.page)->length, relaxed)
+           << ACRE__HEAP_SEGMENT_LOG2;
+}
+
+/* 1 if the address, of a block or not, is one of this heap's. */
+ACRE__HEAP_FN int acre_heap_owns(acre_heap_handle h, const void *p) {
+    return (uint64_t)((uintptr_t)p - (uintptr_t)h.base) < (uint64_t)h.max_segments
+                                                              << ACRE__HEAP_SEGMENT_LOG2;
+}
+
+/* ---- copying and filling ----
+ *
+ * For one thread, for the warp's active lanes together, and for a block, all of whose threads call
+ * them with the same arguments. Accesses are of 16 bytes where both addresses allow it. The group
+ * forms end with a barrier of their group: what they wrote is there for all of it. Ranges must not
+ * overlap. */
+
+typedef struct acre__heap_quad {
+#ifdef __cplusplus
+    alignas(16)
+#else
+    _Alignas(16)
+#endif
+        uint32_t part[4];
+}
+#ifndef __CUDACC__
+__attribute__((may_alias))
+#endif
+acre__heap_quad;
+
+/* The part of lane `rank` of `count`: neighbours access neighbouring quads. */
+ACRE__HEAP_FN void acre__heap_copy_part(void *dest, const void *src, size_t bytes, uint32_t rank,
+                                        uint32_t count) {
+    size_t done = 0;
+    if ((((uintptr_t)dest | (uintptr_t)src) & 15) == 0) {
+        size_t quads = bytes / 16;
+        for (size_t i = rank; i < quads; i += count)
+            ((acre__heap_quad *)dest)[i] = ((const acre__heap_quad *)src)[i];
+        done = quads * 16;
+    }
+    for (size_t i = done + rank; i < bytes; i += count)
+        ((char *)dest)[i] = ((const char *)src)[i];
+}
+
+ACRE__HEAP_FN void acre__heap_fill_part(void *dest, int value, size_t bytes, uint32_t rank,
+                                        uint32_t count) {
+    char *to = (char *)dest;
+    uint32_t word = (uint32_t)(unsigned char)value * 0x01010101u;
+    acre__heap_quad quad = {{word, word, word, word}};
+    size_t head = (16 - ((uintptr_t)to & 15)) & 15;
+    head = head < bytes ? head : bytes;
+    size_t quads = (bytes - head) / 16;
+    for (size_t i = rank; i < head; i += count)
+        to[i] = (char)value;
+    for (size_t i = rank; i < quads; i += count)
+        ((acre__heap_quad *)(void *)(to + head))[i] = quad;
+    for (size_t i = head + quads * 16 + rank; i < bytes; i += count)
+        to[i] = (char)value;
+}
+
+ACRE__HEAP_FN void *acre_heap_memcpy(void *dest, const void *src, size_t bytes) {
+    acre__heap_copy_part(dest, src, bytes, 0, 1);
+    return dest;
+}
+
+ACRE__HEAP_FN void *acre_heap_memset(void *dest, int value, size_t bytes) {
+    acre__heap_fill_part(dest, value, bytes, 0, 1);
+    return dest;
+}
+
+ACRE__HEAP_FN uint32_t acre__heap_rank_in(uint32_t mask) {
+    return acre__heap_popc32(mask & ((1u << acre__heap_lane()) - 1));
+}
+
+ACRE__HEAP_FN void *acre_heap_warp_memcpy(void *dest, const void *src, size_t bytes) {
+    uint32_t mask = acre__heap_active();
+    acre__heap_copy_part(dest, src, bytes, acre__heap_rank_in(mask), acre__heap_popc32(mask));
+    acre__heap_syncwarp(mask);
+    return dest;
+}
+
+ACRE__HEAP_FN void *acre_heap_warp_memset(void *dest, int value, size_t bytes) {
+    uint32_t mask = acre__heap_active();
+    acre__heap_fill_part(dest, value, bytes, acre__heap_rank_in(mask), acre__heap_popc32(mask));
+    acre__heap_syncwarp(mask);
+    return dest;
+}
+
+ACRE__HEAP_FN void *acre_heap_block_memcpy(void *dest, const void *src, size_t bytes) {
+    acre__heap_copy_part(dest, src, bytes, acre__heap_thread(), acre__heap_threads());
+    acre__heap_barrier();
+    return dest;
+}
+
+ACRE__HEAP_FN void *acre_heap_block_memset(void *dest, int value, size_t bytes) {
+    acre__heap_fill_part(dest, value, bytes, acre__heap_thread(), acre__heap_threads());
+    acre__heap_barrier();
+    return dest;
+}
+
+/* ---- more forms of malloc ---- */
+
+/* `count` times `bytes`, all zero; NULL too if that is more than can be said. */
+ACRE__HEAP_FN void *acre_heap_calloc(acre_heap_handle h, size_t count, size_t bytes) {
+    size_t all = bytes && count > SIZE_MAX / bytes ? SIZE_MAX : count * bytes;
+    void *p = acre_heap_malloc(h, all);
+    return p ? acre_heap_memset(p, 0, all) : NULL;
+}
+
+/* A block of another size with the same contents, as far as both go; the same one where it is large
+ * enough and not more than twice too large. NULL: the old one is as it was. `p` NULL is a malloc.
+ * An address that is no live block's gives NULL and is counted as a wrong free. */
+ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes) {
+    size_t old = p ? acre_heap_usable_size(h, p) : 0;
+    if (p && !old) {
+        uint32_t what = acre__heap_find(h, p).what;
+        if (what <= ACRE__HEAP_IS_PAGES)
+            what = ACRE__HEAP_IS_DOUBLE;
+        acre__heap_wrong(h, what, 1);
+        return NULL;
+    }
+    if (p && bytes <= old && (old <= 32 || bytes > old / 2))
+        return p;
+    void *to = acre_heap_malloc(h, bytes);
+    if (to && p) {
+        (void)acre_heap_memcpy(to, p, old < bytes ? old : bytes);
+        acre_heap_free(h, p);
+    }
+    return to;
+}
+
+/* One block for the active lanes of the warp, who all get its address; freed once. `bytes` of the
+ * lowest of them counts. */
+ACRE__HEAP_FN void *acre_heap_warp_malloc(acre_heap_handle h, size_t bytes) {
+    uint32_t mask = acre__heap_active(), leader = acre__heap_ctz32(mask);
+    uint64_t p = 0;
+    if (acre__heap_lane() == leader)
+        p = (uintptr_t)acre_heap_malloc(h, bytes);
+    p = acre__heap_shfl(mask, p, leader);
+    acre__heap_syncwarp(mask);
+    return (void *)(uintptr_t)p;
+}
+
+/* Frees it once for the active lanes, after all of them have come here. */
+ACRE__HEAP_FN void acre_heap_warp_free(acre_heap_handle h, void *p) {
+    uint32_t mask = acre__heap_active();
+    acre__heap_syncwarp(mask);
+    if (acre__heap_lane() == acre__heap_ctz32(mask))
+        acre_heap_free(h, p);
+}
+
+/* One block for all threads of the block, who all call this, with `slot` in its shared memory and
+ * used for nothing else until the call returns. */
+ACRE__HEAP_FN void *acre_heap_block_malloc(acre_heap_handle h, size_t bytes, void **slot) {
+    if (acre__heap_thread() == 0)
+        *slot = acre_heap_malloc(h, bytes);
+    acre__heap_barrier();
+    void *p = *slot;
+    acre__heap_barrier();
+    return p;
+}
+
+ACRE__HEAP_FN void acre_heap_block_free(acre_heap_handle h, void *p) {
+    acre__heap_barrier();
+    if (acre__heap_thread() == 0)
+        acre_heap_free(h, p);
+}
+
+/* One block cut up among the active lanes, each with the bytes that it asked for, rounded up to 16:
+ * the lane's own part, and in *whole what is to be freed, once, when none is used any more. NULL
+ * for all or for none. */
+ACRE__HEAP_FN void *acre_heap_coalesced_malloc(acre_heap_handle h, size_t bytes, void **whole) {
+    uint32_t mask = acre__heap_active(), leader = acre__heap_ctz32(mask);
+    uint64_t most = (uint64_t)h.max_segments << ACRE__HEAP_SEGMENT_LOG2;
+    uint64_t mine = bytes > most ? most : ((uint64_t)bytes + 15) & ~(uint64_t)15;
+    uint64_t before = 0, all = 0, p = 0;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        uint32_t from = acre__heap_ctz32(left);
+        uint64_t part = acre__heap_shfl(mask, mine ? mine : 16, from);
+        before += from < acre__heap_lane() ? part : 0;
+        all += part;
+    }
+    if (acre__heap_lane() == leader)
+        p = (uintptr_t)acre_heap_malloc(h, (size_t)all);
+    p = acre__heap_shfl(mask, p, leader);
+    acre__heap_syncwarp(mask);
+    *whole = (void *)(uintptr_t)p;
+    return p ? (char *)*whole + before : NULL;
+}
+
+#include "acre_heap_host.h"
+
+#endif

@@ -1,0 +1,308 @@
+/* Blocks of a heap: what a call of malloc or free does, for the lanes that come to it together.
+ * Part of acre_heap.h, not to be included by itself.
+ *
+ * The active lanes are asked for once, when a call begins; lanes that want the same class go on as
+ * a group with that mask and never part, one of them (the leader) acting for all. Between a
+ * leader's acquire and the others' use of the memory, and between their use and its release, lies a
+ * __syncwarp, since shuffles order nothing. */
+#ifndef ACRE_HEAP_BLOCKS_H
+#define ACRE_HEAP_BLOCKS_H
+
+#include "acre_heap_slab.h"
+
+/* A warp that wants this many bytes of a class gets pages of its own: refilling an arena for each
+ * or every second warp would be a chain of misses for each SM. */
+#define ACRE__HEAP_OWN_BYTES ((uint32_t)48 << 10)
+
+ACRE__HEAP_FN uint32_t acre__heap_group(uint32_t mask, uint64_t key) {
+    uint64_t first = acre__heap_shfl(mask, key, acre__heap_ctz32(mask));
+    if (acre__heap_ballot(mask, key == first) == mask)
+        return mask;
+    return acre__heap_match(mask, key);
+}
+
+/* ---- more memory ---- */
+
+/* Asks the host for more, if `seen` segments are still all that there are, and waits: 1 if there is
+ * more now. All wait for a word in device memory, so that polling does not load the bus. */
+ACRE__HEAP_SLOW int acre__heap_more(acre_heap_handle h, size_t bytes, uint64_t seen) {
+    acre_heap_control *control = h.control;
+    if (acre__heap_load64(&control->committed, acquire) != seen)
+        return 1;
+    acre__heap_wish *wish =
+        (acre__heap_wish *)(uintptr_t)acre__heap_load64(&control->host, relaxed);
+    if (!wish || acre__heap_load32(&control->is_full, relaxed))
+        return 0;
+    uint64_t answers = acre__heap_load64(&control->answers, relaxed);
+    if (acre__heap_exch64(&control->asked, answers + 1, relaxed) != answers + 1) {
+        acre__heap_add64(&control->waits, 1, relaxed);
+        acre__heap_tell_host(&wish->bytes, bytes);
+        acre__heap_tell_host(&wish->number, answers + 1);
+    }
+    uint64_t begin = acre__heap_time_ns(), most = acre__heap_load64(&control->wait_ns, relaxed);
+    for (uint32_t tries = 0; acre__heap_load64(&control->answers, acquire) == answers; tries++) {
+        acre__heap_pause(tries);
+        if (acre__heap_time_ns() - begin > most)
+            break;
+    }
+    return acre__heap_load64(&control->committed, acquire) != seen;
+}
+
+ACRE__HEAP_FN void *acre__heap_fail(acre_heap_handle h, uint32_t count, size_t bytes) {
+    acre__heap_add64(&h.control->failed, (uint64_t)count, relaxed);
+    acre__heap_add64(&h.control->failed_bytes, (uint64_t)bytes * count, relaxed);
+    return NULL;
+}
+
+/* ---- blocks by class ---- */
+
+/* Grants travel from the leader to the others in one word, and the bits, if any, in another. */
+ACRE__HEAP_FN uint64_t acre__heap_pack(acre__heap_grant grant) {
+    return (uint64_t)grant.is_bits << 56 | (uint64_t)grant.count << 48 |
+           (uint64_t)grant.slot << 32 | grant.page;
+}
+#define ACRE__HEAP_GRANTED(where) ((uint32_t)((where) >> 48) & 0xffu)
+
+ACRE__HEAP_FN void *acre__heap_granted(acre_heap_handle h, uint32_t size_class, uint64_t where,
+                                       uint64_t bits, uint32_t n) {
+    uint32_t slot = (uint32_t)(where >> 32) & 0xffffu;
+    slot = where >> 56 ? slot * 64 + acre__heap_nth_bit(bits, n) : slot + n;
+    return acre__heap_address(h, (uint32_t)where) +
+           (size_t)slot * acre__heap_class_bytes(size_class);
+}
+
+ACRE__HEAP_FN int acre__heap_is_own(uint32_t size_class, uint32_t count) {
+    return count * acre__heap_class_bytes(size_class) >= ACRE__HEAP_OWN_BYTES;
+}
+
+/* Pages for one warp alone. */
+ACRE__HEAP_FN acre__heap_grant acre__heap_take_own(acre_heap_handle h, uint32_t size_class,
+                                                   uint32_t wanted) {
+    acre__heap_grant grant = {0, 0, 0, 0, 0};
+    uint32_t bytes = wanted * acre__heap_class_bytes(size_class);
+    uint32_t pages = (bytes + (1u << ACRE__HEAP_PAGE_LOG2) - 1) >> ACRE__HEAP_PAGE_LOG2;
+    uint32_t page = acre__heap_claim(h, pages, 1, acre__heap_sm() * 5);
+    if (page == ACRE__HEAP_NONE)
+        return grant;
+    acre__heap_make_slab(h, page, pages, size_class, wanted, 1);
+    grant.page = page;
+    grant.count = wanted;
+    return grant;
+}
+
+/* The leader's next step for `wanted` slots; none: there is no memory. */
+ACRE__HEAP_FN acre__heap_grant acre__heap_next(acre_heap_handle h, uint32_t size_class,
+                                               uint32_t wanted, acre__heap_reserved *reserved) {
+    if (reserved->count)
+        return acre__heap_find_reserved(h, reserved);
+    acre__heap_grant grant = {0, 0, 0, 0, 0};
+    if (acre__heap_is_own(size_class, wanted)) {
+        grant = acre__heap_take_own(h, size_class, wanted);
+        if (grant.count)
+            return grant;
+    }
+    uint64_t seen;
+    do {
+        seen = acre__heap_load64(&h.control->committed, relaxed);
+        grant = acre__heap_take_slots(h, size_class, wanted, reserved);
+        if (grant.count)
+            return grant;
+        acre__heap_flush(h);
+        grant = acre__heap_take_slots(h, size_class, wanted, reserved);
+        if (grant.count)
+            return grant;
+    } while (acre__heap_more(h, wanted * acre__heap_class_bytes(size_class), seen));
+    (void)acre__heap_fail(h, wanted, acre__heap_class_bytes(size_class));
+    return grant;
+}
+
+/* What the fast way did not give: all lanes of the group go round until each has a slot or there
+ * are none. */
+ACRE__HEAP_SLOW void *acre__heap_malloc_rest(acre_heap_handle h, uint32_t size_class,
+                                             uint32_t peers, uint64_t where) {
+    uint32_t lane = acre__heap_lane(), leader = acre__heap_ctz32(peers);
+    uint32_t rank = acre__heap_popc32(peers & ((1u << lane) - 1));
+    uint32_t count = acre__heap_popc32(peers), done = 0;
+    acre__heap_reserved reserved = {0, 0, 0, 0};
+    uint64_t bits = 0;
+    void *p = NULL;
+    for (;;) {
+        uint32_t got = ACRE__HEAP_GRANTED(where);
+        if (rank - done < got)
+            p = acre__heap_granted(h, size_class, where, bits, rank - done);
+        done += got;
+        if (done == count)
+            break;
+        if (lane == leader) {
+            acre__heap_grant grant = acre__heap_next(h, size_class, count - done, &reserved);
+            where = acre__heap_pack(grant);
+            bits = grant.bits;
+        }
+        where = acre__heap_shfl(peers, where, leader);
+        if (!ACRE__HEAP_GRANTED(where))
+            break;
+        if (where >> 56)
+            bits = acre__heap_shfl(peers, bits, leader);
+    }
+    acre__heap_syncwarp(peers);
+    return p;
+}
+
+/* One block for each lane of the group: one load and one atomic if the arena has them. */
+ACRE__HEAP_FN void *acre__heap_malloc_class(acre_heap_handle h, uint32_t size_class,
+                                            uint32_t peers) {
+    uint32_t lane = acre__heap_lane(), leader = acre__heap_ctz32(peers);
+    uint32_t count = acre__heap_popc32(peers);
+    uint64_t where = 0;
+    if (lane == leader && !acre__heap_is_own(size_class, count)) {
+        uint32_t at = acre__heap_sm() & (acre__heap_arena_count(h, size_class) - 1);
+        uint64_t arena = acre__heap_load64(&h.control->arenas[size_class][at], relaxed);
+        if (ACRE__HEAP_STATE(arena) == ACRE__HEAP_FRONT)
+            where = acre__heap_pack(
+                acre__heap_take_front(h, ACRE__HEAP_ARENA_PAGE(arena), size_class, count));
+    }
+    where = acre__heap_shfl(peers, where, leader);
+    if (ACRE__HEAP_GRANTED(where) != count)
+        return acre__heap_malloc_rest(h, size_class, peers, where);
+    acre__heap_syncwarp(peers);
+    return acre__heap_granted(h, size_class, where, 0,
+                              acre__heap_popc32(peers & ((1u << lane) - 1)));
+}
+
+/* ---- blocks of pages and segments ---- */
+
+ACRE__HEAP_FN uint32_t acre__heap_take_pages(acre_heap_handle h, size_t bytes, size_t align) {
+    uint32_t page;
+    if (bytes <= ACRE__HEAP_RUN_MOST && align <= ACRE__HEAP_RUN_MOST) {
+        uint32_t count = (uint32_t)((bytes - 1) >> ACRE__HEAP_PAGE_LOG2) + 1;
+        uint32_t step =
+            align > ACRE__HEAP_PAGE_BYTES ? (uint32_t)(align >> ACRE__HEAP_PAGE_LOG2) : 1;
+        page = acre__heap_claim(h, count, step, acre__heap_sm() * 5);
+        if (page != ACRE__HEAP_NONE)
+            acre__heap_label(h, page, count, acre__heap_info(ACRE__HEAP_RUN, 0, count));
+        return page;
+    }
+    uint64_t count = ((uint64_t)(bytes - 1) >> ACRE__HEAP_SEGMENT_LOG2) + 1;
+    if (count > h.max_segments)
+        return ACRE__HEAP_NONE;
+    if (count == 1) {
+        page = acre__heap_claim(h, ACRE__HEAP_PAGES, 1, acre__heap_sm() * 5);
+    } else {
+        page = acre__heap_claim_segments(h, (uint32_t)count);
+        page = page == ACRE__HEAP_NONE ? page : page * 32;
+    }
+    if (page == ACRE__HEAP_NONE)
+        return page;
+    acre__heap_store32(&acre__heap_segment_of(h, page)->length, (uint32_t)count, relaxed);
+    acre__heap_store32(&acre__heap_page_of(h, page)->info, acre__heap_info(ACRE__HEAP_LARGE, 0, 0),
+                       relaxed);
+    return page;
+}
+
+/* For one lane by itself. */
+ACRE__HEAP_SLOW void *acre__heap_malloc_pages(acre_heap_handle h, size_t bytes, size_t align) {
+    uint64_t seen;
+    if (bytes > (uint64_t)h.max_segments << ACRE__HEAP_SEGMENT_LOG2)
+        return acre__heap_fail(h, 1, 0);
+    do {
+        seen = acre__heap_load64(&h.control->committed, relaxed);
+        for (int i = 0; i < 2; i++) {
+            uint32_t page = acre__heap_take_pages(h, bytes, align);
+            if (page != ACRE__HEAP_NONE)
+                return acre__heap_address(h, page);
+            acre__heap_flush(h);
+        }
+    } while (acre__heap_more(h, bytes, seen));
+    return acre__heap_fail(h, 1, bytes);
+}
+
+ACRE__HEAP_FN void acre__heap_free_pages(acre_heap_handle h, uint32_t page, uint32_t info) {
+    acre_heap_segment *segment = acre__heap_segment_of(h, page);
+    uint32_t large = acre__heap_load32(&segment->length, relaxed);
+    uint32_t *label = &acre__heap_page_of(h, page)->info;
+    /* Two that free it at once: one has it. */
+    if (!acre__heap_cas32(label, &info, 0, relaxed)) {
+        acre__heap_add64(&h.control->double_frees, 1, relaxed);
+        return;
+    }
+    if (ACRE__HEAP_KIND(info) == ACRE__HEAP_RUN) {
+        acre__heap_label(h, page, ACRE__HEAP_LENGTH(info), 0);
+        acre__heap_release(h, page, ACRE__HEAP_LENGTH(info));
+    } else {
+        acre__heap_give_segments(h, page >> 5, large);
+    }
+}
+
+/* ---- free ---- */
+
+enum {
+    ACRE__HEAP_IS_SLOT,
+    ACRE__HEAP_IS_PAGES,
+    ACRE__HEAP_IS_DOUBLE, /* free already */
+    ACRE__HEAP_IS_FOREIGN,
+    ACRE__HEAP_IS_INTERIOR
+};
+
+/* What an address is: reads records only, never the memory. */
+typedef struct acre__heap_found {
+    uint32_t what, page, slot, info;
+} acre__heap_found;
+
+ACRE__HEAP_FN acre__heap_found acre__heap_find(acre_heap_handle h, const void *p) {
+    acre__heap_found found = {ACRE__HEAP_IS_FOREIGN, 0, 0, 0};
+    uint64_t offset = (uint64_t)((uintptr_t)p - (uintptr_t)h.base);
+    if (offset >= acre__heap_load64(&h.control->committed, relaxed) << ACRE__HEAP_SEGMENT_LOG2)
+        return found;
+    uint32_t page = (uint32_t)(offset >> ACRE__HEAP_PAGE_LOG2);
+    found.info = acre__heap_load32(&acre__heap_page_of(h, page)->info, relaxed);
+    found.page = page -= ACRE__HEAP_BACK(found.info);
+    uint32_t inside = (uint32_t)(offset - ((uint64_t)page << ACRE__HEAP_PAGE_LOG2));
+    uint32_t size_class = ACRE__HEAP_CLASS(found.info);
+    switch (ACRE__HEAP_KIND(found.info)) {
+    case ACRE__HEAP_SLAB: {
+        uint64_t bump = acre__heap_load64(&acre__heap_page_of(h, page)->bump, relaxed);
+        uint32_t cap = ACRE__HEAP_CAP(bump);
+        cap = cap < ACRE__HEAP_COUNT(bump) ? cap : ACRE__HEAP_COUNT(bump);
+        found.slot = acre__heap_slot_of(size_class, inside);
+        if (found.slot >= cap) /* never handed out */
+            found.what = ACRE__HEAP_IS_DOUBLE;
+        else if (found.slot * acre__heap_class_bytes(size_class) != inside)
+            found.what = ACRE__HEAP_IS_INTERIOR;
+        else
+            found.what = ACRE__HEAP_IS_SLOT;
+        break;
+    }
+    case ACRE__HEAP_RUN:
+    case ACRE__HEAP_LARGE:
+        found.what = inside ? ACRE__HEAP_IS_INTERIOR : ACRE__HEAP_IS_PAGES;
+        break;
+    default:
+        found.what = ACRE__HEAP_IS_DOUBLE;
+    }
+    return found;
+}
+
+ACRE__HEAP_SLOW void acre__heap_wrong(acre_heap_handle h, uint32_t what, uint32_t count) {
+    uint64_t *counter = what == ACRE__HEAP_IS_DOUBLE    ? &h.control->double_frees
+                        : what == ACRE__HEAP_IS_FOREIGN ? &h.control->foreign_frees
+                                                        : &h.control->interior_frees;
+    acre__heap_add64(counter, (uint64_t)count, relaxed);
+}
+
+/* Lanes whose slots have their bits in one word: two atomics. The bits that were set already were
+ * freed before, and lanes that bring the same one freed it twice. */
+ACRE__HEAP_FN void acre__heap_free_slots(acre_heap_handle h, uint32_t page, uint32_t slot,
+                                         uint32_t peers) {
+    uint64_t bits = acre__heap_union(peers, (uint64_t)1 << (slot & 63));
+    acre__heap_syncwarp(peers);
+    if (acre__heap_lane() != acre__heap_ctz32(peers))
+        return;
+    uint64_t old = acre__heap_or64(acre__heap_bits_of(h, page) + (slot >> 6), bits, release);
+    uint32_t count = acre__heap_popc64(bits & ~old), asked = acre__heap_popc32(peers);
+    if (count)
+        acre__heap_count_freed(h, page, count);
+    if (count != asked)
+        acre__heap_wrong(h, ACRE__HEAP_IS_DOUBLE, asked - count);
+}
+
+#endif

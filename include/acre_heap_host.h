@@ -1,0 +1,100 @@
+/* The host's side of a heap. Part of acre_heap.h, not to be included by itself. */
+#ifndef ACRE_HEAP_HOST_H
+#define ACRE_HEAP_HOST_H
+
+#include "acre_heap_layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct acre_heap acre_heap;
+
+#define ACRE_HEAP_NO_SERVICE 1u /* grows by hand alone: NULL is immediate when it is full */
+
+/* Zero in any field means the default. */
+typedef struct acre_heap_options {
+    size_t struct_size;
+    uint64_t initial_bytes; /* mapped at once; 8 MiB */
+    uint64_t maximum_bytes; /* that it may grow to, 512 GiB at most; the device's memory */
+    uint64_t step_bytes;    /* by which it grows at least while kernels run; 64 MiB */
+    uint64_t wait_ns;       /* that a kernel waits for more, at most; 1 s */
+    uint32_t flags;         /* ACRE_HEAP_* */
+    uint32_t reserved;
+} acre_heap_options;
+
+/* Makes a heap on a device that can map memory; `options` may be NULL. All sizes are rounded up to
+ * 2 MiB. Addresses are reserved for the maximum, memory is mapped for the initial size and, apart
+ * from it, for records: 0.9 % of it.
+ * Returns ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_OPTIONS, ACRE_E_INVALID (maximum below initial),
+ * ACRE_E_UNSUPPORTED, ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_ADDRESS_SPACE. */
+ACRE_API acre_status acre_heap_create(acre_device *device, const acre_heap_options *options,
+                                      acre_heap **heap);
+
+/* Ends it and gives all memory back; no kernel may use it any more. Blocks that were not freed are
+ * counted in *leaked_blocks and *leaked_bytes, which may be NULL, and logged. NULL is nothing.
+ * After a failure to read the records, as on a lost device, the counts are 0. */
+ACRE_API acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks,
+                                       uint64_t *leaked_bytes);
+
+/* What is passed to kernels; good until the heap ends. */
+ACRE_API acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle);
+
+/* Maps more memory, so that the heap has `bytes` in all, or what it has if that is more. Kernels
+ * may be running. ACRE_E_LIMIT beyond the maximum; ACRE_E_DEVICE_MEMORY: nothing has changed. */
+ACRE_API acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes);
+
+/* Unmaps free memory at the end until `bytes` are left, or as few as live blocks allow. No kernel
+ * that uses the heap may be running or start meanwhile. */
+ACRE_API acre_status acre_heap_trim(acre_heap *heap, uint64_t bytes);
+
+/* Forgets all blocks, as if all were freed, and sets the counts to 0; the memory stays mapped. No
+ * kernel that uses the heap may be running or start meanwhile. */
+ACRE_API acre_status acre_heap_reset(acre_heap *heap);
+
+typedef struct acre_heap_class_stats {
+    uint64_t bytes; /* of a block */
+    uint64_t live_blocks;
+    uint64_t free_blocks; /* in slabs of the class: handed out again without a new page */
+} acre_heap_class_stats;
+
+#define ACRE_HEAP_STATS_LIST(X)                                                                    \
+    X(mapped_bytes, "memory for blocks that the heap has now")                                     \
+    X(record_bytes, "memory for records that it has now")                                          \
+    X(maximum_bytes, "that it may grow to")                                                        \
+    X(live_blocks, "blocks handed out now")                                                        \
+    X(live_bytes, "their bytes now, as they really are")                                           \
+    X(peak_bytes, "the most live_bytes that statistics, trim or reset have seen")                  \
+    X(free_bytes, "in pages that belong to no block and no class")                                 \
+    X(failed, "requests that got NULL")                                                            \
+    X(failed_bytes, "bytes of those")                                                              \
+    X(bad_alignment, "requests with an alignment that cannot be")                                  \
+    X(double_frees, "frees of what was free already")                                              \
+    X(foreign_frees, "frees of addresses outside the heap")                                        \
+    X(interior_frees, "frees of addresses inside a block")                                         \
+    X(grows, "times that memory was added")                                                        \
+    X(asks, "times that a kernel asked for more")
+
+typedef struct acre_heap_stats {
+    size_t struct_size; /* set by the caller */
+#define ACRE_HEAP_STATS_FIELD(name, meaning) uint64_t name;
+    ACRE_HEAP_STATS_LIST(ACRE_HEAP_STATS_FIELD)
+#undef ACRE_HEAP_STATS_FIELD
+    acre_heap_class_stats classes[ACRE_HEAP_CLASSES];
+} acre_heap_stats;
+
+/* Counted from the records, which are copied to the host; while kernels run, about right. */
+ACRE_API acre_status acre_heap_get_stats(acre_heap *heap, acre_heap_stats *stats);
+
+/* Called for each live block; a result other than 0 ends the walk. It must not call into acre. */
+typedef int (*acre_heap_walk_fn)(void *user, void *block, uint64_t bytes);
+
+/* Every live block with its usable size, by rising addresses. No kernel that uses the heap may be
+ * running. ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_HOST_MEMORY, ACRE_E_DEVICE_LOST. */
+ACRE_API acre_status acre_heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,337 @@
+/* Pages and segments of a heap: who gets which. Part of acre_heap.h, not to be included by itself.
+ *
+ * A segment's mask of free pages is the truth, and a run of pages is claimed by one
+ * compare-and-swap on it. Trees of bits over the segments say where to look: one tree for each
+ * length of run, 1, 2, 4
+ * .. 32 pages. They are hints: who changes a mask changes them afterwards, and looks at the mask
+ * again after taking a hint away, so that none that is needed stays missing (docs/design.md has the
+ * proof); one that is not needed costs a look.
+ *
+ * Segments behind `opened` are in no tree. They are opened in their order when nothing else is
+ * left, which is how memory that the host adds while kernels run comes in: the host writes
+ * `committed`, and no word that kernels write. */
+#ifndef ACRE_HEAP_PAGES_H
+#define ACRE_HEAP_PAGES_H
+
+#include "acre_heap_layout.h"
+
+#define ACRE__HEAP_NONE 0xffffffffu
+/* A segment is looked at once in a search; this bounds one through a heap of 8 GiB that changes
+ * under its hands, and is far from what a search needs. */
+#define ACRE__HEAP_LOOKS 4096u
+
+/* ---- trees ---- */
+
+ACRE__HEAP_FN void acre__heap_tree_set(acre_heap_handle h, uint32_t tree, uint32_t level,
+                                       uint32_t i) {
+    uint64_t *words = acre__heap_tree(h, tree);
+    for (; level < 3; level++, i >>= 6) {
+        uint64_t *word = words + acre__heap_level(level) + (i >> 6);
+        if (acre__heap_or64(word, (uint64_t)1 << (i & 63), acq_rel))
+            return;
+    }
+}
+
+/* The bit of a level whose word below may have become 0, and those above it. */
+ACRE__HEAP_FN void acre__heap_tree_clear_up(acre_heap_handle h, uint32_t tree, uint32_t level,
+                                            uint32_t i) {
+    uint64_t *words = acre__heap_tree(h, tree);
+    for (; level < 3; level++, i >>= 6) {
+        uint64_t bit = (uint64_t)1 << (i & 63);
+        uint64_t old = acre__heap_and64(words + acre__heap_level(level) + (i >> 6), ~bit, acq_rel);
+        if (acre__heap_load64(words + acre__heap_level(level - 1) + i, relaxed)) {
+            acre__heap_tree_set(h, tree, level, i);
+            return;
+        }
+        if (old != bit)
+            return;
+    }
+}
+
+/* The caller looks at what the bit stands for afterwards, and sets it again if need be. */
+ACRE__HEAP_FN void acre__heap_tree_clear(acre_heap_handle h, uint32_t tree, uint32_t i) {
+    uint64_t *word = acre__heap_tree(h, tree) + acre__heap_level(0) + (i >> 6);
+    uint64_t bit = (uint64_t)1 << (i & 63);
+    if (acre__heap_and64(word, ~bit, acq_rel) == bit)
+        acre__heap_tree_clear_up(h, tree, 1, i >> 6);
+}
+
+/* The first word of segments from `from` on that is not 0; ACRE__HEAP_NONE if there is none. */
+ACRE__HEAP_FN uint32_t acre__heap_tree_next(acre_heap_handle h, uint32_t tree, uint32_t from) {
+    const uint64_t *words = acre__heap_tree(h, tree);
+    uint32_t leaves = acre__heap_leaves(h.max_segments);
+    while (from < leaves) {
+        uint64_t some = acre__heap_load64(words + acre__heap_level(1) + (from >> 6), relaxed);
+        some &= ~(uint64_t)0 << (from & 63);
+        if (!some) {
+            uint32_t next = (from >> 6) + 1;
+            uint64_t top = acre__heap_load64(words, relaxed);
+            top = next < 64 ? top & ~(uint64_t)0 << next : 0;
+            if (!top)
+                return ACRE__HEAP_NONE;
+            from = acre__heap_ctz64(top) << 6;
+            continue;
+        }
+        from = (from & ~63u) + acre__heap_ctz64(some);
+        if (acre__heap_load64(words + acre__heap_level(0) + from, relaxed))
+            return from;
+        from++;
+    }
+    return ACRE__HEAP_NONE;
+}
+
+/* Goes through the bits of a tree: the lowest word first, in which `spin` says where to begin, so
+ * that SMs do not meet in one segment and yet stay close together. */
+typedef struct acre__heap_look {
+    uint32_t tree, spin, leaf, looks;
+    uint64_t seen; /* bits of the word that were returned already */
+} acre__heap_look;
+
+ACRE__HEAP_FN uint32_t acre__heap_look_next(acre_heap_handle h, acre__heap_look *look) {
+    while (look->looks++ < ACRE__HEAP_LOOKS) {
+        uint32_t leaf = acre__heap_tree_next(h, look->tree, look->leaf);
+        if (leaf == ACRE__HEAP_NONE)
+            return leaf;
+        if (leaf != look->leaf)
+            look->seen = 0;
+        look->leaf = leaf;
+        const uint64_t *words = acre__heap_tree(h, look->tree) + acre__heap_level(0);
+        uint64_t word = acre__heap_load64(words + leaf, relaxed) & ~look->seen;
+        if (word) {
+            uint32_t spin = look->spin & 63;
+            uint64_t turned = spin ? word >> spin | word << (64 - spin) : word;
+            uint32_t bit = (acre__heap_ctz64(turned) + spin) & 63;
+            look->seen |= (uint64_t)1 << bit;
+            return leaf * 64 + bit;
+        }
+        look->leaf++;
+        look->seen = 0;
+    }
+    return ACRE__HEAP_NONE;
+}
+
+/* ---- runs of pages in a segment ---- */
+
+/* Bit i: pages i .. i + count - 1 are all in the mask. */
+ACRE__HEAP_FN uint32_t acre__heap_runs(uint32_t mask, uint32_t count) {
+    uint32_t have = 1;
+    for (; have * 2 <= count; have *= 2)
+        mask &= mask >> have;
+    return count > have ? mask & mask >> (count - have) : mask;
+}
+
+/* How many of the trees know this mask: those of runs 1, 2, 4 .. that it has. */
+ACRE__HEAP_FN uint32_t acre__heap_rank(uint32_t mask) {
+    uint32_t rank = 0;
+    for (uint32_t have = 1; mask; have *= 2, rank++)
+        mask = have < 32 ? mask & mask >> have : 0;
+    return rank;
+}
+
+/* After a mask went from `before` to `after`. */
+ACRE__HEAP_FN void acre__heap_note(acre_heap_handle h, uint32_t segment, uint32_t before,
+                                   uint32_t after) {
+    uint32_t had = acre__heap_rank(before), has = acre__heap_rank(after);
+    for (uint32_t i = had; i < has; i++)
+        acre__heap_tree_set(h, i, 0, segment);
+    for (uint32_t i = has; i < had; i++)
+        acre__heap_tree_clear(h, i, segment);
+    if (has >= had)
+        return;
+    uint32_t now = acre__heap_rank(acre__heap_load32(&h.segments[segment].free_pages, relaxed));
+    for (uint32_t i = has; i < now; i++)
+        acre__heap_tree_set(h, i, 0, segment);
+}
+
+ACRE__HEAP_FN uint32_t acre__heap_mask(uint32_t count) {
+    return count >= 32 ? 0xffffffffu : (1u << count) - 1;
+}
+
+/* Pages of this segment, or ACRE__HEAP_NONE. `places` has a bit for each page that the run may
+ * begin at. */
+ACRE__HEAP_FN uint32_t acre__heap_take_in(acre_heap_handle h, uint32_t segment, uint32_t count,
+                                          uint32_t places) {
+    uint32_t *mask = &h.segments[segment].free_pages;
+    uint32_t before = acre__heap_load32(mask, relaxed);
+    for (;;) {
+        uint32_t runs = acre__heap_runs(before, count) & places;
+        if (!runs)
+            break;
+        uint32_t at = acre__heap_ctz32(runs);
+        uint32_t after = before & ~(acre__heap_mask(count) << at);
+        if (acre__heap_cas32(mask, &before, after, acquire)) {
+            acre__heap_note(h, segment, before, after);
+            return segment * 32 + at;
+        }
+    }
+    return ACRE__HEAP_NONE;
+}
+
+/* The tree's bit for a segment was of no use: takes it away if the mask does not have such a run.
+ */
+ACRE__HEAP_FN void acre__heap_unhint(acre_heap_handle h, uint32_t tree, uint32_t segment) {
+    const uint32_t *mask = &h.segments[segment].free_pages;
+    if (acre__heap_rank(acre__heap_load32(mask, relaxed)) > tree)
+        return;
+    acre__heap_tree_clear(h, tree, segment);
+    if (acre__heap_rank(acre__heap_load32(mask, relaxed)) > tree)
+        acre__heap_tree_set(h, tree, 0, segment);
+}
+
+ACRE__HEAP_FN uint32_t acre__heap_search(acre_heap_handle h, uint32_t tree, uint32_t count,
+                                         uint32_t places, uint32_t spin) {
+    acre__heap_look look = {tree, spin, 0, 0, 0};
+    for (;;) {
+        uint32_t segment = acre__heap_look_next(h, &look);
+        if (segment == ACRE__HEAP_NONE)
+            return segment;
+        uint32_t page = acre__heap_take_in(h, segment, count, places);
+        if (page != ACRE__HEAP_NONE)
+            return page;
+        acre__heap_unhint(h, tree, segment);
+    }
+}
+
+/* Puts segments that have memory, and that nobody had yet, into the trees: 1, or 0 if there are
+ * none. More of them at a time while many are left, since all who come here meet in one word. */
+ACRE__HEAP_FN int acre__heap_open(acre_heap_handle h) {
+    uint64_t committed = acre__heap_load64(&h.control->committed, acquire);
+    uint64_t opened = acre__heap_load64(&h.control->opened, relaxed), count;
+    do {
+        if (opened >= committed)
+            return 0;
+        count = 1 + (committed - opened) / 64;
+        count = count > 16 ? 16 : count;
+    } while (!acre__heap_cas64(&h.control->opened, &opened, opened + count, acquire));
+    for (uint32_t i = (uint32_t)opened; i < (uint32_t)(opened + count); i++) {
+        acre__heap_store32(&h.segments[i].free_pages, 0xffffffffu, release);
+        acre__heap_note(h, i, 0, 0xffffffffu);
+    }
+    return 1;
+}
+
+/* A run of 1 to 32 pages, beginning at a multiple of `align` (a power of two) pages. */
+ACRE__HEAP_SLOW uint32_t acre__heap_claim(acre_heap_handle h, uint32_t count, uint32_t align,
+                                          uint32_t spin) {
+    uint32_t low = acre__heap_log2(count), high = low + ((count & (count - 1)) != 0);
+    uint32_t places = align >= 32 ? 1 : 0xffffffffu / acre__heap_mask(align);
+    do {
+        uint32_t page = acre__heap_search(h, high, count, places, spin);
+        if (page == ACRE__HEAP_NONE && low != high)
+            page = acre__heap_search(h, low, count, places, spin);
+        if (page != ACRE__HEAP_NONE)
+            return page;
+    } while (acre__heap_open(h));
+    return ACRE__HEAP_NONE;
+}
+
+/* Says what pages belong to; they are the caller's alone. */
+ACRE__HEAP_FN void acre__heap_label(acre_heap_handle h, uint32_t page, uint32_t count,
+                                    uint32_t info) {
+    for (uint32_t i = 0; i < count; i++)
+        acre__heap_store32(&acre__heap_page_of(h, page + i)->info, info ? info | i << 3 : 0,
+                           relaxed);
+}
+
+/* Gives pages back, whose labels are gone already. */
+ACRE__HEAP_FN void acre__heap_release(acre_heap_handle h, uint32_t page, uint32_t count) {
+    uint32_t run = acre__heap_mask(count) << (page & 31);
+    uint32_t before = acre__heap_or32(&acre__heap_segment_of(h, page)->free_pages, run, acq_rel);
+    acre__heap_note(h, page >> 5, before, before | run);
+}
+
+/* ---- runs of segments ---- */
+
+/* The bits of whole segments, all of one owner, in all trees of runs: word by word, so that a block
+ * of gigabytes does not take thousands of atomics. */
+ACRE__HEAP_FN void acre__heap_note_whole(acre_heap_handle h, uint32_t first, uint32_t count,
+                                         int is_free) {
+    for (uint32_t tree = 0; tree < ACRE__HEAP_RUNS; tree++)
+        for (uint32_t i = first; i < first + count; i = (i | 63) + 1) {
+            uint32_t end = (i | 63) + 1 < first + count ? (i | 63) + 1 : first + count;
+            uint64_t bits = (end - i == 64 ? ~(uint64_t)0 : ((uint64_t)1 << (end - i)) - 1)
+                            << (i & 63);
+            uint64_t *word = acre__heap_tree(h, tree) + acre__heap_level(0) + (i >> 6);
+            if (is_free) {
+                if (!acre__heap_or64(word, bits, acq_rel))
+                    acre__heap_tree_set(h, tree, 1, i >> 6);
+            } else if (!(acre__heap_and64(word, ~bits, acq_rel) & ~bits)) {
+                acre__heap_tree_clear_up(h, tree, 1, i >> 6);
+            }
+        }
+}
+
+ACRE__HEAP_FN void acre__heap_give_segments(acre_heap_handle h, uint32_t first, uint32_t count) {
+    for (uint32_t i = first; i < first + count; i++)
+        acre__heap_store32(&h.segments[i].free_pages, 0xffffffffu, release);
+    acre__heap_note_whole(h, first, count, 1);
+}
+
+/* All of them or none. */
+ACRE__HEAP_FN int acre__heap_take_segments(acre_heap_handle h, uint32_t first, uint32_t count) {
+    for (uint32_t i = first; i < first + count; i++) {
+        uint32_t whole = 0xffffffffu;
+        if (acre__heap_cas32(&h.segments[i].free_pages, &whole, 0, acquire))
+            continue;
+        acre__heap_unhint(h, ACRE__HEAP_RUNS - 1, i);
+        acre__heap_give_segments(h, first, i - first);
+        return 0;
+    }
+    acre__heap_note_whole(h, first, count, 0);
+    return 1;
+}
+
+/* From the top, since small blocks begin at the bottom. */
+ACRE__HEAP_FN uint32_t acre__heap_find_segments(acre_heap_handle h, uint32_t count) {
+    const uint64_t *words = acre__heap_tree(h, ACRE__HEAP_RUNS - 1) + acre__heap_level(0);
+    uint64_t opened = acre__heap_load64(&h.control->opened, relaxed);
+    uint32_t run = 0;
+    for (uint32_t leaf = (uint32_t)((opened + 63) >> 6); leaf-- > 0;) {
+        uint64_t word = acre__heap_load64(words + leaf, relaxed);
+        for (uint32_t bit = 64; bit-- > 0 && (word || run);) {
+            run = word >> bit & 1 ? run + 1 : 0;
+            if (run < count)
+                continue;
+            if (acre__heap_take_segments(h, leaf * 64 + bit, count))
+                return leaf * 64 + bit;
+            run = 0;
+        }
+    }
+    return ACRE__HEAP_NONE;
+}
+
+/* Straight from the segments that nobody had yet. */
+ACRE__HEAP_FN uint32_t acre__heap_open_segments(acre_heap_handle h, uint32_t count) {
+    uint64_t committed = acre__heap_load64(&h.control->committed, acquire);
+    uint64_t opened = acre__heap_load64(&h.control->opened, relaxed);
+    do {
+        if (opened > committed || committed - opened < count)
+            return ACRE__HEAP_NONE;
+    } while (!acre__heap_cas64(&h.control->opened, &opened, opened + count, acquire));
+    for (uint32_t i = 0; i < count; i++)
+        acre__heap_store32(&h.segments[opened + i].free_pages, 0, relaxed);
+    return (uint32_t)opened;
+}
+
+/* Two that search at once would take each other's segments and both fail, hence a lock, which small
+ * blocks never take. */
+ACRE__HEAP_SLOW uint32_t acre__heap_claim_segments(acre_heap_handle h, uint32_t count) {
+    if (count > h.max_segments)
+        return ACRE__HEAP_NONE;
+    for (uint32_t tries = 0; acre__heap_exch32(&h.control->lock, 1, acquire); tries++) {
+        if (tries > 1u << 20)
+            return ACRE__HEAP_NONE;
+        acre__heap_pause(tries);
+    }
+    uint32_t first;
+    do {
+        first = acre__heap_find_segments(h, count);
+        if (first == ACRE__HEAP_NONE)
+            first = acre__heap_open_segments(h, count);
+        /* What is left may lie on both sides of the border. */
+    } while (first == ACRE__HEAP_NONE && acre__heap_open(h));
+    acre__heap_store32(&h.control->lock, 0, release);
+    return first;
+}
+
+#endif
