@@ -11,9 +11,10 @@
 #include <stdint.h>
 
 enum acre__rank {
-    ACRE__RANK_WATCH = 5,      /* beginning and end of a trace */
-    ACRE__RANK_REGISTRY = 10,  /* list of open devices */
-    ACRE__RANK_VEC = 11,       /* one vec: its changes (appending copies), then its size (+ 1) */
+    ACRE__RANK_WATCH = 5,     /* beginning and end of a trace */
+    ACRE__RANK_REGISTRY = 10, /* list of open devices */
+    ACRE__RANK_VEC = 11,      /* one vec: its changes (appending copies), then its size (+ 1) */
+    ACRE__RANK_HEAP = 12, /* one heap's changes, while copies wait; then the list of them (+ 1) */
     ACRE__RANK_STAGING = 14,   /* one direction's staging of a device, and its set inside */
     ACRE__RANK_SHARE = 15,     /* one share or import, and the lists of them */
     ACRE__RANK_POOL_LIST = 16, /* all pools; with it held, one's lock is taken */

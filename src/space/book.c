@@ -55,6 +55,8 @@ static const char *owner_call(enum acre__owned_by owner) {
         return "belongs to a vec: use acre_vec_destroy";
     case ACRE__OWNED_BY_POOL:
         return "belongs to a pool: use acre_pool_free";
+    case ACRE__OWNED_BY_HEAP:
+        return "belongs to a heap: use acre_heap_free, in a kernel";
     default:
         return "belongs to an import: use acre_import_close";
     }

@@ -1,0 +1,103 @@
+/* Heaps: the host's side.
+ *
+ * A heap is two extents: one for blocks, whose addresses are reserved for the maximum, and one for
+ * records, the control first and those of the segments behind it. What the host writes it writes by
+ * copies from pinned memory on a stream of its own, since with every SM busy nothing else gets
+ * through; and while kernels may be running it writes only what they do not: the records of
+ * segments that have just got memory, and then the control's first line.
+ *
+ * `lock` is held through every change, copies and all. The service thread answers kernels that wait
+ * for memory, by the same growth as acre_heap_grow. */
+#ifndef ACRE_HEAP_HEAP_H
+#define ACRE_HEAP_HEAP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "acre.h"
+#include "acre_heap.h"
+#include "base/lock.h"
+#include "base/tree.h"
+#include "driver/device.h"
+#include "space/book.h"
+#include "space/extent.h"
+
+/* Records copied at once: 600 KB of pinned memory. */
+enum { ACRE__HEAP_BATCH = 32, ACRE__HEAP_LINE_BYTES = 128, ACRE__HEAP_HEAD_BYTES = 512 };
+
+/* Pinned memory of a heap. */
+struct acre__heap_pinned {
+    acre__heap_wish wish; /* written by kernels */
+    uint8_t line[ACRE__HEAP_LINE_BYTES];
+    acre_heap_segment batch[ACRE__HEAP_BATCH];
+};
+
+struct acre_heap {
+    struct acre__node node; /* of the list of heaps */
+    acre_device *dev;
+    acre_heap_handle h; /* device addresses; max_segments */
+    struct acre__lock lock;
+    /* Guarded by it. */
+    struct acre__extent blocks, records;
+    struct acre__block block, record_block; /* their places in the book */
+    struct acre__heap_pinned *pinned;
+    uint64_t wish_address; /* of pinned->wish for the device; 0: nobody serves */
+    acre_stream stream;
+    uint64_t committed, answers, is_full; /* as kernels see them */
+    uint64_t step, wait_ns;               /* segments, ns */
+    uint64_t grows, asks, peak_bytes;
+    /* The service. */
+    pthread_t thread;
+    int has_thread;
+    _Atomic int is_ending;
+};
+
+/* ---- copies (heap_copy.c); lock held ---- */
+
+/* Between host memory, pinned or not, and the device; done when they return. */
+acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, size_t bytes);
+acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t bytes);
+
+/* Makes the records of segments say that all of their pages are free. */
+acre_status acre__heap_write_free(acre_heap *heap, uint64_t first, uint64_t count);
+
+/* The whole control as new, with `opened` segments in the trees. */
+acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened);
+
+/* Tells kernels what the host has to say: the control's first line. */
+acre_status acre__heap_publish(acre_heap *heap);
+
+static inline uint64_t acre__heap_segment_at(const acre_heap *heap, uint64_t segment) {
+    return (uint64_t)(uintptr_t)heap->h.segments + segment * sizeof(acre_heap_segment);
+}
+
+/* ---- growth (heap.c); lock held ---- */
+
+/* Memory for `segments` in all, published. After a failure kernels see what they saw before. */
+acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments);
+
+/* ---- looking (heap_look.c) ---- */
+
+/* Live blocks and their bytes; 0 if the records cannot be read. Lock held. */
+acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats);
+
+/* ---- the service (heap_service.c) ---- */
+
+/* Answers what kernels have asked for since the last time: 1 if there was something. */
+int acre__heap_serve(acre_heap *heap);
+acre_status acre__heap_service_begin(acre_heap *heap);
+void acre__heap_service_end(acre_heap *heap);
+
+/* ---- the list (heap_list.c) ---- */
+
+/* acre__enter, and that this is a heap, on a device that is well. */
+acre_status acre__heap_enter(const acre_heap *heap);
+acre_status acre__heap_check(const acre_heap *heap);
+void acre__heap_list_add(acre_heap *heap);
+void acre__heap_list_remove(acre_heap *heap);
+/* Ends the heap; it is in no list any more. */
+void acre__heap_end(acre_heap *heap);
+void acre__heap_hooks(void);
+
+#endif

@@ -1,0 +1,101 @@
+/* Copies between the host and a heap's records: by the heap's own stream, from and to pinned
+ * memory, so that they run while kernels keep every SM busy. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "driver/driver_status.h"
+#include "heap/heap.h"
+#include "heap/heap_image.h"
+
+/* One piece, from or to pinned memory, waited for. */
+static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, size_t bytes,
+                              int is_write) {
+    acre_device *dev = heap->dev;
+    const struct acre__driver *drv = dev->drv;
+    struct acre__current current;
+    const char *what;
+    CUresult code = acre__device_push_relaxed(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    what = is_write ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
+    code = is_write ? drv->cuMemcpyHtoDAsync(device, pinned, bytes, heap->stream)
+                    : drv->cuMemcpyDtoHAsync(pinned, device, bytes, heap->stream);
+    if (code == CUDA_SUCCESS) {
+        what = "cuStreamSynchronize";
+        code = drv->cuStreamSynchronize(heap->stream);
+    }
+    acre__device_pop(dev, &current);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, size_t bytes) {
+    acre_status status = ACRE_OK;
+    for (size_t at = 0; at < bytes && !status;) {
+        size_t part =
+            bytes - at < sizeof heap->pinned->batch ? bytes - at : sizeof heap->pinned->batch;
+        memcpy(heap->pinned->batch, (const char *)from + at, part);
+        status = copy_piece(heap, to + at, heap->pinned->batch, part, 1);
+        at += part;
+    }
+    return status;
+}
+
+acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t bytes) {
+    acre_status status = ACRE_OK;
+    for (size_t at = 0; at < bytes && !status;) {
+        size_t part =
+            bytes - at < sizeof heap->pinned->batch ? bytes - at : sizeof heap->pinned->batch;
+        status = copy_piece(heap, from + at, heap->pinned->batch, part, 0);
+        if (!status)
+            memcpy((char *)to + at, heap->pinned->batch, part);
+        at += part;
+    }
+    return status;
+}
+
+acre_status acre__heap_write_free(acre_heap *heap, uint64_t first, uint64_t count) {
+    acre_status status = ACRE_OK;
+    memset(heap->pinned->batch, 0, sizeof heap->pinned->batch);
+    acre__heap_image_free(heap->pinned->batch, ACRE__HEAP_BATCH);
+    for (uint64_t done = 0; done < count && !status;) {
+        uint64_t part = count - done < ACRE__HEAP_BATCH ? count - done : ACRE__HEAP_BATCH;
+        status = copy_piece(heap, acre__heap_segment_at(heap, first + done), heap->pinned->batch,
+                            (size_t)part * sizeof(acre_heap_segment), 1);
+        done += part;
+    }
+    return status;
+}
+
+/* What the host says, in the control's first line. */
+static void copy_line(const acre_heap *heap, acre_heap_control *control) {
+    control->committed = heap->committed;
+    control->answers = heap->answers;
+    control->host = heap->wish_address;
+    control->wait_ns = heap->wait_ns;
+    control->is_full = heap->is_full != 0;
+    control->arenas_log2 = acre__heap_arenas_for(heap->committed);
+}
+
+acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened) {
+    acre_heap_control *image = malloc(acre__heap_control_bytes(heap->h.max_segments));
+    if (!image)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the records of a heap");
+    acre__heap_image_control(image, heap->h.max_segments, opened);
+    copy_line(heap, image);
+    acre_status status = acre__heap_write(heap, (uintptr_t)heap->h.control, image,
+                                          acre__heap_control_bytes(heap->h.max_segments));
+    free(image);
+    return status;
+}
+
+acre_status acre__heap_publish(acre_heap *heap) {
+    _Static_assert(offsetof(acre_heap_control, opened) == ACRE__HEAP_LINE_BYTES,
+                   "what the host writes is one line");
+    acre_heap_control *line = (acre_heap_control *)(void *)heap->pinned->batch;
+    memset(line, 0, ACRE__HEAP_LINE_BYTES);
+    copy_line(heap, line);
+    memcpy(heap->pinned->line, line, ACRE__HEAP_LINE_BYTES);
+    return copy_piece(heap, (uintptr_t)heap->h.control, heap->pinned->line, ACRE__HEAP_LINE_BYTES,
+                      1);
+}

@@ -1,0 +1,111 @@
+/* Statistics and walks of a heap: its records are copied to the host, a batch at a time, and read
+ * there (heap_image.c). */
+#include <stdlib.h>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "heap/heap.h"
+#include "heap/heap_image.h"
+
+/* Calls `fn` with the records of all segments, in batches. */
+static acre_status look_batches(acre_heap *heap,
+                                int (*fn)(const acre_heap_segment *batch, uint64_t first,
+                                          uint64_t count, void *user),
+                                void *user) {
+    acre_heap_segment *batch = malloc(ACRE__HEAP_BATCH * sizeof *batch);
+    acre_status status = ACRE_OK;
+    if (!batch)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to read the records of a heap");
+    for (uint64_t first = 0; first < heap->committed && !status; first += ACRE__HEAP_BATCH) {
+        uint64_t left = heap->committed - first;
+        uint64_t count = left < ACRE__HEAP_BATCH ? left : ACRE__HEAP_BATCH;
+        status = acre__heap_read(heap, batch, acre__heap_segment_at(heap, first),
+                                 (size_t)count * sizeof *batch);
+        if (!status && fn(batch, first, count, user))
+            break;
+    }
+    free(batch);
+    return status;
+}
+
+/* ---- statistics ---- */
+
+static int look_count(const acre_heap_segment *batch, uint64_t first, uint64_t count, void *user) {
+    (void)first;
+    acre__heap_image_count(batch, (size_t)count, user);
+    return 0;
+}
+
+acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
+    union {
+        acre_heap_control control;
+        uint8_t head[ACRE__HEAP_HEAD_BYTES];
+    } *copy = malloc(sizeof *copy);
+    if (!copy)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to read the records of a heap");
+    _Static_assert(offsetof(acre_heap_control, arenas) == ACRE__HEAP_HEAD_BYTES,
+                   "the counters are in the head");
+    acre_status status =
+        acre__heap_read(heap, copy->head, (uintptr_t)heap->h.control, ACRE__HEAP_HEAD_BYTES);
+    if (status == ACRE_OK) {
+        stats->failed = copy->control.failed;
+        stats->failed_bytes = copy->control.failed_bytes;
+        stats->bad_alignment = copy->control.bad_alignment;
+        stats->double_frees = copy->control.double_frees;
+        stats->foreign_frees = copy->control.foreign_frees;
+        stats->interior_frees = copy->control.interior_frees;
+        status = look_batches(heap, look_count, stats);
+    }
+    free(copy);
+    stats->mapped_bytes = heap->blocks.mapped;
+    stats->record_bytes = heap->records.mapped;
+    stats->maximum_bytes = heap->h.max_segments * (uint64_t)ACRE__HEAP_SEGMENT_BYTES;
+    stats->grows = heap->grows;
+    stats->asks = heap->asks;
+    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
+        stats->classes[c].bytes = acre__heap_class_bytes(c);
+    if (stats->live_bytes > heap->peak_bytes)
+        heap->peak_bytes = stats->live_bytes;
+    stats->peak_bytes = heap->peak_bytes;
+    return status;
+}
+
+acre_status acre_heap_get_stats(acre_heap *heap, acre_heap_stats *stats) {
+    acre_heap_stats now = {.struct_size = sizeof now};
+    acre_status status = acre__heap_enter(heap);
+    if (status)
+        return status;
+    if (!stats)
+        return acre__fail(ACRE_E_NULL, "acre_heap_get_stats: stats is NULL");
+    acre__lock_take(&heap->lock);
+    status = acre__heap_census(heap, &now);
+    acre__lock_give(&heap->lock);
+    return status ? status : acre__options_out(stats, sizeof now, &now, "acre_heap_stats");
+}
+
+/* ---- walk ---- */
+
+struct look_walk {
+    acre_heap *heap;
+    acre_heap_walk_fn fn;
+    void *user;
+};
+
+static int look_walk(const acre_heap_segment *batch, uint64_t first, uint64_t count, void *user) {
+    const struct look_walk *walk = user;
+    char *address = walk->heap->h.base + first * ACRE__HEAP_SEGMENT_BYTES;
+    return acre__heap_image_walk(batch, (size_t)count, address, walk->fn, walk->user);
+}
+
+acre_status acre_heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
+    struct look_walk walk = {heap, fn, user};
+    acre_status status = acre__heap_enter(heap);
+    if (status)
+        return status;
+    if (!fn)
+        return acre__fail(ACRE_E_NULL, "acre_heap_walk: fn is NULL");
+    acre__lock_take(&heap->lock);
+    status = look_batches(heap, look_walk, &walk);
+    acre__lock_give(&heap->lock);
+    return status;
+}

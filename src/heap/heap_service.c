@@ -1,0 +1,86 @@
+/* Growth while kernels run: a thread for each heap that looks at the wish in pinned memory and maps
+ * more. A GPU cannot wake a thread, so it looks every 100 us: a kernel that has to wait does so for
+ * a millisecond anyway, and the looks cost half a percent of one processor. */
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/atomic.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "driver/soft/soft.h"
+#include "heap/heap.h"
+
+static uint64_t round_up(uint64_t bytes) {
+    return bytes / ACRE__HEAP_SEGMENT_BYTES + (bytes % ACRE__HEAP_SEGMENT_BYTES != 0);
+}
+
+/* A step, or what is wanted if that is more; where there is no memory for a step, what is wanted.
+ */
+static acre_status serve_grow(acre_heap *heap, uint64_t bytes) {
+    uint64_t wanted = round_up(bytes), left = heap->h.max_segments - heap->committed;
+    uint64_t more = wanted > heap->step ? wanted : heap->step;
+    wanted = wanted ? wanted : 1;
+    if (wanted > left)
+        return acre__fail(ACRE_E_LIMIT, "a kernel wants %llu bytes more than the heap's maximum",
+                          (unsigned long long)bytes);
+    more = more < left ? more : left;
+    acre_status status = acre__heap_grow_to(heap, heap->committed + more);
+    if (status == ACRE_E_DEVICE_MEMORY && more > wanted)
+        status = acre__heap_grow_to(heap, heap->committed + wanted);
+    return status;
+}
+
+int acre__heap_serve(acre_heap *heap) {
+    acre__lock_take(&heap->lock);
+    acre__heap_wish *wish = &heap->pinned->wish;
+    uint64_t number = __atomic_load_n(&wish->number, __ATOMIC_ACQUIRE);
+    int is_asked = number == heap->answers + 1;
+    if (is_asked) {
+        uint64_t before = heap->committed, bytes = __atomic_load_n(&wish->bytes, __ATOMIC_ACQUIRE);
+        heap->asks++;
+        acre_status status = serve_grow(heap, bytes);
+        /* Without memory nobody waits again, until somebody adds some by hand. Who wants more than
+         * can ever be does not close it for the others. */
+        if (status && status != ACRE_E_LIMIT)
+            heap->is_full = 1;
+        if (heap->committed == before)
+            acre__log(ACRE_LOG_WARN, "heap", "%s: a kernel's wish for %llu bytes is refused: %s",
+                      heap->dev->label, (unsigned long long)bytes, acre_last_detail());
+        heap->answers = number;
+        (void)acre__heap_publish(heap);
+    }
+    acre__lock_give(&heap->lock);
+    return is_asked;
+}
+
+static void *service_main(void *user) {
+    acre_heap *heap = user;
+    const struct timespec nap = {0, 100000};
+    while (!acre__load(&heap->is_ending, memory_order_acquire))
+        if (!acre__heap_serve(heap))
+            nanosleep(&nap, NULL);
+    return NULL;
+}
+
+/* Under the seeded scheduler there is none: a thread of ours would not follow its order. Tests call
+ * acre__heap_serve themselves. */
+acre_status acre__heap_service_begin(acre_heap *heap) {
+    sigset_t all, before;
+    if (!heap->wish_address || (heap->dev->drv->is_soft && acre__soft_config_get().seeded))
+        return ACRE_OK;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
+    int code = pthread_create(&heap->thread, NULL, service_main, heap);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    heap->has_thread = code == 0;
+    return code ? acre__fail(ACRE_E_SYSTEM, "no thread for a heap: %s", strerror(code)) : ACRE_OK;
+}
+
+void acre__heap_service_end(acre_heap *heap) {
+    if (!heap->has_thread)
+        return;
+    acre__store(&heap->is_ending, 1, memory_order_release);
+    pthread_join(heap->thread, NULL);
+    heap->has_thread = 0;
+}

@@ -1,0 +1,251 @@
+/* The heap's core against a shadow of it: who owns which 16 bytes.
+ *
+ * One thread with random calls of every kind, and virtual threads whose atomics are switching
+ * points, in orders drawn from seeds. After a call that gave memory none of it may be somebody
+ * else's; in the end everything is free, and the records are sound. ACRE_TEST_SEED=<seed> runs one
+ * again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "driver/soft/sched.h"
+#include "model/schedule.h"
+#include "unit/heap_fixture.h"
+
+enum { GRAIN = 16, BLOCKS = 3000 };
+
+struct block {
+    unsigned char *p;
+    size_t bytes; /* asked for */
+    uint16_t tag;
+};
+
+struct shadow {
+    struct heap_fixture f;
+    uint16_t *owners; /* of every 16 bytes; 0: nobody */
+    uint16_t tags;
+    const char *fault;
+};
+
+static void shadow_begin(struct shadow *s, uint32_t segments, uint32_t max_segments) {
+    heap_begin(&s->f, segments, max_segments);
+    s->owners = calloc(max_segments * ACRE__HEAP_SEGMENT_BYTES / GRAIN, sizeof *s->owners);
+    s->tags = 0;
+    s->fault = NULL;
+    assert_non_null(s->owners);
+}
+
+static void shadow_end(struct shadow *s) {
+    heap_end(&s->f);
+    free(s->owners);
+}
+
+/* The block is its owner's from now on, or was until now. */
+static void shadow_own(struct shadow *s, const struct block *block, uint16_t from, uint16_t to) {
+    size_t first = (size_t)(block->p - (unsigned char *)s->f.h.base) / GRAIN;
+    size_t count = acre_heap_usable_size(s->f.h, block->p) / GRAIN;
+    if (count * GRAIN < block->bytes || !count)
+        s->fault = "a block has fewer bytes than were asked for";
+    for (size_t i = first; i < first + count; i++) {
+        if (s->owners[i] != from)
+            s->fault = from ? "somebody else has a part of a block" : "memory was handed out twice";
+        s->owners[i] = to;
+    }
+}
+
+static void shadow_take(struct shadow *s, struct block *block, void *p, size_t bytes) {
+    s->tags = (uint16_t)(s->tags % 60000 + 1);
+    *block = (struct block){p, bytes, s->tags};
+    if (!p)
+        return;
+    shadow_own(s, block, 0, block->tag);
+    memset(p, block->tag & 255, bytes < 64 ? bytes : 64);
+    if (bytes)
+        block->p[bytes - 1] = (unsigned char)block->tag;
+}
+
+static void shadow_drop(struct shadow *s, struct block *block) {
+    if (!block->p)
+        return;
+    for (size_t i = 0; i < block->bytes && i < 64; i++)
+        if (block->p[i] != (unsigned char)block->tag)
+            s->fault = "a block has other contents";
+    if (block->bytes && block->p[block->bytes - 1] != (unsigned char)block->tag)
+        s->fault = "the end of a block has other contents";
+    shadow_own(s, block, block->tag, 0);
+}
+
+static void shadow_free(struct shadow *s, struct block *block) {
+    shadow_drop(s, block);
+    acre_heap_free(s->f.h, block->p);
+    block->p = NULL;
+}
+
+/* ---- one thread, every call ---- */
+
+static size_t draw_bytes(uint64_t *seed) {
+    uint32_t log2 = heap_random(seed) % 10 ? heap_random(seed) % 14 : heap_random(seed) % 23;
+    return heap_random(seed) % ((size_t)2 << log2);
+}
+
+static void step_realloc(struct shadow *s, struct block *block, size_t bytes) {
+    struct block old = *block;
+    if (!old.p)
+        return;
+    shadow_drop(s, block);
+    unsigned char *p = acre_heap_realloc(s->f.h, old.p, bytes);
+    if (!p) {
+        shadow_own(s, &old, 0, old.tag);
+        return;
+    }
+    size_t kept = bytes < old.bytes ? bytes : old.bytes;
+    for (size_t i = 0; i < kept && i < 64; i++)
+        if (p[i] != (unsigned char)old.tag)
+            s->fault = "realloc lost the contents";
+    shadow_take(s, block, p, bytes);
+}
+
+static void step_wrong_free(struct shadow *s, const struct block *block, uint64_t *seed) {
+    uint64_t before = heap_wrong_frees(&s->f);
+    char *wrong = s->f.h.base + s->f.h.control->committed * ACRE__HEAP_SEGMENT_BYTES;
+    if (block->p && heap_random(seed) % 2)
+        wrong = (char *)block->p + 1 + heap_random(seed) % 15;
+    acre_heap_free(s->f.h, wrong);
+    if (heap_wrong_frees(&s->f) != before + 1)
+        s->fault = "a wrong free was not counted";
+}
+
+static void step_malloc(struct shadow *s, struct block *block, uint64_t *seed) {
+    size_t bytes = draw_bytes(seed), align = (size_t)1 << heap_random(seed) % 22;
+    switch (heap_random(seed) % 4) {
+    case 0:
+        shadow_take(s, block, acre_heap_aligned_malloc(s->f.h, bytes, align), bytes);
+        if ((uintptr_t)block->p % align)
+            s->fault = "a block is not aligned";
+        break;
+    case 1:
+        shadow_take(s, block, acre_heap_calloc(s->f.h, 1, bytes), bytes);
+        break;
+    default:
+        shadow_take(s, block, acre_heap_malloc(s->f.h, bytes), bytes);
+    }
+}
+
+static void heap_random_calls_agree_with_the_shadow(void **state) {
+    (void)state;
+    static struct block blocks[BLOCKS];
+    struct shadow s;
+    for (uint64_t round = 1; round <= 6; round++) {
+        uint64_t seed = round;
+        shadow_begin(&s, 6, 24);
+        memset(blocks, 0, sizeof blocks);
+        for (int step = 0; step < 60000 && !s.fault; step++) {
+            struct block *block = &blocks[heap_random(&seed) % (BLOCKS >> round % 4)];
+            uint32_t what = heap_random(&seed) % 16;
+            if (what == 0)
+                step_realloc(&s, block, draw_bytes(&seed));
+            else if (what == 1)
+                step_wrong_free(&s, block, &seed);
+            else if (!block->p)
+                step_malloc(&s, block, &seed);
+            else
+                shadow_free(&s, block);
+            if (step % 4000 == 0 && s.f.h.control->committed < 24)
+                s.f.h.control->committed++;
+            if (step % 500 == 0 && !s.fault)
+                s.fault = heap_fault(s.f.h);
+        }
+        for (int i = 0; i < BLOCKS; i++)
+            shadow_free(&s, &blocks[i]);
+        if (s.fault)
+            fail_msg("round %d: %s", (int)round, s.fault);
+        heap_expect_empty(&s.f);
+        shadow_end(&s);
+    }
+}
+
+/* ---- virtual threads ---- */
+
+enum { THREADS = 4, HELD = 6, STEPS = 24 };
+
+struct actor {
+    struct shadow *s;
+    uint64_t seed;
+    size_t unit; /* sizes are drawn around it */
+    struct block held[HELD];
+};
+
+static struct block passed; /* from actor to actor */
+
+static void act(void *user) {
+    struct actor *a = user;
+    for (int i = 0; i < STEPS && !a->s->fault; i++) {
+        struct block *block = &a->held[heap_random(&a->seed) % HELD];
+        if (heap_random(&a->seed) % 4 == 0) { /* no atomics: this is one step */
+            struct block mine = *block;
+            *block = passed;
+            passed = mine;
+        } else if (block->p) {
+            struct block mine = *block;
+            block->p = NULL;
+            shadow_free(a->s, &mine);
+        } else {
+            size_t bytes = a->unit + a->unit * (heap_random(&a->seed) % 3);
+            shadow_take(a->s, block, acre_heap_malloc(a->s->f.h, bytes), bytes);
+        }
+    }
+}
+
+/* One segment, so that blocks of 20 KiB and more run out and slabs come and go all the time. */
+static int heap_scenario(uint64_t seed, char *what, unsigned what_bytes) {
+    static const size_t units[] = {16, 600, 5000, 16384, 20000, 40000, 200000};
+    struct shadow s;
+    struct actor actors[THREADS];
+    struct acre__vthread threads[THREADS];
+    uint64_t draw = seed;
+    shadow_begin(&s, 1, 2);
+    memset(actors, 0, sizeof actors);
+    passed = (struct block){NULL, 0, 0};
+    for (int i = 0; i < THREADS; i++) {
+        actors[i].s = &s;
+        actors[i].seed = heap_random(&draw);
+        actors[i].unit = units[heap_random(&draw) % 7];
+        threads[i] = (struct acre__vthread){act, &actors[i]};
+    }
+    if (acre__sched_run(seed, threads, THREADS) != ACRE__SCHED_DONE)
+        s.fault = "the threads got stuck";
+    if (!s.fault)
+        s.fault = heap_fault(s.f.h);
+    for (int i = 0; i < THREADS * HELD && !s.fault; i++)
+        shadow_free(&s, &actors[i / HELD].held[i % HELD]);
+    if (!s.fault)
+        shadow_free(&s, &passed);
+    acre__heap_flush(s.f.h);
+    if (!s.fault && s.f.h.segments[0].free_pages != 0xffffffffu)
+        s.fault = "all blocks are freed, but not all pages are free";
+    if (!s.fault && heap_wrong_frees(&s.f))
+        s.fault = "a free was called wrong";
+    if (!s.fault)
+        s.fault = heap_fault(s.f.h);
+    snprintf(what, what_bytes, "%s", s.fault ? s.fault : "");
+    shadow_end(&s);
+    return s.fault != NULL;
+}
+
+static void heap_schedules_find_no_fault(void **state) {
+    (void)state;
+    uint64_t first = 0;
+    assert_int_equal(schedule_try("heap", heap_scenario, &first), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heap_random_calls_agree_with_the_shadow),
+        cmocka_unit_test(heap_schedules_find_no_fault),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

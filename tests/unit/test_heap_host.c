@@ -1,0 +1,321 @@
+/* The host's side of heaps, on a soft device: growing, trimming, statistics, walks, leaks, wishes.
+ *
+ * What a kernel would do is done on a copy of the heap's records, which the core cannot tell from
+ * the real ones, and written back. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "unit/space_fixture.h"
+
+#include "heap/heap.h"
+#include "heap/heap_image.h"
+
+
+struct world {
+    acre_device *dev;
+    acre_heap *heap;
+    uint64_t free_bytes;
+    acre_heap_handle image; /* the records, here */
+};
+
+static void world_begin(struct world *w, uint64_t initial, uint64_t maximum, uint32_t flags) {
+    acre_heap_options options = {.struct_size = sizeof options,
+                                 .initial_bytes = initial,
+                                 .maximum_bytes = maximum,
+                                 .step_bytes = 4 * MIB,
+                                 .flags = flags};
+    memset(w, 0, sizeof *w);
+    w->dev = space_open_soft(128 * MIB, 1, 0);
+    w->free_bytes = space_free_bytes(w->dev);
+    api_ok(acre_heap_create(w->dev, &options, &w->heap));
+}
+
+static void world_end(struct world *w) {
+    api_ok(acre_heap_destroy(w->heap, NULL, NULL));
+    space_close_empty(w->dev, w->free_bytes);
+}
+
+static void kernel_begin(struct world *w) {
+    acre_heap *heap = w->heap;
+    size_t control = acre__heap_control_bytes(heap->h.max_segments);
+    size_t records = (size_t)heap->committed * sizeof(acre_heap_segment);
+    w->image = heap->h;
+    w->image.control = malloc(control);
+    w->image.segments = malloc(records);
+    assert_true(w->image.control && w->image.segments);
+    acre__lock_take(&heap->lock);
+    api_ok(acre__heap_read(heap, w->image.control, (uintptr_t)heap->h.control, control));
+    api_ok(acre__heap_read(heap, w->image.segments, acre__heap_segment_at(heap, 0), records));
+    acre__lock_give(&heap->lock);
+    w->image.control->host = 0; /* nobody waits here */
+}
+
+static void kernel_end(struct world *w) {
+    acre_heap *heap = w->heap;
+    w->image.control->host = heap->wish_address;
+    acre__lock_take(&heap->lock);
+    api_ok(acre__heap_write(heap, (uintptr_t)heap->h.control, w->image.control,
+                            acre__heap_control_bytes(heap->h.max_segments)));
+    api_ok(acre__heap_write(heap, acre__heap_segment_at(heap, 0), w->image.segments,
+                            (size_t)heap->committed * sizeof(acre_heap_segment)));
+    acre__lock_give(&heap->lock);
+    free(w->image.control);
+    free(w->image.segments);
+}
+
+static acre_heap_stats world_stats(struct world *w) {
+    acre_heap_stats stats = {.struct_size = sizeof stats};
+    api_ok(acre_heap_get_stats(w->heap, &stats));
+    return stats;
+}
+
+static void heap_new_one_is_empty_and_has_what_was_asked_for(void **state) {
+    (void)state;
+    struct world w;
+    acre_heap_handle h;
+    world_begin(&w, 3 * MIB, 33 * MIB, 0);
+    acre_heap_stats stats = world_stats(&w);
+    assert_int_equal(stats.mapped_bytes, 4 * MIB);
+    assert_int_equal(stats.maximum_bytes, 34 * MIB);
+    assert_int_equal(stats.free_bytes, 4 * MIB);
+    assert_int_equal(stats.live_blocks + stats.live_bytes + stats.failed + stats.grows, 0);
+    assert_int_equal(stats.classes[ACRE_HEAP_CLASSES - 1].bytes, 32768);
+    api_ok(acre_heap_get_handle(w.heap, &h));
+    assert_int_equal((uintptr_t)h.base % ACRE__HEAP_SEGMENT_BYTES, 0);
+    assert_int_equal(h.max_segments, 17);
+    world_end(&w);
+}
+
+static void heap_grows_by_hand_up_to_its_maximum(void **state) {
+    (void)state;
+    struct world w;
+    world_begin(&w, 2 * MIB, 20 * MIB, ACRE_HEAP_NO_SERVICE);
+    kernel_begin(&w);
+    assert_non_null(acre_heap_malloc(w.image, 2 * MIB));
+    assert_null(acre_heap_malloc(w.image, 1));
+    kernel_end(&w);
+    api_ok(acre_heap_grow(w.heap, 7 * MIB));
+    assert_int_equal(world_stats(&w).mapped_bytes, 8 * MIB);
+    api_ok(acre_heap_grow(w.heap, 3 * MIB)); /* it has more */
+    assert_int_equal(world_stats(&w).mapped_bytes, 8 * MIB);
+    kernel_begin(&w);
+    assert_non_null(acre_heap_malloc(w.image, 6 * MIB));
+    assert_null(acre_heap_malloc(w.image, 1));
+    assert_int_equal(w.image.control->is_full, 0);
+    kernel_end(&w);
+    assert_int_equal(acre_heap_grow(w.heap, 21 * MIB), ACRE_E_LIMIT);
+    api_ok(acre_heap_grow(w.heap, 20 * MIB));
+    kernel_begin(&w);
+    assert_int_equal(w.image.control->is_full, 1);
+    kernel_end(&w);
+    acre_heap_stats stats = world_stats(&w);
+    assert_int_equal(stats.live_bytes, 8 * MIB);
+    assert_int_equal(stats.failed, 2);
+    assert_int_equal(stats.grows, 2);
+    world_end(&w);
+}
+
+static void heap_without_memory_stays_as_it_was(void **state) {
+    (void)state;
+    struct world w;
+    world_begin(&w, 4 * MIB, 512 * MIB, 0);
+    assert_int_equal(acre_heap_grow(w.heap, 400 * MIB), ACRE_E_DEVICE_MEMORY);
+    assert_int_equal(world_stats(&w).mapped_bytes, 4 * MIB);
+    api_ok(acre_heap_grow(w.heap, 8 * MIB));
+    world_end(&w);
+}
+
+struct seen {
+    uint64_t blocks, bytes;
+    char *last;
+};
+
+static int see(void *user, void *block, uint64_t bytes) {
+    struct seen *seen = user;
+    assert_true((char *)block >= seen->last);
+    seen->last = (char *)block + bytes;
+    seen->blocks++;
+    seen->bytes += bytes;
+    return seen->blocks == 100000;
+}
+
+static void heap_walk_and_statistics_agree_and_leaks_are_told(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, 100, 5000, 32768, 70000, 3 << 20};
+    struct world w;
+    struct seen seen = {0, 0, NULL};
+    void *kept[6];
+    uint64_t blocks = 0, bytes = 0;
+    world_begin(&w, 32 * MIB, 64 * MIB, 0);
+    kernel_begin(&w);
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < (i < 4 ? 100 : 2); k++) {
+            void *p = acre_heap_malloc(w.image, sizes[i]);
+            assert_non_null(p);
+            if (k % 2)
+                acre_heap_free(w.image, kept[i]);
+            else
+                kept[i] = p;
+        }
+    kernel_end(&w);
+    api_ok(acre_heap_walk(w.heap, see, &seen));
+    acre_heap_stats stats = world_stats(&w);
+    blocks = 4 * 50 + 2;
+    bytes = 50 * (16 + 128 + 6144 + 32768) + 131072 + 4 * MIB;
+    assert_int_equal(seen.blocks, blocks);
+    assert_int_equal(seen.bytes, bytes);
+    assert_int_equal(stats.live_blocks, blocks);
+    assert_int_equal(stats.live_bytes, bytes);
+    assert_int_equal(stats.peak_bytes, bytes);
+    assert_int_equal(stats.classes[0].live_blocks, 50);
+    assert_int_equal(stats.classes[0].free_blocks, 4096 - 50);
+    api_ok(acre_heap_destroy(w.heap, &seen.blocks, &seen.bytes));
+    assert_int_equal(seen.blocks, blocks);
+    assert_int_equal(seen.bytes, bytes);
+    space_close_empty(w.dev, w.free_bytes);
+}
+
+static void heap_trim_gives_back_what_is_free_at_the_end(void **state) {
+    (void)state;
+    struct world w;
+    world_begin(&w, 2 * MIB, 64 * MIB, 0);
+    for (uint64_t bytes = 4 * MIB; bytes <= 16 * MIB; bytes += 2 * MIB)
+        api_ok(acre_heap_grow(w.heap, bytes));
+    kernel_begin(&w);
+    char *small = acre_heap_malloc(w.image, 100), *large = acre_heap_malloc(w.image, 5 * MIB);
+    assert_true(small && large);
+    kernel_end(&w);
+    api_ok(acre_heap_trim(w.heap, 0)); /* the large one is at the top */
+    uint64_t kept = world_stats(&w).mapped_bytes;
+    assert_true(kept >= (uint64_t)(large - w.heap->h.base) + 6 * MIB);
+    kernel_begin(&w);
+    acre_heap_free(w.image, large);
+    kernel_end(&w);
+    api_ok(acre_heap_trim(w.heap, 3 * MIB));
+    assert_int_equal(world_stats(&w).mapped_bytes, 4 * MIB);
+    kernel_begin(&w);
+    acre_heap_free(w.image, small);
+    assert_int_equal(w.image.control->double_frees, 0);
+    kernel_end(&w);
+    api_ok(acre_heap_trim(w.heap, 0));
+    assert_true(world_stats(&w).mapped_bytes <= 2 * MIB);
+    api_ok(acre_heap_grow(w.heap, 8 * MIB));
+    kernel_begin(&w);
+    assert_non_null(acre_heap_malloc(w.image, 8 * MIB));
+    kernel_end(&w);
+    world_end(&w);
+}
+
+static void heap_reset_forgets_all_blocks(void **state) {
+    (void)state;
+    struct world w;
+    world_begin(&w, 8 * MIB, 8 * MIB, 0);
+    kernel_begin(&w);
+    for (int i = 0; i < 1000; i++)
+        assert_non_null(acre_heap_malloc(w.image, 3000));
+    acre_heap_free(w.image, w.image.base + 1);
+    kernel_end(&w);
+    assert_int_equal(world_stats(&w).interior_frees, 1);
+    api_ok(acre_heap_reset(w.heap));
+    acre_heap_stats stats = world_stats(&w);
+    assert_int_equal(stats.live_blocks + stats.interior_frees, 0);
+    assert_int_equal(stats.free_bytes, 8 * MIB);
+    assert_int_equal(stats.peak_bytes, 1000 * 3072);
+    kernel_begin(&w);
+    assert_non_null(acre_heap_malloc(w.image, 8 * MIB));
+    kernel_end(&w);
+    world_end(&w);
+}
+
+/* As a kernel would: the wish is told, and the answer read from device memory. */
+static uint64_t ask(struct world *w, uint64_t bytes) {
+    acre_heap *heap = w->heap;
+    struct {
+        uint64_t committed, answers;
+    } line;
+    __atomic_store_n(&heap->pinned->wish.bytes, bytes, __ATOMIC_RELEASE);
+    acre__lock_take(&heap->lock);
+    uint64_t number = heap->answers + 1;
+    acre__lock_give(&heap->lock);
+    __atomic_store_n(&heap->pinned->wish.number, number, __ATOMIC_RELEASE);
+    for (int i = 0; i < 100000; i++) {
+        acre__lock_take(&heap->lock);
+        api_ok(acre__heap_read(heap, &line, (uintptr_t)heap->h.control, sizeof line));
+        acre__lock_give(&heap->lock);
+        if (line.answers == number)
+            return line.committed;
+        usleep(100);
+    }
+    fail_msg("no answer");
+    return 0;
+}
+
+static void heap_service_answers_wishes_of_kernels(void **state) {
+    (void)state;
+    struct world w;
+    world_begin(&w, 2 * MIB, 32 * MIB, 0);
+    assert_int_equal(ask(&w, 100), 3);       /* a step of 4 MiB */
+    assert_int_equal(ask(&w, 9 * MIB), 8);   /* more than a step */
+    assert_int_equal(ask(&w, 100 * MIB), 8); /* more than can be: refused, but not for others */
+    assert_int_equal(ask(&w, 100), 10);
+    assert_int_equal(ask(&w, 10 * MIB), 15);
+    assert_int_equal(ask(&w, 100), 16);
+    kernel_begin(&w);
+    assert_int_equal(w.image.control->is_full, 1);
+    kernel_end(&w);
+    assert_int_equal(world_stats(&w).asks, 6);
+    world_end(&w);
+}
+
+static void heap_refuses_what_it_cannot_do(void **state) {
+    (void)state;
+    struct world w;
+    acre_heap *none = (acre_heap *)&w;
+    acre_heap_options options = {.struct_size = sizeof options};
+    world_begin(&w, 2 * MIB, 4 * MIB, 0);
+    assert_int_equal(acre_heap_create(w.dev, NULL, NULL), ACRE_E_NULL);
+    assert_int_equal(acre_heap_create(NULL, NULL, &none), ACRE_E_NULL);
+    assert_null(none);
+    options.flags = 8;
+    assert_int_equal(acre_heap_create(w.dev, &options, &none), ACRE_E_OPTIONS);
+    options = (acre_heap_options){sizeof options, 8 * MIB, 4 * MIB, 0, 0, 0, 0};
+    assert_int_equal(acre_heap_create(w.dev, &options, &none), ACRE_E_INVALID);
+    options = (acre_heap_options){sizeof options, 0, (uint64_t)1 << 40, 0, 0, 0, 0};
+    assert_int_equal(acre_heap_create(w.dev, &options, &none), ACRE_E_INVALID);
+    none = (acre_heap *)&w;
+    assert_int_equal(acre_heap_grow(none, 1), ACRE_E_HANDLE);
+    assert_int_equal(acre_heap_trim(NULL, 1), ACRE_E_NULL);
+    assert_int_equal(acre_heap_reset(none), ACRE_E_HANDLE);
+    assert_int_equal(acre_heap_get_stats(w.heap, NULL), ACRE_E_NULL);
+    assert_int_equal(acre_heap_get_handle(w.heap, NULL), ACRE_E_NULL);
+    assert_int_equal(acre_heap_walk(w.heap, NULL, NULL), ACRE_E_NULL);
+    assert_int_equal(acre_heap_destroy(none, NULL, NULL), ACRE_E_HANDLE);
+    api_ok(acre_heap_destroy(NULL, NULL, NULL));
+    /* Its memory is acre's, but not acre_mem_alloc's. */
+    assert_int_equal(acre_mem_free(w.dev, w.heap->h.base), ACRE_E_KIND);
+    world_end(&w);
+}
+
+static void heap_of_a_closed_device_ends_with_it(void **state) {
+    (void)state;
+    struct world w;
+    world_begin(&w, 2 * MIB, 4 * MIB, 0);
+    api_ok(acre_close(w.dev));
+    assert_int_equal(acre_heap_grow(w.heap, 4 * MIB), ACRE_E_HANDLE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heap_new_one_is_empty_and_has_what_was_asked_for),
+        cmocka_unit_test(heap_grows_by_hand_up_to_its_maximum),
+        cmocka_unit_test(heap_without_memory_stays_as_it_was),
+        cmocka_unit_test(heap_walk_and_statistics_agree_and_leaks_are_told),
+        cmocka_unit_test(heap_trim_gives_back_what_is_free_at_the_end),
+        cmocka_unit_test(heap_reset_forgets_all_blocks),
+        cmocka_unit_test(heap_service_answers_wishes_of_kernels),
+        cmocka_unit_test(heap_refuses_what_it_cannot_do),
+        cmocka_unit_test(heap_of_a_closed_device_ends_with_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
