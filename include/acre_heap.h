@@ -100,10 +100,10 @@ ACRE__HEAP_FN int acre_heap_owns(acre_heap_handle h, const void *p) {
 
 /* ---- copying and filling ----
  *
- * For one thread, for the warp's active lanes together, and for a block, all of whose threads call
- * them with the same arguments. Accesses are of 16 bytes where both addresses allow it. The group
- * forms end with a barrier of their group: what they wrote is there for all of it. Ranges must not
- * overlap. */
+ * For one thread; for lanes of a warp, all those of `mask`, as CUDA's __syncwarp takes it; and for
+ * a block, all of whose threads call them; with the same arguments. Accesses are of 16 bytes where
+ * both addresses allow it. The group forms end with a barrier of their group: what they wrote is
+ * there for all of it. Ranges must not overlap. */
 
 typedef struct acre__heap_quad {
 #ifdef __cplusplus
@@ -162,15 +162,14 @@ ACRE__HEAP_FN uint32_t acre__heap_rank_in(uint32_t mask) {
     return acre__heap_popc32(mask & ((1u << acre__heap_lane()) - 1));
 }
 
-ACRE__HEAP_FN void *acre_heap_warp_memcpy(void *dest, const void *src, size_t bytes) {
-    uint32_t mask = acre__heap_active();
+ACRE__HEAP_FN void *acre_heap_warp_memcpy(uint32_t mask, void *dest, const void *src,
+                                          size_t bytes) {
     acre__heap_copy_part(dest, src, bytes, acre__heap_rank_in(mask), acre__heap_popc32(mask));
     acre__heap_syncwarp(mask);
     return dest;
 }
 
-ACRE__HEAP_FN void *acre_heap_warp_memset(void *dest, int value, size_t bytes) {
-    uint32_t mask = acre__heap_active();
+ACRE__HEAP_FN void *acre_heap_warp_memset(uint32_t mask, void *dest, int value, size_t bytes) {
     acre__heap_fill_part(dest, value, bytes, acre__heap_rank_in(mask), acre__heap_popc32(mask));
     acre__heap_syncwarp(mask);
     return dest;
@@ -219,10 +218,11 @@ ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes)
     return to;
 }
 
-/* One block for the active lanes of the warp, who all get its address; freed once. `bytes` of the
- * lowest of them counts. */
-ACRE__HEAP_FN void *acre_heap_warp_malloc(acre_heap_handle h, size_t bytes) {
-    uint32_t mask = acre__heap_active(), leader = acre__heap_ctz32(mask);
+/* One block for the lanes of a warp in `mask`, who all call this and all get its address; freed
+ * once. `bytes` of the lowest of them counts. The mask is said, since who happens to be active
+ * together may be other lanes when it is freed. */
+ACRE__HEAP_FN void *acre_heap_warp_malloc(acre_heap_handle h, uint32_t mask, size_t bytes) {
+    uint32_t leader = acre__heap_ctz32(mask);
     uint64_t p = 0;
     if (acre__heap_lane() == leader)
         p = (uintptr_t)acre_heap_malloc(h, bytes);
@@ -231,9 +231,8 @@ ACRE__HEAP_FN void *acre_heap_warp_malloc(acre_heap_handle h, size_t bytes) {
     return (void *)(uintptr_t)p;
 }
 
-/* Frees it once for the active lanes, after all of them have come here. */
-ACRE__HEAP_FN void acre_heap_warp_free(acre_heap_handle h, void *p) {
-    uint32_t mask = acre__heap_active();
+/* Frees it once for all lanes of the mask, after all of them have come here. */
+ACRE__HEAP_FN void acre_heap_warp_free(acre_heap_handle h, uint32_t mask, void *p) {
     acre__heap_syncwarp(mask);
     if (acre__heap_lane() == acre__heap_ctz32(mask))
         acre_heap_free(h, p);
@@ -256,11 +255,12 @@ ACRE__HEAP_FN void acre_heap_block_free(acre_heap_handle h, void *p) {
         acre_heap_free(h, p);
 }
 
-/* One block cut up among the active lanes, each with the bytes that it asked for, rounded up to 16:
- * the lane's own part, and in *whole what is to be freed, once, when none is used any more. NULL
- * for all or for none. */
-ACRE__HEAP_FN void *acre_heap_coalesced_malloc(acre_heap_handle h, size_t bytes, void **whole) {
-    uint32_t mask = acre__heap_active(), leader = acre__heap_ctz32(mask);
+/* One block cut up among the lanes of the mask (__activemask() will do), each with the bytes that
+ * it asked for, rounded up to 16: the lane's own part, and in *whole what is to be freed, once,
+ * when none is used any more, as by acre_heap_warp_free. NULL for all or for none. */
+ACRE__HEAP_FN void *acre_heap_coalesced_malloc(acre_heap_handle h, uint32_t mask, size_t bytes,
+                                               void **whole) {
+    uint32_t leader = acre__heap_ctz32(mask);
     uint64_t most = (uint64_t)h.max_segments << ACRE__HEAP_SEGMENT_LOG2;
     uint64_t mine = bytes > most ? most : ((uint64_t)bytes + 15) & ~(uint64_t)15;
     uint64_t before = 0, all = 0, p = 0;

@@ -160,8 +160,9 @@ ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {
 
 #else /* not nvcc */
 
-#include <sched.h>
 #include <time.h>
+
+#include "acre_soft.h"
 
 /* Not every program uses every function, and a header cannot know. */
 #define ACRE__HEAP_FN __attribute__((unused)) static inline
@@ -212,14 +213,6 @@ extern "C"
 #define acre__heap_hint32(p) acre__heap_load32(p, relaxed)
 #define acre__heap_tell_host(p, v) acre__heap_store64(p, v, release)
 
-#if defined(__has_include)
-#if __has_include("acre_soft.h")
-#include "acre_soft.h"
-#define ACRE__HEAP_HAS_LANES 1
-#endif
-#endif
-
-#ifdef ACRE__HEAP_HAS_LANES
 #define acre__heap_lane() acre_soft_lane()
 #define acre__heap_sm() acre_soft_sm()
 #define acre__heap_active() acre_soft_activemask()
@@ -237,25 +230,6 @@ ACRE__HEAP_FN uint32_t acre__heap_thread(void) {
 ACRE__HEAP_FN uint32_t acre__heap_threads(void) {
     return acre_soft_block_size(0) * acre_soft_block_size(1) * acre_soft_block_size(2);
 }
-#else /* a warp of one lane */
-#define acre__heap_active() 1u
-#define acre__heap_ballot(mask, predicate) ((mask) & ((predicate) ? 1u : 0u))
-#define acre__heap_syncwarp(mask) ((void)(mask))
-#define acre__heap_match(mask, value) ((void)(value), (mask))
-#define acre__heap_shfl(mask, value, lane) ((void)(mask), (void)(lane), (value))
-#define acre__heap_barrier() ((void)0)
-#define acre__heap_thread() 0u
-#define acre__heap_threads() 1u
-
-ACRE__HEAP_FN uint32_t acre__heap_lane(void) {
-    return 0;
-}
-
-ACRE__HEAP_FN uint32_t acre__heap_sm(void) {
-    static __thread char here;
-    return (uint32_t)((uintptr_t)&here >> 12) * 2654435761u >> 16;
-}
-#endif
 
 #define acre__heap_popc32(x) ((uint32_t)__builtin_popcount(x))
 #define acre__heap_popc64(x) ((uint32_t)__builtin_popcountll(x))
@@ -272,13 +246,8 @@ ACRE__HEAP_FN uint64_t acre__heap_time_ns(void) {
 /* Lanes of one warp may be fibers of one thread, of which only a yield lets others run. */
 ACRE__HEAP_FN void acre__heap_pause(uint32_t tries) {
     ACRE__HEAP_POINT();
-#ifdef ACRE__HEAP_HAS_LANES
     (void)tries;
     acre_soft_yield();
-#else
-    if (tries)
-        sched_yield();
-#endif
 }
 
 ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {

@@ -258,8 +258,8 @@ static void heap_group_forms_work_for_a_group_of_one(void **state) {
     struct heap_fixture f;
     heap_begin(&f, 4, 4);
     void *slot, *whole;
-    char *a = acre_heap_warp_malloc(f.h, 100), *b = acre_heap_block_malloc(f.h, 200, &slot);
-    char *c = acre_heap_coalesced_malloc(f.h, 33, &whole);
+    char *a = acre_heap_warp_malloc(f.h, 1, 100), *b = acre_heap_block_malloc(f.h, 200, &slot);
+    char *c = acre_heap_coalesced_malloc(f.h, 1, 33, &whole);
     assert_true(a && b && c && c == whole);
     for (size_t from = 0; from < 17; from++)
         for (size_t bytes = 0; bytes < 40; bytes++) {
@@ -267,7 +267,7 @@ static void heap_group_forms_work_for_a_group_of_one(void **state) {
             assert_ptr_equal(acre_heap_memset(b + from, 0x1fe, bytes), b + from);
             for (size_t i = 0; i < 100; i++)
                 assert_int_equal((unsigned char)b[i], i >= from && i < from + bytes ? 0xfe : 1);
-            assert_ptr_equal(acre_heap_warp_memcpy(a, b, 100), a);
+            assert_ptr_equal(acre_heap_warp_memcpy(1, a, b, 100), a);
             assert_memory_equal(a, b, 100);
             memset(a, 7, 100);
             assert_ptr_equal(acre_heap_memcpy(a + from, b, bytes), a + from);
@@ -276,9 +276,9 @@ static void heap_group_forms_work_for_a_group_of_one(void **state) {
         }
     (void)acre_heap_block_memset(a, 0, 100);
     (void)acre_heap_block_memcpy(b, a, 100);
-    (void)acre_heap_warp_memset(b, 0, 100);
+    (void)acre_heap_warp_memset(1, b, 0, 100);
     assert_memory_equal(a, b, 100);
-    acre_heap_warp_free(f.h, a);
+    acre_heap_warp_free(f.h, 1, a);
     acre_heap_block_free(f.h, b);
     acre_heap_free(f.h, whole);
     heap_expect_empty(&f);

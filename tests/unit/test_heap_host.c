@@ -11,7 +11,6 @@
 #include "heap/heap.h"
 #include "heap/heap_image.h"
 
-
 struct world {
     acre_device *dev;
     acre_heap *heap;
