@@ -108,6 +108,8 @@ typedef struct acre_heap_control {
 typedef struct acre__heap_wish {
     uint64_t number; /* the answer that is waited for: larger than `answers` while somebody waits */
     uint64_t bytes;
+    uint64_t
+        published; /* segments, as the host is about to publish them: for the sanitizer below */
 } acre__heap_wish;
 
 enum {

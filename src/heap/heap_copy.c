@@ -96,6 +96,7 @@ acre_status acre__heap_publish(acre_heap *heap) {
     memset(line, 0, ACRE__HEAP_LINE_BYTES);
     copy_line(heap, line);
     memcpy(heap->pinned->line, line, ACRE__HEAP_LINE_BYTES);
+    __atomic_store_n(&heap->pinned->wish.published, heap->committed, __ATOMIC_RELEASE);
     return copy_piece(heap, (uintptr_t)heap->h.control, heap->pinned->line, ACRE__HEAP_LINE_BYTES,
                       1);
 }

@@ -257,7 +257,7 @@ static void heap_group_forms_work_for_a_group_of_one(void **state) {
     (void)state;
     struct heap_fixture f;
     heap_begin(&f, 4, 4);
-    void *slot, *whole;
+    void *slot = NULL, *whole;
     char *a = acre_heap_warp_malloc(f.h, 1, 100), *b = acre_heap_block_malloc(f.h, 200, &slot);
     char *c = acre_heap_coalesced_malloc(f.h, 1, 33, &whole);
     assert_true(a && b && c && c == whole);
@@ -309,6 +309,27 @@ static void heap_takes_in_what_the_host_adds(void **state) {
     heap_end(&f);
 }
 
+static void heap_waits_for_the_host_but_not_for_ever(void **state) {
+    (void)state;
+    struct heap_fixture f;
+    acre__heap_wish wish = {0, 0, 0};
+    heap_begin(&f, 1, 4);
+    f.h.control->host = (uintptr_t)&wish;
+    f.h.control->wait_ns = 20000000;
+    assert_non_null(acre_heap_malloc(f.h, 2 << 20));
+    uint64_t begin = acre__heap_time_ns();
+    assert_null(acre_heap_malloc(f.h, 100)); /* nobody answers */
+    assert_true(acre__heap_time_ns() - begin >= 20000000);
+    assert_int_equal(wish.number, 1);
+    assert_true(wish.bytes >= 100);
+    assert_int_equal(f.h.control->waits, 1);
+    f.h.control->is_full = 1;
+    begin = acre__heap_time_ns();
+    assert_null(acre_heap_malloc(f.h, 100));
+    assert_true(acre__heap_time_ns() - begin < 20000000);
+    heap_end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_classes_waste_a_third_at_most),
@@ -322,6 +343,7 @@ int main(void) {
         cmocka_unit_test(heap_calloc_and_realloc_keep_what_they_promise),
         cmocka_unit_test(heap_group_forms_work_for_a_group_of_one),
         cmocka_unit_test(heap_takes_in_what_the_host_adds),
+        cmocka_unit_test(heap_waits_for_the_host_but_not_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
