@@ -239,7 +239,7 @@ ACRE__HEAP_FN uint32_t acre__heap_threads(void) {
 
 ACRE__HEAP_FN uint64_t acre__heap_time_ns(void) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)timespec_get(&now, TIME_UTC);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 

@@ -70,8 +70,8 @@ ACRE__HEAP_FN int acre__heap_tier_clear(acre_heap_handle h, uint32_t tier, uint3
 
 /* Some slab of the tier, of which others may know too; ACRE__HEAP_NONE. It is in no tier any more.
  */
-ACRE__HEAP_FN uint32_t acre__heap_tier_pop(acre_heap_handle h, uint32_t tier, uint32_t size_class,
-                                           uint32_t spin) {
+ACRE__HEAP_SLOW uint32_t acre__heap_tier_pop(acre_heap_handle h, uint32_t tier, uint32_t size_class,
+                                             uint32_t spin) {
     uint32_t tree = acre__heap_tier_tree(tier, size_class);
     acre__heap_look look = {tree, spin, 0, 0, 0};
     for (;;) {
