@@ -23,18 +23,13 @@ ACRE__HEAP_FN uint32_t acre__heap_group(uint32_t mask, uint64_t key) {
 
 /* ---- more memory ---- */
 
-/* Asks the host for more, if `seen` segments are still all that there are, and waits: 1 if there is
- * more now. All wait for a word in device memory, so that polling does not load the bus. */
-ACRE__HEAP_SLOW int acre__heap_more(acre_heap_handle h, size_t bytes, uint64_t seen) {
-    acre_heap_control *control = h.control;
-    if (acre__heap_load64(&control->committed, acquire) != seen)
-        return 1;
-    acre__heap_wish *wish =
-        (acre__heap_wish *)(uintptr_t)acre__heap_load64(&control->host, relaxed);
-    if (!wish || acre__heap_load32(&control->is_full, relaxed))
-        return 0;
+/* Asks for the next answer of the host, unless somebody has, and waits for it. Numbers only rise,
+ * and each has one who tells it: who comes late with an old one must not overwrite what the host
+ * has yet to read. All wait for a word in device memory, so that polling does not load the bus. */
+ACRE__HEAP_FN int acre__heap_ask(acre_heap_control *control, acre__heap_wish *wish, size_t bytes) {
     uint64_t answers = acre__heap_load64(&control->answers, relaxed);
-    if (acre__heap_exch64(&control->asked, answers + 1, relaxed) != answers + 1) {
+    uint64_t asked = acre__heap_load64(&control->asked, relaxed);
+    if (asked <= answers && acre__heap_cas64(&control->asked, &asked, answers + 1, relaxed)) {
         acre__heap_add64(&control->waits, 1, relaxed);
         acre__heap_tell_host(&wish->bytes, bytes);
         acre__heap_tell_host(&wish->number, answers + 1);
@@ -43,6 +38,23 @@ ACRE__HEAP_SLOW int acre__heap_more(acre_heap_handle h, size_t bytes, uint64_t s
     for (uint32_t tries = 0; acre__heap_load64(&control->answers, acquire) == answers; tries++) {
         acre__heap_pause(tries);
         if (acre__heap_time_ns() - begin > most)
+            return 0;
+    }
+    return 1;
+}
+
+/* 1 if there is more memory than the `seen` segments, after asking for it if need be. Twice, since
+ * the first answer may be one to a question from before they were there. */
+ACRE__HEAP_SLOW int acre__heap_more(acre_heap_handle h, size_t bytes, uint64_t seen) {
+    acre_heap_control *control = h.control;
+    for (int i = 0; i < 2; i++) {
+        if (acre__heap_load64(&control->committed, acquire) != seen)
+            return 1;
+        acre__heap_wish *wish =
+            (acre__heap_wish *)(uintptr_t)acre__heap_load64(&control->host, relaxed);
+        if (!wish || acre__heap_load32(&control->is_full, relaxed))
+            return 0;
+        if (!acre__heap_ask(control, wish, bytes))
             break;
     }
     return acre__heap_load64(&control->committed, acquire) != seen;

@@ -39,6 +39,7 @@ int acre__heap_serve(acre_heap *heap) {
     if (is_asked) {
         uint64_t before = heap->committed, bytes = __atomic_load_n(&wish->bytes, __ATOMIC_ACQUIRE);
         heap->asks++;
+        heap->answers = number; /* published together with the memory */
         acre_status status = serve_grow(heap, bytes);
         /* Without memory nobody waits again, until somebody adds some by hand. Who wants more than
          * can ever be does not close it for the others. */
@@ -47,8 +48,8 @@ int acre__heap_serve(acre_heap *heap) {
         if (heap->committed == before)
             acre__log(ACRE_LOG_WARN, "heap", "%s: a kernel's wish for %llu bytes is refused: %s",
                       heap->dev->label, (unsigned long long)bytes, acre_last_detail());
-        heap->answers = number;
-        (void)acre__heap_publish(heap);
+        if (status)
+            (void)acre__heap_publish(heap);
     }
     acre__lock_give(&heap->lock);
     return is_asked;
