@@ -97,6 +97,11 @@ ACRE__HEAP_FN uint32_t acre__heap_hint32(const uint32_t *p) {
     asm volatile("ld.relaxed.cta.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
     return v;
 }
+ACRE__HEAP_FN uint64_t acre__heap_hint64(const uint64_t *p) {
+    uint64_t v;
+    asm volatile("ld.relaxed.cta.global.u64 %0, [%1];" : "=l"(v) : "l"(p));
+    return v;
+}
 
 /* A word in the host's memory, mapped for the device. */
 ACRE__HEAP_FN void acre__heap_tell_host(uint64_t *p, uint64_t v) {
@@ -113,6 +118,12 @@ ACRE__HEAP_FN uint32_t acre__heap_sm(void) {
     uint32_t sm;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
     return sm;
+}
+
+ACRE__HEAP_FN uint32_t acre__heap_warp(void) {
+    uint32_t warp;
+    asm volatile("mov.u32 %0, %%warpid;" : "=r"(warp));
+    return warp;
 }
 
 #define acre__heap_active() __activemask()
@@ -211,10 +222,12 @@ extern "C"
      __atomic_compare_exchange_n(p, e, v, 0, ACRE__HEAP_ORDER_##order, ACRE__HEAP_FAILED_##order))
 #define acre__heap_cas64(p, e, v, order) acre__heap_cas32(p, e, v, order)
 #define acre__heap_hint32(p) acre__heap_load32(p, relaxed)
+#define acre__heap_hint64(p) acre__heap_load64(p, relaxed)
 #define acre__heap_tell_host(p, v) acre__heap_store64(p, v, release)
 
 #define acre__heap_lane() acre_soft_lane()
 #define acre__heap_sm() acre_soft_sm()
+#define acre__heap_warp() 0u
 #define acre__heap_active() acre_soft_activemask()
 #define acre__heap_ballot(mask, predicate) acre_soft_ballot(mask, predicate)
 #define acre__heap_syncwarp(mask) acre_soft_syncwarp(mask)
@@ -258,5 +271,14 @@ ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {
 }
 
 #endif
+
+/* Where a warp runs, as hints. Four warps of an SM that run at once have four places; `spin` is
+ * another number for every warp that runs, in which all bits are as good as random. */
+ACRE__HEAP_FN uint32_t acre__heap_place(void) {
+    return acre__heap_sm() * 4 + (acre__heap_warp() & 3);
+}
+ACRE__HEAP_FN uint32_t acre__heap_spin(void) {
+    return (acre__heap_sm() * 64 + acre__heap_warp()) * 0x9e3779b1u >> 16;
+}
 
 #endif

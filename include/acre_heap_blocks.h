@@ -93,7 +93,7 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_take_own(acre_heap_handle h, uint32_t 
     acre__heap_grant grant = {0, 0, 0, 0, 0};
     uint32_t bytes = wanted * acre__heap_class_bytes(size_class);
     uint32_t pages = (bytes + (1u << ACRE__HEAP_PAGE_LOG2) - 1) >> ACRE__HEAP_PAGE_LOG2;
-    uint32_t page = acre__heap_claim(h, pages, 1, acre__heap_sm() * 5);
+    uint32_t page = acre__heap_claim(h, pages, 1);
     if (page == ACRE__HEAP_NONE)
         return grant;
     acre__heap_make_slab(h, page, pages, size_class, wanted, 1);
@@ -167,7 +167,7 @@ ACRE__HEAP_FN void *acre__heap_malloc_class(acre_heap_handle h, uint32_t size_cl
     uint32_t count = acre__heap_popc32(peers);
     uint64_t where = 0;
     if (lane == leader && !acre__heap_is_own(size_class, count)) {
-        uint32_t at = acre__heap_sm() & (acre__heap_arena_count(h, size_class) - 1);
+        uint32_t at = acre__heap_place() & (acre__heap_arena_count(h, size_class) - 1);
         uint64_t arena = acre__heap_load64(&h.control->arenas[size_class][at], relaxed);
         if (ACRE__HEAP_STATE(arena) == ACRE__HEAP_FRONT)
             where = acre__heap_pack(
@@ -189,7 +189,7 @@ ACRE__HEAP_FN uint32_t acre__heap_take_pages(acre_heap_handle h, size_t bytes, s
         uint32_t count = (uint32_t)((bytes - 1) >> ACRE__HEAP_PAGE_LOG2) + 1;
         uint32_t step =
             align > ACRE__HEAP_PAGE_BYTES ? (uint32_t)(align >> ACRE__HEAP_PAGE_LOG2) : 1;
-        page = acre__heap_claim(h, count, step, acre__heap_sm() * 5);
+        page = acre__heap_claim(h, count, step);
         if (page != ACRE__HEAP_NONE)
             acre__heap_label(h, page, count, acre__heap_info(ACRE__HEAP_RUN, 0, count));
         return page;
@@ -198,7 +198,7 @@ ACRE__HEAP_FN uint32_t acre__heap_take_pages(acre_heap_handle h, size_t bytes, s
     if (count > h.max_segments)
         return ACRE__HEAP_NONE;
     if (count == 1) {
-        page = acre__heap_claim(h, ACRE__HEAP_PAGES, 1, acre__heap_sm() * 5);
+        page = acre__heap_claim(h, ACRE__HEAP_PAGES, 1);
     } else {
         page = acre__heap_claim_segments(h, (uint32_t)count);
         page = page == ACRE__HEAP_NONE ? page : page * 32;
@@ -263,16 +263,23 @@ typedef struct acre__heap_found {
 ACRE__HEAP_FN acre__heap_found acre__heap_find(acre_heap_handle h, const void *p) {
     acre__heap_found found = {ACRE__HEAP_IS_FOREIGN, 0, 0, 0};
     uint64_t offset = (uint64_t)((uintptr_t)p - (uintptr_t)h.base);
-    if (offset >= acre__heap_load64(&h.control->committed, relaxed) << ACRE__HEAP_SEGMENT_LOG2)
+    uint64_t segment = offset >> ACRE__HEAP_SEGMENT_LOG2;
+    /* It only grows while kernels run, so an old value that is large enough will do. */
+    if (segment >= acre__heap_hint64(&h.control->committed) &&
+        segment >= acre__heap_load64(&h.control->committed, relaxed))
         return found;
     uint32_t page = (uint32_t)(offset >> ACRE__HEAP_PAGE_LOG2);
+    /* Both at once: most slabs are of one page, and what is read too early is read again. */
     found.info = acre__heap_load32(&acre__heap_page_of(h, page)->info, relaxed);
-    found.page = page -= ACRE__HEAP_BACK(found.info);
+    uint64_t bump = acre__heap_load64(&acre__heap_page_of(h, page)->bump, relaxed);
+    uint32_t back = ACRE__HEAP_BACK(found.info);
+    found.page = page -= back;
     uint32_t inside = (uint32_t)(offset - ((uint64_t)page << ACRE__HEAP_PAGE_LOG2));
     uint32_t size_class = ACRE__HEAP_CLASS(found.info);
     switch (ACRE__HEAP_KIND(found.info)) {
     case ACRE__HEAP_SLAB: {
-        uint64_t bump = acre__heap_load64(&acre__heap_page_of(h, page)->bump, relaxed);
+        if (back)
+            bump = acre__heap_load64(&acre__heap_page_of(h, page)->bump, relaxed);
         uint32_t cap = ACRE__HEAP_CAP(bump);
         cap = cap < ACRE__HEAP_COUNT(bump) ? cap : ACRE__HEAP_COUNT(bump);
         found.slot = acre__heap_slot_of(size_class, inside);

@@ -15,7 +15,7 @@ enum {
     ACRE__HEAP_SEGMENT_LOG2 = 21, /* 2 MiB: the unit of memory that can be mapped */
     ACRE__HEAP_PAGES = 32,        /* of a segment */
     ACRE__HEAP_WORDS = 64,        /* of freed bits: 4096 slots of 16 bytes in a page */
-    ACRE__HEAP_ARENAS = 256,      /* current slabs of a class at most: an H200 has 132 SMs */
+    ACRE__HEAP_ARENAS_LOG2 = 10,  /* current slabs of a class at most: four for each of 132 SMs */
     ACRE__HEAP_RUNS = 6,          /* trees of free runs: 1, 2, 4, 8, 16 and 32 pages */
     ACRE__HEAP_TIERS = 2,         /* trees of slabs with free slots, for each class */
     ACRE__HEAP_TREES = ACRE__HEAP_RUNS + ACRE__HEAP_TIERS * ACRE_HEAP_CLASSES,
@@ -88,20 +88,21 @@ typedef struct acre_heap_control {
     uint32_t arenas_log2; /* of classes with slabs of one page; a hint */
     uint32_t unused_host[22];
     /* Written by kernels. */
-    uint64_t opened; /* segments that are in the trees: those behind are taken in order */
-    uint32_t unused_opened[30];
-    uint32_t lock; /* for runs of segments, and nothing else */
-    uint32_t flushing;
-    uint64_t attached; /* arenas that have a slab */
+    uint64_t opened;  /* segments that are in the trees: those behind are taken in order */
+    uint64_t opening; /* how many are putting segments into the trees right now */
+    uint32_t unused_opened[28];
+    uint32_t lock;     /* for runs of segments, and nothing else */
+    uint32_t flushing; /* how many are taking the slab of an arena away right now */
     uint64_t asked;    /* answers + 1 that some kernel has asked for already */
-    uint32_t unused_lock[26];
+    uint32_t attached[ACRE_HEAP_CLASSES]; /* arenas that have a slab */
+    uint32_t unused_lock[6];
     /* Events that are rare, or whose cost does not matter. */
     uint64_t failed, failed_bytes, bad_alignment;
     uint64_t double_frees, foreign_frees, interior_frees;
     uint64_t waits;
     uint64_t unused_counts[9];
     /* {sequence, page, state}: the current slab of a class for some SMs. */
-    uint64_t arenas[ACRE_HEAP_CLASSES][ACRE__HEAP_ARENAS];
+    uint64_t arenas[ACRE_HEAP_CLASSES][1 << ACRE__HEAP_ARENAS_LOG2];
 } acre_heap_control;
 
 /* In host memory that the device sees. */

@@ -56,32 +56,34 @@ ACRE__HEAP_FN void acre__heap_tree_clear(acre_heap_handle h, uint32_t tree, uint
         acre__heap_tree_clear_up(h, tree, 1, i >> 6);
 }
 
-/* The first word of segments from `from` on that is not 0; ACRE__HEAP_NONE if there is none. */
-ACRE__HEAP_FN uint32_t acre__heap_tree_next(acre_heap_handle h, uint32_t tree, uint32_t from) {
+/* The first word of segments from *leaf on that is not 0, and its number in *leaf; 0 if there is
+ * none. From the top, so that an empty tree costs one look. */
+ACRE__HEAP_FN uint64_t acre__heap_tree_next(acre_heap_handle h, uint32_t tree, uint32_t *leaf) {
     const uint64_t *words = acre__heap_tree(h, tree);
-    uint32_t leaves = acre__heap_leaves(h.max_segments);
-    while (from < leaves) {
-        uint64_t some = acre__heap_load64(words + acre__heap_level(1) + (from >> 6), relaxed);
-        some &= ~(uint64_t)0 << (from & 63);
-        if (!some) {
-            uint32_t next = (from >> 6) + 1;
-            uint64_t top = acre__heap_load64(words, relaxed);
-            top = next < 64 ? top & ~(uint64_t)0 << next : 0;
-            if (!top)
-                return ACRE__HEAP_NONE;
-            from = acre__heap_ctz64(top) << 6;
-            continue;
+    uint64_t top = acre__heap_load64(words, relaxed);
+    for (uint32_t from = *leaf; from < ACRE__HEAP_SEGMENTS_MOST / 64;) {
+        uint32_t branch = from >> 6;
+        top &= ~(uint64_t)0 << branch;
+        if (!top)
+            break;
+        if (!(top >> branch & 1)) {
+            branch = acre__heap_ctz64(top);
+            from = branch << 6;
         }
-        from = (from & ~63u) + acre__heap_ctz64(some);
-        if (acre__heap_load64(words + acre__heap_level(0) + from, relaxed))
-            return from;
-        from++;
+        uint64_t some = acre__heap_load64(words + acre__heap_level(1) + branch, relaxed);
+        for (some &= ~(uint64_t)0 << (from & 63); some; some &= some - 1) {
+            *leaf = branch * 64 + acre__heap_ctz64(some);
+            uint64_t word = acre__heap_load64(words + acre__heap_level(0) + *leaf, relaxed);
+            if (word)
+                return word;
+        }
+        from = (branch + 1) << 6;
     }
-    return ACRE__HEAP_NONE;
+    return 0;
 }
 
 /* Goes through the bits of a tree: the lowest word first, in which `spin` says where to begin, so
- * that SMs do not meet in one segment and yet stay close together. */
+ * that warps do not meet in one segment and yet stay close together. */
 typedef struct acre__heap_look {
     uint32_t tree, spin, leaf, looks;
     uint64_t seen; /* bits of the word that were returned already */
@@ -89,14 +91,14 @@ typedef struct acre__heap_look {
 
 ACRE__HEAP_FN uint32_t acre__heap_look_next(acre_heap_handle h, acre__heap_look *look) {
     while (look->looks++ < ACRE__HEAP_LOOKS) {
-        uint32_t leaf = acre__heap_tree_next(h, look->tree, look->leaf);
-        if (leaf == ACRE__HEAP_NONE)
-            return leaf;
+        uint32_t leaf = look->leaf;
+        uint64_t word = acre__heap_tree_next(h, look->tree, &leaf);
+        if (!word)
+            break;
         if (leaf != look->leaf)
             look->seen = 0;
         look->leaf = leaf;
-        const uint64_t *words = acre__heap_tree(h, look->tree) + acre__heap_level(0);
-        uint64_t word = acre__heap_load64(words + leaf, relaxed) & ~look->seen;
+        word &= ~look->seen;
         if (word) {
             uint32_t spin = look->spin & 63;
             uint64_t turned = spin ? word >> spin | word << (64 - spin) : word;
@@ -147,21 +149,37 @@ ACRE__HEAP_FN uint32_t acre__heap_mask(uint32_t count) {
     return count >= 32 ? 0xffffffffu : (1u << count) - 1;
 }
 
+/* One of the runs: as far from the end as a number of runs of its length if it can be, so that they
+ * leave no gaps, and of those as `spin` says, so that many who come at once do not want the same.
+ */
+ACRE__HEAP_FN uint32_t acre__heap_pick(uint32_t runs, uint32_t count, uint32_t spin) {
+    uint32_t even = runs & (0xffffffffu / acre__heap_mask(count)), turn = spin & 31;
+    if (!even)
+        return acre__heap_ctz32(runs);
+    even = turn ? even >> turn | even << (32 - turn) : even;
+    return (acre__heap_ctz32(even) + turn) & 31;
+}
+
 /* Pages of this segment, or ACRE__HEAP_NONE. `places` has a bit for each page that the run may
- * begin at. */
+ * begin at. Bits are taken by one atomic that cannot fail because of others who take other pages;
+ * who gets a part only gives it back. */
 ACRE__HEAP_FN uint32_t acre__heap_take_in(acre_heap_handle h, uint32_t segment, uint32_t count,
-                                          uint32_t places) {
+                                          uint32_t places, uint32_t spin) {
     uint32_t *mask = &h.segments[segment].free_pages;
-    uint32_t before = acre__heap_load32(mask, relaxed);
-    for (;;) {
-        uint32_t runs = acre__heap_runs(before, count) & places;
-        if (!runs)
-            break;
-        uint32_t at = acre__heap_ctz32(runs);
-        uint32_t after = before & ~(acre__heap_mask(count) << at);
-        if (acre__heap_cas32(mask, &before, after, acquire)) {
-            acre__heap_note(h, segment, before, after);
+    uint32_t before = acre__heap_load32(mask, relaxed), runs;
+    while ((runs = acre__heap_runs(before, count) & places) != 0) {
+        uint32_t at = acre__heap_pick(runs, count, spin), run = acre__heap_mask(count) << at;
+        before = acre__heap_and32(mask, ~run, acquire);
+        uint32_t got = before & run;
+        if (got == run) {
+            acre__heap_note(h, segment, before, before & ~run);
             return segment * 32 + at;
+        }
+        before &= ~run;
+        if (got) {
+            before = acre__heap_or32(mask, got, acq_rel);
+            acre__heap_note(h, segment, before, before | got);
+            before |= got;
         }
     }
     return ACRE__HEAP_NONE;
@@ -185,7 +203,7 @@ ACRE__HEAP_FN uint32_t acre__heap_search(acre_heap_handle h, uint32_t tree, uint
         uint32_t segment = acre__heap_look_next(h, &look);
         if (segment == ACRE__HEAP_NONE)
             return segment;
-        uint32_t page = acre__heap_take_in(h, segment, count, places);
+        uint32_t page = acre__heap_take_in(h, segment, count, places, spin >> 6);
         if (page != ACRE__HEAP_NONE)
             return page;
         acre__heap_unhint(h, tree, segment);
@@ -205,36 +223,70 @@ ACRE__HEAP_FN uint64_t acre__heap_committed(acre_heap_handle h) {
     return committed;
 }
 
-/* Puts segments that have memory, and that nobody had yet, into the trees: 1, or 0 if there are
- * none. More of them at a time while many are left, since all who come here meet in one word. */
+/* The bits of whole segments, all of one owner, in all trees of runs: word by word, so that a block
+ * of gigabytes does not take thousands of atomics. */
+ACRE__HEAP_FN void acre__heap_note_whole(acre_heap_handle h, uint32_t first, uint32_t count,
+                                         int is_free) {
+    for (uint32_t tree = 0; tree < ACRE__HEAP_RUNS; tree++)
+        for (uint32_t i = first; i < first + count; i = (i | 63) + 1) {
+            uint32_t end = (i | 63) + 1 < first + count ? (i | 63) + 1 : first + count;
+            uint64_t bits = (end - i == 64 ? ~(uint64_t)0 : ((uint64_t)1 << (end - i)) - 1)
+                            << (i & 63);
+            uint64_t *word = acre__heap_tree(h, tree) + acre__heap_level(0) + (i >> 6);
+            if (is_free) {
+                if (!acre__heap_or64(word, bits, acq_rel))
+                    acre__heap_tree_set(h, tree, 1, i >> 6);
+            } else if (!(acre__heap_and64(word, ~bits, acq_rel) & ~bits)) {
+                acre__heap_tree_clear_up(h, tree, 1, i >> 6);
+            }
+        }
+}
+
+/* Who finds that somebody else is opening segments waits for those, a little. */
+ACRE__HEAP_FN int acre__heap_open_wait(acre_heap_handle h) {
+    if (!acre__heap_load64(&h.control->opening, acquire))
+        return 0;
+    for (uint32_t i = 0; i < 16 && acre__heap_load64(&h.control->opening, acquire); i++)
+        acre__heap_pause(i);
+    return 1;
+}
+
+/* Puts segments that have memory, and that nobody had yet, into the trees, up to a whole word of
+ * them: 1, or 0 if there are none. Searches begin at the lowest word, so that opening more than is
+ * needed spreads nothing. `opening` is counted before `opened` shows it: who comes too late for
+ * these segments knows that they are about to be found. */
 ACRE__HEAP_FN int acre__heap_open(acre_heap_handle h) {
     uint64_t committed = acre__heap_committed(h);
-    uint64_t opened = acre__heap_load64(&h.control->opened, relaxed), count;
+    uint64_t opened = acre__heap_load64(&h.control->opened, acquire), end;
+    if (opened >= committed)
+        return acre__heap_open_wait(h);
+    acre__heap_add64(&h.control->opening, 1, acquire);
     do {
-        if (opened >= committed)
-            return 0;
-        count = 1 + (committed - opened) / 64;
-        count = count > 16 ? 16 : count;
-    } while (!acre__heap_cas64(&h.control->opened, &opened, opened + count, acquire));
-    for (uint32_t i = (uint32_t)opened; i < (uint32_t)(opened + count); i++) {
-        acre__heap_store32(&h.segments[i].free_pages, 0xffffffffu, release);
-        acre__heap_note(h, i, 0, 0xffffffffu);
+        end = (opened | 63) + 1 < committed ? (opened | 63) + 1 : committed;
+    } while (opened < committed && !acre__heap_cas64(&h.control->opened, &opened, end, acq_rel));
+    if (opened < committed) {
+        for (uint32_t i = (uint32_t)opened; i < (uint32_t)end; i++)
+            acre__heap_store32(&h.segments[i].free_pages, 0xffffffffu, relaxed);
+        acre__heap_note_whole(h, (uint32_t)opened, (uint32_t)(end - opened), 1);
     }
+    acre__heap_add64(&h.control->opening, ~(uint64_t)0, acq_rel);
     return 1;
 }
 
 /* A run of 1 to 32 pages, beginning at a multiple of `align` (a power of two) pages. */
-ACRE__HEAP_SLOW uint32_t acre__heap_claim(acre_heap_handle h, uint32_t count, uint32_t align,
-                                          uint32_t spin) {
+ACRE__HEAP_SLOW uint32_t acre__heap_claim(acre_heap_handle h, uint32_t count, uint32_t align) {
+    uint32_t spin = acre__heap_spin();
     uint32_t low = acre__heap_log2(count), high = low + ((count & (count - 1)) != 0);
     uint32_t places = align >= 32 ? 1 : 0xffffffffu / acre__heap_mask(align);
-    do {
+    for (uint32_t tries = 0; tries < ACRE__HEAP_LOOKS; tries++) {
         uint32_t page = acre__heap_search(h, high, count, places, spin);
         if (page == ACRE__HEAP_NONE && low != high)
             page = acre__heap_search(h, low, count, places, spin);
         if (page != ACRE__HEAP_NONE)
             return page;
-    } while (acre__heap_open(h));
+        if (!acre__heap_open(h))
+            break;
+    }
     return ACRE__HEAP_NONE;
 }
 
@@ -254,25 +306,6 @@ ACRE__HEAP_FN void acre__heap_release(acre_heap_handle h, uint32_t page, uint32_
 }
 
 /* ---- runs of segments ---- */
-
-/* The bits of whole segments, all of one owner, in all trees of runs: word by word, so that a block
- * of gigabytes does not take thousands of atomics. */
-ACRE__HEAP_FN void acre__heap_note_whole(acre_heap_handle h, uint32_t first, uint32_t count,
-                                         int is_free) {
-    for (uint32_t tree = 0; tree < ACRE__HEAP_RUNS; tree++)
-        for (uint32_t i = first; i < first + count; i = (i | 63) + 1) {
-            uint32_t end = (i | 63) + 1 < first + count ? (i | 63) + 1 : first + count;
-            uint64_t bits = (end - i == 64 ? ~(uint64_t)0 : ((uint64_t)1 << (end - i)) - 1)
-                            << (i & 63);
-            uint64_t *word = acre__heap_tree(h, tree) + acre__heap_level(0) + (i >> 6);
-            if (is_free) {
-                if (!acre__heap_or64(word, bits, acq_rel))
-                    acre__heap_tree_set(h, tree, 1, i >> 6);
-            } else if (!(acre__heap_and64(word, ~bits, acq_rel) & ~bits)) {
-                acre__heap_tree_clear_up(h, tree, 1, i >> 6);
-            }
-        }
-}
 
 ACRE__HEAP_FN void acre__heap_give_segments(acre_heap_handle h, uint32_t first, uint32_t count) {
     for (uint32_t i = first; i < first + count; i++)

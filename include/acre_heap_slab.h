@@ -70,10 +70,10 @@ ACRE__HEAP_FN int acre__heap_tier_clear(acre_heap_handle h, uint32_t tier, uint3
 
 /* Some slab of the tier, of which others may know too; ACRE__HEAP_NONE. It is in no tier any more.
  */
-ACRE__HEAP_SLOW uint32_t acre__heap_tier_pop(acre_heap_handle h, uint32_t tier, uint32_t size_class,
-                                             uint32_t spin) {
+ACRE__HEAP_SLOW uint32_t acre__heap_tier_pop(acre_heap_handle h, uint32_t tier,
+                                             uint32_t size_class) {
     uint32_t tree = acre__heap_tier_tree(tier, size_class);
-    acre__heap_look look = {tree, spin, 0, 0, 0};
+    acre__heap_look look = {tree, acre__heap_spin(), 0, 0, 0};
     for (;;) {
         uint32_t segment = acre__heap_look_next(h, &look);
         if (segment == ACRE__HEAP_NONE)
@@ -98,8 +98,13 @@ ACRE__HEAP_SLOW uint32_t acre__heap_tier_pop(acre_heap_handle h, uint32_t tier, 
 /* All slots are free and nobody can reserve one any more. */
 ACRE__HEAP_SLOW void acre__heap_retire(acre_heap_handle h, uint32_t page) {
     uint32_t info = acre__heap_load32(&acre__heap_page_of(h, page)->info, relaxed);
-    for (uint32_t tier = 0; tier < ACRE__HEAP_TIERS; tier++)
-        (void)acre__heap_tier_clear(h, tier, ACRE__HEAP_CLASS(info), page);
+    uint32_t size_class = ACRE__HEAP_CLASS(info), bit = 1u << (page & 31);
+    acre_heap_segment *segment = acre__heap_segment_of(h, page);
+    uint32_t roomy = acre__heap_load32(&segment->tiers[ACRE__HEAP_ROOMY][size_class], relaxed);
+    uint32_t some = acre__heap_load32(&segment->tiers[ACRE__HEAP_SOME][size_class], relaxed);
+    if ((roomy | some) & bit)
+        for (uint32_t tier = 0; tier < ACRE__HEAP_TIERS; tier++)
+            (void)acre__heap_tier_clear(h, tier, size_class, page);
     acre__heap_label(h, page, ACRE__HEAP_LENGTH(info), 0);
     acre__heap_release(h, page, ACRE__HEAP_LENGTH(info));
 }
@@ -168,7 +173,7 @@ ACRE__HEAP_FN int acre__heap_reserve(acre_heap_handle h, uint32_t page, uint32_t
     reserved->page = page;
     reserved->cap = ACRE__HEAP_CAP(old);
     reserved->count = count;
-    reserved->word = acre__heap_sm() * 7 + acre__heap_lane();
+    reserved->word = acre__heap_spin() + acre__heap_lane();
     return 1;
 }
 
@@ -222,7 +227,7 @@ ACRE__HEAP_FN void acre__heap_make_slab(acre_heap_handle h, uint32_t page, uint3
     for (uint32_t i = 0; i < (cap + 63) >> 6; i++)
         acre__heap_store64(bits + i, 0, relaxed);
     acre__heap_label(h, page, pages, acre__heap_info(ACRE__HEAP_SLAB, size_class, pages));
-    acre__heap_store64(&record->freed, acre__heap_word(size_class, cap, 0), release);
+    acre__heap_store64(&record->freed, acre__heap_word(size_class, cap, 0), relaxed);
     acre__heap_store64(&record->bump, acre__heap_word(size_class, cap, is_own ? cap : taken),
                        release);
     if (is_own && taken < cap)
@@ -230,10 +235,10 @@ ACRE__HEAP_FN void acre__heap_make_slab(acre_heap_handle h, uint32_t page, uint3
 }
 
 /* Pages for a slab of its class's size, or of a smaller one if that is all there is. */
-ACRE__HEAP_FN uint32_t acre__heap_claim_slab(acre_heap_handle h, uint32_t size_class, uint32_t spin,
+ACRE__HEAP_FN uint32_t acre__heap_claim_slab(acre_heap_handle h, uint32_t size_class,
                                              uint32_t *pages) {
     for (uint32_t log2 = acre__heap_class_pages_log2(size_class) + 1; log2-- > 0;) {
-        uint32_t page = acre__heap_claim(h, 1u << log2, 1, spin);
+        uint32_t page = acre__heap_claim(h, 1u << log2, 1);
         *pages = 1u << log2;
         if (page != ACRE__HEAP_NONE)
             return page;
@@ -257,14 +262,14 @@ ACRE__HEAP_FN uint32_t acre__heap_arena_count(acre_heap_handle h, uint32_t size_
 /* A slab for an arena, and the caller's slots of it: {page, state}, or ACRE__HEAP_EMPTY. */
 ACRE__HEAP_FN uint32_t acre__heap_refill(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
                                          acre__heap_grant *grant, acre__heap_reserved *reserved) {
-    uint32_t spin = acre__heap_sm() * 5, page, pages;
+    uint32_t page, pages;
     for (uint32_t tier = 0; tier < ACRE__HEAP_TIERS; tier++) {
-        while ((page = acre__heap_tier_pop(h, tier, size_class, spin)) != ACRE__HEAP_NONE)
+        while ((page = acre__heap_tier_pop(h, tier, size_class)) != ACRE__HEAP_NONE)
             if (acre__heap_reserve(h, page, size_class, wanted, reserved))
                 return page << 2 | ACRE__HEAP_HOLES;
         if (tier != ACRE__HEAP_ROOMY)
             break;
-        page = acre__heap_claim_slab(h, size_class, spin, &pages);
+        page = acre__heap_claim_slab(h, size_class, &pages);
         if (page == ACRE__HEAP_NONE)
             continue;
         uint32_t cap = acre__heap_slots(size_class, pages);
@@ -291,28 +296,43 @@ ACRE__HEAP_FN void acre__heap_detach(acre_heap_handle h, uint32_t size_class, ui
         acre__heap_tier_set(h, ACRE__HEAP_SOME, size_class, page);
 }
 
-/* Takes the slabs of all arenas away, so that what is free in them is for everybody and slabs that
- * are all free become pages again. Before anybody is told that there is no memory. */
-ACRE__HEAP_SLOW void acre__heap_flush(acre_heap_handle h) {
-    if (!acre__heap_load64(&h.control->attached, relaxed))
-        return;
-    if (acre__heap_exch32(&h.control->flushing, 1, acquire)) {
-        for (uint32_t i = 0; i < 16 && acre__heap_load32(&h.control->flushing, relaxed); i++)
-            acre__heap_pause(i);
-        return;
-    }
-    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
-        for (uint32_t i = acre__heap_arena_count(h, c); i-- > 0;) {
-            uint64_t arena = acre__heap_load64(&h.control->arenas[c][i], relaxed);
-            if (ACRE__HEAP_STATE(arena) < ACRE__HEAP_FRONT)
+/* Takes the slabs of a class's arenas away. Any number of warps may be at it, each beginning
+ * elsewhere; several arenas are looked at in one go, since most have nothing and each look is a way
+ * through the whole chip. */
+ACRE__HEAP_SLOW void acre__heap_flush_class(acre_heap_handle h, uint32_t size_class) {
+    enum { AT_ONCE = 8 };
+    uint32_t count = acre__heap_arena_count(h, size_class), begin = acre__heap_place();
+    for (uint32_t i = 0; i < count; i += AT_ONCE) {
+        uint64_t some[AT_ONCE];
+        for (uint32_t k = 0; k < AT_ONCE; k++)
+            some[k] = acre__heap_load64(
+                &h.control->arenas[size_class][(begin + i + k) & (count - 1)], relaxed);
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            if (ACRE__HEAP_STATE(some[k]) < ACRE__HEAP_FRONT)
                 continue;
-            if (!acre__heap_cas64(&h.control->arenas[c][i], &arena, ACRE__HEAP_NEXT(arena),
-                                  acquire))
-                continue;
-            acre__heap_add64(&h.control->attached, ~(uint64_t)0, relaxed);
-            acre__heap_detach(h, c, arena);
+            uint64_t *arena = &h.control->arenas[size_class][(begin + i + k) & (count - 1)];
+            acre__heap_add32(&h.control->flushing, 1, acquire);
+            if (acre__heap_cas64(arena, &some[k], ACRE__HEAP_NEXT(some[k]), acq_rel)) {
+                acre__heap_add32(&h.control->attached[size_class], ~0u, relaxed);
+                acre__heap_detach(h, size_class, some[k]);
+            }
+            acre__heap_add32(&h.control->flushing, ~0u, acq_rel);
         }
-    acre__heap_store32(&h.control->flushing, 0, release);
+    }
+}
+
+/* Takes the slabs of all arenas away, so that what is free in them is for everybody and slabs that
+ * are all free become pages again. Before anybody is told that there is no memory: who finds that
+ * another warp is in the middle of it waits for that, with a bound. */
+ACRE__HEAP_SLOW void acre__heap_flush(acre_heap_handle h) {
+    uint32_t any = 0;
+    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
+        any |= acre__heap_load32(&h.control->attached[c], relaxed);
+    for (uint32_t c = 0; any && c < ACRE_HEAP_CLASSES; c++)
+        if (acre__heap_load32(&h.control->attached[c], relaxed))
+            acre__heap_flush_class(h, c);
+    for (uint32_t i = 0; i < 256 && acre__heap_load32(&h.control->flushing, acquire); i++)
+        acre__heap_pause(i);
 }
 
 /* The arena is the caller's to refill: it is BUSY now, and was `before`. */
@@ -323,7 +343,7 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_attach(acre_heap_handle h, uint64_t *a
     uint32_t next = acre__heap_refill(h, size_class, wanted, &grant, reserved);
     int had = ACRE__HEAP_STATE(before) != ACRE__HEAP_EMPTY, has = next != ACRE__HEAP_EMPTY;
     if (had != has)
-        acre__heap_add64(&h.control->attached, has ? (uint64_t)1 : ~(uint64_t)0, relaxed);
+        acre__heap_add32(&h.control->attached[size_class], has ? 1u : ~0u, relaxed);
     acre__heap_store64(arena, ACRE__HEAP_NEXT(before) | next, release);
     return reserved->count ? acre__heap_find_reserved(h, reserved) : grant;
 }
@@ -346,7 +366,7 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_take_slots(acre_heap_handle h, uint32_
                                                      acre__heap_reserved *reserved) {
     acre__heap_grant grant = {0, 0, 0, 0, 0};
     uint32_t count = acre__heap_arena_count(h, size_class);
-    uint64_t *arena = &h.control->arenas[size_class][acre__heap_sm() & (count - 1)];
+    uint64_t *arena = &h.control->arenas[size_class][acre__heap_place() & (count - 1)];
     uint64_t now = acre__heap_load64(arena, relaxed);
     for (uint32_t tries = 0; tries < ACRE__HEAP_TRIES; tries++) {
         uint32_t state = ACRE__HEAP_STATE(now), page = ACRE__HEAP_ARENA_PAGE(now);

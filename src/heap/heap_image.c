@@ -6,7 +6,7 @@
 
 uint32_t acre__heap_arenas_for(uint64_t segments) {
     uint32_t log2 = 0;
-    while (log2 < 8 && (uint64_t)4 << log2 <= segments)
+    while (log2 < ACRE__HEAP_ARENAS_LOG2 && (uint64_t)2 << log2 <= segments)
         log2++;
     return log2;
 }

@@ -250,7 +250,7 @@ static void act_on_hints(void *user) {
     struct actor *a = user;
     acre_heap_handle h = a->s->f.h;
     for (int i = 0; i < 4; i++) {
-        uint32_t page = acre__heap_take_in(h, 0, 1 + (uint32_t)a->unit * 15, 0xffffffffu);
+        uint32_t page = acre__heap_take_in(h, 0, 1 + (uint32_t)a->unit * 15, 0xffffffffu, 0);
         acre__heap_tier_set(h, ACRE__HEAP_SOME, 3, (uint32_t)a->unit);
         if (page != ACRE__HEAP_NONE)
             acre__heap_release(h, page, 1 + (uint32_t)a->unit * 15);

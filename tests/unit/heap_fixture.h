@@ -51,7 +51,7 @@ static inline uint64_t heap_wrong_frees(const struct heap_fixture *f) {
 
 /* 1 if some arena of the class has the slab. */
 static inline int heap_is_attached(acre_heap_handle h, uint32_t size_class, uint32_t page) {
-    for (uint32_t i = 0; i < ACRE__HEAP_ARENAS; i++) {
+    for (uint32_t i = 0; i < (1 << ACRE__HEAP_ARENAS_LOG2); i++) {
         uint64_t arena = h.control->arenas[size_class][i];
         if (ACRE__HEAP_STATE(arena) >= ACRE__HEAP_FRONT && ACRE__HEAP_ARENA_PAGE(arena) == page)
             return 1;
