@@ -60,6 +60,9 @@ ACRE_API uint32_t acre_soft_block_index(uint32_t dimension);
 ACRE_API uint32_t acre_soft_block_size(uint32_t dimension);
 ACRE_API uint32_t acre_soft_grid_size(uint32_t dimension);
 
+/* 1 inside a kernel, 0 on a plain thread. */
+ACRE_API int acre_soft_in_kernel(void);
+
 /* A small number that stands for the multiprocessor: the same for all threads of a block, and
  * different for blocks that run at the same time. For plain threads a hash of the thread, below
  * 128. */

@@ -481,6 +481,10 @@ uint32_t acre_soft_lane(void) {
     return lane ? lane_number(lane) : 0;
 }
 
+int acre_soft_in_kernel(void) {
+    return acre__soft_lane_now != NULL;
+}
+
 uint32_t acre_soft_sm(void) {
     const struct soft_lane *lane = acre__soft_lane_now;
     return lane ? lane->block->sm
