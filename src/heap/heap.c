@@ -129,7 +129,9 @@ static acre_status make_pinned(acre_heap *heap, uint32_t flags) {
         status = acre_mem_device_pointer(heap->dev, &heap->pinned->wish, &seen);
         heap->wish_address = (uintptr_t)seen;
     }
-    return status ? status : acre_stream_create(heap->dev, 0, &heap->stream);
+    /* Non-blocking: it has to get through while a kernel of the default stream waits for it. */
+    return status ? status
+                  : acre_stream_create(heap->dev, ACRE_STREAM_NON_BLOCKING, &heap->stream);
 }
 
 static acre_status make_memory(acre_heap *heap) {
