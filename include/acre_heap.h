@@ -16,80 +16,60 @@
  * live block.
  *
  * Calls may be divergent, from any lanes of a warp; lanes that come together are served together.
+ *
+ * Before the include a file may define
+ *   ACRE_HEAP_AS_MALLOC  malloc and free of its kernels are a heap's (acre_heap_dropin.h);
+ *   ACRE_HEAP_DEBUG      blocks are poisoned, watched behind their ends and tagged
+ *                        (acre_heap_debug.h), at the cost of 32 bytes and of touching all of each;
+ *   ACRE_HEAP_TAG        with that, the number that its blocks are tagged with.
  */
 #ifndef ACRE_HEAP_H
 #define ACRE_HEAP_H
 
 #include "acre.h"
 #include "acre_heap_blocks.h"
+#include "acre_heap_debug.h"
+#include "acre_heap_plain.h"
 
 /* ---- inside kernels ----------------------------------------------------------------------------
  */
 
-/* At least `bytes` (0 counts as 1: a block of its own), aligned to `align`: a power of two up to
- * 2 MiB. Any other gives NULL and is counted apart. */
-ACRE__HEAP_FN void *acre_heap_aligned_malloc(acre_heap_handle h, size_t bytes, size_t align) {
-    uint32_t mask = acre__heap_active();
-    if (align == 0 || (align & (align - 1)) != 0 || align > ACRE__HEAP_ALIGN_MOST) {
-        acre__heap_add64(&h.control->bad_alignment, 1, relaxed);
-        bytes = SIZE_MAX;
-        align = 1;
-    } else if (align > 16) {
-        /* Slots of 2^k bytes lie at multiples of 2^k. */
-        bytes = bytes > align ? bytes : align;
-        if (bytes <= ACRE__HEAP_CLASS_MOST)
-            bytes = (size_t)2 << acre__heap_log2((uint32_t)bytes - 1);
-    }
-    uint32_t key = bytes <= ACRE__HEAP_CLASS_MOST ? acre__heap_class_of(bytes) : 31;
-    uint32_t peers = acre__heap_group(mask, key);
-    if (key < ACRE_HEAP_CLASSES)
-        return acre__heap_malloc_class(h, key, peers);
-    return bytes == SIZE_MAX ? NULL : acre__heap_malloc_pages(h, bytes, align);
+/* At least `bytes` (0 counts as 1: a block of its own), aligned to 16. */
+ACRE__HEAP_FN void *acre_heap_malloc(acre_heap_handle h, size_t bytes) {
+#ifdef ACRE_HEAP_DEBUG
+    return acre__heap_debug_malloc(h, bytes, 1, ACRE_HEAP_TAG);
+#else
+    return acre__heap_plain_malloc(h, bytes);
+#endif
 }
 
-ACRE__HEAP_FN void *acre_heap_malloc(acre_heap_handle h, size_t bytes) {
-    uint32_t mask = acre__heap_active();
-    uint32_t key = bytes <= ACRE__HEAP_CLASS_MOST ? acre__heap_class_of(bytes) : 31;
-    uint32_t peers = acre__heap_group(mask, key);
-    if (key < ACRE_HEAP_CLASSES)
-        return acre__heap_malloc_class(h, key, peers);
-    return acre__heap_malloc_pages(h, bytes, 1);
+/* The same, aligned to `align`: a power of two up to 2 MiB. Any other gives NULL and is counted
+ * apart. */
+ACRE__HEAP_FN void *acre_heap_aligned_malloc(acre_heap_handle h, size_t bytes, size_t align) {
+#ifdef ACRE_HEAP_DEBUG
+    return acre__heap_debug_malloc(h, bytes, align, ACRE_HEAP_TAG);
+#else
+    return acre__heap_plain_aligned_malloc(h, bytes, align);
+#endif
 }
 
 /* Frees a block that acre_heap_malloc or one of its kin returned; NULL is nothing. */
 ACRE__HEAP_FN void acre_heap_free(acre_heap_handle h, void *p) {
-    uint32_t mask = acre__heap_active();
-    acre__heap_found found = {ACRE__HEAP_IS_PAGES, 0, 0, 0};
-    uint64_t key = ~(uint64_t)0;
-    if (p) {
-        found = acre__heap_find(h, p);
-        if (found.what == ACRE__HEAP_IS_SLOT)
-            key = (uint64_t)found.page << 6 | found.slot >> 6;
-    }
-    uint32_t peers = acre__heap_group(mask, key);
-    if (found.what == ACRE__HEAP_IS_SLOT)
-        acre__heap_free_slots(h, found.page, found.slot, peers);
-    else if (found.what != ACRE__HEAP_IS_PAGES)
-        acre__heap_wrong(h, found.what, 1);
-    else if (p)
-        acre__heap_free_pages(h, found.page, found.info);
+#ifdef ACRE_HEAP_DEBUG
+    acre__heap_debug_free(h, p);
+#else
+    acre__heap_plain_free(h, p);
+#endif
 }
 
 /* How many bytes of a block may be used, at least as many as were asked for; 0 if `p` is not the
  * address of a live block of this heap. */
 ACRE__HEAP_FN size_t acre_heap_usable_size(acre_heap_handle h, const void *p) {
-    acre__heap_found found = acre__heap_find(h, p);
-    if (found.what == ACRE__HEAP_IS_SLOT) {
-        uint64_t *word = acre__heap_bits_of(h, found.page) + (found.slot >> 6);
-        int is_free = (int)(acre__heap_load64(word, relaxed) >> (found.slot & 63) & 1);
-        return is_free ? 0 : acre__heap_class_bytes(ACRE__HEAP_CLASS(found.info));
-    }
-    if (found.what != ACRE__HEAP_IS_PAGES)
-        return 0;
-    if (ACRE__HEAP_KIND(found.info) == ACRE__HEAP_RUN)
-        return (size_t)ACRE__HEAP_LENGTH(found.info) << ACRE__HEAP_PAGE_LOG2;
-    return (size_t)acre__heap_load32(&acre__heap_segment_of(h, found.page)->length, relaxed)
-           << ACRE__HEAP_SEGMENT_LOG2;
+#ifdef ACRE_HEAP_DEBUG
+    return acre__heap_debug_usable_size(h, p);
+#else
+    return acre__heap_plain_usable_size(h, p);
+#endif
 }
 
 /* 1 if the address, of a block or not, is one of this heap's. */
@@ -98,55 +78,32 @@ ACRE__HEAP_FN int acre_heap_owns(acre_heap_handle h, const void *p) {
                                                               << ACRE__HEAP_SEGMENT_LOG2;
 }
 
+/* What a block is for, in the program's own numbers: kept in debug builds alone, and told by
+ * acre_heap_inspect and when a heap ends with blocks that were not freed. Blocks have the tag
+ * ACRE_HEAP_TAG of the file that made them (0 where it is not defined) until they get another. */
+ACRE__HEAP_FN void acre_heap_set_tag(acre_heap_handle h, void *p, uint32_t tag) {
+#ifdef ACRE_HEAP_DEBUG
+    acre__heap_debug_set_tag(h, p, tag);
+#else
+    (void)h, (void)p, (void)tag;
+#endif
+}
+
+ACRE__HEAP_FN void *acre_heap_malloc_tagged(acre_heap_handle h, size_t bytes, uint32_t tag) {
+#ifdef ACRE_HEAP_DEBUG
+    return acre__heap_debug_malloc(h, bytes, 1, tag);
+#else
+    (void)tag;
+    return acre__heap_plain_malloc(h, bytes);
+#endif
+}
+
 /* ---- copying and filling ----
  *
  * For one thread; for lanes of a warp, all those of `mask`, as CUDA's __syncwarp takes it; and for
  * a block, all of whose threads call them; with the same arguments. Accesses are of 16 bytes where
  * both addresses allow it. The group forms end with a barrier of their group: what they wrote is
  * there for all of it. Ranges must not overlap. */
-
-typedef struct acre__heap_quad {
-#ifdef __cplusplus
-    alignas(16)
-#else
-    _Alignas(16)
-#endif
-        uint32_t part[4];
-}
-#ifndef __CUDACC__
-__attribute__((may_alias))
-#endif
-acre__heap_quad;
-
-/* The part of lane `rank` of `count`: neighbours access neighbouring quads. */
-ACRE__HEAP_FN void acre__heap_copy_part(void *dest, const void *src, size_t bytes, uint32_t rank,
-                                        uint32_t count) {
-    size_t done = 0;
-    if ((((uintptr_t)dest | (uintptr_t)src) & 15) == 0) {
-        size_t quads = bytes / 16;
-        for (size_t i = rank; i < quads; i += count)
-            ((acre__heap_quad *)dest)[i] = ((const acre__heap_quad *)src)[i];
-        done = quads * 16;
-    }
-    for (size_t i = done + rank; i < bytes; i += count)
-        ((char *)dest)[i] = ((const char *)src)[i];
-}
-
-ACRE__HEAP_FN void acre__heap_fill_part(void *dest, int value, size_t bytes, uint32_t rank,
-                                        uint32_t count) {
-    char *to = (char *)dest;
-    uint32_t word = (uint32_t)(unsigned char)value * 0x01010101u;
-    acre__heap_quad quad = {{word, word, word, word}};
-    size_t head = (16 - ((uintptr_t)to & 15)) & 15;
-    head = head < bytes ? head : bytes;
-    size_t quads = (bytes - head) / 16;
-    for (size_t i = rank; i < head; i += count)
-        to[i] = (char)value;
-    for (size_t i = rank; i < quads; i += count)
-        ((acre__heap_quad *)(void *)(to + head))[i] = quad;
-    for (size_t i = head + quads * 16 + rank; i < bytes; i += count)
-        to[i] = (char)value;
-}
 
 ACRE__HEAP_FN void *acre_heap_memcpy(void *dest, const void *src, size_t bytes) {
     acre__heap_copy_part(dest, src, bytes, 0, 1);
@@ -197,7 +154,8 @@ ACRE__HEAP_FN void *acre_heap_calloc(acre_heap_handle h, size_t count, size_t by
 }
 
 /* A block of another size with the same contents, as far as both go; the same one where it is large
- * enough and not more than twice too large. NULL: the old one is as it was. `p` NULL is a malloc.
+ * enough and not more than twice too large (in debug builds always another one). NULL: the old one
+ * is as it was. `p` NULL is a malloc.
  * An address that is no live block's gives NULL and is counted as a wrong free. */
 ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes) {
     size_t old = p ? acre_heap_usable_size(h, p) : 0;
@@ -208,8 +166,10 @@ ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes)
         acre__heap_wrong(h, what, 1);
         return NULL;
     }
+#ifndef ACRE_HEAP_DEBUG
     if (p && bytes <= old && (old <= 32 || bytes > old / 2))
         return p;
+#endif
     void *to = acre_heap_malloc(h, bytes);
     if (to && p) {
         (void)acre_heap_memcpy(to, p, old < bytes ? old : bytes);
@@ -280,4 +240,9 @@ ACRE__HEAP_FN void *acre_heap_coalesced_malloc(acre_heap_handle h, uint32_t mask
 
 #include "acre_heap_host.h"
 
+#endif
+
+/* Behind the guard: another header may have included this one without it. */
+#ifdef ACRE_HEAP_AS_MALLOC
+#include "acre_heap_dropin.h"
 #endif

@@ -100,7 +100,9 @@ typedef struct acre_heap_control {
     uint64_t failed, failed_bytes, bad_alignment;
     uint64_t double_frees, foreign_frees, interior_frees;
     uint64_t waits;
-    uint64_t unused_counts[9];
+    /* Of debug builds, see acre_heap_debug.h. */
+    uint64_t marked, overruns, overrun_at, unmarked;
+    uint64_t unused_counts[5];
     /* {sequence, page, state}: the current slab of a class for some SMs. */
     uint64_t arenas[ACRE_HEAP_CLASSES][1 << ACRE__HEAP_ARENAS_LOG2];
 } acre_heap_control;

@@ -1,0 +1,116 @@
+/* The heap's calls as they are without ACRE_HEAP_DEBUG, and the parts of copies and fills. Part of
+ * acre_heap.h, which says what they do; not to be included by itself. */
+#ifndef ACRE_HEAP_PLAIN_H
+#define ACRE_HEAP_PLAIN_H
+
+#include "acre_heap_blocks.h"
+
+ACRE__HEAP_FN void *acre__heap_plain_aligned_malloc(acre_heap_handle h, size_t bytes,
+                                                    size_t align) {
+    uint32_t mask = acre__heap_active();
+    if (align == 0 || (align & (align - 1)) != 0 || align > ACRE__HEAP_ALIGN_MOST) {
+        acre__heap_add64(&h.control->bad_alignment, 1, relaxed);
+        bytes = SIZE_MAX;
+        align = 1;
+    } else if (align > 16) {
+        /* Slots of 2^k bytes lie at multiples of 2^k. */
+        bytes = bytes > align ? bytes : align;
+        if (bytes <= ACRE__HEAP_CLASS_MOST)
+            bytes = (size_t)2 << acre__heap_log2((uint32_t)bytes - 1);
+    }
+    uint32_t key = bytes <= ACRE__HEAP_CLASS_MOST ? acre__heap_class_of(bytes) : 31;
+    uint32_t peers = acre__heap_group(mask, key);
+    if (key < ACRE_HEAP_CLASSES)
+        return acre__heap_malloc_class(h, key, peers);
+    return bytes == SIZE_MAX ? NULL : acre__heap_malloc_pages(h, bytes, align);
+}
+
+ACRE__HEAP_FN void *acre__heap_plain_malloc(acre_heap_handle h, size_t bytes) {
+    uint32_t mask = acre__heap_active();
+    uint32_t key = bytes <= ACRE__HEAP_CLASS_MOST ? acre__heap_class_of(bytes) : 31;
+    uint32_t peers = acre__heap_group(mask, key);
+    if (key < ACRE_HEAP_CLASSES)
+        return acre__heap_malloc_class(h, key, peers);
+    return acre__heap_malloc_pages(h, bytes, 1);
+}
+
+ACRE__HEAP_FN void acre__heap_plain_free(acre_heap_handle h, void *p) {
+    uint32_t mask = acre__heap_active();
+    acre__heap_found found = {ACRE__HEAP_IS_PAGES, 0, 0, 0};
+    uint64_t key = ~(uint64_t)0;
+    if (p) {
+        found = acre__heap_find(h, p);
+        if (found.what == ACRE__HEAP_IS_SLOT)
+            key = (uint64_t)found.page << 6 | found.slot >> 6;
+    }
+    uint32_t peers = acre__heap_group(mask, key);
+    if (found.what == ACRE__HEAP_IS_SLOT)
+        acre__heap_free_slots(h, found.page, found.slot, peers);
+    else if (found.what != ACRE__HEAP_IS_PAGES)
+        acre__heap_wrong(h, found.what, 1);
+    else if (p)
+        acre__heap_free_pages(h, found.page, found.info);
+}
+
+/* 0 if `p` is not the address of a live block. */
+ACRE__HEAP_FN size_t acre__heap_plain_usable_size(acre_heap_handle h, const void *p) {
+    acre__heap_found found = acre__heap_find(h, p);
+    if (found.what == ACRE__HEAP_IS_SLOT) {
+        uint64_t *word = acre__heap_bits_of(h, found.page) + (found.slot >> 6);
+        int is_free = (int)(acre__heap_load64(word, relaxed) >> (found.slot & 63) & 1);
+        return is_free ? 0 : acre__heap_class_bytes(ACRE__HEAP_CLASS(found.info));
+    }
+    if (found.what != ACRE__HEAP_IS_PAGES)
+        return 0;
+    if (ACRE__HEAP_KIND(found.info) == ACRE__HEAP_RUN)
+        return (size_t)ACRE__HEAP_LENGTH(found.info) << ACRE__HEAP_PAGE_LOG2;
+    return (size_t)acre__heap_load32(&acre__heap_segment_of(h, found.page)->length, relaxed)
+           << ACRE__HEAP_SEGMENT_LOG2;
+}
+
+/* ---- copying and filling ---- */
+
+typedef struct acre__heap_quad {
+#ifdef __cplusplus
+    alignas(16)
+#else
+    _Alignas(16)
+#endif
+        uint32_t part[4];
+}
+#ifndef __CUDACC__
+__attribute__((may_alias))
+#endif
+acre__heap_quad;
+
+/* The part of lane `rank` of `count`: neighbours access neighbouring quads. */
+ACRE__HEAP_FN void acre__heap_copy_part(void *dest, const void *src, size_t bytes, uint32_t rank,
+                                        uint32_t count) {
+    size_t done = 0;
+    if ((((uintptr_t)dest | (uintptr_t)src) & 15) == 0) {
+        size_t quads = bytes / 16;
+        for (size_t i = rank; i < quads; i += count)
+            ((acre__heap_quad *)dest)[i] = ((const acre__heap_quad *)src)[i];
+        done = quads * 16;
+    }
+    for (size_t i = done + rank; i < bytes; i += count)
+        ((char *)dest)[i] = ((const char *)src)[i];
+}
+
+ACRE__HEAP_FN void acre__heap_fill_part(void *dest, int value, size_t bytes, uint32_t rank,
+                                        uint32_t count) {
+    char *to = (char *)dest;
+    uint32_t word = (uint32_t)(unsigned char)value * 0x01010101u;
+    acre__heap_quad quad = {{word, word, word, word}};
+    size_t head = (16 - ((uintptr_t)to & 15)) & 15;
+    head = head < bytes ? head : bytes;
+    size_t quads = (bytes - head) / 16;
+    for (size_t i = rank; i < head; i += count)
+        to[i] = (char)value;
+    for (size_t i = rank; i < quads; i += count)
+        ((acre__heap_quad *)(void *)(to + head))[i] = quad;
+    for (size_t i = head + quads * 16 + rank; i < bytes; i += count)
+        to[i] = (char)value;
+}
+
+#endif

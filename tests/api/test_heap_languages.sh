@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# acre_heap.h in every language it is for: C11, C++17 and nvcc, plain, as a drop-in for malloc and in
+# debug builds, without a warning; and what is compiled calls what it should. Each compiler that is
+# there is used.
+set -euo pipefail
+
+source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
+build=${ACRE_BUILD:-$source/build}
+cache=$build/CMakeCache.txt
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+if grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$cache"; then
+    echo "languages: for a build without sanitizers"
+    exit 77
+fi
+warnings=(-Wall -Wextra -Wshadow -Wconversion -Wpedantic -Werror)
+include=(-I"$source/include")
+link=(-L"$build" -lacre "-Wl,-rpath,$build" -pthread)
+
+cat >"$tmp/all.c" <<'EOF'
+#include <acre_heap.h>
+int use(acre_heap_handle h);
+int use(acre_heap_handle h) {
+    void *p = acre_heap_malloc_tagged(h, 10, 3);
+    p = acre_heap_realloc(h, p, 20);
+    acre_heap_set_tag(h, p, 4);
+    int is_large = acre_heap_usable_size(h, p) >= 20;
+    acre_heap_free(h, p);
+    return is_large;
+}
+EOF
+cp "$tmp/all.c" "$tmp/all.cpp"
+
+for compiler in gcc clang; do
+    command -v "$compiler" >/dev/null || continue
+    for debug in "" -DACRE_HEAP_DEBUG; do
+        for dropin in "" -DACRE_HEAP_AS_MALLOC; do
+            "$compiler" -std=c11 -O2 "${warnings[@]}" -Wmissing-prototypes "${include[@]}" \
+                ${debug:+"$debug"} ${dropin:+"$dropin"} -c -o "$tmp/all.o" "$tmp/all.c"
+        done
+    done
+    echo "C11: $compiler"
+done
+for compiler in g++ clang++; do
+    command -v "$compiler" >/dev/null || continue
+    for flags in -O2 "-O0 -DACRE_HEAP_DEBUG"; do
+        read -ra flags <<<"$flags"
+        "$compiler" -std=c++17 "${flags[@]}" "${warnings[@]}" "${include[@]}" -c -o "$tmp/all.o" \
+            "$tmp/all.cpp"
+        "$compiler" -std=c++17 "${flags[@]}" "${warnings[@]}" "${include[@]}" -o "$tmp/dropin" \
+            "$source/tests/api/heap_dropin.cpp" "${link[@]}"
+        "$tmp/dropin"
+    done
+    echo "C++17: $compiler"
+done
+
+nvcc=$(sed -n 's/^ACRE_NVCC:[A-Z]*=//p' "$cache")
+if ! grep -q '^ACRE_NVCC_WORKS:[A-Z]*=TRUE' "$cache"; then
+    echo "nvcc: none here"
+    exit 0
+fi
+
+# nvcc_quiet ARG...: no warning either.
+nvcc_quiet() {
+    if ! "$nvcc" -std=c++17 -arch=sm_90 -Xcompiler -Wall,-Wextra "${include[@]}" "$@" \
+        2>"$tmp/said" || [ -s "$tmp/said" ]; then
+        cat "$tmp/said"
+        exit 1
+    fi
+}
+
+# The kernels call no malloc but ours; the host's calls are the C library's.
+for debug in "" -DACRE_HEAP_DEBUG; do
+    nvcc_quiet -O3 ${debug:+"$debug"} -ptx -o "$tmp/dropin.ptx" "$source/tests/api/heap_dropin.cu"
+    if grep -E '\.extern \.func.* (malloc|free|__nv_aligned_device_malloc_impl)' "$tmp/dropin.ptx"; then
+        echo "nvcc: kernels call CUDA's own"
+        exit 1
+    fi
+    grep -q 'acre__heap_as_malloc' "$tmp/dropin.ptx"
+done
+# A second file has its own; with relocatable device code there is one for all.
+quick=(-Xptxas -O0 -L"$build" -lacre)
+sed -e 's/int main/int other/' -e 's/void take/void take2/' -e 's/void give/void give2/' \
+    "$source/tests/api/heap_dropin.cu" >"$tmp/other.cu"
+nvcc_quiet -o "$tmp/two" "$source/tests/api/heap_dropin.cu" "$tmp/other.cu" "${quick[@]}"
+nm -u "$tmp/two" >"$tmp/names"
+grep -qE ' malloc(@|$)' "$tmp/names"
+cat >"$tmp/plain.cu" <<'EOF'
+__global__ void plain(void **at) { at[0] = malloc(10); }
+EOF
+nvcc_quiet -rdc=true -c -o "$tmp/dropin.o" "$source/tests/api/heap_dropin.cu" "${quick[@]}"
+nvcc_quiet -rdc=true -o "$tmp/one" "$tmp/dropin.o" "$tmp/plain.cu" "${quick[@]}"
+if "$nvcc" -std=c++17 -arch=sm_90 -rdc=true "${include[@]}" -o "$tmp/two" "$tmp/dropin.o" \
+    "$tmp/other.cu" "${quick[@]}" >"$tmp/said" 2>&1; then
+    echo "nvcc: two files with the drop-in and -rdc=true were linked"
+    exit 1
+fi
+grep -q "Multiple definition of 'acre__heap_as_malloc'" "$tmp/said"
+echo "nvcc: $nvcc"
