@@ -1,4 +1,4 @@
-/* Heaps: making one, growing, trimming and resetting it, and ending it. See heap.h. */
+/* Heaps: making one, growing it, its limits, and ending it. See heap.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +15,6 @@
 #define HEAP_STEP_BYTES ((uint64_t)64 << 20)
 /* Growth takes a millisecond or ten with every SM busy. */
 #define HEAP_WAIT_NS ((uint64_t)1000000000)
-
-static uint64_t segments_for(uint64_t bytes) {
-    return bytes / ACRE__HEAP_SEGMENT_BYTES + (bytes % ACRE__HEAP_SEGMENT_BYTES != 0);
-}
 
 /* Where the records of segments begin, behind the control and the trees. */
 static size_t records_begin(uint32_t max_segments) {
@@ -51,7 +47,7 @@ static acre_status options_check(acre_device *dev, acre_heap_options *options) {
         return acre__fail(ACRE_E_INVALID, "acre_heap_options: initial %llu, maximum %llu bytes",
                           (unsigned long long)options->initial_bytes,
                           (unsigned long long)options->maximum_bytes);
-    if (segments_for(options->maximum_bytes) > ACRE__HEAP_SEGMENTS_MOST)
+    if (acre__heap_segments_for(options->maximum_bytes) > ACRE__HEAP_SEGMENTS_MOST)
         return acre__fail(ACRE_E_INVALID, "acre_heap_options: maximum %llu bytes, 512 GiB at most",
                           (unsigned long long)options->maximum_bytes);
     return ACRE_OK;
@@ -59,38 +55,35 @@ static acre_status options_check(acre_device *dev, acre_heap_options *options) {
 
 /* ---- growing ---- */
 
-static void heap_book(acre_heap *heap) {
+void acre__heap_book(acre_heap *heap) {
     acre__book_change(&heap->block, heap->blocks.range.at, heap->blocks.mapped);
     acre__book_change(&heap->record_block, heap->records.range.at, heap->records.mapped);
 }
 
+/* Kernels are told of memory only when its records are written; and once that was tried the memory
+ * stays, since a driver that refuses may have told them all the same. */
 acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments) {
-    uint64_t before = heap->committed, full = heap->is_full;
+    uint64_t before = heap->committed;
+    acre_status status = ACRE_OK;
     if (segments <= before)
-        return ACRE_OK;
-    if (segments > heap->h.max_segments)
-        return acre__fail(ACRE_E_LIMIT, "%llu bytes wanted, the heap's maximum is %llu",
+        return heap->is_unsaid ? acre__heap_publish(heap) : ACRE_OK;
+    if (segments > heap->limit)
+        return acre__fail(ACRE_E_LIMIT, "%llu bytes wanted, the heap's limit is %llu",
                           (unsigned long long)(segments * ACRE__HEAP_SEGMENT_BYTES),
-                          (unsigned long long)heap->h.max_segments * ACRE__HEAP_SEGMENT_BYTES);
-    acre_status status =
-        acre__extent_grow(&heap->records, records_bytes(heap->h.max_segments, segments));
+                          (unsigned long long)(heap->limit * ACRE__HEAP_SEGMENT_BYTES));
+    status = acre__extent_grow(&heap->records, records_bytes(heap->h.max_segments, segments));
     if (status == ACRE_OK)
         status = acre__extent_grow(&heap->blocks, (size_t)segments * ACRE__HEAP_SEGMENT_BYTES);
-    if (status)
-        return status;
-    heap_book(heap);
-    status = acre__heap_write_free(heap, before, segments - before);
-    heap->committed = segments;
-    heap->is_full = segments == heap->h.max_segments;
     if (status == ACRE_OK)
-        status = acre__heap_publish(heap);
-    if (status) { /* the memory stays for the next time */
-        heap->committed = before;
-        heap->is_full = full;
+        status = acre__heap_write_free(heap, before, segments - before);
+    acre__heap_book(heap);
+    if (status) /* what was mapped stays for the next time */
         return status;
-    }
+    heap->committed = segments;
+    heap->is_full = segments >= heap->limit;
+    heap->is_refused = 0;
     heap->grows++;
-    return ACRE_OK;
+    return acre__heap_publish(heap);
 }
 
 acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
@@ -98,7 +91,49 @@ acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
     if (status)
         return status;
     acre__lock_take(&heap->lock);
-    status = acre__heap_grow_to(heap, segments_for(bytes));
+    status = acre__heap_grow_to(heap, acre__heap_segments_for(bytes));
+    acre__lock_give(&heap->lock);
+    return status;
+}
+
+/* ---- limits ---- */
+
+acre_status acre_heap_limit_get(acre_heap *heap, uint64_t *bytes) {
+    if (bytes)
+        *bytes = 0;
+    acre_status status = acre__heap_enter(heap);
+    if (status)
+        return status;
+    if (!bytes)
+        return acre__fail(ACRE_E_NULL, "acre_heap_limit_get: bytes is NULL");
+    acre__lock_take(&heap->lock);
+    *bytes = heap->limit * ACRE__HEAP_SEGMENT_BYTES;
+    acre__lock_give(&heap->lock);
+    return ACRE_OK;
+}
+
+acre_status acre_heap_limit_set(acre_heap *heap, uint64_t bytes) {
+    uint64_t segments = acre__heap_segments_for(bytes);
+    acre_status status = acre__heap_enter(heap);
+    if (status)
+        return status;
+    if (segments > heap->h.max_segments)
+        return acre__fail(ACRE_E_ADDRESS_SPACE,
+                          "a limit of %llu bytes, the heap has addresses for %llu: make it with a "
+                          "larger maximum",
+                          (unsigned long long)bytes,
+                          (unsigned long long)heap->h.max_segments * ACRE__HEAP_SEGMENT_BYTES);
+    acre__lock_take(&heap->lock);
+    uint64_t before = heap->limit, full = heap->is_full;
+    heap->limit = segments;
+    heap->is_full = heap->committed >= segments;
+    status = acre__heap_publish(heap);
+    if (status) {
+        heap->limit = before;
+        heap->is_full = full;
+    } else {
+        heap->is_refused = 0;
+    }
     acre__lock_give(&heap->lock);
     return status;
 }
@@ -130,8 +165,7 @@ static acre_status make_pinned(acre_heap *heap, uint32_t flags) {
         heap->wish_address = (uintptr_t)seen;
     }
     /* Non-blocking: it has to get through while a kernel of the default stream waits for it. */
-    return status ? status
-                  : acre_stream_create(heap->dev, ACRE_STREAM_NON_BLOCKING, &heap->stream);
+    return status ? status : acre_stream_create(heap->dev, ACRE_STREAM_NON_BLOCKING, &heap->stream);
 }
 
 static acre_status make_memory(acre_heap *heap) {
@@ -168,8 +202,10 @@ static acre_status make_first(acre_heap *heap, uint64_t segments) {
 
 static acre_status heap_make(acre_device *dev, const acre_heap_options *options, acre_heap *heap) {
     heap->dev = dev;
-    heap->h.max_segments = (uint32_t)segments_for(options->maximum_bytes);
-    heap->step = segments_for(options->step_bytes);
+    heap->h.max_segments = (uint32_t)acre__heap_segments_for(options->maximum_bytes);
+    heap->limit = heap->h.max_segments;
+    heap->step = acre__heap_segments_for(options->step_bytes);
+    heap->ahead = acre__heap_segments_for(options->ahead_bytes);
     heap->wait_ns = options->wait_ns;
     acre__lock_init(&heap->lock, "heap", ACRE__RANK_HEAP);
     acre_status status = make_pinned(heap, options->flags);
@@ -178,7 +214,7 @@ static acre_status heap_make(acre_device *dev, const acre_heap_options *options,
     /* Behind the calls above, so that those whose memory a heap uses end after it. */
     acre__heap_hooks();
     if (status == ACRE_OK)
-        status = make_first(heap, segments_for(options->initial_bytes));
+        status = make_first(heap, acre__heap_segments_for(options->initial_bytes));
     return status ? status : acre__heap_service_begin(heap);
 }
 
@@ -217,87 +253,12 @@ acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
     if (!handle)
         return acre__fail(ACRE_E_NULL, "acre_heap_get_handle: handle is NULL");
     *handle = heap->h;
-    return ACRE_OK;
-}
-
-/* ---- trimming and resetting: nobody else is there ---- */
-
-acre_status acre_heap_reset(acre_heap *heap) {
-    acre_heap_stats now = {.struct_size = sizeof now};
-    acre_status status = acre__heap_enter(heap);
-    if (status)
-        return status;
-    acre__lock_take(&heap->lock);
-    status = acre__heap_census(heap, &now); /* for the peak */
-    if (status == ACRE_OK)
-        status = acre__heap_write_free(heap, 0, heap->committed);
-    if (status == ACRE_OK)
-        status = acre__heap_write_control(heap, (uint32_t)heap->committed);
-    acre__lock_give(&heap->lock);
-    return status;
-}
-
-/* Segments up to the last one that is not wholly free. */
-static uint64_t trim_used(const acre_heap_handle image, uint64_t segments) {
-    while (segments > 0 && (segments > image.control->opened ||
-                            image.segments[segments - 1].free_pages == 0xffffffffu))
-        segments--;
-    return segments;
-}
-
-/* The core works on any memory, so the records are brought here, and what arenas hold is put back
- * by the heap's own means. */
-static acre_status trim_image(acre_heap *heap, acre_heap_handle image, uint64_t *keep) {
-    size_t control = acre__heap_control_bytes(image.max_segments);
-    size_t records = (size_t)heap->committed * sizeof *image.segments;
-    acre_status status = acre__heap_read(heap, image.control, (uintptr_t)heap->h.control, control);
-    if (status == ACRE_OK)
-        status = acre__heap_read(heap, image.segments, acre__heap_segment_at(heap, 0), records);
-    if (status)
-        return status;
-    acre__heap_flush(image);
-    uint64_t used = trim_used(image, heap->committed), opened = image.control->opened;
-    *keep = *keep > used ? *keep : used;
-    if (*keep < opened) {
-        acre__heap_note_whole(image, (uint32_t)*keep, (uint32_t)(opened - *keep), 0);
-        image.control->opened = *keep;
+    if (heap->ahead && !heap->wish_address) {
+        acre__lock_take(&heap->lock);
+        acre__heap_grow_ahead(heap);
+        acre__lock_give(&heap->lock);
     }
-    image.control->committed = *keep;
-    status = acre__heap_write(heap, acre__heap_segment_at(heap, 0), image.segments, records);
-    return status ? status
-                  : acre__heap_write(heap, (uintptr_t)heap->h.control, image.control, control);
-}
-
-static acre_status trim_to(acre_heap *heap, uint64_t keep) {
-    acre_heap_handle image = {.max_segments = heap->h.max_segments};
-    acre_status status;
-    image.control = malloc(acre__heap_control_bytes(image.max_segments));
-    image.segments = malloc((size_t)heap->committed * sizeof *image.segments);
-    if (image.control && image.segments)
-        status = trim_image(heap, image, &keep);
-    else
-        status = acre__fail(ACRE_E_HOST_MEMORY, "no memory to read the records of a heap");
-    free(image.control);
-    free(image.segments);
-    if (status)
-        return status;
-    /* Chunks go whole: what stays mapped behind `keep` is added again as if it were new. */
-    (void)acre__extent_shrink(&heap->blocks, (size_t)keep * ACRE__HEAP_SEGMENT_BYTES);
-    heap_book(heap);
-    heap->committed = heap->blocks.mapped / ACRE__HEAP_SEGMENT_BYTES;
-    heap->is_full = heap->committed == heap->h.max_segments;
-    return acre__heap_publish(heap);
-}
-
-acre_status acre_heap_trim(acre_heap *heap, uint64_t bytes) {
-    acre_status status = acre__heap_enter(heap);
-    if (status)
-        return status;
-    acre__lock_take(&heap->lock);
-    if (segments_for(bytes) < heap->committed)
-        status = trim_to(heap, segments_for(bytes));
-    acre__lock_give(&heap->lock);
-    return status;
+    return ACRE_OK;
 }
 
 /* ---- ending ---- */
@@ -323,6 +284,21 @@ void acre__heap_end(acre_heap *heap) {
     free(heap);
 }
 
+/* What a program should not have left behind. Lock held. */
+static void end_log(acre_heap *heap, const acre_heap_stats *left) {
+    if (left->live_blocks) {
+        acre__log(ACRE_LOG_WARN, "heap", "%s: a heap ends with %llu blocks of %llu bytes not freed",
+                  heap->dev->label, (unsigned long long)left->live_blocks,
+                  (unsigned long long)left->live_bytes);
+        acre__heap_log_tags(heap);
+    }
+    if (left->overruns)
+        acre__log(ACRE_LOG_WARN, "heap",
+                  "%s: %llu blocks of a heap were written past their end, the first at %p",
+                  heap->dev->label, (unsigned long long)left->overruns,
+                  (void *)(uintptr_t)left->overrun_at);
+}
+
 acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks, uint64_t *leaked_bytes) {
     acre_heap_stats left = {.struct_size = sizeof left};
     if (leaked_blocks)
@@ -335,18 +311,20 @@ acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks, uint64_t
     status = acre__heap_check(heap);
     if (status)
         return status;
-    acre__heap_list_remove(heap);
+    /* Kernels that still use it are waited for while there is somebody who answers them. */
+    status = acre__device_is_lost(heap->dev) ? ACRE_OK : acre_device_sync(heap->dev);
+    if (status && !acre__device_is_lost(heap->dev))
+        return status;
+    if (!acre__heap_list_remove(heap))
+        return acre__fail(ACRE_E_HANDLE, "%p is not a heap any more", (void *)heap);
     acre__heap_service_end(heap);
     if (!acre__device_is_lost(heap->dev)) {
         acre__lock_take(&heap->lock);
         if (acre__heap_census(heap, &left))
-            left.live_blocks = left.live_bytes = 0;
+            left.live_blocks = left.live_bytes = left.overruns = 0;
+        end_log(heap, &left);
         acre__lock_give(&heap->lock);
     }
-    if (left.live_blocks)
-        acre__log(ACRE_LOG_WARN, "heap", "%s: a heap ends with %llu blocks of %llu bytes not freed",
-                  heap->dev->label, (unsigned long long)left.live_blocks,
-                  (unsigned long long)left.live_bytes);
     if (leaked_blocks)
         *leaked_blocks = left.live_blocks;
     if (leaked_bytes)

@@ -44,9 +44,13 @@ struct acre_heap {
     struct acre__heap_pinned *pinned;
     uint64_t wish_address; /* of pinned->wish for the device; 0: nobody serves */
     acre_stream stream;
-    uint64_t committed, answers, is_full; /* as kernels see them */
-    uint64_t step, wait_ns;               /* segments, ns */
+    uint64_t committed, answers, is_full; /* as kernels see them, but for is_unsaid */
+    uint64_t limit, step, ahead;          /* segments */
+    uint64_t wait_ns;
     uint64_t grows, asks, peak_bytes;
+    int is_unsaid;    /* kernels may not have been told of the line above */
+    int is_in_flight; /* a copy from or to the pinned memory may still run */
+    int is_refused;   /* growing ahead was: not again until something changes */
     /* The service. */
     pthread_t thread;
     int has_thread;
@@ -59,13 +63,17 @@ struct acre_heap {
 acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, size_t bytes);
 acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t bytes);
 
+/* The part of the control behind the head, the trees, from an image of it. */
+acre_status acre__heap_write_trees(acre_heap *heap, const acre_heap_control *image);
+
 /* Makes the records of segments say that all of their pages are free. */
 acre_status acre__heap_write_free(acre_heap *heap, uint64_t first, uint64_t count);
 
 /* The whole control as new, with `opened` segments in the trees. */
 acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened);
 
-/* Tells kernels what the host has to say: the control's first line. */
+/* Tells kernels what the host has to say: the control's first line. After a failure that is still
+ * to be said (is_unsaid). */
 acre_status acre__heap_publish(acre_heap *heap);
 
 static inline uint64_t acre__heap_segment_at(const acre_heap *heap, uint64_t segment) {
@@ -74,13 +82,34 @@ static inline uint64_t acre__heap_segment_at(const acre_heap *heap, uint64_t seg
 
 /* ---- growth (heap.c); lock held ---- */
 
-/* Memory for `segments` in all, published. After a failure kernels see what they saw before. */
+/* Memory for `segments` in all, published. */
 acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments);
+
+/* Grows by a step if less than the policy wants is free. */
+void acre__heap_grow_ahead(acre_heap *heap);
+
+/* Brings the book up to date with what is mapped. */
+void acre__heap_book(acre_heap *heap);
+
+static inline uint64_t acre__heap_segments_for(uint64_t bytes) {
+    return bytes / ACRE__HEAP_SEGMENT_BYTES + (bytes % ACRE__HEAP_SEGMENT_BYTES != 0);
+}
 
 /* ---- looking (heap_look.c) ---- */
 
 /* Live blocks and their bytes; 0 if the records cannot be read. Lock held. */
 acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats);
+
+/* Calls `fn` with the records of all segments, in batches, until it returns something. Lock held.
+ */
+typedef int (*acre__heap_batch_fn)(const acre_heap_segment *batch, uint64_t first, uint64_t count,
+                                   void *user);
+acre_status acre__heap_batches(acre_heap *heap, acre__heap_batch_fn fn, void *user);
+
+/* ---- inspection (heap_inspect.c) ---- */
+
+/* Logs the blocks that are left, by tag. Lock held. */
+void acre__heap_log_tags(acre_heap *heap);
 
 /* ---- the service (heap_service.c) ---- */
 
@@ -95,7 +124,8 @@ void acre__heap_service_end(acre_heap *heap);
 acre_status acre__heap_enter(const acre_heap *heap);
 acre_status acre__heap_check(const acre_heap *heap);
 void acre__heap_list_add(acre_heap *heap);
-void acre__heap_list_remove(acre_heap *heap);
+/* 0: somebody else has. */
+int acre__heap_list_remove(acre_heap *heap);
 /* Ends the heap; it is in no list any more. */
 void acre__heap_end(acre_heap *heap);
 void acre__heap_hooks(void);

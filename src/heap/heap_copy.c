@@ -8,6 +8,15 @@
 #include "heap/heap.h"
 #include "heap/heap_image.h"
 
+/* Where the driver refused to wait, a copy may still use the pinned memory. */
+static acre_status copy_settle(acre_heap *heap) {
+    if (!heap->is_in_flight)
+        return ACRE_OK;
+    acre_status status = acre_stream_sync(heap->dev, heap->stream);
+    heap->is_in_flight = status != ACRE_OK;
+    return status;
+}
+
 /* One piece, from or to pinned memory, waited for. */
 static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, size_t bytes,
                               int is_write) {
@@ -24,13 +33,14 @@ static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, si
     if (code == CUDA_SUCCESS) {
         what = "cuStreamSynchronize";
         code = drv->cuStreamSynchronize(heap->stream);
+        heap->is_in_flight = code != CUDA_SUCCESS;
     }
     acre__device_pop(dev, &current);
     return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
 }
 
 acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, size_t bytes) {
-    acre_status status = ACRE_OK;
+    acre_status status = copy_settle(heap);
     for (size_t at = 0; at < bytes && !status;) {
         size_t part =
             bytes - at < sizeof heap->pinned->batch ? bytes - at : sizeof heap->pinned->batch;
@@ -42,7 +52,7 @@ acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, siz
 }
 
 acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t bytes) {
-    acre_status status = ACRE_OK;
+    acre_status status = copy_settle(heap);
     for (size_t at = 0; at < bytes && !status;) {
         size_t part =
             bytes - at < sizeof heap->pinned->batch ? bytes - at : sizeof heap->pinned->batch;
@@ -55,7 +65,9 @@ acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t byt
 }
 
 acre_status acre__heap_write_free(acre_heap *heap, uint64_t first, uint64_t count) {
-    acre_status status = ACRE_OK;
+    acre_status status = copy_settle(heap);
+    if (status)
+        return status;
     memset(heap->pinned->batch, 0, sizeof heap->pinned->batch);
     acre__heap_image_free(heap->pinned->batch, ACRE__HEAP_BATCH);
     for (uint64_t done = 0; done < count && !status;) {
@@ -77,6 +89,11 @@ static void copy_line(const acre_heap *heap, acre_heap_control *control) {
     control->arenas_log2 = acre__heap_arenas_for(heap->committed);
 }
 
+acre_status acre__heap_write_trees(acre_heap *heap, const acre_heap_control *image) {
+    return acre__heap_write(heap, (uintptr_t)(heap->h.control + 1), image + 1,
+                            acre__heap_control_bytes(heap->h.max_segments) - sizeof *image);
+}
+
 acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened) {
     acre_heap_control *image = malloc(acre__heap_control_bytes(heap->h.max_segments));
     if (!image)
@@ -92,11 +109,17 @@ acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened) {
 acre_status acre__heap_publish(acre_heap *heap) {
     _Static_assert(offsetof(acre_heap_control, opened) == ACRE__HEAP_LINE_BYTES,
                    "what the host writes is one line");
+    heap->is_unsaid = 1;
+    acre_status status = copy_settle(heap);
+    if (status)
+        return status;
     acre_heap_control *line = (acre_heap_control *)(void *)heap->pinned->batch;
     memset(line, 0, ACRE__HEAP_LINE_BYTES);
     copy_line(heap, line);
     memcpy(heap->pinned->line, line, ACRE__HEAP_LINE_BYTES);
     __atomic_store_n(&heap->pinned->wish.published, heap->committed, __ATOMIC_RELEASE);
-    return copy_piece(heap, (uintptr_t)heap->h.control, heap->pinned->line, ACRE__HEAP_LINE_BYTES,
-                      1);
+    status =
+        copy_piece(heap, (uintptr_t)heap->h.control, heap->pinned->line, ACRE__HEAP_LINE_BYTES, 1);
+    heap->is_unsaid = status != ACRE_OK;
+    return status;
 }

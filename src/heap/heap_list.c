@@ -40,10 +40,13 @@ void acre__heap_list_add(acre_heap *heap) {
     acre__lock_give(&list.lock);
 }
 
-void acre__heap_list_remove(acre_heap *heap) {
+int acre__heap_list_remove(acre_heap *heap) {
     acre__lock_take(&list.lock);
-    acre__tree_remove(&list.heaps, &heap->node);
+    struct acre__node *node = acre__tree_find(&list.heaps, (uintptr_t)heap);
+    if (node)
+        acre__tree_remove(&list.heaps, node);
     acre__lock_give(&list.lock);
+    return node != NULL;
 }
 
 /* ---- devices ---- */

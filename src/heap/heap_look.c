@@ -7,11 +7,7 @@
 #include "heap/heap.h"
 #include "heap/heap_image.h"
 
-/* Calls `fn` with the records of all segments, in batches. */
-static acre_status look_batches(acre_heap *heap,
-                                int (*fn)(const acre_heap_segment *batch, uint64_t first,
-                                          uint64_t count, void *user),
-                                void *user) {
+acre_status acre__heap_batches(acre_heap *heap, acre__heap_batch_fn fn, void *user) {
     acre_heap_segment *batch = malloc(ACRE__HEAP_BATCH * sizeof *batch);
     acre_status status = ACRE_OK;
     if (!batch)
@@ -54,12 +50,15 @@ acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
         stats->double_frees = copy->control.double_frees;
         stats->foreign_frees = copy->control.foreign_frees;
         stats->interior_frees = copy->control.interior_frees;
-        status = look_batches(heap, look_count, stats);
+        stats->overruns = copy->control.overruns;
+        stats->overrun_at = copy->control.overrun_at;
+        stats->unmarked_frees = copy->control.unmarked;
+        status = acre__heap_batches(heap, look_count, stats);
     }
     free(copy);
     stats->mapped_bytes = heap->blocks.mapped;
     stats->record_bytes = heap->records.mapped;
-    stats->maximum_bytes = heap->h.max_segments * (uint64_t)ACRE__HEAP_SEGMENT_BYTES;
+    stats->maximum_bytes = heap->limit * ACRE__HEAP_SEGMENT_BYTES;
     stats->grows = heap->grows;
     stats->asks = heap->asks;
     for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
@@ -105,7 +104,7 @@ acre_status acre_heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
     if (!fn)
         return acre__fail(ACRE_E_NULL, "acre_heap_walk: fn is NULL");
     acre__lock_take(&heap->lock);
-    status = look_batches(heap, look_walk, &walk);
+    status = acre__heap_batches(heap, look_walk, &walk);
     acre__lock_give(&heap->lock);
     return status;
 }

@@ -1,7 +1,9 @@
-/* Growth while kernels run: a thread for each heap that looks at the wish in pinned memory and maps
- * more. A GPU cannot wake a thread, so it looks every 100 us: a kernel that has to wait does so for
- * a millisecond anyway, and the looks cost half a percent of one processor. */
+/* Growth while kernels run, and ahead of them: a thread for each heap that looks at the wish in
+ * pinned memory and maps more. A GPU cannot wake a thread, so it looks every 100 us: a kernel that
+ * has to wait does so for a millisecond anyway, and the looks cost half a percent of one processor.
+ */
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,18 +13,20 @@
 #include "driver/soft/soft.h"
 #include "heap/heap.h"
 
-static uint64_t round_up(uint64_t bytes) {
-    return bytes / ACRE__HEAP_SEGMENT_BYTES + (bytes % ACRE__HEAP_SEGMENT_BYTES != 0);
+/* Segments that it may grow by. */
+static uint64_t serve_left(const acre_heap *heap) {
+    return heap->limit > heap->committed ? heap->limit - heap->committed : 0;
 }
 
 /* A step, or what is wanted if that is more; where there is no memory for a step, what is wanted.
  */
 static acre_status serve_grow(acre_heap *heap, uint64_t bytes) {
-    uint64_t wanted = round_up(bytes), left = heap->h.max_segments - heap->committed;
+    uint64_t wanted = acre__heap_segments_for(bytes), left = serve_left(heap);
     uint64_t more = wanted > heap->step ? wanted : heap->step;
     wanted = wanted ? wanted : 1;
     if (wanted > left)
-        return acre__fail(ACRE_E_LIMIT, "a kernel wants %llu bytes more than the heap's maximum",
+        return acre__fail(ACRE_E_LIMIT,
+                          "a kernel wants %llu bytes, more than the heap's limit leaves",
                           (unsigned long long)bytes);
     more = more < left ? more : left;
     acre_status status = acre__heap_grow_to(heap, heap->committed + more);
@@ -42,25 +46,70 @@ int acre__heap_serve(acre_heap *heap) {
         heap->answers = number; /* published together with the memory */
         acre_status status = serve_grow(heap, bytes);
         /* Without memory nobody waits again, until somebody adds some by hand. Who wants more than
-         * can ever be does not close it for the others. */
-        if (status && status != ACRE_E_LIMIT)
+         * can ever be does not close it for the others, nor does a driver that refuses once. */
+        if (status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY)
             heap->is_full = 1;
         if (heap->committed == before)
             acre__log(ACRE_LOG_WARN, "heap", "%s: a kernel's wish for %llu bytes is refused: %s",
                       heap->dev->label, (unsigned long long)bytes, acre_last_detail());
         if (status)
             (void)acre__heap_publish(heap);
+    } else if (heap->is_unsaid && !acre__device_is_lost(heap->dev)) {
+        (void)acre__heap_publish(heap);
     }
     acre__lock_give(&heap->lock);
     return is_asked;
 }
 
+/* ---- growing ahead ---- */
+
+/* Segments that are wholly free, by the tree that knows them, and those that nobody had yet. The
+ * tree is read while kernels change it: about right is enough. */
+static acre_status ahead_free(acre_heap *heap, uint64_t *count) {
+    uint32_t leaves = acre__heap_leaves(heap->h.max_segments);
+    uint64_t opened = 0, at = (uint64_t)(uintptr_t)acre__heap_tree(heap->h, ACRE__HEAP_RUNS - 1) +
+                              acre__heap_level(0) * sizeof(uint64_t);
+    uint64_t *words = malloc(leaves * sizeof *words);
+    if (!words)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to read the records of a heap");
+    acre_status status = acre__heap_read(heap, &opened, (uintptr_t)&heap->h.control->opened, 8);
+    if (status == ACRE_OK)
+        status = acre__heap_read(heap, words, at, leaves * sizeof *words);
+    *count = opened < heap->committed ? heap->committed - opened : 0;
+    for (uint32_t i = 0; i < leaves && !status; i++)
+        *count += acre__heap_popc64(words[i]);
+    free(words);
+    return status;
+}
+
+void acre__heap_grow_ahead(acre_heap *heap) {
+    uint64_t there = 0, left = serve_left(heap);
+    if (heap->is_refused || !left || ahead_free(heap, &there) || there >= heap->ahead)
+        return;
+    uint64_t more = heap->ahead - there > heap->step ? heap->ahead - there : heap->step;
+    acre_status status = acre__heap_grow_to(heap, heap->committed + (more < left ? more : left));
+    heap->is_refused = status != ACRE_OK;
+    if (status)
+        acre__log(ACRE_LOG_WARN, "heap", "%s: a heap cannot grow ahead: %s", heap->dev->label,
+                  acre_last_detail());
+}
+
+/* ---- the thread ---- */
+
+/* Every tenth time it looks for a wish it looks how much is free: that takes two copies. */
 static void *service_main(void *user) {
     acre_heap *heap = user;
     const struct timespec nap = {0, 100000};
-    while (!acre__load(&heap->is_ending, memory_order_acquire))
-        if (!acre__heap_serve(heap))
-            nanosleep(&nap, NULL);
+    for (uint32_t i = 0; !acre__load(&heap->is_ending, memory_order_acquire); i++) {
+        if (acre__heap_serve(heap))
+            continue;
+        if (heap->ahead && i % 10 == 0) {
+            acre__lock_take(&heap->lock);
+            acre__heap_grow_ahead(heap);
+            acre__lock_give(&heap->lock);
+        }
+        nanosleep(&nap, NULL);
+    }
     return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "acre.h"
+#include "acre_heap.h"
 
 struct layout_field {
     const char *name;
@@ -240,6 +241,59 @@ static void layout_trace_options_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_trace_options), 24);
 }
 
+static void layout_heap_structs_are_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_heap_options, struct_size, 0),
+        FIELD(acre_heap_options, initial_bytes, 8),
+        FIELD(acre_heap_options, maximum_bytes, 16),
+        FIELD(acre_heap_options, step_bytes, 24),
+        FIELD(acre_heap_options, wait_ns, 32),
+        FIELD(acre_heap_options, flags, 40),
+        FIELD(acre_heap_options, reserved, 44),
+        FIELD(acre_heap_options, ahead_bytes, 48),
+        FIELD(acre_heap_stats, struct_size, 0),
+        FIELD(acre_heap_stats, mapped_bytes, 8),
+        FIELD(acre_heap_stats, record_bytes, 16),
+        FIELD(acre_heap_stats, maximum_bytes, 24),
+        FIELD(acre_heap_stats, live_blocks, 32),
+        FIELD(acre_heap_stats, live_bytes, 40),
+        FIELD(acre_heap_stats, peak_bytes, 48),
+        FIELD(acre_heap_stats, free_bytes, 56),
+        FIELD(acre_heap_stats, failed, 64),
+        FIELD(acre_heap_stats, failed_bytes, 72),
+        FIELD(acre_heap_stats, bad_alignment, 80),
+        FIELD(acre_heap_stats, double_frees, 88),
+        FIELD(acre_heap_stats, foreign_frees, 96),
+        FIELD(acre_heap_stats, interior_frees, 104),
+        FIELD(acre_heap_stats, grows, 112),
+        FIELD(acre_heap_stats, asks, 120),
+        FIELD(acre_heap_stats, overruns, 128),
+        FIELD(acre_heap_stats, overrun_at, 136),
+        FIELD(acre_heap_stats, unmarked_frees, 144),
+        FIELD(acre_heap_stats, classes, 152),
+        FIELD(acre_heap_class_stats, bytes, 0),
+        FIELD(acre_heap_class_stats, live_blocks, 8),
+        FIELD(acre_heap_class_stats, free_blocks, 16),
+        FIELD(acre_heap_block, address, 0),
+        FIELD(acre_heap_block, bytes, 8),
+        FIELD(acre_heap_block, asked_bytes, 16),
+        FIELD(acre_heap_block, tag, 24),
+        FIELD(acre_heap_block, flags, 28),
+        FIELD(acre_heap_handle, base, 0),
+        FIELD(acre_heap_handle, control, 8),
+        FIELD(acre_heap_handle, segments, 16),
+        FIELD(acre_heap_handle, max_segments, 24),
+        FIELD(acre_heap_handle, reserved, 28),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_heap_options), 56);
+    assert_int_equal(sizeof(acre_heap_class_stats), 24);
+    assert_int_equal(sizeof(acre_heap_stats), 152 + 22 * 24);
+    assert_int_equal(sizeof(acre_heap_block), 32);
+    assert_int_equal(sizeof(acre_heap_handle), 32);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_open_options_is_pinned),
@@ -255,6 +309,7 @@ int main(void) {
         cmocka_unit_test(layout_import_options_is_pinned),
         cmocka_unit_test(layout_enums_are_ints),
         cmocka_unit_test(layout_trace_options_is_pinned),
+        cmocka_unit_test(layout_heap_structs_are_pinned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -278,9 +278,11 @@ static void heap_refuses_what_it_cannot_do(void **state) {
     assert_null(none);
     options.flags = 8;
     assert_int_equal(acre_heap_create(w.dev, &options, &none), ACRE_E_OPTIONS);
-    options = (acre_heap_options){sizeof options, 8 * MIB, 4 * MIB, 0, 0, 0, 0};
+    options = (acre_heap_options){
+        .struct_size = sizeof options, .initial_bytes = 8 * MIB, .maximum_bytes = 4 * MIB};
     assert_int_equal(acre_heap_create(w.dev, &options, &none), ACRE_E_INVALID);
-    options = (acre_heap_options){sizeof options, 0, (uint64_t)1 << 40, 0, 0, 0, 0};
+    options =
+        (acre_heap_options){.struct_size = sizeof options, .maximum_bytes = (uint64_t)1 << 40};
     assert_int_equal(acre_heap_create(w.dev, &options, &none), ACRE_E_INVALID);
     none = (acre_heap *)&w;
     assert_int_equal(acre_heap_grow(none, 1), ACRE_E_HANDLE);
@@ -291,8 +293,17 @@ static void heap_refuses_what_it_cannot_do(void **state) {
     assert_int_equal(acre_heap_walk(w.heap, NULL, NULL), ACRE_E_NULL);
     assert_int_equal(acre_heap_destroy(none, NULL, NULL), ACRE_E_HANDLE);
     api_ok(acre_heap_destroy(NULL, NULL, NULL));
-    /* Its memory is acre's, but not acre_mem_alloc's. */
+    /* Its memory is acre's, but not acre_mem_alloc's, nor cuMemAlloc's. */
     assert_int_equal(acre_mem_free(w.dev, w.heap->h.base), ACRE_E_KIND);
+    struct acre__current current;
+    space_push(w.dev, &current);
+    for (uint64_t at = 0; at < 4 * MIB; at += 2 * MIB - 32) {
+        uint64_t address = (uintptr_t)w.heap->h.base + at;
+        assert_int_equal(w.dev->drv->cuMemFree(address), CUDA_ERROR_INVALID_VALUE);
+    }
+    assert_int_equal(w.dev->drv->cuMemFree((uintptr_t)w.heap->h.control), CUDA_ERROR_INVALID_VALUE);
+    acre__device_pop(w.dev, &current);
+    assert_int_equal(world_stats(&w).free_bytes, 2 * MIB);
     world_end(&w);
 }
 

@@ -1,0 +1,145 @@
+/* What debug builds of kernels know about live blocks (acre_heap_debug.h): how much was asked for,
+ * the tag, and whether the canary behind it is whole. It lies at the blocks' ends, so their memory
+ * is copied to the host, in windows of up to 2 MiB: blocks come by rising addresses, so many share
+ * one. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "heap/heap.h"
+#include "heap/heap_image.h"
+
+struct inspect {
+    acre_heap *heap;
+    acre_heap_inspect_fn fn;
+    void *user;
+    unsigned char *window; /* ACRE__HEAP_SEGMENT_BYTES */
+    uint64_t at, bytes;    /* of the heap's memory, that it has a copy of */
+    acre_status status;
+};
+
+/* Memory of blocks, at most a window of it; NULL and the status if it cannot be read. */
+static const unsigned char *inspect_bytes(struct inspect *inspect, uint64_t at, uint64_t bytes) {
+    if (at >= inspect->at && at + bytes <= inspect->at + inspect->bytes)
+        return inspect->window + (at - inspect->at);
+    uint64_t end = (uintptr_t)inspect->heap->h.base +
+                   inspect->heap->committed * (uint64_t)ACRE__HEAP_SEGMENT_BYTES;
+    inspect->at = at;
+    inspect->bytes = end - at < ACRE__HEAP_SEGMENT_BYTES ? end - at : ACRE__HEAP_SEGMENT_BYTES;
+    inspect->status = acre__heap_read(inspect->heap, inspect->window, at, (size_t)inspect->bytes);
+    if (inspect->status)
+        inspect->bytes = 0;
+    return inspect->status ? NULL : inspect->window;
+}
+
+static int inspect_one(void *user, void *address, uint64_t bytes) {
+    struct inspect *inspect = user;
+    acre_heap_block block = {.address = address, .bytes = bytes, .asked_bytes = bytes};
+    acre__heap_mark mark;
+    uint64_t seen = bytes < ACRE__HEAP_SEGMENT_BYTES ? bytes : ACRE__HEAP_SEGMENT_BYTES;
+    const unsigned char *tail = inspect_bytes(inspect, (uintptr_t)address + bytes - seen, seen);
+    if (!tail)
+        return 1;
+    memcpy(&mark, tail + seen - sizeof mark, sizeof mark);
+    if (bytes >= ACRE__HEAP_DEBUG_BYTES &&
+        acre__heap_mark_is(mark.check, mark.slack, (uintptr_t)address, bytes)) {
+        /* No more than a window is behind what was asked for: blocks are whole segments at most. */
+        uint64_t slack = mark.slack < seen ? mark.slack : seen;
+        block.asked_bytes = bytes - mark.slack;
+        block.tag = mark.tag;
+        block.flags = ACRE_HEAP_BLOCK_MARKED;
+        if (acre__heap_canary_damage(tail + seen - slack, (size_t)slack - sizeof mark))
+            block.flags |= ACRE_HEAP_BLOCK_OVERRUN;
+    }
+    return inspect->fn(inspect->user, &block);
+}
+
+static int inspect_batch(const acre_heap_segment *batch, uint64_t first, uint64_t count,
+                         void *user) {
+    struct inspect *inspect = user;
+    char *address = inspect->heap->h.base + first * ACRE__HEAP_SEGMENT_BYTES;
+    return acre__heap_image_walk(batch, (size_t)count, address, inspect_one, inspect);
+}
+
+/* Lock held. */
+static acre_status inspect_all(acre_heap *heap, acre_heap_inspect_fn fn, void *user) {
+    struct inspect inspect = {.heap = heap, .fn = fn, .user = user};
+    inspect.window = malloc(ACRE__HEAP_SEGMENT_BYTES);
+    if (!inspect.window)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to look at the blocks of a heap");
+    acre_status status = acre__heap_batches(heap, inspect_batch, &inspect);
+    free(inspect.window);
+    return status ? status : inspect.status;
+}
+
+acre_status acre_heap_inspect(acre_heap *heap, acre_heap_inspect_fn fn, void *user) {
+    acre_status status = acre__heap_enter(heap);
+    if (status)
+        return status;
+    if (!fn)
+        return acre__fail(ACRE_E_NULL, "acre_heap_inspect: fn is NULL");
+    acre__lock_take(&heap->lock);
+    status = inspect_all(heap, fn, user);
+    acre__lock_give(&heap->lock);
+    return status;
+}
+
+/* ---- leaks by tag ---- */
+
+/* Lines that a log is to have at most; what has other tags is told together. */
+enum { INSPECT_TAGS = 32 };
+
+struct tags {
+    struct tag {
+        uint64_t blocks, bytes, overruns;
+        uint32_t tag;
+    } tags[INSPECT_TAGS], others;
+    size_t count;
+};
+
+static int tags_add(void *user, const acre_heap_block *block) {
+    struct tags *tags = user;
+    size_t i = 0;
+    if (!(block->flags & ACRE_HEAP_BLOCK_MARKED))
+        return 0;
+    while (i < tags->count && tags->tags[i].tag != block->tag)
+        i++;
+    if (i == tags->count && i < INSPECT_TAGS)
+        tags->tags[tags->count++].tag = block->tag;
+    struct tag *tag = i < INSPECT_TAGS ? &tags->tags[i] : &tags->others;
+    tag->blocks++;
+    tag->bytes += block->asked_bytes;
+    tag->overruns += (block->flags & ACRE_HEAP_BLOCK_OVERRUN) != 0;
+    return 0;
+}
+
+static int tag_compare(const void *a, const void *b) {
+    const struct tag *one = a, *other = b;
+    return one->tag < other->tag ? -1 : one->tag > other->tag;
+}
+
+static void tag_log(const acre_heap *heap, const char *name, const struct tag *tag) {
+    if (tag->blocks)
+        acre__log(ACRE_LOG_WARN, "heap",
+                  "%s: %s: %" PRIu64 " blocks not freed, %" PRIu64 " bytes asked for, %" PRIu64
+                  " written past their end",
+                  heap->dev->label, name, tag->blocks, tag->bytes, tag->overruns);
+}
+
+void acre__heap_log_tags(acre_heap *heap) {
+    struct tags tags = {.count = 0};
+    uint64_t marked = 0;
+    char name[32];
+    if (acre__heap_read(heap, &marked, (uintptr_t)&heap->h.control->marked, sizeof marked) ||
+        !marked || inspect_all(heap, tags_add, &tags))
+        return;
+    qsort(tags.tags, tags.count, sizeof tags.tags[0], tag_compare);
+    for (size_t i = 0; i < tags.count; i++) {
+        (void)snprintf(name, sizeof name, "tag %" PRIu32, tags.tags[i].tag);
+        tag_log(heap, name, &tags.tags[i]);
+    }
+    tag_log(heap, "other tags", &tags.others);
+}

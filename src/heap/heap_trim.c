@@ -1,0 +1,99 @@
+/* Trimming and resetting a heap: nobody else uses it meanwhile. See heap.h. */
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "heap/heap.h"
+#include "heap/heap_image.h"
+
+acre_status acre_heap_reset(acre_heap *heap) {
+    acre_heap_stats now = {.struct_size = sizeof now};
+    acre_status status = acre__heap_enter(heap);
+    if (status)
+        return status;
+    acre__lock_take(&heap->lock);
+    status = acre__heap_census(heap, &now); /* for the peak */
+    if (status == ACRE_OK)
+        status = acre__heap_write_free(heap, 0, heap->committed);
+    if (status == ACRE_OK)
+        status = acre__heap_write_control(heap, (uint32_t)heap->committed);
+    acre__lock_give(&heap->lock);
+    return status;
+}
+
+/* Segments up to the last one that is not wholly free. */
+static uint64_t trim_used(const acre_heap_handle image, uint64_t segments) {
+    while (segments > 0 && (segments > image.control->opened ||
+                            image.segments[segments - 1].free_pages == 0xffffffffu))
+        segments--;
+    return segments;
+}
+
+/* Takes the segments behind `keep`, all of them free, out of the trees. */
+static void trim_cut(acre_heap_handle image, uint64_t keep) {
+    uint64_t opened = image.control->opened;
+    if (keep < opened) {
+        acre__heap_note_whole(image, (uint32_t)keep, (uint32_t)(opened - keep), 0);
+        image.control->opened = keep;
+    }
+    image.control->committed = keep;
+}
+
+/* The core works on any memory, so the records are brought here, and what arenas hold is put back
+ * by the heap's own means. Writing that back may fail at any piece, with kernels to come that use
+ * what is there then. So first go the trees, which may know of free pages that are none yet; then
+ * the segments, each of which is whole by itself, and whose slabs have no slots left for the arenas
+ * that still name them; and at last the control, with the arenas empty. */
+static acre_status trim_image(acre_heap *heap, acre_heap_handle image, uint64_t *keep) {
+    size_t control = acre__heap_control_bytes(image.max_segments);
+    size_t records = (size_t)heap->committed * sizeof *image.segments;
+    acre_status status = acre__heap_read(heap, image.control, (uintptr_t)heap->h.control, control);
+    if (status == ACRE_OK)
+        status = acre__heap_read(heap, image.segments, acre__heap_segment_at(heap, 0), records);
+    if (status)
+        return status;
+    acre__heap_flush(image);
+    uint64_t used = trim_used(image, heap->committed);
+    *keep = *keep > used ? *keep : used;
+    status = acre__heap_write_trees(heap, image.control);
+    if (status == ACRE_OK)
+        status = acre__heap_write(heap, acre__heap_segment_at(heap, 0), image.segments, records);
+    trim_cut(image, *keep);
+    return status ? status
+                  : acre__heap_write(heap, (uintptr_t)heap->h.control, image.control, control);
+}
+
+static acre_status trim_to(acre_heap *heap, uint64_t keep) {
+    acre_heap_handle image = {.max_segments = heap->h.max_segments};
+    acre_status status;
+    image.control = malloc(acre__heap_control_bytes(image.max_segments));
+    image.segments = malloc((size_t)heap->committed * sizeof *image.segments);
+    if (image.control && image.segments)
+        status = trim_image(heap, image, &keep);
+    else
+        status = acre__fail(ACRE_E_HOST_MEMORY, "no memory to read the records of a heap");
+    free(image.control);
+    free(image.segments);
+    if (status)
+        return status;
+    /* Chunks go whole: what stays mapped behind `keep` is added again as if it were new. */
+    (void)acre__extent_shrink(&heap->blocks, (size_t)keep * ACRE__HEAP_SEGMENT_BYTES);
+    acre__heap_book(heap);
+    if (heap->committed > heap->blocks.mapped / ACRE__HEAP_SEGMENT_BYTES)
+        heap->committed = heap->blocks.mapped / ACRE__HEAP_SEGMENT_BYTES;
+    heap->is_full = heap->committed >= heap->limit;
+    heap->is_refused = 0;
+    return acre__heap_publish(heap);
+}
+
+acre_status acre_heap_trim(acre_heap *heap, uint64_t bytes) {
+    acre_status status = acre__heap_enter(heap);
+    if (status)
+        return status;
+    acre__lock_take(&heap->lock);
+    /* More may be mapped than kernels know, where growing failed half way. */
+    uint64_t keep = acre__heap_segments_for(bytes);
+    if (keep < heap->blocks.mapped / ACRE__HEAP_SEGMENT_BYTES)
+        status = trim_to(heap, keep < heap->committed ? keep : heap->committed);
+    acre__lock_give(&heap->lock);
+    return status;
+}
