@@ -71,6 +71,21 @@ static inline void fault_pop(const char *name) {
     assert_int_equal(fault_raw(name)->cuDevicePrimaryCtxRelease(0), 0);
 }
 
+/* All of its work is done. */
+static inline void fault_sync(const char *name) {
+    fault_push(name);
+    assert_int_equal(fault_raw(name)->cuCtxSynchronize(), 0);
+    fault_pop(name);
+}
+
+static inline uint64_t fault_free_bytes(const char *name) {
+    size_t free_bytes = 0, total_bytes = 0;
+    fault_push(name);
+    assert_int_equal(fault_raw(name)->cuMemGetInfo(&free_bytes, &total_bytes), 0);
+    fault_pop(name);
+    return free_bytes;
+}
+
 static inline struct api_arguments fault_arguments(const char *name) {
     struct api_arguments with = {.device = api_open(name)};
     api_ok(acre_stream_create(with.device, ACRE_STREAM_NON_BLOCKING, &with.stream));

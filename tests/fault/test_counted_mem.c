@@ -3,7 +3,7 @@
  * as before, nothing of the device's memory gone, the caller's context and capture mode untouched;
  * the same call works once the driver does, and trim leaves nothing behind. */
 #include "api/api_memory.h"
-#include "fault_device.h"
+#include "fault_counted.h"
 
 enum { SMALL = 4096, LARGE = 5 << 20 };
 
@@ -43,13 +43,9 @@ static void things_end(struct things *t) {
 /* Managed memory takes some or not, wherever its pages happen to be: it is put on the device first.
  */
 static uint64_t things_free_bytes(const struct things *t) {
-    size_t free_bytes = 0, total_bytes = 0;
     api_ok(acre_mem_prefetch(t->device, t->managed.at, LARGE, ACRE_PLACE_DEVICE, NULL));
     api_ok(acre_device_sync(t->device));
-    fault_push(t->name);
-    assert_int_equal(fault_raw(t->name)->cuMemGetInfo(&free_bytes, &total_bytes), 0);
-    fault_pop(t->name);
-    return free_bytes;
+    return fault_free_bytes(t->name);
 }
 
 /* ---- the functions ---- */
@@ -204,51 +200,20 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- the loop ---- */
 
-struct plan {
-    enum acre__fault_mode mode;
-    CUresult code;
-};
-
-static void expect_status(const struct op *op, const struct plan *plan, uint32_t nth,
-                          acre_status status) {
-    acre_status wanted = plan->code != CUDA_ERROR_OUT_OF_MEMORY ? ACRE_E_DRIVER
-                         : op->flags & IS_OF_HOST               ? ACRE_E_HOST_MEMORY
-                                                                : ACRE_E_DEVICE_MEMORY;
-    if (status == ACRE_OK || status == wanted)
-        return;
+static void expect_status(const struct counted *run, const struct op *op) {
+    int is_right = counted_is_right(run, op->flags & IS_OF_HOST ? COUNTED_HOST : COUNTED_DEVICE);
     /* The context is the device's, whatever is to be made in it. */
-    if (wanted == ACRE_E_HOST_MEMORY && status == ACRE_E_DEVICE_MEMORY &&
-        strncmp(acre_last_detail(), "cuMem", 5) != 0)
-        return;
-    fail_msg("%s with call %u failing: %s: %s", op->name, nth, acre_status_name(status),
-             acre_last_detail());
+    is_right |= op->flags & IS_OF_HOST && counted_is_right(run, COUNTED_DEVICE) &&
+                strncmp(acre_last_detail(), "cuMem", 5) != 0;
+    if (op->flags & GIVES_BACK)
+        is_right = run->status == ACRE_OK;
+    counted_expect_status(run, is_right);
 }
 
-/* A pop or a capture mode that was refused for good stays, and so may transfers that could not be
- * waited for; the driver can be asked again now. */
-static void restore_thread(const struct things *t) {
-    fault_push(t->name);
-    assert_int_equal(fault_raw(t->name)->cuCtxSynchronize(), 0);
-    fault_pop(t->name);
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    assert_int_equal(fault_raw(t->name)->cuCtxSetCurrent(NULL), 0);
-}
-
-/* The thread is as it was before: no context, the mode it had. */
-static void expect_thread(const struct things *t, const struct op *op) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (fault_current(t->name))
-        fail_msg("%s left a context", op->name);
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
-        fail_msg("%s left the capture mode relaxed", op->name);
-}
-
-static void expect_books(const struct op *op, const struct plan *plan, const acre_stats *before,
-                         const acre_stats *after, acre_status status) {
-    int has_more = status == ACRE_OK && op->flags & MAKES;
-    int has_registered = status == ACRE_OK && op->flags & REGISTERS;
+static void expect_books(const struct op *op, const struct counted *run, const acre_stats *before,
+                         const acre_stats *after) {
+    int has_more = run->status == ACRE_OK && op->flags & MAKES;
+    int has_registered = run->status == ACRE_OK && op->flags & REGISTERS;
     uint64_t gone = op->flags & GIVES_BACK && op->before != make_registered;
     uint64_t gone_registered = op->flags & GIVES_BACK && op->before == make_registered;
     assert_int_equal(after->mem_blocks, before->mem_blocks + (uint64_t)has_more - gone);
@@ -257,7 +222,7 @@ static void expect_books(const struct op *op, const struct plan *plan, const acr
     assert_int_equal(after->mem_registered,
                      before->mem_registered + (uint64_t)has_registered - gone_registered);
     /* Staging that could not even be waited for ends, and finds the driver as unwilling. */
-    if (status && !(op->flags & STAGES) && plan->mode == ACRE__FAULT_ONCE)
+    if (run->status && !(op->flags & STAGES) && run->mode == ACRE__FAULT_ONCE)
         assert_int_equal(after->limbo_count, before->limbo_count);
 }
 
@@ -269,44 +234,30 @@ static void undo(struct things *t, const struct op *op) {
         api_ok(acre_mem_unregister(t->device, t->own));
 }
 
-/* One run with call `nth` failing: 0 when nothing failed any more. */
-static int run_one(struct things *t, const struct op *op, const struct plan *plan, uint32_t nth,
-                   unsigned *unseen) {
+static void run_one(struct things *t, const struct op *op, struct counted *run) {
     if (op->before)
         op->before(t);
     acre_stats before = api_stats(t->device);
-    fault_on(NULL, nth, plan->mode, plan->code);
-    acre_status status = op->call(t);
-    uint64_t fired = fault_off();
-    if (plan->mode == ACRE__FAULT_FROM)
-        restore_thread(t);
-    expect_thread(t, op);
-    if (fired)
-        expect_status(op, plan, nth, status);
-    else
-        api_ok(status);
-    if (op->flags & GIVES_BACK)
-        api_ok(status);
-    if (op->flags & MAKES && status)
+    counted_call(run, op->call, t);
+    assert_true(run->refusals <= run->fired);
+    if (run->mode == ACRE__FAULT_FROM)
+        fault_sync(t->name); /* what could not be waited for */
+    expect_status(run, op);
+    if (op->flags & MAKES && run->status)
         assert_null(t->out);
     acre_stats after = api_stats(t->device);
-    expect_books(op, plan, &before, &after, status);
-    assert_true(after.driver_refusals - before.driver_refusals <= fired);
-    if (status)
-        assert_true(after.driver_refusals > before.driver_refusals);
-    *unseen += fired && !status;
+    expect_books(op, run, &before, &after);
 
     /* The same works once the driver does; the give-backs have happened. */
-    if (status == ACRE_OK && !(op->flags & GIVES_BACK))
-        undo(t, op);
     if (!(op->flags & GIVES_BACK)) {
+        if (run->status == ACRE_OK)
+            undo(t, op);
         api_ok(op->call(t));
         undo(t, op);
     }
     api_ok(acre_trim(t->device));
     after = api_stats(t->device);
     assert_int_equal(after.limbo_count + after.staging_bytes, 0);
-    return fired != 0;
 }
 
 /* A GPU's driver keeps a little for itself now and then, for events and streams. */
@@ -316,9 +267,6 @@ static uint64_t slack_of(const char *name) {
 
 static void every_function_bears_every_refusal(void **state) {
     (void)state;
-    const struct plan plans[] = {{ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY},
-                                 {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN},
-                                 {ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN}};
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         for (size_t i = 0; i < OPS; i++) {
@@ -326,17 +274,10 @@ static void every_function_bears_every_refusal(void **state) {
             api_ok(acre_trim(t.device));
             uint64_t free_bytes = things_free_bytes(&t);
             acre_stats books = api_stats(t.device);
-            for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) {
-                unsigned unseen = 0;
-                uint32_t nth = 1;
-                while (run_one(&t, &ops[i], &plans[k], nth, &unseen))
-                    nth++;
-                assert_true(nth > 1); /* it does call the driver */
-                if (k == 0)
-                    print_message("%s: %s: %u driver calls\n", name, ops[i].name, nth - 1);
-                if (!(ops[i].flags & (GIVES_BACK | STAGES)) && plans[k].mode == ACRE__FAULT_ONCE)
-                    assert_int_equal(unseen, ops[i].unseen);
-            }
+            struct counted run = {.name = name, .device = t.device, .op = ops[i].name};
+            if (!(ops[i].flags & (GIVES_BACK | STAGES)))
+                run.unseen = &ops[i].unseen;
+            assert_true(counted_loop(run, COUNTED_SHORT, run_one, &t, &ops[i]) > 0);
             acre_stats after = api_stats(t.device);
             assert_int_equal(after.mem_blocks, books.mem_blocks);
             assert_int_equal(after.mem_bytes, books.mem_bytes);
@@ -372,7 +313,8 @@ static void staging_of_several_threads_bears_every_refusal(void **state) {
                          CUDA_ERROR_UNKNOWN);
                 acre_status status = acre_copy(t.device, to, from, bytes, t.stream);
                 fired = fault_off();
-                restore_thread(&t);
+                counted_restore_thread(name);
+                fault_sync(name);
                 assert_true(status == ACRE_OK || (fired && status == ACRE_E_DRIVER));
                 memset(page.at, (int)nth, bytes);
                 api_ok(acre_copy(t.device, block.at, page.at, bytes, t.stream));
@@ -424,7 +366,8 @@ static void limbo_of_memory_is_emptied_by_trim(void **state) {
         fault_on(NULL, 1, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
         api_expect(acre_trim(t.device), ACRE_E_DRIVER);
         fault_off();
-        restore_thread(&t);
+        counted_restore_thread(name);
+        fault_sync(name);
         assert_int_equal(api_stats(t.device).limbo_count, 6);
         api_ok(acre_trim(t.device));
         acre_stats stats = api_stats(t.device);
@@ -487,12 +430,10 @@ static void staged_copy_that_loses_the_device_ends(void **state) {
                 }
                 /* The soft device goes on working behind the wrapper: no transfer may be left when
                  * the pages go. */
-                fault_push(name);
-                assert_int_equal(fault_raw(name)->cuCtxSynchronize(), 0);
-                fault_pop(name);
+                fault_sync(name);
                 api_ok(acre_close(t.device));
                 fault_off();
-                restore_thread(&t);
+                counted_restore_thread(name);
                 free(page);
                 free(t.page.at);
                 free(t.own);

@@ -4,7 +4,7 @@
  * left after the pool's end and trim. Further: captured streams, streams whose end the driver
  * refuses to mark, a lost device. */
 #include "api/api_memory.h"
-#include "fault_device.h"
+#include "fault_counted.h"
 #include "pool/pool.h"
 
 enum { SMALL = 1000, FULL = 128 }; /* of so many slots a thread's stack is full */
@@ -230,47 +230,11 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- the loop ---- */
 
-struct plan {
-    enum acre__fault_mode mode;
-    CUresult code;
-};
-
-static void expect_status(const struct op *op, const struct plan *plan, uint32_t nth,
-                          acre_status status) {
-    int is_memory = status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY ||
-                    status == ACRE_E_ADDRESS_SPACE;
-    if (status == ACRE_OK || (plan->code == CUDA_ERROR_OUT_OF_MEMORY && is_memory))
-        return;
-    if (plan->code != CUDA_ERROR_OUT_OF_MEMORY && status == ACRE_E_DRIVER)
-        return;
-    fail_msg("%s with call %u failing: %s: %s", op->name, nth, acre_status_name(status),
-             acre_last_detail());
-}
-
 static acre_pool_stats stats_of(const struct things *t) {
     acre_pool_stats stats = {.struct_size = sizeof stats};
     if (t->pool)
         api_ok(acre_pool_get_stats(t->pool, &stats));
     return stats;
-}
-
-/* As in test_counted_mem.c: what was refused for good is set right by the driver itself. */
-static void restore_thread(const struct things *t) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    fault_push(t->name);
-    assert_int_equal(fault_raw(t->name)->cuCtxSynchronize(), 0);
-    fault_pop(t->name);
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    assert_int_equal(fault_raw(t->name)->cuCtxSetCurrent(NULL), 0);
-}
-
-static void expect_thread(const struct things *t, const struct op *op) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (fault_current(t->name))
-        fail_msg("%s left a context", op->name);
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
-        fail_msg("%s left the capture mode relaxed", op->name);
 }
 
 /* No slot was lost: when all blocks are freed, all memory goes. */
@@ -310,32 +274,24 @@ static void expect_nothing_left(struct things *t) {
     assert_int_equal(after.streams_live, 2);
 }
 
-/* One run with call `nth` failing: 0 when nothing failed any more. */
-static int run_one(struct things *t, const struct op *op, const struct plan *plan, uint32_t nth) {
+static void run_one(struct things *t, const struct op *op, struct counted *run) {
     t->block = NULL;
     if (op->before)
         op->before(t);
     acre_pool_stats before = stats_of(t);
-    uint64_t refusals = api_stats(t->device).driver_refusals;
-    fault_on(NULL, nth, plan->mode, plan->code);
-    acre_status status = op->call(t);
-    uint64_t fired = fault_off();
-    if (plan->mode == ACRE__FAULT_FROM)
-        restore_thread(t);
-    expect_thread(t, op);
-    if (!fired)
-        api_ok(status);
-    expect_status(op, plan, nth, status);
-    if (status) {
-        assert_true(api_stats(t->device).driver_refusals > refusals);
+    counted_call(run, op->call, t);
+    if (run->mode == ACRE__FAULT_FROM)
+        fault_sync(t->name);
+    counted_expect_status(run,
+                          counted_is_right(run, COUNTED_DEVICE | COUNTED_HOST | COUNTED_ADDRESSES));
+    if (run->status) {
         acre_pool_stats after = stats_of(t);
         if (after.live_blocks != before.live_blocks || after.live_bytes != before.live_bytes)
-            fail_msg("%s with call %u failing: %llu blocks instead of %llu", op->name, nth,
+            fail_msg("%s with call %u failing: %llu blocks instead of %llu", op->name, run->nth,
                      (unsigned long long)after.live_blocks, (unsigned long long)before.live_blocks);
         api_ok(op->call(t));
     }
     expect_nothing_left(t);
-    return fired != 0;
 }
 
 static struct things things_begin(const char *name) {
@@ -354,35 +310,13 @@ static void things_end(struct things *t) {
     api_ok(acre_close(t->device));
 }
 
-static uint64_t free_bytes_of(const struct things *t) {
-    size_t free_bytes = 0, total_bytes = 0;
-    fault_push(t->name);
-    assert_int_equal(fault_raw(t->name)->cuMemGetInfo(&free_bytes, &total_bytes), 0);
-    fault_pop(t->name);
-    return free_bytes;
-}
-
 static void pool_calls_bear_every_refusal_and_lose_nothing(void **state) {
     (void)state;
-    const struct plan plans[] = {{ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY},
-                                 {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN},
-                                 {ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN}};
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         for (size_t i = 0; i < OPS; i++) {
-            const struct plan none = {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN};
-            (void)run_one(&t, &ops[i], &none, UINT32_MAX); /* what a driver keeps is kept now */
-            uint64_t free_bytes = free_bytes_of(&t);
-            for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) {
-                uint32_t nth = 1;
-                while (run_one(&t, &ops[i], &plans[k], nth))
-                    nth++;
-                assert_true(nth > 1); /* it does call the driver */
-                if (k == 0)
-                    print_message("%s: %s: %u driver calls\n", name, ops[i].name, nth - 1);
-            }
-            if (strcmp(name, "soft") == 0)
-                assert_int_equal(free_bytes_of(&t), free_bytes);
+            const struct counted run = {.name = name, .device = t.device, .op = ops[i].name};
+            counted_keeps_memory(run, run_one, &t, &ops[i]);
         }
         things_end(&t);
     }
@@ -494,7 +428,8 @@ static void pool_memory_of_a_stream_that_could_not_be_retired_is_safe(void **sta
             fault_on(NULL, nth, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
             (void)acre_stream_destroy(t.device, t.brief);
             (void)fault_off();
-            restore_thread(&t);
+            counted_restore_thread(name);
+            fault_sync(name);
             t.brief = NULL;
             api_ok(acre_trim(t.device)); /* ends the stream, if that was refused */
             api_ok(acre_pool_alloc(t.pool, 4 * MIB, 0, t.other, &p));

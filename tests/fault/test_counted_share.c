@@ -3,7 +3,7 @@
  * importer are one process here, so calls of both fail. After each: the right status, no output,
  * the import as before, the same works once the driver does, and nothing is left in the end. */
 #include "api/api_share.h"
-#include "fault_device.h"
+#include "fault_counted.h"
 
 /* A shared vec of two chunks of 2 MiB, and an import of it. */
 struct things {
@@ -40,14 +40,6 @@ static void things_end(struct things *t) {
     acre_stats stats = api_stats(t->device);
     assert_int_equal(stats.imports + stats.shares + stats.limbo_count, 0);
     assert_int_equal(stats.chunks, 0);
-}
-
-static uint64_t raw_free_bytes(const struct things *t) {
-    size_t free_bytes = 0, total_bytes = 0;
-    fault_push(t->name);
-    assert_int_equal(fault_raw(t->name)->cuMemGetInfo(&free_bytes, &total_bytes), 0);
-    fault_pop(t->name);
-    return free_bytes;
 }
 
 /* ---- the functions ---- */
@@ -119,31 +111,9 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- the loop ---- */
 
-struct plan {
-    enum acre__fault_mode mode;
-    CUresult code;
-};
-
-/* A pop that was refused for good leaves the context in this thread. */
-static void restore_thread(const struct things *t) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    assert_int_equal(fault_raw(t->name)->cuCtxSetCurrent(NULL), 0);
-}
-
-static void expect_status(const struct op *op, const struct plan *plan, uint32_t nth,
-                          acre_status status) {
-    int is_memory = plan->code == CUDA_ERROR_OUT_OF_MEMORY;
-    if (status == ACRE_OK || (!is_memory && status == ACRE_E_DRIVER) ||
-        (is_memory && (status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_ADDRESS_SPACE)))
-        return;
-    fail_msg("%s with call %u failing: %s: %s", op->name, nth, acre_status_name(status),
-             acre_last_detail());
-}
-
 /* What a failure left is what was there before; only where the driver refuses everything from then
  * on may the import have lost what it could not map again, and keeps what the owner has too. */
-static void expect_as_before(struct things *t, const struct op *op, const struct plan *plan,
+static void expect_as_before(struct things *t, const struct op *op, const struct counted *run,
                              const acre_import_info *before) {
     if (op->call == call_export) {
         assert_int_equal(t->count, 0);
@@ -157,7 +127,7 @@ static void expect_as_before(struct things *t, const struct op *op, const struct
     assert_ptr_equal(after.data, before->data);
     assert_int_equal(after.bytes, before->bytes);
     assert_int_equal(after.refreshed_bytes, before->refreshed_bytes);
-    if (plan->mode == ACRE__FAULT_FROM && after.mapped_bytes != before->mapped_bytes) {
+    if (run->mode == ACRE__FAULT_FROM && after.mapped_bytes != before->mapped_bytes) {
         assert_int_equal(after.mapped_bytes, 2 * MIB);
         return;
     }
@@ -183,54 +153,35 @@ static void expect_done(struct things *t, const struct op *op) {
         fail_msg("%s: other bytes are there", op->name);
 }
 
-/* One run with call `nth` failing: 0 when nothing failed any more. */
-static int run_one(struct things *t, const struct op *op, const struct plan *plan, uint32_t nth) {
+static void run_one(struct things *t, const struct op *op, struct counted *run) {
     acre_import_info before = {.struct_size = sizeof before};
     op->before(t);
     if (t->import)
         before = info_of(t->import);
-    fault_on(NULL, nth, plan->mode, plan->code);
-    acre_status status = op->call(t);
-    uint64_t fired = fault_off();
-    if (plan->mode == ACRE__FAULT_FROM)
-        restore_thread(t);
-    assert_null(fault_current(t->name));
-    if (fired)
-        expect_status(op, plan, nth, status);
-    else
-        api_ok(status);
-    if (status) {
-        expect_as_before(t, op, plan, &before);
+    counted_call(run, op->call, t);
+    counted_expect_status(run, counted_is_right(run, COUNTED_DEVICE | COUNTED_ADDRESSES));
+    if (run->status) {
+        expect_as_before(t, op, run, &before);
         api_ok(acre_trim(t->device));
         api_ok(op->call(t)); /* the same works once the driver does */
     }
     expect_done(t, op);
     things_end(t);
-    return fired != 0;
 }
 
 static void share_bears_every_refusal(void **state) {
     (void)state;
-    const struct plan plans[] = {{ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY},
-                                 {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN},
-                                 {ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN}};
     for (API_EACH(name)) {
         struct things t = {.name = name, .device = api_open(name)};
         api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &t.stream));
         before_moved(&t); /* what a driver keeps after its first time is kept now */
         things_end(&t);
-        uint64_t free_bytes = raw_free_bytes(&t);
+        uint64_t free_bytes = fault_free_bytes(name);
         size_t fds = open_fds();
         for (size_t i = 0; i < OPS; i++) {
-            for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) {
-                uint32_t nth = 1;
-                while (run_one(&t, &ops[i], &plans[k], nth))
-                    nth++;
-                assert_true(nth > 1); /* it does call the driver */
-                if (k == 0)
-                    print_message("%s: %s: %u driver calls\n", name, ops[i].name, nth - 1);
-            }
-            assert_true(raw_free_bytes(&t) >= free_bytes);
+            const struct counted run = {.name = name, .device = t.device, .op = ops[i].name};
+            assert_true(counted_loop(run, COUNTED_SHORT, run_one, &t, &ops[i]) > 0);
+            assert_true(fault_free_bytes(name) >= free_bytes);
             if (strcmp(name, "soft") == 0)
                 assert_int_equal(open_fds(), fds);
         }
@@ -264,12 +215,10 @@ static void share_that_loses_the_device_ends(void **state) {
                     api_ok(acre_share_close(t.share));
                     api_ok(acre_vec_destroy(t.vec, t.stream));
                 }
-                fault_push(name);
-                assert_int_equal(fault_raw(name)->cuCtxSynchronize(), 0);
-                fault_pop(name);
+                fault_sync(name);
                 api_ok(acre_close(t.device));
                 fault_off();
-                restore_thread(&t);
+                counted_restore_thread(name);
             }
         }
         acre_device *device = api_open(name); /* gives the contexts back */

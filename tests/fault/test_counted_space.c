@@ -6,7 +6,7 @@
 #include <fcntl.h>
 
 #include "driver/soft/soft.h"
-#include "fault_device.h"
+#include "fault_counted.h"
 #include "space/space.h"
 #include "space/uses.h"
 #include "unit/space_fixture.h"
@@ -19,6 +19,7 @@ struct things {
     acre_device *device;
     acre_stream stream;
     size_t unit;
+    uint64_t free_bytes; /* before the first run */
     struct acre__extent extent;
     int has_extent;
     size_t marked; /* bytes of the extent that hold marks */
@@ -328,50 +329,22 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- what must hold ---- */
 
-struct plan {
-    enum acre__fault_mode mode;
-    CUresult code;
-};
-
-static void expect_status(const struct op *op, const struct plan *plan, uint32_t nth,
-                          acre_status status, uint64_t fired) {
-    int is_memory = plan->code == CUDA_ERROR_OUT_OF_MEMORY;
-    int is_right = status == ACRE_OK;
-    if (fired && is_memory)
-        is_right |= status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_ADDRESS_SPACE;
-    else if (fired)
-        is_right |= status == ACRE_E_DRIVER;
-    if (fired && op->flags & PROBES)
-        is_right |= status == ACRE_E_UNSUPPORTED;
+static void expect_status(const struct counted *run, const struct op *op) {
+    int is_right = counted_is_right(run, COUNTED_DEVICE | COUNTED_ADDRESSES);
+    if (op->flags & PROBES)
+        is_right |= run->status == ACRE_E_UNSUPPORTED;
     if (op->flags & GIVES_BACK)
-        is_right = status == ACRE_OK;
-    if (!is_right || (status && !acre_last_detail()[0]))
-        fail_msg("%s with call %u failing: %s: %s", op->name, nth, acre_status_name(status),
-                 acre_last_detail());
+        is_right = run->status == ACRE_OK;
+    counted_expect_status(run, is_right);
 }
 
 /* The detail is of the call that failed, and not of what was undone after it. */
-static void expect_detail(const struct op *op, const struct plan *plan, uint32_t nth) {
+static void expect_detail(const struct counted *run) {
     const char *const undoing[] = {"cuMemUnmap", "cuMemRelease", "cuMemAddressFree",
                                    "cuEventDestroy", "cuCtxPopCurrent"};
     for (size_t i = 0; i < sizeof undoing / sizeof undoing[0]; i++)
-        if (plan->mode == ACRE__FAULT_FROM && strstr(acre_last_detail(), undoing[i]))
-            fail_msg("%s from call %u on: %s", op->name, nth, acre_last_detail());
-}
-
-static void restore_thread(const struct things *t) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    assert_int_equal(fault_raw(t->name)->cuCtxSetCurrent(NULL), 0);
-}
-
-static void expect_thread(const struct things *t, const struct op *op) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (fault_current(t->name))
-        fail_msg("%s left a context", op->name);
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
-        fail_msg("%s left the capture mode relaxed", op->name);
+        if (run->mode == ACRE__FAULT_FROM && strstr(acre_last_detail(), undoing[i]))
+            fail_msg("%s from call %u on: %s", run->op, run->nth, acre_last_detail());
 }
 
 /* The block is where and as long as is said, and has its contents. */
@@ -388,11 +361,11 @@ static void expect_block(const struct things *t) {
     space_write(t->device, (uintptr_t)t->p + bytes - 8, MARK); /* all of it is there */
 }
 
-static void expect_state(struct things *t, const struct plan *plan) {
+static void expect_state(struct things *t, const struct counted *run) {
     if (t->has_extent) {
         space_expect_truth(&t->extent);
         space_expect_marks(&t->extent, 0, t->marked, MARK);
-        if (plan->mode == ACRE__FAULT_ONCE && t->marked && !t->moved.dev)
+        if (run->mode == ACRE__FAULT_ONCE && t->marked && !t->moved.dev)
             assert_true(t->extent.range.bytes >= RESERVE * t->unit); /* nothing was lost */
     }
     if (t->p)
@@ -423,11 +396,12 @@ static void run_end(struct things *t) {
         api_ok(acre_mem_free(t->device, t->p));
     struct things again = {.name = t->name, .device = t->device, .stream = t->stream, .fd = -1};
     again.unit = t->unit;
+    again.free_bytes = t->free_bytes;
     *t = again;
 }
 
 /* Nothing of it is left. */
-static void expect_empty(struct things *t, const struct op *op, uint32_t nth, uint64_t free_bytes) {
+static void expect_empty(struct things *t, const struct counted *run) {
     uint64_t count, bytes, cached, reserved, taken;
     api_ok(acre_trim(t->device));
     acre__chunk_count(t->device, &count, &bytes, &cached);
@@ -436,51 +410,35 @@ static void expect_empty(struct things *t, const struct op *op, uint32_t nth, ui
     if (count || bytes || cached || reserved || taken || stats.limbo_count || stats.mem_blocks)
         fail_msg("%s with call %u failing leaves %llu chunks, %llu bytes of addresses, %llu in "
                  "limbo, %llu blocks",
-                 op->name, nth, (unsigned long long)count, (unsigned long long)reserved,
+                 run->op, run->nth, (unsigned long long)count, (unsigned long long)reserved,
                  (unsigned long long)stats.limbo_count, (unsigned long long)stats.mem_blocks);
     uint64_t now = space_free_bytes(t->device);
-    if (now < free_bytes)
-        fail_msg("%s with call %u failing loses %llu bytes", op->name, nth,
-                 (unsigned long long)(free_bytes - now));
+    if (now < t->free_bytes)
+        fail_msg("%s with call %u failing loses %llu bytes", run->op, run->nth,
+                 (unsigned long long)(t->free_bytes - now));
 }
 
-/* One run with call `nth` failing: 0 when nothing failed any more. */
-static int run_one(struct things *t, const struct op *op, const struct plan *plan, uint32_t nth,
-                   uint64_t free_bytes) {
+static void run_one(struct things *t, const struct op *op, struct counted *run) {
     op->before(t);
-    acre_stats before = api_stats(t->device);
-    fault_on(NULL, nth, plan->mode, plan->code);
-    acre_status status = op->call(t);
-    uint64_t fired = fault_off();
-    expect_status(op, plan, nth, status, fired);
-    if (status)
-        expect_detail(op, plan, nth);
-    if (plan->mode == ACRE__FAULT_FROM)
-        restore_thread(t);
-    expect_thread(t, op);
-    acre_stats after = api_stats(t->device);
-    if (status)
-        assert_true(after.driver_refusals > before.driver_refusals);
-    expect_state(t, plan);
-    if (status) {
-        if (plan->mode == ACRE__FAULT_FROM) {
+    counted_call(run, op->call, t);
+    expect_status(run, op);
+    if (run->status)
+        expect_detail(run);
+    expect_state(t, run);
+    if (run->status) {
+        if (run->mode == ACRE__FAULT_FROM) {
             api_ok(acre_trim(t->device)); /* addresses in limbo come back */
             if (t->has_extent)
                 assert_int_equal(acre__extent_extend(&t->extent, RESERVE * t->unit), 1);
         }
         api_ok(op->call(t));
-        expect_state(t, plan);
+        expect_state(t, run);
     }
     run_end(t);
-    expect_empty(t, op, nth, free_bytes);
-    return fired != 0;
+    expect_empty(t, run);
 }
 
 static void every_function_bears_every_refusal(const char *cache_bytes) {
-    const struct plan plans[] = {{ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY},
-                                 {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN},
-                                 {ACRE__FAULT_FROM, CUDA_ERROR_OUT_OF_MEMORY},
-                                 {ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN}};
     setenv("ACRE_CHUNK_CACHE_BYTES", cache_bytes, 1);
     for (API_EACH(name)) {
         struct things t = things_begin(name);
@@ -488,14 +446,9 @@ static void every_function_bears_every_refusal(const char *cache_bytes) {
             ops[i].before(&t); /* what a driver keeps after its first time is kept now */
             run_end(&t);
             api_ok(acre_trim(t.device));
-            uint64_t free_bytes = space_free_bytes(t.device);
-            for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) {
-                uint32_t nth = 1;
-                while (run_one(&t, &ops[i], &plans[k], nth, free_bytes))
-                    nth++;
-                if (k == 0)
-                    print_message("%s: %s: %u driver calls\n", name, ops[i].name, nth - 1);
-            }
+            t.free_bytes = space_free_bytes(t.device);
+            const struct counted run = {.name = name, .device = t.device, .op = ops[i].name};
+            (void)counted_loop(run, COUNTED_ALL, run_one, &t, &ops[i]); /* a cache needs none */
         }
         api_ok(acre_stream_destroy(t.device, t.stream));
         api_ok(acre_close(t.device));
@@ -536,7 +489,7 @@ static int lose_one(const char *name, const struct op *op, uint32_t nth) {
     run_end(&t);            /* with the driver as it is */
     api_ok(acre_close(t.device));
     fault_off();
-    restore_thread(&t);
+    counted_restore_thread(name);
     return fired != 0;
 }
 

@@ -3,7 +3,7 @@
  * contents, the caller's context untouched; the same call works once the driver does, and nothing
  * is left after trim. Further: captured streams, a lost device, access of peers. */
 #include "api/api_memory.h"
-#include "fault_device.h"
+#include "fault_counted.h"
 
 static const size_t chunk = 2 << 20;
 enum { STAMP = 4096 }; /* bytes at the beginning that must stay */
@@ -138,23 +138,6 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- the loop ---- */
 
-struct plan {
-    enum acre__fault_mode mode;
-    CUresult code;
-};
-
-static void expect_status(const struct op *op, const struct plan *plan, uint32_t nth,
-                          acre_status status) {
-    int is_memory = status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY ||
-                    status == ACRE_E_ADDRESS_SPACE;
-    if (status == ACRE_OK || (plan->code == CUDA_ERROR_OUT_OF_MEMORY && is_memory))
-        return;
-    if (plan->code != CUDA_ERROR_OUT_OF_MEMORY && status == ACRE_E_DRIVER)
-        return;
-    fail_msg("%s with call %u failing: %s: %s", op->name, nth, acre_status_name(status),
-             acre_last_detail());
-}
-
 static acre_vec_info info_of(const struct things *t) {
     acre_vec_info info = {.struct_size = sizeof info};
     if (t->vec)
@@ -165,19 +148,19 @@ static acre_vec_info info_of(const struct things *t) {
 /* What the driver refused to unmap keeps its addresses, which the vec then no longer has. Memory
  * that an appending copy may still write to, since the driver refused to wait for it, stays; and so
  * does the vec where that is. */
-static void expect_unchanged(const struct op *op, const struct plan *plan, uint32_t nth,
-                             const acre_vec_info *before, acre_vec_info after) {
-    if (plan->mode == ACRE__FAULT_FROM && after.capacity < before->capacity)
+static void expect_unchanged(const struct counted *run, const acre_vec_info *before,
+                             acre_vec_info after) {
+    if (run->mode == ACRE__FAULT_FROM && after.capacity < before->capacity)
         after.capacity = before->capacity;
-    if (plan->mode == ACRE__FAULT_FROM && !before->mapped_bytes && !after.data)
+    if (run->mode == ACRE__FAULT_FROM && !before->mapped_bytes && !after.data)
         after.data = before->data; /* none of its addresses are left */
-    if (plan->mode == ACRE__FAULT_FROM && strncmp(op->name, "append", 6) == 0 &&
+    if (run->mode == ACRE__FAULT_FROM && strncmp(run->op, "append", 6) == 0 &&
         after.mapped_bytes > before->mapped_bytes && after.size == before->size)
         return;
     if (memcmp(&after, before, sizeof after) != 0)
         fail_msg("%s with call %u failing: the vec is another: size %llu, mapped %llu, capacity "
                  "%llu, moves %llu, at %p",
-                 op->name, nth, (unsigned long long)after.size,
+                 run->op, run->nth, (unsigned long long)after.size,
                  (unsigned long long)after.mapped_bytes, (unsigned long long)after.capacity,
                  (unsigned long long)after.moves, after.data);
 }
@@ -194,25 +177,6 @@ static void expect_stamp(struct things *t, size_t bytes) {
         assert_int_equal(t->pinned.at[i], stamp_byte(i));
 }
 
-/* As in test_counted_mem.c: what was refused for good is set right by the driver itself. */
-static void restore_thread(const struct things *t) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    fault_push(t->name);
-    assert_int_equal(fault_raw(t->name)->cuCtxSynchronize(), 0);
-    fault_pop(t->name);
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    assert_int_equal(fault_raw(t->name)->cuCtxSetCurrent(NULL), 0);
-}
-
-static void expect_thread(const struct things *t, const struct op *op) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (fault_current(t->name))
-        fail_msg("%s left a context", op->name);
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
-        fail_msg("%s left the capture mode relaxed", op->name);
-}
-
 static void expect_nothing_left(struct things *t) {
     if (t->vec)
         api_ok(acre_vec_destroy(t->vec, t->stream));
@@ -225,33 +189,24 @@ static void expect_nothing_left(struct things *t) {
     assert_int_equal(after.mem_blocks, 1); /* the pinned buffer */
 }
 
-/* One run with call `nth` failing: 0 when nothing failed any more. */
-static int run_one(struct things *t, const struct op *op, const struct plan *plan, uint32_t nth) {
+static void run_one(struct things *t, const struct op *op, struct counted *run) {
     if (op->before)
         op->before(t);
     api_ok(acre_stream_sync(t->device, t->stream));
     acre_vec_info before = info_of(t);
-    uint64_t refusals = api_stats(t->device).driver_refusals;
-    fault_on(NULL, nth, plan->mode, plan->code);
-    acre_status status = op->call(t);
-    uint64_t fired = fault_off();
-    if (plan->mode == ACRE__FAULT_FROM)
-        restore_thread(t);
-    expect_thread(t, op);
-    if (!fired)
-        api_ok(status);
-    expect_status(op, plan, nth, status);
-    if (status) {
-        assert_true(api_stats(t->device).driver_refusals > refusals);
-        expect_unchanged(op, plan, nth, &before, info_of(t));
-    }
+    counted_call(run, op->call, t);
+    if (run->mode == ACRE__FAULT_FROM)
+        fault_sync(t->name);
+    counted_expect_status(run,
+                          counted_is_right(run, COUNTED_DEVICE | COUNTED_HOST | COUNTED_ADDRESSES));
+    if (run->status)
+        expect_unchanged(run, &before, info_of(t));
     expect_stamp(t, before.size);
-    if (status) {
+    if (run->status) {
         api_ok(op->call(t));
         expect_stamp(t, before.size);
     }
     expect_nothing_left(t);
-    return fired != 0;
 }
 
 static struct things things_begin(const char *name) {
@@ -269,35 +224,13 @@ static void things_end(struct things *t) {
     api_ok(acre_close(t->device));
 }
 
-static uint64_t free_bytes_of(const struct things *t) {
-    size_t free_bytes = 0, total_bytes = 0;
-    fault_push(t->name);
-    assert_int_equal(fault_raw(t->name)->cuMemGetInfo(&free_bytes, &total_bytes), 0);
-    fault_pop(t->name);
-    return free_bytes;
-}
-
 static void vec_calls_bear_every_refusal_and_change_nothing(void **state) {
     (void)state;
-    const struct plan plans[] = {{ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY},
-                                 {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN},
-                                 {ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN}};
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         for (size_t i = 0; i < OPS; i++) {
-            const struct plan none = {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN};
-            (void)run_one(&t, &ops[i], &none, UINT32_MAX); /* what a driver keeps is kept now */
-            uint64_t free_bytes = free_bytes_of(&t);
-            for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) {
-                uint32_t nth = 1;
-                while (run_one(&t, &ops[i], &plans[k], nth))
-                    nth++;
-                assert_true(nth > 1); /* it does call the driver */
-                if (k == 0)
-                    print_message("%s: %s: %u driver calls\n", name, ops[i].name, nth - 1);
-            }
-            if (strcmp(name, "soft") == 0)
-                assert_int_equal(free_bytes_of(&t), free_bytes);
+            const struct counted run = {.name = name, .device = t.device, .op = ops[i].name};
+            counted_keeps_memory(run, run_one, &t, &ops[i]);
         }
         things_end(&t);
     }

@@ -5,7 +5,7 @@
  * hand. */
 #include "api/api_memory.h"
 #include "driver/device.h"
-#include "fault_device.h"
+#include "fault_counted.h"
 
 /* What the functions under test work with. */
 struct things {
@@ -230,87 +230,32 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- the loop ---- */
 
-struct plan {
-    enum acre__fault_mode mode;
-    CUresult code;
-};
-
-static void expect_status(const struct op *op, const struct plan *plan, uint32_t nth,
-                          acre_status status) {
-    int is_own = op->memory[0] && strstr(acre_last_detail(), op->memory) != NULL;
-    acre_status wanted = plan->code != CUDA_ERROR_OUT_OF_MEMORY ? ACRE_E_DRIVER
-                         : is_own                               ? op->means
-                                                                : ACRE_E_DEVICE_MEMORY;
-    if (status != wanted)
-        fail_msg("%s with call %u failing: %s: %s", op->name, nth, acre_status_name(status),
-                 acre_last_detail());
-}
-
-/* A pop or a capture mode that was refused for good stays; the driver can be asked again now. */
-static void restore_thread(const struct things *t) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    assert_int_equal(fault_raw(t->name)->cuCtxSetCurrent(NULL), 0);
-}
-
-/* The thread is as it was before: no context, the mode it had. */
-static void expect_thread(const struct things *t, const struct op *op) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (fault_current(t->name))
-        fail_msg("%s left a context", op->name);
-    assert_int_equal(fault_raw(t->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
-    if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
-        fail_msg("%s left the capture mode relaxed", op->name);
-}
-
-/* One run with call `nth` failing: 0 when nothing failed any more. */
-static int run_one(struct things *t, const struct op *op, const struct plan *plan, uint32_t nth,
-                   unsigned *unseen) {
+static void run_one(struct things *t, const struct op *op, struct counted *run) {
     op->before(t);
-    acre_stats before = api_stats(t->device);
-    fault_on(NULL, nth, plan->mode, plan->code);
-    acre_status status = op->call(t);
-    uint64_t fired = fault_off();
-    if (plan->mode == ACRE__FAULT_FROM)
-        restore_thread(t);
-    expect_thread(t, op);
-    acre_stats after = api_stats(t->device);
-    assert_true(after.driver_refusals - before.driver_refusals <= fired);
-    assert_int_equal(after.limbo_count, 0);
-    if (status) {
-        assert_true(fired > 0);
-        expect_status(op, plan, nth, status);
-        assert_true(after.driver_refusals > before.driver_refusals);
+    counted_call(run, op->call, t);
+    assert_true(run->refusals <= run->fired);
+    assert_int_equal(api_stats(t->device).limbo_count, 0);
+    int is_own = op->memory[0] && strstr(acre_last_detail(), op->memory) != NULL;
+    counted_expect_status(
+        run, counted_is_right(run, is_own ? counted_memory(op->means) : COUNTED_DEVICE));
+    if (run->status) {
         op->none(t);
         api_ok(op->call(t)); /* the same works once the driver does */
     }
-    *unseen += fired && !status;
     op->done(t);
     op->undo(t);
-    return fired != 0;
 }
 
 static void every_function_bears_every_refusal(void **state) {
     (void)state;
-    const struct plan plans[] = {{ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY},
-                                 {ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN},
-                                 {ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN}};
     for (API_EACH(name)) {
         struct things t;
         things_begin(&t, name);
         uint64_t free_bytes = api_free_bytes(t.device);
         for (size_t i = 0; i < OPS; i++) {
-            for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) {
-                unsigned unseen = 0;
-                uint32_t nth = 1;
-                while (run_one(&t, &ops[i], &plans[k], nth, &unseen))
-                    nth++;
-                assert_true(nth > 1); /* it does call the driver */
-                if (k == 0)
-                    print_message("%s: %s: %u driver calls\n", name, ops[i].name, nth - 1);
-                if (plans[k].mode == ACRE__FAULT_ONCE)
-                    assert_int_equal(unseen, ops[i].unseen);
-            }
+            const struct counted run = {
+                .name = name, .device = t.device, .op = ops[i].name, .unseen = &ops[i].unseen};
+            assert_true(counted_loop(run, COUNTED_SHORT, run_one, &t, &ops[i]) > 0);
             api_expect_free(t.device, free_bytes);
         }
         things_end(&t);
