@@ -60,6 +60,14 @@ void acre__heap_book(acre_heap *heap) {
     acre__book_change(&heap->record_block, heap->records.range.at, heap->records.mapped);
 }
 
+/* Addresses go to limbo with memory that the driver mapped and then neither let be used nor took
+ * back; when acre_trim has got them out of there they can be had again. */
+static acre_status grow_extent(struct acre__extent *extent, size_t bytes, size_t whole) {
+    if (extent->range.bytes < bytes)
+        (void)acre__extent_extend(extent, whole);
+    return acre__extent_grow(extent, bytes);
+}
+
 /* Kernels are told of memory only when its records are written; and once that was tried the memory
  * stays, since a driver that refuses may have told them all the same. */
 acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments) {
@@ -71,9 +79,11 @@ acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments) {
         return acre__fail(ACRE_E_LIMIT, "%llu bytes wanted, the heap's limit is %llu",
                           (unsigned long long)(segments * ACRE__HEAP_SEGMENT_BYTES),
                           (unsigned long long)(heap->limit * ACRE__HEAP_SEGMENT_BYTES));
-    status = acre__extent_grow(&heap->records, records_bytes(heap->h.max_segments, segments));
+    uint32_t most = heap->h.max_segments;
+    status = grow_extent(&heap->records, records_bytes(most, segments), records_bytes(most, most));
     if (status == ACRE_OK)
-        status = acre__extent_grow(&heap->blocks, (size_t)segments * ACRE__HEAP_SEGMENT_BYTES);
+        status = grow_extent(&heap->blocks, (size_t)segments * ACRE__HEAP_SEGMENT_BYTES,
+                             (size_t)most * ACRE__HEAP_SEGMENT_BYTES);
     if (status == ACRE_OK)
         status = acre__heap_write_free(heap, before, segments - before);
     acre__heap_book(heap);
@@ -263,15 +273,18 @@ acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
 
 /* ---- ending ---- */
 
-void acre__heap_end(acre_heap *heap) {
+/* By its own key: an extent may have lost its addresses to a driver that did not take them back. */
+static void end_book(acre_heap *heap, struct acre__block *block) {
     acre_status status;
+    if (block->is_entered)
+        (void)acre__book_remove(heap->dev, (void *)(uintptr_t)block->node.key, ACRE__OWNED_BY_HEAP,
+                                &status);
+}
+
+void acre__heap_end(acre_heap *heap) {
     acre__heap_service_end(heap);
-    if (heap->block.is_entered)
-        (void)acre__book_remove(heap->dev, (void *)(uintptr_t)heap->blocks.range.at,
-                                ACRE__OWNED_BY_HEAP, &status);
-    if (heap->record_block.is_entered)
-        (void)acre__book_remove(heap->dev, (void *)(uintptr_t)heap->records.range.at,
-                                ACRE__OWNED_BY_HEAP, &status);
+    end_book(heap, &heap->block);
+    end_book(heap, &heap->record_block);
     if (heap->stream)
         (void)acre_stream_destroy(heap->dev, heap->stream);
     if (heap->pinned)

@@ -63,8 +63,8 @@ struct acre_heap {
 acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, size_t bytes);
 acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t bytes);
 
-/* The part of the control behind the head, the trees, from an image of it. */
-acre_status acre__heap_write_trees(acre_heap *heap, const acre_heap_control *image);
+/* The first trees, which lie behind the control, from an image of it. */
+acre_status acre__heap_write_trees(acre_heap *heap, const acre_heap_control *image, uint32_t trees);
 
 /* Makes the records of segments say that all of their pages are free. */
 acre_status acre__heap_write_free(acre_heap *heap, uint64_t first, uint64_t count);

@@ -89,9 +89,11 @@ static void copy_line(const acre_heap *heap, acre_heap_control *control) {
     control->arenas_log2 = acre__heap_arenas_for(heap->committed);
 }
 
-acre_status acre__heap_write_trees(acre_heap *heap, const acre_heap_control *image) {
+acre_status acre__heap_write_trees(acre_heap *heap, const acre_heap_control *image,
+                                   uint32_t trees) {
+    size_t words = (size_t)trees * acre__heap_tree_words(heap->h.max_segments);
     return acre__heap_write(heap, (uintptr_t)(heap->h.control + 1), image + 1,
-                            acre__heap_control_bytes(heap->h.max_segments) - sizeof *image);
+                            words * sizeof(uint64_t));
 }
 
 acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened) {

@@ -5,6 +5,19 @@
 #include "heap/heap.h"
 #include "heap/heap_image.h"
 
+/* All runs of pages are in the trees before the first segment is free, so that what is forgotten
+ * can be found if it ends half way; the trees of slabs stay, for those that are not forgotten yet.
+ */
+static acre_status reset_runs(acre_heap *heap) {
+    acre_heap_control *image = malloc(acre__heap_control_bytes(heap->h.max_segments));
+    if (!image)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the records of a heap");
+    acre__heap_image_control(image, heap->h.max_segments, (uint32_t)heap->committed);
+    acre_status status = acre__heap_write_trees(heap, image, ACRE__HEAP_RUNS);
+    free(image);
+    return status;
+}
+
 acre_status acre_heap_reset(acre_heap *heap) {
     acre_heap_stats now = {.struct_size = sizeof now};
     acre_status status = acre__heap_enter(heap);
@@ -12,6 +25,8 @@ acre_status acre_heap_reset(acre_heap *heap) {
         return status;
     acre__lock_take(&heap->lock);
     status = acre__heap_census(heap, &now); /* for the peak */
+    if (status == ACRE_OK)
+        status = reset_runs(heap);
     if (status == ACRE_OK)
         status = acre__heap_write_free(heap, 0, heap->committed);
     if (status == ACRE_OK)
@@ -54,7 +69,7 @@ static acre_status trim_image(acre_heap *heap, acre_heap_handle image, uint64_t 
     acre__heap_flush(image);
     uint64_t used = trim_used(image, heap->committed);
     *keep = *keep > used ? *keep : used;
-    status = acre__heap_write_trees(heap, image.control);
+    status = acre__heap_write_trees(heap, image.control, ACRE__HEAP_TREES);
     if (status == ACRE_OK)
         status = acre__heap_write(heap, acre__heap_segment_at(heap, 0), image.segments, records);
     trim_cut(image, *keep);

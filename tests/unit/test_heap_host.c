@@ -8,8 +8,8 @@
 
 #include "unit/space_fixture.h"
 
-#include "heap/heap.h"
 #include "heap/heap_image.h"
+#include "unit/heap_bring.h"
 
 struct world {
     acre_device *dev;
@@ -36,31 +36,11 @@ static void world_end(struct world *w) {
 }
 
 static void kernel_begin(struct world *w) {
-    acre_heap *heap = w->heap;
-    size_t control = acre__heap_control_bytes(heap->h.max_segments);
-    size_t records = (size_t)heap->committed * sizeof(acre_heap_segment);
-    w->image = heap->h;
-    w->image.control = malloc(control);
-    w->image.segments = malloc(records);
-    assert_true(w->image.control && w->image.segments);
-    acre__lock_take(&heap->lock);
-    api_ok(acre__heap_read(heap, w->image.control, (uintptr_t)heap->h.control, control));
-    api_ok(acre__heap_read(heap, w->image.segments, acre__heap_segment_at(heap, 0), records));
-    acre__lock_give(&heap->lock);
-    w->image.control->host = 0; /* nobody waits here */
+    w->image = heap_bring(w->heap);
 }
 
 static void kernel_end(struct world *w) {
-    acre_heap *heap = w->heap;
-    w->image.control->host = heap->wish_address;
-    acre__lock_take(&heap->lock);
-    api_ok(acre__heap_write(heap, (uintptr_t)heap->h.control, w->image.control,
-                            acre__heap_control_bytes(heap->h.max_segments)));
-    api_ok(acre__heap_write(heap, acre__heap_segment_at(heap, 0), w->image.segments,
-                            (size_t)heap->committed * sizeof(acre_heap_segment)));
-    acre__lock_give(&heap->lock);
-    free(w->image.control);
-    free(w->image.segments);
+    heap_put_back(w->heap, w->image);
 }
 
 static acre_heap_stats world_stats(struct world *w) {
