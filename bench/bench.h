@@ -23,6 +23,8 @@ struct bench_suite {
     const char *name;
     const char *help; /* one line */
     bench_suite_fn run;
+    const char *(*case_at)(size_t index); /* what --case chooses from; NULL: it has no choice */
+    bool has_chart;
 };
 
 int bench_ground(struct bench *bench);
@@ -30,9 +32,11 @@ int bench_copy(struct bench *bench);
 int bench_pin(struct bench *bench);
 int bench_grow(struct bench *bench);
 int bench_pool(struct bench *bench);
+int bench_heap(struct bench *bench);
 
-/* The index-th case of the suite pool, NULL past the last one. */
+/* The index-th case of the suite, NULL past the last one. */
 const char *bench_pool_case(size_t index);
+const char *bench_heap_case(size_t index);
 
 /* The device under test; its context is current while a suite runs. */
 acre_device *bench_device(struct bench *bench);
@@ -86,7 +90,13 @@ void bench_blame(struct bench *bench, bool is_other);
 /* The detail of a call of acre's that failed in another thread. */
 void bench_reason(struct bench *bench, const char *detail);
 
-/* Draws what --chart asks for, if it does; the file is written when all is measured. */
+/* Something that must not be: it is said, as a line of its own, and the program ends with
+ * CLI_FINDING, with all figures. */
+void bench_finding(struct bench *bench, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Draws what --chart asks for, if it does and means this suite; the file is written when all is
+ * measured. */
 void bench_chart(struct bench *bench, const struct chart *chart);
 
 /* One party's turn in a round; what it took, in nanoseconds, goes to ns[0 .. figures). 0 when it

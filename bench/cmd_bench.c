@@ -2,6 +2,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +11,16 @@
 #include "cli.h"
 
 static const struct bench_suite bench_suites[] = {
-    {"ground", "streams and events against the driver's own calls", bench_ground},
-    {"copy", "copies of every size, pageable and pinned, against the driver's own", bench_copy},
-    {"pin", "pinned memory made and freed, against the driver's own", bench_pin},
-    {"grow", "an array that grows, in place and by copying to larger blocks", bench_grow},
-    {"pool", "memory in stream order, against the driver's own and malloc", bench_pool},
+    {"ground", "streams and events against the driver's own calls", bench_ground, NULL, false},
+    {"copy", "copies of every size, pageable and pinned, against the driver's own", bench_copy,
+     NULL, false},
+    {"pin", "pinned memory made and freed, against the driver's own", bench_pin, NULL, false},
+    {"grow", "an array that grows, in place and by copying to larger blocks", bench_grow, NULL,
+     true},
+    {"pool", "memory in stream order, against the driver's own and malloc", bench_pool,
+     bench_pool_case, false},
+    {"heap", "malloc and free inside kernels, against CUDA's own", bench_heap, bench_heap_case,
+     true},
 };
 
 enum {
@@ -45,7 +51,8 @@ struct bench {
     const char *suite;
     const char *const *cases; /* the ones that are wanted; case_count 0 for all */
     size_t case_count;
-    bool wants_chart;
+    bool wants_chart; /* of the suite that runs */
+    bool has_finding;
     char *chart; /* an SVG document, or NULL */
     struct bench_figure *figures;
     size_t count;
@@ -89,6 +96,16 @@ void bench_blame(struct bench *bench, bool is_other) {
 
 void bench_reason(struct bench *bench, const char *detail) {
     snprintf(bench->reason, sizeof bench->reason, "%s", detail);
+}
+
+void bench_finding(struct bench *bench, const char *format, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    cli_say("%s", text);
+    bench->has_finding = true;
 }
 
 void bench_chart(struct bench *bench, const struct chart *chart) {
@@ -374,39 +391,55 @@ struct bench_args {
     size_t case_count;
 };
 
-static bool bench_is_wanted(const struct bench_args *args, bench_suite_fn suite) {
+/* The suite that is wanted, if it is one alone; NULL otherwise. */
+static const struct bench_suite *bench_only(const struct bench_args *args) {
+    const struct bench_suite *only = NULL;
     for (size_t i = 0; i < BENCH_SUITES; i++) {
-        if (args->wanted[i] && bench_suites[i].run == suite) {
-            return true;
+        if (args->wanted[i]) {
+            if (only) {
+                return NULL;
+            }
+            only = &bench_suites[i];
         }
     }
-    return false;
+    return only;
 }
 
-static void bench_parse_case(struct argp_state *state, const char *name) {
-    struct bench_args *args = state->input;
-    const char *known = NULL;
-    for (size_t i = 0; (known = bench_pool_case(i)) && strcmp(known, name) != 0; i++) {
+/* Whose chart --chart means: the first one's that is wanted and has one. */
+static const struct bench_suite *bench_charted(const struct bench_args *args) {
+    for (size_t i = 0; i < BENCH_SUITES; i++) {
+        if (bench_suites[i].has_chart && (args->wanted[i] || !args->some)) {
+            return &bench_suites[i];
+        }
     }
-    if (!known || args->case_count == BENCH_CASES) {
-        argp_error(state, "the suite pool has no case '%s'", name);
+    return NULL;
+}
+
+static void bench_parse_cases(struct argp_state *state) {
+    const struct bench_args *args = state->input;
+    const struct bench_suite *only = bench_only(args);
+    if (!only || !only->case_at) {
+        argp_error(state, "--case chooses cases of one suite: acre bench pool --case frag");
+        return;
     }
-    args->cases[args->case_count++] = known;
+    for (size_t i = 0; i < args->case_count; i++) {
+        const char *known = NULL;
+        for (size_t k = 0; (known = only->case_at(k)) && strcmp(known, args->cases[i]) != 0; k++) {
+        }
+        if (!known) {
+            argp_error(state, "the suite %s has no case '%s'", only->name, args->cases[i]);
+        }
+    }
 }
 
 /* What does not go together. */
 static void bench_parse_end(struct argp_state *state) {
     const struct bench_args *args = state->input;
-    bool pool_alone = bench_is_wanted(args, bench_pool);
-    for (size_t i = 0; i < BENCH_SUITES; i++) {
-        pool_alone = pool_alone && (!args->wanted[i] || bench_suites[i].run == bench_pool);
+    if (args->chart && !bench_charted(args)) {
+        argp_error(state, "a chart is drawn by the suites grow and heap alone");
     }
-    if (args->chart && args->some && !bench_is_wanted(args, bench_grow)) {
-        argp_error(state, "a chart is drawn by the suite grow alone");
-    }
-    if (args->case_count && !pool_alone) {
-        argp_error(state, "--case chooses cases of the suite pool: acre bench pool --case %s",
-                   args->cases[0]);
+    if (args->case_count) {
+        bench_parse_cases(state);
     }
 }
 
@@ -439,7 +472,10 @@ static error_t bench_parse(int key, char *arg, struct argp_state *state) {
         argp_error(state, "there is no suite '%s'", arg);
         return 0;
     case BENCH_KEY_CASE:
-        bench_parse_case(state, arg);
+        if (args->case_count == BENCH_CASES) {
+            argp_error(state, "more than %d cases", BENCH_CASES);
+        }
+        args->cases[args->case_count++] = arg;
         return 0;
     case ARGP_KEY_END:
         bench_parse_end(state);
@@ -461,16 +497,21 @@ static char *bench_help_filter(int key, const char *text, void *input) {
         free(help);
         help = longer;
     }
-    char *list = cli_format("\nCases of the suite pool, for --case:\n ");
-    for (size_t i = 0; bench_pool_case(i); i++) {
-        char *longer = cli_format("%s %s", list, bench_pool_case(i));
-        free(list);
-        list = longer;
+    char *list = cli_format("\nCases, for --case:");
+    for (size_t s = 0; s < BENCH_SUITES; s++) {
+        for (size_t i = 0; bench_suites[s].case_at && bench_suites[s].case_at(i); i++) {
+            char *begin =
+                i ? cli_format("%s", list) : cli_format("%s\n  %-8s", list, bench_suites[s].name);
+            free(list);
+            list = cli_format("%s %s", begin, bench_suites[s].case_at(i));
+            free(begin);
+        }
     }
     char *whole = cli_format("%s%s\n\nExamples:\n  acre bench\n  acre bench copy --device cuda\n"
                              "  acre bench copy pin --output figures.json\n"
                              "  acre bench grow --chart growth.svg\n"
                              "  acre bench pool --case frag\n"
+                             "  acre bench heap --case alloc --chart heap.svg\n"
                              "  acre bench --json | jq '.results[] | select(.who == \"acre\")'\n",
                              help, list);
     free(help);
@@ -498,6 +539,7 @@ static int bench_run(struct bench *bench, const struct bench_args *args,
             continue;
         }
         bench->suite = bench_suites[i].name;
+        bench->wants_chart = args->chart && bench_charted(args) == &bench_suites[i];
         bench->is_others_failure = false;
         if (bench_suites[i].run(bench)) {
             const char *detail = *bench->reason ? bench->reason : acre_last_detail();
@@ -517,8 +559,8 @@ int cmd_bench(int argc, char **argv) {
         {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-bench/1)", 0},
         {"device", CLI_KEY_DEVICE, "NAME", 0, "on this one: auto, cuda, cuda:1, soft, soft:1", 0},
         {"output", CLI_KEY_OUTPUT, "FILE", 0, "write the JSON to FILE, besides the table", 0},
-        {"chart", BENCH_KEY_CHART, "FILE", 0, "grow: draw its curves as SVG into FILE", 0},
-        {"case", BENCH_KEY_CASE, "NAME", 0, "pool: only this case; may be given again", 0},
+        {"chart", BENCH_KEY_CHART, "FILE", 0, "grow, heap: draw its curves as SVG into FILE", 0},
+        {"case", BENCH_KEY_CASE, "NAME", 0, "pool, heap: only this case; may be given again", 0},
         {"quick", BENCH_KEY_QUICK, NULL, 0, "small sizes, few rounds: only to see it work", 0},
         {0}};
     const struct argp argp = {.options = options,
@@ -547,7 +589,6 @@ int cmd_bench(int argc, char **argv) {
     bench.is_quick = args.quick;
     bench.cases = args.cases;
     bench.case_count = args.case_count;
-    bench.wants_chart = args.chart != NULL;
     int code = bench_run(&bench, &args, &info);
     if (code == CLI_OK && args.chart && !bench_write(bench.chart, args.chart)) {
         code = CLI_CANNOT;
@@ -565,5 +606,5 @@ int cmd_bench(int argc, char **argv) {
     free(bench.figures);
     free(bench.chart);
     acre_close(bench.device);
-    return code;
+    return code == CLI_OK && bench.has_finding ? CLI_FINDING : code;
 }

@@ -6,7 +6,7 @@
 run "$acre" bench --help
 expect_rc 0
 expect_out '^Suites:'
-for suite in ground copy pin grow pool; do
+for suite in ground copy pin grow pool heap; do
     expect_out "^  $suite "
 done
 
@@ -102,7 +102,7 @@ expect_rc 0
 expect_json '.results[] | select(.case == "doubling copied to 32MiB" and .who == "acre") | .value > 0'
 run "$acre" bench copy --chart "$work/none.svg"
 expect_rc 64
-expect_err 'a chart is drawn by the suite grow alone'
+expect_err 'a chart is drawn by the suites grow and heap alone'
 run "$no_gpu" "$acre" bench grow --device soft --quick --chart /dev/full
 expect_rc 2
 expect_err '^acre: cannot write /dev/full: No space left'
@@ -171,7 +171,7 @@ for words in '--case frag' 'copy --case frag' 'copy pool --case frag'; do
     # shellcheck disable=SC2086 # the words of a command
     run "$acre" bench $words
     expect_rc 64
-    expect_err '--case chooses cases of the suite pool'
+    expect_err '--case chooses cases of one suite'
 done
 
 # Little memory: what needs more is left out, and that is said.
@@ -191,6 +191,56 @@ for call in cuMemCreate cuStreamGetId cuLaunchHostFunc; do
     expect_rc 2
     expect_no_out
     expect_err 'suite pool could not be measured'
+done
+
+# Blocks inside kernels: every size for everybody, cold and warm.
+run_leaks "$no_gpu" "$acre" bench heap --device soft --quick --json --chart "$work/heap.svg"
+expect_rc 0
+expect_err 'suite heap: driver is left out: a soft device has no malloc of its own'
+expect_json 'keys == ["device", "results", "schema", "version"]'
+expect_json 'all(.results[]; keys == ["case", "suite", "unit", "value", "who"] and .suite == "heap"
+    and .value > 0 and (.who | IN("acre", "floor", "bump")))'
+for size in 16B 64B 256B 1KiB 4KiB 8KiB mixed; do
+    expect_json "[.results[] | select(.case == \"alloc $size 2^8\" and .unit == \"us\") | .who]
+        == [\"acre\", \"floor\", \"bump\"]"
+    for step in 'alloc cold' free 'free cold'; do
+        expect_json "[.results[] | select(.case == \"$step $size 2^8\" and .unit == \"us\") | .who]
+            == [\"acre\", \"floor\"]"
+    done
+    # shellcheck disable=SC2016 # $v is jq's
+    expect_json '(.results | map({(.case + " " + .who): .value}) | add) as $v
+        | ($v["alloc '"$size"' 2^8 acre"] / $v["alloc '"$size"' 2^8 bump"]
+            - $v["alloc / bump '"$size"' 2^8 acre"]) | fabs < 1e-6'
+done
+check "the chart is well-formed" python3 -c \
+    'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/heap.svg"
+check "malloc has five curves, free four" test \
+    "$(grep -c '</title></polyline>' "$work/heap.svg")" -eq 9
+run "$no_gpu" "$acre" bench heap --case alloc --device soft --quick
+expect_rc 0
+expect_no_err
+expect_out '^heap +alloc 16B 2\^8 +bump .* us .*[0-9]x (faster|slower)$| as fast$'
+run "$no_gpu" "$acre" bench heap --case driver --device soft --quick --json
+expect_rc 0
+expect_json '.results == []'
+run "$acre" bench heap --case frag
+expect_rc 64
+expect_err "the suite heap has no case 'frag'"
+run "$acre" bench pool heap --case alloc
+expect_rc 64
+expect_err '--case chooses cases of one suite'
+run "$no_gpu" ACRE_VMM=no "$acre" bench heap --device soft --quick --json
+expect_rc 0
+expect_err 'suite heap is left out: soft:0 cannot map device memory by hand'
+expect_json '.results == []'
+run "$no_gpu" ACRE_SOFT_BYTES=32MiB "$acre" bench heap --device soft --case alloc --json
+expect_rc 0
+expect_err 'suite heap: alloc 8KiB 2.10 is left out: it needs a device with '
+for call in cuMemCreate cuStreamCreate cuEventCreate cuMemsetD8Async; do
+    run "$no_gpu" "ACRE_FAULT=$call:1:from:999" "$acre" bench heap --quick
+    expect_rc 2
+    expect_no_out
+    expect_err 'suite heap could not be measured'
 done
 
 # No room: sizes end earlier, and that is said.

@@ -1,0 +1,49 @@
+/* Memory inside kernels: acre's heap against the same kernel without an allocator (floor), a bump
+ * pointer that cannot free (bump) and CUDA's own malloc (driver).
+ *
+ *   alloc   a block for each thread and back, by size and number of threads (heap_alloc.c)
+ *   driver  the same against CUDA's own malloc, few of them, since it needs seconds (heap_alloc.c)
+ *
+ * Kernels are written once (heap_jobs.h) and run on soft devices too, with fewer threads; their
+ * times there tell nothing about a GPU. */
+#include <stdio.h>
+
+#include "cli.h"
+#include "heap_bench.h"
+
+static const struct {
+    const char *name;
+    int (*run)(struct heap_bench *b);
+} heap_cases[] = {{"alloc", heap_alloc_cases}, {"driver", heap_driver_cases}};
+
+enum { HEAP_CASES = sizeof heap_cases / sizeof heap_cases[0] };
+
+const char *bench_heap_case(size_t index) {
+    return index < HEAP_CASES ? heap_cases[index].name : NULL;
+}
+
+int bench_heap(struct bench *bench) {
+    struct heap_bench b = {.bench = bench,
+                           .device = bench_device(bench),
+                           .drv = bench_driver(bench),
+                           .info = {.struct_size = sizeof b.info},
+                           .is_quick = bench_is_quick(bench)};
+    const char *lacks = NULL;
+    b.is_soft = b.drv->is_soft;
+    if (acre_device_get_info(b.device, &b.info) || !heap_open(&b, &lacks)) {
+        return 1;
+    }
+    if (lacks) {
+        cli_say("suite heap is left out: %s", lacks);
+        return 0;
+    }
+    for (size_t i = 0; i < HEAP_CASES; i++) {
+        if (!bench_is_case_wanted(bench, heap_cases[i].name)) {
+            continue;
+        }
+        if (acre_device_get_info(b.device, &b.info) || !heap_cases[i].run(&b)) {
+            return 1; /* nothing more is called, which could replace the detail */
+        }
+    }
+    return !heap_close(&b);
+}

@@ -1,0 +1,271 @@
+/* Kernels of `acre bench heap` on a device: loading, launching and timing them, and what they
+ * found. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "heap_bench.h"
+
+/* Where no nvcc was, there are no kernels for a GPU. */
+#ifdef ACRE_HAVE_KERNELS
+extern const unsigned char acre__heap_kernels_acre_fatbin[];
+extern const unsigned char acre__heap_kernels_driver_fatbin[];
+static const unsigned char *const heap_image = acre__heap_kernels_acre_fatbin;
+static const unsigned char *const heap_driver_image = acre__heap_kernels_driver_fatbin;
+#else
+static const unsigned char *const heap_image = NULL;
+static const unsigned char *const heap_driver_image = NULL;
+#endif
+
+enum {
+    /* Long enough for the host to queue an event, a kernel and an event behind it. */
+    HEAP_HOLD_NS = 30000,
+    /* The slowest that is measured, CUDA's malloc for 2^20 threads, takes a second. */
+    HEAP_WAIT_S = 20
+};
+
+const char *heap_who(enum heap_party party) {
+    static const char *const names[HEAP_PARTIES] = {"acre", "floor", "bump", "driver"};
+    return names[party];
+}
+
+enum heap_kernel heap_kernel_of(enum heap_kernel acres, enum heap_party party) {
+    return (enum heap_kernel)((unsigned)acres +
+                              party * (unsigned)(HEAP_K_alloc_floor - HEAP_K_alloc_acre));
+}
+
+/* ---- opening ---- */
+
+static const char *const heap_names[HEAP_KERNELS] = {
+#define HEAP_KERNEL_NAME(name, call) [HEAP_K_##name] = "heap_" #name,
+#define HEAP_PARTY_NAME(name, party, number) [HEAP_K_##name##_##party] = "heap_" #name "_" #party,
+    HEAP_COMMON_KERNELS(HEAP_KERNEL_NAME) HEAP_ALL_PARTIES(HEAP_PARTY_NAME)};
+
+/* A call of the driver's that was refused; says which and why. */
+static int heap_refused(struct heap_bench *b, const char *call, CUresult result) {
+    const char *name = NULL;
+    char text[128];
+    if (b->drv->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name) {
+        name = "unknown";
+    }
+    snprintf(text, sizeof text, "%s: %s gave %s", b->doing, call, name);
+    bench_blame(b->bench, false);
+    bench_reason(b->bench, text);
+    return 0;
+}
+
+/* Finds the kernels from `first` to before `end` and runs each with no thread at work: what is
+ * loaded at a kernel's first launch is not to be measured. */
+static int heap_load(struct heap_bench *b, const void *image, CUmodule *module,
+                     enum heap_kernel first, enum heap_kernel end) {
+    struct heap_job job;
+    CUresult result = b->drv->cuModuleLoadData(module, image);
+    if (result) {
+        return heap_refused(b, "cuModuleLoadData", result);
+    }
+    if (!heap_job_begin(b, &job)) {
+        return 0;
+    }
+    for (unsigned i = first; i < end; i++) {
+        result = b->drv->cuModuleGetFunction(&b->functions[i], *module, heap_names[i]);
+        if (result) {
+            return heap_refused(b, "cuModuleGetFunction", result);
+        }
+        if (!heap_launch(b, (enum heap_kernel)i, &job)) {
+            return 0;
+        }
+    }
+    return heap_wait(b);
+}
+
+int heap_open(struct heap_bench *b, const char **lacks) {
+    acre_heap *heap = NULL;
+    *lacks = NULL;
+    b->doing = "start";
+    if (!b->is_soft && !heap_image) {
+        *lacks = "this tool was built without nvcc, so it has no kernels for a GPU";
+        return 1;
+    }
+    acre_status status = acre_heap_create(b->device, NULL, &heap);
+    if (status == ACRE_E_UNSUPPORTED) {
+        *lacks = acre_last_detail();
+        return 1;
+    }
+    if (status || acre_heap_destroy(heap, NULL, NULL) ||
+        acre_stream_create(b->device, ACRE_STREAM_NON_BLOCKING, &b->stream) ||
+        acre_event_create(b->device, ACRE_EVENT_TIMING, &b->begin) ||
+        acre_event_create(b->device, ACRE_EVENT_TIMING, &b->end) ||
+        acre_mem_alloc(b->device, ACRE_KIND_DEVICE, (HEAP_COUNTS + 1) * sizeof(uint64_t), 0,
+                       &b->words)) {
+        return 0;
+    }
+    return b->is_soft || heap_load(b, heap_image, &b->module, (enum heap_kernel)0,
+                                   heap_kernel_of(HEAP_K_alloc_acre, HEAP_DRIVER));
+}
+
+int heap_open_driver(struct heap_bench *b, uint64_t bytes, const char **lacks) {
+    *lacks = NULL;
+    if (b->is_soft) {
+        *lacks = "a soft device has no malloc of its own";
+        return 1;
+    }
+    if (b->driver_module) {
+        return 1;
+    }
+    if (b->drv->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, (size_t)bytes) != CUDA_SUCCESS) {
+        *lacks = "the driver does not let its heap be made larger";
+        return 1;
+    }
+    return heap_load(b, heap_driver_image, &b->driver_module,
+                     heap_kernel_of(HEAP_K_alloc_acre, HEAP_DRIVER), HEAP_KERNELS);
+}
+
+int heap_close(struct heap_bench *b) {
+    CUmodule modules[] = {b->module, b->driver_module};
+    if (acre_mem_free(b->device, b->words) || acre_event_destroy(b->device, b->begin) ||
+        acre_event_destroy(b->device, b->end) || acre_stream_destroy(b->device, b->stream)) {
+        return 0;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        CUresult result = modules[i] ? b->drv->cuModuleUnload(modules[i]) : CUDA_SUCCESS;
+        if (result) {
+            return heap_refused(b, "cuModuleUnload", result);
+        }
+    }
+    return 1;
+}
+
+/* ---- running ---- */
+
+int heap_launch(struct heap_bench *b, enum heap_kernel kernel, const struct heap_job *job) {
+    struct heap_job copy = *job; /* neither call takes a constant */
+    uint64_t blocks = (job->threads + HEAP_BLOCK_THREADS - 1) / HEAP_BLOCK_THREADS;
+    uint32_t grid = blocks ? (uint32_t)blocks : 1;
+    bool is_one = kernel == HEAP_K_hold; /* it has no use for more */
+    if (b->is_soft) {
+        return acre_soft_launch(
+                   b->device, b->stream, heap_soft_kernel(kernel), (uint32_t[]){grid, 1, 1},
+                   (uint32_t[]){is_one ? 1 : HEAP_BLOCK_THREADS, 1, 1}, 0, &copy) == ACRE_OK &&
+               acre_stream_sync(b->device, b->stream) == ACRE_OK;
+    }
+    void *params[] = {&copy};
+    CUresult result =
+        b->drv->cuLaunchKernel(b->functions[kernel], is_one ? 1 : grid, 1, 1,
+                               is_one ? 1 : HEAP_BLOCK_THREADS, 1, 1, 0, b->stream, params, NULL);
+    return result ? heap_refused(b, heap_names[kernel], result) : 1;
+}
+
+/* Looks again and again, since a wait that has no end cannot be given up. */
+static int heap_wait_event(struct heap_bench *b, acre_event event) {
+    uint64_t begin = cli_now_ns();
+    acre_status status;
+    while ((status = acre_event_query(b->device, event)) == ACRE_E_NOT_READY) {
+        struct timespec pause = {0, 20000};
+        if (cli_now_ns() - begin > UINT64_C(1000000000) * HEAP_WAIT_S) {
+            cli_say("suite heap: %s: a kernel has not ended within %d s", b->doing, HEAP_WAIT_S);
+            _exit(CLI_CANNOT);
+        }
+        nanosleep(&pause, NULL);
+    }
+    return status == ACRE_OK;
+}
+
+int heap_wait(struct heap_bench *b) {
+    return b->is_soft || (acre_event_record(b->device, b->end, b->stream) == ACRE_OK &&
+                          heap_wait_event(b, b->end));
+}
+
+int heap_time(struct heap_bench *b, enum heap_kernel kernel, const struct heap_job *job,
+              double *us) {
+    struct heap_job hold = {.hold_ns = HEAP_HOLD_NS};
+    uint64_t begin = cli_now_ns();
+    float ms = 0;
+    if (b->is_soft) {
+        int ok = heap_launch(b, kernel, job);
+        *us = (double)(cli_now_ns() - begin) / 1e3;
+        return ok;
+    }
+    if (!heap_launch(b, HEAP_K_hold, &hold) || acre_event_record(b->device, b->begin, b->stream) ||
+        !heap_launch(b, kernel, job) || !heap_wait(b) ||
+        acre_event_elapsed(b->device, b->begin, b->end, &ms)) {
+        return 0;
+    }
+    *us = (double)ms * 1e3;
+    return 1;
+}
+
+/* ---- jobs ---- */
+
+int heap_clear(struct heap_bench *b, void *p, size_t bytes) {
+    return acre_fill(b->device, p, 0, bytes, b->stream) == ACRE_OK;
+}
+
+int heap_job_begin(struct heap_bench *b, struct heap_job *job) {
+    uint64_t *words = b->words;
+    memset(job, 0, sizeof *job);
+    job->counts = words;
+    job->bumped = words + HEAP_COUNTS;
+    return heap_clear(b, words, (HEAP_COUNTS + 1) * sizeof *words);
+}
+
+int heap_job_counts(struct heap_bench *b, uint64_t counts[HEAP_COUNTS]) {
+    return acre_copy(b->device, counts, b->words, HEAP_COUNTS * sizeof *counts, b->stream) ==
+               ACRE_OK &&
+           heap_wait(b) && acre_stream_sync(b->device, b->stream) == ACRE_OK;
+}
+
+int heap_job_check(struct heap_bench *b, enum heap_party party, const struct heap_job *job) {
+    uint64_t counts[HEAP_COUNTS];
+    if (!heap_clear(b, job->counts, sizeof counts) || !heap_launch(b, HEAP_K_paint, job) ||
+        !heap_launch(b, HEAP_K_check, job) || !heap_job_counts(b, counts)) {
+        return 0;
+    }
+    for (unsigned i = 0; i < HEAP_COUNTS; i++) {
+        static const char *const what[HEAP_COUNTS] = {
+            [HEAP_NULLS] = "requests got NULL",
+            [HEAP_DAMAGED] = "threads found other than was written",
+            [HEAP_ODD] = "blocks are not aligned to 16",
+            [HEAP_STRAY] = "blocks lie outside of the heap"};
+        if (counts[i]) {
+            bench_finding(b->bench, "suite heap: %s, %s: %llu %s", b->doing, heap_who(party),
+                          (unsigned long long)counts[i], what[i]);
+        }
+    }
+    return 1;
+}
+
+/* ---- heaps ---- */
+
+acre_heap *heap_make(struct heap_bench *b, uint64_t bytes, acre_heap_handle *handle) {
+    acre_heap_options options = {
+        .struct_size = sizeof options, .initial_bytes = bytes, .maximum_bytes = bytes};
+    acre_heap *heap = NULL;
+    return acre_heap_create(b->device, &options, &heap) == ACRE_OK &&
+                   acre_heap_get_handle(heap, handle) == ACRE_OK
+               ? heap
+               : NULL;
+}
+
+int heap_unmake(struct heap_bench *b, acre_heap *heap) {
+    uint64_t blocks = 0;
+    if (acre_heap_destroy(heap, &blocks, NULL)) {
+        return 0;
+    }
+    if (blocks) {
+        bench_finding(b->bench, "suite heap: %s: %llu blocks were freed and are still live",
+                      b->doing, (unsigned long long)blocks);
+    }
+    return 1;
+}
+
+bool heap_has_room(struct heap_bench *b, const char *name, uint64_t bytes) {
+    char text[CLI_NUMBER_BYTES];
+    if (b->info.free_bytes >= bytes) {
+        return true;
+    }
+    cli_say("suite heap: %s is left out: it needs a device with %s free", name,
+            cli_bytes(bytes, text));
+    return false;
+}

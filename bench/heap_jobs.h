@@ -1,0 +1,250 @@
+/* The kernels of `acre bench heap`, written once: for nvcc (heap_kernels_*.cu) and as kernels of
+ * the soft device (heap_soft.c).
+ *
+ * Every kernel has one argument, a job. Those that hand out memory exist once for each party, which
+ * is a constant in them, so that no party pays for the choice. All loops are bounded by numbers of
+ * the job. Atomics and lanes are spelled as in acre_heap_base.h, which has them for both worlds. */
+#ifndef ACRE_BENCH_HEAP_JOBS_H
+#define ACRE_BENCH_HEAP_JOBS_H
+
+#include "acre_heap.h"
+
+/* Who hands out memory. */
+enum heap_party {
+    HEAP_ACRE,
+    HEAP_FLOOR,  /* nobody: a thread computes where its block is */
+    HEAP_BUMP,   /* one atomic of a warp on one word; cannot free */
+    HEAP_DRIVER, /* CUDA's own malloc and free */
+    HEAP_PARTIES
+};
+
+/* What kernels count, in words of the device. */
+enum heap_count {
+    HEAP_NULLS,   /* requests that got NULL */
+    HEAP_DAMAGED, /* threads that found other than was written */
+    HEAP_ODD,     /* blocks at no multiple of 16 */
+    HEAP_STRAY,   /* blocks outside of the memory that they are to be in */
+    HEAP_COUNTS
+};
+
+enum { HEAP_BLOCK_THREADS = 256, HEAP_MIXED_LEAST = 16, HEAP_MIXED_MOST = 4096 };
+
+struct heap_job {
+    acre_heap_handle heap; /* acre's alone, zero for others */
+    char *plane;           /* memory of floor and bump */
+    uint64_t plane_bytes;
+    uint64_t *bumped; /* bytes of the plane that bump has handed out */
+    void **at;        /* a block for each thread */
+    uint64_t *counts; /* HEAP_COUNTS */
+    uint64_t threads;
+    uint64_t stride; /* floor: from one block to the next */
+    uint32_t bytes;  /* of a block; 0: mixed */
+    uint32_t hold_ns;
+};
+
+#ifdef __CUDACC__
+#define HEAP_FN static __device__ __forceinline__
+#define HEAP_KERNEL(name, call)                                                                    \
+    extern "C" __global__ void __launch_bounds__(HEAP_BLOCK_THREADS)                               \
+        heap_##name(const struct heap_job job) {                                                   \
+        call(&job);                                                                                \
+    }
+#define HEAP_PARTY_KERNEL(name, party, number)                                                     \
+    extern "C" __global__ void __launch_bounds__(HEAP_BLOCK_THREADS)                               \
+        heap_##name##_##party(const struct heap_job job) {                                         \
+        heap_do_##name(&job, number);                                                              \
+    }
+#define HEAP_INDEX() (blockIdx.x * (uint64_t)blockDim.x + threadIdx.x)
+#else
+#define HEAP_FN ACRE__HEAP_FN
+#define HEAP_KERNEL(name, call)                                                                    \
+    static void heap_##name(void *arg) {                                                           \
+        call(arg);                                                                                 \
+    }
+#define HEAP_PARTY_KERNEL(name, party, number)                                                     \
+    static void heap_##name##_##party(void *arg) {                                                 \
+        heap_do_##name(arg, number);                                                               \
+    }
+#define HEAP_INDEX()                                                                               \
+    (acre_soft_block_index(0) * (uint64_t)acre_soft_block_size(0) + acre_soft_thread_index(0))
+#endif
+
+/* Name, for each party; and those that are the same for all. */
+#define HEAP_PARTY_KERNELS(X, party, number)                                                       \
+    X(alloc, party, number)                                                                        \
+    X(free, party, number)
+
+#define HEAP_ALL_PARTIES(X)                                                                        \
+    HEAP_PARTY_KERNELS(X, acre, HEAP_ACRE)                                                         \
+    HEAP_PARTY_KERNELS(X, floor, HEAP_FLOOR)                                                       \
+    HEAP_PARTY_KERNELS(X, bump, HEAP_BUMP)                                                         \
+    HEAP_PARTY_KERNELS(X, driver, HEAP_DRIVER)
+
+#define HEAP_COMMON_KERNELS(X)                                                                     \
+    X(hold, heap_do_hold)                                                                          \
+    X(paint, heap_do_paint)                                                                        \
+    X(check, heap_do_check)
+
+/* ---- what is drawn ---- */
+
+HEAP_FN uint32_t heap_hash(uint64_t i) {
+    uint32_t x = (uint32_t)i ^ (uint32_t)(i >> 32) * 0x9e3779b9u;
+    x = (x ^ x >> 16) * 0x85ebca6bu;
+    x = (x ^ x >> 13) * 0xc2b2ae35u;
+    return x ^ x >> 16;
+}
+
+/* The size of the i-th block. */
+HEAP_FN uint32_t heap_bytes_of(const struct heap_job *job, uint64_t i) {
+    if (job->bytes)
+        return job->bytes;
+    return HEAP_MIXED_LEAST + heap_hash(i) % (HEAP_MIXED_MOST - HEAP_MIXED_LEAST + 1);
+}
+
+/* ---- one block of each party ---- */
+
+/* The sum of what the lanes of the mask below this one have, and of all. */
+HEAP_FN uint64_t heap_sum_below(uint32_t mask, uint64_t mine, uint64_t *all) {
+    uint64_t below = 0;
+    *all = 0;
+    if (mask == 0xffffffffu) { /* in five steps */
+        uint32_t lane = acre__heap_lane();
+        uint64_t sum = mine;
+        for (uint32_t step = 1; step < 32; step *= 2) {
+            uint64_t other = acre__heap_shfl(mask, sum, lane >= step ? lane - step : lane);
+            sum += lane >= step ? other : 0;
+        }
+        *all = acre__heap_shfl(mask, sum, 31);
+        return sum - mine;
+    }
+    for (uint32_t left = mask; left; left &= left - 1) {
+        uint32_t from = acre__heap_ctz32(left);
+        uint64_t part = acre__heap_shfl(mask, mine, from);
+        below += from < acre__heap_lane() ? part : 0;
+        *all += part;
+    }
+    return below;
+}
+
+HEAP_FN void *heap_bump(const struct heap_job *job, uint32_t bytes) {
+    uint32_t mask = acre__heap_active(), leader = acre__heap_ctz32(mask);
+    uint64_t mine = (bytes + 15u) & ~15u, below, all, begin = 0;
+    if (job->bytes) { /* all alike */
+        below = mine * acre__heap_popc32(mask & ((1u << acre__heap_lane()) - 1));
+        all = mine * acre__heap_popc32(mask);
+    } else {
+        below = heap_sum_below(mask, mine, &all);
+    }
+    if (acre__heap_lane() == leader)
+        begin = acre__heap_add64(job->bumped, all, relaxed);
+    below += acre__heap_shfl(mask, begin, leader);
+    return below + mine <= job->plane_bytes ? job->plane + below : NULL;
+}
+
+/* `place` is where the floor's block is, in strides. */
+HEAP_FN void *heap_take(const struct heap_job *job, uint32_t party, uint64_t place,
+                        uint32_t bytes) {
+    if (party == HEAP_ACRE)
+        return acre_heap_malloc(job->heap, bytes);
+    if (party == HEAP_BUMP)
+        return heap_bump(job, bytes);
+#ifdef HEAP_WITH_DRIVER
+    if (party == HEAP_DRIVER)
+        return malloc(bytes);
+#endif
+    return job->plane + place * job->stride;
+}
+
+HEAP_FN void heap_give(const struct heap_job *job, uint32_t party, void *p) {
+    if (party == HEAP_ACRE)
+        acre_heap_free(job->heap, p);
+#ifdef HEAP_WITH_DRIVER
+    else if (party == HEAP_DRIVER)
+        free(p);
+#endif
+    else if ((uintptr_t)p == 1) /* never so: the pointer has to be read */
+        job->counts[HEAP_STRAY] = 1;
+}
+
+/* ---- a block for each thread, and back ---- */
+
+HEAP_FN void heap_do_alloc(const struct heap_job *job, uint32_t party) {
+    uint64_t i = HEAP_INDEX();
+    if (i >= job->threads)
+        return;
+    uint32_t *p = (uint32_t *)heap_take(job, party, i, heap_bytes_of(job, i));
+    job->at[i] = p;
+    if (p)
+        *p = (uint32_t)i; /* who asks for memory writes to it */
+}
+
+HEAP_FN void heap_do_free(const struct heap_job *job, uint32_t party) {
+    uint64_t i = HEAP_INDEX();
+    if (i < job->threads)
+        heap_give(job, party, job->at[i]);
+}
+
+/* ---- contents: all words of all blocks are written, then all are looked at ---- */
+
+HEAP_FN uint32_t heap_word(uint64_t i, uint32_t k) {
+    return (uint32_t)i * 0x9e3779b1u + k * 0x85ebca77u + (uint32_t)(i >> 32);
+}
+
+/* Is it in the memory of its party, to its last byte? CUDA's heap does not say where it is. */
+HEAP_FN int heap_is_inside(const struct heap_job *job, const char *p, uint32_t bytes) {
+    if (job->heap.base)
+        return acre_heap_owns(job->heap, p) && acre_heap_owns(job->heap, p + bytes - 1);
+    return !job->plane || (p >= job->plane && p + bytes <= job->plane + job->plane_bytes);
+}
+
+/* The lanes of a warp do one lane's block after the other together, for whole lines. */
+HEAP_FN uint32_t heap_walk(const struct heap_job *job, uint64_t i, int paints) {
+    uint32_t mask = acre__heap_active(), wrong = 0, lanes = acre__heap_popc32(mask);
+    uint32_t rank = acre__heap_popc32(mask & ((1u << acre__heap_lane()) - 1));
+    uint64_t mine = (uintptr_t)job->at[i];
+    for (uint32_t left = mask; left; left &= left - 1) {
+        uint32_t from = acre__heap_ctz32(left);
+        uint64_t who = acre__heap_shfl(mask, i, from);
+        uint32_t *p = (uint32_t *)(uintptr_t)acre__heap_shfl(mask, mine, from);
+        uint32_t bytes = heap_bytes_of(job, who);
+        uint32_t words = p && heap_is_inside(job, (char *)p, bytes) ? bytes / 4 : 0;
+        for (uint32_t k = rank; k < words; k += lanes) {
+            if (paints)
+                p[k] = heap_word(who, k);
+            else
+                wrong += p[k] != heap_word(who, k);
+        }
+    }
+    return wrong;
+}
+
+HEAP_FN void heap_do_paint(const struct heap_job *job) {
+    uint64_t i = HEAP_INDEX();
+    if (i < job->threads)
+        (void)heap_walk(job, i, 1);
+}
+
+HEAP_FN void heap_do_check(const struct heap_job *job) {
+    uint64_t i = HEAP_INDEX();
+    if (i >= job->threads)
+        return;
+    const char *p = (const char *)job->at[i];
+    if (!p)
+        acre__heap_add64(&job->counts[HEAP_NULLS], 1, relaxed);
+    else if (!heap_is_inside(job, p, heap_bytes_of(job, i)))
+        acre__heap_add64(&job->counts[HEAP_STRAY], 1, relaxed);
+    else if ((uintptr_t)p % 16)
+        acre__heap_add64(&job->counts[HEAP_ODD], 1, relaxed);
+    if (heap_walk(job, i, 0))
+        acre__heap_add64(&job->counts[HEAP_DAMAGED], 1, relaxed);
+}
+
+/* ---- a pause, behind which the device finds all that is queued ---- */
+
+HEAP_FN void heap_do_hold(const struct heap_job *job) {
+    uint64_t begin = acre__heap_time_ns();
+    for (uint32_t i = 0; i < 1000000 && acre__heap_time_ns() - begin < job->hold_ns; i++) {
+    }
+}
+
+#endif

@@ -1,0 +1,6 @@
+/* Kernels of `acre bench heap` with CUDA's own malloc. Apart from the others, since loading them
+ * fixes the size of CUDA's heap. */
+#define HEAP_WITH_DRIVER 1
+#include "heap_jobs.h"
+
+HEAP_PARTY_KERNELS(HEAP_PARTY_KERNEL, driver, HEAP_DRIVER)
