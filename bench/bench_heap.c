@@ -3,6 +3,11 @@
  *
  *   alloc   a block for each thread and back, by size and number of threads (heap_alloc.c)
  *   driver  the same against CUDA's own malloc, few of them, since it needs seconds (heap_alloc.c)
+ *   churn   malloc, use and free in one kernel, many times (heap_churn.c)
+ *   fill    until there is no more, free all, and again (heap_full.c)
+ *   rounds  a block for each thread, one in sixteen kept, until there is no more (heap_full.c)
+ *   grow    from 8 MiB on, while the kernel runs that needs it (heap_full.c)
+ *   threads of the host, on a soft device's heap, against glibc's malloc (heap_threads.c)
  *
  * Kernels are written once (heap_jobs.h) and run on soft devices too, with fewer threads; their
  * times there tell nothing about a GPU. */
@@ -14,7 +19,10 @@
 static const struct {
     const char *name;
     int (*run)(struct heap_bench *b);
-} heap_cases[] = {{"alloc", heap_alloc_cases}, {"driver", heap_driver_cases}};
+} heap_cases[] = {{"alloc", heap_alloc_cases},   {"driver", heap_driver_cases},
+                  {"churn", heap_churn_cases},   {"fill", heap_fill_cases},
+                  {"rounds", heap_round_cases},  {"grow", heap_grow_cases},
+                  {"threads", heap_thread_cases}};
 
 enum { HEAP_CASES = sizeof heap_cases / sizeof heap_cases[0] };
 

@@ -36,18 +36,9 @@ struct cell {
 
 static const uint32_t cell_sizes[HEAP_SIZES] = {16, 64, 256, 1024, 4096, 8192, 0};
 
-/* "alloc cold 64B 2^20" */
 static const char *cell_name(const struct cell *cell, const char *what,
                              char name[BENCH_NAME_BYTES]) {
-    char start[BENCH_NAME_BYTES - 8];
-    if (cell->bytes) {
-        char whole[BENCH_NAME_BYTES];
-        snprintf(start, sizeof start, "%s", bench_case_name(what, cell->bytes, whole));
-    } else {
-        snprintf(start, sizeof start, "%s mixed", what);
-    }
-    snprintf(name, BENCH_NAME_BYTES, "%s 2^%u", start, cell->log2 % 100);
-    return name;
+    return heap_case_name(what, cell->bytes, cell->log2, name);
 }
 
 static void cell_choose(const struct heap_bench *b, struct cell *cell, uint32_t bytes,
@@ -254,9 +245,8 @@ int heap_alloc_cases(struct heap_bench *b) {
             char name[BENCH_NAME_BYTES];
             cell_choose(b, cell, cell_sizes[s], log2s[i]);
             b->doing = cell_name(cell, "alloc", name);
-            if (!heap_has_room(b, name,
-                               cell->heap_bytes + cell->heap_bytes / 64 + cell->plane_bytes +
-                                   cell->threads * sizeof(void *))) {
+            if (!heap_has_room(b, name, cell->heap_bytes,
+                               cell->plane_bytes + cell->threads * sizeof(void *))) {
                 continue;
             }
             if (!cell_begin(b, cell) || !cell_measure(b, cell) || !cell_end(b, cell)) {
@@ -277,9 +267,6 @@ enum {
     DRIVER_TOP_LOG2 = 20, /* for 64 bytes alone */
     DRIVER_LIMIT_S = 10   /* then no new size is begun */
 };
-/* 2^20 blocks of 64 bytes, and 2^14 of 8 KiB, with what it needs itself. */
-#define DRIVER_HEAP_BYTES (1024 * HEAP_MIB)
-
 /* CUDA's malloc has no second try: a turn of it takes up to a second. */
 static int driver_measure(struct heap_bench *b, struct cell *cell) {
     static const enum heap_party acre_alone[] = {HEAP_ACRE};
@@ -299,20 +286,13 @@ static int driver_measure(struct heap_bench *b, struct cell *cell) {
 }
 
 int heap_driver_cases(struct heap_bench *b) {
-    const char *lacks = NULL;
     uint64_t begin = cli_now_ns();
     b->doing = "driver";
-    if (!heap_has_room(b, "driver", 2 * DRIVER_HEAP_BYTES)) {
-        return 1;
-    }
-    if (!heap_open_driver(b, DRIVER_HEAP_BYTES, &lacks)) {
+    if (!heap_open_driver(b)) {
         return 0;
     }
-    if (lacks) {
-        cli_say("suite heap: driver is left out: %s", lacks);
-        return 1;
-    }
-    for (unsigned s = 0; s <= HEAP_SIZES; s++) { /* the one with most threads first */
+    for (unsigned s = 0; b->has_driver && s <= HEAP_SIZES;
+         s++) { /* the one with most threads first */
         struct cell cell;
         char name[BENCH_NAME_BYTES];
         bool is_top = s == 0 && !b->is_quick;

@@ -36,12 +36,29 @@ enum heap_kernel heap_kernel_of(enum heap_kernel acres, enum heap_party party) {
                               party * (unsigned)(HEAP_K_alloc_floor - HEAP_K_alloc_acre));
 }
 
+const char *heap_case_name(const char *what, uint32_t bytes, unsigned log2,
+                           char name[BENCH_NAME_BYTES]) {
+    char whole[BENCH_NAME_BYTES], threads[8] = "";
+    if (log2) {
+        snprintf(threads, sizeof threads, " 2^%u", log2 % 100);
+    }
+    if (bytes) {
+        bench_case_name(what, bytes, whole);
+    } else {
+        snprintf(whole, sizeof whole, "%s mixed", what);
+    }
+    snprintf(name, BENCH_NAME_BYTES, "%.*s%s", (int)(BENCH_NAME_BYTES - sizeof threads), whole,
+             threads);
+    return name;
+}
+
 /* ---- opening ---- */
 
 static const char *const heap_names[HEAP_KERNELS] = {
 #define HEAP_KERNEL_NAME(name, call) [HEAP_K_##name] = "heap_" #name,
 #define HEAP_PARTY_NAME(name, party, number) [HEAP_K_##name##_##party] = "heap_" #name "_" #party,
-    HEAP_COMMON_KERNELS(HEAP_KERNEL_NAME) HEAP_ALL_PARTIES(HEAP_PARTY_NAME)};
+    HEAP_COMMON_KERNELS(HEAP_KERNEL_NAME) HEAP_ALL_ROUNDS(HEAP_PARTY_NAME)
+        HEAP_ALL_PARTIES(HEAP_PARTY_NAME)};
 
 /* A call of the driver's that was refused; says which and why. */
 static int heap_refused(struct heap_bench *b, const char *call, CUresult result) {
@@ -105,21 +122,33 @@ int heap_open(struct heap_bench *b, const char **lacks) {
                                    heap_kernel_of(HEAP_K_alloc_acre, HEAP_DRIVER));
 }
 
-int heap_open_driver(struct heap_bench *b, uint64_t bytes, const char **lacks) {
-    *lacks = NULL;
+/* What is missing for CUDA's own malloc, or NULL. */
+static const char *heap_driver_lacks(struct heap_bench *b) {
     if (b->is_soft) {
-        *lacks = "a soft device has no malloc of its own";
+        return "a soft device has no malloc of its own";
+    }
+    if (b->info.free_bytes < 4 * HEAP_DRIVER_BYTES) {
+        return "there is no room for its heap";
+    }
+    /* Only before the first module that uses it is loaded. */
+    return b->drv->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, HEAP_DRIVER_BYTES) == CUDA_SUCCESS
+               ? NULL
+               : "the driver does not let its heap be made larger";
+}
+
+int heap_open_driver(struct heap_bench *b) {
+    if (b->is_driver_tried) {
         return 1;
     }
-    if (b->driver_module) {
+    b->is_driver_tried = true;
+    const char *lacks = heap_driver_lacks(b);
+    if (lacks) {
+        cli_say("suite heap: driver is left out: %s", lacks);
         return 1;
     }
-    if (b->drv->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, (size_t)bytes) != CUDA_SUCCESS) {
-        *lacks = "the driver does not let its heap be made larger";
-        return 1;
-    }
-    return heap_load(b, heap_driver_image, &b->driver_module,
-                     heap_kernel_of(HEAP_K_alloc_acre, HEAP_DRIVER), HEAP_KERNELS);
+    b->has_driver = heap_load(b, heap_driver_image, &b->driver_module,
+                              heap_kernel_of(HEAP_K_alloc_acre, HEAP_DRIVER), HEAP_KERNELS);
+    return b->has_driver;
 }
 
 int heap_close(struct heap_bench *b) {
@@ -216,23 +245,28 @@ int heap_job_counts(struct heap_bench *b, uint64_t counts[HEAP_COUNTS]) {
            heap_wait(b) && acre_stream_sync(b->device, b->stream) == ACRE_OK;
 }
 
+void heap_job_judge(struct heap_bench *b, enum heap_party party, const uint64_t counts[HEAP_COUNTS],
+                    bool may_be_null) {
+    static const char *const what[HEAP_WRONGS] = {[HEAP_NULLS] = "requests got NULL",
+                                                  [HEAP_DAMAGED] =
+                                                      "threads found other than was written",
+                                                  [HEAP_ODD] = "blocks are not aligned to 16",
+                                                  [HEAP_STRAY] = "blocks lie outside of the heap"};
+    for (unsigned i = 0; i < HEAP_WRONGS; i++) {
+        if (counts[i] && (i != HEAP_NULLS || !may_be_null)) {
+            bench_finding(b->bench, "suite heap: %s, %s: %llu %s", b->doing, heap_who(party),
+                          (unsigned long long)counts[i], what[i]);
+        }
+    }
+}
+
 int heap_job_check(struct heap_bench *b, enum heap_party party, const struct heap_job *job) {
     uint64_t counts[HEAP_COUNTS];
     if (!heap_clear(b, job->counts, sizeof counts) || !heap_launch(b, HEAP_K_paint, job) ||
         !heap_launch(b, HEAP_K_check, job) || !heap_job_counts(b, counts)) {
         return 0;
     }
-    for (unsigned i = 0; i < HEAP_COUNTS; i++) {
-        static const char *const what[HEAP_COUNTS] = {
-            [HEAP_NULLS] = "requests got NULL",
-            [HEAP_DAMAGED] = "threads found other than was written",
-            [HEAP_ODD] = "blocks are not aligned to 16",
-            [HEAP_STRAY] = "blocks lie outside of the heap"};
-        if (counts[i]) {
-            bench_finding(b->bench, "suite heap: %s, %s: %llu %s", b->doing, heap_who(party),
-                          (unsigned long long)counts[i], what[i]);
-        }
-    }
+    heap_job_judge(b, party, counts, false);
     return 1;
 }
 
@@ -260,8 +294,9 @@ int heap_unmake(struct heap_bench *b, acre_heap *heap) {
     return 1;
 }
 
-bool heap_has_room(struct heap_bench *b, const char *name, uint64_t bytes) {
+bool heap_has_room(struct heap_bench *b, const char *name, uint64_t heap, uint64_t other) {
     char text[CLI_NUMBER_BYTES];
+    uint64_t bytes = heap + heap / 64 + 8 * HEAP_MIB + other; /* records, in whole chunks */
     if (b->info.free_bytes >= bytes) {
         return true;
     }

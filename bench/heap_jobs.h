@@ -24,6 +24,11 @@ enum heap_count {
     HEAP_DAMAGED, /* threads that found other than was written */
     HEAP_ODD,     /* blocks at no multiple of 16 */
     HEAP_STRAY,   /* blocks outside of the memory that they are to be in */
+    HEAP_WRONGS,  /* so far what must not be, but for NULL where memory ends */
+    HEAP_TAKEN = HEAP_WRONGS,
+    HEAP_GIVEN,
+    HEAP_KEPT, /* blocks of rounds that are not given back */
+    HEAP_END,  /* the round in which a thread got NULL, and 1; 0: none yet */
     HEAP_COUNTS
 };
 
@@ -34,11 +39,14 @@ struct heap_job {
     char *plane;           /* memory of floor and bump */
     uint64_t plane_bytes;
     uint64_t *bumped; /* bytes of the plane that bump has handed out */
-    void **at;        /* a block for each thread */
+    void **at;        /* a block for each thread; heap_do_fill has two words for each */
+    void **kept;      /* of rounds */
     uint64_t *counts; /* HEAP_COUNTS */
-    uint64_t threads;
-    uint64_t stride; /* floor: from one block to the next */
-    uint32_t bytes;  /* of a block; 0: mixed */
+    uint64_t threads; /* a power of two for rounds */
+    uint64_t stride;  /* floor: from one block to the next */
+    uint32_t bytes;   /* of a block; 0: mixed */
+    uint32_t rounds;  /* of a thread: blocks one after the other, or at most at a time */
+    uint32_t round;   /* which one this launch is */
     uint32_t hold_ns;
 };
 
@@ -72,13 +80,26 @@ struct heap_job {
 /* Name, for each party; and those that are the same for all. */
 #define HEAP_PARTY_KERNELS(X, party, number)                                                       \
     X(alloc, party, number)                                                                        \
-    X(free, party, number)
+    X(free, party, number)                                                                         \
+    X(churn, party, number)                                                                        \
+    X(fill, party, number)                                                                         \
+    X(drain, party, number)
 
 #define HEAP_ALL_PARTIES(X)                                                                        \
     HEAP_PARTY_KERNELS(X, acre, HEAP_ACRE)                                                         \
     HEAP_PARTY_KERNELS(X, floor, HEAP_FLOOR)                                                       \
     HEAP_PARTY_KERNELS(X, bump, HEAP_BUMP)                                                         \
     HEAP_PARTY_KERNELS(X, driver, HEAP_DRIVER)
+
+/* Those of rounds, which floor and driver have no part in. */
+#define HEAP_ROUND_KERNELS(X, party, number)                                                       \
+    X(round_take, party, number)                                                                   \
+    X(round_give, party, number)                                                                   \
+    X(round_end, party, number)
+
+#define HEAP_ALL_ROUNDS(X)                                                                         \
+    HEAP_ROUND_KERNELS(X, acre, HEAP_ACRE)                                                         \
+    HEAP_ROUND_KERNELS(X, bump, HEAP_BUMP)
 
 #define HEAP_COMMON_KERNELS(X)                                                                     \
     X(hold, heap_do_hold)                                                                          \
@@ -224,19 +245,165 @@ HEAP_FN void heap_do_paint(const struct heap_job *job) {
         (void)heap_walk(job, i, 1);
 }
 
+HEAP_FN void heap_count(const struct heap_job *job, enum heap_count what, uint64_t n) {
+    if (n)
+        acre__heap_add64(&job->counts[what], n, relaxed);
+}
+
 HEAP_FN void heap_do_check(const struct heap_job *job) {
     uint64_t i = HEAP_INDEX();
     if (i >= job->threads)
         return;
     const char *p = (const char *)job->at[i];
-    if (!p)
-        acre__heap_add64(&job->counts[HEAP_NULLS], 1, relaxed);
-    else if (!heap_is_inside(job, p, heap_bytes_of(job, i)))
-        acre__heap_add64(&job->counts[HEAP_STRAY], 1, relaxed);
-    else if ((uintptr_t)p % 16)
-        acre__heap_add64(&job->counts[HEAP_ODD], 1, relaxed);
-    if (heap_walk(job, i, 0))
-        acre__heap_add64(&job->counts[HEAP_DAMAGED], 1, relaxed);
+    int is_inside = p && heap_is_inside(job, p, heap_bytes_of(job, i));
+    heap_count(job, HEAP_NULLS, !p);
+    heap_count(job, HEAP_STRAY, p && !is_inside);
+    heap_count(job, HEAP_ODD, (uintptr_t)p % 16 != 0);
+    heap_count(job, HEAP_DAMAGED, heap_walk(job, i, 0) != 0);
+}
+
+/* ---- a block, used and given back, many times ---- */
+
+HEAP_FN void heap_do_churn(const struct heap_job *job, uint32_t party) {
+    uint64_t i = HEAP_INDEX();
+    uint32_t nulls = 0, damaged = 0;
+    if (i >= job->threads)
+        return;
+    for (uint32_t k = 0; k < job->rounds; k++) {
+        uint64_t which = i + k * job->threads;
+        volatile uint32_t *p =
+            (volatile uint32_t *)heap_take(job, party, i, heap_bytes_of(job, which));
+        if (p) {
+            *p = (uint32_t)which;
+            damaged += *p != (uint32_t)which;
+            heap_give(job, party, (void *)(uintptr_t)p);
+        }
+        nulls += !p;
+    }
+    heap_count(job, HEAP_NULLS, nulls);
+    heap_count(job, HEAP_DAMAGED, damaged);
+}
+
+/* ---- blocks until there is no more, and all of them back ----
+ *
+ * A thread has its blocks in a chain, each with its number in front and at its end. */
+
+struct heap_link {
+    struct heap_link *next;
+    uint64_t number;
+};
+
+HEAP_FN uint64_t *heap_last(struct heap_link *p, uint32_t bytes) {
+    return (uint64_t *)p + bytes / 8 - 1;
+}
+
+HEAP_FN void heap_do_fill(const struct heap_job *job, uint32_t party) {
+    uint64_t i = HEAP_INDEX();
+    struct heap_link *chain = NULL;
+    uint32_t k = 0;
+    if (i >= job->threads)
+        return;
+    for (; k < job->rounds; k++) {
+        uint64_t which = i + k * job->threads;
+        uint32_t bytes = heap_bytes_of(job, which);
+        struct heap_link *p = (struct heap_link *)heap_take(job, party, which, bytes);
+        if (!p)
+            break;
+        p->next = chain;
+        p->number = which;
+        *heap_last(p, bytes) = which;
+        chain = p;
+    }
+    job->at[i] = chain;
+    job->at[job->threads + i] = (void *)(uintptr_t)k;
+    heap_count(job, HEAP_TAKEN, k);
+    heap_count(job, HEAP_NULLS, k < job->rounds);
+}
+
+HEAP_FN void heap_do_drain(const struct heap_job *job, uint32_t party) {
+    uint64_t i = HEAP_INDEX();
+    if (i >= job->threads)
+        return;
+    struct heap_link *p = (struct heap_link *)job->at[i];
+    uint32_t k = (uint32_t)(uintptr_t)job->at[job->threads + i], damaged = 0, stray = 0, odd = 0;
+    for (uint32_t left = k; left > 0 && !stray; left--) {
+        uint64_t which = i + (left - 1) * job->threads;
+        uint32_t bytes = heap_bytes_of(job, which);
+        if (!p || !heap_is_inside(job, (char *)p, bytes)) {
+            stray = 1; /* a chain that was written over leads anywhere */
+            break;
+        }
+        struct heap_link *next = p->next;
+        damaged += p->number != which || *heap_last(p, bytes) != which;
+        odd += (uintptr_t)p % 16 != 0;
+        heap_give(job, party, p);
+        p = next;
+    }
+    heap_count(job, HEAP_STRAY, stray || p);
+    heap_count(job, HEAP_DAMAGED, damaged);
+    heap_count(job, HEAP_ODD, odd);
+    heap_count(job, HEAP_GIVEN, k);
+}
+
+/* ---- rounds: a block for each thread, of which one in sixteen is kept ----
+ *
+ * The first NULL ends the rounds: launches that follow do nothing, so that many can be queued, and
+ * what is live then stays so. */
+
+HEAP_FN void heap_do_round_take(const struct heap_job *job, uint32_t party) {
+    uint64_t i = HEAP_INDEX(), end = acre__heap_load64(&job->counts[HEAP_END], relaxed);
+    if (i >= job->threads || (end && end != job->round + UINT64_C(1)))
+        return;
+    uint32_t mask = acre__heap_active();
+    struct heap_link *p = end ? NULL : (struct heap_link *)heap_take(job, party, i, job->bytes);
+    job->at[i] = p;
+    if (p) {
+        uint64_t number = (uint64_t)job->round << 32 | i;
+        p->number = number;
+        *heap_last(p, job->bytes) = number;
+    } else {
+        acre__heap_store64(&job->counts[HEAP_END], job->round + UINT64_C(1), relaxed);
+    }
+    uint32_t taken = acre__heap_popc32(acre__heap_ballot(mask, p != NULL));
+    if (acre__heap_lane() == acre__heap_ctz32(mask))
+        heap_count(job, HEAP_TAKEN, taken);
+}
+
+/* Another thread's block, so that frees come in another order. */
+HEAP_FN void heap_do_round_give(const struct heap_job *job, uint32_t party) {
+    uint64_t i = HEAP_INDEX();
+    if (i >= job->threads || acre__heap_load64(&job->counts[HEAP_END], relaxed))
+        return;
+    uint64_t other = (i * 40503u + job->round * UINT64_C(7919)) & (job->threads - 1);
+    uint32_t mask = acre__heap_active(), leader = acre__heap_ctz32(mask);
+    void *p = job->at[other];
+    int is_kept = heap_hash((uint64_t)job->round << 32 | other) % 16 == 0;
+    uint32_t kept = acre__heap_ballot(mask, is_kept);
+    uint64_t place = 0;
+    if (acre__heap_lane() == leader) {
+        heap_count(job, HEAP_GIVEN, acre__heap_popc32(mask & ~kept));
+        place = acre__heap_add64(&job->counts[HEAP_KEPT], acre__heap_popc32(kept), relaxed);
+    }
+    place = acre__heap_shfl(mask, place, leader);
+    if (is_kept)
+        job->kept[place + acre__heap_popc32(kept & ((1u << acre__heap_lane()) - 1))] = p;
+    else
+        heap_give(job, party, p);
+}
+
+/* What was kept, a block for each thread. */
+HEAP_FN void heap_do_round_end(const struct heap_job *job, uint32_t party) {
+    uint64_t i = HEAP_INDEX();
+    if (i >= job->threads)
+        return;
+    struct heap_link *p = (struct heap_link *)job->kept[i];
+    if (!heap_is_inside(job, (char *)p, job->bytes)) {
+        heap_count(job, HEAP_STRAY, 1);
+        return;
+    }
+    heap_count(job, HEAP_DAMAGED, p->number != *heap_last(p, job->bytes));
+    heap_count(job, HEAP_ODD, (uintptr_t)p % 16 != 0);
+    heap_give(job, party, p);
 }
 
 /* ---- a pause, behind which the device finds all that is queued ---- */

@@ -199,7 +199,8 @@ expect_rc 0
 expect_err 'suite heap: driver is left out: a soft device has no malloc of its own'
 expect_json 'keys == ["device", "results", "schema", "version"]'
 expect_json 'all(.results[]; keys == ["case", "suite", "unit", "value", "who"] and .suite == "heap"
-    and .value > 0 and (.who | IN("acre", "floor", "bump")))'
+    and (.value > 0 or .who == "bump")
+    and (.who | IN("acre", "floor", "bump", "malloc", "acre made large")))'
 for size in 16B 64B 256B 1KiB 4KiB 8KiB mixed; do
     expect_json "[.results[] | select(.case == \"alloc $size 2^8\" and .unit == \"us\") | .who]
         == [\"acre\", \"floor\", \"bump\"]"
@@ -212,6 +213,29 @@ for size in 16B 64B 256B 1KiB 4KiB 8KiB mixed; do
         | ($v["alloc '"$size"' 2^8 acre"] / $v["alloc '"$size"' 2^8 bump"]
             - $v["alloc / bump '"$size"' 2^8 acre"]) | fabs < 1e-6'
 done
+for size in 64B 1KiB mixed; do
+    expect_json "[.results[] | select(.case == \"churn $size 2^8\" and .unit == \"M pairs/s\") | .who]
+        == [\"acre\", \"floor\"]"
+done
+# A heap can be filled, emptied and filled again; a bump pointer only once.
+for size in 1KiB 8KiB; do
+    expect_json "[.results[] | select(.case == \"fill share $size\" and .unit == \"share\")
+        | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", true]]"
+    expect_json "[.results[] | select(.case == \"fill again share $size\")
+        | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", false]]"
+    expect_json "[.results[] | select(.case == \"NULL when full $size 2^8\") | .who, .unit]
+        == [\"acre\", \"ms\"]"
+done
+expect_json '[.results[] | select(.case == "fill again share mixed") | .who, .value > 0.8]
+    == ["acre", true]'
+# What is freed between blocks that are kept is used again.
+expect_json '[.results[] | select(.case == "rounds live share 1KiB") | [.who, .value > 0.8]]
+    == [["acre", true], ["bump", false]]'
+expect_json '[.results[] | select(.case == "grow 8MiB to 32MiB" and .unit == "ms") | .who]
+    == ["acre", "acre made large", "floor"]'
+expect_json '.results[] | select(.unit == "growths") | .value >= 1'
+expect_json '[.results[] | select(.case == "threads 1 mixed" and .unit == "M pairs/s") | .who]
+    == ["acre", "malloc", "floor"]'
 check "the chart is well-formed" python3 -c \
     'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/heap.svg"
 check "malloc has five curves, free four" test \
@@ -223,6 +247,20 @@ expect_out '^heap +alloc 16B 2\^8 +bump .* us .*[0-9]x (faster|slower)$| as fast
 run "$no_gpu" "$acre" bench heap --case driver --device soft --quick --json
 expect_rc 0
 expect_json '.results == []'
+for words in 'churn' 'fill' 'rounds' 'grow' 'threads'; do
+    run "$no_gpu" ACRE_SOFT_WARP=1 "$acre" bench heap --case "$words" --device soft --quick --json
+    expect_rc 0
+    expect_json ".results | length > 0 and all(.case | test(\"$words|NULL|free all\"))"
+done
+run "$no_gpu" "$acre" bench heap --case rounds --case grow --device soft --quick --json
+expect_rc 0
+expect_no_err
+expect_json '[.results[].case | split(" ")[0]] | unique == ["grow", "rounds"]'
+# What must not be is said, and all figures are there.
+run "$no_gpu" ACRE_CHUNK_LIMIT_BYTES=100MiB "$acre" bench heap --case grow --device soft --quick --json
+expect_rc 1
+expect_err 'suite heap: grow 8MiB to 32MiB, acre: [0-9]+ requests got NULL'
+expect_json '[.results[] | select(.unit == "ms") | .who] == ["acre", "acre made large", "floor"]'
 run "$acre" bench heap --case frag
 expect_rc 64
 expect_err "the suite heap has no case 'frag'"
@@ -236,6 +274,11 @@ expect_json '.results == []'
 run "$no_gpu" ACRE_SOFT_BYTES=32MiB "$acre" bench heap --device soft --case alloc --json
 expect_rc 0
 expect_err 'suite heap: alloc 8KiB 2.10 is left out: it needs a device with '
+run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench heap --device soft --quick --json
+expect_rc 0
+for name in 'churn mixed 2.8' 'fill 1KiB' 'rounds 1KiB' 'grow 8MiB to 32MiB' threads; do
+    expect_err "suite heap: $name is left out: it needs a device with "
+done
 for call in cuMemCreate cuStreamCreate cuEventCreate cuMemsetD8Async; do
     run "$no_gpu" "ACRE_FAULT=$call:1:from:999" "$acre" bench heap --quick
     expect_rc 2
