@@ -52,8 +52,10 @@ function(acre_add_kernels target)
             cmake_path(GET source STEM stem)
             set(base ${PROJECT_BINARY_DIR}/nvcc/${stem})
             add_custom_command(OUTPUT ${base}.fatbin DEPENDS ${source} VERBATIM
-                COMMAND ${ACRE_NVCC} --fatbin -O3 -std=c++17 ${codes}
-                    -I ${PROJECT_SOURCE_DIR}/include -o ${base}.fatbin ${source})
+                DEPFILE ${base}.d
+                COMMAND ${ACRE_NVCC} --fatbin -O3 -std=c++17 --threads 4 ${codes}
+                    -I ${PROJECT_SOURCE_DIR}/include -MMD -MF ${base}.d -MT ${base}.fatbin
+                    -o ${base}.fatbin ${source})
             add_custom_command(OUTPUT ${base}_fatbin.c DEPENDS ${base}.fatbin VERBATIM
                 COMMAND ${CMAKE_COMMAND} -DIN=${base}.fatbin -DOUT=${base}_fatbin.c
                     -DNAME=acre__${stem}_fatbin -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)

@@ -151,6 +151,14 @@ foreach(area IN LISTS whitebox_areas blackbox_areas)
     endforeach()
 endforeach()
 
+# The kernels of these are written once, for GPUs and for the soft device, where they run on every
+# machine, with warps of 32 lanes and of 1.
+foreach(name IN ITEMS test_gpu_heap test_gpu_heap_room)
+    string(REPLACE gpu soft soft_name ${name})
+    acre_test_run(${soft_name} unit $<TARGET_FILE:${name}> soft)
+    acre_test_run(${soft_name}_lanes unit $<TARGET_FILE:${name}> soft 1)
+endforeach()
+
 # Examples are compiled as a stranger would: no definitions, the public header alone.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 foreach(source IN LISTS examples)

@@ -10,7 +10,7 @@
 # ctest_step, memcheck_step and bench_step, each of which makes one line of the table.
 set -uo pipefail
 
-areas=(ground kinds grow pool)
+areas=(ground kinds grow pool heap)
 AREA_SECONDS=360
 # One program under compute-sanitizer; far more than any of them needs.
 PROGRAM_SECONDS=120
@@ -53,6 +53,17 @@ area_pool() {
     bench_step pool
 }
 
+# Malloc and free inside kernels. Unit tests are left out: they have run on the soft device, where
+# most of the kernels of test_gpu_heap run too.
+area_heap() {
+    ctest_step "tests" 'api|cli|examples|gpu' 'heap'
+    memcheck_step "memcheck" 'api|examples|gpu' 'heap'
+    ACRE_TEST_ONLY='heap_groups*' sanitizer_step racecheck "racecheck" gpu 'test_gpu_heap$'
+    ACRE_TEST_ONLY='heap_lanes*' sanitizer_step synccheck "synccheck" gpu 'test_gpu_heap$'
+    bench_step heap --chart "$build/bench-heap.svg"
+    [ -z "${OUT:-}" ] || cp "$build/bench-heap.svg" "$OUT/"
+}
+
 # ---- steps ---------------------------------------------------------------------------------------
 
 # row WHAT PASSED FAILED SKIPPED SECONDS: one line of the table, for the current area.
@@ -82,12 +93,17 @@ count() {
     echo "${number:-0}"
 }
 
-# memcheck_step WHAT LABELS [NAMES]: the programs of these tests once more, under compute-sanitizer. Refused
-# API calls are not reported, since the tests provoke them. Tests that provoke a device fault have
-# the label "devicefault" and stay outside.
-memcheck_step() {
-    local what=$1 labels=$2 names=${3:-.} begin=$SECONDS passed=0 failed=0 skipped=0 name words rc
-    local log=$build/memcheck.log
+# memcheck_step WHAT LABELS [NAMES]: the programs of these tests once more, under compute-sanitizer.
+memcheck_step() { sanitizer_step memcheck "$@"; }
+
+# sanitizer_step TOOL WHAT LABELS [NAMES]: the same with another of its tools. Refused API calls are
+# not reported, since the tests provoke them. Tests that provoke a device fault have the label
+# "devicefault" and stay outside.
+sanitizer_step() {
+    local tool=$1 what=$2 labels=$3 names=${4:-.} begin=$SECONDS
+    local passed=0 failed=0 skipped=0 name words rc log=$build/$1.log
+    local -a options=(--tool "$tool" --error-exitcode 9 --target-processes all)
+    [ "$tool" != memcheck ] || options+=(--report-api-errors no)
     if [ -z "$memcheck" ]; then
         echo "compute-sanitizer is neither on the PATH nor in /usr/local/cuda/bin"
         row "$what" 0 1 0 0
@@ -98,8 +114,8 @@ memcheck_step() {
         eval "$words"
         rc=0
         timeout -k 10 "$PROGRAM_SECONDS" env "${variables[@]}" \
-            ACRE_TEST_MEMCHECK=1 "$memcheck" --tool memcheck --report-api-errors no \
-            --error-exitcode 9 --target-processes all --require-cuda-init no "${command[@]}" </dev/null >"$log" 2>&1 || rc=$?
+            ACRE_TEST_MEMCHECK=1 "$memcheck" "${options[@]}" --require-cuda-init no \
+            "${command[@]}" </dev/null >"$log" 2>&1 || rc=$?
         case $rc in
         0) passed=$((passed + 1)) ;;
         77) skipped=$((skipped + 1)) ;;
@@ -108,7 +124,7 @@ memcheck_step() {
             tail -n 60 "$log"
             ;;
         esac
-        echo "memcheck $name: exit code $rc"
+        echo "$tool $name: exit code $rc"
     done < <(test_commands "$labels" devicefault "$names")
     [ $((passed + failed + skipped)) -gt 0 ] || failed=1
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
@@ -162,8 +178,11 @@ build_all() {
     if ! grep -qx "CMAKE_GENERATOR:INTERNAL=$generator" "$build/CMakeCache.txt" 2>/dev/null; then
         rm -rf "$build"
     fi
+    # Kernels for this GPU alone, which takes a third of the time.
+    local arch
+    arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc 0-9)
     cmake -S "$root" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DACRE_WERROR=ON -DACRE_TESTS=ON -DACRE_GPU_TESTS=ON &&
+        ${arch:+-DACRE_CUDA_ARCHS=$arch} -DACRE_WERROR=ON -DACRE_TESTS=ON -DACRE_GPU_TESTS=ON &&
         cmake --build "$build" --parallel "$(nproc)"
 }
 

@@ -1,0 +1,2 @@
+/* The kernels of the heap's tests, for a GPU. */
+#include "heap_kernels.h"

@@ -1,0 +1,242 @@
+/* Heaps inside kernels that use up all there is: exhaustion, what can be allocated after it, growth
+ * while a kernel runs, and a soak. See heap_world.h for where this runs. The figures that it
+ * prints are what a person wants to know. ACRE_TEST_SOAK_SECONDS: how long the soak is. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "heap_world.h"
+
+static double share(uint64_t bytes, uint64_t of) {
+    return (double)bytes / (double)of;
+}
+
+/* Bytes that a block of this size really has. */
+static uint64_t bytes_of(uint64_t bytes) {
+    if (bytes <= ACRE__HEAP_CLASS_MOST)
+        return acre__heap_class_bytes(acre__heap_class_of(bytes));
+    uint64_t unit = bytes <= ACRE__HEAP_RUN_MOST ? ACRE__HEAP_PAGE_BYTES : ACRE__HEAP_SEGMENT_BYTES;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* All threads take blocks until there are none, and free them. */
+static void fill_and_drain(struct heap_world *w, uint64_t bytes, uint64_t room) {
+    heap_sizes(w, bytes, bytes, 0);
+    heap_run(w, "heap_fill");
+    uint64_t count = w->counts[HEAP_BLOCKS];
+    double got = share(count * bytes_of(bytes), room), ms = w->ms;
+    acre_heap_stats stats = heap_stats(w);
+    assert_int_equal(w->counts[HEAP_NULLS], w->job.threads);
+    assert_int_equal(stats.live_blocks, count);
+    assert_int_equal(stats.live_bytes, count * bytes_of(bytes));
+    assert_int_equal(stats.asks, 0);
+    print_message("%8llu B: %9llu blocks, %.4f of the heap, in %.2f ms; the longest NULL %.3f ms\n",
+                  (unsigned long long)bytes, (unsigned long long)count, got, ms,
+                  (double)w->counts[HEAP_NULL_NS] / 1e6);
+    assert_true(got >= 0.97);
+    heap_run(w, "heap_drain");
+    assert_int_equal(w->counts[HEAP_BLOCKS], count);
+}
+
+static void heap_filled_and_freed_is_filled_again(void **state) {
+    struct heap_world *w = *state;
+    static const uint64_t sizes[] = {64, 64, 1024, 1024, 16, 4096, 8192, 24576, 65536, 2 * MIB, 64};
+    uint64_t room = heap_pick(w, 2 * GIB, 32 * MIB, 8 * MIB);
+    heap_begin(w, room, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        fill_and_drain(w, sizes[i], room);
+    heap_end(w, 0);
+}
+
+/* Every size at once: each class has a slab that is not full in the end, which is much of a small
+ * heap. */
+static void heap_filled_with_mixed_sizes_is_filled_again(void **state) {
+    struct heap_world *w = *state;
+    uint64_t room = heap_pick(w, 2 * GIB, 32 * MIB, 8 * MIB);
+    heap_begin(w, room, 0);
+    heap_sizes(w, 16, 4096, 0);
+    for (uint32_t round = 0; round < 3; round++) {
+        w->job.salt = round;
+        heap_run(w, "heap_fill");
+        acre_heap_stats stats = heap_stats(w);
+        double got = share(stats.live_bytes, room);
+        print_message("16 .. 4096 B: %llu blocks, %.4f of the heap, in %.2f ms\n",
+                      (unsigned long long)stats.live_blocks, got, w->ms);
+        assert_int_equal(stats.live_blocks, w->counts[HEAP_BLOCKS]);
+        assert_true(got >= (w->gpu && !w->is_memcheck ? 0.95 : 0.80));
+        heap_run(w, "heap_drain");
+    }
+    heap_end(w, 0);
+}
+
+/* Rounds of blocks of which 15 of 16 are freed at random, until one does not fit. */
+static void thin(struct heap_world *w, uint64_t bytes, uint64_t room, uint32_t threads) {
+    heap_begin(w, room, 0);
+    w->job.threads = threads;
+    heap_sizes(w, bytes, bytes, 0);
+    uint32_t rounds = 0;
+    for (;; rounds++) {
+        w->job.salt = rounds;
+        heap_run(w, "heap_round");
+        if (w->counts[HEAP_NULLS])
+            break;
+        heap_run(w, "heap_thin");
+        assert_true(rounds < 100000);
+    }
+    double got = share(heap_stats(w).live_bytes, room);
+    print_message("%8llu B: %u rounds of %u blocks, 15/16 freed: %.4f of the heap is live at the "
+                  "first NULL\n",
+                  (unsigned long long)bytes, rounds, threads, got);
+    assert_true(got >= 0.80);
+    heap_run(w, "heap_thin");
+    heap_run(w, "heap_drain");
+    heap_end(w, 0);
+}
+
+static void heap_thinned_at_random_is_still_used(void **state) {
+    struct heap_world *w = *state;
+    uint32_t threads = (uint32_t)heap_pick(w, 1 << 16, 1 << 11, 1 << 9);
+    thin(w, 64, heap_pick(w, 256 * MIB, 2 * MIB, 2 * MIB), threads);
+    thin(w, 1024, heap_pick(w, 2 * GIB, 32 * MIB, 8 * MIB), threads);
+}
+
+/* ---- growth ---- */
+
+/* Memory that is mapped while a kernel runs is not known to compute-sanitizer, which knows what
+ * there was when it began. */
+static int is_no_growth(const struct heap_world *w) {
+    if (w->is_memcheck)
+        print_message("not under compute-sanitizer\n");
+    return w->is_memcheck;
+}
+
+/* More threads than a GPU has room for, so that every multiprocessor is busy while memory is added.
+ */
+static void grow(struct heap_world *w, acre_stream stream, uint64_t bytes) {
+    uint64_t room = heap_pick(w, 2 * GIB, 0, 32 * MIB);
+    heap_begin(w, heap_pick(w, 8 * MIB, 0, 2 * MIB), room + room / 4);
+    heap_sizes(w, bytes, bytes, 0);
+    w->job.threads = heap_threads_for(w, bytes, room);
+    w->job.most = room / w->job.threads / bytes;
+    heap_run_on(w, "heap_fill", stream);
+    acre_heap_stats stats = heap_stats(w);
+    print_message("%8llu B: to %llu MiB inside one kernel, %llu steps, in %.2f ms\n",
+                  (unsigned long long)bytes, (unsigned long long)(stats.mapped_bytes / MIB),
+                  (unsigned long long)stats.grows, w->ms);
+    assert_int_equal(w->counts[HEAP_NULLS], 0);
+    assert_int_equal(w->counts[HEAP_BLOCKS], w->job.most * w->job.threads);
+    assert_int_equal(stats.live_blocks, w->counts[HEAP_BLOCKS]);
+    assert_true(stats.mapped_bytes >= room);
+    assert_true(stats.grows > 1 && stats.grows <= stats.asks);
+    heap_run_on(w, "heap_drain", stream);
+    heap_end(w, 0);
+}
+
+static void heap_grows_while_a_kernel_runs(void **state) {
+    struct heap_world *w = *state;
+    if (is_no_growth(w))
+        return;
+    grow(w, w->stream, 1024);
+    grow(w, w->stream, 128);
+    grow(w, w->stream, 65536);
+}
+
+/* Where programs launch by default. The heap's own copies must not wait for it. */
+static void heap_grows_while_a_kernel_runs_on_the_legacy_stream(void **state) {
+    struct heap_world *w = *state;
+    if (is_no_growth(w))
+        return;
+    grow(w, NULL, 2048);
+}
+
+static void heap_at_its_maximum_says_so_at_once(void **state) {
+    struct heap_world *w = *state;
+    if (is_no_growth(w))
+        return;
+    uint64_t most = heap_pick(w, 256 * MIB, 0, 12 * MIB);
+    heap_begin(w, heap_pick(w, 8 * MIB, 0, 2 * MIB), most);
+    heap_sizes(w, 1000, 1000, 0);
+    heap_run(w, "heap_fill");
+    acre_heap_stats full = heap_stats(w);
+    assert_int_equal(full.mapped_bytes, most);
+    assert_true(share(full.live_bytes, most) >= 0.97);
+    heap_run(w, "heap_round"); /* and again: nobody asks the host */
+    acre_heap_stats stats = heap_stats(w);
+    assert_int_equal(w->counts[HEAP_NULLS], w->job.threads);
+    assert_int_equal(stats.asks, full.asks);
+    assert_int_equal(stats.live_blocks, full.live_blocks);
+    print_message("%u threads got NULL in %.3f ms\n", w->job.threads, w->ms);
+    heap_run(w, "heap_drain");
+    heap_end(w, 0);
+}
+
+/* What can never be is refused at once, and does not stop the others. */
+static void heap_too_large_a_wish_stops_nobody(void **state) {
+    struct heap_world *w = *state;
+    if (is_no_growth(w))
+        return;
+    uint64_t most = heap_pick(w, 256 * MIB, 0, 12 * MIB);
+    heap_begin(w, 2 * MIB, most);
+    w->job.threads = 32;
+    w->job.most = 1;
+    heap_sizes(w, most + 1, most + 1, 0);
+    heap_run(w, "heap_fill");
+    assert_int_equal(w->counts[HEAP_NULLS], 32);
+    assert_int_equal(heap_stats(w).asks, 0);
+    heap_sizes(w, most / 64, most / 64, 0);
+    heap_run(w, "heap_fill");
+    assert_int_equal(w->counts[HEAP_NULLS], 0);
+    heap_run(w, "heap_drain");
+    heap_end(w, 0);
+}
+
+/* ---- for long ---- */
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void heap_soaked_is_whole_again(void **state) {
+    struct heap_world *w = *state;
+    const char *told = getenv("ACRE_TEST_SOAK_SECONDS");
+    double most = told ? atof(told) : (double)heap_pick(w, 10, 5, 1), begin = seconds_now();
+    uint64_t initial = heap_pick(w, 64 * MIB, 256 * MIB, 4 * MIB), blocks = 0, nulls = 0;
+    uint32_t rounds = 0;
+    heap_begin(w, initial, heap_pick(w, 2 * GIB, 256 * MIB, 32 * MIB));
+    /* Sizes up to a page and more, seldom many pages: more than fits, now and then. */
+    for (; rounds < 8 || seconds_now() - begin < most; rounds++) {
+        w->job.salt = rounds;
+        if (rounds % 64 == 63)
+            heap_sizes(w, MIB, 3 * MIB, 0);
+        else
+            heap_sizes(w, 0, rounds % 8 ? 64 * KIB : 8 * KIB, 1);
+        w->job.threads = rounds % 64 == 63 ? 64 : w->threads;
+        heap_run(w, "heap_soak");
+        blocks += w->counts[HEAP_BLOCKS];
+        nulls += w->counts[HEAP_NULLS];
+    }
+    acre_heap_stats stats = heap_stats(w);
+    print_message("soak: %u launches, %llu blocks, %llu NULLs, %llu MiB mapped, %llu MiB live\n",
+                  rounds, (unsigned long long)blocks, (unsigned long long)nulls,
+                  (unsigned long long)(stats.mapped_bytes / MIB),
+                  (unsigned long long)(stats.live_bytes / MIB));
+    w->job.threads = w->threads;
+    heap_run(w, "heap_soaked");
+    heap_end(w, 0);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heap_filled_and_freed_is_filled_again),
+        cmocka_unit_test(heap_filled_with_mixed_sizes_is_filled_again),
+        cmocka_unit_test(heap_thinned_at_random_is_still_used),
+        cmocka_unit_test(heap_grows_while_a_kernel_runs),
+        cmocka_unit_test(heap_grows_while_a_kernel_runs_on_the_legacy_stream),
+        cmocka_unit_test(heap_at_its_maximum_says_so_at_once),
+        cmocka_unit_test(heap_too_large_a_wish_stops_nobody),
+        cmocka_unit_test(heap_soaked_is_whole_again),
+    };
+    heap_arguments(argc, argv);
+    return cmocka_run_group_tests(tests, heap_setup, heap_teardown);
+}
