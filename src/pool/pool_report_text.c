@@ -277,33 +277,48 @@ static void json_wish(struct out *out, const struct acre__oom *oom) {
     put(out, "}");
 }
 
-static void json_card(struct out *out, const struct acre__oom *oom) {
-    put(out, ",\"card\":{\"total_bytes\":%" PRIu64, oom->total);
-    put_number(out, "free_bytes", oom->free);
-    put_number(out, "pool_bytes", oom->held_here);
-    put_number(out, "other_pools_bytes", oom->held_there);
-    put_number(out, "acre_bytes", oom->acre_bytes);
-    put_number(out, "outside_bytes", oom->outside);
+struct figure {
+    const char *name;
+    uint64_t value;
+};
+
+/* An object of figures, up to the one without a name. */
+static void put_figures(struct out *out, const char *name, const struct figure *figures) {
+    put(out, ",\"%s\":{", name);
+    for (size_t i = 0; figures[i].name; i++)
+        put(out, "%s\"%s\":%" PRIu64, i ? "," : "", figures[i].name, figures[i].value);
     put(out, "}");
 }
 
+static void json_card(struct out *out, const struct acre__oom *oom) {
+    const struct figure figures[] = {{"total_bytes", oom->total},
+                                     {"free_bytes", oom->free},
+                                     {"pool_bytes", oom->held_here},
+                                     {"other_pools_bytes", oom->held_there},
+                                     {"acre_bytes", oom->acre_bytes},
+                                     {"outside_bytes", oom->outside},
+                                     {NULL, 0}};
+    put_figures(out, "card", figures);
+}
+
 static void json_pool(struct out *out, const struct acre__oom *oom) {
-    put(out, ",\"pool\":{\"held_bytes\":%" PRIu64, oom->held);
-    put_number(out, "live_bytes", oom->live);
-    put_number(out, "live_blocks", oom->live_blocks);
-    put_number(out, "cached_bytes", oom->cached);
-    put_number(out, "quarantined_bytes", oom->quarantined);
-    put_number(out, "pending_bytes", oom->pending);
-    put_number(out, "own_stream_bytes", oom->own);
-    put_number(out, "hole_bytes", oom->holes);
-    put_number(out, "slot_bytes", oom->slots);
-    put_number(out, "slab_end_bytes", oom->ends);
-    put_number(out, "largest_hole_bytes", oom->largest_hole);
-    put_number(out, "largest_run_bytes", oom->largest_run);
-    put_number(out, "used_bytes", oom->used);
-    put_number(out, "soft_limit_bytes", oom->soft_bytes);
-    put_number(out, "hard_limit_bytes", oom->hard_bytes);
-    put(out, "}");
+    const struct figure figures[] = {{"held_bytes", oom->held},
+                                     {"live_bytes", oom->live},
+                                     {"live_blocks", oom->live_blocks},
+                                     {"cached_bytes", oom->cached},
+                                     {"quarantined_bytes", oom->quarantined},
+                                     {"pending_bytes", oom->pending},
+                                     {"own_stream_bytes", oom->own},
+                                     {"hole_bytes", oom->holes},
+                                     {"slot_bytes", oom->slots},
+                                     {"slab_end_bytes", oom->ends},
+                                     {"largest_hole_bytes", oom->largest_hole},
+                                     {"largest_run_bytes", oom->largest_run},
+                                     {"used_bytes", oom->used},
+                                     {"soft_limit_bytes", oom->soft_bytes},
+                                     {"hard_limit_bytes", oom->hard_bytes},
+                                     {NULL, 0}};
+    put_figures(out, "pool", figures);
     if (!oom->limit_tag)
         return;
     put(out, ",\"tag_limit\":{");
