@@ -1,9 +1,8 @@
 /* ACRE_STATS: what `acre stats` shows of a running program, and of one that has gone. */
 #include <signal.h>
 
+#include "api_file.h"
 #include "api_pool.h"
-
-static char folder[64], path[128];
 
 /* ---- the program that is looked at ---- */
 
@@ -43,33 +42,6 @@ static int serve(void) {
     return 0;
 }
 
-static pid_t start(int *to, int *from) {
-    int in[2], out[2];
-    char setting[256];
-    assert_int_equal(pipe(in), 0);
-    assert_int_equal(pipe(out), 0);
-    snprintf(setting, sizeof setting, "ACRE_STATS=%s", path);
-    fflush(NULL);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        putenv(setting);
-        dup2(in[0], 0);
-        dup2(out[1], 1);
-        for (int i = 0; i < 2; i++) {
-            close(in[i]);
-            close(out[i]);
-        }
-        execl("/proc/self/exe", "test_stats_export", "serve", (char *)NULL);
-        _exit(126);
-    }
-    close(in[0]);
-    close(out[1]);
-    *to = in[1];
-    *from = out[0];
-    return pid;
-}
-
 static void step(int to, int from, char word) {
     char letter = 0;
     if (word != 'a')
@@ -105,7 +77,7 @@ static void stats_of_a_running_program_are_shown(void **state) {
     (void)state;
     int to, from;
     char by_pid[32], answer[64];
-    pid_t pid = start(&to, &from);
+    pid_t pid = file_start("ACRE_STATS", "serve", &to, &from);
     snprintf(by_pid, sizeof by_pid, "%ld", (long)pid);
     step(to, from, 'a');
     const char *ways[] = {path, by_pid};
@@ -156,7 +128,7 @@ static void stats_file_of_another_program_is_left_alone(void **state) {
     (void)state;
     int to, from;
     char setting[256];
-    pid_t pid = start(&to, &from);
+    pid_t pid = file_start("ACRE_STATS", "serve", &to, &from);
     step(to, from, 'a');
     snprintf(setting, sizeof setting, "ACRE_STATS=%s", path);
     api_started_ok("twice", setting);
@@ -168,21 +140,6 @@ static void stats_file_of_another_program_is_left_alone(void **state) {
     api_started_ok("twice", setting);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/acre-stats-XXXXXX");
-    if (!mkdtemp(folder))
-        return 1;
-    snprintf(path, sizeof path, "%s/stats", folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
 int main(int argc, char **argv) {
     if (argc > 1)
         return strcmp(argv[1], "serve") == 0 ? serve() : open_twice();
@@ -190,5 +147,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(stats_of_a_running_program_are_shown),
         cmocka_unit_test(stats_file_of_another_program_is_left_alone),
     };
-    return cmocka_run_group_tests_name("stats export", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("stats export", tests, file_set_up, file_tear_down);
 }

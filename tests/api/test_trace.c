@@ -5,9 +5,8 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
+#include "api_file.h"
 #include "api_pool.h"
-
-static char folder[64], path[128];
 
 /* ---- what the tool lists ---- */
 
@@ -345,31 +344,10 @@ static void expect_announced(void *user, const struct line *line) {
     announced_seen++;
 }
 
-static pid_t start_with_pipe(const char *argument, int *from) {
-    int ends[2];
-    char setting[256];
-    assert_int_equal(pipe(ends), 0);
-    snprintf(setting, sizeof setting, "ACRE_TRACE=%s", path);
-    fflush(NULL);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        putenv(setting);
-        dup2(ends[1], 1);
-        close(ends[0]);
-        close(ends[1]);
-        execl("/proc/self/exe", "test_trace", argument, (char *)NULL);
-        _exit(126);
-    }
-    close(ends[1]);
-    *from = ends[0];
-    return pid;
-}
-
 static void trace_of_a_killed_program_has_all_it_told(void **state) {
     (void)state;
     int from, ended;
-    pid_t pid = start_with_pipe("killed", &from);
+    pid_t pid = file_start("ACRE_TRACE", "killed", NULL, &from);
     announced_count = announced_seen = 0;
     /* Killed in the middle: what is still in the pipe then was told as well. */
     while (announced_count < ANNOUNCED) {
@@ -466,7 +444,7 @@ static void trace_start_refuses_what_cannot_be(void **state) {
     api_ok(acre_trace_stop());
     /* Nor what another program writes. */
     int from;
-    pid_t pid = start_with_pipe("killed", &from);
+    pid_t pid = file_start("ACRE_TRACE", "killed", NULL, &from);
     uint64_t told[2];
     assert_int_equal(read(from, told, sizeof told), (ssize_t)sizeof told);
     api_expect(acre_trace_start(path, NULL), ACRE_E_BUSY);
@@ -506,21 +484,6 @@ static void trace_variables_that_cannot_be_are_told(void **state) {
     api_started_ok("bad", setting, "ACRE_TRACE_RING=perhaps");
 }
 
-static int set_up(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/acre-trace-XXXXXX");
-    if (!mkdtemp(folder))
-        return 1;
-    snprintf(path, sizeof path, "%s/trace", folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
 int main(int argc, char **argv) {
     if (argc > 1)
         return strcmp(argv[1], "killed") == 0 ? be_killed() : open_badly();
@@ -536,5 +499,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(trace_name_has_the_processs_number),
         cmocka_unit_test(trace_variables_that_cannot_be_are_told),
     };
-    return cmocka_run_group_tests_name("trace", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("trace", tests, file_set_up, file_tear_down);
 }

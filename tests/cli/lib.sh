@@ -78,6 +78,40 @@ expect_plain() {
     fi
 }
 
+# expect_refused COMMAND FILE...: each is none that the command reads, and it says so.
+expect_refused() {
+    local command=$1 file
+    shift
+    for file in "$@"; do
+        run "$acre" "$command" "$file"
+        expect_rc 2
+        expect_no_out
+        expect_err '^acre: '
+    done
+}
+
+# make_broken FILE [AT BYTES]...: a copy called "broken", with bytes, as printf has them, in places.
+make_broken() {
+    cp "$1" broken
+    shift
+    while [ $# -gt 0 ]; do
+        printf '%b' "$2" | dd of=broken bs=1 seek="$1" conv=notrunc status=none
+        shift 2
+    done
+}
+
+# expect_borne COMMAND FILE BYTES AT...: nonsense in each of the places is told or harmless.
+expect_borne() {
+    local command=$1 file=$2 bytes=$3 at
+    shift 3
+    for at in "$@"; do
+        make_broken "$file" "$at" "$bytes"
+        run "$acre" "$command" broken
+        expect_no_crash
+        check "exit code 0 or 2" test "$rc" -eq 0 -o "$rc" -eq 2
+    done
+}
+
 # The GPU is looked for where none is, so that a machine with one gives the same answers.
 no_gpu=ACRE_CUDA_LIBRARY=/nonexistent/libcuda.so.1
 

@@ -96,12 +96,7 @@ expect_rc 2
 expect_err 'ACRE_TRACE: /nonexistent/t: No such file'
 
 # Not traces, and damaged ones.
-for file in /nonexistent . letter /dev/null; do
-    run "$acre" trace "$file"
-    expect_rc 2
-    expect_no_out
-    expect_err '^acre: '
-done
+expect_refused trace /nonexistent . letter /dev/null
 : >empty
 run "$acre" trace empty
 expect_rc 2
@@ -113,15 +108,8 @@ for bytes in 8 100 4095 5000 "$((size - 60000))"; do
     expect_no_crash
     check "cut at $bytes" test "$rc" -eq 2 -o "$bytes" -gt 4096
 done
-for at in 8 16 4100 4104 8192 70000; do
-    cp demo.trace broken
-    printf '\377\377\377\377' | dd of=broken bs=1 seek="$at" conv=notrunc status=none
-    run "$acre" trace broken
-    expect_no_crash
-    check "exit code 0 or 2" test "$rc" -eq 0 -o "$rc" -eq 2
-done
-cp demo.trace broken
-printf '\377\377\377\377' | dd of=broken bs=1 seek=4096 conv=notrunc status=none
+expect_borne trace demo.trace '\377\377\377\377' 8 16 4100 4104 8192 70000
+make_broken demo.trace 4096 '\377\377\377\377'
 run "$acre" trace broken
 expect_rc 2
 expect_err '^acre: broken: byte 4096: no block begins where one should$'

@@ -4,29 +4,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-
-/* After the headers that it needs and does not include itself. */
-#include <cmocka.h>
 
 #include "../../cli/trace_decode.c"
 #include "../../cli/trace_decode_block.c"
 #include "../../cli/trace_live.c"
+#include "api/api_file.h"
 #include "base/thread.h"
 #include "child.h"
 #include "watch/trace.h"
 #include "watch/trace_clock.h"
 #include "watch/watch_file.h"
 
-static char folder[64], path[128];
 static unsigned warnings;
 
 static void count_warnings(void *user, acre_log_level level, const char *area, const char *line) {
@@ -545,20 +535,9 @@ static void live_finds_blocks_by_address(void **state) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/acre-trace-XXXXXX");
-    if (!mkdtemp(folder))
-        return 1;
-    snprintf(path, sizeof path, "%s/trace", folder);
     for (unsigned i = 0; i < 3; i++)
         acre__trace_pool_init(&pools[i], "pool %u", i);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
+    return file_set_up(state);
 }
 
 int main(int argc, char **argv) {
@@ -584,5 +563,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(path_gets_the_processs_number),
         cmocka_unit_test(live_finds_blocks_by_address),
     };
-    return cmocka_run_group_tests_name("trace code", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("trace code", tests, set_up, file_tear_down);
 }
