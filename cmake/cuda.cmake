@@ -4,7 +4,14 @@
 # acre_add_kernels(<target> <file.cu>...): a library with each file as a fat binary in memory:
 #   extern const unsigned char acre__<stem>_fatbin[];
 #   extern const size_t acre__<stem>_fatbin_bytes;
-# and ACRE_HAVE_KERNELS=1 defined for who links it. An empty library without nvcc.
+# and ACRE_HAVE_KERNELS=1 defined for who links it. An empty library without nvcc, and in builds with
+# a sanitizer, which are not for GPUs.
+#
+# acre_add_cuda_program(<target> <output> <file.cu>): a program of CUDA's runtime that uses libacre.so,
+# built by nvcc alone. Only where ACRE_CUDA_PROGRAMS is true.
+#
+# Both hold code of the newest architecture of the list and PTX of the oldest, of which a driver makes
+# code for all others: code for each would take nvcc as many times as long.
 set(ACRE_CUDA_ARCHS "75;80;90" CACHE STRING "Compute capabilities that kernels are built for")
 
 find_program(ACRE_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda
@@ -38,24 +45,47 @@ function(acre_check_nvcc)
     set(ACRE_NVCC_WORKS ${works} CACHE INTERNAL "nvcc can compile")
 endfunction()
 
+# Whether it can make programs too, for which it needs the host's C++ library.
+function(acre_check_cuda_programs)
+    acre_check_nvcc()
+    if(DEFINED ACRE_CUDA_PROGRAMS)
+        return()
+    endif()
+    set(works FALSE)
+    if(ACRE_NVCC_WORKS AND NOT ACRE_SANITIZE)
+        file(WRITE ${PROJECT_BINARY_DIR}/nvcc/main.cu
+            "#include <cstdio>\nint main() { return std::printf(\"%d\", cudaDeviceSynchronize()) < 0; }\n")
+        execute_process(COMMAND ${ACRE_NVCC} -std=c++17 -o main main.cu
+            WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/nvcc RESULT_VARIABLE result
+            OUTPUT_QUIET ERROR_VARIABLE said)
+        if(result EQUAL 0)
+            set(works TRUE)
+        else()
+            message(STATUS "nvcc makes no programs here, examples for GPUs are left out: ${said}")
+        endif()
+    endif()
+    set(ACRE_CUDA_PROGRAMS ${works} CACHE INTERNAL "nvcc can make programs")
+endfunction()
+
+list(GET ACRE_CUDA_ARCHS 0 oldest)
+list(GET ACRE_CUDA_ARCHS -1 newest)
+set(ACRE_NVCC_FLAGS -O3 -std=c++17 -I ${PROJECT_SOURCE_DIR}/include
+    -gencode arch=compute_${oldest},code=compute_${oldest}
+    -gencode arch=compute_${newest},code=sm_${newest})
+
 function(acre_add_kernels target)
     set(generated "")
     if(ARGN)
         acre_check_nvcc()
     endif()
-    if(ARGN AND ACRE_NVCC_WORKS)
-        set(codes "")
-        foreach(arch IN LISTS ACRE_CUDA_ARCHS)
-            list(APPEND codes -gencode arch=compute_${arch},code=[sm_${arch},compute_${arch}])
-        endforeach()
+    if(ARGN AND ACRE_NVCC_WORKS AND NOT ACRE_SANITIZE)
         foreach(source IN LISTS ARGN)
             cmake_path(GET source STEM stem)
             set(base ${PROJECT_BINARY_DIR}/nvcc/${stem})
             add_custom_command(OUTPUT ${base}.fatbin DEPENDS ${source} VERBATIM
                 DEPFILE ${base}.d
-                COMMAND ${ACRE_NVCC} --fatbin -O3 -std=c++17 --threads 4 ${codes}
-                    -I ${PROJECT_SOURCE_DIR}/include -MMD -MF ${base}.d -MT ${base}.fatbin
-                    -o ${base}.fatbin ${source})
+                COMMAND ${ACRE_NVCC} --fatbin ${ACRE_NVCC_FLAGS} -MMD -MF ${base}.d
+                    -MT ${base}.fatbin -o ${base}.fatbin ${source})
             add_custom_command(OUTPUT ${base}_fatbin.c DEPENDS ${base}.fatbin VERBATIM
                 COMMAND ${CMAKE_COMMAND} -DIN=${base}.fatbin -DOUT=${base}_fatbin.c
                     -DNAME=acre__${stem}_fatbin -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
@@ -68,4 +98,18 @@ function(acre_add_kernels target)
     else()
         add_library(${target} INTERFACE)
     endif()
+endfunction()
+
+function(acre_add_cuda_program target output source)
+    set(warnings -Xcompiler -Wall,-Wextra)
+    if(ACRE_WERROR)
+        list(APPEND warnings -Werror all-warnings)
+    endif()
+    cmake_path(GET output PARENT_PATH folder)
+    file(MAKE_DIRECTORY ${folder})
+    add_custom_command(OUTPUT ${output} DEPENDS ${source} acre_shared VERBATIM DEPFILE ${output}.d
+        COMMAND ${ACRE_NVCC} ${ACRE_NVCC_FLAGS} ${warnings} -MMD -MF ${output}.d -MT ${output}
+            -o ${output} ${source} $<TARGET_LINKER_FILE:acre_shared>
+            -Xlinker -rpath=$<TARGET_FILE_DIR:acre_shared>)
+    add_custom_target(${target} ALL DEPENDS ${output})
 endfunction()

@@ -5,6 +5,7 @@
 #   tests/<area>/test_*.sh      a script
 #   tests/check/check_*.sh|py   a script that looks at the tree or at what was built
 #   examples/*.c                a program that must exit with 0 (label "examples")
+#   examples/*.cu               the same for a GPU, if there is an nvcc; example_<stem>_gpu
 #   tests/gpu/*.cu              kernels for the programs in tests/gpu, if there is an nvcc
 #   tests/<area>/area.cmake     says what the .c files not called test_* are for, in place of the
 #                               rule above, with acre_test_program and acre_test_run
@@ -169,6 +170,18 @@ foreach(source IN LISTS examples)
     target_link_libraries(example_${stem} PRIVATE acre_flags acre_shared)
     acre_test_run(example_${stem} examples $<TARGET_FILE:example_${stem}>)
 endforeach()
+
+# As a stranger builds them as well: nvcc and the library.
+file(GLOB examples CONFIGURE_DEPENDS examples/*.cu)
+acre_check_cuda_programs()
+if(ACRE_CUDA_PROGRAMS)
+    foreach(source IN LISTS examples)
+        cmake_path(GET source STEM stem)
+        set(output ${PROJECT_BINARY_DIR}/examples/${stem}_gpu)
+        acre_add_cuda_program(example_${stem}_gpu ${output} ${source})
+        acre_test_run(example_${stem}_gpu examples ${output})
+    endforeach()
+endif()
 
 find_program(ACRE_BASH bash REQUIRED)
 find_program(ACRE_PYTHON python3 REQUIRED)
