@@ -1,0 +1,66 @@
+// heap_persist.cu as it would be with CUDA's own malloc: existing kernels move over by the first
+// two lines and one call on the host. Memory that lives across launches.
+#define ACRE_HEAP_AS_MALLOC
+#include <acre_heap.h>
+#include <cstdio>
+#include <cstdlib>
+
+constexpr int BLOCKS = 20;
+constexpr int THREADS = 10;
+
+__device__ int *data_of[BLOCKS];
+__device__ int wrong_count;
+
+static void need(bool is_so, const char *what) {
+    if (!is_so) {
+        std::fprintf(stderr, "%s: %s\n", what, acre_last_detail());
+        std::exit(2);
+    }
+}
+
+__global__ void take_memory() {
+    if (threadIdx.x == 0)
+        data_of[blockIdx.x] = static_cast<int *>(malloc(THREADS * sizeof(int)));
+    __syncthreads();
+    if (data_of[blockIdx.x])
+        data_of[blockIdx.x][threadIdx.x] = 0;
+}
+
+__global__ void use_memory() {
+    int *data = data_of[blockIdx.x];
+    if (data)
+        data[threadIdx.x] += threadIdx.x;
+}
+
+__global__ void free_memory() {
+    int *data = data_of[blockIdx.x], thread = static_cast<int>(threadIdx.x);
+    int value = data ? data[thread] : -1;
+    std::printf("Block %d, Thread %d: final value = %d\n", static_cast<int>(blockIdx.x), thread,
+                value);
+    if (value != 3 * thread)
+        atomicAdd(&wrong_count, 1);
+    __syncthreads(); // all have read it
+    if (thread == 0)
+        free(data);
+}
+
+int main() {
+    acre_device *device;
+    acre_heap *heap;
+    int wrong;
+    uint64_t leaked;
+    if (acre_open("cuda", nullptr, &device) != ACRE_OK)
+        return 77; // there is no GPU
+    need(acre_heap_create(device, nullptr, &heap) == ACRE_OK, "acre_heap_create");
+    need(acre_heap_as_malloc(heap) == ACRE_OK, "acre_heap_as_malloc");
+    take_memory<<<BLOCKS, THREADS>>>();
+    for (int i = 0; i < 3; i++)
+        use_memory<<<BLOCKS, THREADS>>>();
+    free_memory<<<BLOCKS, THREADS>>>();
+    need(cudaMemcpyFromSymbol(&wrong, wrong_count, sizeof wrong) == cudaSuccess, "the kernels");
+    need(acre_heap_destroy(heap, &leaked, nullptr) == ACRE_OK, "acre_heap_destroy");
+    need(acre_close(device) == ACRE_OK, "acre_close");
+    bool is_good = wrong == 0 && leaked == 0;
+    std::printf("%s\n", is_good ? "all values are right, all is freed" : "THIS IS WRONG");
+    return is_good ? 0 : 1;
+}
