@@ -70,6 +70,14 @@ nvcc_quiet() {
     fi
 }
 
+# The README's kernel.
+{
+    echo 'struct cell { float error, bound; struct cell *children; };'
+    awk '/^```cuda$/ {on = 1; next} /^```$/ {on = 0} on' "$source/README.md"
+} >"$tmp/readme.cu"
+grep -q __global__ "$tmp/readme.cu"
+nvcc_quiet -ptx -o "$tmp/readme.ptx" "$tmp/readme.cu"
+
 # The kernels call no malloc but ours; the host's calls are the C library's.
 for debug in "" -DACRE_HEAP_DEBUG; do
     nvcc_quiet -O3 ${debug:+"$debug"} -ptx -o "$tmp/dropin.ptx" "$source/tests/api/heap_dropin.cu"
@@ -81,8 +89,11 @@ for debug in "" -DACRE_HEAP_DEBUG; do
 done
 # A second file has its own; with relocatable device code there is one for all.
 quick=(-Xptxas -O0 -L"$build" -lacre)
-sed -e 's/int main/int other/' -e 's/void take/void take2/' -e 's/void give/void give2/' \
-    "$source/tests/api/heap_dropin.cu" >"$tmp/other.cu"
+cat >"$tmp/other.cu" <<'EOF'
+#define ACRE_HEAP_AS_MALLOC
+#include <acre_heap.h>
+__global__ void other(void *p) { free(p); }
+EOF
 nvcc_quiet -o "$tmp/two" "$source/tests/api/heap_dropin.cu" "$tmp/other.cu" "${quick[@]}"
 nm -u "$tmp/two" >"$tmp/names"
 grep -qE ' malloc(@|$)' "$tmp/names"
