@@ -240,9 +240,11 @@ int heap_job_begin(struct heap_bench *b, struct heap_job *job) {
 }
 
 int heap_job_counts(struct heap_bench *b, uint64_t counts[HEAP_COUNTS]) {
-    return acre_copy(b->device, counts, b->words, HEAP_COUNTS * sizeof *counts, b->stream) ==
+    /* A copy to the stack would wait for the kernels itself, and without an end. */
+    return heap_wait(b) &&
+           acre_copy(b->device, counts, b->words, HEAP_COUNTS * sizeof *counts, b->stream) ==
                ACRE_OK &&
-           heap_wait(b) && acre_stream_sync(b->device, b->stream) == ACRE_OK;
+           acre_stream_sync(b->device, b->stream) == ACRE_OK;
 }
 
 void heap_job_judge(struct heap_bench *b, enum heap_party party, const uint64_t counts[HEAP_COUNTS],

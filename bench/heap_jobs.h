@@ -254,12 +254,12 @@ HEAP_FN void heap_do_check(const struct heap_job *job) {
     uint64_t i = HEAP_INDEX();
     if (i >= job->threads)
         return;
+    uint32_t wrong = heap_walk(job, i, 0); /* first, while the lanes are together */
     const char *p = (const char *)job->at[i];
-    int is_inside = p && heap_is_inside(job, p, heap_bytes_of(job, i));
     heap_count(job, HEAP_NULLS, !p);
-    heap_count(job, HEAP_STRAY, p && !is_inside);
+    heap_count(job, HEAP_STRAY, p && !heap_is_inside(job, p, heap_bytes_of(job, i)));
     heap_count(job, HEAP_ODD, (uintptr_t)p % 16 != 0);
-    heap_count(job, HEAP_DAMAGED, heap_walk(job, i, 0) != 0);
+    heap_count(job, HEAP_DAMAGED, wrong != 0);
 }
 
 /* ---- a block, used and given back, many times ---- */
@@ -326,7 +326,7 @@ HEAP_FN void heap_do_drain(const struct heap_job *job, uint32_t party) {
         return;
     struct heap_link *p = (struct heap_link *)job->at[i];
     uint32_t k = (uint32_t)(uintptr_t)job->at[job->threads + i], damaged = 0, stray = 0, odd = 0;
-    for (uint32_t left = k; left > 0 && !stray; left--) {
+    for (uint32_t left = k; left > 0; left--) {
         uint64_t which = i + (left - 1) * job->threads;
         uint32_t bytes = heap_bytes_of(job, which);
         if (!p || !heap_is_inside(job, (char *)p, bytes)) {
