@@ -40,7 +40,7 @@ static void fill_and_drain(struct heap_world *w, uint64_t bytes, uint64_t room) 
 static void heap_filled_and_freed_is_filled_again(void **state) {
     struct heap_world *w = *state;
     static const uint64_t sizes[] = {64, 64, 1024, 1024, 16, 4096, 8192, 24576, 65536, 2 * MIB, 64};
-    uint64_t room = heap_pick(w, 2 * GIB, 32 * MIB, 8 * MIB);
+    uint64_t room = heap_pick(w, 2 * GIB, 32 * MIB, 2 * MIB);
     heap_begin(w, room, 0);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         fill_and_drain(w, sizes[i], room);
@@ -94,9 +94,9 @@ static void thin(struct heap_world *w, uint64_t bytes, uint64_t room, uint32_t t
 
 static void heap_thinned_at_random_is_still_used(void **state) {
     struct heap_world *w = *state;
-    uint32_t threads = (uint32_t)heap_pick(w, 1 << 16, 1 << 11, 1 << 9);
-    thin(w, 64, heap_pick(w, 256 * MIB, 2 * MIB, 2 * MIB), threads);
-    thin(w, 1024, heap_pick(w, 2 * GIB, 32 * MIB, 8 * MIB), threads);
+    uint32_t threads = (uint32_t)heap_pick(w, 1 << 16, 1 << 11, 1 << 10);
+    thin(w, heap_pick(w, 64, 64, 256), heap_pick(w, 256 * MIB, 2 * MIB, 2 * MIB), threads);
+    thin(w, 1024, heap_pick(w, 2 * GIB, 32 * MIB, 6 * MIB), threads);
 }
 
 /* ---- growth ---- */
@@ -112,7 +112,7 @@ static int is_no_growth(const struct heap_world *w) {
 /* More threads than a GPU has room for, so that every multiprocessor is busy while memory is added.
  */
 static void grow(struct heap_world *w, acre_stream stream, uint64_t bytes) {
-    uint64_t room = heap_pick(w, 2 * GIB, 0, 32 * MIB);
+    uint64_t room = heap_pick(w, 2 * GIB, 0, 16 * MIB);
     heap_begin(w, heap_pick(w, 8 * MIB, 0, 2 * MIB), room + room / 4);
     heap_sizes(w, bytes, bytes, 0);
     w->job.threads = heap_threads_for(w, bytes, room);
@@ -136,7 +136,7 @@ static void heap_grows_while_a_kernel_runs(void **state) {
     if (is_no_growth(w))
         return;
     grow(w, w->stream, 1024);
-    grow(w, w->stream, 128);
+    grow(w, w->stream, heap_pick(w, 128, 128, 512));
     grow(w, w->stream, 65536);
 }
 
