@@ -60,7 +60,7 @@ area_heap() {
     ctest_step "tests" 'api|cli|examples|gpu' 'heap'
     bench_step heap --chart "$build/bench-heap.svg"
     [ -z "${OUT:-}" ] || cp "$build/bench-heap.svg" "$OUT/"
-    memcheck_step "memcheck" 'api|examples|gpu' 'test_(gpu_)?heap|heap_(list|.*dropin)_gpu$'
+    memcheck_step "memcheck" 'api|examples|gpu' 'test_(gpu_)?heap|heap_(linked_list|.*dropin)_gpu$'
     ACRE_TEST_ONLY='heap_groups*' sanitizer_step racecheck "racecheck" gpu 'test_gpu_heap$'
     ACRE_TEST_ONLY='heap_lanes*' sanitizer_step synccheck "synccheck" gpu 'test_gpu_heap$'
 }

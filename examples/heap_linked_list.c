@@ -1,5 +1,5 @@
-/* What heap_list.cu does, on the soft device: a list that a kernel builds with malloc, each thread
- * one node, and that the host reads by copies. Another kernel frees it. */
+/* What heap_linked_list.cu does, on the soft device: a list that a kernel builds with malloc, each
+ * thread one node, and that the host reads by copies. Another kernel frees it. */
 #include <acre_heap.h>
 #include <acre_soft.h>
 #include <stdatomic.h>
