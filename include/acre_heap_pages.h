@@ -266,7 +266,7 @@ ACRE__HEAP_FN int acre__heap_open(acre_heap_handle h) {
     } while (opened < committed && !acre__heap_cas64(&h.control->opened, &opened, end, acq_rel));
     if (opened < committed) {
         for (uint32_t i = (uint32_t)opened; i < (uint32_t)end; i++)
-            acre__heap_store32(&h.segments[i].free_pages, 0xffffffffu, relaxed);
+            acre__heap_store32(&h.segments[i].free_pages, 0xffffffffu, release);
         acre__heap_note_whole(h, (uint32_t)opened, (uint32_t)(end - opened), 1);
     }
     acre__heap_add64(&h.control->opening, ~(uint64_t)0, acq_rel);
