@@ -20,7 +20,8 @@ static unsigned full_log2(const struct heap_bench *b) {
 }
 
 static uint64_t full_bytes(const struct heap_bench *b) {
-    return (b->is_soft ? 8 : b->is_quick ? 256 : 2048) * HEAP_MIB;
+    uint64_t mib = b->is_soft ? 8 : 2048;
+    return (b->is_quick ? mib / 2 : mib) * HEAP_MIB;
 }
 
 /* A soft device needs seconds for as many blocks as a heap of small ones has. */
@@ -331,7 +332,7 @@ static void grow_report(struct heap_bench *b, const char *name, const char *who,
 }
 
 int heap_grow_cases(struct heap_bench *b) {
-    uint64_t bytes = (b->is_soft ? 32 : b->is_quick ? 128 : 1024) * HEAP_MIB;
+    uint64_t bytes = (b->is_soft ? 16 : b->is_quick ? 128 : 1024) * HEAP_MIB;
     acre_heap_options options = {.struct_size = sizeof options, .maximum_bytes = 2 * bytes};
     acre_heap_stats stats = {.struct_size = sizeof stats};
     acre_heap *small = NULL;
