@@ -57,7 +57,13 @@ static void trim_cut(acre_heap_handle image, uint64_t keep) {
  * by the heap's own means. Writing that back may fail at any piece, with kernels to come that use
  * what is there then. So first go the trees, which may know of free pages that are none yet; then
  * the segments, each of which is whole by itself, and whose slabs have no slots left for the arenas
- * that still name them; and at last the control, with the arenas empty. */
+ * that still name them; and at last the control, with the arenas empty, whose number of segments
+ * and trees of runs go in one copy: kernels must not find pages by a tree that are to be opened
+ * again. */
+_Static_assert(sizeof(acre_heap_control) +
+                       ACRE__HEAP_RUNS * (65 + ACRE__HEAP_SEGMENTS_MOST / 64) * sizeof(uint64_t) <=
+                   ACRE__HEAP_BATCH * sizeof(acre_heap_segment),
+               "the control and the trees of runs are one piece");
 static acre_status trim_image(acre_heap *heap, acre_heap_handle image, uint64_t *keep) {
     size_t control = acre__heap_control_bytes(image.max_segments);
     size_t records = (size_t)heap->committed * sizeof *image.segments;
