@@ -118,7 +118,7 @@ int acre__heap_serve(acre_heap *heap);
 acre_status acre__heap_service_begin(acre_heap *heap);
 void acre__heap_service_end(acre_heap *heap);
 
-/* ---- the list (heap_list.c) ---- */
+/* ---- the list (heap_registry.c) ---- */
 
 /* acre__enter, and that this is a heap, on a device that is well. */
 acre_status acre__heap_enter(const acre_heap *heap);
