@@ -1,8 +1,9 @@
 /* What a pool holds stays near what is in use, on several streams too, and what other streams were
  * said to use stays as it is. */
 #include "api_pool.h"
+#include "support/rounds.h"
 
-enum { BLOCKS = 16, CALLS = 20000 };
+enum { BLOCKS = 16, CALLS = ROUNDS(20000, 4000) };
 
 static uint32_t draw(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;

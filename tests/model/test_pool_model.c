@@ -24,13 +24,7 @@
 #include "driver/soft/sched.h"
 #include "driver/soft/soft.h"
 #include "pool/pool.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
-    defined(ACRE_SANITIZE_asan) || defined(ACRE_SANITIZE_tsan) || defined(ACRE_SANITIZE_ubsan)
-#define MODEL_OPS 100000
-#else
-#define MODEL_OPS 1000000
-#endif
+#include "support/rounds.h"
 
 enum {
     POOLS = 2,
@@ -622,7 +616,8 @@ static uint64_t number_from(const char *name, uint64_t unset) {
 
 static void pools_under_any_schedule_match_the_model(void **state) {
     (void)state;
-    uint64_t seed = number_from("ACRE_TEST_SEED", 1), ops = number_from("ACRE_TEST_OPS", MODEL_OPS);
+    uint64_t seed = number_from("ACRE_TEST_SEED", 1),
+             ops = number_from("ACRE_TEST_OPS", ROUNDS(500000, 50000));
     print_message("ACRE_TEST_SEED=%llu ACRE_TEST_OPS=%llu\n", (unsigned long long)seed,
                   (unsigned long long)ops);
     world.ops = 0;

@@ -1,0 +1,14 @@
+/* How often a test repeats itself. A sanitizer makes a round ten times as long, and sees what a
+ * round touches, not how often: there a few must do. The presets without one do them all. */
+#ifndef ACRE_TESTS_ROUNDS_H
+#define ACRE_TESTS_ROUNDS_H
+
+#if defined(ACRE_SANITIZE_asan) || defined(ACRE_SANITIZE_ubsan) || defined(ACRE_SANITIZE_tsan)
+#define ROUNDS_ARE_FEW 1
+#else
+#define ROUNDS_ARE_FEW 0
+#endif
+
+#define ROUNDS(all, few) (ROUNDS_ARE_FEW ? (few) : (all))
+
+#endif
