@@ -78,8 +78,8 @@ expect_plain() {
     fi
 }
 
-# expect_refused COMMAND FILE...: each is none that the command reads, and it says so.
-expect_refused() {
+# expect_unreadable COMMAND FILE...: each is none that the command reads, and it says so.
+expect_unreadable() {
     local command=$1 file
     shift
     for file in "$@"; do
@@ -114,6 +114,8 @@ expect_borne() {
 
 # The GPU is looked for where none is, so that a machine with one gives the same answers.
 no_gpu=ACRE_CUDA_LIBRARY=/nonexistent/libcuda.so.1
+# A device that is soon filled, for a demo whose figures nobody looks at.
+small=ACRE_SOFT_BYTES=16MiB
 
 finish() {
     if [ "$failures" -gt 0 ]; then

@@ -58,7 +58,7 @@ fi
 
 # A device that vanishes, at each call in turn: lost is said, and nothing crashes.
 for n in 5 6 8 11 15 20 25 30 40 60 80; do
-    run "$no_gpu" "ACRE_FAULT=*:$n:sticky:700" "$acre" demo --device soft --output page
+    run "$no_gpu" "$small" "ACRE_FAULT=*:$n:sticky:700" "$acre" demo --device soft --output page
     expect_no_crash
     if [ "$rc" -ne 0 ]; then
         expect_refused '^acre: cannot .* soft: the device failed for good'
@@ -78,7 +78,7 @@ expect_out 'problem.*the device failed for good'
 
 # Any single refusal of the driver: an answer or a message, never a crash.
 for n in $(seq 1 3 60); do
-    run "$no_gpu" "ACRE_FAULT=*:$n" "$acre" demo --device soft --output page
+    run "$no_gpu" "$small" "ACRE_FAULT=*:$n" "$acre" demo --device soft --output page
     expect_no_crash
     check "exit 0, 1 or 2" test "$rc" -le 2
 done
@@ -92,7 +92,7 @@ for limit in "${limits[@]}"; do
     expect_rc 2
     expect_err 'ACRE_SOFT_BYTES'
 done
-run "$no_gpu" ACRE_ADDRESS_BYTES=18446744073709551615 ACRE_SOFT_BYTES=64MiB "$acre" demo --output page
+run "$no_gpu" "$small" ACRE_ADDRESS_BYTES=18446744073709551615 "$acre" demo --output page
 expect_rc 0
 run "$no_gpu" ACRE_DATA="$(printf 'a\033[31mb')" "$acre" doctor
 expect_plain

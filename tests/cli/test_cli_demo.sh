@@ -44,21 +44,21 @@ expect_json '.page == "deep/er/page/index.html"'
 check "page in a folder of its own" test -s deep/er/page/index.html
 
 # An existing folder is used, an old page replaced.
-run "$no_gpu" "$acre" demo --output deep/er/page
+run "$no_gpu" "$small" "$acre" demo --output deep/er/page
 expect_rc 0
 
 # Places where no page can be.
-run "$no_gpu" "$acre" demo --output /dev/null/page
+run "$no_gpu" "$small" "$acre" demo --output /dev/null/page
 expect_rc 2
 expect_err '^acre: cannot make the folder '
 mkdir -p taken/index.html
-run "$no_gpu" "$acre" demo --output taken
+run "$no_gpu" "$small" "$acre" demo --output taken
 expect_rc 2
 expect_err '^acre: cannot write taken/index.html: '
-run "$no_gpu" "$acre" demo --output ''
+run "$no_gpu" "$small" "$acre" demo --output ''
 expect_rc 2
 mkdir -p full && ln -s /dev/full full/index.html
-run "$no_gpu" "$acre" demo --output full
+run "$no_gpu" "$small" "$acre" demo --output full
 expect_rc 2
 expect_err '^acre: cannot write full/index.html: No space left'
 
@@ -71,7 +71,7 @@ expect_out '^kinds of memory +ok '
 expect_out '^copies +ok '
 
 # On a device with little memory too.
-run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" demo --output small
+run "$no_gpu" "$small" "$acre" demo --output small
 expect_rc 0
 expect_out '^copies +ok .* 4 MiB to the device'
 expect_out '^pool +ok '

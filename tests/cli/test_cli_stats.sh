@@ -42,13 +42,13 @@ expect_out '\(gone\)'
 
 # Files that are none, and damaged ones.
 echo 'dear reader' >letter
-expect_refused stats /nonexistent . letter /dev/null
+expect_unreadable stats /nonexistent . letter /dev/null
 run "$acre" stats 999999999
 expect_rc 2
 expect_err 'there is none with that number'
 for bytes in 8 100 5000 20000; do
     head -c "$bytes" demo.stats >"cut"
-    expect_refused stats cut
+    expect_unreadable stats cut
 done
 expect_borne stats demo.stats '\377\377\377\377\377\377\377\377' 8 12 16 20 140 168
 make_broken demo.stats 8 '\377'

@@ -6,9 +6,9 @@ cd "$work" || exit 2
 
 # Pipes and NO_COLOR never get escape codes.
 for command in info doctor demo; do
-    run "$no_gpu" TERM=xterm-256color "$acre" "$command"
+    run "$no_gpu" "$small" TERM=xterm-256color "$acre" "$command"
     expect_plain
-    run "$no_gpu" TERM=xterm-256color NO_COLOR=1 "$acre" "$command"
+    run "$no_gpu" "$small" TERM=xterm-256color NO_COLOR=1 "$acre" "$command"
     expect_plain
 done
 
@@ -30,7 +30,7 @@ fi
 # stdout is full or closed: exit 2 and a line that says so.
 full() {
     last="$* >/dev/full"
-    env "$no_gpu" "$@" >/dev/full 2>"$err"
+    env "$no_gpu" "$small" "$@" >/dev/full 2>"$err"
     rc=$?
     : >"$out"
     expect_rc 2
@@ -38,7 +38,7 @@ full() {
 }
 closed() {
     last="$* >&-"
-    env "$no_gpu" "$@" >&- 2>"$err"
+    env "$no_gpu" "$small" "$@" >&- 2>"$err"
     rc=$?
     : >"$out"
     expect_rc 2

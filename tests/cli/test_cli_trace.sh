@@ -96,7 +96,7 @@ expect_rc 2
 expect_err 'ACRE_TRACE: /nonexistent/t: No such file'
 
 # Not traces, and damaged ones.
-expect_refused trace /nonexistent . letter /dev/null
+expect_unreadable trace /nonexistent . letter /dev/null
 : >empty
 run "$acre" trace empty
 expect_rc 2
