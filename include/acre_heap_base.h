@@ -127,9 +127,9 @@ ACRE__HEAP_FN uint32_t acre__heap_warp(void) {
 }
 
 #define acre__heap_active() __activemask()
-#define acre__heap_ballot(mask, predicate) __ballot_sync(mask, predicate)
+#define acre__heap_ballot(mask, predicate) (__ballot_sync(mask, predicate) & (mask))
 #define acre__heap_syncwarp(mask) __syncwarp(mask)
-#define acre__heap_match(mask, value) __match_any_sync(mask, (unsigned long long)(value))
+#define acre__heap_match(mask, value) (__match_any_sync(mask, (unsigned long long)(value)) & (mask))
 #define acre__heap_shfl(mask, value, lane)                                                         \
     ((uint64_t)__shfl_sync(mask, (unsigned long long)(value), (int)(lane)))
 #define acre__heap_barrier() __syncthreads()

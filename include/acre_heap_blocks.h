@@ -117,10 +117,9 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_next(acre_heap_handle h, uint32_t size
     do {
         seen = acre__heap_load64(&h.control->committed, relaxed);
         grant = acre__heap_take_slots(h, size_class, wanted, reserved);
-        if (grant.count)
-            return grant;
-        acre__heap_flush(h);
-        grant = acre__heap_take_slots(h, size_class, wanted, reserved);
+        /* What is short is not for an arena, where others could not get at it. */
+        for (uint32_t i = 0; !grant.count && i < ACRE__HEAP_FLUSHES && acre__heap_flush(h); i++)
+            grant = acre__heap_take_apart(h, size_class, wanted, reserved);
         if (grant.count)
             return grant;
     } while (acre__heap_more(h, wanted * acre__heap_class_bytes(size_class), seen));
@@ -218,12 +217,12 @@ ACRE__HEAP_SLOW void *acre__heap_malloc_pages(acre_heap_handle h, size_t bytes, 
         return acre__heap_fail(h, 1, 0);
     do {
         seen = acre__heap_load64(&h.control->committed, relaxed);
-        for (int i = 0; i < 2; i++) {
-            uint32_t page = acre__heap_take_pages(h, bytes, align);
-            if (page != ACRE__HEAP_NONE)
-                return acre__heap_address(h, page);
-            acre__heap_flush(h);
-        }
+        uint32_t page = acre__heap_take_pages(h, bytes, align);
+        for (uint32_t i = 0;
+             page == ACRE__HEAP_NONE && i < ACRE__HEAP_FLUSHES && acre__heap_flush(h); i++)
+            page = acre__heap_take_pages(h, bytes, align);
+        if (page != ACRE__HEAP_NONE)
+            return acre__heap_address(h, page);
     } while (acre__heap_more(h, bytes, seen));
     return acre__heap_fail(h, 1, bytes);
 }

@@ -359,16 +359,8 @@ ACRE__HEAP_FN uint32_t acre__heap_open_segments(acre_heap_handle h, uint32_t cou
     return (uint32_t)opened;
 }
 
-/* Two that search at once would take each other's segments and both fail, hence a lock, which small
- * blocks never take. */
-ACRE__HEAP_SLOW uint32_t acre__heap_claim_segments(acre_heap_handle h, uint32_t count) {
-    if (count > h.max_segments)
-        return ACRE__HEAP_NONE;
-    for (uint32_t tries = 0; acre__heap_exch32(&h.control->lock, 1, acquire); tries++) {
-        if (tries > 1u << 20)
-            return ACRE__HEAP_NONE;
-        acre__heap_pause(tries);
-    }
+/* The lock is the caller's. */
+ACRE__HEAP_SLOW uint32_t acre__heap_claim_locked(acre_heap_handle h, uint32_t count) {
     uint32_t first;
     do {
         first = acre__heap_find_segments(h, count);
@@ -376,7 +368,24 @@ ACRE__HEAP_SLOW uint32_t acre__heap_claim_segments(acre_heap_handle h, uint32_t 
             first = acre__heap_open_segments(h, count);
         /* What is left may lie on both sides of the border. */
     } while (first == ACRE__HEAP_NONE && acre__heap_open(h));
-    acre__heap_store32(&h.control->lock, 0, release);
+    return first;
+}
+
+/* Two that search at once would take each other's segments and both fail, hence a lock, which small
+ * blocks never take. All that it guards is inside the loop: lanes of one warp that wait for it and
+ * the one that has it would else wait for each other where the loop ends. */
+ACRE__HEAP_SLOW uint32_t acre__heap_claim_segments(acre_heap_handle h, uint32_t count) {
+    uint32_t first = ACRE__HEAP_NONE;
+    int is_done = count > h.max_segments;
+    for (uint32_t tries = 0; !is_done && tries < 1u << 20; tries++) {
+        if (acre__heap_exch32(&h.control->lock, 1, acquire)) {
+            acre__heap_pause(tries);
+        } else {
+            first = acre__heap_claim_locked(h, count);
+            acre__heap_store32(&h.control->lock, 0, release);
+            is_done = 1;
+        }
+    }
     return first;
 }
 

@@ -21,7 +21,8 @@
 enum {
     ACRE__HEAP_ROOMY = 0, /* an eighth of the slots is free: good to refill an arena from */
     ACRE__HEAP_SOME = 1,  /* at least one is: for when there is nothing better */
-    ACRE__HEAP_TRIES = 64
+    ACRE__HEAP_TRIES = 64,
+    ACRE__HEAP_FLUSHES = 16 /* others attach slabs while one warp takes them away */
 };
 
 /* Slots for some lanes: `count` of them from `slot` on, or those of the bits of word `slot`. */
@@ -322,17 +323,20 @@ ACRE__HEAP_SLOW void acre__heap_flush_class(acre_heap_handle h, uint32_t size_cl
 }
 
 /* Takes the slabs of all arenas away, so that what is free in them is for everybody and slabs that
- * are all free become pages again. Before anybody is told that there is no memory: who finds that
- * another warp is in the middle of it waits for that, with a bound. */
-ACRE__HEAP_SLOW void acre__heap_flush(acre_heap_handle h) {
+ * are all free become pages again: 0 if there was nothing to take away. Before anybody is told that
+ * there is no memory: who finds that another warp is in the middle of it waits for that, with a
+ * bound. */
+ACRE__HEAP_SLOW int acre__heap_flush(acre_heap_handle h) {
     uint32_t any = 0;
     for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
         any |= acre__heap_load32(&h.control->attached[c], relaxed);
     for (uint32_t c = 0; any && c < ACRE_HEAP_CLASSES; c++)
         if (acre__heap_load32(&h.control->attached[c], relaxed))
             acre__heap_flush_class(h, c);
+    any |= acre__heap_load32(&h.control->flushing, acquire);
     for (uint32_t i = 0; i < 256 && acre__heap_load32(&h.control->flushing, acquire); i++)
         acre__heap_pause(i);
+    return any != 0;
 }
 
 /* The arena is the caller's to refill: it is BUSY now, and was `before`. */
