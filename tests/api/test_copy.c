@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "api_memory.h"
+#include "support/rounds.h"
 
 /* As in src/copy: from these sizes on pageable copies are staged (the larger one for both ways), in
  * buffers of that size. */
@@ -118,7 +119,7 @@ static void copies_of_random_sizes_and_offsets_move_every_byte(void **state) {
     struct api_random random = api_random_begin("sizes");
     for (API_EACH(name)) {
         struct world world = world_begin(name, 4 * STAGE_BUFFER, &random);
-        for (int i = 0; i < 60; i++) {
+        for (int i = 0; i < ROUNDS(60, 20); i++) {
             int is_out = (int)api_draw(&random, 2);
             int known = (int)api_draw(&random, SORT_PAGEABLE);
             size_t to_offset = MARGIN + api_draw(&random, 10000);
@@ -336,7 +337,7 @@ static void planes_of_random_shapes_match_the_model(void **state) {
     struct api_random random = api_random_begin("random planes");
     for (API_EACH(name)) {
         struct world world = world_begin(name, 3 * STAGE_BUFFER, &random);
-        for (int i = 0; i < 120; i++) {
+        for (int i = 0; i < ROUNDS(120, 40); i++) {
             size_t room = (world.bytes - 2 * MARGIN) >> api_draw(&random, 10);
             struct plane plane = {.width = 1 + api_draw(&random, 1 + room / 8)};
             plane.to_pitch = plane.width + api_draw(&random, 100);

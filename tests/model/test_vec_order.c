@@ -19,6 +19,7 @@
 #include "driver/soft/sched.h"
 #include "driver/soft/soft.h"
 #include "schedule.h"
+#include "support/rounds.h"
 
 enum {
     STREAMS = 3,
@@ -240,7 +241,7 @@ static void vecs_under_any_schedule_match_the_model(void **state) {
     (void)state;
     const char *only = getenv("ACRE_TEST_SEED");
     uint64_t begin = only ? strtoull(only, NULL, 0) : 1, moves = 0;
-    uint64_t end = only ? begin + 1 : begin + schedule_seed_count(300);
+    uint64_t end = only ? begin + 1 : begin + schedule_seed_count(ROUNDS(300, 100));
     for (uint64_t seed = begin; seed < end; seed++)
         (void)world_run(seed, &moves);
     if (!only)

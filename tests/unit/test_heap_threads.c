@@ -11,15 +11,10 @@
 
 #include <cmocka.h>
 
+#include "support/rounds.h"
 #include "unit/heap_fixture.h"
 
-enum { THREADS = 8, PLACES = 512 };
-
-#if defined(__SANITIZE_THREAD__) || defined(ACRE_SANITIZE_tsan)
-enum { STEPS = 20000 };
-#else
-enum { STEPS = 100000 };
-#endif
+enum { THREADS = 8, PLACES = 512, STEPS = ROUNDS(100000, 20000) };
 
 struct shared {
     struct heap_fixture f;
