@@ -15,7 +15,10 @@
 #ifdef __CUDACC__
 
 #define ACRE__HEAP_FN static __device__ inline
-/* Ways that are seldom taken are called, so that the common one keeps few registers. */
+/* Ways that are seldom taken are called, so that the common one keeps few registers. That alone
+ * does not do it: ptxas adds up the registers of a chain of direct calls (156 for malloc). Where
+ * the first of a chain is called by its address, each of them saves what it needs, and a kernel has
+ * the most that one of them takes (74). */
 #define ACRE__HEAP_SLOW static __device__ __noinline__
 
 #define ACRE__HEAP_PTX_RMW(op, order, bits, letter)                                                \

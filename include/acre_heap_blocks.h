@@ -1,8 +1,8 @@
 /* Blocks of a heap: what a call of malloc or free does, for the lanes that come to it together.
  * Part of acre_heap.h, not to be included by itself.
  *
- * The active lanes are asked for once, when a call begins; lanes that want the same class go on as
- * a group with that mask and never part, one of them (the leader) acting for all. Between a
+ * The active lanes are asked for once, when a call begins, and go through it together; of those
+ * that want the same class one, the leader, acts for all. Between a
  * leader's acquire and the others' use of the memory, and between their use and its release, lies a
  * __syncwarp, since shuffles order nothing. */
 #ifndef ACRE_HEAP_BLOCKS_H
@@ -102,82 +102,76 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_take_own(acre_heap_handle h, uint32_t 
     return grant;
 }
 
-/* The leader's next step for `wanted` slots; none: there is no memory. */
-ACRE__HEAP_FN acre__heap_grant acre__heap_next(acre_heap_handle h, uint32_t size_class,
-                                               uint32_t wanted, acre__heap_reserved *reserved) {
-    if (reserved->count)
-        return acre__heap_find_reserved(h, reserved);
+/* The leader's next step for `wanted` slots: a packed grant, and its bits; 0: there is no memory.
+ */
+ACRE__HEAP_SLOW uint64_t acre__heap_next(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
+                                         acre__heap_reserved *reserved, uint64_t *bits) {
     acre__heap_grant grant = {0, 0, 0, 0, 0};
-    if (acre__heap_is_own(size_class, wanted)) {
+    if (reserved->count)
+        grant = acre__heap_find_reserved(h, reserved);
+    else if (acre__heap_is_own(size_class, wanted))
         grant = acre__heap_take_own(h, size_class, wanted);
-        if (grant.count)
-            return grant;
-    }
-    uint64_t seen;
-    do {
-        seen = acre__heap_load64(&h.control->committed, relaxed);
+    for (int is_more = 1; !grant.count && is_more;) {
+        uint64_t seen = acre__heap_load64(&h.control->committed, relaxed);
         grant = acre__heap_take_slots(h, size_class, wanted, reserved);
         /* What is short is not for an arena, where others could not get at it. */
         for (uint32_t i = 0; !grant.count && i < ACRE__HEAP_FLUSHES && acre__heap_flush(h); i++)
             grant = acre__heap_take_apart(h, size_class, wanted, reserved);
-        if (grant.count)
-            return grant;
-    } while (acre__heap_more(h, wanted * acre__heap_class_bytes(size_class), seen));
-    (void)acre__heap_fail(h, wanted, acre__heap_class_bytes(size_class));
-    return grant;
+        is_more =
+            !grant.count && acre__heap_more(h, wanted * acre__heap_class_bytes(size_class), seen);
+    }
+    if (!grant.count)
+        (void)acre__heap_fail(h, wanted, acre__heap_class_bytes(size_class));
+    *bits = grant.bits;
+    return acre__heap_pack(grant);
 }
 
-/* What the fast way did not give: all lanes of the group go round until each has a slot or there
- * are none. */
-ACRE__HEAP_SLOW void *acre__heap_malloc_rest(acre_heap_handle h, uint32_t size_class,
-                                             uint32_t peers, uint64_t where) {
-    uint32_t lane = acre__heap_lane(), leader = acre__heap_ctz32(peers);
+typedef uint64_t (*acre__heap_next_fn)(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
+                                       acre__heap_reserved *reserved, uint64_t *bits);
+
+/* One load and one atomic, if the arena has slots that were never used. */
+ACRE__HEAP_FN uint64_t acre__heap_first(acre_heap_handle h, uint32_t size_class, uint32_t wanted) {
+    if (acre__heap_is_own(size_class, wanted))
+        return 0;
+    uint32_t at = acre__heap_place() & (acre__heap_arena_count(h, size_class) - 1);
+    uint64_t arena = acre__heap_load64(&h.control->arenas[size_class][at], relaxed);
+    if (ACRE__HEAP_STATE(arena) != ACRE__HEAP_FRONT)
+        return 0;
+    return acre__heap_pack(
+        acre__heap_take_front(h, ACRE__HEAP_ARENA_PAGE(arena), size_class, wanted));
+}
+
+/* One block for each lane of `mask` that wants one of a class (the others have none, and `peers` of
+ * their own): NULL where there is none. The leaders of all groups act at the same time, each for
+ * its own, and all lanes of the mask go round together until nobody waits for anything, so that
+ * every lane takes part in every collective, with the same mask. What leaders call has none. */
+ACRE__HEAP_FN void *acre__heap_malloc_class(acre_heap_handle h, uint32_t size_class, uint32_t mask,
+                                            uint32_t peers) {
+    uint32_t lane = acre__heap_lane(), leader = acre__heap_ctz32(peers), done = 0;
     uint32_t rank = acre__heap_popc32(peers & ((1u << lane) - 1));
-    uint32_t count = acre__heap_popc32(peers), done = 0;
+    uint32_t count = size_class < ACRE_HEAP_CLASSES ? acre__heap_popc32(peers) : 0;
+    uint64_t where = count && lane == leader ? acre__heap_first(h, size_class, count) : 0;
+    where = acre__heap_shfl(mask, where, leader);
+    done = ACRE__HEAP_GRANTED(where);
+    void *p = rank < done ? acre__heap_granted(h, size_class, where, 0, rank) : NULL;
     acre__heap_reserved reserved = {0, 0, 0, 0};
-    uint64_t bits = 0;
-    void *p = NULL;
-    for (;;) {
+    acre__heap_next_fn volatile next = acre__heap_next; /* see acre_heap_base.h */
+    while (acre__heap_ballot(mask, done != count)) {
+        uint64_t bits = 0;
+        where = 0;
+        if (lane == leader && done != count)
+            where = next(h, size_class, count - done, &reserved, &bits);
+        where = acre__heap_shfl(mask, where, leader);
+        bits = acre__heap_shfl(mask, bits, leader);
         uint32_t got = ACRE__HEAP_GRANTED(where);
         if (rank - done < got)
             p = acre__heap_granted(h, size_class, where, bits, rank - done);
         done += got;
-        if (done == count)
-            break;
-        if (lane == leader) {
-            acre__heap_grant grant = acre__heap_next(h, size_class, count - done, &reserved);
-            where = acre__heap_pack(grant);
-            bits = grant.bits;
-        }
-        where = acre__heap_shfl(peers, where, leader);
-        if (!ACRE__HEAP_GRANTED(where))
-            break;
-        if (where >> 56)
-            bits = acre__heap_shfl(peers, bits, leader);
+        if (!got) /* of those who still wanted some: there is no more */
+            count = done;
     }
-    acre__heap_syncwarp(peers);
+    acre__heap_syncwarp(mask);
     return p;
-}
-
-/* One block for each lane of the group: one load and one atomic if the arena has them. */
-ACRE__HEAP_FN void *acre__heap_malloc_class(acre_heap_handle h, uint32_t size_class,
-                                            uint32_t peers) {
-    uint32_t lane = acre__heap_lane(), leader = acre__heap_ctz32(peers);
-    uint32_t count = acre__heap_popc32(peers);
-    uint64_t where = 0;
-    if (lane == leader && !acre__heap_is_own(size_class, count)) {
-        uint32_t at = acre__heap_place() & (acre__heap_arena_count(h, size_class) - 1);
-        uint64_t arena = acre__heap_load64(&h.control->arenas[size_class][at], relaxed);
-        if (ACRE__HEAP_STATE(arena) == ACRE__HEAP_FRONT)
-            where = acre__heap_pack(
-                acre__heap_take_front(h, ACRE__HEAP_ARENA_PAGE(arena), size_class, count));
-    }
-    where = acre__heap_shfl(peers, where, leader);
-    if (ACRE__HEAP_GRANTED(where) != count)
-        return acre__heap_malloc_rest(h, size_class, peers, where);
-    acre__heap_syncwarp(peers);
-    return acre__heap_granted(h, size_class, where, 0,
-                              acre__heap_popc32(peers & ((1u << lane) - 1)));
 }
 
 /* ---- blocks of pages and segments ---- */
@@ -211,7 +205,7 @@ ACRE__HEAP_FN uint32_t acre__heap_take_pages(acre_heap_handle h, size_t bytes, s
 }
 
 /* For one lane by itself. */
-ACRE__HEAP_SLOW void *acre__heap_malloc_pages(acre_heap_handle h, size_t bytes, size_t align) {
+ACRE__HEAP_SLOW void *acre__heap_pages_slow(acre_heap_handle h, size_t bytes, size_t align) {
     uint64_t seen;
     if (bytes > (uint64_t)h.max_segments << ACRE__HEAP_SEGMENT_LOG2)
         return acre__heap_fail(h, 1, 0);
@@ -225,6 +219,13 @@ ACRE__HEAP_SLOW void *acre__heap_malloc_pages(acre_heap_handle h, size_t bytes, 
             return acre__heap_address(h, page);
     } while (acre__heap_more(h, bytes, seen));
     return acre__heap_fail(h, 1, bytes);
+}
+
+typedef void *(*acre__heap_pages_fn)(acre_heap_handle h, size_t bytes, size_t align);
+
+ACRE__HEAP_FN void *acre__heap_malloc_pages(acre_heap_handle h, size_t bytes, size_t align) {
+    acre__heap_pages_fn volatile slow = acre__heap_pages_slow; /* see acre_heap_base.h */
+    return slow(h, bytes, align);
 }
 
 ACRE__HEAP_FN void acre__heap_free_pages(acre_heap_handle h, uint32_t page, uint32_t info) {

@@ -131,8 +131,8 @@ ACRE__HEAP_FN uint32_t acre__heap_rank(uint32_t mask) {
 }
 
 /* After a mask went from `before` to `after`. */
-ACRE__HEAP_FN void acre__heap_note(acre_heap_handle h, uint32_t segment, uint32_t before,
-                                   uint32_t after) {
+ACRE__HEAP_SLOW void acre__heap_note(acre_heap_handle h, uint32_t segment, uint32_t before,
+                                     uint32_t after) {
     uint32_t had = acre__heap_rank(before), has = acre__heap_rank(after);
     for (uint32_t i = had; i < has; i++)
         acre__heap_tree_set(h, i, 0, segment);
@@ -196,8 +196,8 @@ ACRE__HEAP_FN void acre__heap_unhint(acre_heap_handle h, uint32_t tree, uint32_t
         acre__heap_tree_set(h, tree, 0, segment);
 }
 
-ACRE__HEAP_FN uint32_t acre__heap_search(acre_heap_handle h, uint32_t tree, uint32_t count,
-                                         uint32_t places, uint32_t spin) {
+ACRE__HEAP_SLOW uint32_t acre__heap_search(acre_heap_handle h, uint32_t tree, uint32_t count,
+                                           uint32_t places, uint32_t spin) {
     acre__heap_look look = {tree, spin, 0, 0, 0};
     for (;;) {
         uint32_t segment = acre__heap_look_next(h, &look);

@@ -20,18 +20,17 @@ ACRE__HEAP_FN void *acre__heap_plain_aligned_malloc(acre_heap_handle h, size_t b
     }
     uint32_t key = bytes <= ACRE__HEAP_CLASS_MOST ? acre__heap_class_of(bytes) : 31;
     uint32_t peers = acre__heap_group(mask, key);
-    if (key < ACRE_HEAP_CLASSES)
-        return acre__heap_malloc_class(h, key, peers);
-    return bytes == SIZE_MAX ? NULL : acre__heap_malloc_pages(h, bytes, align);
+    void *p = acre__heap_malloc_class(h, key, mask, peers);
+    return key < ACRE_HEAP_CLASSES || bytes == SIZE_MAX ? p
+                                                        : acre__heap_malloc_pages(h, bytes, align);
 }
 
 ACRE__HEAP_FN void *acre__heap_plain_malloc(acre_heap_handle h, size_t bytes) {
     uint32_t mask = acre__heap_active();
     uint32_t key = bytes <= ACRE__HEAP_CLASS_MOST ? acre__heap_class_of(bytes) : 31;
     uint32_t peers = acre__heap_group(mask, key);
-    if (key < ACRE_HEAP_CLASSES)
-        return acre__heap_malloc_class(h, key, peers);
-    return acre__heap_malloc_pages(h, bytes, 1);
+    void *p = acre__heap_malloc_class(h, key, mask, peers);
+    return key < ACRE_HEAP_CLASSES ? p : acre__heap_malloc_pages(h, bytes, 1);
 }
 
 ACRE__HEAP_FN void acre__heap_plain_free(acre_heap_handle h, void *p) {

@@ -261,8 +261,8 @@ ACRE__HEAP_FN uint32_t acre__heap_arena_count(acre_heap_handle h, uint32_t size_
 }
 
 /* A slab for an arena, and the caller's slots of it: {page, state}, or ACRE__HEAP_EMPTY. */
-ACRE__HEAP_FN uint32_t acre__heap_refill(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
-                                         acre__heap_grant *grant, acre__heap_reserved *reserved) {
+ACRE__HEAP_SLOW uint32_t acre__heap_refill(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
+                                           acre__heap_grant *grant, acre__heap_reserved *reserved) {
     uint32_t page, pages;
     for (uint32_t tier = 0; tier < ACRE__HEAP_TIERS; tier++) {
         while ((page = acre__heap_tier_pop(h, tier, size_class)) != ACRE__HEAP_NONE)
@@ -283,7 +283,7 @@ ACRE__HEAP_FN uint32_t acre__heap_refill(acre_heap_handle h, uint32_t size_class
 }
 
 /* What an arena let go of is found by the trees again. */
-ACRE__HEAP_FN void acre__heap_detach(acre_heap_handle h, uint32_t size_class, uint64_t arena) {
+ACRE__HEAP_SLOW void acre__heap_detach(acre_heap_handle h, uint32_t size_class, uint64_t arena) {
     uint32_t page = ACRE__HEAP_ARENA_PAGE(arena);
     acre__heap_page *record = acre__heap_page_of(h, page);
     if (ACRE__HEAP_STATE(arena) == ACRE__HEAP_FRONT) {
@@ -301,7 +301,7 @@ ACRE__HEAP_FN void acre__heap_detach(acre_heap_handle h, uint32_t size_class, ui
  * elsewhere; several arenas are looked at in one go, since most have nothing and each look is a way
  * through the whole chip. */
 ACRE__HEAP_SLOW void acre__heap_flush_class(acre_heap_handle h, uint32_t size_class) {
-    enum { AT_ONCE = 8 };
+    enum { AT_ONCE = 4 };
     uint32_t count = acre__heap_arena_count(h, size_class), begin = acre__heap_place();
     for (uint32_t i = 0; i < count; i += AT_ONCE) {
         uint64_t some[AT_ONCE];
@@ -365,9 +365,9 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_take_apart(acre_heap_handle h, uint32_
 }
 
 /* One leader's way to slots, which may be fewer than wanted; none when nothing was found. */
-ACRE__HEAP_FN acre__heap_grant acre__heap_take_slots(acre_heap_handle h, uint32_t size_class,
-                                                     uint32_t wanted,
-                                                     acre__heap_reserved *reserved) {
+ACRE__HEAP_SLOW acre__heap_grant acre__heap_take_slots(acre_heap_handle h, uint32_t size_class,
+                                                       uint32_t wanted,
+                                                       acre__heap_reserved *reserved) {
     acre__heap_grant grant = {0, 0, 0, 0, 0};
     uint32_t count = acre__heap_arena_count(h, size_class);
     uint64_t *arena = &h.control->arenas[size_class][acre__heap_place() & (count - 1)];
