@@ -63,6 +63,10 @@ if(ACRE_SANITIZE STREQUAL "tsan")
     endif()
 endif()
 
+# These take longest and are begun first, so that none of them is left to one core at the end.
+set(long_tests test_counted_mem conformance_soft test_cli_bench test_pool_model test_copy
+    test_cli_demo test_pool_bounds test_heap_plants test_pool_plants test_heap_model)
+
 # acre_test_run(NAME AREA COMMAND...)
 function(acre_test_run name area)
     add_test(NAME ${name} COMMAND ${test_launcher} ${ARGN})
@@ -73,6 +77,9 @@ function(acre_test_run name area)
     endif()
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300 SKIP_RETURN_CODE 77
         ENVIRONMENT "${environment}")
+    if(name IN_LIST long_tests)
+        set_tests_properties(${name} PROPERTIES COST 100)
+    endif()
     if(ACRE_GPU_TESTS AND area IN_LIST gpu_areas)
         set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
     endif()
