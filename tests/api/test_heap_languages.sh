@@ -10,8 +10,8 @@ cache=$build/CMakeCache.txt
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-if grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$cache"; then
-    echo "languages: for a build without sanitizers"
+if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)' "$cache"; then
+    echo "languages: it calls compilers with flags of its own; one build that is a user's is enough"
     exit 77
 fi
 warnings=(-Wall -Wextra -Wshadow -Wconversion -Wpedantic -Werror)
