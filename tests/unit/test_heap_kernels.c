@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/rounds.h"
 #include "unit/launch_fixture.h"
 
 #include "heap/heap.h"
 
-enum { THREADS = 96, MOST_BLOCKS = 64 };
+enum { THREADS = 96, MOST_BLOCKS = ROUNDS(64, 24) };
 
 struct job {
     acre_heap_handle h;
