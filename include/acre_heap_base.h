@@ -95,11 +95,6 @@ ACRE__HEAP_PTX_ALL(64, "l")
 #define acre__heap_cas64(p, e, v, order) acre__heap_cas64_##order(p, e, v)
 
 /* A hint that rarely changes: may come from the multiprocessor's own cache. */
-ACRE__HEAP_FN uint32_t acre__heap_hint32(const uint32_t *p) {
-    uint32_t v;
-    asm volatile("ld.relaxed.cta.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
-    return v;
-}
 ACRE__HEAP_FN uint64_t acre__heap_hint64(const uint64_t *p) {
     uint64_t v;
     asm volatile("ld.relaxed.cta.global.u64 %0, [%1];" : "=l"(v) : "l"(p));
@@ -109,6 +104,12 @@ ACRE__HEAP_FN uint64_t acre__heap_hint64(const uint64_t *p) {
 /* A word in the host's memory, mapped for the device. */
 ACRE__HEAP_FN void acre__heap_tell_host(uint64_t *p, uint64_t v) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+ACRE__HEAP_FN uint64_t acre__heap_ask_host(const uint64_t *p) {
+    uint64_t v;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
 }
 
 ACRE__HEAP_FN uint32_t acre__heap_lane(void) {
@@ -224,9 +225,9 @@ extern "C"
     (ACRE__HEAP_POINT(),                                                                           \
      __atomic_compare_exchange_n(p, e, v, 0, ACRE__HEAP_ORDER_##order, ACRE__HEAP_FAILED_##order))
 #define acre__heap_cas64(p, e, v, order) acre__heap_cas32(p, e, v, order)
-#define acre__heap_hint32(p) acre__heap_load32(p, relaxed)
 #define acre__heap_hint64(p) acre__heap_load64(p, relaxed)
 #define acre__heap_tell_host(p, v) acre__heap_store64(p, v, release)
+#define acre__heap_ask_host(p) acre__heap_load64(p, acquire)
 
 #define acre__heap_lane() acre_soft_lane()
 #define acre__heap_sm() acre_soft_sm()

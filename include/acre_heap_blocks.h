@@ -23,19 +23,26 @@ ACRE__HEAP_FN uint32_t acre__heap_group(uint32_t mask, uint64_t key) {
 
 /* ---- more memory ---- */
 
-/* Asks for the next answer of the host, unless somebody has, and waits for it. Numbers only rise,
- * and each has one who tells it: who comes late with an old one must not overwrite what the host
- * has yet to read. All wait for a word in device memory, so that polling does not load the bus. */
-ACRE__HEAP_FN int acre__heap_ask(acre_heap_control *control, acre__heap_wish *wish, size_t bytes) {
-    uint64_t answers = acre__heap_load64(&control->answers, relaxed);
+/* Asks for the next answer of the host, unless somebody has, and waits for it: 0 if it takes too
+ * long. Numbers only rise, and each has one who tells it: who comes late with an old one must not
+ * overwrite what the host has yet to read. Who asked looks at the host's memory; the others look at
+ * a word in the device's, so that polling does not load the bus, and only now and then at the
+ * host's, should the one who asked be gone. */
+ACRE__HEAP_FN int acre__heap_ask(acre_heap_handle h, acre__heap_wish *wish, size_t bytes) {
+    acre_heap_control *control = h.control;
+    uint64_t number = (acre__heap_load64(&control->answers, relaxed) >> 1) + 1;
     uint64_t asked = acre__heap_load64(&control->asked, relaxed);
-    if (asked <= answers && acre__heap_cas64(&control->asked, &asked, answers + 1, relaxed)) {
+    uint32_t every = 64;
+    if (asked < number && acre__heap_cas64(&control->asked, &asked, number, relaxed)) {
         acre__heap_add64(&control->waits, 1, relaxed);
         acre__heap_tell_host(&wish->bytes, bytes);
-        acre__heap_tell_host(&wish->number, answers + 1);
+        acre__heap_tell_host(&wish->number, number);
+        every = 1;
     }
     uint64_t begin = acre__heap_time_ns(), most = acre__heap_load64(&control->wait_ns, relaxed);
-    for (uint32_t tries = 0; acre__heap_load64(&control->answers, acquire) == answers; tries++) {
+    for (uint32_t tries = 1; acre__heap_load64(&control->answers, acquire) >> 1 < number; tries++) {
+        if (tries % every == 0)
+            acre__heap_hear(h);
         acre__heap_pause(tries);
         if (acre__heap_time_ns() - begin > most)
             return 0;
@@ -48,13 +55,14 @@ ACRE__HEAP_FN int acre__heap_ask(acre_heap_control *control, acre__heap_wish *wi
 ACRE__HEAP_SLOW int acre__heap_more(acre_heap_handle h, size_t bytes, uint64_t seen) {
     acre_heap_control *control = h.control;
     for (int i = 0; i < 2; i++) {
+        acre__heap_hear(h);
         if (acre__heap_load64(&control->committed, acquire) != seen)
             return 1;
         acre__heap_wish *wish =
             (acre__heap_wish *)(uintptr_t)acre__heap_load64(&control->host, relaxed);
-        if (!wish || acre__heap_load32(&control->is_full, relaxed))
+        if (!wish || acre__heap_load64(&control->answers, relaxed) & 1)
             return 0;
-        if (!acre__heap_ask(control, wish, bytes))
+        if (!acre__heap_ask(h, wish, bytes))
             break;
     }
     return acre__heap_load64(&control->committed, acquire) != seen;

@@ -79,21 +79,19 @@ typedef struct acre_heap_segment {
  * Lines of 128 bytes, so that what the host writes, by copies, shares none with what kernels write.
  */
 typedef struct acre_heap_control {
-    /* Written by the host alone. */
-    uint64_t committed; /* segments that have memory and a zeroed record */
-    uint64_t answers;   /* to wishes of kernels for more */
+    /* What the host has said, as far as kernels have heard of it. Both only rise. */
+    uint64_t committed; /* segments that have memory; those not opened yet have no record */
+    uint64_t answers;   /* how often it said something, times 2; and 1: there will not be more */
     uint64_t host;      /* address of an acre__heap_wish in mapped host memory; 0: nobody listens */
     uint64_t wait_ns;   /* for an answer, at most */
-    uint32_t is_full;   /* there will not be more */
-    uint32_t arenas_log2; /* of classes with slabs of one page; a hint */
-    uint32_t unused_host[22];
+    uint32_t unused_host[24];
     /* Written by kernels. */
     uint64_t opened;  /* segments that are in the trees: those behind are taken in order */
     uint64_t opening; /* how many are putting segments into the trees right now */
     uint32_t unused_opened[28];
     uint32_t lock;     /* for runs of segments, and nothing else */
     uint32_t flushing; /* how many are taking the slab of an arena away right now */
-    uint64_t asked;    /* answers + 1 that some kernel has asked for already */
+    uint64_t asked;    /* the answer that some kernel has asked for already */
     uint32_t attached[ACRE_HEAP_CLASSES]; /* arenas that have a slab */
     uint32_t unused_lock[6];
     /* Events that are rare, or whose cost does not matter. */
@@ -107,12 +105,15 @@ typedef struct acre_heap_control {
     uint64_t arenas[ACRE_HEAP_CLASSES][1 << ACRE__HEAP_ARENAS_LOG2];
 } acre_heap_control;
 
-/* In host memory that the device sees. */
+/* In host memory that the device sees: a line for what kernels write and one for what the host
+ * does. `answers` is written last, as the control has it. */
 typedef struct acre__heap_wish {
-    uint64_t number; /* the answer that is waited for: larger than `answers` while somebody waits */
+    uint64_t number; /* the answer that is waited for: larger than what there is while one waits */
     uint64_t bytes;
-    uint64_t
-        published; /* segments, as the host is about to publish them: for the sanitizer below */
+    uint64_t unused_wish[14];
+    uint64_t committed;
+    uint64_t answers;
+    uint64_t unused_answer[14];
 } acre__heap_wish;
 
 enum {

@@ -210,17 +210,38 @@ ACRE__HEAP_SLOW uint32_t acre__heap_search(acre_heap_handle h, uint32_t tree, ui
     }
 }
 
-/* Segments that have memory. On a soft device the host's copy goes by another mapping of the same
- * memory, so the thread sanitizer does not see that mapping it came before: it is told by a word
- * that both sides see at one address. */
-ACRE__HEAP_FN uint64_t acre__heap_committed(acre_heap_handle h) {
-    uint64_t committed = acre__heap_load64(&h.control->committed, acquire);
-#ifdef ACRE_SANITIZE_tsan
-    uint64_t host = acre__heap_load64(&h.control->host, relaxed);
-    if (host)
-        (void)acre__heap_load64(&((acre__heap_wish *)(uintptr_t)host)->published, acquire);
-#endif
-    return committed;
+/* Lifts a word that only rises. */
+ACRE__HEAP_FN void acre__heap_raise(uint64_t *word, uint64_t to) {
+    uint64_t now = acre__heap_load64(word, relaxed);
+    while (now < to && !acre__heap_cas64(word, &now, to, acq_rel))
+        continue;
+}
+
+/* Passes on what the host has said. It writes nothing in device memory while kernels run: copies of
+ * its own would wait behind those of the program, which may wait for the kernel. */
+ACRE__HEAP_FN void acre__heap_hear(acre_heap_handle h) {
+    acre__heap_wish *wish =
+        (acre__heap_wish *)(uintptr_t)acre__heap_load64(&h.control->host, relaxed);
+    if (!wish)
+        return;
+    uint64_t answers = acre__heap_ask_host(&wish->answers);
+    if (answers <= acre__heap_load64(&h.control->answers, relaxed))
+        return;
+    acre__heap_raise(&h.control->committed, acre__heap_ask_host(&wish->committed));
+    acre__heap_raise(&h.control->answers, answers);
+}
+
+/* The record of a segment that nobody had yet: whatever its memory held, no page is anything, and
+ * no slab has free slots. The rest of it is written before it is read. */
+ACRE__HEAP_FN void acre__heap_clean(acre_heap_handle h, uint32_t first, uint32_t count) {
+    for (uint32_t s = first; s < first + count; s++) {
+        acre_heap_segment *segment = h.segments + s;
+        acre__heap_store32(&segment->length, 0, relaxed);
+        for (uint32_t i = 0; i < ACRE__HEAP_TIERS * ACRE_HEAP_CLASSES; i++)
+            acre__heap_store32(&segment->tiers[0][0] + i, 0, relaxed);
+        for (uint32_t i = 0; i < ACRE__HEAP_PAGES; i++)
+            acre__heap_store32(&segment->pages[i].info, 0, relaxed);
+    }
 }
 
 /* The bits of whole segments, all of one owner, in all trees of runs: word by word, so that a block
@@ -256,7 +277,7 @@ ACRE__HEAP_FN int acre__heap_open_wait(acre_heap_handle h) {
  * needed spreads nothing. `opening` is counted before `opened` shows it: who comes too late for
  * these segments knows that they are about to be found. */
 ACRE__HEAP_FN int acre__heap_open(acre_heap_handle h) {
-    uint64_t committed = acre__heap_committed(h);
+    uint64_t committed = acre__heap_load64(&h.control->committed, acquire);
     uint64_t opened = acre__heap_load64(&h.control->opened, acquire), end;
     if (opened >= committed)
         return acre__heap_open_wait(h);
@@ -265,6 +286,7 @@ ACRE__HEAP_FN int acre__heap_open(acre_heap_handle h) {
         end = (opened | 63) + 1 < committed ? (opened | 63) + 1 : committed;
     } while (opened < committed && !acre__heap_cas64(&h.control->opened, &opened, end, acq_rel));
     if (opened < committed) {
+        acre__heap_clean(h, (uint32_t)opened, (uint32_t)(end - opened));
         for (uint32_t i = (uint32_t)opened; i < (uint32_t)end; i++)
             acre__heap_store32(&h.segments[i].free_pages, 0xffffffffu, release);
         acre__heap_note_whole(h, (uint32_t)opened, (uint32_t)(end - opened), 1);
@@ -348,12 +370,13 @@ ACRE__HEAP_FN uint32_t acre__heap_find_segments(acre_heap_handle h, uint32_t cou
 
 /* Straight from the segments that nobody had yet. */
 ACRE__HEAP_FN uint32_t acre__heap_open_segments(acre_heap_handle h, uint32_t count) {
-    uint64_t committed = acre__heap_committed(h);
+    uint64_t committed = acre__heap_load64(&h.control->committed, acquire);
     uint64_t opened = acre__heap_load64(&h.control->opened, relaxed);
     do {
         if (opened > committed || committed - opened < count)
             return ACRE__HEAP_NONE;
     } while (!acre__heap_cas64(&h.control->opened, &opened, opened + count, acquire));
+    acre__heap_clean(h, (uint32_t)opened, count);
     for (uint32_t i = 0; i < count; i++)
         acre__heap_store32(&h.segments[opened + i].free_pages, 0, relaxed);
     return (uint32_t)opened;

@@ -254,10 +254,15 @@ ACRE__HEAP_FN uint32_t acre__heap_claim_slab(acre_heap_handle h, uint32_t size_c
 /* Another sequence number, and EMPTY: who has read the arena before cannot change it any more. */
 #define ACRE__HEAP_NEXT(arena) (((arena) >> 32 << 32) + ((uint64_t)1 << 32))
 
-ACRE__HEAP_FN uint32_t acre__heap_arena_count(acre_heap_handle h, uint32_t size_class) {
-    uint32_t log2 = acre__heap_hint32(&h.control->arenas_log2);
+/* How many arenas a class has: their slabs are a 64th of the heap at most. More as it grows. */
+ACRE__HEAP_FN uint32_t acre__heap_arenas_for(uint64_t segments, uint32_t size_class) {
+    uint32_t log2 = segments ? acre__heap_log2((uint32_t)segments) : 0;
     uint32_t less = acre__heap_class_pages_log2(size_class);
+    log2 = log2 < ACRE__HEAP_ARENAS_LOG2 ? log2 : ACRE__HEAP_ARENAS_LOG2;
     return 1u << (log2 > less ? log2 - less : 0);
+}
+ACRE__HEAP_FN uint32_t acre__heap_arena_count(acre_heap_handle h, uint32_t size_class) {
+    return acre__heap_arenas_for(acre__heap_hint64(&h.control->committed), size_class);
 }
 
 /* A slab for an arena, and the caller's slots of it: {page, state}, or ACRE__HEAP_EMPTY. */
@@ -302,7 +307,9 @@ ACRE__HEAP_SLOW void acre__heap_detach(acre_heap_handle h, uint32_t size_class, 
  * through the whole chip. */
 ACRE__HEAP_SLOW void acre__heap_flush_class(acre_heap_handle h, uint32_t size_class) {
     enum { AT_ONCE = 4 };
-    uint32_t count = acre__heap_arena_count(h, size_class), begin = acre__heap_place();
+    /* All that there may be: others may have heard of more memory than this SM. */
+    uint32_t count = acre__heap_arenas_for(1u << ACRE__HEAP_ARENAS_LOG2, size_class);
+    uint32_t begin = acre__heap_place();
     for (uint32_t i = 0; i < count; i += AT_ONCE) {
         uint64_t some[AT_ONCE];
         for (uint32_t k = 0; k < AT_ONCE; k++)

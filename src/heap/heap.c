@@ -11,7 +11,7 @@
 
 /* As much as CUDA's own heap has. */
 #define HEAP_INITIAL_BYTES ((uint64_t)8 << 20)
-/* Mapping costs 60 us, whatever the size; writing the records of 64 MiB the same again. */
+/* Mapping costs 60 us, whatever the size. */
 #define HEAP_STEP_BYTES ((uint64_t)64 << 20)
 /* Growth takes a millisecond or ten with every SM busy. */
 #define HEAP_WAIT_NS ((uint64_t)1000000000)
@@ -68,13 +68,12 @@ static acre_status grow_extent(struct acre__extent *extent, size_t bytes, size_t
     return acre__extent_grow(extent, bytes);
 }
 
-/* Kernels are told of memory only when its records are written; and once that was tried the memory
- * stays, since a driver that refuses may have told them all the same. */
-acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments) {
+/* Once kernels were told the memory stays, also if the driver refuses to tell all of them. */
+acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments, int is_published) {
     uint64_t before = heap->committed;
     acre_status status = ACRE_OK;
     if (segments <= before)
-        return heap->is_unsaid ? acre__heap_publish(heap) : ACRE_OK;
+        return heap->is_unsaid && is_published ? acre__heap_publish(heap) : ACRE_OK;
     if (segments > heap->limit)
         return acre__fail(ACRE_E_LIMIT, "%llu bytes wanted, the heap's limit is %llu",
                           (unsigned long long)(segments * ACRE__HEAP_SEGMENT_BYTES),
@@ -84,8 +83,6 @@ acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments) {
     if (status == ACRE_OK)
         status = grow_extent(&heap->blocks, (size_t)segments * ACRE__HEAP_SEGMENT_BYTES,
                              (size_t)most * ACRE__HEAP_SEGMENT_BYTES);
-    if (status == ACRE_OK)
-        status = acre__heap_write_free(heap, before, segments - before);
     acre__heap_book(heap);
     if (status) /* what was mapped stays for the next time */
         return status;
@@ -93,7 +90,10 @@ acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments) {
     heap->is_full = segments >= heap->limit;
     heap->is_refused = 0;
     heap->grows++;
-    return acre__heap_publish(heap);
+    if (is_published)
+        return acre__heap_publish(heap);
+    acre__heap_say(heap);
+    return ACRE_OK;
 }
 
 acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
@@ -101,7 +101,7 @@ acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
     if (status)
         return status;
     acre__lock_take(&heap->lock);
-    status = acre__heap_grow_to(heap, acre__heap_segments_for(bytes));
+    status = acre__heap_grow_to(heap, acre__heap_segments_for(bytes), 1);
     acre__lock_give(&heap->lock);
     return status;
 }
@@ -203,7 +203,9 @@ static acre_status make_first(acre_heap *heap, uint64_t segments) {
     if (status == ACRE_OK)
         status = acre__heap_write_control(heap, 0);
     if (status == ACRE_OK)
-        status = acre__heap_grow_to(heap, segments);
+        status = acre__heap_grow_to(heap, segments, 1);
+    if (status == ACRE_OK)
+        status = acre__heap_write_free(heap, 0, segments);
     if (status == ACRE_OK)
         status = acre__heap_write_control(heap, (uint32_t)segments);
     heap->grows = 0;

@@ -1,10 +1,12 @@
 /* Heaps: the host's side.
  *
  * A heap is two extents: one for blocks, whose addresses are reserved for the maximum, and one for
- * records, the control first and those of the segments behind it. What the host writes it writes by
- * copies from pinned memory on a stream of its own, since with every SM busy nothing else gets
- * through; and while kernels may be running it writes only what they do not: the records of
- * segments that have just got memory, and then the control's first line.
+ * records, the control first and those of the segments behind it. A kernel that waits for memory is
+ * answered in pinned memory that it looks at itself, and makes the records of the segments that it
+ * opens: nothing is copied, since copies may have to wait behind others that wait for the kernel.
+ * What the host does of its own accord it says there too, and in the control's first line by a
+ * copy on a stream of its own, for kernels that do not look. While kernels may be running it writes
+ * nothing else.
  *
  * `lock` is held through every change, copies and all. The service thread answers kernels that wait
  * for memory, by the same growth as acre_heap_grow. */
@@ -44,11 +46,12 @@ struct acre_heap {
     struct acre__heap_pinned *pinned;
     uint64_t wish_address; /* of pinned->wish for the device; 0: nobody serves */
     acre_stream stream;
-    uint64_t committed, answers, is_full; /* as kernels see them, but for is_unsaid */
-    uint64_t limit, step, ahead;          /* segments */
+    uint64_t committed, is_full; /* as kernels hear of them */
+    uint64_t answers;            /* how often the host has said something */
+    uint64_t limit, step, ahead; /* segments */
     uint64_t wait_ns;
     uint64_t grows, asks, peak_bytes;
-    int is_unsaid;    /* kernels may not have been told of the line above */
+    int is_unsaid;    /* the control's first line may not be up to date though it should */
     int is_in_flight; /* a copy from or to the pinned memory may still run */
     int is_refused;   /* growing ahead was: not again until something changes */
     /* The service. */
@@ -72,8 +75,16 @@ acre_status acre__heap_write_free(acre_heap *heap, uint64_t first, uint64_t coun
 /* The whole control as new, with `opened` segments in the trees. */
 acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened);
 
-/* Tells kernels what the host has to say: the control's first line. After a failure that is still
- * to be said (is_unsaid). */
+/* As kernels see it: what was said, and whether that is all. */
+static inline uint64_t acre__heap_answer(const acre_heap *heap) {
+    return heap->answers << 1 | (heap->is_full != 0);
+}
+
+/* Says what the host has to say, to kernels that ask. */
+void acre__heap_say(acre_heap *heap);
+
+/* The same to all: the control's first line too. After a failure that is still to be written
+ * (is_unsaid). */
 acre_status acre__heap_publish(acre_heap *heap);
 
 static inline uint64_t acre__heap_segment_at(const acre_heap *heap, uint64_t segment) {
@@ -82,8 +93,8 @@ static inline uint64_t acre__heap_segment_at(const acre_heap *heap, uint64_t seg
 
 /* ---- growth (heap.c); lock held ---- */
 
-/* Memory for `segments` in all, published. */
-acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments);
+/* Memory for `segments` in all, said to kernels that ask, or to all (is_published). */
+acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments, int is_published);
 
 /* Grows by a step if less than the policy wants is free. */
 void acre__heap_grow_ahead(acre_heap *heap);
@@ -100,8 +111,11 @@ static inline uint64_t acre__heap_segments_for(uint64_t bytes) {
 /* Live blocks and their bytes; 0 if the records cannot be read. Lock held. */
 acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats);
 
-/* Calls `fn` with the records of all segments, in batches, until it returns something. Lock held.
- */
+/* How many segments have records: kernels have opened those, in their order. Lock held. */
+acre_status acre__heap_opened(acre_heap *heap, uint64_t *opened);
+
+/* Calls `fn` with the records of all segments that have one, in batches, until it returns
+ * something. Lock held. */
 typedef int (*acre__heap_batch_fn)(const acre_heap_segment *batch, uint64_t first, uint64_t count,
                                    void *user);
 acre_status acre__heap_batches(acre_heap *heap, acre__heap_batch_fn fn, void *user);

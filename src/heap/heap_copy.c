@@ -82,11 +82,9 @@ acre_status acre__heap_write_free(acre_heap *heap, uint64_t first, uint64_t coun
 /* What the host says, in the control's first line. */
 static void copy_line(const acre_heap *heap, acre_heap_control *control) {
     control->committed = heap->committed;
-    control->answers = heap->answers;
+    control->answers = acre__heap_answer(heap);
     control->host = heap->wish_address;
     control->wait_ns = heap->wait_ns;
-    control->is_full = heap->is_full != 0;
-    control->arenas_log2 = acre__heap_arenas_for(heap->committed);
 }
 
 acre_status acre__heap_write_trees(acre_heap *heap, const acre_heap_control *image,
@@ -108,10 +106,17 @@ acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened) {
     return status;
 }
 
+void acre__heap_say(acre_heap *heap) {
+    heap->answers++;
+    __atomic_store_n(&heap->pinned->wish.committed, heap->committed, __ATOMIC_RELEASE);
+    __atomic_store_n(&heap->pinned->wish.answers, acre__heap_answer(heap), __ATOMIC_RELEASE);
+}
+
 acre_status acre__heap_publish(acre_heap *heap) {
     _Static_assert(offsetof(acre_heap_control, opened) == ACRE__HEAP_LINE_BYTES,
                    "what the host writes is one line");
     heap->is_unsaid = 1;
+    acre__heap_say(heap);
     acre_status status = copy_settle(heap);
     if (status)
         return status;
@@ -119,7 +124,6 @@ acre_status acre__heap_publish(acre_heap *heap) {
     memset(line, 0, ACRE__HEAP_LINE_BYTES);
     copy_line(heap, line);
     memcpy(heap->pinned->line, line, ACRE__HEAP_LINE_BYTES);
-    __atomic_store_n(&heap->pinned->wish.published, heap->committed, __ATOMIC_RELEASE);
     status =
         copy_piece(heap, (uintptr_t)heap->h.control, heap->pinned->line, ACRE__HEAP_LINE_BYTES, 1);
     heap->is_unsaid = status != ACRE_OK;

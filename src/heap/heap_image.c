@@ -4,13 +4,6 @@
 
 #include "heap/heap_image.h"
 
-uint32_t acre__heap_arenas_for(uint64_t segments) {
-    uint32_t log2 = 0;
-    while (log2 < ACRE__HEAP_ARENAS_LOG2 && (uint64_t)2 << log2 <= segments)
-        log2++;
-    return log2;
-}
-
 static void image_set_bits(uint64_t *words, uint64_t count) {
     for (uint64_t i = 0; i < count; i++)
         words[i >> 6] |= (uint64_t)1 << (i & 63);
@@ -19,7 +12,6 @@ static void image_set_bits(uint64_t *words, uint64_t count) {
 void acre__heap_image_control(acre_heap_control *image, uint32_t max_segments, uint32_t segments) {
     memset(image, 0, acre__heap_control_bytes(max_segments));
     image->committed = image->opened = segments;
-    image->arenas_log2 = acre__heap_arenas_for(segments);
     acre_heap_handle h = {.control = image, .max_segments = max_segments};
     uint64_t leaves = acre__heap_leaves(segments);
     for (uint32_t tree = 0; tree < ACRE__HEAP_RUNS; tree++) {

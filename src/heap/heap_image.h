@@ -6,10 +6,6 @@
 #include "acre.h"
 #include "acre_heap.h"
 
-/* How many arenas a class with slabs of one page has, as a power of two: so many that they hold at
- * most a 64th of the heap. */
-uint32_t acre__heap_arenas_for(uint64_t segments);
-
 /* Writes acre__heap_control_bytes(max_segments): a heap of which the first `segments` have memory
  * and are free. */
 void acre__heap_image_control(acre_heap_control *image, uint32_t max_segments, uint32_t segments);

@@ -7,13 +7,18 @@
 #include "heap/heap.h"
 #include "heap/heap_image.h"
 
+acre_status acre__heap_opened(acre_heap *heap, uint64_t *opened) {
+    return acre__heap_read(heap, opened, (uintptr_t)&heap->h.control->opened, sizeof *opened);
+}
+
 acre_status acre__heap_batches(acre_heap *heap, acre__heap_batch_fn fn, void *user) {
     acre_heap_segment *batch = malloc(ACRE__HEAP_BATCH * sizeof *batch);
-    acre_status status = ACRE_OK;
+    uint64_t opened = 0;
     if (!batch)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory to read the records of a heap");
-    for (uint64_t first = 0; first < heap->committed && !status; first += ACRE__HEAP_BATCH) {
-        uint64_t left = heap->committed - first;
+    acre_status status = acre__heap_opened(heap, &opened);
+    for (uint64_t first = 0; first < opened && !status; first += ACRE__HEAP_BATCH) {
+        uint64_t left = opened - first;
         uint64_t count = left < ACRE__HEAP_BATCH ? left : ACRE__HEAP_BATCH;
         status = acre__heap_read(heap, batch, acre__heap_segment_at(heap, first),
                                  (size_t)count * sizeof *batch);
@@ -53,6 +58,9 @@ acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
         stats->overruns = copy->control.overruns;
         stats->overrun_at = copy->control.overrun_at;
         stats->unmarked_frees = copy->control.unmarked;
+        if (copy->control.opened < heap->committed)
+            stats->free_bytes +=
+                (heap->committed - copy->control.opened) * ACRE__HEAP_SEGMENT_BYTES;
         status = acre__heap_batches(heap, look_count, stats);
     }
     free(copy);

@@ -29,9 +29,9 @@ static acre_status serve_grow(acre_heap *heap, uint64_t bytes) {
                           "a kernel wants %llu bytes, more than the heap's limit leaves",
                           (unsigned long long)bytes);
     more = more < left ? more : left;
-    acre_status status = acre__heap_grow_to(heap, heap->committed + more);
+    acre_status status = acre__heap_grow_to(heap, heap->committed + more, 0);
     if (status == ACRE_E_DEVICE_MEMORY && more > wanted)
-        status = acre__heap_grow_to(heap, heap->committed + wanted);
+        status = acre__heap_grow_to(heap, heap->committed + wanted, 0);
     return status;
 }
 
@@ -43,7 +43,6 @@ int acre__heap_serve(acre_heap *heap) {
     if (is_asked) {
         uint64_t before = heap->committed, bytes = __atomic_load_n(&wish->bytes, __ATOMIC_ACQUIRE);
         heap->asks++;
-        heap->answers = number; /* published together with the memory */
         acre_status status = serve_grow(heap, bytes);
         /* Without memory nobody waits again, until somebody adds some by hand. Who wants more than
          * can ever be does not close it for the others, nor does a driver that refuses once. */
@@ -53,7 +52,7 @@ int acre__heap_serve(acre_heap *heap) {
             acre__log(ACRE_LOG_WARN, "heap", "%s: a kernel's wish for %llu bytes is refused: %s",
                       heap->dev->label, (unsigned long long)bytes, acre_last_detail());
         if (status)
-            (void)acre__heap_publish(heap);
+            acre__heap_say(heap);
     } else if (heap->is_unsaid && !acre__device_is_lost(heap->dev)) {
         (void)acre__heap_publish(heap);
     }
@@ -72,7 +71,7 @@ static acre_status ahead_free(acre_heap *heap, uint64_t *count) {
     uint64_t *words = malloc(leaves * sizeof *words);
     if (!words)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory to read the records of a heap");
-    acre_status status = acre__heap_read(heap, &opened, (uintptr_t)&heap->h.control->opened, 8);
+    acre_status status = acre__heap_opened(heap, &opened);
     if (status == ACRE_OK)
         status = acre__heap_read(heap, words, at, leaves * sizeof *words);
     *count = opened < heap->committed ? heap->committed - opened : 0;
@@ -87,7 +86,8 @@ void acre__heap_grow_ahead(acre_heap *heap) {
     if (heap->is_refused || !left || ahead_free(heap, &there) || there >= heap->ahead)
         return;
     uint64_t more = heap->ahead - there > heap->step ? heap->ahead - there : heap->step;
-    acre_status status = acre__heap_grow_to(heap, heap->committed + (more < left ? more : left));
+    acre_status status = acre__heap_grow_to(heap, heap->committed + (more < left ? more : left),
+                                            !heap->wish_address);
     heap->is_refused = status != ACRE_OK;
     if (status)
         acre__log(ACRE_LOG_WARN, "heap", "%s: a heap cannot grow ahead: %s", heap->dev->label,

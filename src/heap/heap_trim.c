@@ -66,10 +66,11 @@ _Static_assert(sizeof(acre_heap_control) +
                "the control and the trees of runs are one piece");
 static acre_status trim_image(acre_heap *heap, acre_heap_handle image, uint64_t *keep) {
     size_t control = acre__heap_control_bytes(image.max_segments);
-    size_t records = (size_t)heap->committed * sizeof *image.segments;
     acre_status status = acre__heap_read(heap, image.control, (uintptr_t)heap->h.control, control);
-    if (status == ACRE_OK)
-        status = acre__heap_read(heap, image.segments, acre__heap_segment_at(heap, 0), records);
+    if (status)
+        return status;
+    size_t records = (size_t)image.control->opened * sizeof *image.segments;
+    status = acre__heap_read(heap, image.segments, acre__heap_segment_at(heap, 0), records);
     if (status)
         return status;
     acre__heap_flush(image);

@@ -7,7 +7,8 @@
 
 #include "heap/heap.h"
 
-/* The records, here. Nobody waits for the host in it. */
+/* The records, here, as far as there are any, after a kernel has heard what the host said. Nobody
+ * waits for the host in it. */
 static inline acre_heap_handle heap_bring(acre_heap *heap) {
     acre_heap_handle image = heap->h;
     size_t control = acre__heap_control_bytes(heap->h.max_segments);
@@ -18,6 +19,8 @@ static inline acre_heap_handle heap_bring(acre_heap *heap) {
     acre__lock_take(&heap->lock);
     api_ok(acre__heap_read(heap, image.control, (uintptr_t)heap->h.control, control));
     api_ok(acre__heap_read(heap, image.segments, acre__heap_segment_at(heap, 0), records));
+    image.control->host = (uintptr_t)&heap->pinned->wish;
+    acre__heap_hear(image);
     acre__lock_give(&heap->lock);
     image.control->host = 0;
     return image;
