@@ -1,6 +1,6 @@
 # The front door: `make help` lists what it opens. CMake does the work (CMakePresets.json).
 PRESET ?= default
-PRESETS := default debug asan ubsan tsan
+PRESETS := default debug asan tsan
 PREFIX ?= /usr/local
 BUILD := $(if $(filter default,$(PRESET)),build,build/$(PRESET))
 

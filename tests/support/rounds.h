@@ -3,7 +3,7 @@
 #ifndef ACRE_TESTS_ROUNDS_H
 #define ACRE_TESTS_ROUNDS_H
 
-#if defined(ACRE_SANITIZE_asan) || defined(ACRE_SANITIZE_ubsan) || defined(ACRE_SANITIZE_tsan)
+#if defined(ACRE_SANITIZE_asan) || defined(ACRE_SANITIZE_tsan)
 #define ROUNDS_ARE_FEW 1
 #else
 #define ROUNDS_ARE_FEW 0
