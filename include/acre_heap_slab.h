@@ -307,8 +307,9 @@ ACRE__HEAP_SLOW void acre__heap_detach(acre_heap_handle h, uint32_t size_class, 
  * through the whole chip. */
 ACRE__HEAP_SLOW void acre__heap_flush_class(acre_heap_handle h, uint32_t size_class) {
     enum { AT_ONCE = 4 };
-    /* All that there may be: others may have heard of more memory than this SM. */
-    uint32_t count = acre__heap_arenas_for(1u << ACRE__HEAP_ARENAS_LOG2, size_class);
+    /* Not by the hint: others may have heard of more memory than this SM, and use more arenas. */
+    uint64_t segments = acre__heap_load64(&h.control->committed, relaxed);
+    uint32_t count = acre__heap_arenas_for(segments, size_class);
     uint32_t begin = acre__heap_place();
     for (uint32_t i = 0; i < count; i += AT_ONCE) {
         uint64_t some[AT_ONCE];

@@ -27,6 +27,10 @@ export LC_ALL=C
 # Looking for leaks takes the sanitizer seconds for each process on aarch64: run_leaks asks for it.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 
+# Whether this is a sanitizer's build, in which long runs that differ from others in their words alone
+# are left to plain builds.
+is_sanitized() { grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$ACRE_BUILD/CMakeCache.txt"; }
+
 # run [NAME=VALUE...] PROGRAM ARGUMENT...: leaves $rc, and the files $out and $err.
 run() {
     out=$work/out

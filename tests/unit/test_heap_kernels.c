@@ -30,7 +30,7 @@ static void job_begin(struct job *job, uint64_t initial, uint64_t maximum,
                                  .maximum_bytes = maximum,
                                  .step_bytes = 4 << 20};
     memset(job, 0, sizeof *job);
-    job->blocks = launch_is_seeded() ? 4 : MOST_BLOCKS;
+    job->blocks = launch_is_seeded() ? ROUNDS(4, 2) : MOST_BLOCKS;
     job->bytes = bytes;
     job->at = calloc(MOST_BLOCKS * THREADS, sizeof *job->at);
     assert_non_null(job->at);
