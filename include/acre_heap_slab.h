@@ -258,7 +258,8 @@ ACRE__HEAP_FN uint32_t acre__heap_claim_slab(acre_heap_handle h, uint32_t size_c
 ACRE__HEAP_FN uint32_t acre__heap_arenas_for(uint64_t segments, uint32_t size_class) {
     uint32_t log2 = segments ? acre__heap_log2((uint32_t)segments) : 0;
     uint32_t less = acre__heap_class_pages_log2(size_class);
-    log2 = log2 < ACRE__HEAP_ARENAS_LOG2 ? log2 : ACRE__HEAP_ARENAS_LOG2;
+    if (log2 > ACRE__HEAP_ARENAS_LOG2)
+        log2 = ACRE__HEAP_ARENAS_LOG2;
     return 1u << (log2 > less ? log2 - less : 0);
 }
 ACRE__HEAP_FN uint32_t acre__heap_arena_count(acre_heap_handle h, uint32_t size_class) {
