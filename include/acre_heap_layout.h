@@ -76,7 +76,7 @@ typedef struct acre_heap_segment {
 
 /* ---- the whole heap ----
  *
- * Lines of 128 bytes, so that what the host writes, by copies, shares none with what kernels write.
+ * Lines of 128 bytes, so that what the host may write, by a copy, shares none with the rest.
  */
 typedef struct acre_heap_control {
     /* What the host has said, as far as kernels have heard of it. Both only rise. */

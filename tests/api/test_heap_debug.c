@@ -1,6 +1,6 @@
 /* Debug builds of the heap's calls: poison, canaries, tags, leaks by tag, and blocks that pass
  * between code with and without them. What code without does is called by its inner names. */
-#include "api_devices.h"
+#include "api_warps.h"
 
 #define ACRE_HEAP_DEBUG
 #define ACRE_HEAP_TAG 7
@@ -14,8 +14,6 @@ struct job {
     unsigned char *at[ALL];
     uint32_t bad;
 };
-
-static acre_device *device;
 
 static uint32_t index_now(void) {
     return acre_soft_block_index(0) * THREADS + acre_soft_thread_index(0);
@@ -292,27 +290,6 @@ static void heap_inspect_refuses_what_it_cannot_do(void **state) {
     assert_int_equal(seen.blocks, 0);
     job_end(&job);
 }
-
-static int begin_with(const char *warp) {
-    setenv("ACRE_SOFT_WARP", warp, 1);
-    return acre_open("soft", NULL, &device) != ACRE_OK;
-}
-static int begin_32(void **state) {
-    (void)state;
-    return begin_with("32");
-}
-static int begin_1(void **state) {
-    (void)state;
-    return begin_with("1");
-}
-static int end(void **state) {
-    (void)state;
-    return acre_close(device) != ACRE_OK;
-}
-
-#define BOTH(test)                                                                                 \
-    cmocka_unit_test_setup_teardown(test, begin_32, end),                                          \
-        cmocka_unit_test_setup_teardown(test, begin_1, end)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

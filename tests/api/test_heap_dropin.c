@@ -1,6 +1,6 @@
 /* malloc and free of this file's kernels by a heap: two lines, and what the host calls stays the C
  * library's. tests/api/test_heap_languages.sh compiles it as C++ and a like file with nvcc. */
-#include "api_devices.h"
+#include "api_warps.h"
 
 /* Members that have the names of functions. */
 struct hooks {
@@ -17,8 +17,6 @@ struct job {
     unsigned char *at[ALL], *aligned[ALL];
     uint32_t dirty;
 };
-
-static acre_device *device;
 
 static acre_heap_stats stats_of(acre_heap *heap) {
     acre_heap_stats stats = {.struct_size = sizeof stats};
@@ -160,27 +158,6 @@ static void soft_kernels_know_that_they_are_kernels(void **state) {
     assert_int_equal(count, ALL);
     assert_int_equal(acre_soft_in_kernel(), 0);
 }
-
-static int begin_with(const char *warp) {
-    setenv("ACRE_SOFT_WARP", warp, 1);
-    return acre_open("soft", NULL, &device) != ACRE_OK;
-}
-static int begin_32(void **state) {
-    (void)state;
-    return begin_with("32");
-}
-static int begin_1(void **state) {
-    (void)state;
-    return begin_with("1");
-}
-static int end(void **state) {
-    (void)state;
-    return acre_close(device) != ACRE_OK;
-}
-
-#define BOTH(test)                                                                                 \
-    cmocka_unit_test_setup_teardown(test, begin_32, end),                                          \
-        cmocka_unit_test_setup_teardown(test, begin_1, end)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

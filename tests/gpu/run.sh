@@ -70,12 +70,16 @@ area_heap() {
 # row WHAT PASSED FAILED SKIPPED SECONDS: one line of the table, for the current area.
 row() { printf '%-10s %-12s %7s %7s %8s %8s\n' "$area" "$@" >>"$ROWS"; }
 
+# What an area leaves to others. The heap has an area of its own, and names that others' patterns would
+# find by chance (oom in room, grow in grows): what fails there is said there, and once.
+left_out() { if [ "$area" = heap ]; then echo '^$'; else echo heap; fi; }
+
 # ctest_step WHAT LABELS [NAMES]: all tests that have one of the labels and one of the names (regular
 # expressions).
 ctest_step() {
     local what=$1 labels=$2 names=${3:-.} begin=$SECONDS rc=0 report=$build/junit-$area-$1.xml
     rm -f "$report"
-    ctest --test-dir "$build" -L "^($labels)\$" -R "$names" -j "$(nproc)" --output-junit "$report" \
+    ctest --test-dir "$build" -L "^($labels)\$" -R "$names" -E "$(left_out)" -j "$(nproc)" --output-junit "$report" \
         --output-on-failure --no-label-summary --no-tests=error || rc=$?
     local tests failed skipped
     tests=$(count "$report" tests)
@@ -148,7 +152,7 @@ bench_step() {
 # test_commands LABELS NOT-LABELS NAMES: a line for each test with its name, a tab, and assignments
 # for the shell of two arrays, variables and command.
 test_commands() {
-    ctest --test-dir "$build" -L "^($1)\$" -LE "^($2)\$" -R "$3" --show-only=json-v1 | python3 -c '
+    ctest --test-dir "$build" -L "^($1)\$" -LE "^($2)\$" -R "$3" -E "$(left_out)" --show-only=json-v1 | python3 -c '
 import json, shlex, sys
 for test in json.load(sys.stdin)["tests"]:
     properties = {p["name"]: p["value"] for p in test["properties"]}
