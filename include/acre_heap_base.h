@@ -16,10 +16,13 @@
 
 #define ACRE__HEAP_FN static __device__ inline
 /* Ways that are seldom taken are called, so that the common one keeps few registers. That alone
- * does not do it: ptxas adds up the registers of a chain of direct calls (156 for malloc). Where
- * the first of a chain is called by its address, each of them saves what it needs, and a kernel has
- * the most that one of them takes (74). */
+ * does not do it: ptxas adds up the registers of a chain of direct calls (170 for malloc). Where
+ * the first of a chain is called by its address (ACRE__HEAP_APART), each of them saves what it
+ * needs, and a kernel has the most that one of them takes. But what one lane saves takes the room
+ * of a whole warp in the cache, so that a chain of three costs more than all that it does: ways
+ * that are taken now and then are one call deep. */
 #define ACRE__HEAP_SLOW static __device__ __noinline__
+#define ACRE__HEAP_APART(type, name, function) type volatile name = function
 
 #define ACRE__HEAP_PTX_RMW(op, order, bits, letter)                                                \
     ACRE__HEAP_FN uint##bits##_t acre__heap_##op##bits##_##order(uint##bits##_t *p,                \
@@ -63,11 +66,15 @@
     ACRE__HEAP_PTX_RMW(add, relaxed, bits, letter)                                                 \
     ACRE__HEAP_PTX_RMW(add, acquire, bits, letter)                                                 \
     ACRE__HEAP_PTX_RMW(add, acq_rel, bits, letter)                                                 \
+    ACRE__HEAP_PTX_RMW(or, relaxed, bits, letter)                                                  \
     ACRE__HEAP_PTX_RMW(or, acq_rel, bits, letter)                                                  \
+    ACRE__HEAP_PTX_RMW(or, acquire, bits, letter)                                                  \
     ACRE__HEAP_PTX_RMW(or, release, bits, letter)                                                  \
+    ACRE__HEAP_PTX_RMW(and, relaxed, bits, letter)                                                 \
     ACRE__HEAP_PTX_RMW(and, acq_rel, bits, letter)                                                 \
     ACRE__HEAP_PTX_RMW(and, acquire, bits, letter)                                                 \
     ACRE__HEAP_PTX_RMW(exch, acquire, bits, letter)                                                \
+    ACRE__HEAP_PTX_RMW(exch, acq_rel, bits, letter)                                                \
     ACRE__HEAP_PTX_RMW(exch, relaxed, bits, letter)                                                \
     ACRE__HEAP_PTX_CAS(acquire, bits, letter)                                                      \
     ACRE__HEAP_PTX_CAS(acq_rel, bits, letter)                                                      \
@@ -94,10 +101,46 @@ ACRE__HEAP_PTX_ALL(64, "l")
 #define acre__heap_cas32(p, e, v, order) acre__heap_cas32_##order(p, e, v)
 #define acre__heap_cas64(p, e, v, order) acre__heap_cas64_##order(p, e, v)
 
+/* An atomic that has returned was performed, for the whole chip, what is done with its result comes
+ * after it, and a fence has made what was written before it visible to all. So free memory needs
+ * one fence, by whoever frees it, and none by those who take it, or pass it on from one word to the
+ * next by atomics whose results they wait for: that order is called `chip`, and `chip_acquire`
+ * where loads follow that do not depend on the result. Fences, and what they do to the caches, cost
+ * far more than the atomics. Plain stores need one before what publishes them. Elsewhere the order
+ * is the atomics' own. */
+#define ACRE__HEAP_PTX_CHIP(op, bits)                                                              \
+    ACRE__HEAP_FN uint##bits##_t acre__heap_##op##bits##_chip(uint##bits##_t *p,                   \
+                                                              uint##bits##_t v) {                  \
+        return acre__heap_##op##bits##_relaxed(p, v);                                              \
+    }
+ACRE__HEAP_PTX_CHIP(add, 64)
+ACRE__HEAP_PTX_CHIP(or, 64)
+ACRE__HEAP_PTX_CHIP(and, 64)
+ACRE__HEAP_PTX_CHIP(or, 32)
+ACRE__HEAP_PTX_CHIP(and, 32)
+ACRE__HEAP_PTX_CHIP(exch, 32)
+ACRE__HEAP_FN uint64_t acre__heap_and64_chip_acquire(uint64_t *p, uint64_t v) {
+    return acre__heap_and64_acquire(p, v);
+}
+ACRE__HEAP_FN int acre__heap_cas64_chip(uint64_t *p, uint64_t *expected, uint64_t v) {
+    return acre__heap_cas64_relaxed(p, expected, v);
+}
+ACRE__HEAP_FN void acre__heap_store64_chip(uint64_t *p, uint64_t v) {
+    acre__heap_store64_relaxed(p, v);
+}
+ACRE__HEAP_FN void acre__heap_fence(void) {
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+
 /* A hint that rarely changes: may come from the multiprocessor's own cache. */
 ACRE__HEAP_FN uint64_t acre__heap_hint64(const uint64_t *p) {
     uint64_t v;
     asm volatile("ld.relaxed.cta.global.u64 %0, [%1];" : "=l"(v) : "l"(p));
+    return v;
+}
+ACRE__HEAP_FN uint32_t acre__heap_hint32(const uint32_t *p) {
+    uint32_t v;
+    asm volatile("ld.relaxed.cta.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
     return v;
 }
 
@@ -133,7 +176,7 @@ ACRE__HEAP_FN uint32_t acre__heap_warp(void) {
 #define acre__heap_active() __activemask()
 #define acre__heap_ballot(mask, predicate) (__ballot_sync(mask, predicate) & (mask))
 #define acre__heap_syncwarp(mask) __syncwarp(mask)
-#define acre__heap_match(mask, value) (__match_any_sync(mask, (unsigned long long)(value)) & (mask))
+#define acre__heap_match(mask, value) (__match_any_sync(mask, (unsigned)(value)) & (mask))
 #define acre__heap_shfl(mask, value, lane)                                                         \
     ((uint64_t)__shfl_sync(mask, (unsigned long long)(value), (int)(lane)))
 #define acre__heap_barrier() __syncthreads()
@@ -182,6 +225,7 @@ ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {
 /* Not every program uses every function, and a header cannot know. */
 #define ACRE__HEAP_FN __attribute__((unused)) static inline
 #define ACRE__HEAP_SLOW __attribute__((unused)) static
+#define ACRE__HEAP_APART(type, name, function) type name = function
 
 #ifdef ACRE_TEST_POINTS
 #ifdef __cplusplus
@@ -198,17 +242,24 @@ extern "C"
 #define ACRE__HEAP_ORDER_acquire __ATOMIC_ACQUIRE
 #define ACRE__HEAP_ORDER_release __ATOMIC_RELEASE
 #define ACRE__HEAP_ORDER_acq_rel __ATOMIC_ACQ_REL
+#define ACRE__HEAP_ORDER_chip __ATOMIC_ACQ_REL
+#define ACRE__HEAP_ORDER_chip_acquire __ATOMIC_ACQ_REL
+#define acre__heap_fence() ((void)0)
 /* What a compare-and-swap that failed has seen is used, so it is an acquire where that matters. */
 #define ACRE__HEAP_FAILED_relaxed __ATOMIC_RELAXED
 #define ACRE__HEAP_FAILED_acquire __ATOMIC_ACQUIRE
 #define ACRE__HEAP_FAILED_acq_rel __ATOMIC_ACQUIRE
+#define ACRE__HEAP_FAILED_chip __ATOMIC_ACQUIRE
 
 #define acre__heap_load32(p, order)                                                                \
     (ACRE__HEAP_POINT(), __atomic_load_n(p, ACRE__HEAP_ORDER_##order))
 #define acre__heap_load64(p, order) acre__heap_load32(p, order)
 #define acre__heap_store32(p, v, order)                                                            \
     (ACRE__HEAP_POINT(), __atomic_store_n(p, v, ACRE__HEAP_ORDER_##order))
-#define acre__heap_store64(p, v, order) acre__heap_store32(p, v, order)
+#define acre__heap_store64(p, v, order) acre__heap_store64_##order(p, v)
+#define acre__heap_store64_relaxed(p, v) acre__heap_store32(p, v, relaxed)
+#define acre__heap_store64_release(p, v) acre__heap_store32(p, v, release)
+#define acre__heap_store64_chip(p, v) acre__heap_store32(p, v, release)
 #define acre__heap_add32(p, v, order)                                                              \
     (ACRE__HEAP_POINT(), __atomic_fetch_add(p, v, ACRE__HEAP_ORDER_##order))
 #define acre__heap_add64(p, v, order) acre__heap_add32(p, v, order)
@@ -226,6 +277,7 @@ extern "C"
      __atomic_compare_exchange_n(p, e, v, 0, ACRE__HEAP_ORDER_##order, ACRE__HEAP_FAILED_##order))
 #define acre__heap_cas64(p, e, v, order) acre__heap_cas32(p, e, v, order)
 #define acre__heap_hint64(p) acre__heap_load64(p, relaxed)
+#define acre__heap_hint32(p) acre__heap_load32(p, relaxed)
 #define acre__heap_tell_host(p, v) acre__heap_store64(p, v, release)
 #define acre__heap_ask_host(p) acre__heap_load64(p, acquire)
 
@@ -276,10 +328,11 @@ ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {
 
 #endif
 
-/* Where a warp runs, as hints. Four warps of an SM that run at once have four places; `spin` is
- * another number for every warp that runs, in which all bits are as good as random. */
+/* Where a warp runs, as hints. Seven warps of an SM that run at once have seven places, which for
+ * the 132 of the largest chips makes somewhat less than there are arenas; `spin` is another number
+ * for every warp that runs, in which all bits are as good as random. */
 ACRE__HEAP_FN uint32_t acre__heap_place(void) {
-    return acre__heap_sm() * 4 + (acre__heap_warp() & 3);
+    return acre__heap_sm() * 7 + acre__heap_warp() % 7;
 }
 ACRE__HEAP_FN uint32_t acre__heap_spin(void) {
     return (acre__heap_sm() * 64 + acre__heap_warp()) * 0x9e3779b1u >> 16;

@@ -14,8 +14,8 @@
  * or every second warp would be a chain of misses for each SM. */
 #define ACRE__HEAP_OWN_BYTES ((uint32_t)48 << 10)
 
-ACRE__HEAP_FN uint32_t acre__heap_group(uint32_t mask, uint64_t key) {
-    uint64_t first = acre__heap_shfl(mask, key, acre__heap_ctz32(mask));
+ACRE__HEAP_FN uint32_t acre__heap_group(uint32_t mask, uint32_t key) {
+    uint32_t first = (uint32_t)acre__heap_shfl(mask, key, acre__heap_ctz32(mask));
     if (acre__heap_ballot(mask, key == first) == mask)
         return mask;
     return acre__heap_match(mask, key);
@@ -92,56 +92,78 @@ ACRE__HEAP_FN void *acre__heap_granted(acre_heap_handle h, uint32_t size_class, 
 }
 
 ACRE__HEAP_FN int acre__heap_is_own(uint32_t size_class, uint32_t count) {
-    return count * acre__heap_class_bytes(size_class) >= ACRE__HEAP_OWN_BYTES;
+    uint32_t bytes = count * acre__heap_class_bytes(size_class);
+    uint32_t over = (0u - bytes) & (uint32_t)(ACRE__HEAP_PAGE_BYTES - 1);
+    return bytes >= ACRE__HEAP_OWN_BYTES && over <= bytes / 16;
 }
 
-/* Pages for one warp alone. */
-ACRE__HEAP_FN acre__heap_grant acre__heap_take_own(acre_heap_handle h, uint32_t size_class,
-                                                   uint32_t wanted) {
-    acre__heap_grant grant = {0, 0, 0, 0, 0};
+/* Pages for one warp alone, `page` being the first of those that it got. */
+ACRE__HEAP_FN uint32_t acre__heap_own_pages(uint32_t size_class, uint32_t wanted) {
     uint32_t bytes = wanted * acre__heap_class_bytes(size_class);
-    uint32_t pages = (bytes + (1u << ACRE__HEAP_PAGE_LOG2) - 1) >> ACRE__HEAP_PAGE_LOG2;
-    uint32_t page = acre__heap_claim(h, pages, 1);
+    return (bytes + (1u << ACRE__HEAP_PAGE_LOG2) - 1) >> ACRE__HEAP_PAGE_LOG2;
+}
+ACRE__HEAP_FN acre__heap_grant acre__heap_own(acre_heap_handle h, uint32_t size_class,
+                                              uint32_t wanted, uint32_t page) {
+    acre__heap_grant grant = {0, 0, 0, 0, 0};
     if (page == ACRE__HEAP_NONE)
         return grant;
-    acre__heap_make_slab(h, page, pages, size_class, wanted, 1);
+    acre__heap_make_slab(h, page, acre__heap_own_pages(size_class, wanted), size_class, wanted,
+                         ACRE__HEAP_OWN);
     grant.page = page;
     grant.count = wanted;
     return grant;
 }
 
-/* The leader's next step for `wanted` slots: a packed grant, and its bits; 0: there is no memory.
- */
-ACRE__HEAP_SLOW uint64_t acre__heap_next(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
-                                         acre__heap_reserved *reserved, uint64_t *bits) {
-    acre__heap_grant grant = {0, 0, 0, 0, 0};
-    if (reserved->count)
-        grant = acre__heap_find_reserved(h, reserved);
-    else if (acre__heap_is_own(size_class, wanted))
-        grant = acre__heap_take_own(h, size_class, wanted);
-    for (int is_more = 1; !grant.count && is_more;) {
-        uint64_t seen = acre__heap_load64(&h.control->committed, relaxed);
-        grant = acre__heap_take_slots(h, size_class, wanted, reserved);
-        /* What is short is not for an arena, where others could not get at it. */
+/* When the arenas gave nothing, or are not asked: pages, what others hold, then more memory. What
+ * is short is not for an arena, where others could not get at it. */
+ACRE__HEAP_SLOW acre__heap_grant acre__heap_scrape(acre_heap_handle h, uint32_t size_class,
+                                                   uint32_t wanted, acre__heap_reserved *reserved) {
+    acre__heap_grant grant;
+    uint64_t seen;
+    do {
+        seen = acre__heap_load64(&h.control->committed, relaxed);
+        grant = acre__heap_take_apart(h, size_class, wanted, reserved);
         for (uint32_t i = 0; !grant.count && i < ACRE__HEAP_FLUSHES && acre__heap_flush(h); i++)
             grant = acre__heap_take_apart(h, size_class, wanted, reserved);
-        is_more =
-            !grant.count && acre__heap_more(h, wanted * acre__heap_class_bytes(size_class), seen);
-    }
+    } while (!grant.count && acre__heap_more(h, wanted * acre__heap_class_bytes(size_class), seen));
     if (!grant.count)
         (void)acre__heap_fail(h, wanted, acre__heap_class_bytes(size_class));
+    return grant;
+}
+
+typedef acre__heap_grant (*acre__heap_scrape_fn)(acre_heap_handle h, uint32_t size_class,
+                                                 uint32_t wanted, acre__heap_reserved *reserved);
+
+/* The leader's next step for `wanted` slots: a packed grant, and its bits; 0: there is no memory.
+ */
+ACRE__HEAP_FN uint64_t acre__heap_next(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
+                                       acre__heap_reserved *reserved, uint64_t *bits) {
+    ACRE__HEAP_APART(acre__heap_scrape_fn, scrape, acre__heap_scrape);
+    ACRE__HEAP_APART(acre__heap_desk_fn, desk_claim, acre__heap_desk_claim);
+    acre__heap_grant grant = {0, 0, 0, 0, 0};
+    ACRE__HEAP_APART(acre__heap_find_fn, find, acre__heap_find_reserved);
+    if (reserved->count)
+        grant = find(h, reserved);
+    else if (acre__heap_is_own(size_class, wanted))
+        grant = acre__heap_own(h, size_class, wanted,
+                               desk_claim(h, acre__heap_own_pages(size_class, wanted)));
+    else
+        grant = acre__heap_take_slots(h, size_class, wanted, reserved);
+    if (!grant.count)
+        grant = scrape(h, size_class, wanted, reserved);
     *bits = grant.bits;
     return acre__heap_pack(grant);
 }
 
-typedef uint64_t (*acre__heap_next_fn)(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
-                                       acre__heap_reserved *reserved, uint64_t *bits);
-
-/* One load and one atomic, if the arena has slots that were never used. */
+/* One load and one atomic, if the arena has slots that were never used, or the desk has pages. */
 ACRE__HEAP_FN uint64_t acre__heap_first(acre_heap_handle h, uint32_t size_class, uint32_t wanted) {
-    if (acre__heap_is_own(size_class, wanted))
-        return 0;
-    uint32_t at = acre__heap_place() & (acre__heap_arena_count(h, size_class) - 1);
+    if (acre__heap_is_own(size_class, wanted)) {
+        uint64_t desk;
+        uint32_t page = acre__heap_desk_take(h, acre__heap_place() & acre__heap_desks_last(h),
+                                             acre__heap_own_pages(size_class, wanted), &desk);
+        return acre__heap_pack(acre__heap_own(h, size_class, wanted, page));
+    }
+    uint32_t at = acre__heap_arena_of(h, size_class);
     uint64_t arena = acre__heap_load64(&h.control->arenas[size_class][at], relaxed);
     if (ACRE__HEAP_STATE(arena) != ACRE__HEAP_FRONT)
         return 0;
@@ -163,12 +185,11 @@ ACRE__HEAP_FN void *acre__heap_malloc_class(acre_heap_handle h, uint32_t size_cl
     done = ACRE__HEAP_GRANTED(where);
     void *p = rank < done ? acre__heap_granted(h, size_class, where, 0, rank) : NULL;
     acre__heap_reserved reserved = {0, 0, 0, 0};
-    acre__heap_next_fn volatile next = acre__heap_next; /* see acre_heap_base.h */
     while (acre__heap_ballot(mask, done != count)) {
         uint64_t bits = 0;
         where = 0;
-        if (lane == leader && done != count)
-            where = next(h, size_class, count - done, &reserved, &bits);
+        if (lane == leader && done != count && size_class < ACRE_HEAP_CLASSES)
+            where = acre__heap_next(h, size_class, count - done, &reserved, &bits);
         where = acre__heap_shfl(mask, where, leader);
         bits = acre__heap_shfl(mask, bits, leader);
         uint32_t got = ACRE__HEAP_GRANTED(where);
@@ -232,7 +253,7 @@ ACRE__HEAP_SLOW void *acre__heap_pages_slow(acre_heap_handle h, size_t bytes, si
 typedef void *(*acre__heap_pages_fn)(acre_heap_handle h, size_t bytes, size_t align);
 
 ACRE__HEAP_FN void *acre__heap_malloc_pages(acre_heap_handle h, size_t bytes, size_t align) {
-    acre__heap_pages_fn volatile slow = acre__heap_pages_slow; /* see acre_heap_base.h */
+    ACRE__HEAP_APART(acre__heap_pages_fn, slow, acre__heap_pages_slow);
     return slow(h, bytes, align);
 }
 
@@ -247,6 +268,7 @@ ACRE__HEAP_FN void acre__heap_free_pages(acre_heap_handle h, uint32_t page, uint
     }
     if (ACRE__HEAP_KIND(info) == ACRE__HEAP_RUN) {
         acre__heap_label(h, page, ACRE__HEAP_LENGTH(info), 0);
+        acre__heap_fence();
         acre__heap_release(h, page, ACRE__HEAP_LENGTH(info));
     } else {
         acre__heap_give_segments(h, page >> 5, large);
@@ -266,10 +288,11 @@ enum {
 /* What an address is: reads records only, never the memory. */
 typedef struct acre__heap_found {
     uint32_t what, page, slot, info;
+    uint64_t bump; /* of a slab */
 } acre__heap_found;
 
 ACRE__HEAP_FN acre__heap_found acre__heap_find(acre_heap_handle h, const void *p) {
-    acre__heap_found found = {ACRE__HEAP_IS_FOREIGN, 0, 0, 0};
+    acre__heap_found found = {ACRE__HEAP_IS_FOREIGN, 0, 0, 0, 0};
     uint64_t offset = (uint64_t)((uintptr_t)p - (uintptr_t)h.base);
     uint64_t segment = offset >> ACRE__HEAP_SEGMENT_LOG2;
     /* It only grows while kernels run, so an old value that is large enough will do. */
@@ -277,22 +300,27 @@ ACRE__HEAP_FN acre__heap_found acre__heap_find(acre_heap_handle h, const void *p
         segment >= acre__heap_load64(&h.control->committed, relaxed))
         return found;
     uint32_t page = (uint32_t)(offset >> ACRE__HEAP_PAGE_LOG2);
-    /* Both at once: most slabs are of one page, and what is read too early is read again. */
-    found.info = acre__heap_load32(&acre__heap_page_of(h, page)->info, relaxed);
-    uint64_t bump = acre__heap_load64(&acre__heap_page_of(h, page)->bump, relaxed);
+    /* All at once: most slabs are of one page, and what is read too early is read again. */
+    acre__heap_page *record = acre__heap_page_of(h, page);
+    found.info = acre__heap_load32(&record->info, relaxed);
+    uint64_t bump = acre__heap_load64(&record->bump, relaxed);
+    uint64_t freed = acre__heap_load64(&record->freed, relaxed);
     uint32_t back = ACRE__HEAP_BACK(found.info);
     found.page = page -= back;
     uint32_t inside = (uint32_t)(offset - ((uint64_t)page << ACRE__HEAP_PAGE_LOG2));
     uint32_t size_class = ACRE__HEAP_CLASS(found.info);
     switch (ACRE__HEAP_KIND(found.info)) {
     case ACRE__HEAP_SLAB: {
-        if (back)
+        if (back) {
             bump = acre__heap_load64(&acre__heap_page_of(h, page)->bump, relaxed);
-        uint32_t cap = ACRE__HEAP_CAP(bump);
-        cap = cap < ACRE__HEAP_COUNT(bump) ? cap : ACRE__HEAP_COUNT(bump);
+            freed = acre__heap_load64(&acre__heap_page_of(h, page)->freed, relaxed);
+        }
+        found.bump = bump;
         found.slot = acre__heap_slot_of(size_class, inside);
-        if (found.slot >= cap) /* never handed out */
-            found.what = ACRE__HEAP_IS_DOUBLE;
+        uint32_t used = ACRE__HEAP_CAP(bump);
+        used = used < ACRE__HEAP_COUNT(bump) ? used : ACRE__HEAP_COUNT(bump);
+        if (found.slot >= used || ACRE__HEAP_SORT(freed) != size_class + 1)
+            found.what = ACRE__HEAP_IS_DOUBLE; /* never handed out, or no slab any more */
         else if (found.slot * acre__heap_class_bytes(size_class) != inside)
             found.what = ACRE__HEAP_IS_INTERIOR;
         else
@@ -316,18 +344,31 @@ ACRE__HEAP_SLOW void acre__heap_wrong(acre_heap_handle h, uint32_t what, uint32_
     acre__heap_add64(counter, (uint64_t)count, relaxed);
 }
 
-/* Lanes whose slots have their bits in one word: two atomics. The bits that were set already were
+/* Lanes whose slots have their bits in one word: two atomics, or one if they are all of a slab and
+ * none of it was free, as with slabs that were made for a warp. The bits that were set already were
  * freed before, and lanes that bring the same one freed it twice. */
-ACRE__HEAP_FN void acre__heap_free_slots(acre_heap_handle h, uint32_t page, uint32_t slot,
+ACRE__HEAP_FN void acre__heap_free_slots(acre_heap_handle h, acre__heap_found found,
                                          uint32_t peers) {
-    uint64_t bits = acre__heap_union(peers, (uint64_t)1 << (slot & 63));
+    uint64_t bits = acre__heap_union(peers, (uint64_t)1 << (found.slot & 63));
     acre__heap_syncwarp(peers);
     if (acre__heap_lane() != acre__heap_ctz32(peers))
         return;
-    uint64_t old = acre__heap_or64(acre__heap_bits_of(h, page) + (slot >> 6), bits, release);
-    uint32_t count = acre__heap_popc64(bits & ~old), asked = acre__heap_popc32(peers);
-    if (count)
-        acre__heap_count_freed(h, page, count);
+    uint32_t asked = acre__heap_popc32(peers);
+    acre__heap_fence();
+    if (asked == ACRE__HEAP_CAP(found.bump) && acre__heap_popc64(bits) == asked) {
+        uint64_t none = acre__heap_word(ACRE__HEAP_CLASS(found.info), asked, 0);
+        uint64_t *freed = &acre__heap_page_of(h, found.page)->freed;
+        if (acre__heap_cas64(freed, &none, 0, chip)) {
+            acre__heap_retire(h, found.page, found.info);
+            return;
+        }
+    }
+    uint64_t *word = acre__heap_bits_of(h, found.page) + (found.slot >> 6);
+    uint64_t old = acre__heap_or64(word, bits, chip);
+    uint32_t count = acre__heap_popc64(bits & ~old);
+    uint64_t freed = count ? acre__heap_count_freed(h, found.page, count) : 0;
+    if (acre__heap_is_idle(freed, found.bump))
+        acre__heap_close(h, found.page, found.bump);
     if (count != asked)
         acre__heap_wrong(h, ACRE__HEAP_IS_DOUBLE, asked - count);
 }

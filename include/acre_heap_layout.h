@@ -16,6 +16,7 @@ enum {
     ACRE__HEAP_PAGES = 32,        /* of a segment */
     ACRE__HEAP_WORDS = 64,        /* of freed bits: 4096 slots of 16 bytes in a page */
     ACRE__HEAP_ARENAS_LOG2 = 10,  /* current slabs of a class at most: four for each of 132 SMs */
+    ACRE__HEAP_DESKS_LOG2 = 10,   /* segments whose pages are being given out, at most */
     ACRE__HEAP_RUNS = 6,          /* trees of free runs: 1, 2, 4, 8, 16 and 32 pages */
     ACRE__HEAP_TIERS = 2,         /* trees of slabs with free slots, for each class */
     ACRE__HEAP_TREES = ACRE__HEAP_RUNS + ACRE__HEAP_TIERS * ACRE_HEAP_CLASSES,
@@ -33,7 +34,8 @@ enum {
  * A slab is a run of pages cut into slots of one class. Two words say what became of them, both
  * made as {class + 1, capacity, count}: `bump` counts the slots that were handed out from the
  * front, and may run past the capacity; `freed` those that came back and have their bit set. A slot
- * is live if it is below bump and its bit is not set. class + 1 = 0: no slab. */
+ * is live if it is below bump and its bit is not set. class + 1 = 0 in `freed`: no slab, whatever
+ * the labels of its pages say. */
 typedef struct acre__heap_page {
     uint64_t bump;
     uint64_t freed;
@@ -59,7 +61,8 @@ enum {
 #define ACRE__HEAP_KIND(info) ((info)&7u)
 #define ACRE__HEAP_BACK(info) ((info) >> 3 & 31u)
 #define ACRE__HEAP_CLASS(info) ((info) >> 8 & 31u)
-#define ACRE__HEAP_LENGTH(info) ((info) >> 13)
+#define ACRE__HEAP_LENGTH(info) ((info) >> 13 & 63u)
+#define ACRE__HEAP_OWN (1u << 19) /* a slab that was made for one warp, not for an arena */
 
 ACRE__HEAP_FN uint32_t acre__heap_info(uint32_t kind, uint32_t size_class, uint32_t length) {
     return kind | size_class << 8 | length << 13;
@@ -92,8 +95,8 @@ typedef struct acre_heap_control {
     uint32_t lock;     /* for runs of segments, and nothing else */
     uint32_t flushing; /* how many are taking the slab of an arena away right now */
     uint64_t asked;    /* the answer that some kernel has asked for already */
-    uint32_t attached[ACRE_HEAP_CLASSES]; /* arenas that have a slab */
-    uint32_t unused_lock[6];
+    uint32_t flushes;  /* how often some were taken away */
+    uint32_t unused_lock[27];
     /* Events that are rare, or whose cost does not matter. */
     uint64_t failed, failed_bytes, bad_alignment;
     uint64_t double_frees, foreign_frees, interior_frees;
@@ -101,6 +104,16 @@ typedef struct acre_heap_control {
     /* Of debug builds, see acre_heap_debug.h. */
     uint64_t marked, overruns, overrun_at, unmarked;
     uint64_t unused_counts[5];
+    /* How widely a class is spread, see acre__heap_slab_log2: read often, written seldom. */
+    uint32_t spread[ACRE_HEAP_CLASSES];
+    uint32_t unused_spread[10];
+    uint32_t slab_pages[ACRE_HEAP_CLASSES]; /* in slabs that were made for arenas */
+    uint32_t unused_pages[10];
+    uint64_t attached[ACRE_HEAP_CLASSES]
+                     [1 << (ACRE__HEAP_ARENAS_LOG2 - 6)]; /* arenas that may have one */
+    /* {segment + 1, end, next}: a run of free pages that is for some SMs. */
+    uint64_t desked[1 << (ACRE__HEAP_DESKS_LOG2 - 6)]; /* desks that may have some */
+    uint64_t desks[1 << ACRE__HEAP_DESKS_LOG2];
     /* {sequence, page, state}: the current slab of a class for some SMs. */
     uint64_t arenas[ACRE_HEAP_CLASSES][1 << ACRE__HEAP_ARENAS_LOG2];
 } acre_heap_control;
@@ -167,12 +180,54 @@ ACRE__HEAP_FN uint32_t acre__heap_class_bytes(uint32_t size_class) {
     return (size_class & 1 ? 32u : 24u) << (size_class >> 1);
 }
 
-/* Pages of a slab: at least 256 slots up to 1 KiB, so that refills are rare; 64 beyond, where the
- * warps that matter take slabs of their own. */
-ACRE__HEAP_FN uint32_t acre__heap_class_pages_log2(uint32_t size_class) {
-    if (size_class < 8)
-        return 0;
-    return size_class < 12 ? (size_class - 6) / 2 : (size_class - 10) / 2;
+/* ---- how widely a class is spread ----
+ *
+ * What lies in current slabs is for some warps alone, so there should be little of it; and yet as
+ * many warps as run at once should not wait for each other, nor for new slabs. So the pages in
+ * current slabs follow those in all slabs of the class: 2^spread of them, half of what is used, or
+ * all of it where blocks are small. It rises with use and does not fall, so that what comes back
+ * finds its arenas. */
+enum {
+    ACRE__HEAP_SMALL = 8,      /* classes of up to 256 bytes */
+    ACRE__HEAP_LEAST_LOG2 = 8, /* at first, this part of the heap for each class */
+    ACRE__HEAP_MOST_LOG2 = 3,  /* and never more than this */
+    ACRE__HEAP_DESKED_LOG2 = 3 /* segments for each that has its pages on a desk */
+};
+
+/* Pages of a slab: few at first, but enough for eight slots, and for as many that little is left
+ * over. */
+ACRE__HEAP_FN uint32_t acre__heap_slab_log2(uint32_t size_class, uint32_t spread) {
+    uint32_t least = size_class < 16 ? 0 : (size_class - (size_class & 1 ? 17 : 14)) / 2;
+    uint32_t most = size_class < 5 ? 0 : size_class < 11 ? (size_class - 3) / 2 : 4;
+    uint32_t log2 = spread / 3;
+    log2 = log2 < most ? log2 : most;
+    return log2 > least ? log2 : least;
+}
+
+/* Arenas of a class. */
+ACRE__HEAP_FN uint32_t acre__heap_arenas_log2(uint32_t size_class, uint32_t spread) {
+    uint32_t pages = acre__heap_slab_log2(size_class, spread);
+    uint32_t log2 = spread > pages ? spread - pages : 0;
+    return log2 < ACRE__HEAP_ARENAS_LOG2 ? log2 : (uint32_t)ACRE__HEAP_ARENAS_LOG2;
+}
+
+/* The spread of a class with so many pages in slabs. */
+ACRE__HEAP_FN uint32_t acre__heap_spread_for(uint32_t size_class, uint32_t pages) {
+    uint32_t log2 = pages ? acre__heap_log2(pages) : 0;
+    return size_class < ACRE__HEAP_SMALL || log2 == 0 ? log2 : log2 - 1;
+}
+
+/* The spread that is a 2^part_log2-th of the heap. */
+ACRE__HEAP_FN uint32_t acre__heap_spread_of(uint64_t segments, uint32_t part_log2) {
+    uint32_t log2 = (segments ? acre__heap_log2((uint32_t)segments) : 0) + 5;
+    return log2 > part_log2 ? log2 - part_log2 : 0;
+}
+
+/* How many segments have their pages on desks. */
+ACRE__HEAP_FN uint32_t acre__heap_desks_log2(uint64_t segments) {
+    uint32_t log2 = segments ? acre__heap_log2((uint32_t)segments) : 0;
+    log2 = log2 > ACRE__HEAP_DESKED_LOG2 ? log2 - ACRE__HEAP_DESKED_LOG2 : 0;
+    return log2 < ACRE__HEAP_DESKS_LOG2 ? log2 : (uint32_t)ACRE__HEAP_DESKS_LOG2;
 }
 
 /* Offset in a slab to slot. */

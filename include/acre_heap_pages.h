@@ -19,6 +19,9 @@
 /* A segment is looked at once in a search; this bounds one through a heap of 8 GiB that changes
  * under its hands, and is far from what a search needs. */
 #define ACRE__HEAP_LOOKS 4096u
+/* Segments that are opened at once: one after the other would be a chain of all who want one, and
+ * many make one clean their records while the others wait. */
+#define ACRE__HEAP_OPENS 8u
 
 /* ---- trees ---- */
 
@@ -27,7 +30,7 @@ ACRE__HEAP_FN void acre__heap_tree_set(acre_heap_handle h, uint32_t tree, uint32
     uint64_t *words = acre__heap_tree(h, tree);
     for (; level < 3; level++, i >>= 6) {
         uint64_t *word = words + acre__heap_level(level) + (i >> 6);
-        if (acre__heap_or64(word, (uint64_t)1 << (i & 63), acq_rel))
+        if (acre__heap_or64(word, (uint64_t)1 << (i & 63), chip))
             return;
     }
 }
@@ -38,7 +41,8 @@ ACRE__HEAP_FN void acre__heap_tree_clear_up(acre_heap_handle h, uint32_t tree, u
     uint64_t *words = acre__heap_tree(h, tree);
     for (; level < 3; level++, i >>= 6) {
         uint64_t bit = (uint64_t)1 << (i & 63);
-        uint64_t old = acre__heap_and64(words + acre__heap_level(level) + (i >> 6), ~bit, acq_rel);
+        uint64_t old =
+            acre__heap_and64(words + acre__heap_level(level) + (i >> 6), ~bit, chip_acquire);
         if (acre__heap_load64(words + acre__heap_level(level - 1) + i, relaxed)) {
             acre__heap_tree_set(h, tree, level, i);
             return;
@@ -52,7 +56,7 @@ ACRE__HEAP_FN void acre__heap_tree_clear_up(acre_heap_handle h, uint32_t tree, u
 ACRE__HEAP_FN void acre__heap_tree_clear(acre_heap_handle h, uint32_t tree, uint32_t i) {
     uint64_t *word = acre__heap_tree(h, tree) + acre__heap_level(0) + (i >> 6);
     uint64_t bit = (uint64_t)1 << (i & 63);
-    if (acre__heap_and64(word, ~bit, acq_rel) == bit)
+    if (acre__heap_and64(word, ~bit, chip_acquire) == bit)
         acre__heap_tree_clear_up(h, tree, 1, i >> 6);
 }
 
@@ -82,6 +86,26 @@ ACRE__HEAP_FN uint64_t acre__heap_tree_next(acre_heap_handle h, uint32_t tree, u
     return 0;
 }
 
+/* A set bit of a word that has some, the first from bit `spin` on. */
+ACRE__HEAP_FN uint32_t acre__heap_turned_bit(uint64_t word, uint32_t spin) {
+    spin &= 63;
+    uint64_t turned = spin ? word >> spin | word << (64 - spin) : word;
+    return (acre__heap_ctz64(turned) + spin) & 63;
+}
+
+/* The n-th set bit, which must be there. */
+ACRE__HEAP_FN uint32_t acre__heap_nth_bit(uint64_t word, uint32_t n) {
+    uint32_t at = 0;
+    for (uint32_t half = 32; half; half >>= 1) {
+        uint32_t below = acre__heap_popc64(word >> at & (((uint64_t)1 << half) - 1));
+        if (n >= below) {
+            n -= below;
+            at += half;
+        }
+    }
+    return at;
+}
+
 /* Goes through the bits of a tree: the lowest word first, in which `spin` says where to begin, so
  * that warps do not meet in one segment and yet stay close together. */
 typedef struct acre__heap_look {
@@ -100,9 +124,7 @@ ACRE__HEAP_FN uint32_t acre__heap_look_next(acre_heap_handle h, acre__heap_look 
         look->leaf = leaf;
         word &= ~look->seen;
         if (word) {
-            uint32_t spin = look->spin & 63;
-            uint64_t turned = spin ? word >> spin | word << (64 - spin) : word;
-            uint32_t bit = (acre__heap_ctz64(turned) + spin) & 63;
+            uint32_t bit = acre__heap_turned_bit(word, look->spin);
             look->seen |= (uint64_t)1 << bit;
             return leaf * 64 + bit;
         }
@@ -130,34 +152,81 @@ ACRE__HEAP_FN uint32_t acre__heap_rank(uint32_t mask) {
     return rank;
 }
 
+/* Trees [from, to) learn of a segment, all at once: what is above the leaves seldom changes. */
+ACRE__HEAP_FN void acre__heap_note_more(acre_heap_handle h, uint32_t segment, uint32_t from,
+                                        uint32_t to) {
+    uint64_t bit = (uint64_t)1 << (segment & 63);
+    uint32_t up = 0;
+    for (uint32_t i = 0; i < ACRE__HEAP_RUNS; i++) {
+        uint64_t *word = acre__heap_tree(h, i) + acre__heap_level(0) + (segment >> 6);
+        if (i >= from && i < to && !acre__heap_or64(word, bit, chip))
+            up |= 1u << i;
+    }
+    for (; up; up &= up - 1)
+        acre__heap_tree_set(h, acre__heap_ctz32(up), 1, segment >> 6);
+}
+
+/* And these forget it; it is known when this returns. */
+ACRE__HEAP_FN void acre__heap_note_less(acre_heap_handle h, uint32_t segment, uint32_t from,
+                                        uint32_t to) {
+    uint64_t bit = (uint64_t)1 << (segment & 63);
+    uint32_t up = 0;
+    for (uint32_t i = 0; i < ACRE__HEAP_RUNS; i++) {
+        uint64_t *word = acre__heap_tree(h, i) + acre__heap_level(0) + (segment >> 6);
+        if (i >= from && i < to && acre__heap_and64(word, ~bit, chip) == bit)
+            up |= 1u << i;
+    }
+    for (; up; up &= up - 1)
+        acre__heap_tree_clear_up(h, acre__heap_ctz32(up), 1, segment >> 6);
+}
+
 /* After a mask went from `before` to `after`. */
-ACRE__HEAP_SLOW void acre__heap_note(acre_heap_handle h, uint32_t segment, uint32_t before,
-                                     uint32_t after) {
+ACRE__HEAP_FN void acre__heap_note(acre_heap_handle h, uint32_t segment, uint32_t before,
+                                   uint32_t after) {
     uint32_t had = acre__heap_rank(before), has = acre__heap_rank(after);
-    for (uint32_t i = had; i < has; i++)
-        acre__heap_tree_set(h, i, 0, segment);
-    for (uint32_t i = has; i < had; i++)
-        acre__heap_tree_clear(h, i, segment);
+    if (has > had)
+        acre__heap_note_more(h, segment, had, has);
     if (has >= had)
         return;
+    acre__heap_note_less(h, segment, has, had);
+    acre__heap_fence();
     uint32_t now = acre__heap_rank(acre__heap_load32(&h.segments[segment].free_pages, relaxed));
-    for (uint32_t i = has; i < now; i++)
-        acre__heap_tree_set(h, i, 0, segment);
+    if (has < now)
+        acre__heap_note_more(h, segment, has, now);
 }
 
 ACRE__HEAP_FN uint32_t acre__heap_mask(uint32_t count) {
     return count >= 32 ? 0xffffffffu : (1u << count) - 1;
 }
 
+/* Every count-th bit: runs that lie side by side. */
+ACRE__HEAP_FN uint32_t acre__heap_every(uint32_t count) {
+    uint32_t bits = 1;
+    for (uint32_t step = count; step < 32; step *= 2)
+        bits |= bits << step;
+    return bits;
+}
+
 /* One of the runs: as far from the end as a number of runs of its length if it can be, so that they
  * leave no gaps, and of those as `spin` says, so that many who come at once do not want the same.
  */
 ACRE__HEAP_FN uint32_t acre__heap_pick(uint32_t runs, uint32_t count, uint32_t spin) {
-    uint32_t even = runs & (0xffffffffu / acre__heap_mask(count)), turn = spin & 31;
+    uint32_t even = runs & acre__heap_every(count), turn = spin & 31;
     if (!even)
         return acre__heap_ctz32(runs);
     even = turn ? even >> turn | even << (32 - turn) : even;
     return (acre__heap_ctz32(even) + turn) & 31;
+}
+
+/* Gives pages of a segment back, whose labels are gone already. */
+ACRE__HEAP_SLOW void acre__heap_give(acre_heap_handle h, uint32_t segment, uint32_t pages) {
+    uint32_t before = acre__heap_or32(&h.segments[segment].free_pages, pages, chip);
+    acre__heap_note(h, segment, before, before | pages);
+}
+typedef void (*acre__heap_give_fn)(acre_heap_handle h, uint32_t segment, uint32_t pages);
+
+ACRE__HEAP_FN void acre__heap_release(acre_heap_handle h, uint32_t page, uint32_t count) {
+    acre__heap_give(h, page >> 5, acre__heap_mask(count) << (page & 31));
 }
 
 /* Pages of this segment, or ACRE__HEAP_NONE. `places` has a bit for each page that the run may
@@ -169,7 +238,7 @@ ACRE__HEAP_FN uint32_t acre__heap_take_in(acre_heap_handle h, uint32_t segment, 
     uint32_t before = acre__heap_load32(mask, relaxed), runs;
     while ((runs = acre__heap_runs(before, count) & places) != 0) {
         uint32_t at = acre__heap_pick(runs, count, spin), run = acre__heap_mask(count) << at;
-        before = acre__heap_and32(mask, ~run, acquire);
+        before = acre__heap_and32(mask, ~run, chip);
         uint32_t got = before & run;
         if (got == run) {
             acre__heap_note(h, segment, before, before & ~run);
@@ -177,9 +246,8 @@ ACRE__HEAP_FN uint32_t acre__heap_take_in(acre_heap_handle h, uint32_t segment, 
         }
         before &= ~run;
         if (got) {
-            before = acre__heap_or32(mask, got, acq_rel);
-            acre__heap_note(h, segment, before, before | got);
-            before |= got;
+            acre__heap_give(h, segment, got);
+            before = acre__heap_load32(mask, relaxed);
         }
     }
     return ACRE__HEAP_NONE;
@@ -272,10 +340,9 @@ ACRE__HEAP_FN int acre__heap_open_wait(acre_heap_handle h) {
     return 1;
 }
 
-/* Puts segments that have memory, and that nobody had yet, into the trees, up to a whole word of
- * them: 1, or 0 if there are none. Searches begin at the lowest word, so that opening more than is
- * needed spreads nothing. `opening` is counted before `opened` shows it: who comes too late for
- * these segments knows that they are about to be found. */
+/* Puts segments that have memory, and that nobody had yet, into the trees, a few of them: 1, or 0
+ * if there are none. `opening` is counted before `opened` shows it: who comes too late for these
+ * segments knows that they are about to be found. */
 ACRE__HEAP_FN int acre__heap_open(acre_heap_handle h) {
     uint64_t committed = acre__heap_load64(&h.control->committed, acquire);
     uint64_t opened = acre__heap_load64(&h.control->opened, acquire), end;
@@ -283,7 +350,8 @@ ACRE__HEAP_FN int acre__heap_open(acre_heap_handle h) {
         return acre__heap_open_wait(h);
     acre__heap_add64(&h.control->opening, 1, acquire);
     do {
-        end = (opened | 63) + 1 < committed ? (opened | 63) + 1 : committed;
+        end = (opened | (ACRE__HEAP_OPENS - 1)) + 1;
+        end = end < committed ? end : committed;
     } while (opened < committed && !acre__heap_cas64(&h.control->opened, &opened, end, acq_rel));
     if (opened < committed) {
         acre__heap_clean(h, (uint32_t)opened, (uint32_t)(end - opened));
@@ -295,21 +363,229 @@ ACRE__HEAP_FN int acre__heap_open(acre_heap_handle h) {
     return 1;
 }
 
-/* A run of 1 to 32 pages, beginning at a multiple of `align` (a power of two) pages. */
-ACRE__HEAP_SLOW uint32_t acre__heap_claim(acre_heap_handle h, uint32_t count, uint32_t align) {
+/* ---- desks ----
+ *
+ * Many warps that look for pages at once would all find the same ones. So runs of pages, whole
+ * segments if there are any, lie on desks, each for the warps of some SMs: {segment + 1, end,
+ * next}. Taking some is one load and one add, which tells what was taken even if the desk has
+ * another run by now, and which may run past the end. Pages on a desk are in no segment's mask;
+ * those that are freed go to the masks, for everybody. */
+#define ACRE__HEAP_DESK_BUSY ((uint64_t)1 << 63) /* somebody is finding a run; its end is 0 */
+#define ACRE__HEAP_DESK_NEXT(desk) ((uint32_t)(desk))
+#define ACRE__HEAP_DESK_END(desk) ((uint32_t)((desk) >> 32) & 63u)
+#define ACRE__HEAP_DESK_SEGMENT(desk) ((uint32_t)((desk) >> 40) - 1)
+#define ACRE__HEAP_DESK_MOST 16u /* pages: longer runs are found in the trees */
+#define ACRE__HEAP_DESK_TRIES 32u
+
+ACRE__HEAP_FN uint64_t acre__heap_desk(uint32_t segment, uint32_t end, uint32_t next) {
+    return (uint64_t)(segment + 1) << 40 | (uint64_t)end << 32 | next;
+}
+
+/* The pages that lie on it. */
+ACRE__HEAP_FN uint32_t acre__heap_desk_pages(uint64_t desk) {
+    uint32_t end = ACRE__HEAP_DESK_END(desk), next = ACRE__HEAP_DESK_NEXT(desk);
+    return next < end ? acre__heap_mask(end - next) << next : 0;
+}
+
+ACRE__HEAP_FN void acre__heap_desk_give(acre_heap_handle h, uint64_t desk) {
+    uint32_t pages = acre__heap_desk_pages(desk);
+    if (pages)
+        acre__heap_give(h, ACRE__HEAP_DESK_SEGMENT(desk), pages);
+}
+
+/* A whole segment in a word of their tree, or ACRE__HEAP_NONE. Whoever takes a hint away is the
+ * only one to look there, so that many who come at once part. Hints in other trees stay: they are
+ * of no use until pages come back, and whoever gives some back after the exchange sets hints after
+ * it. */
+ACRE__HEAP_FN uint32_t acre__heap_take_leaf(acre_heap_handle h, uint32_t leaf, uint32_t spin) {
+    uint64_t *at = acre__heap_tree(h, ACRE__HEAP_RUNS - 1) + acre__heap_level(0) + leaf;
+    for (uint64_t word = acre__heap_load64(at, relaxed); word;) {
+        uint32_t bit = acre__heap_turned_bit(word, spin), segment = leaf * 64 + bit;
+        uint64_t one = (uint64_t)1 << bit, old = acre__heap_and64(at, ~one, chip);
+        word = old & ~one;
+        if (old == one)
+            acre__heap_tree_clear_up(h, ACRE__HEAP_RUNS - 1, 1, leaf);
+        if (!(old & one))
+            continue;
+        uint32_t pages = acre__heap_exch32(&h.segments[segment].free_pages, 0, chip);
+        if (pages == 0xffffffffu) {
+            acre__heap_note_less(h, segment, 0, ACRE__HEAP_RUNS - 1);
+            return segment;
+        }
+        if (pages)
+            acre__heap_give(h, segment, pages);
+    }
+    return ACRE__HEAP_NONE;
+}
+
+/* The same, of any: near the one that was there before, or in one of the eight lowest words, so
+ * that few are begun. */
+ACRE__HEAP_FN uint32_t acre__heap_take_whole(acre_heap_handle h, uint32_t before, uint32_t spin) {
+    const uint64_t *words = acre__heap_tree(h, ACRE__HEAP_RUNS - 1);
+    uint32_t leaf = before >> 6;
+    for (uint32_t looks = 0; looks < 64; looks++) {
+        if (looks || before >= h.max_segments) {
+            uint64_t top = acre__heap_load64(words, relaxed);
+            if (!top)
+                break;
+            leaf = acre__heap_ctz64(top) * 64;
+            uint64_t some = acre__heap_load64(words + 1 + (leaf >> 6), relaxed);
+            for (uint32_t skip = (spin + looks) & 7; skip && (some & (some - 1)); skip--)
+                some &= some - 1;
+            leaf += some ? acre__heap_ctz64(some) : 0;
+        }
+        uint32_t segment = acre__heap_take_leaf(h, leaf, spin >> 3);
+        if (segment != ACRE__HEAP_NONE)
+            return segment;
+    }
+    return ACRE__HEAP_NONE;
+}
+
+/* What a desk has next where no segment is whole, of which `count` pages are the caller's: as long
+ * a run as there is. 0: there is none. */
+ACRE__HEAP_SLOW uint64_t acre__heap_desk_rest(acre_heap_handle h, uint32_t count) {
     uint32_t spin = acre__heap_spin();
+    while (acre__heap_open(h)) {
+        uint32_t segment = acre__heap_take_whole(h, ACRE__HEAP_NONE, spin);
+        if (segment != ACRE__HEAP_NONE)
+            return acre__heap_desk(segment, ACRE__HEAP_PAGES, count);
+    }
+    for (uint32_t tree = ACRE__HEAP_RUNS - 1; tree-- > 0 && 1u << tree >= count;) {
+        uint32_t page = acre__heap_search(h, tree, 1u << tree, 0xffffffffu, spin);
+        if (page != ACRE__HEAP_NONE)
+            return acre__heap_desk(page >> 5, (page & 31) + (1u << tree), (page & 31) + count);
+    }
+    return 0;
+}
+typedef uint64_t (*acre__heap_rest_fn)(acre_heap_handle h, uint32_t count);
+
+/* The desk is the caller's to refill, it is BUSY: a run from what comes, or ACRE__HEAP_NONE. That
+ * there is something is said before it is true, for those who look for it. */
+ACRE__HEAP_FN uint32_t acre__heap_desk_next(acre_heap_handle h, uint32_t which, uint64_t left,
+                                            uint32_t count) {
+    ACRE__HEAP_APART(acre__heap_rest_fn, rest, acre__heap_desk_rest);
+    ACRE__HEAP_APART(acre__heap_give_fn, give, acre__heap_give);
+    (void)acre__heap_or64(&h.control->desked[which >> 6], (uint64_t)1 << (which & 63), chip);
+    if (acre__heap_desk_pages(left))
+        give(h, ACRE__HEAP_DESK_SEGMENT(left), acre__heap_desk_pages(left));
+    uint32_t segment = acre__heap_take_whole(h, ACRE__HEAP_DESK_SEGMENT(left), acre__heap_spin());
+    uint64_t now = segment == ACRE__HEAP_NONE ? rest(h, count)
+                                              : acre__heap_desk(segment, ACRE__HEAP_PAGES, count);
+    acre__heap_store64(&h.control->desks[which], now, chip);
+    return now ? ACRE__HEAP_DESK_SEGMENT(now) * 32 + ACRE__HEAP_DESK_NEXT(now) - count
+               : ACRE__HEAP_NONE;
+}
+
+ACRE__HEAP_FN uint32_t acre__heap_desks_last(acre_heap_handle h) {
+    return (1u << acre__heap_desks_log2(acre__heap_hint64(&h.control->committed))) - 1;
+}
+
+/* A run that lies on a desk, by one load and one atomic: ACRE__HEAP_NONE, and what it had. */
+ACRE__HEAP_FN uint32_t acre__heap_desk_take(acre_heap_handle h, uint32_t which, uint32_t count,
+                                            uint64_t *now) {
+    uint64_t *desk = &h.control->desks[which];
+    *now = acre__heap_load64(desk, relaxed);
+    if (ACRE__HEAP_DESK_NEXT(*now) + count > ACRE__HEAP_DESK_END(*now))
+        return ACRE__HEAP_NONE;
+    uint64_t old = acre__heap_add64(desk, (uint64_t)count, chip);
+    if (ACRE__HEAP_DESK_NEXT(old) + count <= ACRE__HEAP_DESK_END(old))
+        return ACRE__HEAP_DESK_SEGMENT(old) * 32 + ACRE__HEAP_DESK_NEXT(old);
+    /* It ran past the end, with pages that nobody can take now. */
+    ACRE__HEAP_APART(acre__heap_give_fn, give, acre__heap_give);
+    if (acre__heap_desk_pages(old))
+        give(h, ACRE__HEAP_DESK_SEGMENT(old), acre__heap_desk_pages(old));
+    *now = old + count;
+    return ACRE__HEAP_NONE;
+}
+
+/* A run from a desk, or ACRE__HEAP_NONE. Where one is being refilled the next will do; and where it
+ * cannot be refilled some others may have what is wanted. Who gives up makes all desks be cleared,
+ * so nobody does for having waited a little. */
+ACRE__HEAP_SLOW uint32_t acre__heap_desk_claim(acre_heap_handle h, uint32_t count) {
+    uint32_t place = acre__heap_place(), last = acre__heap_desks_last(h), dry = 0;
+    for (uint32_t tries = 0; tries < 512 && dry <= (last < 8 ? last : 8); tries++) {
+        uint64_t now, left;
+        uint32_t which = place++ & last;
+        uint32_t page = acre__heap_desk_take(h, which, count, &now);
+        if (page != ACRE__HEAP_NONE)
+            return page;
+        left = now;
+        if (dry) {
+            dry++;
+        } else if (!(now & ACRE__HEAP_DESK_BUSY) &&
+                   acre__heap_cas64(&h.control->desks[which], &now, ACRE__HEAP_DESK_BUSY, chip)) {
+            page = acre__heap_desk_next(h, which, left, count);
+            if (page != ACRE__HEAP_NONE)
+                return page;
+            dry = 1;
+        } else if ((tries & last & 3) == (last & 3)) {
+            acre__heap_pause(tries < 16 ? tries / 4 : 4);
+        }
+    }
+    return ACRE__HEAP_NONE;
+}
+typedef uint32_t (*acre__heap_desk_fn)(acre_heap_handle h, uint32_t count);
+
+/* Gives back what lies on the desks of one word: 0 if there was nothing, 1 if there will be, since
+ * somebody is about to put a run on one, 2 or 3 if there was. */
+ACRE__HEAP_FN uint32_t acre__heap_clear_word(acre_heap_handle h, uint32_t word) {
+    uint64_t busy = 0;
+    uint32_t any = 0;
+    for (uint64_t some = acre__heap_exch64(&h.control->desked[word], 0, acquire); some;
+         some &= some - 1) {
+        uint64_t *desk = &h.control->desks[word * 64 + acre__heap_ctz64(some)];
+        uint64_t now = acre__heap_load64(desk, relaxed);
+        while (acre__heap_desk_pages(now) && !acre__heap_cas64(desk, &now, 0, chip))
+            continue;
+        if (acre__heap_desk_pages(now)) {
+            acre__heap_desk_give(h, now);
+            any |= 2;
+        } else if (now & ACRE__HEAP_DESK_BUSY) {
+            busy |= some & (0 - some);
+        }
+    }
+    if (busy)
+        (void)acre__heap_or64(&h.control->desked[word], busy, chip);
+    return any | (busy != 0);
+}
+
+/* Gives what lies on desks back to everybody; returns as above. */
+ACRE__HEAP_SLOW uint32_t acre__heap_clear_desks(acre_heap_handle h) {
+    uint32_t some = 0, any = 0;
+    for (uint32_t i = 0; i < 1u << (ACRE__HEAP_DESKS_LOG2 - 6); i++)
+        some |= (uint32_t)(acre__heap_load64(&h.control->desked[i], relaxed) != 0) << i;
+    for (; some; some &= some - 1)
+        any |= acre__heap_clear_word(h, acre__heap_ctz32(some));
+    return any;
+}
+
+/* A run of 1 to 32 pages, beginning at a multiple of `align` (a power of two) pages, from anywhere
+ * but desks, or from those after all. */
+ACRE__HEAP_SLOW uint32_t acre__heap_claim_rest(acre_heap_handle h, uint32_t count, uint32_t align) {
+    uint32_t spin = acre__heap_spin(), busy = 0;
     uint32_t low = acre__heap_log2(count), high = low + ((count & (count - 1)) != 0);
-    uint32_t places = align >= 32 ? 1 : 0xffffffffu / acre__heap_mask(align);
+    uint32_t places = align == 1 ? 0xffffffffu : acre__heap_every(align);
     for (uint32_t tries = 0; tries < ACRE__HEAP_LOOKS; tries++) {
         uint32_t page = acre__heap_search(h, high, count, places, spin);
         if (page == ACRE__HEAP_NONE && low != high)
             page = acre__heap_search(h, low, count, places, spin);
         if (page != ACRE__HEAP_NONE)
             return page;
-        if (!acre__heap_open(h))
+        if (acre__heap_open(h))
+            continue;
+        uint32_t cleared = acre__heap_clear_desks(h);
+        if (!cleared || busy++ > (cleared > 1 ? ACRE__HEAP_DESK_TRIES : 2))
             break;
     }
     return ACRE__HEAP_NONE;
+}
+
+/* The same, and first from desks. */
+ACRE__HEAP_FN uint32_t acre__heap_claim(acre_heap_handle h, uint32_t count, uint32_t align) {
+    uint32_t page = ACRE__HEAP_NONE;
+    if (count <= ACRE__HEAP_DESK_MOST && align == 1)
+        page = acre__heap_desk_claim(h, count);
+    return page == ACRE__HEAP_NONE ? acre__heap_claim_rest(h, count, align) : page;
 }
 
 /* Says what pages belong to; they are the caller's alone. */
@@ -318,13 +594,6 @@ ACRE__HEAP_FN void acre__heap_label(acre_heap_handle h, uint32_t page, uint32_t 
     for (uint32_t i = 0; i < count; i++)
         acre__heap_store32(&acre__heap_page_of(h, page + i)->info, info ? info | i << 3 : 0,
                            relaxed);
-}
-
-/* Gives pages back, whose labels are gone already. */
-ACRE__HEAP_FN void acre__heap_release(acre_heap_handle h, uint32_t page, uint32_t count) {
-    uint32_t run = acre__heap_mask(count) << (page & 31);
-    uint32_t before = acre__heap_or32(&acre__heap_segment_of(h, page)->free_pages, run, acq_rel);
-    acre__heap_note(h, page >> 5, before, before | run);
 }
 
 /* ---- runs of segments ---- */
@@ -384,13 +653,14 @@ ACRE__HEAP_FN uint32_t acre__heap_open_segments(acre_heap_handle h, uint32_t cou
 
 /* The lock is the caller's. */
 ACRE__HEAP_SLOW uint32_t acre__heap_claim_locked(acre_heap_handle h, uint32_t count) {
-    uint32_t first;
+    uint32_t first, tries = 0;
     do {
         first = acre__heap_find_segments(h, count);
         if (first == ACRE__HEAP_NONE)
             first = acre__heap_open_segments(h, count);
-        /* What is left may lie on both sides of the border. */
-    } while (first == ACRE__HEAP_NONE && acre__heap_open(h));
+        /* What is left may lie on both sides of the border, or on desks. */
+    } while (first == ACRE__HEAP_NONE &&
+             (acre__heap_open(h) || (!tries++ && acre__heap_clear_desks(h))));
     return first;
 }
 

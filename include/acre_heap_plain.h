@@ -35,16 +35,16 @@ ACRE__HEAP_FN void *acre__heap_plain_malloc(acre_heap_handle h, size_t bytes) {
 
 ACRE__HEAP_FN void acre__heap_plain_free(acre_heap_handle h, void *p) {
     uint32_t mask = acre__heap_active();
-    acre__heap_found found = {ACRE__HEAP_IS_PAGES, 0, 0, 0};
-    uint64_t key = ~(uint64_t)0;
+    acre__heap_found found = {ACRE__HEAP_IS_PAGES, 0, 0, 0, 0};
+    uint32_t key = ~0u;
     if (p) {
         found = acre__heap_find(h, p);
         if (found.what == ACRE__HEAP_IS_SLOT)
-            key = (uint64_t)found.page << 6 | found.slot >> 6;
+            key = (found.page << 6) + (found.slot >> 6); /* of all pages and words one */
     }
     uint32_t peers = acre__heap_group(mask, key);
     if (found.what == ACRE__HEAP_IS_SLOT)
-        acre__heap_free_slots(h, found.page, found.slot, peers);
+        acre__heap_free_slots(h, found, peers);
     else if (found.what != ACRE__HEAP_IS_PAGES)
         acre__heap_wrong(h, found.what, 1);
     else if (p)

@@ -19,7 +19,7 @@
 #include "acre_heap_pages.h"
 
 enum {
-    ACRE__HEAP_ROOMY = 0, /* an eighth of the slots is free: good to refill an arena from */
+    ACRE__HEAP_ROOMY = 0, /* a quarter of the slots is free: good to refill an arena from */
     ACRE__HEAP_SOME = 1,  /* at least one is: for when there is nothing better */
     ACRE__HEAP_TRIES = 64,
     ACRE__HEAP_FLUSHES = 16 /* others attach slabs while one warp takes them away */
@@ -49,7 +49,7 @@ ACRE__HEAP_FN uint32_t acre__heap_tier_tree(uint32_t tier, uint32_t size_class) 
 ACRE__HEAP_FN void acre__heap_tier_set(acre_heap_handle h, uint32_t tier, uint32_t size_class,
                                        uint32_t page) {
     uint32_t *mask = &acre__heap_segment_of(h, page)->tiers[tier][size_class];
-    if (!acre__heap_or32(mask, 1u << (page & 31), acq_rel))
+    if (!acre__heap_or32(mask, 1u << (page & 31), chip))
         acre__heap_tree_set(h, acre__heap_tier_tree(tier, size_class), 0, page >> 5);
 }
 
@@ -60,7 +60,7 @@ ACRE__HEAP_FN int acre__heap_tier_clear(acre_heap_handle h, uint32_t tier, uint3
     uint32_t bit = 1u << (page & 31), tree = acre__heap_tier_tree(tier, size_class);
     if (!(acre__heap_load32(mask, relaxed) & bit))
         return 0;
-    uint32_t old = acre__heap_and32(mask, ~bit, acq_rel);
+    uint32_t old = acre__heap_and32(mask, ~bit, chip);
     if (old == bit) {
         acre__heap_tree_clear(h, tree, page >> 5);
         if (acre__heap_load32(mask, relaxed))
@@ -96,48 +96,98 @@ ACRE__HEAP_SLOW uint32_t acre__heap_tier_pop(acre_heap_handle h, uint32_t tier,
 
 /* ---- slots that come back ---- */
 
-/* All slots are free and nobody can reserve one any more. */
-ACRE__HEAP_SLOW void acre__heap_retire(acre_heap_handle h, uint32_t page) {
-    uint32_t info = acre__heap_load32(&acre__heap_page_of(h, page)->info, relaxed);
-    uint32_t size_class = ACRE__HEAP_CLASS(info), bit = 1u << (page & 31);
+/* Takes the hints to a slab away that is none any more. One that comes late is of no use to whoever
+ * finds it, since what it leads to is no slab of that class. */
+ACRE__HEAP_FN void acre__heap_untier(acre_heap_handle h, uint32_t size_class, uint32_t page) {
     acre_heap_segment *segment = acre__heap_segment_of(h, page);
-    uint32_t roomy = acre__heap_load32(&segment->tiers[ACRE__HEAP_ROOMY][size_class], relaxed);
-    uint32_t some = acre__heap_load32(&segment->tiers[ACRE__HEAP_SOME][size_class], relaxed);
-    if ((roomy | some) & bit)
-        for (uint32_t tier = 0; tier < ACRE__HEAP_TIERS; tier++)
-            (void)acre__heap_tier_clear(h, tier, size_class, page);
-    acre__heap_label(h, page, ACRE__HEAP_LENGTH(info), 0);
-    acre__heap_release(h, page, ACRE__HEAP_LENGTH(info));
+    uint32_t bit = 1u << (page & 31), old[ACRE__HEAP_TIERS];
+    for (uint32_t tier = 0; tier < ACRE__HEAP_TIERS; tier++)
+        old[tier] = acre__heap_and32(&segment->tiers[tier][size_class], ~bit, chip);
+    for (uint32_t tier = 0; tier < ACRE__HEAP_TIERS; tier++) {
+        uint32_t tree = acre__heap_tier_tree(tier, size_class);
+        if (old[tier] != bit)
+            continue;
+        acre__heap_tree_clear(h, tree, page >> 5);
+        if (acre__heap_load32(&segment->tiers[tier][size_class], relaxed))
+            acre__heap_tree_set(h, tree, 0, page >> 5);
+    }
 }
 
-/* After `count` bits of a slab were set: counts them, and does what that brings about. */
-ACRE__HEAP_FN void acre__heap_count_freed(acre_heap_handle h, uint32_t page, uint32_t count) {
+/* All slots are free and nobody can reserve one any more. The labels stay, since the slab's count
+ * of freed slots is 0 from now on, which says enough; stores would need a fence. */
+ACRE__HEAP_SLOW void acre__heap_retire(acre_heap_handle h, uint32_t page, uint32_t info) {
+    uint32_t pages = ACRE__HEAP_LENGTH(info);
+    if (!(info & ACRE__HEAP_OWN))
+        acre__heap_add32(&h.control->slab_pages[ACRE__HEAP_CLASS(info)], 0u - pages, relaxed);
+    acre__heap_release(h, page, pages);
+}
+
+/* After `count` bits of a slab were set, which is the last thing that needs a fence before it:
+ * counts them, and does what that brings about. Returns the count with the slab's class. */
+ACRE__HEAP_FN uint64_t acre__heap_count_freed(acre_heap_handle h, uint32_t page, uint32_t count) {
     uint64_t *freed = &acre__heap_page_of(h, page)->freed;
-    uint64_t old = acre__heap_add64(freed, (uint64_t)count, acq_rel), now = old + count;
-    uint32_t cap = ACRE__HEAP_CAP(now), roomy = 1 + cap / 8;
+    uint64_t old = acre__heap_add64(freed, (uint64_t)count, chip), now = old + count;
+    uint32_t cap = ACRE__HEAP_CAP(now), roomy = 1 + cap / 4;
     uint32_t size_class = ACRE__HEAP_SORT(now) - 1;
-    uint64_t all = now;
-    if (ACRE__HEAP_COUNT(now) == cap && acre__heap_cas64(freed, &all, 0, acquire)) {
-        acre__heap_retire(h, page);
-        return;
+    if (ACRE__HEAP_COUNT(now) == cap) {
+        uint64_t all = now;
+        uint32_t info = acre__heap_load32(&acre__heap_page_of(h, page)->info, relaxed);
+        if (acre__heap_cas64(freed, &all, 0, chip)) {
+            acre__heap_untier(h, size_class, page);
+            acre__heap_retire(h, page, info);
+            return 0;
+        }
     }
     if (ACRE__HEAP_COUNT(old) == 0)
         acre__heap_tier_set(h, ACRE__HEAP_SOME, size_class, page);
     if (ACRE__HEAP_COUNT(old) < roomy && ACRE__HEAP_COUNT(now) >= roomy)
         acre__heap_tier_set(h, ACRE__HEAP_ROOMY, size_class, page);
+    return now;
 }
 
-/* Slots [first, first + count) that were taken from the front and that nobody wants. */
+/* Slots [first, first + count) that were taken from the front and that nobody wants. They are
+ * counted when their bits are there, which is known from what they were before. */
 ACRE__HEAP_SLOW void acre__heap_give_back(acre_heap_handle h, uint32_t page, uint32_t first,
                                           uint32_t count) {
     uint64_t *bits = acre__heap_bits_of(h, page);
+    uint32_t set = 0;
+    acre__heap_fence();
     for (uint32_t i = first; i < first + count;) {
         uint32_t end = (i | 63) + 1 < first + count ? (i | 63) + 1 : first + count;
         uint64_t some = end - i == 64 ? ~(uint64_t)0 : ((uint64_t)1 << (end - i)) - 1;
-        (void)acre__heap_or64(bits + (i >> 6), some << (i & 63), release);
+        some <<= i & 63;
+        set += acre__heap_popc64(some & ~acre__heap_or64(bits + (i >> 6), some, chip));
         i = end;
     }
-    acre__heap_count_freed(h, page, count);
+    (void)acre__heap_count_freed(h, page, set);
+}
+typedef void (*acre__heap_give_back_fn)(acre_heap_handle h, uint32_t page, uint32_t first,
+                                        uint32_t count);
+
+/* Whether a slab with these counts of freed slots and of slots from the front has none that is
+ * live, and was used for a while: what is left of its front is better taken too, so that the pages
+ * come back, than that others look for its holes. */
+ACRE__HEAP_FN int acre__heap_is_idle(uint64_t freed, uint64_t bump) {
+    uint32_t used = ACRE__HEAP_COUNT(bump), cap = ACRE__HEAP_CAP(bump);
+    return ACRE__HEAP_COUNT(freed) == used && used < cap && used > cap / 4 &&
+           ACRE__HEAP_SORT(freed) == ACRE__HEAP_SORT(bump);
+}
+
+/* Takes the rest of an idle slab's front, if it is still as it was; and the pages, if nobody has
+ * taken a hole meanwhile. */
+ACRE__HEAP_SLOW void acre__heap_close(acre_heap_handle h, uint32_t page, uint64_t bump) {
+    acre__heap_page *record = acre__heap_page_of(h, page);
+    uint32_t used = ACRE__HEAP_COUNT(bump), cap = ACRE__HEAP_CAP(bump);
+    uint64_t idle = bump;
+    if (!acre__heap_cas64(&record->bump, &bump, bump - used + cap, chip))
+        return;
+    if (acre__heap_cas64(&record->freed, &idle, 0, chip)) {
+        uint32_t info = acre__heap_load32(&record->info, relaxed);
+        acre__heap_untier(h, ACRE__HEAP_CLASS(info), page);
+        acre__heap_retire(h, page, info);
+    } else {
+        acre__heap_give_back(h, page, used, cap - used);
+    }
 }
 
 /* ---- slots that go out ---- */
@@ -145,7 +195,7 @@ ACRE__HEAP_SLOW void acre__heap_give_back(acre_heap_handle h, uint32_t page, uin
 /* From the front of a slab that should be one of this class. */
 ACRE__HEAP_FN acre__heap_grant acre__heap_take_front(acre_heap_handle h, uint32_t page,
                                                      uint32_t size_class, uint32_t wanted) {
-    uint64_t old = acre__heap_add64(&acre__heap_page_of(h, page)->bump, (uint64_t)wanted, acquire);
+    uint64_t old = acre__heap_add64(&acre__heap_page_of(h, page)->bump, (uint64_t)wanted, chip);
     uint32_t at = ACRE__HEAP_COUNT(old), cap = ACRE__HEAP_CAP(old);
     acre__heap_grant grant = {page, 0, 0, 0, 0};
     if (at >= cap)
@@ -155,7 +205,8 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_take_front(acre_heap_handle h, uint32_
         grant.slot = at;
         grant.count = count;
     } else { /* the arena was old news: the page is a slab of another class by now */
-        acre__heap_give_back(h, page, at, count);
+        ACRE__HEAP_APART(acre__heap_give_back_fn, give_back, acre__heap_give_back);
+        give_back(h, page, at, count);
     }
     return grant;
 }
@@ -170,7 +221,7 @@ ACRE__HEAP_FN int acre__heap_reserve(acre_heap_handle h, uint32_t page, uint32_t
         if (ACRE__HEAP_SORT(old) != size_class + 1 || ACRE__HEAP_COUNT(old) == 0)
             return 0;
         count = ACRE__HEAP_COUNT(old) < wanted ? ACRE__HEAP_COUNT(old) : wanted;
-    } while (!acre__heap_cas64(freed, &old, old - count, acquire));
+    } while (!acre__heap_cas64(freed, &old, old - count, chip));
     reserved->page = page;
     reserved->cap = ACRE__HEAP_CAP(old);
     reserved->count = count;
@@ -178,73 +229,94 @@ ACRE__HEAP_FN int acre__heap_reserve(acre_heap_handle h, uint32_t page, uint32_t
     return 1;
 }
 
-/* The n-th set bit, which must be there. */
-ACRE__HEAP_FN uint32_t acre__heap_nth_bit(uint64_t word, uint32_t n) {
-    uint32_t at = 0;
-    for (uint32_t half = 32; half; half >>= 1) {
-        uint32_t below = acre__heap_popc64(word >> at & (((uint64_t)1 << half) - 1));
-        if (n >= below) {
-            n -= below;
-            at += half;
-        }
-    }
-    return at;
-}
-
 /* Some of the reserved slots: those of one word. There are as many bits as are reserved, so a
- * search ends unless others take those that it finds, and then they get on. */
-ACRE__HEAP_FN acre__heap_grant acre__heap_find_reserved(acre_heap_handle h,
-                                                        acre__heap_reserved *reserved) {
+ * search ends unless others take those that it finds, and then they get on. Words are looked at
+ * four at a time, since a slab of small slots has many. */
+ACRE__HEAP_SLOW acre__heap_grant acre__heap_find_reserved(acre_heap_handle h,
+                                                          acre__heap_reserved *reserved) {
     uint64_t *bits = acre__heap_bits_of(h, reserved->page);
     uint32_t words = (reserved->cap + 63) >> 6;
-    for (uint32_t tries = 0;; tries++) {
-        uint32_t at = reserved->word++ % words;
-        uint64_t some = acre__heap_load64(bits + at, relaxed);
+    for (uint32_t looked = 0;; looked += 4) {
+        uint64_t four[4];
+        uint32_t first = reserved->word % words;
+        for (uint32_t i = 0; i < 4; i++)
+            four[i] = first + i < words ? acre__heap_load64(bits + first + i, relaxed) : 0;
+        uint32_t i = four[0] ? 0 : four[1] ? 1 : four[2] ? 2 : 3;
+        uint64_t some = four[0] ? four[0] : four[1] ? four[1] : four[2] ? four[2] : four[3];
+        reserved->word = first + i + 1 < words ? first + i + 1 : 0;
         if (some) {
             if (acre__heap_popc64(some) > reserved->count)
                 some &= ((uint64_t)1 << acre__heap_nth_bit(some, reserved->count)) - 1;
-            some &= acre__heap_and64(bits + at, ~some, acquire);
+            some &= acre__heap_and64(bits + first + i, ~some, chip);
         }
         if (some) {
-            acre__heap_grant grant = {reserved->page, at, acre__heap_popc64(some), 1, some};
+            acre__heap_grant grant = {reserved->page, first + i, acre__heap_popc64(some), 1, some};
             reserved->count -= grant.count;
             return grant;
         }
-        if (tries >= words)
-            acre__heap_pause(tries - words);
+        if (looked > 2 * words)
+            acre__heap_pause(2);
     }
 }
+typedef acre__heap_grant (*acre__heap_find_fn)(acre_heap_handle h, acre__heap_reserved *reserved);
 
 /* ---- new slabs ---- */
 
 /* Makes a slab of claimed pages, whose first `taken` slots are the caller's. Slots are handed out
- * from the front when this is published; a slab that never is an arena's has `is_own`: what the
- * caller does not take is freed at once. */
+ * from the front when this is published; one that is for a warp alone (ACRE__HEAP_OWN) never has
+ * any there, and others know of it by addresses that they get from the warp: what the caller does
+ * not take is freed at once. */
 ACRE__HEAP_FN void acre__heap_make_slab(acre_heap_handle h, uint32_t page, uint32_t pages,
-                                        uint32_t size_class, uint32_t taken, int is_own) {
+                                        uint32_t size_class, uint32_t taken, uint32_t own) {
     acre__heap_page *record = acre__heap_page_of(h, page);
     uint32_t cap = acre__heap_slots(size_class, pages);
     uint64_t *bits = acre__heap_bits_of(h, page);
     for (uint32_t i = 0; i < (cap + 63) >> 6; i++)
         acre__heap_store64(bits + i, 0, relaxed);
-    acre__heap_label(h, page, pages, acre__heap_info(ACRE__HEAP_SLAB, size_class, pages));
+    acre__heap_label(h, page, pages, acre__heap_info(ACRE__HEAP_SLAB, size_class, pages) | own);
     acre__heap_store64(&record->freed, acre__heap_word(size_class, cap, 0), relaxed);
-    acre__heap_store64(&record->bump, acre__heap_word(size_class, cap, is_own ? cap : taken),
-                       release);
-    if (is_own && taken < cap)
-        acre__heap_give_back(h, page, taken, cap - taken);
+    if (own) {
+        acre__heap_store64(&record->bump, acre__heap_word(size_class, cap, cap), relaxed);
+        if (taken < cap)
+            acre__heap_give_back(h, page, taken, cap - taken);
+    } else {
+        /* Who finds the slab in an arena must find it so, or would take it for one that is used up.
+         * A store could be overtaken by the arena's; an atomic that has returned cannot. */
+        (void)acre__heap_exch64(&record->bump, acre__heap_word(size_class, cap, taken), acq_rel);
+    }
 }
 
-/* Pages for a slab of its class's size, or of a smaller one if that is all there is. */
+/* Pages for a slab of its class's size, or of a smaller one if that is all there is; whatever lay
+ * on desks is in the trees by then. */
 ACRE__HEAP_FN uint32_t acre__heap_claim_slab(acre_heap_handle h, uint32_t size_class,
                                              uint32_t *pages) {
-    for (uint32_t log2 = acre__heap_class_pages_log2(size_class) + 1; log2-- > 0;) {
-        uint32_t page = acre__heap_claim(h, 1u << log2, 1);
+    uint32_t spread = acre__heap_hint32(&h.control->spread[size_class]);
+    uint32_t log2 = acre__heap_slab_log2(size_class, spread);
+    uint64_t desk;
+    *pages = 1u << log2;
+    uint32_t page =
+        acre__heap_desk_take(h, acre__heap_place() & acre__heap_desks_last(h), *pages, &desk);
+    if (page == ACRE__HEAP_NONE)
+        page = acre__heap_claim_rest(h, *pages, 1);
+    while (page == ACRE__HEAP_NONE && log2-- > 0) {
         *pages = 1u << log2;
-        if (page != ACRE__HEAP_NONE)
-            return page;
+        page = acre__heap_search(h, log2, *pages, 0xffffffffu, acre__heap_spin());
     }
-    return ACRE__HEAP_NONE;
+    return page;
+}
+
+/* Counts the pages of a new slab, and lets its class spread when there are many. */
+ACRE__HEAP_FN void acre__heap_count_slab(acre_heap_handle h, uint32_t size_class, uint32_t pages) {
+    uint32_t used = pages + acre__heap_add32(&h.control->slab_pages[size_class], pages, relaxed);
+    uint32_t *spread = &h.control->spread[size_class];
+    uint32_t now = acre__heap_hint32(spread);
+    uint32_t wanted = acre__heap_spread_for(size_class, used);
+    if (now >= wanted)
+        return;
+    uint64_t segments = acre__heap_hint64(&h.control->committed);
+    now = acre__heap_load32(spread, relaxed);
+    if (now < wanted && now < acre__heap_spread_of(segments, ACRE__HEAP_MOST_LOG2))
+        (void)acre__heap_cas32(spread, &now, now + 1, relaxed);
 }
 
 /* ---- arenas ---- */
@@ -254,16 +326,21 @@ ACRE__HEAP_FN uint32_t acre__heap_claim_slab(acre_heap_handle h, uint32_t size_c
 /* Another sequence number, and EMPTY: who has read the arena before cannot change it any more. */
 #define ACRE__HEAP_NEXT(arena) (((arena) >> 32 << 32) + ((uint64_t)1 << 32))
 
-/* How many arenas a class has: their slabs are a 64th of the heap at most. More as it grows. */
-ACRE__HEAP_FN uint32_t acre__heap_arenas_for(uint64_t segments, uint32_t size_class) {
-    uint32_t log2 = segments ? acre__heap_log2((uint32_t)segments) : 0;
-    uint32_t less = acre__heap_class_pages_log2(size_class);
-    if (log2 > ACRE__HEAP_ARENAS_LOG2)
-        log2 = ACRE__HEAP_ARENAS_LOG2;
-    return 1u << (log2 > less ? log2 - less : 0);
+ACRE__HEAP_FN uint32_t acre__heap_arena_of(acre_heap_handle h, uint32_t size_class) {
+    uint32_t spread = acre__heap_hint32(&h.control->spread[size_class]);
+    return acre__heap_place() & ((1u << acre__heap_arenas_log2(size_class, spread)) - 1);
 }
-ACRE__HEAP_FN uint32_t acre__heap_arena_count(acre_heap_handle h, uint32_t size_class) {
-    return acre__heap_arenas_for(acre__heap_hint64(&h.control->committed), size_class);
+
+/* A slab of new pages, and the caller's slots of it: {page, state}. */
+ACRE__HEAP_FN uint32_t acre__heap_new_slab(acre_heap_handle h, uint32_t size_class, uint32_t page,
+                                           uint32_t pages, uint32_t wanted,
+                                           acre__heap_grant *grant) {
+    uint32_t cap = acre__heap_slots(size_class, pages);
+    acre__heap_grant all = {page, 0, wanted < cap ? wanted : cap, 0, 0};
+    acre__heap_make_slab(h, page, pages, size_class, all.count, 0);
+    acre__heap_count_slab(h, size_class, pages);
+    *grant = all;
+    return page << 2 | ACRE__HEAP_FRONT;
 }
 
 /* A slab for an arena, and the caller's slots of it: {page, state}, or ACRE__HEAP_EMPTY. */
@@ -277,15 +354,33 @@ ACRE__HEAP_SLOW uint32_t acre__heap_refill(acre_heap_handle h, uint32_t size_cla
         if (tier != ACRE__HEAP_ROOMY)
             break;
         page = acre__heap_claim_slab(h, size_class, &pages);
-        if (page == ACRE__HEAP_NONE)
-            continue;
-        uint32_t cap = acre__heap_slots(size_class, pages);
-        acre__heap_grant all = {page, 0, wanted < cap ? wanted : cap, 0, 0};
-        acre__heap_make_slab(h, page, pages, size_class, all.count, 0);
-        *grant = all;
-        return page << 2 | ACRE__HEAP_FRONT;
+        if (page != ACRE__HEAP_NONE)
+            return acre__heap_new_slab(h, size_class, page, pages, wanted, grant);
     }
     return ACRE__HEAP_EMPTY;
+}
+
+typedef uint32_t (*acre__heap_refill_fn)(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
+                                         acre__heap_grant *grant, acre__heap_reserved *reserved);
+
+/* The same, without calls, or with one, if no slab has much room and there are pages for desks. */
+ACRE__HEAP_FN uint32_t acre__heap_refill_quick(acre_heap_handle h, uint32_t size_class,
+                                               uint32_t wanted, acre__heap_grant *grant,
+                                               acre__heap_reserved *reserved) {
+    ACRE__HEAP_APART(acre__heap_refill_fn, refill, acre__heap_refill);
+    ACRE__HEAP_APART(acre__heap_desk_fn, desk_claim, acre__heap_desk_claim);
+    const uint64_t *roomy = acre__heap_tree(h, acre__heap_tier_tree(ACRE__HEAP_ROOMY, size_class));
+    uint32_t spread = acre__heap_hint32(&h.control->spread[size_class]);
+    uint32_t pages = 1u << acre__heap_slab_log2(size_class, spread), page = ACRE__HEAP_NONE;
+    if (!acre__heap_load64(roomy, relaxed)) {
+        uint64_t desk;
+        page = acre__heap_desk_take(h, acre__heap_place() & acre__heap_desks_last(h), pages, &desk);
+        if (page == ACRE__HEAP_NONE)
+            page = desk_claim(h, pages);
+    }
+    if (page == ACRE__HEAP_NONE)
+        return refill(h, size_class, wanted, grant, reserved);
+    return acre__heap_new_slab(h, size_class, page, pages, wanted, grant);
 }
 
 /* What an arena let go of is found by the trees again. */
@@ -303,68 +398,75 @@ ACRE__HEAP_SLOW void acre__heap_detach(acre_heap_handle h, uint32_t size_class, 
         acre__heap_tier_set(h, ACRE__HEAP_SOME, size_class, page);
 }
 
-/* Takes the slabs of a class's arenas away. Any number of warps may be at it, each beginning
- * elsewhere; several arenas are looked at in one go, since most have nothing and each look is a way
- * through the whole chip. */
-ACRE__HEAP_SLOW void acre__heap_flush_class(acre_heap_handle h, uint32_t size_class) {
-    enum { AT_ONCE = 4 };
-    /* Not by the hint: others may have heard of more memory than this SM, and use more arenas. */
-    uint64_t segments = acre__heap_load64(&h.control->committed, relaxed);
-    uint32_t count = acre__heap_arenas_for(segments, size_class);
-    uint32_t begin = acre__heap_place();
-    for (uint32_t i = 0; i < count; i += AT_ONCE) {
-        uint64_t some[AT_ONCE];
-        for (uint32_t k = 0; k < AT_ONCE; k++)
-            some[k] = acre__heap_load64(
-                &h.control->arenas[size_class][(begin + i + k) & (count - 1)], relaxed);
-        for (uint32_t k = 0; k < AT_ONCE; k++) {
-            if (ACRE__HEAP_STATE(some[k]) < ACRE__HEAP_FRONT)
-                continue;
-            uint64_t *arena = &h.control->arenas[size_class][(begin + i + k) & (count - 1)];
-            acre__heap_add32(&h.control->flushing, 1, acquire);
-            if (acre__heap_cas64(arena, &some[k], ACRE__HEAP_NEXT(some[k]), acq_rel)) {
-                acre__heap_add32(&h.control->attached[size_class], ~0u, relaxed);
-                acre__heap_detach(h, size_class, some[k]);
-            }
-            acre__heap_add32(&h.control->flushing, ~0u, acq_rel);
+/* Takes the slabs away that a word of attached arenas knows of: 0 if there were none. Who is about
+ * to attach one has said so before. */
+ACRE__HEAP_SLOW int acre__heap_flush_word(acre_heap_handle h, uint32_t size_class, uint32_t word) {
+    uint64_t *attached = &h.control->attached[size_class][word], busy = 0;
+    int any = 0;
+    acre__heap_add32(&h.control->flushing, 1, acquire);
+    for (uint64_t some = acre__heap_exch64(attached, 0, acquire); some; some &= some - 1) {
+        uint32_t at = word * 64 + acre__heap_ctz64(some);
+        uint64_t *arena = &h.control->arenas[size_class][at];
+        uint64_t now = acre__heap_load64(arena, relaxed);
+        if (ACRE__HEAP_STATE(now) >= ACRE__HEAP_FRONT &&
+            acre__heap_cas64(arena, &now, ACRE__HEAP_NEXT(now), chip)) {
+            acre__heap_detach(h, size_class, now);
+            any = 1;
+        } else if (ACRE__HEAP_STATE(now) != ACRE__HEAP_EMPTY) {
+            busy |= some & (0 - some);
         }
     }
+    if (busy)
+        (void)acre__heap_or64(attached, busy, chip);
+    if (any) { /* memory is short, so that the class shall not spread again before it is used */
+        uint64_t segments = acre__heap_load64(&h.control->committed, relaxed);
+        acre__heap_store32(&h.control->spread[size_class],
+                           acre__heap_spread_of(segments, ACRE__HEAP_LEAST_LOG2), relaxed);
+        acre__heap_add32(&h.control->flushes, 1, relaxed);
+    }
+    acre__heap_add32(&h.control->flushing, ~0u, acq_rel);
+    return any || busy;
 }
 
 /* Takes the slabs of all arenas away, so that what is free in them is for everybody and slabs that
  * are all free become pages again: 0 if there was nothing to take away. Before anybody is told that
  * there is no memory: who finds that another warp is in the middle of it waits for that, with a
- * bound. */
+ * bound. Most words are 0, and all of a class are looked at in one go, since each look is a way
+ * through the whole chip. */
 ACRE__HEAP_SLOW int acre__heap_flush(acre_heap_handle h) {
-    uint32_t any = 0;
-    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
-        any |= acre__heap_load32(&h.control->attached[c], relaxed);
-    for (uint32_t c = 0; any && c < ACRE_HEAP_CLASSES; c++)
-        if (acre__heap_load32(&h.control->attached[c], relaxed))
-            acre__heap_flush_class(h, c);
-    any |= acre__heap_load32(&h.control->flushing, acquire);
-    for (uint32_t i = 0; i < 256 && acre__heap_load32(&h.control->flushing, acquire); i++)
-        acre__heap_pause(i);
-    return any != 0;
+    enum { WORDS = 1 << (ACRE__HEAP_ARENAS_LOG2 - 6) };
+    uint32_t before = acre__heap_load32(&h.control->flushes, relaxed);
+    int any = 0;
+    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++) {
+        uint32_t some = 0;
+        for (uint32_t i = 0; i < WORDS; i++)
+            some |= (uint32_t)(acre__heap_load64(&h.control->attached[c][i], relaxed) != 0) << i;
+        for (; some; some &= some - 1)
+            any |= acre__heap_flush_word(h, c, acre__heap_ctz32(some));
+    }
+    for (uint32_t i = 0; i < 64 && acre__heap_load32(&h.control->flushing, acquire); i++)
+        acre__heap_pause(i < 5 ? i : 5);
+    return any || acre__heap_load32(&h.control->flushes, relaxed) != before;
 }
 
 /* The arena is the caller's to refill: it is BUSY now, and was `before`. */
-ACRE__HEAP_FN acre__heap_grant acre__heap_attach(acre_heap_handle h, uint64_t *arena,
-                                                 uint64_t before, uint32_t size_class,
-                                                 uint32_t wanted, acre__heap_reserved *reserved) {
+ACRE__HEAP_FN acre__heap_grant acre__heap_attach(acre_heap_handle h, uint32_t at, uint64_t before,
+                                                 uint32_t size_class, uint32_t wanted,
+                                                 acre__heap_reserved *reserved) {
     acre__heap_grant grant = {0, 0, 0, 0, 0};
-    uint32_t next = acre__heap_refill(h, size_class, wanted, &grant, reserved);
-    int had = ACRE__HEAP_STATE(before) != ACRE__HEAP_EMPTY, has = next != ACRE__HEAP_EMPTY;
-    if (had != has)
-        acre__heap_add32(&h.control->attached[size_class], has ? 1u : ~0u, relaxed);
-    acre__heap_store64(arena, ACRE__HEAP_NEXT(before) | next, release);
-    return reserved->count ? acre__heap_find_reserved(h, reserved) : grant;
+    uint64_t bit = (uint64_t)1 << (at & 63);
+    uint32_t next = acre__heap_refill_quick(h, size_class, wanted, &grant, reserved);
+    if (next != ACRE__HEAP_EMPTY) /* said before it is true, for those who look for it */
+        (void)acre__heap_or64(&h.control->attached[size_class][at >> 6], bit, chip);
+    acre__heap_store64(&h.control->arenas[size_class][at], ACRE__HEAP_NEXT(before) | next, chip);
+    ACRE__HEAP_APART(acre__heap_find_fn, find, acre__heap_find_reserved);
+    return reserved->count ? find(h, reserved) : grant;
 }
 
 /* Without an arena: what is left of the slab is for everybody. */
-ACRE__HEAP_FN acre__heap_grant acre__heap_take_apart(acre_heap_handle h, uint32_t size_class,
-                                                     uint32_t wanted,
-                                                     acre__heap_reserved *reserved) {
+ACRE__HEAP_SLOW acre__heap_grant acre__heap_take_apart(acre_heap_handle h, uint32_t size_class,
+                                                       uint32_t wanted,
+                                                       acre__heap_reserved *reserved) {
     acre__heap_grant grant = {0, 0, 0, 0, 0};
     uint32_t slab = acre__heap_refill(h, size_class, wanted, &grant, reserved);
     if (slab == ACRE__HEAP_EMPTY)
@@ -373,36 +475,39 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_take_apart(acre_heap_handle h, uint32_
     return reserved->count ? acre__heap_find_reserved(h, reserved) : grant;
 }
 
-/* One leader's way to slots, which may be fewer than wanted; none when nothing was found. */
-ACRE__HEAP_SLOW acre__heap_grant acre__heap_take_slots(acre_heap_handle h, uint32_t size_class,
-                                                       uint32_t wanted,
-                                                       acre__heap_reserved *reserved) {
+/* One leader's way to slots, which may be fewer than wanted; none when nothing was found. Where an
+ * arena is being refilled the next one will do. */
+ACRE__HEAP_FN acre__heap_grant acre__heap_take_slots(acre_heap_handle h, uint32_t size_class,
+                                                     uint32_t wanted,
+                                                     acre__heap_reserved *reserved) {
     acre__heap_grant grant = {0, 0, 0, 0, 0};
-    uint32_t count = acre__heap_arena_count(h, size_class);
-    uint64_t *arena = &h.control->arenas[size_class][acre__heap_place() & (count - 1)];
-    uint64_t now = acre__heap_load64(arena, relaxed);
+    uint32_t spread = acre__heap_load32(&h.control->spread[size_class], relaxed);
+    uint32_t at = acre__heap_place();
+    if (spread != acre__heap_hint32(&h.control->spread[size_class]))
+        acre__heap_fence(); /* forgets the hint */
+    uint32_t last = (1u << acre__heap_arenas_log2(size_class, spread)) - 1;
     for (uint32_t tries = 0; tries < ACRE__HEAP_TRIES; tries++) {
+        uint64_t *arena = &h.control->arenas[size_class][at & last];
+        uint64_t now = acre__heap_load64(arena, relaxed), busy;
         uint32_t state = ACRE__HEAP_STATE(now), page = ACRE__HEAP_ARENA_PAGE(now);
-        if (state == ACRE__HEAP_BUSY) {
-            acre__heap_pause(tries);
-            now = acre__heap_load64(arena, relaxed);
-            continue;
-        }
         if (state == ACRE__HEAP_FRONT) {
             grant = acre__heap_take_front(h, page, size_class, wanted);
             if (grant.count)
                 return grant;
         } else if (state == ACRE__HEAP_HOLES &&
                    acre__heap_reserve(h, page, size_class, wanted, reserved)) {
-            return acre__heap_find_reserved(h, reserved);
+            ACRE__HEAP_APART(acre__heap_find_fn, find, acre__heap_find_reserved);
+            return find(h, reserved);
         }
+        busy = (now >> 32 << 32) | ACRE__HEAP_BUSY;
         uint64_t before = now;
-        uint64_t busy = (now >> 32 << 32) | ACRE__HEAP_BUSY;
-        if (acre__heap_cas64(arena, &now, busy, acquire))
-            return acre__heap_attach(h, arena, before, size_class, wanted, reserved);
+        if (state != ACRE__HEAP_BUSY && acre__heap_cas64(arena, &now, busy, chip))
+            return acre__heap_attach(h, at & last, before, size_class, wanted, reserved);
+        at++;
+        if ((tries & last & 3) == (last & 3))
+            acre__heap_pause(tries / 4);
     }
-    /* Whoever refills it has been stopped for long; nobody has to wait for that. */
-    return acre__heap_take_apart(h, size_class, wanted, reserved);
+    return grant;
 }
 
 #endif

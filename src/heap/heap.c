@@ -201,13 +201,13 @@ static acre_status make_memory(acre_heap *heap) {
 static acre_status make_first(acre_heap *heap, uint64_t segments) {
     acre_status status = acre__extent_grow(&heap->records, records_begin(heap->h.max_segments));
     if (status == ACRE_OK)
-        status = acre__heap_write_control(heap, 0);
+        status = acre__heap_write_control(heap, 0, NULL);
     if (status == ACRE_OK)
         status = acre__heap_grow_to(heap, segments, 1);
     if (status == ACRE_OK)
-        status = acre__heap_write_free(heap, 0, segments);
+        status = acre__heap_write_free(heap, segments, NULL);
     if (status == ACRE_OK)
-        status = acre__heap_write_control(heap, (uint32_t)segments);
+        status = acre__heap_write_control(heap, (uint32_t)segments, NULL);
     heap->grows = 0;
     return status;
 }

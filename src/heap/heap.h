@@ -26,7 +26,7 @@
 #include "space/extent.h"
 
 /* Records copied at once: 600 KB of pinned memory. */
-enum { ACRE__HEAP_BATCH = 32, ACRE__HEAP_LINE_BYTES = 128, ACRE__HEAP_HEAD_BYTES = 512 };
+enum { ACRE__HEAP_BATCH = 32, ACRE__HEAP_LINE_BYTES = 128 };
 
 /* Pinned memory of a heap. */
 struct acre__heap_pinned {
@@ -69,11 +69,12 @@ acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t byt
 /* The first trees, which lie behind the control, from an image of it. */
 acre_status acre__heap_write_trees(acre_heap *heap, const acre_heap_control *image, uint32_t trees);
 
-/* Makes the records of segments say that all of their pages are free. */
-acre_status acre__heap_write_free(acre_heap *heap, uint64_t first, uint64_t count);
+/* Makes the records of the first segments say that all of their pages are free but for those on
+ * desks (of the control; NULL: none), which stay there. */
+acre_status acre__heap_write_free(acre_heap *heap, uint64_t count, const uint64_t *desks);
 
-/* The whole control as new, with `opened` segments in the trees. */
-acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened);
+/* The whole control as new, with `opened` segments in the trees, and with these desks. */
+acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened, const uint64_t *desks);
 
 /* As kernels see it: what was said, and whether that is all. */
 static inline uint64_t acre__heap_answer(const acre_heap *heap) {

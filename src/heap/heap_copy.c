@@ -64,16 +64,28 @@ acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t byt
     return status;
 }
 
-acre_status acre__heap_write_free(acre_heap *heap, uint64_t first, uint64_t count) {
+/* Takes the pages on desks out of the records of a batch. */
+static void copy_desked(acre_heap_segment *batch, uint64_t first, uint64_t count,
+                        const uint64_t *desks) {
+    for (uint32_t i = 0; desks && i < 1u << ACRE__HEAP_DESKS_LOG2; i++) {
+        uint64_t segment = ACRE__HEAP_DESK_SEGMENT(desks[i]);
+        if (desks[i] && segment >= first && segment - first < count)
+            batch[segment - first].free_pages &= ~acre__heap_desk_pages(desks[i]);
+    }
+}
+
+acre_status acre__heap_write_free(acre_heap *heap, uint64_t count, const uint64_t *desks) {
+    acre_heap_segment *batch = heap->pinned->batch;
     acre_status status = copy_settle(heap);
     if (status)
         return status;
-    memset(heap->pinned->batch, 0, sizeof heap->pinned->batch);
-    acre__heap_image_free(heap->pinned->batch, ACRE__HEAP_BATCH);
+    memset(batch, 0, sizeof heap->pinned->batch);
     for (uint64_t done = 0; done < count && !status;) {
         uint64_t part = count - done < ACRE__HEAP_BATCH ? count - done : ACRE__HEAP_BATCH;
-        status = copy_piece(heap, acre__heap_segment_at(heap, first + done), heap->pinned->batch,
-                            (size_t)part * sizeof(acre_heap_segment), 1);
+        acre__heap_image_free(batch, ACRE__HEAP_BATCH);
+        copy_desked(batch, done, part, desks);
+        status = copy_piece(heap, acre__heap_segment_at(heap, done), batch,
+                            (size_t)part * sizeof *batch, 1);
         done += part;
     }
     return status;
@@ -94,11 +106,15 @@ acre_status acre__heap_write_trees(acre_heap *heap, const acre_heap_control *ima
                             words * sizeof(uint64_t));
 }
 
-acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened) {
+acre_status acre__heap_write_control(acre_heap *heap, uint32_t opened, const uint64_t *desks) {
     acre_heap_control *image = malloc(acre__heap_control_bytes(heap->h.max_segments));
     if (!image)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the records of a heap");
     acre__heap_image_control(image, heap->h.max_segments, opened);
+    if (desks) {
+        memcpy(image->desks, desks, sizeof image->desks);
+        memset(image->desked, 0xff, sizeof image->desked);
+    }
     copy_line(heap, image);
     acre_status status = acre__heap_write(heap, (uintptr_t)heap->h.control, image,
                                           acre__heap_control_bytes(heap->h.max_segments));

@@ -12,6 +12,8 @@ static void image_set_bits(uint64_t *words, uint64_t count) {
 void acre__heap_image_control(acre_heap_control *image, uint32_t max_segments, uint32_t segments) {
     memset(image, 0, acre__heap_control_bytes(max_segments));
     image->committed = image->opened = segments;
+    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
+        image->spread[c] = acre__heap_spread_of(segments, ACRE__HEAP_LEAST_LOG2);
     acre_heap_handle h = {.control = image, .max_segments = max_segments};
     uint64_t leaves = acre__heap_leaves(segments);
     for (uint32_t tree = 0; tree < ACRE__HEAP_RUNS; tree++) {
@@ -28,6 +30,12 @@ void acre__heap_image_free(acre_heap_segment *image, size_t count) {
 }
 
 /* ---- slabs ---- */
+
+/* What a page is. The labels of slabs outlive them. */
+static uint32_t page_kind(const acre__heap_page *page) {
+    uint32_t kind = ACRE__HEAP_KIND(page->info);
+    return kind == ACRE__HEAP_SLAB && !page->freed ? (uint32_t)ACRE__HEAP_FREE : kind;
+}
 
 /* Slots that were ever handed out, and are live if their bit is not set. */
 static uint32_t slab_used(const acre__heap_page *page) {
@@ -51,7 +59,7 @@ int acre__heap_image_walk(const acre_heap_segment *image, size_t count, char *ad
     int result = 0;
     for (size_t i = 0; i < count && !result; i++)
         for (uint32_t page = 0; page < ACRE__HEAP_PAGES && !result; page++) {
-            uint32_t info = image[i].pages[page].info, kind = ACRE__HEAP_KIND(info);
+            uint32_t info = image[i].pages[page].info, kind = page_kind(&image[i].pages[page]);
             char *at =
                 address + i * ACRE__HEAP_SEGMENT_BYTES + (size_t)page * ACRE__HEAP_PAGE_BYTES;
             if (ACRE__HEAP_BACK(info))
@@ -80,7 +88,7 @@ void acre__heap_image_count(const acre_heap_segment *image, size_t count, acre_h
         stats->free_bytes += (uint64_t)acre__heap_popc32(image[i].free_pages)
                              << ACRE__HEAP_PAGE_LOG2;
         for (uint32_t page = 0; page < ACRE__HEAP_PAGES; page++) {
-            uint32_t info = image[i].pages[page].info, kind = ACRE__HEAP_KIND(info);
+            uint32_t info = image[i].pages[page].info, kind = page_kind(&image[i].pages[page]);
             uint64_t bytes = 0;
             if (ACRE__HEAP_BACK(info) || kind == ACRE__HEAP_FREE)
                 continue;

@@ -38,29 +38,26 @@ static int look_count(const acre_heap_segment *batch, uint64_t first, uint64_t c
 }
 
 acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
-    union {
-        acre_heap_control control;
-        uint8_t head[ACRE__HEAP_HEAD_BYTES];
-    } *copy = malloc(sizeof *copy);
+    acre_heap_control *copy = malloc(sizeof *copy);
     if (!copy)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory to read the records of a heap");
-    _Static_assert(offsetof(acre_heap_control, arenas) == ACRE__HEAP_HEAD_BYTES,
-                   "the counters are in the head");
-    acre_status status =
-        acre__heap_read(heap, copy->head, (uintptr_t)heap->h.control, ACRE__HEAP_HEAD_BYTES);
+    acre_status status = acre__heap_read(heap, copy, (uintptr_t)heap->h.control,
+                                         offsetof(acre_heap_control, arenas));
     if (status == ACRE_OK) {
-        stats->failed = copy->control.failed;
-        stats->failed_bytes = copy->control.failed_bytes;
-        stats->bad_alignment = copy->control.bad_alignment;
-        stats->double_frees = copy->control.double_frees;
-        stats->foreign_frees = copy->control.foreign_frees;
-        stats->interior_frees = copy->control.interior_frees;
-        stats->overruns = copy->control.overruns;
-        stats->overrun_at = copy->control.overrun_at;
-        stats->unmarked_frees = copy->control.unmarked;
-        if (copy->control.opened < heap->committed)
-            stats->free_bytes +=
-                (heap->committed - copy->control.opened) * ACRE__HEAP_SEGMENT_BYTES;
+        stats->failed = copy->failed;
+        stats->failed_bytes = copy->failed_bytes;
+        stats->bad_alignment = copy->bad_alignment;
+        stats->double_frees = copy->double_frees;
+        stats->foreign_frees = copy->foreign_frees;
+        stats->interior_frees = copy->interior_frees;
+        stats->overruns = copy->overruns;
+        stats->overrun_at = copy->overrun_at;
+        stats->unmarked_frees = copy->unmarked;
+        if (copy->opened < heap->committed)
+            stats->free_bytes += (heap->committed - copy->opened) * ACRE__HEAP_SEGMENT_BYTES;
+        for (uint32_t i = 0; i < 1u << ACRE__HEAP_DESKS_LOG2; i++)
+            stats->free_bytes += (uint64_t)acre__heap_popc32(acre__heap_desk_pages(copy->desks[i]))
+                                 << ACRE__HEAP_PAGE_LOG2;
         status = acre__heap_batches(heap, look_count, stats);
     }
     free(copy);

@@ -18,8 +18,10 @@ static acre_status reset_runs(acre_heap *heap) {
     return status;
 }
 
+/* What lies on desks stays there: it would have two owners, or none, if this ended half way. */
 acre_status acre_heap_reset(acre_heap *heap) {
     acre_heap_stats now = {.struct_size = sizeof now};
+    uint64_t desks[1 << ACRE__HEAP_DESKS_LOG2];
     acre_status status = acre__heap_enter(heap);
     if (status)
         return status;
@@ -28,24 +30,38 @@ acre_status acre_heap_reset(acre_heap *heap) {
     if (status == ACRE_OK)
         status = reset_runs(heap);
     if (status == ACRE_OK)
-        status = acre__heap_write_free(heap, 0, heap->committed);
+        status = acre__heap_read(heap, desks, (uintptr_t)heap->h.control->desks, sizeof desks);
     if (status == ACRE_OK)
-        status = acre__heap_write_control(heap, (uint32_t)heap->committed);
+        status = acre__heap_write_free(heap, heap->committed, desks);
+    if (status == ACRE_OK)
+        status = acre__heap_write_control(heap, (uint32_t)heap->committed, desks);
     acre__lock_give(&heap->lock);
     return status;
 }
 
+/* Pages of a segment that are free, those on desks too. */
+static uint32_t trim_free(const acre_heap_handle image, uint64_t segment) {
+    uint32_t pages = image.segments[segment].free_pages;
+    for (uint32_t i = 0; i < 1u << ACRE__HEAP_DESKS_LOG2 && pages != 0xffffffffu; i++)
+        if (ACRE__HEAP_DESK_SEGMENT(image.control->desks[i]) == segment)
+            pages |= acre__heap_desk_pages(image.control->desks[i]);
+    return pages;
+}
+
 /* Segments up to the last one that is not wholly free. */
 static uint64_t trim_used(const acre_heap_handle image, uint64_t segments) {
-    while (segments > 0 && (segments > image.control->opened ||
-                            image.segments[segments - 1].free_pages == 0xffffffffu))
+    while (segments > 0 &&
+           (segments > image.control->opened || trim_free(image, segments - 1) == 0xffffffffu))
         segments--;
     return segments;
 }
 
-/* Takes the segments behind `keep`, all of them free, out of the trees. */
+/* Takes the segments behind `keep`, all of them free, out of the trees and off the desks. */
 static void trim_cut(acre_heap_handle image, uint64_t keep) {
     uint64_t opened = image.control->opened;
+    for (uint32_t i = 0; i < 1u << ACRE__HEAP_DESKS_LOG2; i++)
+        if (image.control->desks[i] && ACRE__HEAP_DESK_SEGMENT(image.control->desks[i]) >= keep)
+            image.control->desks[i] = 0;
     if (keep < opened) {
         acre__heap_note_whole(image, (uint32_t)keep, (uint32_t)(opened - keep), 0);
         image.control->opened = keep;
@@ -57,7 +73,8 @@ static void trim_cut(acre_heap_handle image, uint64_t keep) {
  * by the heap's own means. Writing that back may fail at any piece, with kernels to come that use
  * what is there then. So first go the trees, which may know of free pages that are none yet; then
  * the segments, each of which is whole by itself, and whose slabs have no slots left for the arenas
- * that still name them; and at last the control, with the arenas empty, whose number of segments
+ * that still name them; desks keep what they have, but for segments that are to go; and at last the
+ * control, with the arenas empty, whose number of segments
  * and trees of runs go in one copy: kernels must not find pages by a tree that are to be opened
  * again. */
 _Static_assert(sizeof(acre_heap_control) +

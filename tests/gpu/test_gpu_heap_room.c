@@ -62,7 +62,7 @@ static void heap_filled_with_mixed_sizes_is_filled_again(void **state) {
         print_message("16 .. 4096 B: %llu blocks, %.4f of the heap, in %.2f ms\n",
                       (unsigned long long)stats.live_blocks, got, w->ms);
         assert_int_equal(stats.live_blocks, w->counts[HEAP_BLOCKS]);
-        assert_true(got >= (w->gpu && !w->is_memcheck ? 0.95 : 0.80));
+        assert_true(got >= (!w->gpu ? 0.80 : w->is_memcheck ? 0.70 : 0.95));
         heap_run(w, "heap_drain");
     }
     heap_end(w, 0);

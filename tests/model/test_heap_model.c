@@ -225,6 +225,7 @@ static int heap_scenario(uint64_t seed, char *what, unsigned what_bytes) {
     if (!s.fault)
         shadow_free(&s, &passed);
     acre__heap_flush(s.f.h);
+    acre__heap_clear_desks(s.f.h);
     if (!s.fault && s.f.h.segments[0].free_pages != 0xffffffffu)
         s.fault = "all blocks are freed, but not all pages are free";
     if (!s.fault && heap_wrong_frees(&s.f))

@@ -100,17 +100,30 @@ static inline const char *heap_slab_fault(acre_heap_handle h, uint32_t page) {
     return NULL;
 }
 
+/* Pages of a segment that lie on desks. */
+static inline uint32_t heap_desked(acre_heap_handle h, uint32_t segment) {
+    uint32_t pages = 0;
+    for (uint32_t i = 0; i < (1 << ACRE__HEAP_DESKS_LOG2); i++)
+        if (ACRE__HEAP_DESK_SEGMENT(h.control->desks[i]) == segment)
+            pages |= acre__heap_desk_pages(h.control->desks[i]);
+    return pages;
+}
+
 /* NULL, or what is wrong. */
 static inline const char *heap_fault(acre_heap_handle h) {
     for (uint32_t s = 0; s < h.control->opened; s++) {
         const acre_heap_segment *segment = &h.segments[s];
-        uint32_t covered = segment->free_pages;
+        uint32_t desked = heap_desked(h, s), covered = segment->free_pages | desked;
+        if (segment->free_pages & desked)
+            return "a page is free for everybody and on a desk";
         for (uint32_t tree = 0; tree < acre__heap_rank(segment->free_pages); tree++)
             if (!heap_tree_has(h, tree, s))
                 return "free pages that no tree knows: they are lost";
         for (uint32_t page = 0; page < ACRE__HEAP_PAGES; page++) {
             uint32_t info = segment->pages[page].info, kind = ACRE__HEAP_KIND(info);
-            if (segment->free_pages >> page & 1 && info)
+            if (kind == ACRE__HEAP_SLAB && !ACRE__HEAP_BACK(info) && !segment->pages[page].freed)
+                continue; /* was one */
+            if (kind != ACRE__HEAP_SLAB && (segment->free_pages | desked) >> page & 1 && info)
                 return "a free page has a label";
             if (kind == ACRE__HEAP_FREE || ACRE__HEAP_BACK(info))
                 continue;
@@ -142,6 +155,7 @@ static inline void heap_expect_sound(acre_heap_handle h) {
 /* Nothing is live: after a flush every page is free. */
 static inline void heap_expect_empty(struct heap_fixture *f) {
     acre__heap_flush(f->h);
+    acre__heap_clear_desks(f->h);
     heap_expect_sound(f->h);
     for (uint32_t s = 0; s < f->h.control->opened; s++)
         assert_int_equal(f->h.segments[s].free_pages, 0xffffffffu);

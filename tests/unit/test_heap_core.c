@@ -19,14 +19,17 @@ static void heap_classes_waste_a_third_at_most(void **state) {
     (void)state;
     uint32_t before = 0;
     for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++) {
-        uint32_t bytes = acre__heap_class_bytes(c), pages = 1u << acre__heap_class_pages_log2(c);
+        uint32_t bytes = acre__heap_class_bytes(c);
         assert_true(bytes > before && bytes % 16 == 0);
         assert_int_equal(acre__heap_class_of(before + 1), c);
         assert_int_equal(acre__heap_class_of(bytes), c);
         if (bytes > 32)
             assert_true((bytes - before - 1) * 3 <= bytes);
-        uint32_t slots = acre__heap_slots(c, pages);
-        assert_true(slots >= 64 && slots <= 64 * ACRE__HEAP_WORDS);
+        for (uint32_t spread = 0; spread < 32; spread++) {
+            uint32_t pages = 1u << acre__heap_slab_log2(c, spread);
+            assert_in_range(acre__heap_slots(c, pages), 8, 64 * ACRE__HEAP_WORDS);
+        }
+        uint32_t slots = acre__heap_slots(c, 1u << acre__heap_slab_log2(c, 31));
         for (uint32_t i = 0; i < slots; i++) {
             assert_int_equal(acre__heap_slot_of(c, i * bytes), i);
             assert_int_equal(acre__heap_slot_of(c, i * bytes + bytes - 1), i);
