@@ -30,7 +30,7 @@ LAYERS = {
 }
 
 # Files with a narrower rule than their folder: they may include each other, include/ and these.
-NARROW = [("src/plan/core*", {"base"})]
+NARROW = [("src/plan/place*", {"base"})]
 
 # Programs may include their own folder and include/; these may also include layers of src/.
 PROGRAMS = ["cli", "shim", "standins", "python", "examples", "bench"]
@@ -38,6 +38,8 @@ PROGRAM_EXTRAS = [
     ("shim/*", {"driver"}),
     ("standins/*", {"driver"}),
     ("bench/*", {"driver"}),
+    ("bench/bench_plan*", {"plan"}),
+    ("cli/cmd_plan*", {"plan"}),
     ("cli/replay*", {"driver"}),
     ("cli/trace_decode*", {"watch"}),
     ("cli/stats_read*", {"watch"}),

@@ -26,8 +26,8 @@ fresh_tree() {
     echo '#include "space/space.h"' >src/pool/pool.h
     printf '#include "vec/vec.h"\n#include "pool/pool.h"\n' >src/share/share.c
     echo '#include "pool/pool.h"' >src/plan/plan.c
-    echo '#include "base/status.h"' >src/plan/core_place.h
-    printf '#include <dlfcn.h>\n#include "core_place.h"\n' >src/plan/core_place.c
+    echo '#include "base/status.h"' >src/plan/place_core.h
+    printf '#include <dlfcn.h>\n#include "place_core.h"\n' >src/plan/place_core.c
     echo '#include "driver/driver.h"' >bench/raw.c
     printf '#include <acre.h>\n#include <stdio.h>\n' >examples/hello.c
     cat >docs/guide.md <<'MD'
@@ -71,11 +71,11 @@ plant "base includes watch" src/base/status.h '#include "watch/watch.h"'
 plant "watch includes driver" src/watch/watch.h '#include "driver/driver.h"'
 plant "space includes pool" src/space/space.h '#include "pool/pool.h"'
 plant "pool includes vec" src/pool/pool.h '#include "vec/vec.h"'
-plant "vec includes plan" src/vec/vec.h '#  include "plan/core_place.h"'
+plant "vec includes plan" src/vec/vec.h '#  include "plan/place_core.h"'
 plant "plan includes vec" src/plan/plan.c '#include "vec/vec.h"'
 plant "path around the layers" src/base/status.h '#include "../driver/driver.h"'
 plant "angle brackets around the layers" src/base/status.h '#include <driver/driver.h>'
-plant "plan's core includes the pool" src/plan/core_place.c '#include "pool/pool.h"'
+plant "the placer includes the pool" src/plan/place_core.c '#include "pool/pool.h"'
 plant "example includes src" examples/hello.c '#include "../src/base/status.h"'
 plant "tool includes the driver" cli/main.c '#include "driver/driver.h"'
 plant "bench includes space" bench/raw.c '#include "space/space.h"'

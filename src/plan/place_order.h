@@ -1,0 +1,20 @@
+/* Orders of a part's items, named by letters: each a key, the first one deciding first.
+ *
+ *   W  duration, long first         T  largest total of a section that it lives in, large first
+ *   A  area, large first            Z  size, large first
+ *   L  beginning, early first       U  end, late first
+ *
+ * Equal items stay in the order of their buffers, so that an order is the same everywhere. */
+#ifndef ACRE_PLAN_PLACE_ORDER_H
+#define ACRE_PLAN_PLACE_ORDER_H
+
+#include <stdint.h>
+
+#include "plan/place_problem.h"
+
+enum { PLACE_LETTERS = 3 };
+
+/* Writes the items' indices in order. 0 or -ENOMEM. */
+int acre__place_order(const struct place_part *part, const char *letters, uint32_t *order);
+
+#endif

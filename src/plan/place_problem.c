@@ -1,0 +1,352 @@
+/* Normalising: from buffers to parts that can be placed one by one.
+ *
+ * Three things are done that lose nothing. Times become sections. What nothing crosses in time is
+ * split: two parts never meet. And an item that lives as long as its whole part is peeled off: all
+ * others are entirely below or above it, so that it may as well lie at the bottom, below a part
+ * that is smaller and often splits again. That is so only where what is above can move down by the
+ * item's room, which must therefore be a multiple of every alignment in the part; and with fixed
+ * items, which do not move, only those at the very bottom are peeled. */
+#include "plan/place_problem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sums of sizes stay below it, so that no offset overflows, nor one plus a size. */
+#define PLACE_MOST_BYTES (UINT64_C(1) << 62)
+#define PLACE_MOST_BUFFERS (UINT32_C(1) << 30)
+
+/* Peeling and splitting again costs a sort of what is left, so that after some rounds it must have
+ * been worth it: a pyramid of lifetimes would be sorted once an item. */
+enum { PLACE_ROUNDS = 8, PLACE_WORTH = 16 };
+
+/* ---- sections ---- */
+
+struct place_event {
+    int64_t time;
+    uint32_t item;
+    uint32_t is_begin;
+};
+
+static int place_event_order(const void *a, const void *b) {
+    const struct place_event *x = a, *y = b;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    if (x->is_begin != y->is_begin)
+        return x->is_begin < y->is_begin ? -1 : 1;
+    return (x->item > y->item) - (x->item < y->item);
+}
+
+uint32_t acre__place_sections(struct place_item *items, uint32_t count) {
+    struct place_event *events = malloc(2 * (size_t)count * sizeof *events);
+    if (!events)
+        return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        events[2 * i] = (struct place_event){items[i].lower, i, 1};
+        events[2 * i + 1] = (struct place_event){items[i].upper, i, 0};
+    }
+    qsort(events, 2 * (size_t)count, sizeof *events, place_event_order);
+    uint32_t section = 0, was_end = 0;
+    for (size_t i = 0; i < 2 * (size_t)count; i++) {
+        if (events[i].is_begin) {
+            section += was_end;
+            items[events[i].item].first = section;
+        } else {
+            items[events[i].item].end = section + 1;
+        }
+        was_end = !events[i].is_begin;
+    }
+    free(events);
+    return section + 1;
+}
+
+/* ---- from buffers to items ---- */
+
+static uint64_t place_lowest_bit(uint64_t value) {
+    return value & (~value + 1);
+}
+
+static int place_check_buffer(const struct acre__place_buffer *buffer) {
+    uint64_t align = buffer->align ? buffer->align : 1;
+    if (buffer->size == 0 || buffer->upper <= buffer->lower || (align & (align - 1)))
+        return -EINVAL;
+    if (buffer->is_fixed && buffer->offset & (align - 1))
+        return -EINVAL;
+    if (buffer->size >= PLACE_MOST_BYTES || align >= PLACE_MOST_BYTES ||
+        (buffer->is_fixed && buffer->offset >= PLACE_MOST_BYTES))
+        return -EOVERFLOW;
+    return 0;
+}
+
+/* Checks all and sums up what the worst plan could need. */
+static int place_check(const struct acre__place_buffer *buffers, size_t count, uint64_t *unit) {
+    uint64_t sum = 0, fixed_end = 0, least = PLACE_MOST_BYTES;
+    for (size_t i = 0; i < count; i++) {
+        int rc = place_check_buffer(&buffers[i]);
+        if (rc)
+            return rc;
+        uint64_t align = buffers[i].align ? buffers[i].align : 1;
+        uint64_t offset = buffers[i].is_fixed ? buffers[i].offset : 0;
+        if (offset)
+            align = place_lowest_bit(offset);
+        if (!buffers[i].is_fixed || offset)
+            least = align < least ? align : least;
+        if (offset + buffers[i].size > fixed_end)
+            fixed_end = offset + buffers[i].size;
+        sum += buffers[i].size + align - 1;
+        if (sum + fixed_end >= PLACE_MOST_BYTES)
+            return -EOVERFLOW;
+    }
+    *unit = least == PLACE_MOST_BYTES ? 1 : least;
+    return 0;
+}
+
+static void place_items(struct place_problem *problem, const struct acre__place_buffer *buffers,
+                        uint64_t unit) {
+    for (uint32_t i = 0; i < problem->count; i++) {
+        problem->items[i] = (struct place_item){
+            .size = buffers[i].size,
+            .room = place_align_up(buffers[i].size, unit),
+            .align = buffers[i].align ? buffers[i].align : 1,
+            .offset = buffers[i].is_fixed ? buffers[i].offset : 0,
+            .lower = buffers[i].lower,
+            .upper = buffers[i].upper,
+            .id = i,
+            .is_fixed = buffers[i].is_fixed != 0,
+        };
+    }
+}
+
+/* ---- peeling and splitting ---- */
+
+/* A range of the items that waits to be looked at. */
+struct place_range {
+    uint32_t begin, end, rounds;
+    uint64_t base;
+    uint32_t is_exact;
+};
+
+struct place_splitter {
+    struct place_problem *problem;
+    struct place_range *waiting; /* at most one an item */
+    uint32_t waiting_count;
+    struct place_item *spare; /* as many as items */
+    uint32_t *marks;          /* one for each possible section */
+    uint64_t unit;
+};
+
+/* Sums of sections, and what follows from them. */
+static int place_sum(struct place_part *part) {
+    uint64_t *arrays = calloc(2 * (size_t)part->sections + 1, sizeof *arrays);
+    if (!arrays)
+        return -ENOMEM;
+    part->slack = arrays;
+    part->total = arrays + part->sections;
+    part->fixed_count = 0;
+    part->bound = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct place_item *item = &part->items[i];
+        uint64_t slack = item->room - item->size;
+        part->total[item->first] += item->room;
+        part->total[item->end] -= item->room; /* a difference, modulo 2^64 */
+        for (uint32_t s = item->first; slack && s < item->end; s++)
+            part->slack[s] = slack > part->slack[s] ? slack : part->slack[s];
+        part->fixed_count += item->is_fixed;
+        if (item->is_fixed && item->offset + item->size > part->bound)
+            part->bound = item->offset + item->size;
+    }
+    part->loose_bound = part->bound;
+    for (uint32_t s = 0; s < part->sections; s++) {
+        uint64_t total = part->total[s] += s ? part->total[s - 1] : 0;
+        uint64_t tight = total - part->slack[s];
+        part->bound = tight > part->bound ? tight : part->bound;
+        part->loose_bound = total > part->loose_bound ? total : part->loose_bound;
+    }
+    return 0;
+}
+
+static int place_part_add(struct place_splitter *splitter, const struct place_range *range,
+                          uint32_t sections) {
+    struct place_problem *problem = splitter->problem;
+    struct place_part *part = &problem->parts[problem->part_count++];
+    *part = (struct place_part){
+        .items = problem->items + range->begin,
+        .count = range->end - range->begin,
+        .sections = sections,
+        .base = range->base,
+        .unit = splitter->unit,
+        .is_exact = range->is_exact,
+    };
+    return place_sum(part);
+}
+
+/* Whether the item may lie at the bottom of the range, for good. */
+static int place_may_peel(const struct place_item *item, uint32_t sections, uint64_t align,
+                          uint32_t has_fixed) {
+    if (item->first != 0 || item->end != sections || item->room & (align - 1))
+        return 0;
+    return !has_fixed || (item->is_fixed && item->offset == 0);
+}
+
+/* Moves items of the whole span to the front of the range, stacks them, and leaves the rest in it.
+ * Returns how many. One fixed item at a time: the next one may then be at the bottom. */
+static uint32_t place_peel(struct place_splitter *splitter, struct place_range *range,
+                           uint32_t sections) {
+    struct place_problem *problem = splitter->problem;
+    struct place_item *items = problem->items;
+    uint64_t align = 1;
+    uint32_t has_fixed = 0, peeled = 0, rest = 0;
+    for (uint32_t i = range->begin; i < range->end; i++) {
+        align = items[i].align > align ? items[i].align : align;
+        has_fixed |= items[i].is_fixed;
+    }
+    uint64_t base = range->base;
+    for (uint32_t i = range->begin; i < range->end; i++) {
+        if ((has_fixed && peeled) || !place_may_peel(&items[i], sections, align, has_fixed)) {
+            splitter->spare[rest++] = items[i];
+            continue;
+        }
+        struct place_item item = items[i];
+        problem->offsets[item.id] = base;
+        if (base + item.size > problem->peeled_end)
+            problem->peeled_end = base + item.size;
+        base += item.room;
+        range->is_exact &= item.is_fixed || item.room == item.size;
+        items[range->begin + peeled++] = item;
+    }
+    for (uint32_t i = 0; i < rest; i++) {
+        if (splitter->spare[i].is_fixed)
+            splitter->spare[i].offset -= base - range->base;
+        items[range->begin + peeled + i] = splitter->spare[i];
+    }
+    range->begin += peeled;
+    range->base = base;
+    return peeled;
+}
+
+/* Sorts the range by connected parts, which are left waiting. Returns 0 if it is one already. */
+static uint32_t place_split(struct place_splitter *splitter, const struct place_range *range,
+                            uint32_t sections) {
+    struct place_item *items = splitter->problem->items;
+    uint32_t *marks = splitter->marks;
+    memset(marks, 0, (sections + 1) * sizeof *marks);
+    for (uint32_t i = range->begin; i < range->end; i++) {
+        /* Differences: how many items cross the border before each section. */
+        marks[items[i].first + 1]++;
+        marks[items[i].end]--;
+    }
+    uint32_t parts = 1, crossing = 0;
+    marks[0] = 0;
+    for (uint32_t s = 1; s < sections; s++) {
+        crossing += marks[s];
+        parts += crossing == 0;
+        marks[s] = parts - 1;
+    }
+    if (parts == 1)
+        return 0;
+    uint32_t first_range = splitter->waiting_count;
+    for (uint32_t p = 0; p < parts; p++) {
+        splitter->waiting[splitter->waiting_count++] =
+            (struct place_range){.base = range->base, .is_exact = range->is_exact};
+    }
+    struct place_range *found = splitter->waiting + first_range;
+    for (uint32_t i = range->begin; i < range->end; i++)
+        found[marks[items[i].first]].end++;
+    uint32_t at = range->begin;
+    for (uint32_t p = 0; p < parts; p++) {
+        uint32_t in_part = found[p].end;
+        /* One of half the size pays for its own rounds. */
+        found[p].rounds = in_part > (range->end - range->begin) / 2 ? range->rounds + 1 : 0;
+        found[p].begin = found[p].end = at;
+        at += in_part;
+    }
+    memcpy(splitter->spare, items + range->begin, (range->end - range->begin) * sizeof *items);
+    for (uint32_t i = 0; i < range->end - range->begin; i++)
+        items[found[marks[splitter->spare[i].first]].end++] = splitter->spare[i];
+    return 1;
+}
+
+/* Takes the range apart until it is one part that cannot be peeled, or several that wait. */
+static int place_take_apart(struct place_splitter *splitter, struct place_range range) {
+    uint32_t peeled = 0;
+    for (;; range.rounds++) {
+        uint32_t count = range.end - range.begin;
+        if (count == 0)
+            return 0;
+        uint32_t sections = acre__place_sections(splitter->problem->items + range.begin, count);
+        if (sections == 0)
+            return -ENOMEM;
+        if (place_split(splitter, &range, sections))
+            return 0;
+        if (range.rounds >= PLACE_ROUNDS && peeled < count / PLACE_WORTH)
+            return place_part_add(splitter, &range, sections);
+        peeled = place_peel(splitter, &range, sections);
+        if (peeled == 0)
+            return place_part_add(splitter, &range, sections);
+    }
+}
+
+static int place_split_all(struct place_problem *problem, uint64_t unit) {
+    struct place_splitter splitter = {.problem = problem, .unit = unit};
+    size_t count = problem->count;
+    splitter.waiting = malloc((count + 1) * sizeof *splitter.waiting);
+    splitter.spare = malloc(count * sizeof *splitter.spare);
+    splitter.marks = malloc((count + 2) * sizeof *splitter.marks);
+    int rc = splitter.waiting && splitter.spare && splitter.marks ? 0 : -ENOMEM;
+    if (rc == 0)
+        splitter.waiting[splitter.waiting_count++] =
+            (struct place_range){.end = problem->count, .is_exact = 1};
+    while (rc == 0 && splitter.waiting_count)
+        rc = place_take_apart(&splitter, splitter.waiting[--splitter.waiting_count]);
+    free(splitter.waiting);
+    free(splitter.spare);
+    free(splitter.marks);
+    return rc;
+}
+
+/* ---- the whole ---- */
+
+/* Peeling forgets which item may lie on top and spare its slack, so that the bound of the whole is
+ * taken before. */
+static int place_bound(struct place_problem *problem) {
+    struct place_part whole = {.items = problem->items, .count = problem->count};
+    whole.sections = acre__place_sections(problem->items, problem->count);
+    int rc = whole.sections ? place_sum(&whole) : -ENOMEM;
+    problem->bound = whole.bound;
+    free(whole.slack);
+    return rc;
+}
+
+static int place_problem_fill(struct place_problem *problem,
+                              const struct acre__place_buffer *buffers, size_t count) {
+    uint64_t unit;
+    if (count > PLACE_MOST_BUFFERS)
+        return -EOVERFLOW;
+    int rc = place_check(buffers, count, &unit);
+    if (rc || count == 0)
+        return rc;
+    problem->count = (uint32_t)count;
+    problem->items = malloc(count * sizeof *problem->items);
+    problem->offsets = calloc(count, sizeof *problem->offsets);
+    problem->parts = calloc(count, sizeof *problem->parts);
+    if (!problem->items || !problem->offsets || !problem->parts)
+        return -ENOMEM;
+    place_items(problem, buffers, unit);
+    rc = place_bound(problem);
+    return rc ? rc : place_split_all(problem, unit);
+}
+
+int acre__place_problem_create(struct place_problem *problem,
+                               const struct acre__place_buffer *buffers, size_t count) {
+    *problem = (struct place_problem){0};
+    return place_problem_fill(problem, buffers, count);
+}
+
+void acre__place_problem_destroy(struct place_problem *problem) {
+    for (uint32_t p = 0; p < problem->part_count; p++)
+        free(problem->parts[p].slack);
+    free(problem->parts);
+    free(problem->offsets);
+    free(problem->items);
+    *problem = (struct place_problem){0};
+}
