@@ -7,6 +7,7 @@
  *   4. streams and events    10. memory by hand
  *   5. memory of every kind  11. housekeeping: trim, statistics
  *   6. copies and fills      12. watching: traces, statistics for others
+ *                            13. plans: say what you will need
  *
  * Conventions. Every fallible function returns an acre_status; results come through the last
  * parameters and are NULL or 0 after a failure. A failed call changes nothing. `acre_last_detail()`
@@ -70,7 +71,8 @@ extern "C" {
     X(ACRE_E_LIMIT, -27, "a limit that the program set would be exceeded")                         \
     X(ACRE_E_PEER, -28, "the other process may not do that")                                       \
     X(ACRE_E_PROTOCOL, -29, "the other process sent what cannot be understood")                    \
-    X(ACRE_E_GONE, -30, "the other process has gone")
+    X(ACRE_E_GONE, -30, "the other process has gone")                                              \
+    X(ACRE_E_COMMITTED, -31, "the plan is committed and takes no more wishes")
 
 typedef enum acre_status {
 #define ACRE_STATUS_ENUM(name, value, text) name = value,
@@ -878,6 +880,10 @@ ACRE_API acre_status acre_trace_mark(const char *text);
  * thread's cache meets its pool and when a device is opened; this call writes all of them at once.
  * Nothing without ACRE_STATS. */
 ACRE_API acre_status acre_stats_export(void);
+
+/* ---- 13. Plans ----------------------------------------------------------------------------- */
+
+#include "acre_plan.h"
 
 #ifdef __cplusplus
 }

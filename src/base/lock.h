@@ -17,6 +17,7 @@ enum acre__rank {
     ACRE__RANK_HEAP = 12, /* one heap's changes, while copies wait; then the list of them (+ 1) */
     ACRE__RANK_STAGING = 14,   /* one direction's staging of a device, and its set inside */
     ACRE__RANK_SHARE = 15,     /* one share or import, and the lists of them */
+    ACRE__RANK_PLAN = 15,      /* one plan, or the list of them */
     ACRE__RANK_POOL_LIST = 16, /* all pools; with it held, one's lock is taken */
     ACRE__RANK_POOL = 17,      /* one pool */
     ACRE__RANK_VEC_LIST = 18,  /* all vecs */

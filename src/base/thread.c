@@ -119,8 +119,10 @@ unsigned acre__cpu_count(void) {
 
 /* The child's one thread loses what a call might use without asking anything else. */
 static void thread_in_child(void) {
-    if (acre__thread_pointer)
+    if (acre__thread_pointer) {
         acre__thread_pointer->pool = NULL;
+        acre__thread_pointer->plan = NULL;
+    }
     atomic_store_explicit(&threads.process, PROCESS_FORKED, memory_order_relaxed);
 }
 

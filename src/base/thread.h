@@ -21,7 +21,9 @@ struct acre__thread {
     unsigned held_count;
     void *pool;  /* the thread's cache of pools' memory (pool/pool.h), made on first use */
     void *trace; /* its writer of the trace (watch/trace_writer.h), made on first use */
-    void *soft;  /* the soft driver's record of this thread, made by it on first use */
+    void *plan;  /* whose step the thread is in, as of `plan_ends` ends of plans (plan/plan.h) */
+    uint64_t plan_ends;
+    void *soft; /* the soft driver's record of this thread, made by it on first use */
 };
 
 /* Few loads on every call, and no allocation behind the library's back: hence initial-exec, said

@@ -96,7 +96,7 @@ unsigned acre__device_index(const acre_device *dev) {
 
 /* ---- upper layers ---- */
 
-enum { DEVICE_HOOKS = 8 };
+enum { DEVICE_HOOKS = 12 };
 
 static struct {
     struct acre__lock lock;

@@ -84,11 +84,11 @@ int acre__device_other(const acre_device *dev, int (*owns)(const acre_device *ot
 /* In which order hooks are called. */
 enum acre__hook_layer {
     ACRE__HOOK_OBJECT = 0, /* memory, copies, vecs */
-    ACRE__HOOK_ABOVE = 1,  /* stands on objects, so it comes before them: shares */
+    ACRE__HOOK_ABOVE = 1,  /* stands on objects, so it comes before them: shares, plans */
     ACRE__HOOK_BELOW = 2   /* objects stand on it, so it comes after them: space */
 };
 
-/* What upper layers do with a device. Registered once, at their first use; at most 8. They are
+/* What upper layers do with a device. Registered once, at their first use; at most 12. They are
  * called without locks. */
 struct acre__device_hooks {
     enum acre__hook_layer layer;

@@ -57,6 +57,8 @@ static const char *owner_call(enum acre__owned_by owner) {
         return "belongs to a pool: use acre_pool_free";
     case ACRE__OWNED_BY_HEAP:
         return "belongs to a heap: use acre_heap_free, in a kernel";
+    case ACRE__OWNED_BY_PLAN:
+        return "belongs to a plan: use acre_plan_destroy";
     default:
         return "belongs to an import: use acre_import_close";
     }

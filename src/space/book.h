@@ -30,7 +30,8 @@ enum acre__owned_by {
     ACRE__OWNED_BY_VEC,     /* acre_vec_destroy */
     ACRE__OWNED_BY_IMPORT,  /* acre_import_close */
     ACRE__OWNED_BY_POOL,    /* acre_pool_free, for its parts */
-    ACRE__OWNED_BY_HEAP     /* acre_heap_destroy; its parts by acre_heap_free, inside kernels */
+    ACRE__OWNED_BY_HEAP,    /* acre_heap_destroy; its parts by acre_heap_free, inside kernels */
+    ACRE__OWNED_BY_PLAN     /* acre_plan_destroy */
 };
 
 struct acre__extent;

@@ -23,8 +23,7 @@ enum {
     PAGES_CHECK_LEAST = 16 << 20
 };
 
-/* What the system could give without swapping; 0 when it does not say. */
-static uint64_t pages_available(void) {
+uint64_t acre__host_pages_available(void) {
     unsigned long long kib = 0;
     char line[128];
     FILE *file = fopen("/proc/meminfo", "re");
@@ -80,7 +79,7 @@ void acre__host_pages_end(struct acre__touching *touching) {
 acre_status acre__host_pages_check(size_t bytes) {
     if (bytes < PAGES_CHECK_LEAST)
         return ACRE_OK;
-    uint64_t available = pages_available();
+    uint64_t available = acre__host_pages_available();
     if (!available || bytes <= available)
         return ACRE_OK;
     return acre__fail(ACRE_E_HOST_MEMORY, "%zu bytes wanted, %llu are available on the host", bytes,

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "acre.h"
 
@@ -20,6 +21,9 @@ struct acre__touching {
     pthread_t threads[ACRE__TOUCHERS];
     unsigned count;
 };
+
+/* What the system could give without swapping; 0 when it does not say. */
+uint64_t acre__host_pages_available(void);
 
 /* ACRE_E_HOST_MEMORY when the system does not have that much: it would rather kill the program than
  * say so once pages are touched or pinned, so it is asked before. */

@@ -194,6 +194,17 @@ static inline acre_status api_call_pool_default(const struct api_arguments *with
     acre_status status = acre_pool_default(with->device, ACRE_KIND_PINNED, &pool);
     return status != ACRE_OK && pool ? ACRE_OK : status;
 }
+static inline acre_status api_call_plan_create(const struct api_arguments *with) {
+    acre_plan *plan = (acre_plan *)(void *)api_own;
+    acre_plan_options options = {
+        .struct_size = sizeof options, .device_bytes = 4096, .host_bytes = 4096};
+    acre_status status = acre_plan_create(with->device, &options, &plan);
+    if (status == ACRE_OK)
+        (void)acre_plan_destroy(plan);
+    else if (plan)
+        return ACRE_OK;
+    return status;
+}
 static inline acre_status api_call_stream_retire(const struct api_arguments *with) {
     return acre_stream_retire(with->device, with->stream);
 }
@@ -246,6 +257,7 @@ static const struct api_call api_calls[] = {
     {"acre_alloc", api_call_alloc, 0},
     {"acre_pool_create", api_call_pool_create, 0},
     {"acre_pool_default", api_call_pool_default, 0},
+    {"acre_plan_create", api_call_plan_create, 0},
     {"acre_stream_retire", api_call_stream_retire, 0},
     {"acre_trim", api_call_trim, 0},
     {"acre_get_stats", api_call_stats, 1},

@@ -294,6 +294,75 @@ static void layout_heap_structs_are_pinned(void **state) {
     assert_int_equal(sizeof(acre_heap_handle), 32);
 }
 
+static void layout_plan_options_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_plan_options, struct_size, 0),  FIELD(acre_plan_options, device_bytes, 8),
+        FIELD(acre_plan_options, host_bytes, 16),  FIELD(acre_plan_options, budget, 24),
+        FIELD(acre_plan_options, host_kind, 32),   FIELD(acre_plan_options, flags, 36),
+        FIELD(acre_plan_options, device_pool, 40), FIELD(acre_plan_options, host_pool, 48),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_plan_options), 56);
+}
+
+static void layout_plan_wish_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_plan_wish, struct_size, 0), FIELD(acre_plan_wish, p, 8),
+        FIELD(acre_plan_wish, name, 16),       FIELD(acre_plan_wish, bytes, 24),
+        FIELD(acre_plan_wish, alignment, 32),  FIELD(acre_plan_wish, first_step, 40),
+        FIELD(acre_plan_wish, last_step, 48),  FIELD(acre_plan_wish, offset, 56),
+        FIELD(acre_plan_wish, place, 64),      FIELD(acre_plan_wish, flags, 68),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_plan_wish), 72);
+}
+
+static void layout_plan_placed_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_plan_placed, struct_size, 0), FIELD(acre_plan_placed, name, 8),
+        FIELD(acre_plan_placed, p, 16),          FIELD(acre_plan_placed, bytes, 24),
+        FIELD(acre_plan_placed, offset, 32),     FIELD(acre_plan_placed, first_step, 40),
+        FIELD(acre_plan_placed, last_step, 48),  FIELD(acre_plan_placed, place, 56),
+        FIELD(acre_plan_placed, flags, 60),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_plan_placed), 64);
+}
+
+static void layout_plan_stats_is_pinned(void **state) {
+    (void)state;
+    const struct layout_field fields[] = {
+        FIELD(acre_plan_stats, struct_size, 0),
+        FIELD(acre_plan_stats, device_bytes, 8),
+        FIELD(acre_plan_stats, host_bytes, 16),
+        FIELD(acre_plan_stats, device_used_bytes, 24),
+        FIELD(acre_plan_stats, host_used_bytes, 32),
+        FIELD(acre_plan_stats, device_wanted_bytes, 40),
+        FIELD(acre_plan_stats, host_wanted_bytes, 48),
+        FIELD(acre_plan_stats, device_bound_bytes, 56),
+        FIELD(acre_plan_stats, host_bound_bytes, 64),
+        FIELD(acre_plan_stats, wishes, 72),
+        FIELD(acre_plan_stats, waiting, 80),
+        FIELD(acre_plan_stats, is_committed, 88),
+        FIELD(acre_plan_stats, is_optimal, 96),
+        FIELD(acre_plan_stats, nodes, 104),
+        FIELD(acre_plan_stats, rounds, 112),
+        FIELD(acre_plan_stats, waits, 120),
+        FIELD(acre_plan_stats, steps, 128),
+        FIELD(acre_plan_stats, recorded, 136),
+        FIELD(acre_plan_stats, loop_bytes, 144),
+        FIELD(acre_plan_stats, loop_bound_bytes, 152),
+        FIELD(acre_plan_stats, hits, 160),
+        FIELD(acre_plan_stats, misses, 168),
+        FIELD(acre_plan_stats, pool_calls, 176),
+    };
+    expect_layout(fields, sizeof fields / sizeof fields[0]);
+    assert_int_equal(sizeof(acre_plan_stats), 8 * (sizeof fields / sizeof fields[0]));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_open_options_is_pinned),
@@ -310,6 +379,10 @@ int main(void) {
         cmocka_unit_test(layout_enums_are_ints),
         cmocka_unit_test(layout_trace_options_is_pinned),
         cmocka_unit_test(layout_heap_structs_are_pinned),
+        cmocka_unit_test(layout_plan_options_is_pinned),
+        cmocka_unit_test(layout_plan_wish_is_pinned),
+        cmocka_unit_test(layout_plan_placed_is_pinned),
+        cmocka_unit_test(layout_plan_stats_is_pinned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,7 @@ static const struct {
     {ACRE_E_PEER, -28, "ACRE_E_PEER"},
     {ACRE_E_PROTOCOL, -29, "ACRE_E_PROTOCOL"},
     {ACRE_E_GONE, -30, "ACRE_E_GONE"},
+    {ACRE_E_COMMITTED, -31, "ACRE_E_COMMITTED"},
 };
 enum { PINNED_COUNT = sizeof pinned / sizeof *pinned };
 

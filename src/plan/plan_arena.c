@@ -1,0 +1,271 @@
+/* Arenas of plans: where their memory comes from, and which part of it is whose. See plan.h.
+ *
+ * Memory is blocks of acre_mem_alloc, which the book then says are the plan's, so that nobody frees
+ * them by the address of a wish; pageable memory is pages of our own. Addresses are aligned, not
+ * offsets: a segment need not begin at a multiple of what a wish asks for. */
+#include "base/status.h"
+#include "plan/plan.h"
+#include "space/host_pages.h"
+
+#include <stdlib.h>
+
+#define ARENA_DEVICE_BYTES ((uint64_t)4 << 30)
+#define ARENA_HOST_BYTES ((uint64_t)8 << 30)
+/* Memory that is taken as needed comes in multiples of a chunk, and by as much as there is already
+ * up to this, so that many small wishes take few segments. */
+#define ARENA_UNIT ((uint64_t)2 << 20)
+#define ARENA_STEP_MOST ((uint64_t)256 << 20)
+
+const char *acre__plan_place_name(uint32_t place) {
+    return place == ACRE_PLACE_HOST ? "host" : "device";
+}
+
+acre_status acre__plan_not_enough(const struct acre__plan_arena *arena, uint64_t desired) {
+    uint64_t allocated = arena->held;
+    if (!allocated && arena->size != ACRE__PLAN_NEEDED)
+        allocated = arena->bytes;
+    return acre__fail(arena->place == ACRE_PLACE_HOST ? ACRE_E_HOST_MEMORY : ACRE_E_DEVICE_MEMORY,
+                      "not enough %s memory: desired %llu bytes, allocated %llu bytes",
+                      acre__plan_place_name(arena->place), (unsigned long long)desired,
+                      (unsigned long long)allocated);
+}
+
+static int is_no_memory(acre_status status) {
+    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY ||
+           status == ACRE_E_ADDRESS_SPACE || status == ACRE_E_LIMIT;
+}
+
+/* ---- memory ---- */
+
+static acre_status segment_take(const struct acre__plan_arena *arena, uint64_t bytes,
+                                struct acre__plan_segment *segment) {
+    acre_status status;
+    if (arena->kind == ACRE_KIND_PAGEABLE) {
+        status = acre__host_pages_make((size_t)bytes, &segment->mem, &segment->mem_bytes);
+        return status;
+    }
+    segment->mem_bytes = (size_t)bytes;
+    status = acre_mem_alloc(arena->dev, arena->kind, (size_t)bytes, 0, &segment->mem);
+    if (status)
+        return status;
+    segment->pinned = acre__book_pin(arena->dev, segment->mem, &status);
+    if (segment->pinned)
+        acre__book_pass_on(segment->pinned, ACRE__OWNED_BY_PLAN);
+    return status;
+}
+
+static void segment_end(struct acre__plan_arena *arena, struct acre__plan_segment *segment) {
+    arena->held -= segment->bytes;
+    if (segment->pinned) {
+        acre__book_pass_on(segment->pinned, ACRE__OWNED_BY_MEM);
+        acre__book_unpin(segment->pinned);
+        (void)acre_mem_free(arena->dev, segment->mem);
+    } else {
+        acre__host_pages_free(segment->mem, segment->mem_bytes);
+    }
+    free(segment);
+}
+
+struct acre__plan_segment *acre__plan_arena_last(const struct acre__plan_arena *arena) {
+    struct acre__plan_segment *last = arena->segments;
+    while (last && last->next)
+        last = last->next;
+    return last;
+}
+
+static acre_status arena_add(struct acre__plan_arena *arena, uint64_t bytes) {
+    struct acre__plan_segment *segment = calloc(1, sizeof *segment);
+    if (!segment)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a plan's memory");
+    acre_status status = segment_take(arena, bytes, segment);
+    if (status) {
+        free(segment);
+        return status;
+    }
+    segment->at = (uintptr_t)segment->mem;
+    segment->bytes = bytes;
+    arena->held += bytes;
+    struct acre__plan_segment *last = acre__plan_arena_last(arena);
+    *(last ? &last->next : &arena->segments) = segment;
+    return ACRE_OK;
+}
+
+void acre__plan_arena_cut(struct acre__plan_arena *arena, const struct acre__plan_segment *last) {
+    struct acre__plan_segment **link = &arena->segments;
+    if (last)
+        while (*link != last)
+            link = &(*link)->next;
+    link = last ? &(*link)->next : link;
+    while (*link) {
+        struct acre__plan_segment *segment = *link;
+        *link = segment->next;
+        segment_end(arena, segment);
+    }
+}
+
+acre_status acre__plan_arena_default(acre_device *dev, uint32_t place, uint64_t *whole,
+                                     uint64_t *clipped) {
+    uint64_t room;
+    if (place == ACRE_PLACE_HOST) {
+        uint64_t available = acre__host_pages_available();
+        *whole = ARENA_HOST_BYTES;
+        room = available ? available / 2 : UINT64_MAX;
+    } else {
+        acre_device_info info = {.struct_size = sizeof info};
+        acre_status status = acre_device_get_info(dev, &info);
+        if (status)
+            return status;
+        *whole = ARENA_DEVICE_BYTES;
+        room = info.free_bytes;
+    }
+    *clipped = *whole < room ? *whole : room & ~(ARENA_UNIT - 1);
+    return ACRE_OK;
+}
+
+acre_status acre__plan_arena_ready(struct acre__plan_arena *arena) {
+    uint64_t whole, room;
+    if (arena->size == ACRE__PLAN_NEEDED || arena->segments)
+        return ACRE_OK;
+    if (arena->size ==
+        ACRE__PLAN_DEFAULT) { /* others may have taken some since the plan was made */
+        acre_status status = acre__plan_arena_default(arena->dev, arena->place, &whole, &room);
+        if (status)
+            return status;
+        arena->bytes = arena->bytes < room ? arena->bytes : room;
+    }
+    if (!arena->bytes)
+        return acre__plan_not_enough(arena, ACRE__PLAN_GRAIN);
+    acre_status status = arena_add(arena, arena->bytes);
+    return is_no_memory(status) ? acre__fail(status, "not enough %s memory: desired %llu bytes: %s",
+                                             acre__plan_place_name(arena->place),
+                                             (unsigned long long)arena->bytes, acre_last_detail())
+                                : status;
+}
+
+/* What a segment that is taken as needed surely begins at a multiple of. */
+static uint64_t arena_natural(const struct acre__plan_arena *arena) {
+    int is_whole = arena->place == ACRE_PLACE_HOST || arena->dev->info.granularity_bytes;
+    return is_whole ? ARENA_UNIT : ACRE__PLAN_GRAIN;
+}
+
+acre_status acre__plan_arena_more(struct acre__plan_arena *arena, uint64_t bytes,
+                                  uint64_t alignment, int ahead) {
+    uint64_t least = bytes + (alignment > arena_natural(arena) ? alignment : 0);
+    least = acre__plan_up(least, ARENA_UNIT);
+    uint64_t step = arena->held < ARENA_STEP_MOST ? arena->held : ARENA_STEP_MOST;
+    step = ahead ? acre__plan_up(step, ARENA_UNIT) : 0;
+    acre_status status = arena_add(arena, step > least ? step : least);
+    if (is_no_memory(status) && step > least)
+        status = arena_add(arena, least);
+    return is_no_memory(status) ? acre__plan_not_enough(arena, arena->held + bytes) : status;
+}
+
+/* ---- pieces ---- */
+
+static struct acre__plan_piece *piece_of(struct acre__node *node) {
+    return acre__tree_entry(node, struct acre__plan_piece, node);
+}
+
+/* The end of something that shares bytes with [at, at + bytes) of the segment; 0 if nothing does.
+ */
+static uint64_t segment_in_the_way(const struct acre__plan_arena *arena,
+                                   const struct acre__plan_segment *segment, uint64_t at,
+                                   uint64_t bytes) {
+    const struct acre__plan_piece *piece =
+        piece_of(acre__tree_floor(&segment->pieces, at + bytes - 1));
+    if (piece && piece->node.key + piece->bytes > at)
+        return piece->node.key + piece->bytes;
+    const struct acre__plan_kept *kept = segment == arena->segments ? arena->kept : NULL;
+    for (; kept; kept = kept->next)
+        if (kept->offset < at + bytes && kept->offset + kept->bytes > at)
+            return kept->offset + kept->bytes;
+    return 0;
+}
+
+uint64_t acre__plan_segment_would_end(const struct acre__plan_arena *arena,
+                                      const struct acre__plan_segment *segment, uint64_t from,
+                                      uint64_t bytes, uint64_t alignment) {
+    uint64_t at = from, behind = from;
+    do {
+        at = acre__plan_up(segment->at + behind, alignment) - segment->at;
+        behind = segment_in_the_way(arena, segment, at, bytes);
+    } while (behind);
+    return at + bytes;
+}
+
+static void segment_put(struct acre__plan_segment *segment, struct acre__plan_piece *piece,
+                        uint64_t offset) {
+    uint64_t end = offset + piece->bytes;
+    piece->node = (struct acre__node){.key = offset};
+    piece->segment = segment;
+    piece->before = segment->cursor;
+    piece->end_before = segment->end;
+    (void)acre__tree_insert(&segment->pieces, &piece->node);
+    segment->end = end > segment->end ? end : segment->end;
+}
+
+int acre__plan_arena_take(struct acre__plan_arena *arena, struct acre__plan_piece *piece) {
+    struct acre__plan_segment *segment = arena->segments;
+    for (; segment; segment = segment->next) {
+        if (piece->bytes > segment->bytes)
+            continue;
+        uint64_t end = acre__plan_segment_would_end(arena, segment, segment->cursor, piece->bytes,
+                                                    piece->alignment);
+        if (end > segment->bytes)
+            continue;
+        segment_put(segment, piece, end - piece->bytes);
+        segment->cursor = end;
+        return 1;
+    }
+    return 0;
+}
+
+int acre__plan_arena_take_at(struct acre__plan_arena *arena, struct acre__plan_piece *piece,
+                             uint64_t offset) {
+    struct acre__plan_segment *segment = arena->segments;
+    if (!segment || offset > segment->bytes || piece->bytes > segment->bytes - offset ||
+        (segment->at + offset) % piece->alignment ||
+        segment_in_the_way(arena, segment, offset, piece->bytes))
+        return 0;
+    segment_put(segment, piece, offset);
+    return 1;
+}
+
+void acre__plan_arena_untake(struct acre__plan_piece *piece) {
+    struct acre__plan_segment *segment = piece->segment;
+    acre__tree_remove(&segment->pieces, &piece->node);
+    segment->cursor = piece->before;
+    piece->segment = NULL;
+    segment->end = piece->end_before;
+}
+
+acre_status acre__plan_arena_get(struct acre__plan_arena *arena, struct acre__plan_piece *piece) {
+    acre_status status = acre__plan_arena_ready(arena);
+    if (status || acre__plan_arena_take(arena, piece))
+        return status;
+    if (arena->size != ACRE__PLAN_NEEDED)
+        return acre__plan_not_enough(
+            arena, acre__plan_segment_would_end(arena, arena->segments, arena->segments->cursor,
+                                                piece->bytes, piece->alignment));
+    status = acre__plan_arena_more(arena, piece->bytes, piece->alignment, 0);
+    if (status == ACRE_OK)
+        (void)acre__plan_arena_take(arena, piece);
+    return status;
+}
+
+void acre__plan_arena_clear(struct acre__plan_arena *arena) {
+    struct acre__plan_segment *segment = arena->segments;
+    arena->kept = NULL;
+    for (; segment; segment = segment->next) {
+        segment->pieces = (struct acre__tree){0};
+        segment->cursor = segment->end = 0;
+    }
+}
+
+uint64_t acre__plan_arena_used(const struct acre__plan_arena *arena) {
+    uint64_t used = 0;
+    const struct acre__plan_segment *segment = arena->segments;
+    for (; segment; segment = segment->next)
+        used += segment->end;
+    return used;
+}

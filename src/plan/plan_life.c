@@ -1,0 +1,297 @@
+/* Plans: which there are, making and ending them, and what they tell about themselves. One lock
+ * guards the list, held for a lookup. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "plan/plan.h"
+#include "pool/pool.h"
+#include "pool/pool_slow.h"
+
+_Atomic uint64_t acre__plan_ends;
+
+static struct {
+    struct acre__lock lock;
+    struct acre__tree plans;
+} list = {.lock = ACRE__LOCK_INIT("plans", ACRE__RANK_PLAN)};
+
+static acre_plan *plan_of(struct acre__node *node) {
+    return acre__tree_entry(node, acre_plan, node);
+}
+
+/* ---- handles ---- */
+
+acre_status acre__plan_check(const acre_plan *plan) {
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    if (!plan)
+        return acre__fail(ACRE_E_NULL, "the plan is NULL");
+    acre__lock_take(&list.lock);
+    int is_there = acre__tree_find(&list.plans, (uintptr_t)plan) != NULL;
+    acre__lock_give(&list.lock);
+    return is_there
+               ? ACRE_OK
+               : acre__fail(ACRE_E_HANDLE, "%p is not a plan, or not any more", (const void *)plan);
+}
+
+acre_status acre__plan_enter(const acre_plan *plan) {
+    acre_status status = acre__plan_check(plan);
+    return status ? status : acre__device_enter(plan->dev);
+}
+
+/* ---- ending ---- */
+
+void acre__plan_forget_wishes(acre_plan *plan) {
+    while (plan->wishes) {
+        struct acre__plan_wish *next = plan->wishes->next;
+        free(plan->wishes);
+        plan->wishes = next;
+    }
+    plan->last_wish = NULL;
+    plan->waiting = plan->timed = (struct acre__plan_queue){0};
+    plan->wish_count = plan->waiting_count = 0;
+}
+
+/* It is in no list any more. Giving memory back waits for all work of the device. */
+static void plan_end(acre_plan *plan) {
+    acre__fetch_add(&acre__plan_ends, 1, memory_order_relaxed);
+    acre__plan_record_forget(&plan->loop);
+    acre__plan_forget_wishes(plan);
+    for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++)
+        acre__plan_arena_cut(&plan->arenas[i], NULL);
+    acre__uses_close(&plan->uses);
+    acre__uses_close(&plan->loop.uses);
+    acre__lock_destroy(&plan->lock);
+    free(plan);
+}
+
+acre_status acre_plan_destroy(acre_plan *plan) {
+    acre_status status = acre__enter();
+    if (status || !plan)
+        return status;
+    if ((status = acre__plan_check(plan)))
+        return status;
+    acre__lock_take(&list.lock);
+    acre__tree_remove(&list.plans, &plan->node);
+    acre__lock_give(&list.lock);
+    plan_end(plan);
+    return ACRE_OK;
+}
+
+/* Takes some plan of the device out of the list; NULL when there is none left. */
+static acre_plan *list_take(const acre_device *dev) {
+    acre__lock_take(&list.lock);
+    struct acre__node *node = acre__tree_first(&list.plans);
+    while (node && plan_of(node)->dev != dev)
+        node = acre__tree_next(&list.plans, node);
+    if (node)
+        acre__tree_remove(&list.plans, node);
+    acre__lock_give(&list.lock);
+    return plan_of(node);
+}
+
+/* The program closes the device with plans left. */
+static void plan_close(acre_device *dev) {
+    unsigned long long count = 0, bytes = 0;
+    for (acre_plan *plan; (plan = list_take(dev)); count++) {
+        bytes += plan->arenas[0].held + plan->arenas[1].held;
+        plan_end(plan);
+    }
+    if (count)
+        acre__log(ACRE_LOG_WARN, "plan", "%s: closed with %llu plans of %llu bytes not destroyed",
+                  dev->label, count, bytes);
+}
+
+/* ---- making ---- */
+
+static acre_status options_check(const acre_plan_options *options) {
+    if (options->flags & ~ACRE_PLAN_DEFERRED)
+        return acre__fail(ACRE_E_OPTIONS, "acre_plan_options: flags 0x%x", options->flags);
+    if (options->host_kind && options->host_kind != ACRE_KIND_PINNED &&
+        options->host_kind != ACRE_KIND_MAPPED && options->host_kind != ACRE_KIND_PAGEABLE)
+        return acre__fail(ACRE_E_INVALID, "acre_plan_options: host memory cannot be of kind %d",
+                          (int)options->host_kind);
+    const uint64_t bytes[] = {options->device_bytes, options->host_bytes};
+    for (int i = 0; i < ACRE__PLAN_PLACES; i++)
+        if (bytes[i] != ACRE_PLAN_AS_NEEDED && bytes[i] > ACRE__PLAN_BYTES_MOST)
+            return acre__fail(ACRE_E_INVALID, "acre_plan_options: %llu bytes",
+                              (unsigned long long)bytes[i]);
+    return ACRE_OK;
+}
+
+/* A pool for loops must be of this device and of memory that is in the place. */
+static acre_status options_check_pool(const acre_device *dev, acre_pool *pool, uint32_t place) {
+    if (!pool)
+        return ACRE_OK;
+    acre_status status = acre__pool_check(pool);
+    if (status)
+        return status;
+    if (pool->dev != dev)
+        return acre__fail(ACRE_E_HANDLE, "acre_plan_options: the pool is of %s, not of %s",
+                          pool->dev->label, dev->label);
+    int is_right = place == ACRE_PLACE_DEVICE
+                       ? pool->kind == ACRE_KIND_DEVICE
+                       : pool->kind == ACRE_KIND_PINNED || pool->kind == ACRE_KIND_MAPPED;
+    return is_right ? ACRE_OK
+                    : acre__fail(ACRE_E_KIND, "acre_plan_options: a pool of kind %d for the %s",
+                                 (int)pool->kind, acre__plan_place_name(place));
+}
+
+/* The size of a place; *clipped is set to what it would have been where a default is less. */
+static acre_status arena_set(struct acre__plan_arena *arena, acre_device *dev, uint32_t place,
+                             acre_kind kind, uint64_t bytes, uint64_t *clipped) {
+    uint64_t whole;
+    *arena = (struct acre__plan_arena){.dev = dev, .place = place, .kind = kind};
+    *clipped = 0;
+    if (bytes == ACRE_PLAN_AS_NEEDED) {
+        arena->size = ACRE__PLAN_NEEDED;
+        return ACRE_OK;
+    }
+    if (bytes) {
+        arena->bytes = acre__plan_up(bytes, ACRE__PLAN_GRAIN);
+        return acre__plan_arena_ready(arena);
+    }
+    arena->size = ACRE__PLAN_DEFAULT;
+    acre_status status = acre__plan_arena_default(dev, place, &whole, &arena->bytes);
+    if (status == ACRE_OK && arena->bytes < whole)
+        *clipped = whole;
+    return status;
+}
+
+/* "4096 MB", or what else can be said of a size. */
+static const char *size_words(char *words, size_t room, const struct acre__plan_arena *arena) {
+    if (arena->size == ACRE__PLAN_NEEDED)
+        snprintf(words, room, "as needed");
+    else
+        snprintf(words, room, "%llu MB",
+                 (unsigned long long)((arena->bytes + ((1 << 20) - 1)) >> 20));
+    return words;
+}
+
+static void plan_log(const acre_plan *plan, const uint64_t *clipped) {
+    char words[ACRE__PLAN_PLACES][32], said[128] = "";
+    for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++) {
+        size_t length = strlen(said);
+        if (clipped[i])
+            snprintf(said + length, sizeof said - length,
+                     "; clipped to what is free: %s of %llu MB", acre__plan_place_name(i),
+                     (unsigned long long)(clipped[i] >> 20));
+        size_words(words[i], sizeof words[i], &plan->arenas[i]);
+    }
+    acre__log(ACRE_LOG_INFO, "plan", "plan: %s on device, %s on host%s", words[ACRE_PLACE_DEVICE],
+              words[ACRE_PLACE_HOST], said);
+}
+
+static acre_status plan_make(acre_device *dev, const acre_plan_options *options, acre_plan **out) {
+    acre_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a plan's record");
+    plan->dev = dev;
+    plan->flags = options->flags;
+    plan->budget = options->budget;
+    plan->pools[ACRE_PLACE_DEVICE] = options->device_pool;
+    plan->pools[ACRE_PLACE_HOST] = options->host_pool;
+    acre__uses_open(&plan->uses, dev);
+    acre__uses_open(&plan->loop.uses, dev);
+    acre__lock_init(&plan->lock, "plan", ACRE__RANK_PLAN);
+    acre__plan_record_forget(&plan->loop);
+    uint64_t clipped[ACRE__PLAN_PLACES];
+    acre_kind host = options->host_kind ? options->host_kind : ACRE_KIND_PINNED;
+    acre_status status =
+        arena_set(&plan->arenas[ACRE_PLACE_DEVICE], dev, ACRE_PLACE_DEVICE, ACRE_KIND_DEVICE,
+                  options->device_bytes, &clipped[ACRE_PLACE_DEVICE]);
+    if (status == ACRE_OK)
+        status = arena_set(&plan->arenas[ACRE_PLACE_HOST], dev, ACRE_PLACE_HOST, host,
+                           options->host_bytes, &clipped[ACRE_PLACE_HOST]);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        plan_end(plan);
+        return acre__said_fail(status, &said);
+    }
+    plan_log(plan, clipped);
+    *out = plan;
+    return ACRE_OK;
+}
+
+acre_status acre_plan_create(acre_device *device, const acre_plan_options *options,
+                             acre_plan **plan) {
+    static const struct acre__device_hooks hooks = {.layer = ACRE__HOOK_ABOVE, .close = plan_close};
+    acre_plan_options wishes;
+    if (plan)
+        *plan = NULL;
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    if (!plan)
+        return acre__fail(ACRE_E_NULL, "acre_plan_create: plan is NULL");
+    if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_plan_options")) ||
+        (status = options_check(&wishes)) ||
+        (status = options_check_pool(device, wishes.device_pool, ACRE_PLACE_DEVICE)) ||
+        (status = options_check_pool(device, wishes.host_pool, ACRE_PLACE_HOST)))
+        return status;
+    acre__device_hooks_add(&hooks);
+    acre_plan *made = NULL;
+    if ((status = plan_make(device, &wishes, &made)))
+        return status;
+    made->node.key = (uintptr_t)made;
+    acre__lock_take(&list.lock);
+    (void)acre__tree_insert(&list.plans, &made->node);
+    acre__lock_give(&list.lock);
+    *plan = made;
+    return ACRE_OK;
+}
+
+/* ---- telling ---- */
+
+static void stats_wishes(const acre_plan *plan, acre_plan_stats *stats) {
+    for (const struct acre__plan_wish *wish = plan->wishes; wish; wish = wish->next)
+        *(wish->place == ACRE_PLACE_HOST ? &stats->host_wanted_bytes
+                                         : &stats->device_wanted_bytes) += wish->bytes;
+    stats->wishes = plan->wish_count;
+    stats->waiting = plan->waiting_count;
+}
+
+static void stats_loop(const struct acre__plan_loop *loop, acre_plan_stats *stats) {
+    stats->recorded = loop->recorded;
+    if (loop->state == ACRE__LOOP_PLACED)
+        stats->loop_bytes = loop->whole[ACRE_PLACE_DEVICE] + loop->whole[ACRE_PLACE_HOST];
+    stats->loop_bound_bytes = loop->bound;
+    stats->hits = acre__load(&loop->hits, memory_order_relaxed);
+    stats->misses = acre__load(&loop->misses, memory_order_relaxed);
+    stats->pool_calls = acre__load(&loop->pool_calls, memory_order_relaxed);
+}
+
+acre_status acre_plan_get_stats(acre_plan *plan, acre_plan_stats *stats) {
+    acre_plan_stats told = {.struct_size = sizeof told};
+    acre_status status = acre__options_out(stats, sizeof told, &told, "acre_plan_stats");
+    if (status == ACRE_OK)
+        status = acre__plan_check(plan);
+    if (status)
+        return status;
+    acre__lock_take(&plan->lock);
+    const struct acre__plan_arena *device = &plan->arenas[ACRE_PLACE_DEVICE];
+    const struct acre__plan_arena *host = &plan->arenas[ACRE_PLACE_HOST];
+    told.device_bytes = device->held;
+    told.host_bytes = host->held;
+    told.device_used_bytes = acre__plan_arena_used(device);
+    told.host_used_bytes = acre__plan_arena_used(host);
+    told.device_bound_bytes = plan->bound[ACRE_PLACE_DEVICE];
+    told.host_bound_bytes = plan->bound[ACRE_PLACE_HOST];
+    told.is_committed = (uint64_t)plan->is_committed;
+    told.is_optimal = (uint64_t)plan->is_optimal;
+    told.nodes = plan->nodes;
+    told.rounds = plan->rounds;
+    told.waits = plan->waits;
+    told.steps = plan->steps;
+    stats_wishes(plan, &told);
+    stats_loop(&plan->loop, &told);
+    acre__lock_give(&plan->lock);
+    return acre__options_out(stats, sizeof told, &told, "acre_plan_stats");
+}

@@ -1,0 +1,426 @@
+/* Plans: the calls with which wishes are made, satisfied and forgotten. A call checks everything
+ * first, then enters its wishes under the plan's lock, and takes them out again if they cannot be
+ * satisfied. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "plan/plan.h"
+
+enum { WISH_NAME_BYTES = 64 };
+
+/* ---- checks ---- */
+
+static int is_power_of_two(uint64_t value) {
+    return value && !(value & (value - 1));
+}
+
+static acre_status wish_check(const acre_plan_wish *wish) {
+    if (!wish->p)
+        return acre__fail(ACRE_E_NULL, "a wish without a variable for its address");
+    if (wish->place >= ACRE__PLAN_PLACES)
+        return acre__fail(ACRE_E_INVALID, "%u is no place", wish->place);
+    if (!wish->bytes || wish->bytes > ACRE__PLAN_BYTES_MOST)
+        return acre__fail(ACRE_E_INVALID, "a wish for %llu bytes", (unsigned long long)wish->bytes);
+    if (wish->alignment &&
+        (!is_power_of_two(wish->alignment) || wish->alignment > ACRE__PLAN_ALIGN_MOST))
+        return acre__fail(ACRE_E_INVALID, "alignment %llu is no power of two up to 1 GiB",
+                          (unsigned long long)wish->alignment);
+    if (wish->flags & ~(ACRE_WISH_STEPS | ACRE_WISH_FIXED))
+        return acre__fail(ACRE_E_INVALID, "a wish with flags 0x%x", wish->flags);
+    if (wish->flags & ACRE_WISH_STEPS &&
+        (wish->first_step > wish->last_step || wish->last_step >= INT64_MAX))
+        return acre__fail(ACRE_E_INVALID, "a wish for steps %llu to %llu",
+                          (unsigned long long)wish->first_step,
+                          (unsigned long long)wish->last_step);
+    if (wish->flags & ACRE_WISH_FIXED &&
+        (wish->offset % ACRE__PLAN_GRAIN || wish->offset > ACRE__PLAN_BYTES_MOST))
+        return acre__fail(ACRE_E_INVALID, "offset %llu is no multiple of 256",
+                          (unsigned long long)wish->offset);
+    return ACRE_OK;
+}
+
+/* With the wish before it in an adjacent group. */
+static acre_status wish_check_adjacent(const acre_plan_wish *wish, const acre_plan_wish *before) {
+    int is_alike = wish->place == before->place &&
+                   (wish->flags & ACRE_WISH_STEPS) == (before->flags & ACRE_WISH_STEPS) &&
+                   (!(wish->flags & ACRE_WISH_STEPS) || (wish->first_step == before->first_step &&
+                                                         wish->last_step == before->last_step));
+    if (!is_alike)
+        return acre__fail(ACRE_E_INVALID, "adjacent wishes for different places or steps");
+    if (wish->flags & ACRE_WISH_FIXED)
+        return acre__fail(ACRE_E_INVALID, "of adjacent wishes only the first may have an offset");
+    return ACRE_OK;
+}
+
+/* ---- entering ---- */
+
+/* Wishes of a call, linked by `next`. */
+struct batch {
+    struct acre__plan_wish *first, *last;
+    size_t count;
+};
+
+static void batch_free(struct batch *batch) {
+    while (batch->first) {
+        struct acre__plan_wish *next = batch->first->next;
+        free(batch->first);
+        batch->first = next;
+    }
+}
+
+/* A wish of its own. */
+static void wish_alone(struct acre__plan_wish *wish) {
+    uint64_t alignment = wish->alignment;
+    wish->head = wish;
+    wish->piece.alignment = alignment < ACRE__PLAN_GRAIN ? ACRE__PLAN_GRAIN : alignment;
+    wish->piece.bytes = acre__plan_up(wish->bytes, ACRE__PLAN_GRAIN);
+}
+
+/* A wish behind another one of its group. */
+static void wish_behind(struct acre__plan_wish *wish, struct acre__plan_wish *before) {
+    struct acre__plan_piece *piece = &before->head->piece;
+    uint64_t alignment = wish->alignment ? wish->alignment : ACRE__PLAN_GRAIN;
+    wish->head = before->head;
+    wish->inner = acre__plan_up(before->inner + before->bytes, alignment);
+    before->with = wish;
+    piece->alignment = alignment > piece->alignment ? alignment : piece->alignment;
+    piece->bytes = acre__plan_up(wish->inner + wish->bytes, ACRE__PLAN_GRAIN);
+}
+
+static struct acre__plan_wish *wish_make(const acre_plan_wish *asked) {
+    size_t length = asked->name ? strnlen(asked->name, WISH_NAME_BYTES - 1) : 0;
+    struct acre__plan_wish *wish = calloc(1, sizeof *wish + length + 1);
+    if (!wish)
+        return NULL;
+    if (length)
+        memcpy(wish->name, asked->name, length);
+    wish->out = asked->p;
+    wish->bytes = asked->bytes;
+    wish->alignment = asked->alignment;
+    wish->place = asked->place;
+    wish->flags = asked->flags;
+    wish->fixed = asked->offset;
+    if (asked->flags & ACRE_WISH_STEPS) {
+        wish->first = asked->first_step;
+        wish->last = asked->last_step;
+    }
+    return wish;
+}
+
+static acre_status batch_add(struct batch *batch, const acre_plan_wish *asked, int is_adjacent) {
+    struct acre__plan_wish *wish = wish_make(asked);
+    if (!wish)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a wish's record");
+    if (is_adjacent && batch->last)
+        wish_behind(wish, batch->last);
+    else
+        wish_alone(wish);
+    *(batch->last ? &batch->last->next : &batch->first) = wish;
+    batch->last = wish;
+    batch->count++;
+    uint64_t bytes = wish->head->piece.bytes;
+    return bytes <= ACRE__PLAN_BYTES_MOST
+               ? ACRE_OK
+               : acre__fail(ACRE_E_INVALID, "adjacent wishes for %llu bytes",
+                            (unsigned long long)bytes);
+}
+
+static void queue_add(struct acre__plan_queue *queue, struct acre__plan_wish *wish) {
+    wish->wait = NULL;
+    *(queue->last ? &queue->last->wait : &queue->first) = wish;
+    queue->last = wish;
+    queue->count++;
+}
+
+/* Takes everything behind the first `count` away again. */
+static void queue_cut(struct acre__plan_queue *queue, struct acre__plan_wish *last, size_t count) {
+    queue->last = last;
+    queue->count = count;
+    *(last ? &last->wait : &queue->first) = NULL;
+}
+
+/* A fixed part for some steps: in memory that is there, clear of what lives for all steps, and of
+ * others at the same time. */
+static acre_status wish_keep_clear(acre_plan *plan, struct acre__plan_wish *wish) {
+    struct acre__plan_arena *arena = &plan->arenas[wish->place];
+    acre_status status = acre__plan_arena_ready(arena);
+    if (status)
+        return status;
+    struct acre__plan_kept *kept = arena->kept;
+    arena->kept = NULL; /* they may share bytes with each other, at other times */
+    int is_clear = acre__plan_arena_take_at(arena, &wish->piece, wish->fixed);
+    if (is_clear)
+        acre__plan_arena_untake(&wish->piece);
+    arena->kept = kept;
+    uint64_t end = wish->fixed + wish->piece.bytes;
+    for (const struct acre__plan_wish *other = plan->timed.first; other; other = other->wait)
+        if (other->flags & ACRE_WISH_FIXED && other->place == wish->place &&
+            other->first <= wish->last && wish->first <= other->last && other->fixed < end &&
+            wish->fixed < other->fixed + other->piece.bytes)
+            is_clear = 0;
+    if (!is_clear)
+        return acre__fail(ACRE_E_INVALID,
+                          "%llu bytes at offset %llu of %llu on the %s: taken, past the end, or "
+                          "not aligned",
+                          (unsigned long long)wish->piece.bytes, (unsigned long long)wish->fixed,
+                          (unsigned long long)arena->bytes, acre__plan_place_name(wish->place));
+    wish->kept = (struct acre__plan_kept){arena->kept, wish->fixed, wish->piece.bytes};
+    arena->kept = &wish->kept;
+    return ACRE_OK;
+}
+
+/* What can be refused before anything is placed. */
+static acre_status wish_admit(acre_plan *plan, struct acre__plan_wish *head) {
+    struct acre__plan_arena *arena = &plan->arenas[head->place];
+    int is_fixed = (head->flags & ACRE_WISH_FIXED) != 0;
+    if (arena->size != ACRE__PLAN_NEEDED && head->piece.bytes > arena->bytes)
+        return acre__plan_not_enough(arena, head->piece.bytes);
+    if (is_fixed && arena->size == ACRE__PLAN_NEEDED)
+        return acre__fail(ACRE_E_INVALID, "an offset in %s memory whose size was not given",
+                          acre__plan_place_name(head->place));
+    return is_fixed && head->flags & ACRE_WISH_STEPS ? wish_keep_clear(plan, head) : ACRE_OK;
+}
+
+static void batch_count(acre_plan *plan, struct batch *batch) {
+    for (struct acre__plan_wish *wish = batch->first; wish; wish = wish->next)
+        wish->number = plan->wish_count++;
+    plan->waiting_count += batch->count;
+}
+
+/* Enters the wishes and satisfies them, unless that is to come later. The lock is held. */
+static acre_status batch_want(acre_plan *plan, struct batch *batch) {
+    struct acre__plan_queue waiting = plan->waiting, timed = plan->timed;
+    struct acre__plan_arena before[] = {plan->arenas[0], plan->arenas[1]};
+    const struct acre__plan_segment *last[] = {acre__plan_arena_last(&before[0]),
+                                               acre__plan_arena_last(&before[1])};
+    size_t wish_count = plan->wish_count, waiting_count = plan->waiting_count;
+    acre_status status = ACRE_OK;
+    batch_count(plan, batch);
+    for (struct acre__plan_wish *wish = batch->first; status == ACRE_OK && wish;
+         wish = wish->next) {
+        if (wish->head != wish)
+            continue;
+        status = wish_admit(plan, wish);
+        if (status == ACRE_OK)
+            queue_add(wish->flags & ACRE_WISH_STEPS ? &plan->timed : &plan->waiting, wish);
+    }
+    if (status == ACRE_OK && !(plan->flags & ACRE_PLAN_DEFERRED))
+        status = acre__plan_satisfy(plan);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        queue_cut(&plan->waiting, waiting.last, waiting.count);
+        queue_cut(&plan->timed, timed.last, timed.count);
+        for (int i = 0; i < ACRE__PLAN_PLACES; i++) {
+            plan->arenas[i].kept = before[i].kept;
+            acre__plan_arena_cut(&plan->arenas[i], last[i]);
+        }
+        plan->wish_count = wish_count;
+        plan->waiting_count = waiting_count;
+        return acre__said_fail(status, &said);
+    }
+    *(plan->last_wish ? &plan->last_wish->next : &plan->wishes) = batch->first;
+    plan->last_wish = batch->last;
+    batch->first = NULL; /* they are the plan's now */
+    return ACRE_OK;
+}
+
+static acre_status plan_not_committed(const acre_plan *plan) {
+    return plan->is_committed
+               ? acre__fail(ACRE_E_COMMITTED,
+                            "the plan is committed: acre_plan_release begins the next round")
+               : ACRE_OK;
+}
+
+/* ---- wanting ---- */
+
+/* The index-th wish of an array whose wishes have the size that the first one says. */
+static acre_status wish_read(const acre_plan_wish *wishes, size_t index, acre_plan_wish *wish) {
+    size_t stride;
+    memcpy(&stride, wishes, sizeof stride);
+    acre_status status = acre__options_in(wish, sizeof *wish, wishes, "acre_plan_wish");
+    if (status || !index)
+        return status;
+    const void *at = (const char *)wishes + index * stride;
+    size_t size;
+    memcpy(&size, at, sizeof size);
+    if (size != stride)
+        return acre__fail(ACRE_E_OPTIONS, "acre_plan_wish: struct_size %zu after %zu", size,
+                          stride);
+    return acre__options_in(wish, sizeof *wish, at, "acre_plan_wish");
+}
+
+static acre_status batch_read(struct batch *batch, const acre_plan_wish *wishes, size_t count,
+                              int are_adjacent) {
+    acre_plan_wish wish = {0}, before;
+    acre_status status = ACRE_OK;
+    for (size_t i = 0; status == ACRE_OK && i < count; i++) {
+        before = wish;
+        status = wish_read(wishes, i, &wish);
+        if (status == ACRE_OK)
+            status = wish_check(&wish);
+        if (status == ACRE_OK && i && are_adjacent)
+            status = wish_check_adjacent(&wish, &before);
+        if (status == ACRE_OK)
+            status = batch_add(batch, &wish, are_adjacent);
+    }
+    return status;
+}
+
+acre_status acre_plan_want_many(acre_plan *plan, const acre_plan_wish *wishes, size_t count,
+                                uint32_t flags) {
+    acre_status status = acre__plan_enter(plan);
+    if (status)
+        return status;
+    if (!wishes && count)
+        return acre__fail(ACRE_E_NULL, "acre_plan_want_many: wishes is NULL");
+    if (flags & ~ACRE_PLAN_ADJACENT)
+        return acre__fail(ACRE_E_INVALID, "acre_plan_want_many: flags 0x%x", flags);
+    struct batch batch = {0};
+    acre__lock_take(&plan->lock);
+    status = plan_not_committed(plan);
+    if (status == ACRE_OK && count)
+        status = batch_read(&batch, wishes, count, (flags & ACRE_PLAN_ADJACENT) != 0);
+    if (status == ACRE_OK && count)
+        status = batch_want(plan, &batch);
+    acre__lock_give(&plan->lock);
+    batch_free(&batch);
+    return status;
+}
+
+acre_status acre_plan_want(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
+                           void **p) {
+    acre_plan_wish wish = {
+        .struct_size = sizeof wish, .p = p, .bytes = bytes, .alignment = alignment, .place = place};
+    return acre_plan_want_many(plan, &wish, 1, 0);
+}
+
+acre_status acre_plan_want_for(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
+                               uint64_t first_step, uint64_t last_step, void **p) {
+    acre_plan_wish wish = {.struct_size = sizeof wish,
+                           .p = p,
+                           .bytes = bytes,
+                           .alignment = alignment,
+                           .first_step = first_step,
+                           .last_step = last_step,
+                           .place = place,
+                           .flags = ACRE_WISH_STEPS};
+    return acre_plan_want_many(plan, &wish, 1, 0);
+}
+
+/* ---- satisfying, forgetting ---- */
+
+acre_status acre_plan_satisfy(acre_plan *plan) {
+    acre_status status = acre__plan_enter(plan);
+    if (status)
+        return status;
+    acre__lock_take(&plan->lock);
+    status = plan_not_committed(plan);
+    if (status == ACRE_OK)
+        status = acre__plan_satisfy(plan);
+    acre__lock_give(&plan->lock);
+    return status;
+}
+
+acre_status acre_plan_commit(acre_plan *plan) {
+    acre_status status = acre__plan_enter(plan);
+    if (status)
+        return status;
+    acre__lock_take(&plan->lock);
+    status = plan_not_committed(plan);
+    if (status == ACRE_OK)
+        status = acre__plan_commit(plan);
+    acre__lock_give(&plan->lock);
+    return status;
+}
+
+acre_status acre_plan_cancel(acre_plan *plan) {
+    acre_status status = acre__plan_check(plan);
+    if (status)
+        return status;
+    acre__lock_take(&plan->lock);
+    struct acre__plan_wish **link = &plan->wishes, *wish;
+    plan->last_wish = NULL;
+    while ((wish = *link)) {
+        if (wish->is_placed) {
+            plan->last_wish = wish;
+            link = &wish->next;
+            continue;
+        }
+        *link = wish->next;
+        plan->wish_count--;
+        free(wish);
+    }
+    for (int i = 0; i < ACRE__PLAN_PLACES; i++)
+        plan->arenas[i].kept = NULL;
+    plan->waiting = plan->timed = (struct acre__plan_queue){0};
+    plan->waiting_count = 0;
+    acre__lock_give(&plan->lock);
+    return ACRE_OK;
+}
+
+/* The lock is held. */
+static acre_status plan_release(acre_plan *plan, acre_stream stream) {
+    if (atomic_load_explicit(&plan->stepper, memory_order_relaxed))
+        return acre__fail(ACRE_E_BUSY,
+                          "acre_plan_release: a step of the plan's loop has not ended");
+    if (stream) {
+        acre_status status = acre__uses_record(&plan->uses, stream);
+        if (status)
+            return status;
+    } else {
+        plan->must_wait_all = 1;
+    }
+    plan->must_wait = 1;
+    acre__uses_append(&plan->uses, &plan->loop.uses);
+    acre__plan_record_forget(&plan->loop);
+    acre__plan_forget_wishes(plan);
+    for (int i = 0; i < ACRE__PLAN_PLACES; i++) {
+        acre__plan_arena_clear(&plan->arenas[i]);
+        plan->bound[i] = 0;
+    }
+    plan->is_committed = plan->is_optimal = 0;
+    plan->rounds++;
+    return ACRE_OK;
+}
+
+acre_status acre_plan_release(acre_plan *plan, acre_stream stream) {
+    acre_status status = acre__plan_enter(plan);
+    if (status)
+        return status;
+    acre__lock_take(&plan->lock);
+    status = plan_release(plan, stream);
+    acre__lock_give(&plan->lock);
+    return status;
+}
+
+/* ---- telling ---- */
+
+acre_status acre_plan_walk(acre_plan *plan, acre_plan_wish_fn fn, void *user) {
+    acre_status status = acre__plan_check(plan);
+    if (status)
+        return status;
+    if (!fn)
+        return acre__fail(ACRE_E_NULL, "acre_plan_walk: fn is NULL");
+    acre__lock_take(&plan->lock);
+    for (const struct acre__plan_wish *wish = plan->wishes; wish; wish = wish->next) {
+        acre_plan_placed told = {.struct_size = sizeof told,
+                                 .name = wish->name,
+                                 .bytes = wish->bytes,
+                                 .first_step = wish->first,
+                                 .last_step = wish->last,
+                                 .place = wish->place,
+                                 .flags = wish->flags};
+        if (wish->is_placed) {
+            const struct acre__plan_piece *piece = &wish->head->piece;
+            told.offset = piece->node.key + wish->inner;
+            told.p = (void *)(uintptr_t)(piece->segment->at + told.offset);
+        }
+        fn(user, &told);
+    }
+    acre__lock_give(&plan->lock);
+    return ACRE_OK;
+}

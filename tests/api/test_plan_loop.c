@@ -1,0 +1,499 @@
+/* Loops of plans: the first step is recorded, later ones are served from the plan with no call of
+ * the pool, and whatever a step does differently is served all the same and counted. */
+#include "api_plan.h"
+
+enum { BLOCKS = 12 };
+
+static const acre_plan_options needed = {.struct_size = sizeof needed,
+                                         .device_bytes = ACRE_PLAN_AS_NEEDED,
+                                         .host_bytes = ACRE_PLAN_AS_NEEDED};
+
+/* ---- a step, with everything that may be different about it ---- */
+
+struct step {
+    size_t bytes[BLOCKS];
+    size_t extra;    /* one more block of so many bytes, in the middle; 0: none */
+    int without;     /* this block is not allocated; -1: all are */
+    int late;        /* this block is not freed; -1: all are */
+    int is_reversed; /* frees come in the other order */
+    int early;       /* this block is allocated before all others; -1: in order */
+    void *p[BLOCKS]; /* what it was given */
+};
+
+static struct step step_plain(void) {
+    struct step step = {.without = -1, .late = -1, .early = -1};
+    for (size_t i = 0; i < BLOCKS; i++)
+        step.bytes[i] = (i % 4 + 1) * 10000 + i;
+    return step;
+}
+
+/* Blocks that are there at the same time have no bytes in common. */
+static void expect_apart(const struct step *step) {
+    for (int i = 0; i < BLOCKS; i++)
+        for (int j = 0; j < i; j++) {
+            const char *a = step->p[i], *b = step->p[j];
+            if (a && b)
+                assert_true(a + step->bytes[i] <= b || b + step->bytes[j] <= a);
+        }
+}
+
+static void take(struct planned *t, struct step *step, int i) {
+    if (i == step->without || step->p[i])
+        return;
+    uint32_t place = i % 5 == 4 ? ACRE_PLACE_HOST : ACRE_PLACE_DEVICE;
+    api_ok(acre_plan_alloc(t->plan, place, step->bytes[i], 0, &step->p[i]));
+    assert_int_equal((uintptr_t)step->p[i] % 256, 0);
+    api_ok(acre_fill(t->device, step->p[i], (uint8_t)i, step->bytes[i], t->stream));
+    expect_apart(step);
+}
+
+static void drop(struct planned *t, struct step *step, int i) {
+    if (!step->p[i] || i == step->late)
+        return;
+    api_ok(acre_plan_free(t->plan, step->p[i]));
+    step->p[i] = NULL;
+}
+
+/* Two blocks in use at a time at least, four at most; then what is left. */
+static void step_run(struct planned *t, struct step *step, void **given) {
+    void *extra = NULL;
+    api_ok(acre_plan_step_begin(t->plan, t->stream));
+    if (step->early >= 0)
+        take(t, step, step->early);
+    for (int i = 0; i < BLOCKS; i++) {
+        take(t, step, i);
+        if (given)
+            given[i] = step->p[i];
+        if (i == BLOCKS / 2 && step->extra)
+            api_ok(acre_plan_alloc(t->plan, ACRE_PLACE_DEVICE, step->extra, 0, &extra));
+        if (i >= 3 && i % 3 == 0)
+            for (int k = 0; k < 3; k++)
+                drop(t, step, step->is_reversed ? i - 1 - k : i - 3 + k);
+    }
+    api_ok(acre_plan_free(t->plan, extra));
+    for (int i = 0; i < BLOCKS; i++)
+        drop(t, step, i);
+    api_ok(acre_plan_step_end(t->plan));
+}
+
+/* ---- the promise ---- */
+
+static void loop_later_steps_make_no_pool_call(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct planned t = planned_begin(name, &needed);
+        struct step step = step_plain();
+        step_run(&t, &step, NULL);
+        acre_plan_stats first = planned_stats(t.plan);
+        assert_int_equal(first.recorded, BLOCKS);
+        assert_int_equal(first.pool_calls, 2 * BLOCKS);
+        assert_int_equal(first.hits + first.misses, 0);
+        void *given[BLOCKS], *again[BLOCKS];
+        acre_pool *pool;
+        api_ok(acre_pool_default(t.device, ACRE_KIND_DEVICE, &pool));
+        step_run(&t, &step, given);
+        for (int i = 0; i < 100; i++) {
+            step_run(&t, &step, again);
+            assert_memory_equal(again, given, sizeof given);
+        }
+        for (int i = 0; i < BLOCKS; i++)
+            assert_false(acre_pool_owns(pool, given[i]));
+        acre_plan_stats stats = planned_stats(t.plan);
+        assert_int_equal(stats.pool_calls, first.pool_calls); /* 0 in steps 2 to n */
+        assert_int_equal(stats.misses, 0);
+        assert_int_equal(stats.hits, 101 * BLOCKS);
+        assert_int_equal(stats.steps, 102);
+        assert_true(stats.loop_bytes >= stats.loop_bound_bytes);
+        uint64_t sum = 0;
+        for (int i = 0; i < BLOCKS; i++)
+            sum += step.bytes[i];
+        assert_true(stats.loop_bytes < sum);
+        planned_end(&t);
+    }
+}
+
+static void loop_without_allocations_is_one(void **state) {
+    (void)state;
+    struct planned t = planned_begin("soft", &needed);
+    for (int i = 0; i < 3; i++) {
+        api_ok(acre_plan_step_begin(t.plan, t.stream));
+        api_ok(acre_plan_free(t.plan, NULL));
+        api_ok(acre_plan_step_end(t.plan));
+    }
+    void *p;
+    api_ok(acre_plan_step_begin(t.plan, t.stream));
+    api_ok(acre_plan_alloc(t.plan, ACRE_PLACE_DEVICE, 1, 0, &p));
+    api_ok(acre_plan_free(t.plan, p));
+    api_ok(acre_plan_step_end(t.plan));
+    assert_int_equal(planned_stats(t.plan).misses, 1);
+    planned_end(&t);
+}
+
+static void loop_alignments_are_kept(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct planned t = planned_begin(name, &needed);
+        for (int i = 0; i < 4; i++) {
+            api_ok(acre_plan_step_begin(t.plan, t.stream));
+            for (size_t alignment = 1; alignment <= 4 * MIB; alignment *= 4) {
+                void *p, *q;
+                api_ok(acre_plan_alloc(t.plan, ACRE_PLACE_DEVICE, 300, 0, &q));
+                api_ok(acre_plan_alloc(t.plan, ACRE_PLACE_DEVICE, 300, alignment, &p));
+                assert_int_equal((uintptr_t)p % alignment, 0);
+                api_ok(acre_plan_free(t.plan, q));
+                api_ok(acre_plan_free(t.plan, p));
+            }
+            api_ok(acre_plan_step_end(t.plan));
+        }
+        assert_int_equal(planned_stats(t.plan).misses, 0);
+        planned_end(&t);
+    }
+}
+
+static void loop_beside_wishes_leaves_them_alone(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct planned t = planned_begin(name, NULL);
+        struct step step = step_plain();
+        unsigned char *host = NULL, back[1000];
+        void *device = NULL, *timed = NULL;
+        api_ok(acre_plan_want(t.plan, ACRE_PLACE_HOST, 1000, 0, (void **)&host));
+        api_ok(acre_plan_want(t.plan, ACRE_PLACE_DEVICE, 1000, 0, &device));
+        api_ok(acre_plan_want_for(t.plan, ACRE_PLACE_DEVICE, 1000, 0, 1, 2, &timed));
+        api_ok(acre_plan_commit(t.plan));
+        memset(host, 0xab, 1000);
+        api_ok(acre_fill_sync(t.device, device, 0xab, 1000));
+        api_ok(acre_fill_sync(t.device, timed, 0xab, 1000));
+        for (int i = 0; i < 4; i++)
+            step_run(&t, &step, NULL);
+        assert_int_equal(planned_stats(t.plan).hits, 3 * BLOCKS);
+        api_ok(acre_stream_sync(t.device, t.stream));
+        for (int i = 0; i < 1000; i++)
+            assert_int_equal(host[i], 0xab);
+        void *both[] = {device, timed};
+        for (int k = 0; k < 2; k++) {
+            api_ok(acre_copy_sync(t.device, back, both[k], 1000));
+            for (int i = 0; i < 1000; i++)
+                assert_int_equal(back[i], 0xab);
+        }
+        planned_end(&t);
+    }
+}
+
+/* ---- steps that differ ---- */
+
+/* Two steps like the recorded one, then the other, then two like the first again: what is expected
+ * of the other one, and the last two have no miss. */
+static acre_plan_stats differ(const char *name, struct step other, uint64_t *misses) {
+    struct planned t = planned_begin(name, &needed);
+    struct step step = step_plain();
+    step_run(&t, &step, NULL);
+    step_run(&t, &step, NULL);
+    acre_plan_stats before = planned_stats(t.plan);
+    assert_int_equal(before.misses, 0);
+    step_run(&t, &other, NULL);
+    acre_plan_stats after = planned_stats(t.plan);
+    *misses = after.misses;
+    if (other.late < 0) {
+        step_run(&t, &step, NULL);
+        step_run(&t, &step, NULL);
+        acre_plan_stats last = planned_stats(t.plan);
+        assert_int_equal(last.misses, after.misses);
+        assert_int_equal(last.pool_calls, after.pool_calls);
+    }
+    after.hits -= before.hits;
+    after.pool_calls -= before.pool_calls;
+    planned_end(&t);
+    return after;
+}
+
+static void loop_with_another_size_misses_that_one_alone(void **state) {
+    (void)state;
+    for (API_EACH(name))
+        for (int i = 0; i < BLOCKS; i++) {
+            struct step other = step_plain();
+            uint64_t misses;
+            other.bytes[i] += 5000;
+            acre_plan_stats stats = differ(name, other, &misses);
+            assert_int_equal(misses, 1);
+            assert_int_equal(stats.hits, BLOCKS - 1);
+            assert_int_equal(stats.pool_calls, 2);
+        }
+}
+
+static void loop_with_an_extra_alloc_misses_that_one_alone(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct step other = step_plain();
+        uint64_t misses;
+        other.extra = 777;
+        acre_plan_stats stats = differ(name, other, &misses);
+        assert_int_equal(misses, 1);
+        assert_int_equal(stats.hits, BLOCKS);
+        assert_int_equal(stats.pool_calls, 2);
+    }
+}
+
+static void loop_without_one_alloc_misses_nothing(void **state) {
+    (void)state;
+    for (int i = 0; i < BLOCKS; i++) {
+        struct step other = step_plain();
+        uint64_t misses;
+        other.without = i;
+        acre_plan_stats stats = differ("soft", other, &misses);
+        assert_int_equal(misses, 0);
+        assert_int_equal(stats.hits, BLOCKS - 1);
+    }
+}
+
+static void loop_with_frees_in_another_order_is_served(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct step other = step_plain();
+        uint64_t misses;
+        other.is_reversed = 1;
+        acre_plan_stats stats = differ(name, other, &misses);
+        assert_int_equal(misses, 0);
+        assert_int_equal(stats.hits, BLOCKS);
+    }
+}
+
+static void loop_with_allocs_in_another_order_is_served_and_counted(void **state) {
+    (void)state;
+    for (int i = 1; i < BLOCKS; i++) {
+        struct step other = step_plain();
+        uint64_t misses;
+        other.early = i;
+        acre_plan_stats stats = differ("soft", other, &misses);
+        assert_int_equal(misses + stats.hits, BLOCKS);
+        assert_int_equal(stats.pool_calls, 2 * misses);
+    }
+}
+
+/* A block that is not freed keeps its bytes from later steps, and goes by a free in one of them. */
+static void loop_with_a_missing_free_keeps_that_block_apart(void **state) {
+    (void)state;
+    for (API_EACH(name))
+        for (int i = 0; i < BLOCKS; i++) {
+            struct planned t = planned_begin(name, &needed);
+            struct step step = step_plain(), other = step_plain();
+            step_run(&t, &step, NULL);
+            other.late = i;
+            step_run(&t, &other, NULL);
+            assert_non_null(other.p[i]);
+            acre_plan_stats before = planned_stats(t.plan);
+            /* The block is put beside the next step's own, so that expect_apart sees it. */
+            struct step next = step_plain();
+            const char *late = other.p[i];
+            api_ok(acre_plan_step_begin(t.plan, t.stream));
+            for (int k = 0; k < BLOCKS; k++) {
+                take(&t, &next, k);
+                const char *p = next.p[k];
+                assert_true(p + next.bytes[k] <= late || late + other.bytes[i] <= p);
+                drop(&t, &next, k);
+            }
+            api_ok(acre_plan_step_end(t.plan));
+            acre_plan_stats after = planned_stats(t.plan);
+            assert_true(after.misses > before.misses);
+            assert_int_equal(after.misses - before.misses + after.hits - before.hits, BLOCKS);
+            api_ok(acre_plan_step_begin(t.plan, t.stream));
+            api_ok(acre_plan_free(t.plan, other.p[i]));
+            api_expect(acre_plan_free(t.plan, other.p[i]), ACRE_E_POINTER);
+            api_ok(acre_plan_step_end(t.plan));
+            step_run(&t, &step, NULL);
+            assert_int_equal(planned_stats(t.plan).misses, after.misses);
+            planned_end(&t);
+        }
+}
+
+static void loop_block_that_outlives_the_recorded_step_is_the_pools(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct planned t = planned_begin(name, &needed);
+        void *kept[4], *p;
+        acre_pool *pool;
+        api_ok(acre_pool_default(t.device, ACRE_KIND_DEVICE, &pool));
+        for (int i = 0; i < 4; i++) {
+            api_ok(acre_plan_step_begin(t.plan, t.stream));
+            api_ok(acre_plan_alloc(t.plan, ACRE_PLACE_DEVICE, 5000, 0, &kept[i]));
+            assert_true(acre_pool_owns(pool, kept[i]));
+            api_ok(acre_plan_alloc(t.plan, ACRE_PLACE_DEVICE, 6000, 0, &p));
+            api_ok(acre_plan_free(t.plan, p));
+            api_ok(acre_plan_step_end(t.plan));
+        }
+        acre_plan_stats stats = planned_stats(t.plan);
+        assert_int_equal(stats.hits, 3);
+        assert_int_equal(stats.misses, 3);
+        assert_int_equal(stats.pool_calls, 3 + 3);
+        api_ok(acre_free(kept[0], t.stream)); /* as any block of the pool */
+        api_ok(acre_plan_step_begin(t.plan, t.stream));
+        for (int i = 1; i < 4; i++)
+            api_ok(acre_plan_free(t.plan, kept[i]));
+        api_ok(acre_plan_step_end(t.plan));
+        planned_end(&t);
+    }
+}
+
+/* A million calls of steps drawn at random: what is live at a time never shares a byte. */
+static void loop_random_steps_never_share_memory(void **state) {
+    (void)state;
+    enum { MOST = 40 };
+    struct api_random random = api_random_begin("random steps");
+    struct planned t = planned_begin("soft", &needed);
+    char *p[MOST] = {0};
+    size_t bytes[MOST];
+    for (int step = 0; step < 300; step++) {
+        struct api_random same = {7}; /* most of a step is as the first one was */
+        api_ok(acre_plan_step_begin(t.plan, t.stream));
+        for (int i = 0; i < 200; i++) {
+            size_t k = (size_t)api_draw(&same, MOST), want = 256 * (1 + api_draw(&same, 50));
+            uint64_t odds = step ? api_draw(&random, 40) : 9;
+            if (odds == 0)
+                continue;
+            if (odds == 1)
+                want = 256 * (1 + api_draw(&random, 50));
+            if (odds == 2)
+                k = (size_t)api_draw(&random, MOST);
+            if (p[k]) {
+                api_ok(acre_plan_free(t.plan, p[k]));
+                p[k] = NULL;
+                continue;
+            }
+            api_ok(acre_plan_alloc(t.plan, ACRE_PLACE_DEVICE, want, 0, (void **)&p[k]));
+            bytes[k] = want;
+            for (size_t j = 0; j < MOST; j++)
+                if (j != k && p[j])
+                    assert_true(p[j] + bytes[j] <= p[k] || p[k] + bytes[k] <= p[j]);
+        }
+        /* Mostly everything is freed; now and then a block stays. */
+        for (size_t k = 0; k < MOST; k++)
+            if (p[k] && (!step || api_draw(&random, 60))) {
+                api_ok(acre_plan_free(t.plan, p[k]));
+                p[k] = NULL;
+            }
+        api_ok(acre_plan_step_end(t.plan));
+    }
+    acre_plan_stats stats = planned_stats(t.plan);
+    print_message("%llu hits, %llu misses\n", (unsigned long long)stats.hits,
+                  (unsigned long long)stats.misses);
+    assert_true(stats.hits > 0 && stats.misses > 0);
+    planned_end(&t);
+}
+
+/* ---- memory, pools, rounds ---- */
+
+static void loop_that_does_not_fit_stays_with_the_pool_and_says_so(void **state) {
+    (void)state;
+    acre_plan_options small = {
+        .struct_size = sizeof small, .device_bytes = 4096, .host_bytes = ACRE_PLAN_AS_NEEDED};
+    struct planned t = planned_begin("soft", &small);
+    struct step step = step_plain();
+    step_run(&t, &step, NULL);
+    planned_listen();
+    step_run(&t, &step, NULL);
+    assert_non_null(strstr(planned_log.line, "plan: a loop of 12 allocations stays with the pool: "
+                                             "not enough device memory: desired "));
+    acre_plan_stats stats = planned_stats(t.plan);
+    assert_int_equal(stats.hits, 0);
+    assert_int_equal(stats.misses, BLOCKS);
+    assert_int_equal(stats.pool_calls, 4 * BLOCKS);
+    api_ok(acre_log_set(NULL, NULL, ACRE_LOG_ERROR));
+    planned_end(&t);
+}
+
+/* The pool has all of the device when the loop is to be placed, and nothing of it in use. */
+static void loop_takes_the_memory_that_the_pool_needed_for_it(void **state) {
+    (void)state;
+    acre_open_options small = {.struct_size = sizeof small, .soft_bytes = 32 * MIB};
+    acre_device *device;
+    acre_plan *plan;
+    void *p;
+    api_ok(acre_open("soft", &small, &device));
+    api_ok(acre_plan_create(device, &needed, &plan));
+    for (int i = 0; i < 3; i++) {
+        api_ok(acre_plan_step_begin(plan, NULL));
+        api_ok(acre_plan_alloc(plan, ACRE_PLACE_DEVICE, 24 * MIB, 0, &p));
+        api_ok(acre_plan_free(plan, p));
+        api_ok(acre_plan_step_end(plan));
+    }
+    assert_int_equal(planned_stats(plan).hits, 2);
+    api_ok(acre_plan_destroy(plan));
+    api_ok(acre_close(device));
+}
+
+static void loop_uses_the_pools_it_was_given(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        acre_pool_options kind = {.struct_size = sizeof kind, .kind = ACRE_KIND_PINNED};
+        acre_plan_options options = needed;
+        acre_plan *plan, *no = (acre_plan *)UNWRITTEN;
+        acre_pool *pools[2];
+        api_ok(acre_pool_create(device, NULL, &pools[0]));
+        api_ok(acre_pool_create(device, &kind, &pools[1]));
+        options.device_pool = pools[1];
+        api_expect(acre_plan_create(device, &options, &no), ACRE_E_KIND);
+        assert_null(no);
+        options.device_pool = (acre_pool *)UNWRITTEN;
+        api_expect(acre_plan_create(device, &options, &no), ACRE_E_HANDLE);
+        options.device_pool = pools[0];
+        options.host_pool = pools[1];
+        api_ok(acre_plan_create(device, &options, &plan));
+        api_ok(acre_plan_step_begin(plan, NULL));
+        for (uint32_t place = 0; place < 2; place++) {
+            void *p;
+            api_ok(acre_plan_alloc(plan, place, 1000, 0, &p));
+            assert_true(acre_pool_owns(pools[place], p));
+            api_ok(acre_plan_free(plan, p));
+        }
+        api_ok(acre_plan_step_end(plan));
+        api_ok(acre_plan_destroy(plan));
+        api_ok(acre_pool_destroy(pools[0], NULL, NULL));
+        api_ok(acre_pool_destroy(pools[1], NULL, NULL));
+        api_ok(acre_close(device));
+    }
+}
+
+static void loop_is_recorded_anew_after_release(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct planned t = planned_begin(name, &needed);
+        struct step step = step_plain(), other = step_plain();
+        for (int i = 0; i < BLOCKS; i++)
+            other.bytes[i] = 30000;
+        step_run(&t, &step, NULL);
+        step_run(&t, &step, NULL);
+        api_ok(acre_plan_release(t.plan, t.stream));
+        assert_int_equal(planned_stats(t.plan).recorded, 0);
+        step_run(&t, &other, NULL);
+        acre_plan_stats before = planned_stats(t.plan);
+        step_run(&t, &other, NULL);
+        acre_plan_stats after = planned_stats(t.plan);
+        assert_int_equal(after.hits - before.hits, BLOCKS);
+        assert_int_equal(after.pool_calls, before.pool_calls);
+        assert_int_equal(after.waits, 1);
+        planned_end(&t);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loop_later_steps_make_no_pool_call),
+        cmocka_unit_test(loop_without_allocations_is_one),
+        cmocka_unit_test(loop_alignments_are_kept),
+        cmocka_unit_test(loop_beside_wishes_leaves_them_alone),
+        cmocka_unit_test(loop_with_another_size_misses_that_one_alone),
+        cmocka_unit_test(loop_with_an_extra_alloc_misses_that_one_alone),
+        cmocka_unit_test(loop_without_one_alloc_misses_nothing),
+        cmocka_unit_test(loop_with_frees_in_another_order_is_served),
+        cmocka_unit_test(loop_with_allocs_in_another_order_is_served_and_counted),
+        cmocka_unit_test(loop_with_a_missing_free_keeps_that_block_apart),
+        cmocka_unit_test(loop_block_that_outlives_the_recorded_step_is_the_pools),
+        cmocka_unit_test(loop_random_steps_never_share_memory),
+        cmocka_unit_test(loop_that_does_not_fit_stays_with_the_pool_and_says_so),
+        cmocka_unit_test(loop_takes_the_memory_that_the_pool_needed_for_it),
+        cmocka_unit_test(loop_uses_the_pools_it_was_given),
+        cmocka_unit_test(loop_is_recorded_anew_after_release),
+    };
+    return cmocka_run_group_tests_name("plan_loop", tests, NULL, NULL);
+}
