@@ -204,7 +204,7 @@ struct acre__plan_loop {
     uint64_t alignment[ACRE__PLAN_PLACES];
     uint64_t bound; /* of both places */
     uint64_t recorded;
-    struct acre__uses uses; /* by steps that the plan has served */
+    struct acre__uses uses; /* by the steps so far */
     /* Written by the thread in the step alone, read by all. */
     _Atomic uint64_t hits, misses, pool_calls;
 };

@@ -20,11 +20,16 @@ const char *acre__plan_place_name(uint32_t place) {
     return place == ACRE_PLACE_HOST ? "host" : "device";
 }
 
+/* Whose memory is short. */
+static acre_status arena_short(const struct acre__plan_arena *arena) {
+    return arena->place == ACRE_PLACE_HOST ? ACRE_E_HOST_MEMORY : ACRE_E_DEVICE_MEMORY;
+}
+
 acre_status acre__plan_not_enough(const struct acre__plan_arena *arena, uint64_t desired) {
     uint64_t allocated = arena->held;
     if (!allocated && arena->size != ACRE__PLAN_NEEDED)
         allocated = arena->bytes;
-    return acre__fail(arena->place == ACRE_PLACE_HOST ? ACRE_E_HOST_MEMORY : ACRE_E_DEVICE_MEMORY,
+    return acre__fail(arena_short(arena),
                       "not enough %s memory: desired %llu bytes, allocated %llu bytes",
                       acre__plan_place_name(arena->place), (unsigned long long)desired,
                       (unsigned long long)allocated);

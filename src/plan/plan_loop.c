@@ -314,8 +314,7 @@ acre_status acre_plan_step_end(acre_plan *plan) {
         return status;
     struct acre__plan_loop *loop = &plan->loop;
     acre__lock_take(&plan->lock);
-    if (loop->state == ACRE__LOOP_PLACED)
-        status = acre__uses_record(&loop->uses, loop->stream);
+    status = acre__uses_record(&loop->uses, loop->stream);
     if (status == ACRE_E_CAPTURING)
         status = ACRE_OK;
     if (status == ACRE_OK) {

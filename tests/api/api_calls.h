@@ -196,9 +196,7 @@ static inline acre_status api_call_pool_default(const struct api_arguments *with
 }
 static inline acre_status api_call_plan_create(const struct api_arguments *with) {
     acre_plan *plan = (acre_plan *)(void *)api_own;
-    acre_plan_options options = {
-        .struct_size = sizeof options, .device_bytes = 4096, .host_bytes = 4096};
-    acre_status status = acre_plan_create(with->device, &options, &plan);
+    acre_status status = acre_plan_create(with->device, NULL, &plan);
     if (status == ACRE_OK)
         (void)acre_plan_destroy(plan);
     else if (plan)

@@ -343,6 +343,36 @@ static void steps_of_two_plans_may_be_nested(void **state) {
     planned_end(&t);
 }
 
+/* What a thread knows of its step is of no use to a child. */
+static void step_in_a_forked_child_is_refused(void **state) {
+    (void)state;
+    struct planned t = planned_begin("soft", NULL);
+    void *p;
+    for (int i = 0; i < 2; i++) {
+        api_ok(acre_plan_step_begin(t.plan, t.stream));
+        api_ok(acre_plan_alloc(t.plan, 0, 1000, 0, &p));
+        if (i == 0) {
+            api_ok(acre_plan_free(t.plan, p));
+            api_ok(acre_plan_step_end(t.plan));
+        }
+    }
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(acre_plan_free(t.plan, p) != ACRE_E_FORKED ||
+              acre_plan_alloc(t.plan, 0, 1000, 0, &p) != ACRE_E_FORKED ||
+              acre_plan_step_end(t.plan) != ACRE_E_FORKED ||
+              acre_plan_destroy(t.plan) != ACRE_E_FORKED);
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    api_ok(acre_plan_free(t.plan, p));
+    api_ok(acre_plan_step_end(t.plan));
+    planned_end(&t);
+}
+
 /* ---- wishes of several threads ---- */
 
 enum { THREADS = 4, EACH = 200 };
@@ -400,6 +430,7 @@ int main(void) {
         cmocka_unit_test(step_belongs_to_the_thread_that_began_it),
         cmocka_unit_test(steps_may_come_from_one_thread_after_the_other),
         cmocka_unit_test(steps_of_two_plans_may_be_nested),
+        cmocka_unit_test(step_in_a_forked_child_is_refused),
         cmocka_unit_test(wishes_of_several_threads_get_memory_each),
     };
     return cmocka_run_group_tests_name("plan_misuse", tests, NULL, NULL);
