@@ -112,7 +112,7 @@ typedef struct acre_plan_placed {
     const char *name; /* "" without one; until the call returns, as all of this */
     void *p;          /* NULL: it waits */
     uint64_t bytes;
-    uint64_t offset; /* in the memory of its place */
+    uint64_t offset; /* in the memory of its place; as needed: in one of its parts */
     uint64_t first_step, last_step;
     uint32_t place;
     uint32_t flags; /* ACRE_WISH_* */

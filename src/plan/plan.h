@@ -147,7 +147,7 @@ struct acre__plan_queue {
     size_t count;
 };
 
-/* ---- loops (plan_loop.c, plan_record.c) ---- */
+/* ---- loops (plan_step.c, plan_record.c) ---- */
 
 enum acre__plan_op_kind {
     ACRE__OP_END,   /* behind the last one, and whenever the thread must not follow the ops */

@@ -35,9 +35,9 @@ acre_status acre__plan_not_enough(const struct acre__plan_arena *arena, uint64_t
                       (unsigned long long)allocated);
 }
 
+/* Addresses and limits have words of their own. */
 static int is_no_memory(acre_status status) {
-    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY ||
-           status == ACRE_E_ADDRESS_SPACE || status == ACRE_E_LIMIT;
+    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;
 }
 
 /* ---- memory ---- */
@@ -160,7 +160,7 @@ acre_status acre__plan_arena_more(struct acre__plan_arena *arena, uint64_t bytes
     uint64_t step = arena->held < ARENA_STEP_MOST ? arena->held : ARENA_STEP_MOST;
     step = ahead ? acre__plan_up(step, ARENA_UNIT) : 0;
     acre_status status = arena_add(arena, step > least ? step : least);
-    if (is_no_memory(status) && step > least)
+    if (status && step > least) /* less may be had */
         status = arena_add(arena, least);
     return is_no_memory(status) ? acre__plan_not_enough(arena, arena->held + bytes) : status;
 }

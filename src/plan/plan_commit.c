@@ -295,7 +295,7 @@ static acre_status timed_place(struct timed *timed, struct acre__plan_segment *s
     return ACRE_OK;
 }
 
-/* Where there is most room. */
+/* Where there is most room; NULL where there is no memory yet. */
 static struct acre__plan_segment *arena_roomiest(const struct acre__plan_arena *arena) {
     struct acre__plan_segment *best = arena->segments, *segment = best;
     for (; segment; segment = segment->next)
@@ -304,35 +304,43 @@ static struct acre__plan_segment *arena_roomiest(const struct acre__plan_arena *
     return best;
 }
 
-/* A segment of just the size that the placer found. */
-static acre_status timed_make(struct timed *timed) {
+/* Behind all that is in a segment: 1, or 0 when that is too short. */
+static int timed_goes_behind(struct timed *timed, struct acre__plan_segment *segment) {
+    uint64_t at = acre__plan_up(segment->at + segment->end, timed->alignment);
+    if (at + timed->result.bytes > segment->at + segment->bytes)
+        return 0;
+    timed->segment = segment;
+    timed->shift = segment->at - at; /* the placer's offset 0 is at this address */
+    return 1;
+}
+
+/* Where memory is taken as needed: behind what is there, or in a segment of just the size that the
+ * placer found. */
+static acre_status timed_append(struct timed *timed) {
     acre_status status = timed_place(timed, NULL);
-    if (status == ACRE_OK)
-        status = acre__plan_arena_more(timed->arena, timed->result.bytes, timed->alignment, 0);
     if (status)
         return status;
-    timed->segment = acre__plan_arena_last(timed->arena);
-    /* The placer's offset 0 is the first address that is aligned for all. */
-    uint64_t at = timed->segment->at;
-    timed->shift = at - acre__plan_up(at, timed->alignment);
-    return ACRE_OK;
+    struct acre__plan_segment *segment = arena_roomiest(timed->arena);
+    if (segment && timed_goes_behind(timed, segment))
+        return ACRE_OK;
+    status = acre__plan_arena_more(timed->arena, timed->result.bytes, timed->alignment, 0);
+    if (status == ACRE_OK)
+        (void)timed_goes_behind(timed, acre__plan_arena_last(timed->arena));
+    return status;
 }
 
 static acre_status timed_run(struct timed *timed) {
     timed_measure(timed);
     if (!timed->count)
         return ACRE_OK;
-    acre_status status = acre__plan_arena_ready(timed->arena);
-    struct acre__plan_segment *segment = arena_roomiest(timed->arena);
-    if (status == ACRE_OK && segment)
-        status = timed_place(timed, segment);
-    if (status)
-        return status;
     if (timed->arena->size == ACRE__PLAN_NEEDED)
-        return segment && timed->result.is_fitting ? ACRE_OK : timed_make(timed);
-    return timed->result.is_fitting
-               ? ACRE_OK
-               : acre__plan_not_enough(timed->arena, timed->result.bytes - timed->shift);
+        return timed_append(timed);
+    acre_status status = acre__plan_arena_ready(timed->arena);
+    if (status == ACRE_OK)
+        status = timed_place(timed, timed->arena->segments);
+    if (status || timed->result.is_fitting)
+        return status;
+    return acre__plan_not_enough(timed->arena, timed->result.bytes - timed->shift);
 }
 
 static void timed_write(struct timed *timed) {

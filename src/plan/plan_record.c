@@ -229,7 +229,16 @@ static acre_status record_solve(acre_plan *plan) {
     return ACRE_OK;
 }
 
-/* Room in the arena. When there is none, the pool has the memory that served the recorded step. */
+/* The pool has the memory that served the recorded step, and gives it back when that is over. */
+static int pool_gives_back(acre_plan *plan, uint32_t place) {
+    const struct acre__plan_arena *arena = &plan->arenas[place];
+    if (!plan->pools[place] || (arena->size != ACRE__PLAN_NEEDED && arena->segments))
+        return 0;
+    return acre__uses_wait(&plan->loop.uses) == ACRE_OK &&
+           acre_pool_trim(plan->pools[place], 0) == ACRE_OK;
+}
+
+/* Room in the arena. */
 static acre_status record_take(acre_plan *plan, uint32_t place) {
     struct acre__plan_piece *piece = &plan->loop.pieces[place];
     *piece = (struct acre__plan_piece){.bytes = plan->loop.whole[place],
@@ -239,9 +248,7 @@ static acre_status record_take(acre_plan *plan, uint32_t place) {
     struct acre__plan_arena *arena = &plan->arenas[place];
     acre_status status = acre__plan_arena_get(arena, piece);
     int is_short = status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;
-    int may_grow = arena->size == ACRE__PLAN_NEEDED || !arena->segments;
-    if (is_short && may_grow && plan->pools[place] &&
-        acre_pool_trim(plan->pools[place], 0) == ACRE_OK)
+    if (is_short && pool_gives_back(plan, place))
         status = acre__plan_arena_get(arena, piece);
     return status;
 }

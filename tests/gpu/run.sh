@@ -10,7 +10,7 @@
 # ctest_step, memcheck_step and bench_step, each of which makes one line of the table.
 set -uo pipefail
 
-areas=(ground kinds grow pool heap)
+areas=(ground kinds grow pool heap plan)
 AREA_SECONDS=360
 # One program under compute-sanitizer; far more than any of them needs.
 PROGRAM_SECONDS=120
@@ -63,6 +63,14 @@ area_heap() {
     memcheck_step "memcheck" 'api|examples|gpu' 'test_(gpu_)?heap|heap_(linked_list|.*dropin)_gpu$'
     ACRE_TEST_ONLY='heap_groups*' sanitizer_step racecheck "racecheck" gpu 'test_gpu_heap$'
     ACRE_TEST_ONLY='heap_lanes*' sanitizer_step synccheck "synccheck" gpu 'test_gpu_heap$'
+}
+
+# Memory planned ahead. The placer itself is pure, and was tested where it was built.
+area_plan() {
+    local about='plan(_|$)|test_place|wishes'
+    ctest_step "tests" 'unit|api|fault|model|cli|examples|gpu' "$about"
+    memcheck_step "memcheck" 'api|examples|gpu' "$about"
+    bench_step plan
 }
 
 # ---- steps ---------------------------------------------------------------------------------------
