@@ -136,8 +136,9 @@ ACRE_API acre_status acre_plan_walk(acre_plan *plan, acre_plan_wish_fn fn, void 
 
 /* Begins a step whose memory is used by work of `stream`: acre_plan_alloc and acre_plan_free are in
  * its order, as with a pool. If another stream did the step before, this one waits for it (by an
- * event, without the host). The second step places what the first one recorded; where there is no
- * memory for that, the pool goes on serving, the log says so, and the next step tries again.
+ * event, without the host). The second step places what the first one recorded. If memory for that
+ * is short, the host waits for the step before, and the pool gives back what it had for it; if that
+ * is not enough, the pool goes on serving, the log says so, and the next step tries again.
  * Returns ACRE_E_BUSY when a step has begun. */
 ACRE_API acre_status acre_plan_step_begin(acre_plan *plan, acre_stream stream);
 

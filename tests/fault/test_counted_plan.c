@@ -14,6 +14,7 @@ struct things {
     acre_stream stream;
     acre_plan *plan;
     void *p[VARIABLES];
+    uint32_t places; /* that a step has blocks of; of both, a round takes three times as long */
 };
 
 static const acre_plan_options given = {
@@ -63,7 +64,7 @@ static void make_released_all(struct things *t) {
 
 static acre_status one_step(struct things *t) {
     acre_status status = acre_plan_step_begin(t->plan, t->stream);
-    for (uint32_t place = 0; place < 2 && status == ACRE_OK; place++) {
+    for (uint32_t place = 0; place < t->places && status == ACRE_OK; place++) {
         void *p;
         status = acre_plan_alloc(t->plan, place, 70000, 0, &p);
         if (status == ACRE_OK)
@@ -202,7 +203,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
 }
 
 static struct things things_begin(const char *name) {
-    struct things t = {.name = name, .device = api_open(name)};
+    struct things t = {.name = name, .device = api_open(name), .places = 1};
     api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &t.stream));
     return t;
 }
@@ -257,6 +258,7 @@ static void loop_that_cannot_be_placed_is_placed_by_a_later_step(void **state) {
         const struct counted run = {.name = name, .device = t.device, .op = "placing a loop"};
         for (int i = 0; i < VARIABLES; i++)
             t.p[i] = UNWRITTEN;
+        t.places = 2;
         assert_true(counted_loop(run, COUNTED_SHORT, place_one, &t, NULL) > 0);
         things_end(&t);
     }
@@ -278,7 +280,7 @@ static void plan_in_a_capture_serves_steps_and_breaks_nothing(void **state) {
         fault_pop(name);
         api_ok(one_step(&t)); /* its addresses can be used in the graph */
         acre_plan_stats after = stats_of(&t);
-        assert_int_equal(after.hits - before.hits, 2);
+        assert_int_equal(after.hits - before.hits, 1);
         assert_int_equal(after.pool_calls, before.pool_calls);
         api_ok(acre_plan_want(t.plan, ACRE_PLACE_DEVICE, 8 * MIB, 0, &p));
         api_ok(acre_plan_commit(t.plan));
