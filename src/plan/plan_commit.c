@@ -31,11 +31,15 @@ acre_status acre__plan_wait(acre_plan *plan) {
 
 /* ---- wishes for all steps ---- */
 
+struct placing_head {
+    struct acre__plan_wish *wish;
+};
+
 /* What a call has placed so far, to be kept or undone as a whole. */
 struct placing {
     acre_plan *plan;
-    struct acre__plan_wish **heads; /* of the wishes that waited, in the order they are placed */
-    struct acre__plan_wish *one;    /* in place of an array, when it is only one */
+    struct placing_head *heads; /* of the wishes that waited, in the order they are placed */
+    struct placing_head one;    /* in place of an array, when it is only one */
     size_t count, taken;
     struct acre__plan_segment *last[ACRE__PLAN_PLACES]; /* memory behind these is new */
 };
@@ -43,8 +47,8 @@ struct placing {
 /* Fixed ones first, since others have to keep clear of them; then what is aligned most, so that
  * there is little padding; then as they were given. */
 static int heads_compare(const void *a, const void *b) {
-    const struct acre__plan_wish *x = *(struct acre__plan_wish *const *)a;
-    const struct acre__plan_wish *y = *(struct acre__plan_wish *const *)b;
+    const struct acre__plan_wish *x = ((const struct placing_head *)a)->wish;
+    const struct acre__plan_wish *y = ((const struct placing_head *)b)->wish;
     int fixed_x = (x->flags & ACRE_WISH_FIXED) != 0, fixed_y = (y->flags & ACRE_WISH_FIXED) != 0;
     if (fixed_x != fixed_y)
         return fixed_y - fixed_x;
@@ -57,7 +61,7 @@ static acre_status placing_begin(struct placing *placing, acre_plan *plan) {
     *placing = (struct placing){.plan = plan, .count = plan->waiting.count};
     for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++)
         placing->last[i] = acre__plan_arena_last(&plan->arenas[i]);
-    placing->one = plan->waiting.first;
+    placing->one.wish = plan->waiting.first;
     placing->heads = &placing->one;
     if (placing->count <= 1)
         return ACRE_OK;
@@ -66,7 +70,7 @@ static acre_status placing_begin(struct placing *placing, acre_plan *plan) {
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory to sort %zu wishes", placing->count);
     size_t i = 0;
     for (struct acre__plan_wish *wish = plan->waiting.first; wish; wish = wish->wait)
-        placing->heads[i++] = wish;
+        placing->heads[i++].wish = wish;
     qsort(placing->heads, placing->count, sizeof *placing->heads, heads_compare);
     return ACRE_OK;
 }
@@ -81,7 +85,7 @@ static void placing_undo(struct placing *placing) {
     struct acre__said said;
     acre__said_keep(&said);
     while (placing->taken)
-        acre__plan_arena_untake(&placing->heads[--placing->taken]->piece);
+        acre__plan_arena_untake(&placing->heads[--placing->taken].wish->piece);
     for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++)
         acre__plan_arena_cut(&placing->plan->arenas[i], placing->last[i]);
     placing_free(placing);
@@ -98,8 +102,8 @@ static uint64_t placing_desired(const struct placing *placing, size_t from,
         segment = &empty;
     uint64_t end = segment->cursor;
     for (size_t i = from; i < placing->count; i++) {
-        const struct acre__plan_piece *piece = &placing->heads[i]->piece;
-        if (placing->heads[i]->place != arena->place)
+        const struct acre__plan_piece *piece = &placing->heads[i].wish->piece;
+        if (placing->heads[i].wish->place != arena->place)
             continue;
         end = acre__plan_segment_would_end(arena, segment, end, piece->bytes, piece->alignment);
         *alignment = piece->alignment > *alignment ? piece->alignment : *alignment;
@@ -108,7 +112,7 @@ static uint64_t placing_desired(const struct placing *placing, size_t from,
 }
 
 static acre_status placing_one(struct placing *placing, size_t index) {
-    struct acre__plan_wish *wish = placing->heads[index];
+    struct acre__plan_wish *wish = placing->heads[index].wish;
     struct acre__plan_arena *arena = &placing->plan->arenas[wish->place];
     acre_status status = acre__plan_arena_ready(arena);
     if (status)
@@ -161,7 +165,7 @@ static void wish_write(acre_plan *plan, struct acre__plan_wish *head) {
 
 static void placing_end(struct placing *placing) {
     for (size_t i = 0; i < placing->count; i++)
-        wish_write(placing->plan, placing->heads[i]);
+        wish_write(placing->plan, placing->heads[i].wish);
     placing->plan->waiting = (struct acre__plan_queue){0};
     placing_free(placing);
 }
@@ -344,8 +348,10 @@ static acre_status timed_run(struct timed *timed) {
 }
 
 static void timed_write(struct timed *timed) {
-    const struct acre__place_buffer *buffer = timed->buffers + timed->fixed_count;
     struct acre__plan_segment *segment = timed->segment;
+    if (!timed->buffers) /* there are none */
+        return;
+    const struct acre__place_buffer *buffer = timed->buffers + timed->fixed_count;
     for (struct acre__plan_wish *wish = timed->plan->timed.first; wish; wish = wish->wait) {
         if (wish->place != timed->arena->place)
             continue;
@@ -356,8 +362,7 @@ static void timed_write(struct timed *timed) {
         segment->end = end > segment->end ? end : segment->end;
         buffer++;
     }
-    if (timed->count) /* what comes later, for a loop, comes behind all of them */
-        segment->cursor = segment->end;
+    segment->cursor = segment->end; /* what comes later, for a loop, comes behind all of them */
 }
 
 /* ---- commit ---- */

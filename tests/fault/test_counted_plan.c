@@ -173,6 +173,7 @@ static void expect_unchanged(const struct things *t, const struct counted *run,
 static void expect_nothing_left(struct things *t) {
     api_ok(acre_plan_destroy(t->plan));
     t->plan = NULL;
+    api_ok(acre_stream_sync(t->device, t->stream)); /* pools keep what queued work may use */
     acre_pool *pool;
     for (acre_kind kind = ACRE_KIND_DEVICE; kind <= ACRE_KIND_PINNED; kind++) {
         api_ok(acre_pool_default(t->device, kind, &pool));
