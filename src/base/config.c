@@ -13,6 +13,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/status.h"
 #include "base/thread.h"
 
@@ -50,101 +51,6 @@ static struct {
 
 /* ---- Values ---- */
 
-/* ASCII only, since the program's locale must not change what a suffix means. */
-static char config_lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-static int config_same_word(const char *a, const char *b) {
-    while (*a && config_lower(*a) == config_lower(*b)) {
-        a++;
-        b++;
-    }
-    return config_lower(*a) == config_lower(*b);
-}
-
-static int config_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = config_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
-}
-
-/* Reads digits of `base` from *text and moves it past them. -1 if there are none or too many. */
-static int config_digits(const char **text, unsigned base, uint64_t *value) {
-    const char *at = *text;
-    uint64_t sum = 0;
-    for (; (unsigned)config_digit(*at) < base; at++) {
-        if (__builtin_mul_overflow(sum, base, &sum))
-            return -1;
-        if (__builtin_add_overflow(sum, (uint64_t)config_digit(*at), &sum))
-            return -1;
-    }
-    if (at == *text)
-        return -1;
-    *text = at;
-    *value = sum;
-    return 0;
-}
-
-int acre__parse_bytes(const char *text, uint64_t *value) {
-    static const struct {
-        const char *word;
-        uint64_t factor;
-    } suffixes[] = {
-        {"", 1},
-        {"B", 1},
-        {"K", UINT64_C(1) << 10},
-        {"KiB", UINT64_C(1) << 10},
-        {"KB", UINT64_C(1000)},
-        {"M", UINT64_C(1) << 20},
-        {"MiB", UINT64_C(1) << 20},
-        {"MB", UINT64_C(1000000)},
-        {"G", UINT64_C(1) << 30},
-        {"GiB", UINT64_C(1) << 30},
-        {"GB", UINT64_C(1000000000)},
-        {"T", UINT64_C(1) << 40},
-        {"TiB", UINT64_C(1) << 40},
-        {"TB", UINT64_C(1000000000000)},
-    };
-    uint64_t count, bytes;
-    if (config_digits(&text, 10, &count) != 0)
-        return -1;
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        if (!config_same_word(text, suffixes[i].word))
-            continue;
-        if (__builtin_mul_overflow(count, suffixes[i].factor, &bytes))
-            return -1;
-        *value = bytes;
-        return 0;
-    }
-    return -1;
-}
-
-static int config_parse_number(const char *text, uint64_t *value) {
-    unsigned base = 10;
-    if (text[0] == '0' && config_lower(text[1]) == 'x') {
-        text += 2;
-        base = 16;
-    }
-    uint64_t number;
-    if (config_digits(&text, base, &number) != 0 || *text)
-        return -1;
-    *value = number;
-    return 0;
-}
-
-static int config_parse_flag(const char *text, int *value) {
-    static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
-    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++) {
-        if (!config_same_word(text, words[i]))
-            continue;
-        *value = i % 2; /* no and yes take turns */
-        return 0;
-    }
-    return -1;
-}
-
 static acre_status config_unreadable(enum acre__config_key key, const char *text,
                                      const char *expected) {
     return acre__fail(ACRE_E_CONFIG, "%s is '%.*s': expected %s", config_table[key].name,
@@ -167,7 +73,7 @@ acre_status acre__config_bytes(enum acre__config_key key, uint64_t unset, uint64
 acre_status acre__config_number(enum acre__config_key key, uint64_t unset, uint64_t *value) {
     *value = unset;
     const char *text = acre__config_string(key);
-    if (!text || config_parse_number(text, value) == 0)
+    if (!text || acre__parse_number(text, value) == 0)
         return ACRE_OK;
     return config_unreadable(key, text, "a number below 2^64 such as 42 or 0x2a");
 }
@@ -175,7 +81,7 @@ acre_status acre__config_number(enum acre__config_key key, uint64_t unset, uint6
 acre_status acre__config_flag(enum acre__config_key key, int unset, int *value) {
     *value = unset;
     const char *text = acre__config_string(key);
-    if (!text || config_parse_flag(text, value) == 0)
+    if (!text || acre__parse_flag(text, value) == 0)
         return ACRE_OK;
     return config_unreadable(key, text, "0, 1, no, yes, off, on, false or true");
 }

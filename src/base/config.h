@@ -47,15 +47,10 @@ enum acre__config_key {
 const char *acre__config_string(enum acre__config_key key);
 
 /* *value gets `unset` when the variable is unset. ACRE_E_CONFIG, with the variable and its value
- * in the detail, when it cannot be read. Bytes take a suffix: K, KiB, M, MiB, G, GiB, T, TiB
- * (powers of 1024), KB, MB, GB, TB (powers of 1000), B, any case, no blanks. Numbers are decimal or
- * 0x...; flags are 0/1/yes/no/on/off/true/false, any case. */
+ * in the detail, when it cannot be read; base/parse.h says how values are written. */
 acre_status acre__config_bytes(enum acre__config_key key, uint64_t unset, uint64_t *value);
 acre_status acre__config_number(enum acre__config_key key, uint64_t unset, uint64_t *value);
 acre_status acre__config_flag(enum acre__config_key key, int unset, int *value);
-
-/* The parser behind acre__config_bytes: 0 on success, -1 if `text` is no size or overflows. */
-int acre__parse_bytes(const char *text, uint64_t *value);
 
 /* Logs a warning for each ACRE_* variable in the environment that is not in the table, with the
  * nearest name that is. ACRE_TEST_* and ACRE_BUILD / ACRE_SOURCE (used by the test suite) are let

@@ -1,0 +1,101 @@
+/* Sizes, numbers and flags as people write them; see parse.h.
+ *
+ * Text is hostile: of any length and content. Nothing here locks, allocates or says anything. */
+#include "base/parse.h"
+
+#include <stddef.h>
+
+/* ASCII only, since the program's locale must not change what a suffix means. */
+static char parse_lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static int parse_same_word(const char *a, const char *b) {
+    while (*a && parse_lower(*a) == parse_lower(*b)) {
+        a++;
+        b++;
+    }
+    return parse_lower(*a) == parse_lower(*b);
+}
+
+static int parse_digit(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = parse_lower(c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
+}
+
+/* Reads digits of `base` from *text and moves it past them. -1 if there are none or too many. */
+static int parse_digits(const char **text, unsigned base, uint64_t *value) {
+    const char *at = *text;
+    uint64_t sum = 0;
+    for (; (unsigned)parse_digit(*at) < base; at++) {
+        if (__builtin_mul_overflow(sum, base, &sum))
+            return -1;
+        if (__builtin_add_overflow(sum, (uint64_t)parse_digit(*at), &sum))
+            return -1;
+    }
+    if (at == *text)
+        return -1;
+    *text = at;
+    *value = sum;
+    return 0;
+}
+
+int acre__parse_bytes(const char *text, uint64_t *value) {
+    static const struct {
+        const char *word;
+        uint64_t factor;
+    } suffixes[] = {
+        {"", 1},
+        {"B", 1},
+        {"K", UINT64_C(1) << 10},
+        {"KiB", UINT64_C(1) << 10},
+        {"KB", UINT64_C(1000)},
+        {"M", UINT64_C(1) << 20},
+        {"MiB", UINT64_C(1) << 20},
+        {"MB", UINT64_C(1000000)},
+        {"G", UINT64_C(1) << 30},
+        {"GiB", UINT64_C(1) << 30},
+        {"GB", UINT64_C(1000000000)},
+        {"T", UINT64_C(1) << 40},
+        {"TiB", UINT64_C(1) << 40},
+        {"TB", UINT64_C(1000000000000)},
+    };
+    uint64_t count, bytes;
+    if (parse_digits(&text, 10, &count) != 0)
+        return -1;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        if (!parse_same_word(text, suffixes[i].word))
+            continue;
+        if (__builtin_mul_overflow(count, suffixes[i].factor, &bytes))
+            return -1;
+        *value = bytes;
+        return 0;
+    }
+    return -1;
+}
+
+int acre__parse_number(const char *text, uint64_t *value) {
+    unsigned base = 10;
+    if (text[0] == '0' && parse_lower(text[1]) == 'x') {
+        text += 2;
+        base = 16;
+    }
+    uint64_t number;
+    if (parse_digits(&text, base, &number) != 0 || *text)
+        return -1;
+    *value = number;
+    return 0;
+}
+
+int acre__parse_flag(const char *text, int *value) {
+    static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
+    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++) {
+        if (!parse_same_word(text, words[i]))
+            continue;
+        *value = i % 2; /* no and yes take turns */
+        return 0;
+    }
+    return -1;
+}
