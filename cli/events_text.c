@@ -52,6 +52,16 @@ static int text_line(struct text *text, const char **begin, const char **end) {
     return 1;
 }
 
+/* Adds the field that begins at `at` and ends before a comma or at `end`; the place behind it, or
+ * NULL for the last one. */
+static const char *text_field(struct text *text, size_t index, const char *begin, const char *at,
+                              const char *end) {
+    const char *comma = memchr(at, ',', (size_t)(end - at));
+    const char *stop = comma ? comma : end;
+    text->field[index] = (struct text_field){at, (size_t)(stop - at), (size_t)(at - begin) + 1};
+    return comma ? comma + 1 : NULL;
+}
+
 int text_next(struct text *text) {
     const char *begin = NULL, *end = NULL;
     int found = text_line(text, &begin, &end);
@@ -60,20 +70,19 @@ int text_next(struct text *text) {
     }
     const char *at = begin;
     for (size_t i = 0; i < text->columns; i++) {
-        const char *comma = memchr(at, ',', (size_t)(end - at));
-        const char *stop = comma ? comma : end;
-        text->field[i] = (struct text_field){at, (size_t)(stop - at), (size_t)(at - begin) + 1};
-        if (!comma && i + 1 < text->columns) {
+        at = text_field(text, i, begin, at, end);
+        if (!at && i + 1 < text->columns) {
+            const char *name = text->names[i + 1];
             events_refuse(text->path, text->line, (size_t)(end - begin) + 1,
-                          "the line ends here, without the column %s", text->names[i + 1]);
+                          "the line ends here, without %s %s", name ? "the column" : "its last",
+                          name ? name : "columns");
             return -1;
         }
-        if (comma && i + 1 == text->columns) {
-            events_refuse(text->path, text->line, (size_t)(comma - begin) + 1,
-                          "there are more than %zu columns", text->columns);
-            return -1;
-        }
-        at = comma ? comma + 1 : end;
+    }
+    if (at) {
+        events_refuse(text->path, text->line, (size_t)(at - begin),
+                      "there are more than %zu columns", text->columns);
+        return -1;
     }
     return 1;
 }
@@ -96,6 +105,97 @@ int text_begin(struct text *text, const char *path, const unsigned char *bytes, 
     }
     return found == 1 ? 0 : CLI_CANNOT;
 }
+
+/* ---- columns in any order -------------------------------------------------------------------- */
+
+/* "id, lower and upper", for a message. */
+static void text_list(const char *const *names, size_t count, char *list, size_t room) {
+    size_t length = 0;
+    for (size_t i = 0; i < count && length < room; i++) {
+        const char *before = i == 0 ? "" : i + 1 < count ? ", " : " and ";
+        length += (size_t)snprintf(list + length, room - length, "%s%s", before, names[i]);
+    }
+}
+
+/* Finds the name of column `index` among those known. */
+static int text_name_column(struct text *text, size_t index, const char *const *names,
+                            size_t name_count, int others, size_t *columns) {
+    const struct text_field *field = &text->field[index];
+    char list[128];
+    for (size_t k = 0; k < name_count; k++) {
+        if (!text_is(field, names[k])) {
+            continue;
+        }
+        if (columns[k] != TEXT_NONE) {
+            return text_refuse(text, index, 0, "the column %s stands here again", names[k]);
+        }
+        columns[k] = index;
+        text->named[index] = names[k];
+        return 0;
+    }
+    if (others) {
+        return 0;
+    }
+    text_list(names, name_count, list, sizeof list);
+    return text_refuse(text, index, 0, "there is no column '%.*s': there are %s",
+                       (int)(field->length < 40 ? field->length : 40), field->at, list);
+}
+
+int text_begin_named(struct text *text, const char *path, const unsigned char *bytes, size_t count,
+                     const char *const *names, size_t name_count, size_t needed, int others,
+                     size_t *columns) {
+    const char *begin = NULL, *end = NULL;
+    *text = (struct text){.path = path, .at = (const char *)bytes};
+    text->end = text->at + count;
+    text->names = text->named;
+    int found = text_line(text, &begin, &end);
+    if (found == 0) {
+        return events_refuse(path, 1, 1, "the file is empty");
+    }
+    for (const char *at = begin; found == 1 && at; text->columns++) {
+        if (text->columns == TEXT_COLUMNS) {
+            return events_refuse(path, 1, (size_t)(at - begin), "there are more than %d columns",
+                                 TEXT_COLUMNS);
+        }
+        at = text_field(text, text->columns, begin, at, end);
+    }
+    for (size_t k = 0; k < name_count; k++) {
+        columns[k] = TEXT_NONE;
+    }
+    for (size_t i = 0; found == 1 && i < text->columns; i++) {
+        if (text_name_column(text, i, names, name_count, others, columns)) {
+            return CLI_CANNOT;
+        }
+    }
+    for (size_t k = 0; found == 1 && k < needed; k++) {
+        if (columns[k] == TEXT_NONE) {
+            return events_refuse(path, 1, (size_t)(end - begin) + 1,
+                                 "the line ends here, without the column %s", names[k]);
+        }
+    }
+    return found == 1 ? 0 : CLI_CANNOT;
+}
+
+int text_has_column(const unsigned char *bytes, size_t count, const char *name) {
+    size_t length = strlen(name), begin = 0;
+    count = count < EVENTS_LINE_BYTES ? count : EVENTS_LINE_BYTES;
+    for (size_t i = 0; i <= count; i++) {
+        int is_end = i == count || bytes[i] == '\n' || bytes[i] == '\r';
+        if (!is_end && bytes[i] != ',') {
+            continue;
+        }
+        if (i - begin == length && memcmp(bytes + begin, name, length) == 0) {
+            return 1;
+        }
+        if (is_end) {
+            return 0;
+        }
+        begin = i + 1;
+    }
+    return 0;
+}
+
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 /* What stands there, for a message. */
 static const char *text_shown(char byte, char shown[8]) {

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TEXT_COLUMNS = 8 };
+enum { TEXT_COLUMNS = 16 };
+#define TEXT_NONE SIZE_MAX
 
 struct text_field {
     const char *at; /* not ended by a NUL */
@@ -16,9 +17,10 @@ struct text_field {
 struct text {
     const char *path;
     const char *at, *end;     /* what is still to be read */
-    const char *const *names; /* of the columns */
+    const char *const *names; /* of the columns; NULL for one that is passed over */
     size_t columns;
-    size_t line; /* the one in `field`, from 1 */
+    const char *named[TEXT_COLUMNS]; /* `names`, where the file chose their order */
+    size_t line;                     /* the one in `field`, from 1 */
     struct text_field field[TEXT_COLUMNS];
 };
 
@@ -26,6 +28,16 @@ struct text {
  * said what is wrong. */
 int text_begin(struct text *text, const char *path, const unsigned char *bytes, size_t count,
                const char *const *names, size_t columns);
+
+/* The same for columns in any order. `names` are all that there are, the first `needed` of which
+ * must stand there; columns[i] gets the place of names[i], or TEXT_NONE. A column with another name
+ * is refused, or passed over with `others`. `text` must stay where it is. */
+int text_begin_named(struct text *text, const char *path, const unsigned char *bytes, size_t count,
+                     const char *const *names, size_t name_count, size_t needed, int others,
+                     size_t *columns);
+
+/* 1 if a column of the first line has this name. */
+int text_has_column(const unsigned char *bytes, size_t count, const char *name);
 
 /* The next line with all of its fields: 1, 0 at the end, or -1 having said what is wrong. */
 int text_next(struct text *text);

@@ -50,6 +50,13 @@ expect_rc 0
 expect_json '.results[0] | .format == "lifetimes" and .operations == 6 and .peak_live_bytes == 4000001'
 expect_json '.results[0] | .streams == 1 and .skipped == 0 and .allocs == 3 and .frees == 3'
 
+# Columns in another order, and those that a plan has besides.
+printf '%s\n' size,upper,lower,id,alignment,offset 4000000,3,0,a,256,0 4000000,9,3,b,1,0 1,5,3,c,2,4000000 \
+    >order.csv
+replay order.csv --json
+expect_rc 0
+expect_json '.results[0] | .format == "lifetimes" and .operations == 6 and .peak_live_bytes == 4000001'
+
 # The same packed, in one part and in two, whatever the name, and through a pipe.
 gzip -c two_streams.csv >packed
 head -n 3 two_streams.csv | gzip -c >parts
@@ -147,6 +154,7 @@ lives_bad 2:7 'size is 0' a,1,3,0
 lives_bad 2:3 'lower is negative' a,-1,3,100
 lives_bad 3:1 "id 'a' stands in line 2 already" a,1,3,100 a,4,5,100
 lives_bad 2:1 'id is empty' ,1,3,100
+lives_bad 2:3 'lower is more than 63 bits hold' a,9223372036854775808,9223372036854775809,1
 lives_bad 2:6 'the line ends here, without the column size' a,1,3
 lives_bad 2:7 'size is more than 64 bits hold' a,1,3,99999999999999999999999999
 

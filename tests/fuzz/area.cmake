@@ -1,7 +1,7 @@
 # The readers of traces, fed with what is stored in corpus/ and with mutations of it, through the
 # entry point that libFuzzer has too. fuzz_events, libFuzzer's program, is built on request, where
 # the compiler is a clang that has it.
-file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c cli/trace_*.c)
+file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c cli/trace_*.c cli/wishes_read.c)
 
 # acre_fuzz_program(NAME SOURCE...): the readers and the entry point in one program.
 function(acre_fuzz_program name)
