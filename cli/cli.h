@@ -29,6 +29,7 @@ int cmd_info(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
 int cmd_bench(int argc, char **argv); /* in bench/ */
 int cmd_trace(int argc, char **argv);
 int cmd_stats(int argc, char **argv);

@@ -17,6 +17,7 @@ static const struct main_command main_commands[] = {
     {"doctor", "what is wrong or missing on this machine, and what to do", cmd_doctor},
     {"demo", "try every part of acre and draw what happened", cmd_demo},
     {"replay", "replay traces of allocations on a pool", cmd_replay},
+    {"plan", "place buffers with lifetimes in as little memory as can be", cmd_plan},
     {"bench", "measure acre against the driver and other peers", cmd_bench},
     {"trace", "what a program did with memory, from the trace it wrote", cmd_trace},
     {"stats", "the statistics of a running program", cmd_stats},

@@ -1,0 +1,459 @@
+/* acre plan: places buffers with lifetimes in as few bytes as it can, or checks where somebody
+ * placed them; for a trace, also what a pool needs for the same allocations.
+ *
+ * The placer works without a device. A pool is replayed on a soft device that is large enough,
+ * unless another one is named. */
+#include "cmd_plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "events_file.h"
+#include "picture.h"
+#include "replay.h"
+#include "wishes.h"
+
+enum { PLAN_TRACE_ALIGN = 256 }; /* what pools and acre_plan give */
+
+struct plan_args {
+    bool json;
+    const char *device;               /* NULL: soft */
+    uint64_t capacity, budget, align; /* 0: not given */
+    const char *out, *svg, *check;
+    char **files;
+    size_t file_count;
+};
+
+/* One file: what was read from it. */
+struct plan_input {
+    const char *path;
+    struct file_bytes packed, text; /* names may point into either */
+    struct wishes wishes;
+    struct events events; /* of a trace; settled */
+    bool is_trace;
+};
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+enum {
+    PLAN_KEY_CAPACITY = 'c',
+    PLAN_KEY_BUDGET = 'b',
+    PLAN_KEY_ALIGN = 'a',
+    PLAN_KEY_SVG = 's',
+    PLAN_KEY_CHECK = 'k'
+};
+
+static const struct argp_option plan_options[] = {
+    {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-plan/1)", 0},
+    {"capacity", PLAN_KEY_CAPACITY, "BYTES", 0,
+     "any plan of at most so many bytes will do; exit code 1 if none is found", 0},
+    {"budget", PLAN_KEY_BUDGET, "NODES", 0,
+     "search no more than so many nodes; a larger budget never gives a larger plan", 0},
+    {"align", PLAN_KEY_ALIGN, "BYTES", 0,
+     "offsets are multiples of this at least (default: 1; of a trace 256)", 0},
+    {"out", CLI_KEY_OUTPUT, "FILE", 0, "write id,offset as CSV", 0},
+    {"svg", PLAN_KEY_SVG, "FILE", 0, "draw the plan, time against address", 0},
+    {"check", PLAN_KEY_CHECK, "OFFSETS", 0,
+     "place nothing: check the plan in OFFSETS (id,offset and other columns); exit code 1 if it is "
+     "wrong",
+     0},
+    {"device", CLI_KEY_DEVICE, "NAME", 0, "of the pool that a trace is replayed on (default soft)",
+     0},
+    {0}};
+
+static uint64_t plan_parse_bytes(struct argp_state *state, const char *name, const char *text) {
+    uint64_t value = 0;
+    if (acre__parse_bytes(text, &value) != 0 || value == 0) {
+        argp_error(state, "%s takes a size from 1 on such as 4096, 512M or 2GiB, not '%s'", name,
+                   text);
+    }
+    return value;
+}
+
+static uint64_t plan_parse_align(struct argp_state *state, const char *text) {
+    uint64_t value = plan_parse_bytes(state, "--align", text);
+    if (value & (value - 1)) {
+        argp_error(state, "--align takes a power of two, not '%s'", text);
+    }
+    return value;
+}
+
+static uint64_t plan_parse_budget(struct argp_state *state, const char *text) {
+    uint64_t value = 0;
+    if (acre__parse_number(text, &value) != 0 || value == 0) {
+        argp_error(state, "--budget takes a number of nodes from 1 on, not '%s'", text);
+    }
+    return value;
+}
+
+static void plan_parse_end(struct argp_state *state, const struct plan_args *args) {
+    if (args->file_count > 1 && (args->out || args->svg || args->check)) {
+        argp_error(state, "--out, --svg and --check take one FILE, not %zu", args->file_count);
+    }
+    if (args->check && (args->out || args->budget)) {
+        argp_error(state, "--check places nothing, so that it takes neither --out nor --budget");
+    }
+}
+
+static error_t plan_parse(int key, char *arg, struct argp_state *state) {
+    struct plan_args *args = state->input;
+    switch (key) {
+    case CLI_KEY_JSON:
+        args->json = true;
+        return 0;
+    case CLI_KEY_DEVICE:
+        args->device = arg;
+        return 0;
+    case CLI_KEY_OUTPUT:
+        args->out = arg;
+        return 0;
+    case PLAN_KEY_SVG:
+        args->svg = arg;
+        return 0;
+    case PLAN_KEY_CHECK:
+        args->check = arg;
+        return 0;
+    case PLAN_KEY_CAPACITY:
+        args->capacity = plan_parse_bytes(state, "--capacity", arg);
+        return 0;
+    case PLAN_KEY_BUDGET:
+        args->budget = plan_parse_budget(state, arg);
+        return 0;
+    case PLAN_KEY_ALIGN:
+        args->align = plan_parse_align(state, arg);
+        return 0;
+    case ARGP_KEY_ARGS:
+        args->files = state->argv + state->next;
+        args->file_count = (size_t)(state->argc - state->next);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no file given");
+        return 0;
+    case ARGP_KEY_END:
+        plan_parse_end(state, args);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void plan_input_free(struct plan_input *input) {
+    wishes_free(&input->wishes);
+    events_free(&input->events);
+    free(input->packed.at);
+    free(input->text.at);
+}
+
+static int plan_read(struct plan_input *input) {
+    int code = file_load(input->path, &input->packed);
+    const unsigned char *bytes = input->packed.at;
+    size_t count = input->packed.count;
+    code = code ? code : file_unpack(input->path, &bytes, &count, &input->text);
+    if (code) {
+        return code;
+    }
+    if (wishes_are(bytes, count)) {
+        return wishes_read(input->path, bytes, count, &input->wishes);
+    }
+    code = events_parse(input->path, bytes, count, &input->events);
+    code = code ? code : events_settle(input->path, &input->events);
+    if (code == CLI_OK) {
+        input->is_trace = true;
+        wishes_from_events(&input->events, &input->wishes);
+    }
+    return code;
+}
+
+/* ---- placing --------------------------------------------------------------------------------- */
+
+static atomic_int plan_stop; /* set by Ctrl-C */
+
+static void plan_interrupt(int signal) {
+    (void)signal;
+    atomic_store_explicit(&plan_stop, 1, memory_order_relaxed);
+}
+
+struct plan_progress {
+    const char *path;
+    uint64_t begin_ns, shown_ns;
+};
+
+/* On a terminal alone, and for work that takes longer than a moment. */
+static void plan_show(void *arg, const struct acre__place_result *so_far) {
+    struct plan_progress *progress = arg;
+    uint64_t now = cli_now_ns();
+    char text[CLI_NUMBER_BYTES];
+    if (now - progress->shown_ns < 200000000 || !isatty(STDERR_FILENO)) {
+        return;
+    }
+    progress->shown_ns = now;
+    fprintf(stderr,
+            "\r%.40s: %s, %" PRIu64 " nodes, best %" PRIu64 " of at least %" PRIu64
+            " bytes; Ctrl-C takes it \033[K",
+            progress->path, cli_duration(now - progress->begin_ns, text), so_far->nodes,
+            so_far->bytes, so_far->lower_bound);
+}
+
+static int plan_refused(const char *path, int error) {
+    cli_say("%s: %s", path,
+            error == -EOVERFLOW ? "the sizes sum up to more than can be placed"
+            : error == -ENOMEM  ? "out of memory"
+                                : "the placer refuses the buffers");
+    return CLI_CANNOT;
+}
+
+static void plan_say_misfit(const struct plan_answer *answer) {
+    const struct acre__place_result *placed = &answer->placed;
+    if (placed->lower_bound > answer->capacity_bytes) {
+        cli_say("%s: no plan fits into %" PRIu64 " bytes: at least %" PRIu64 " are needed",
+                answer->path, answer->capacity_bytes, placed->lower_bound);
+    } else {
+        cli_say("%s: %s into %" PRIu64 " bytes: the best plan has %" PRIu64, answer->path,
+                placed->is_optimal ? "no plan fits" : "no plan was found that fits",
+                answer->capacity_bytes, placed->bytes);
+    }
+}
+
+/* The first Ctrl-C ends the search, a second one the program. */
+static int plan_place(const struct plan_args *args, struct wishes *wishes,
+                      struct plan_answer *answer) {
+    struct plan_progress progress = {.path = answer->path, .begin_ns = cli_now_ns()};
+    struct sigaction action = {.sa_handler = plan_interrupt, .sa_flags = (int)SA_RESETHAND}, before;
+    const struct acre__place_options options = {.capacity = args->capacity,
+                                                .budget = args->budget,
+                                                .stop = &plan_stop,
+                                                .progress = plan_show,
+                                                .progress_arg = &progress};
+    progress.shown_ns = progress.begin_ns;
+    sigaction(SIGINT, &action, &before);
+    int error = acre__place(wishes->list, wishes->count, &options, &answer->placed);
+    answer->time_ns = cli_now_ns() - progress.begin_ns;
+    sigaction(SIGINT, &before, NULL);
+    if (progress.shown_ns != progress.begin_ns) {
+        fputs("\r\033[K", stderr);
+    }
+    if (error) {
+        return plan_refused(answer->path, error);
+    }
+    answer->is_interrupted = atomic_load_explicit(&plan_stop, memory_order_relaxed) != 0;
+    size_t first = 0, second = 0;
+    if (acre__place_verify(wishes->list, wishes->count, 0, &first, &second) != 0) {
+        cli_say("%s: the placer's plan is wrong: a fault of acre", answer->path);
+        return CLI_CANNOT;
+    }
+    if (!answer->placed.is_fitting) {
+        plan_say_misfit(answer);
+        return CLI_FINDING;
+    }
+    return CLI_OK;
+}
+
+/* ---- a pool for comparison ------------------------------------------------------------------- */
+
+/* A soft device's memory is there where it is used, and a replay uses none: so it can be as large
+ * as the trace asks for. A size that the user has set stays. */
+static acre_status plan_open(const struct plan_args *args, uint64_t peak_bytes,
+                             acre_device **device) {
+    enum { ROOM = 1 << 30 };
+    char bytes[CLI_NUMBER_BYTES];
+    const char *own = getenv("ACRE_SOFT_BYTES");
+    bool is_sized = !args->device && !(own && *own) && peak_bytes < UINT64_MAX / 4;
+    if (is_sized) {
+        snprintf(bytes, sizeof bytes, "%" PRIu64, 2 * peak_bytes + ROOM);
+        is_sized = setenv("ACRE_SOFT_BYTES", bytes, 1) == 0;
+    }
+    acre_status status = acre_open(args->device ? args->device : "soft", NULL, device);
+    if (is_sized) {
+        unsetenv("ACRE_SOFT_BYTES");
+    }
+    return status;
+}
+
+/* That the device has no memory for a trace is no finding about the plan: what is asked for could
+ * not be found out. */
+static int plan_replay(const struct plan_args *args, const struct plan_input *input,
+                       struct plan_answer *answer) {
+    struct replay_results results = {0};
+    acre_device *device = NULL;
+    acre_status status = plan_open(args, input->events.peak_bytes, &device);
+    if (status) {
+        cli_say_failure("cannot open the device for the pool", status);
+        return CLI_CANNOT;
+    }
+    int code = replay_run(device, REPLAY_ACRE, input->path, &input->events, 1, &results);
+    if (code == CLI_OK) {
+        answer->pool_bytes = results.list[0].peak_reserved_bytes;
+    }
+    for (size_t i = 0; i < results.count; i++) {
+        free(results.list[i].failed);
+    }
+    free(results.list);
+    acre_close(device);
+    return code == CLI_OK ? CLI_OK : CLI_CANNOT;
+}
+
+/* ---- files that are written ------------------------------------------------------------------ */
+
+static FILE *plan_create(const char *path) {
+    FILE *out = fopen(path, "we");
+    if (!out) {
+        cli_say("cannot write %s: %s", path, strerror(errno));
+    }
+    return out;
+}
+
+static int plan_close(const char *path, FILE *out) {
+    bool failed = ferror(out) != 0;
+    errno = 0;
+    if (fclose(out) != 0 || failed) {
+        cli_say("cannot write %s: %s", path, errno ? strerror(errno) : "a write failed");
+        return CLI_CANNOT;
+    }
+    return CLI_OK;
+}
+
+static int plan_write_offsets(const char *path, const struct wishes *wishes) {
+    FILE *out = plan_create(path);
+    if (!out) {
+        return CLI_CANNOT;
+    }
+    wishes_write_offsets(out, wishes);
+    return plan_close(path, out);
+}
+
+static int plan_draw(const char *path, const struct plan_input *input,
+                     const struct plan_answer *answer) {
+    const char *slash = strrchr(input->path, '/');
+    const struct picture picture = {.wishes = &input->wishes,
+                                    .title = slash && slash[1] ? slash + 1 : input->path,
+                                    .time_unit = input->is_trace ? "time, in events of the trace"
+                                                                 : "time, in units of the file",
+                                    .bytes = answer->placed.bytes,
+                                    .lower_bound = answer->placed.lower_bound,
+                                    .capacity = answer->capacity_bytes};
+    FILE *out = plan_create(path);
+    if (!out) {
+        return CLI_CANNOT;
+    }
+    picture_write(out, &picture);
+    return plan_close(path, out);
+}
+
+/* ---- all files ------------------------------------------------------------------------------- */
+
+static int plan_worse(int a, int b) {
+    return a > b ? a : b;
+}
+
+static struct plan_answer *plan_add(struct plan_answers *answers) {
+    struct plan_answer *longer =
+        reallocarray(answers->list, answers->count + 1, sizeof *answers->list);
+    if (!longer) {
+        cli_say("out of memory");
+        exit(CLI_CANNOT);
+    }
+    answers->list = longer;
+    return &answers->list[answers->count++];
+}
+
+static void plan_align(struct wishes *wishes, uint64_t align) {
+    for (size_t i = 0; i < wishes->count; i++) {
+        wishes->list[i].align = align > wishes->list[i].align ? align : wishes->list[i].align;
+    }
+}
+
+/* A plan that could not be made has no answer; one that is wrong or does not fit has. */
+static int plan_answer(const struct plan_args *args, struct plan_input *input,
+                       struct plan_answers *answers) {
+    struct plan_answer answer = {.path = input->path,
+                                 .format = input->wishes.format,
+                                 .buffers = input->wishes.count,
+                                 .align_bytes = args->align       ? args->align
+                                                : input->is_trace ? PLAN_TRACE_ALIGN
+                                                                  : 1,
+                                 .capacity_bytes = args->capacity,
+                                 .offsets = args->check,
+                                 .is_trace = input->is_trace,
+                                 .ops = input->events.ops,
+                                 .peak_live_bytes = input->events.peak_bytes};
+    plan_align(&input->wishes, answer.align_bytes);
+    int code = args->check ? plan_check(&input->wishes, &answer)
+                           : plan_place(args, &input->wishes, &answer);
+    if (code == CLI_CANNOT) {
+        return code;
+    }
+    if (args->out && code == CLI_OK) {
+        code = plan_worse(code, plan_write_offsets(args->out, &input->wishes));
+    }
+    if (args->svg && !answer.wrong) {
+        code = plan_worse(code, plan_draw(args->svg, input, &answer));
+    }
+    if (input->is_trace) {
+        code = plan_worse(code, plan_replay(args, input, &answer));
+    }
+    *plan_add(answers) = answer;
+    return code;
+}
+
+static int plan_files(const struct plan_args *args, struct plan_answers *answers) {
+    int worst = CLI_OK;
+    for (size_t i = 0; i < args->file_count; i++) {
+        struct plan_input input = {.path = args->files[i]};
+        int code = plan_read(&input);
+        code = code ? code : plan_answer(args, &input, answers);
+        plan_input_free(&input);
+        worst = plan_worse(worst, code);
+        if (atomic_load_explicit(&plan_stop, memory_order_relaxed) && i + 1 < args->file_count) {
+            cli_say("interrupted: %zu files are left out", args->file_count - i - 1);
+            return CLI_CANNOT;
+        }
+    }
+    return worst;
+}
+
+int cmd_plan(int argc, char **argv) {
+    const struct argp argp = {
+        .options = plan_options,
+        .parser = plan_parse,
+        .args_doc = "FILE...",
+        .doc =
+            "Places buffers with lifetimes in as few bytes as it can. For a trace of allocations, "
+            "also says what a pool needs for the same.\v"
+            "A FILE has the columns id, lower, upper, size and, if need be, alignment; a buffer is "
+            "live from lower to before upper. Or it is a trace that 'acre replay' reads. Either "
+            "may "
+            "be packed with gzip.\n\n"
+            "Examples:\n  acre plan buffers.csv --out offsets.csv --svg plan.svg\n"
+            "  acre plan --capacity 1MiB *.csv\n"
+            "  acre plan buffers.csv --check somebodys.csv\n"
+            "  acre plan training.rmm.csv.gz\n"
+            "  acre plan *.csv --json | jq -c '.results[] | [.file, .ratio, .optimal]'\n\n"
+            "Exit code: 0 all plans fit or are right, 1 one does not fit or is wrong, 2 it could "
+            "not run.\n"};
+    struct plan_args args = {0};
+    struct plan_answers answers = {0};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
+        return CLI_USAGE;
+    }
+    cli_log_to_stderr();
+    int code = plan_files(&args, &answers);
+    if (args.json) {
+        plan_print_json(&answers);
+    } else {
+        plan_print(&answers);
+    }
+    for (size_t i = 0; i < answers.count; i++) {
+        free(answers.list[i].wrong);
+        free(answers.list[i].wrong_ids[0]);
+        free(answers.list[i].wrong_ids[1]);
+    }
+    free(answers.list);
+    return code;
+}

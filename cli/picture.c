@@ -1,0 +1,315 @@
+/* The picture of a plan: axes, lines, legend and live bytes; see picture.h. */
+#include "picture.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* Colours stand in plain rules and not in variables, which viewers other than browsers do not know.
+ * Small buffers are near to the background, large ones far from it, in either scheme. */
+static const char picture_style[] =
+    "<style>\n"
+    ".pl .bg { fill: #ffffff; }\n"
+    ".pl text { font: 12px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif;\n"
+    "  fill: #66706b; }\n"
+    ".pl .t { fill: #1d2421; font-size: 15px; font-weight: 600; } .pl .s { fill: #1d2421; }\n"
+    ".pl .free { fill: #f3f2ed; } .pl .g { stroke: #dddcd5; stroke-width: 1; }\n"
+    ".pl .b { stroke: #ffffff; stroke-width: 0.6; }\n"
+    ".pl .e { stroke: #1d2421; stroke-width: 1.4; fill: none; }\n"
+    ".pl .l { stroke: #b3261e; stroke-width: 1.2; stroke-dasharray: 6 4; fill: none; }\n"
+    ".pl .c { stroke: #8455b0; stroke-width: 1.2; stroke-dasharray: 2 3; fill: none; }\n"
+    ".pl .live { fill: #0b7a75; fill-opacity: 0.25; stroke: #0b7a75; stroke-width: 1; }\n"
+    ".pl .c0 { fill: #d3eee0; } .pl .c1 { fill: #a4dac4; } .pl .c2 { fill: #6cc0ae; }\n"
+    ".pl .c3 { fill: #3fa3a5; } .pl .c4 { fill: #2b83a0; } .pl .c5 { fill: #2d6296; }\n"
+    ".pl .c6 { fill: #3a3f82; } .pl .c7 { fill: #43205f; }\n"
+    ".pl .n { font-size: 11px; } .pl .n0 { fill: #12302b; } .pl .n1 { fill: #ffffff; }\n"
+    "@media (prefers-color-scheme: dark) {\n"
+    ".pl .bg { fill: #1c2225; } .pl text { fill: #93a09a; }\n"
+    ".pl .t, .pl .s { fill: #e6ebe8; } .pl .free { fill: #242c30; } .pl .g { stroke: #39444a; }\n"
+    ".pl .b { stroke: #1c2225; } .pl .e { stroke: #e6ebe8; } .pl .l { stroke: #f2827a; }\n"
+    ".pl .c { stroke: #bd9be6; } .pl .live { fill: #3fc1b8; stroke: #3fc1b8; }\n"
+    ".pl .c0 { fill: #1f4c4d; } .pl .c1 { fill: #216764; } .pl .c2 { fill: #28857b; }\n"
+    ".pl .c3 { fill: #43a58e; } .pl .c4 { fill: #6cc09a; } .pl .c5 { fill: #9dd7a6; }\n"
+    ".pl .c6 { fill: #cfe9b2; } .pl .c7 { fill: #f5f4c6; }\n"
+    ".pl .n0 { fill: #f1f6f3; } .pl .n1 { fill: #10201c; } }\n"
+    "</style>\n";
+
+void picture_text(FILE *out, const char *text) {
+    for (; *text; text++) {
+        switch (*text) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        default:
+            fputc(*text >= ' ' && *text <= '~' ? *text : '?', out);
+        }
+    }
+}
+
+double picture_x(const struct picture_frame *frame, int64_t time) {
+    double part = ((double)time - frame->first) / frame->span;
+    return PICTURE_LEFT + part * (PICTURE_RIGHT - PICTURE_LEFT);
+}
+
+double picture_y(const struct picture_frame *frame, uint64_t address) {
+    double part = (double)address / frame->top_bytes;
+    return PICTURE_BOTTOM - part * (PICTURE_BOTTOM - PICTURE_TOP);
+}
+
+const char *picture_bytes(uint64_t bytes, char text[CLI_NUMBER_BYTES]) {
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    size_t power = 0;
+    double value = (double)bytes;
+    while (value >= 1024 && power + 1 < sizeof unit / sizeof unit[0]) {
+        value /= 1024;
+        power++;
+    }
+    snprintf(text, CLI_NUMBER_BYTES, "%.4g %s", value, unit[power]);
+    return text;
+}
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+static void picture_line(FILE *out, const char *class, double x1, double y1, double x2, double y2) {
+    fprintf(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", class, x1,
+            y1, x2, y2);
+}
+
+/* Addresses: eight marks at most, a power of two apart. */
+static void picture_addresses(FILE *out, const struct picture_frame *frame) {
+    double step = 1;
+    char text[CLI_NUMBER_BYTES];
+    while (frame->top_bytes / step > 8) {
+        step *= 2;
+    }
+    for (double at = 0; at <= frame->top_bytes; at += step) {
+        double y = picture_y(frame, (uint64_t)at);
+        picture_line(out, "g", PICTURE_LEFT, y, PICTURE_RIGHT, y);
+        fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", PICTURE_LEFT - 8,
+                y + 4, picture_bytes((uint64_t)at, text));
+    }
+}
+
+/* Moments: ten marks at most, 1, 2 or 5 times a power of ten apart, in whole units. */
+static void picture_times(FILE *out, const struct picture_frame *frame) {
+    static const double steps[] = {1, 2, 5};
+    double power = 1, step = 1;
+    for (size_t i = 1; frame->span / step > 10; i++) {
+        power = i % 3 == 0 ? power * 10 : power;
+        step = steps[i % 3] * power;
+    }
+    for (double at = ceil(frame->first / step) * step; at <= frame->first + frame->span;
+         at += step) {
+        double x =
+            PICTURE_LEFT + (at - frame->first) / frame->span * (PICTURE_RIGHT - PICTURE_LEFT);
+        picture_line(out, "g", x, PICTURE_TOP, x, PICTURE_BOTTOM);
+        picture_line(out, "g", x, PICTURE_LIVE_TOP, x, PICTURE_LIVE_BOTTOM);
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", x,
+                PICTURE_LIVE_BOTTOM + 17, at);
+    }
+    fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
+            (PICTURE_LEFT + PICTURE_RIGHT) / 2, PICTURE_LIVE_BOTTOM + 36);
+    picture_text(out, frame->picture->time_unit);
+    fputs("</text>\n", out);
+    fprintf(out,
+            "<text transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">address"
+            "</text>\n<text transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">live"
+            "</text>\n",
+            (PICTURE_TOP + PICTURE_BOTTOM) / 2, (PICTURE_LIVE_TOP + PICTURE_LIVE_BOTTOM) / 2);
+}
+
+/* ---- the ends of the plan -------------------------------------------------------------------- */
+
+/* A level across the plot with its name on the right, which is kept off the name above it. */
+static void picture_level(FILE *out, const struct picture_frame *frame, const char *class,
+                          const char *name, uint64_t bytes, double *next_y) {
+    char text[CLI_NUMBER_BYTES];
+    double y = picture_y(frame, bytes);
+    double text_y = y + 4 > *next_y ? y + 4 : *next_y;
+    *next_y = text_y + 36;
+    picture_line(out, class, PICTURE_LEFT, y, PICTURE_RIGHT, y);
+    fprintf(out,
+            "<text class=\"s\" x=\"%d\" y=\"%.1f\">%s</text><text x=\"%d\" y=\"%.1f\">%s</text>\n",
+            PICTURE_RIGHT + 8, text_y, name, PICTURE_RIGHT + 8, text_y + 15,
+            picture_bytes(bytes, text));
+}
+
+/* From the highest down; what the plan fills exactly is said with the plan. */
+static void picture_levels(FILE *out, const struct picture_frame *frame) {
+    const struct picture *picture = frame->picture;
+    uint64_t bytes = picture->bytes, capacity = picture->capacity;
+    const char *name = bytes == picture->lower_bound ? "plan, lower bound"
+                       : bytes == capacity           ? "plan, capacity"
+                                                     : "plan";
+    double next_y = 0;
+    if (capacity > bytes && (double)capacity <= frame->top_bytes) {
+        picture_level(out, frame, "c", "capacity", capacity, &next_y);
+    }
+    picture_level(out, frame, "e", name, bytes, &next_y);
+    if (capacity && capacity < bytes) {
+        picture_level(out, frame, "c", "capacity", capacity, &next_y);
+    }
+    if (picture->lower_bound < bytes) {
+        picture_level(out, frame, "l", "lower bound", picture->lower_bound, &next_y);
+    }
+}
+
+/* ---- live bytes ------------------------------------------------------------------------------ */
+
+enum { LIVE_COLUMNS = PICTURE_RIGHT - PICTURE_LEFT };
+
+struct live_change {
+    int64_t time;
+    uint64_t size;
+    bool is_end;
+};
+
+/* Ends first: what ends at a moment is not live then. */
+static int live_compare(const void *a, const void *b) {
+    const struct live_change *x = a, *y = b;
+    if (x->time != y->time) {
+        return x->time < y->time ? -1 : 1;
+    }
+    return (y->is_end > x->is_end) - (y->is_end < x->is_end);
+}
+
+struct live_curve {
+    double most[LIVE_COLUMNS]; /* bytes, by column of pixels */
+    double peak;
+    int64_t peak_begin, peak_end; /* the first time that it is live */
+};
+
+static int live_column(const struct picture_frame *frame, int64_t time) {
+    int column = (int)(picture_x(frame, time) - PICTURE_LEFT);
+    return column < 0 ? 0 : column >= LIVE_COLUMNS ? LIVE_COLUMNS - 1 : column;
+}
+
+static void live_span(const struct picture_frame *frame, struct live_curve *curve, int64_t from,
+                      int64_t to, double live) {
+    int last = live_column(frame, to);
+    for (int i = live_column(frame, from); i <= last; i++) {
+        curve->most[i] = live > curve->most[i] ? live : curve->most[i];
+    }
+    if (live > curve->peak) {
+        curve->peak = live;
+        curve->peak_begin = from;
+        curve->peak_end = to;
+    }
+}
+
+static void live_count(const struct picture_frame *frame, struct live_curve *curve) {
+    const struct wishes *wishes = frame->picture->wishes;
+    struct live_change *changes = cli_alloc(2 * wishes->count * sizeof *changes);
+    double live = 0;
+    for (size_t i = 0; i < wishes->count; i++) {
+        const struct acre__place_buffer *buffer = &wishes->list[i];
+        changes[2 * i] = (struct live_change){buffer->lower, buffer->size, false};
+        changes[2 * i + 1] = (struct live_change){buffer->upper, buffer->size, true};
+    }
+    if (wishes->count) {
+        qsort(changes, 2 * wishes->count, sizeof *changes, live_compare);
+    }
+    for (size_t i = 0; i + 1 < 2 * wishes->count; i++) {
+        live += changes[i].is_end ? -(double)changes[i].size : (double)changes[i].size;
+        if (changes[i].time < changes[i + 1].time) {
+            live_span(frame, curve, changes[i].time, changes[i + 1].time, live);
+        }
+    }
+    free(changes);
+}
+
+static void picture_live(FILE *out, const struct picture_frame *frame) {
+    struct live_curve *curve = cli_alloc(sizeof *curve);
+    char text[CLI_NUMBER_BYTES];
+    live_count(frame, curve);
+    double scale = (PICTURE_LIVE_BOTTOM - PICTURE_LIVE_TOP) / (curve->peak > 0 ? curve->peak : 1);
+    fprintf(out, "<path class=\"live\" d=\"M%d %d", PICTURE_LEFT, PICTURE_LIVE_BOTTOM);
+    for (int i = 0; i < LIVE_COLUMNS; i++) {
+        if (i == 0 || curve->most[i] != curve->most[i - 1]) {
+            fprintf(out, "H%dV%.1f", PICTURE_LEFT + i,
+                    PICTURE_LIVE_BOTTOM - curve->most[i] * scale);
+        }
+    }
+    fprintf(out, "H%dV%dZ\"/>\n", PICTURE_RIGHT, PICTURE_LIVE_BOTTOM);
+    double x = (picture_x(frame, curve->peak_begin) + picture_x(frame, curve->peak_end)) / 2;
+    picture_line(out, "l", x, PICTURE_TOP, x, PICTURE_LIVE_BOTTOM);
+    fprintf(out,
+            "<text class=\"s\" x=\"%d\" y=\"%d\">most live</text><text x=\"%d\" y=\"%d\">%s</text>"
+            "<text x=\"%d\" y=\"%d\">at %" PRId64 "</text>\n",
+            PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 8, PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 23,
+            picture_bytes((uint64_t)curve->peak, text), PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 38,
+            curve->peak_begin);
+    free(curve);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static void picture_head(FILE *out, const struct picture_frame *frame) {
+    const struct picture *picture = frame->picture;
+    char text[CLI_NUMBER_BYTES];
+    fputs("<text class=\"t\" x=\"12\" y=\"24\">", out);
+    picture_text(out, picture->title);
+    fprintf(out,
+            "</text>\n<text x=\"%d\" y=\"24\" text-anchor=\"end\">%zu buffers in %" PRIu64
+            " bytes, at least %" PRIu64 " needed: %.4f</text>\n",
+            PICTURE_WIDTH - 12, picture->wishes->count, picture->bytes, picture->lower_bound,
+            picture->lower_bound ? (double)picture->bytes / (double)picture->lower_bound : 1.0);
+    fprintf(out, "<text x=\"%d\" y=\"56\">size up to</text>\n", PICTURE_LEFT);
+    for (size_t i = 0; i < frame->class_count; i++) {
+        double x = PICTURE_LEFT + 74 + (double)i * 112;
+        fprintf(out,
+                "<rect class=\"c%u\" x=\"%.0f\" y=\"44\" width=\"22\" height=\"14\" rx=\"2\"/>"
+                "<text x=\"%.0f\" y=\"56\">%s</text>\n",
+                picture_colour(frame, i), x, x + 28, picture_bytes(frame->class_bytes[i], text));
+    }
+}
+
+static void picture_fit(struct picture_frame *frame) {
+    const struct wishes *wishes = frame->picture->wishes;
+    double first = INFINITY, last = -INFINITY;
+    for (size_t i = 0; i < wishes->count; i++) {
+        first = fmin(first, (double)wishes->list[i].lower);
+        last = fmax(last, (double)wishes->list[i].upper);
+    }
+    frame->first = wishes->count ? first : 0;
+    frame->span = wishes->count && last > first ? last - first : 1;
+    frame->top_bytes = fmax((double)frame->picture->bytes, 1);
+    /* A capacity far above the plan would leave it a strip at the bottom. */
+    double capacity = (double)frame->picture->capacity;
+    if (capacity > frame->top_bytes && capacity < 2 * frame->top_bytes) {
+        frame->top_bytes = capacity;
+    }
+}
+
+void picture_write(FILE *out, const struct picture *picture) {
+    struct picture_frame frame = {.picture = picture};
+    picture_fit(&frame);
+    picture_classify(&frame);
+    fprintf(out,
+            "<svg class=\"pl\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+            "role=\"img\" aria-label=\"Buffers of a plan, time against address\">\n%s",
+            PICTURE_WIDTH, PICTURE_HEIGHT, picture_style);
+    fprintf(out, "<rect class=\"bg\" width=\"%d\" height=\"%d\"/>\n", PICTURE_WIDTH,
+            PICTURE_HEIGHT);
+    picture_head(out, &frame);
+    fprintf(out, "<rect class=\"free\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
+            PICTURE_LEFT, PICTURE_TOP, PICTURE_RIGHT - PICTURE_LEFT, PICTURE_BOTTOM - PICTURE_TOP);
+    picture_addresses(out, &frame);
+    picture_times(out, &frame);
+    picture_boxes(out, &frame);
+    picture_live(out, &frame);
+    picture_levels(out, &frame);
+    fputs("</svg>\n", out);
+}
