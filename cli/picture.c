@@ -63,20 +63,19 @@ double picture_x(const struct picture_frame *frame, int64_t time) {
     return PICTURE_LEFT + part * (PICTURE_RIGHT - PICTURE_LEFT);
 }
 
-double picture_y(const struct picture_frame *frame, uint64_t address) {
-    double part = (double)address / frame->top_bytes;
+double picture_y(const struct picture_frame *frame, double address) {
+    double part = address / frame->top_bytes;
     return PICTURE_BOTTOM - part * (PICTURE_BOTTOM - PICTURE_TOP);
 }
 
-const char *picture_bytes(uint64_t bytes, char text[CLI_NUMBER_BYTES]) {
+const char *picture_bytes(double bytes, char text[CLI_NUMBER_BYTES]) {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     size_t power = 0;
-    double value = (double)bytes;
-    while (value >= 1024 && power + 1 < sizeof unit / sizeof unit[0]) {
-        value /= 1024;
+    while (bytes >= 1024 && power + 1 < sizeof unit / sizeof unit[0]) {
+        bytes /= 1024;
         power++;
     }
-    snprintf(text, CLI_NUMBER_BYTES, "%.4g %s", value, unit[power]);
+    snprintf(text, CLI_NUMBER_BYTES, "%.4g %s", bytes, unit[power]);
     return text;
 }
 
@@ -95,10 +94,10 @@ static void picture_addresses(FILE *out, const struct picture_frame *frame) {
         step *= 2;
     }
     for (double at = 0; at <= frame->top_bytes; at += step) {
-        double y = picture_y(frame, (uint64_t)at);
+        double y = picture_y(frame, at);
         picture_line(out, "g", PICTURE_LEFT, y, PICTURE_RIGHT, y);
         fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", PICTURE_LEFT - 8,
-                y + 4, picture_bytes((uint64_t)at, text));
+                y + 4, picture_bytes(at, text));
     }
 }
 
@@ -136,14 +135,14 @@ static void picture_times(FILE *out, const struct picture_frame *frame) {
 static void picture_level(FILE *out, const struct picture_frame *frame, const char *class,
                           const char *name, uint64_t bytes, double *next_y) {
     char text[CLI_NUMBER_BYTES];
-    double y = picture_y(frame, bytes);
+    double y = picture_y(frame, (double)bytes);
     double text_y = y + 4 > *next_y ? y + 4 : *next_y;
     *next_y = text_y + 36;
     picture_line(out, class, PICTURE_LEFT, y, PICTURE_RIGHT, y);
     fprintf(out,
             "<text class=\"s\" x=\"%d\" y=\"%.1f\">%s</text><text x=\"%d\" y=\"%.1f\">%s</text>\n",
             PICTURE_RIGHT + 8, text_y, name, PICTURE_RIGHT + 8, text_y + 15,
-            picture_bytes(bytes, text));
+            picture_bytes((double)bytes, text));
 }
 
 /* From the highest down; what the plan fills exactly is said with the plan. */
@@ -249,7 +248,7 @@ static void picture_live(FILE *out, const struct picture_frame *frame) {
             "<text class=\"s\" x=\"%d\" y=\"%d\">most live</text><text x=\"%d\" y=\"%d\">%s</text>"
             "<text x=\"%d\" y=\"%d\">at %" PRId64 "</text>\n",
             PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 8, PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 23,
-            picture_bytes((uint64_t)curve->peak, text), PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 38,
+            picture_bytes(curve->peak, text), PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 38,
             curve->peak_begin);
     free(curve);
 }
@@ -272,7 +271,8 @@ static void picture_head(FILE *out, const struct picture_frame *frame) {
         fprintf(out,
                 "<rect class=\"c%u\" x=\"%.0f\" y=\"44\" width=\"22\" height=\"14\" rx=\"2\"/>"
                 "<text x=\"%.0f\" y=\"56\">%s</text>\n",
-                picture_colour(frame, i), x, x + 28, picture_bytes(frame->class_bytes[i], text));
+                picture_colour(frame, i), x, x + 28,
+                picture_bytes((double)frame->class_bytes[i], text));
     }
 }
 

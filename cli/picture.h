@@ -47,10 +47,10 @@ struct picture_frame {
 };
 
 double picture_x(const struct picture_frame *frame, int64_t time);
-double picture_y(const struct picture_frame *frame, uint64_t address);
+double picture_y(const struct picture_frame *frame, double address);
 
 /* Four digits, of which some may stand behind the point: marks are at quarters too. */
-const char *picture_bytes(uint64_t bytes, char text[CLI_NUMBER_BYTES]);
+const char *picture_bytes(double bytes, char text[CLI_NUMBER_BYTES]);
 /* XML text; what is not printable ASCII becomes '?'. */
 void picture_text(FILE *out, const char *text);
 

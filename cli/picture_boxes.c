@@ -168,8 +168,8 @@ static void boxes_told(FILE *out, const struct picture_frame *frame, const struc
         fprintf(out,
                 ": %" PRIu64 " bytes (%s) at %" PRIu64 ", live %" PRId64 " to %" PRId64
                 "</title></path>\n",
-                buffer->size, cli_bytes(buffer->size, text), buffer->offset, buffer->lower,
-                buffer->upper);
+                buffer->size, picture_bytes((double)buffer->size, text), buffer->offset,
+                buffer->lower, buffer->upper);
     }
 }
 
@@ -211,7 +211,7 @@ static int box_name(FILE *out, const struct picture_frame *frame, const struct b
     const struct wishes *wishes = frame->picture->wishes;
     char name[WISH_NAME_BYTES], size[CLI_NUMBER_BYTES];
     wishes_name(wishes, box->index, name);
-    picture_bytes(wishes->list[box->index].size, size);
+    picture_bytes((double)wishes->list[box->index].size, size);
     double width = box->right - box->left - 4, height = box->bottom - box->top - 2;
     double letters = (double)strlen(name) * LETTER_PIXELS;
     double y = (box->top + box->bottom) / 2;
@@ -252,8 +252,8 @@ static struct box box_of(const struct picture_frame *frame, size_t index) {
     return (struct box){.index = index,
                         .left = picture_x(frame, buffer->lower),
                         .right = picture_x(frame, buffer->upper),
-                        .top = picture_y(frame, buffer->offset + buffer->size),
-                        .bottom = picture_y(frame, buffer->offset),
+                        .top = picture_y(frame, (double)buffer->offset + (double)buffer->size),
+                        .bottom = picture_y(frame, (double)buffer->offset),
                         .colour = box_colour(frame, buffer->size)};
 }
 

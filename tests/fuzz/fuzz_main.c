@@ -1,7 +1,7 @@
 /* Runs stored inputs through the fuzzed entry point, without libFuzzer: each as it is, and as many
  * mutations of it as are asked for.
  *
- *   fuzz_events_plain [--mutate N] [--seed S] [--keep FILE] FILE_OR_FOLDER...
+ *   fuzz_events_plain | fuzz_plan_plain [--mutate N] [--seed S] [--keep FILE] FILE_OR_FOLDER...
  *
  * The same seed gives the same mutations. --keep writes each input to FILE before it is tried, so
  * that after a crash FILE is the one that did it. */
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "fuzz_events.h"
+#include "fuzz_quiet.h"
 
 enum { MAIN_BYTES = 1 << 20, MAIN_FILES = 1024 };
 
@@ -33,7 +33,7 @@ static uint64_t main_random(uint64_t *state) { /* splitmix64 */
 }
 
 static void main_die(const char *what, const char *path) {
-    fprintf(stderr, "fuzz_events_plain: %s %s: %s\n", what, path, strerror(errno));
+    fprintf(stderr, "fuzz: %s %s: %s\n", what, path, strerror(errno));
     exit(2);
 }
 
@@ -83,6 +83,10 @@ static size_t main_mutate(unsigned char *bytes, size_t have, uint64_t *state) {
                                         "00:00:00.0",
                                         "\037\213",
                                         "id,lower,upper,size\n",
+                                        "alignment",
+                                        "id,offset\n",
+                                        "\f",
+                                        "9223372036854775807",
                                         "Thread,Time,Action,Pointer,Size,Stream\n"};
     unsigned char part[4096], byte = (unsigned char)main_random(state);
     size_t at = have ? main_random(state) % have : 0, left = have - at;
@@ -180,7 +184,7 @@ int main(int argc, char **argv) {
         }
     }
     qsort(run.files, run.file_count, sizeof run.files[0], main_compare);
-    printf("fuzz_events_plain: seed %" PRIu64 "\n", run.seed);
+    printf("fuzz: seed %" PRIu64 "\n", run.seed);
     fflush(stdout);
     for (size_t i = 0; i < run.file_count; i++) {
         main_file(run.files[i]);
