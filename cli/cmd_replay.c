@@ -85,7 +85,7 @@ int cmd_replay(int argc, char **argv) {
         .doc = "Replays traces of allocations on a pool and says what they cost there: time, and "
                "memory that the pool needed against what the trace asked for.\v"
                "Files are RMM's log (Thread,Time,Action,Pointer,Size,Stream) or lifetimes "
-               "(id,lower,upper,size), packed with gzip or not.\n\n"
+               "(id,lower,upper,size), or traces that acre wrote, packed with gzip or not.\n\n"
                "Examples:\n  acre replay training.rmm.csv.gz\n"
                "  ACRE_SOFT_BYTES=64GiB acre replay --device soft *.csv.gz --passes 2\n"
                "  acre replay trace.csv --pool driver\n"

@@ -52,6 +52,7 @@ static char *main_help_filter(int key, const char *text, void *input) {
           "  acre info --json | jq -r '.devices[0].driver'\n"
           "  acre doctor                   checks this machine\n"
           "  acre demo --output /tmp/demo  writes /tmp/demo/index.html\n"
+          "  acre plan buffers.csv --svg plan.svg\n"
           "  ACRE_SOFT_BYTES=64GiB acre info --device soft\n",
           out);
     fputs("\nEnvironment:\n", out);

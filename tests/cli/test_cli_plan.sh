@@ -1,0 +1,328 @@
+#!/usr/bin/env bash
+# acre plan: files of lifetimes, every option, somebody's plans, the picture, and what damaged files get.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 2
+
+lives=id,lower,upper,size
+plans=$ACRE_SOURCE/tests/data/plans
+
+plan() { run "$no_gpu" "$acre" plan "$@"; }
+
+# ---- good files ----
+
+cp "$plans/input.12.csv" five.csv
+run_leaks "$no_gpu" "$acre" plan five.csv --json --out offsets.csv --svg five.svg
+expect_rc 0
+expect_no_err
+expect_json 'keys == ["results", "schema", "version"] and .schema == "acre-plan/1"'
+expect_json '.results | length == 1'
+expect_json '.results[0] | keys == ["align_bytes", "buffers", "bytes", "file", "fits", "format",
+    "interrupted", "lower_bound_bytes", "nodes", "optimal", "ratio", "time_ns"]'
+expect_json '.results[0] | .file == "five.csv" and .format == "lifetimes" and .buffers == 5
+    and .bytes == 12 and .lower_bound_bytes == 12 and .ratio == 1 and .align_bytes == 1'
+expect_json '.results[0] | .optimal and .fits and (.interrupted | not) and .time_ns > 0'
+check "offsets have a header" test "$(head -n 1 offsets.csv)" = id,offset
+check "an offset for each" test "$(tail -n +2 offsets.csv | cut -d, -f1 | paste -sd' ')" = 'b1 b2 b3 b4 b5'
+plan five.csv --check offsets.csv
+expect_rc 0
+
+plan five.csv
+expect_rc 0
+expect_no_err
+expect_plain
+expect_out '^FILE +BUFFERS +BYTES +LOWER BOUND +RATIO +NODES +TIME +RESULT$'
+expect_out '^five.csv +5 +12 +12 +1\.0000 +[0-9]+ +[0-9.]+ [num]?s +optimal$'
+
+# Packed, in another order of columns, with other ends of lines, through a pipe, and several at once.
+gzip -c five.csv >packed
+printf '%s\r\n' size,id,upper,lower 4,b1,3,0 4,b2,9,3 4,b3,9,0 4,b4,21,9 4,b5,21,0 >order.csv
+head -c -1 five.csv >no_end.csv
+plan five.csv packed order.csv no_end.csv --json
+expect_rc 0
+expect_json '[.results[].file] == ["five.csv", "packed", "order.csv", "no_end.csv"]'
+expect_json '[.results[] | [.buffers, .bytes, .lower_bound_bytes]] | unique == [[5, 12, 12]]'
+run "$no_gpu" bash -c 'gzip -c five.csv | "$0" plan /dev/stdin' "$acre"
+expect_rc 0
+expect_out '^/dev/stdin +5 +12 '
+
+# Nothing to be placed needs nothing.
+echo "$lives" >none.csv
+plan none.csv --svg none.svg --out none.out --json
+expect_rc 0
+expect_json '.results[0] | .buffers == 0 and .bytes == 0 and .ratio == 1 and .fits'
+check "no offsets" test "$(cat none.out)" = id,offset
+check "well-formed" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' none.svg
+
+# ---- alignment ----
+
+printf '%s\n' "$lives,alignment" a,0,9,10,1 b,0,9,10,64 c,0,9,10,16 >aligned.csv
+plan aligned.csv --out offsets.csv --json
+expect_rc 0
+# shellcheck disable=SC2016 # $2 is awk's
+offset_of() { awk -F, -v id="$1" '$1 == id {print $2}' offsets.csv; }
+check "the column is kept" test $(($(offset_of b) % 64 + $(offset_of c) % 16)) -eq 0
+plan aligned.csv --align 32 --out offsets.csv --json
+expect_rc 0
+expect_json '.results[0].align_bytes == 32'
+check "the option is kept too" test \
+    $(($(offset_of a) % 32 + $(offset_of b) % 64 + $(offset_of c) % 32)) -eq 0
+plan aligned.csv --align 1KiB --json
+expect_rc 0
+expect_json '.results[0] | .align_bytes == 1024 and .bytes >= 2058 and .bytes <= 3072'
+
+# ---- capacity ----
+
+plan five.csv --capacity 12 --json
+expect_rc 0
+expect_json '.results[0] | .fits and .capacity_bytes == 12'
+plan five.csv --capacity 1KiB
+expect_rc 0
+plan five.csv --capacity 11 --out not_there.csv --svg misfit.svg
+expect_rc 1
+expect_out '^five.csv .* does not fit$'
+expect_err '^acre: five.csv: no plan fits into 11 bytes: at least 12 are needed$'
+check "no offsets that do not fit" test ! -e not_there.csv
+check "the picture is there" test -s misfit.svg
+plan --capacity 11 five.csv none.csv --json
+expect_rc 1
+expect_json '[.results[].fits] == [false, true]'
+
+# ---- budget ----
+
+# The same budget gives the same plan; a larger one no larger plan.
+plan "$plans/A.1048576.csv" --budget 1 --out one.csv --json
+expect_rc 0
+cp "$out" one.json
+plan "$plans/A.1048576.csv" --budget 1 --out again.csv --json
+expect_rc 0
+check "the same plan" cmp one.csv again.csv
+plan "$plans/A.1048576.csv" --budget 0x100 --json
+expect_rc 0
+# shellcheck disable=SC2016 # $one is jq's
+check "no larger plan" jq -e --slurpfile one one.json \
+    '.results[0].bytes <= $one[0].results[0].bytes' "$out"
+
+# ---- somebody's plan ----
+
+printf '%s\n' "$lives" a,0,5,10 b,3,8,20 c,5,9,10 >three.csv
+
+# judge CODE LINE...: the plan of these lines, after its header.
+judge() {
+    local code=$1
+    shift
+    printf '%s\n' "$@" >somebody.csv
+    plan three.csv --check somebody.csv --json
+    expect_rc "$code"
+}
+judge 0 id,offset a,0 b,10 c,0
+expect_no_err
+expect_json '.results[0] | .bytes == 30 and .lower_bound_bytes == 30 and .ratio == 1 and .fits'
+expect_json '.results[0].check == {"file": "somebody.csv", "right": true}'
+expect_json '.results[0] | has("nodes") == false and has("time_ns") == false'
+# Other columns, another order, and the whole file of another solver.
+judge 0 offset,who,id 0,me,c 0,me,a 90,you,b
+expect_json '.results[0] | .bytes == 110 and (.ratio * 3 * 10 | round) == 110'
+judge 0 "$lives,offset" a,0,5,10,0 b,3,8,20,10 c,5,9,10,0
+plan three.csv --check somebody.csv
+expect_rc 0
+expect_out '^three.csv +3 +30 +30 +1\.0000 +- +- +right$'
+plan somebody.csv --check somebody.csv --svg checked.svg
+expect_rc 0
+check "it is drawn" grep -q 'b: 20 bytes (20 B) at 10, live 3 to 8' checked.svg
+gzip -c somebody.csv >somebody.gz
+plan three.csv --check somebody.gz
+expect_rc 0
+
+judge 1 id,offset a,0 b,9 c,0
+expect_err "^acre: somebody.csv: 'a' \\(bytes 0 to 10, live 0 to 5\\) and 'b' \\(bytes 9 to 29, live 3 to 8\\) overlap$"
+expect_json '.results[0].check | (.right | not) and (.buffers | sort) == ["a", "b"]
+    and (.wrong | test("overlap"))'
+plan three.csv --check somebody.csv
+expect_rc 1
+expect_out ' wrong$'
+judge 1 id,offset a,0 b,10
+expect_err "^acre: somebody.csv: 'c' has no offset$"
+expect_json '.results[0].check.buffers == ["c"]'
+judge 1 id,offset a,0 b,18446744073709551600 c,0
+expect_err "^acre: somebody.csv: 'b' at 18446744073709551600 ends beyond 64 bits$"
+judge 0 id,offset a,0 b,16 c,0
+plan three.csv --check somebody.csv --align 16
+expect_rc 0
+judge 0 id,offset a,0 b,17 c,0
+plan three.csv --check somebody.csv --align 16
+expect_rc 1
+expect_err "^acre: somebody.csv: 'b' \\(bytes 17 to 37, live 3 to 8\\) is not at a multiple of 16$"
+plan three.csv --check somebody.csv --capacity 36 --json
+expect_rc 1
+expect_err "^acre: somebody.csv: 'b' .* ends beyond the capacity of 36 bytes$"
+expect_json '.results[0] | .fits == false and .check.buffers == ["b"]'
+plan three.csv --check somebody.csv --capacity 37
+expect_rc 0
+
+# Offsets that cannot be read, or are of something else.
+refuse_offsets() {
+    local where=$1 what=$2
+    shift 2
+    judge 2 "$@"
+    expect_json '.results == []'
+    expect_err "^acre: somebody.csv:$where: $what"
+    check "one line says it" test "$(wc -l <"$err")" -eq 1
+}
+refuse_offsets 1:8 'the line ends here, without the column offset' id,size a,0
+refuse_offsets 1:7 'the line ends here, without the column id' offset 0
+refuse_offsets 1:11 'the column id stands here again' id,offset,id a,0,a
+refuse_offsets 3:1 "id 'z' is none of the buffers" id,offset a,0 z,0
+refuse_offsets 4:1 "id 'a' stands in line 2 already" id,offset a,0 b,10 a,0
+refuse_offsets 2:3 'offset is negative' id,offset a,-1
+refuse_offsets 2:4 "offset is no number: it has 'x'" id,offset a,1x
+refuse_offsets 2:3 'offset is more than 64 bits hold' id,offset a,18446744073709551616
+refuse_offsets 2:1 'id is empty' id,offset ,1
+refuse_offsets 2:2 'the line ends here, without the column offset' id,offset a
+refuse_offsets 2:4 'there are more than 2 columns' id,offset a,1,1
+plan three.csv --check no_such_file.csv
+expect_rc 2
+expect_err '^acre: cannot read no_such_file.csv: No such file'
+
+# ---- the picture ----
+
+cp "$plans/C.1048576.csv" hard.csv
+plan hard.csv --svg hard.svg --capacity 2MiB
+expect_rc 0
+for picture in five.svg hard.svg; do
+    check "$picture is well-formed" \
+        python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$picture"
+    check "$picture needs nothing from outside" sh -c \
+        "! grep -E '(src|href)=|url[(]|@import|<script|<link' '$picture'"
+    check "$picture knows light and dark" grep -q 'prefers-color-scheme: dark' "$picture"
+done
+check "every buffer is drawn and told" test "$(grep -c '<title>b[1-5]: 4 bytes' five.svg)" -eq 5
+check "every buffer has its name" test "$(grep -c '>b[1-5]</text>' five.svg)" -eq 5
+check "axes have units" grep -q '>12 B</text>' five.svg
+check "the peak is said" grep -q '>most live</text><text[^>]*>12 B</text>' five.svg
+check "the lower bound is said" grep -q '>lower bound</text>\|plan, lower bound' hard.svg
+# Names are text, whatever is in them.
+printf '%s\n' "$lives" '<b>&"x",0,5,10' "$(printf '\033[31m\377'),5,9,10" >names.csv
+plan names.csv --svg names.svg --out names.out
+expect_rc 0
+expect_plain
+check "names are well-formed" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' names.svg
+plan names.csv --check names.out
+expect_rc 0
+# Tens of thousands are as small a file as hundreds.
+awk 'BEGIN {print "id,lower,upper,size"; for (i = 0; i < 20000; i++)
+    print i "," i "," i + 1 + i * 7919 % 400 "," 1 + i * 104729 % 5000}' >many.csv
+plan many.csv --svg many.svg --budget 1
+expect_rc 0
+check "many are well-formed" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' many.svg
+check "less than 1 MB" test "$(wc -c <many.svg)" -lt 1000000
+
+# ---- Ctrl-C gives the best plan so far ----
+
+run "$no_gpu" timeout --preserve-status -s INT 0.3 "$acre" plan "$plans/C.1048576.csv" \
+    --budget 1000000000000 --align 4096 --json
+expect_rc 0
+expect_no_err
+expect_json '.results[0] | .fits and .bytes >= .lower_bound_bytes and (.optimal or .interrupted)'
+
+# ---- damaged files ----
+
+refuse() {
+    plan bad.csv
+    expect_rc 2
+    expect_no_out
+    expect_err "^acre: bad.csv:$1: $2"
+    check "one line says it" test "$(wc -l <"$err")" -eq 1
+}
+# bad WHERE WHAT LINE...
+bad() {
+    local where=$1 what=$2
+    shift 2
+    printf '%s\n' "$@" >bad.csv
+    refuse "$where" "$what"
+}
+bad 2:5 'the block ends before it begins' "$lives" a,7,3,100
+bad 2:5 'the block ends before it begins, or at once' "$lives" a,7,7,100
+bad 2:7 'size is 0' "$lives" a,1,3,0
+bad 2:7 'size is negative' "$lives" a,1,3,-5
+bad 2:8 "size is no number: it has 'K'" "$lives" a,1,3,1KiB
+bad 2:7 'size is more than 64 bits hold' "$lives" a,1,3,18446744073709551616
+bad 2:7 'size is empty' "$lives" a,1,3,
+bad 2:3 'lower is negative' "$lives" a,-1,3,100
+bad 2:3 'lower is more than 63 bits hold' "$lives" a,9223372036854775808,9223372036854775809,1
+bad 3:1 "id 'a' stands in line 2 already" "$lives" a,1,3,100 a,4,5,100
+bad 2:1 'id is empty' "$lives" ,1,3,100
+bad 2:6 'the line ends here, without the column size' "$lives" a,1,3
+bad 2:10 'there are more than 4 columns' "$lives" a,1,3,100,7
+bad 3:1 'the line ends here, without the column lower' "$lives" a,1,3,100 ''
+bad 2:9 'alignment is no power of two' "$lives,alignment" a,1,3,7,3
+bad 2:9 'alignment is no power of two' "$lives,alignment" a,1,3,7,0
+bad 2:9 'alignment is empty' "$lives,alignment" a,1,3,7,
+bad 1:15 'the line ends here, without the column size' id,lower,upper a,1,2
+bad 1:21 "there is no column 'gaps': there are id, lower, upper, size, alignment and offset" "$lives,gaps"
+bad 1:21 'the column size stands here again' "$lives,size" a,1,2,3,4
+bad 1:33 'there are more than 16 columns' id,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q
+bad 1:1 'this is no trace' hello
+: >bad.csv
+refuse 1:1 'the file is empty'
+printf '%s\na,1,\0003,4\n' "$lives" >bad.csv
+refuse 2:5 'there is a NUL byte'
+{
+    echo "$lives"
+    head -c 5000 /dev/zero | tr '\0' x
+} >bad.csv
+refuse 2:4097 'the line has more than 4096 bytes'
+gzip -c many.csv | head -c 20000 >bad.csv
+refuse '[0-9]+:[0-9]+' 'the file is cut off'
+gzip -c many.csv | tr '\0' '\1' >bad.csv
+refuse '[0-9]+:[0-9]+' 'the (gzip data is damaged|file is cut off)'
+# Messages do not steer the terminal.
+printf '%s\n\033[31mred,1,2,3\n\033[31mred,1,2,3\n' "$lives" >bad.csv
+refuse 3:1 "id '[?].31mred' stands"
+# More than can be placed is no damage of a line.
+printf '%s\n' "$lives" a,0,9,18446744073709551615 b,1,9,18446744073709551615 >bad.csv
+plan bad.csv
+expect_rc 2
+expect_no_out
+expect_err '^acre: bad.csv: the sizes sum up to more than can be placed$'
+plan no_such_file.csv
+expect_rc 2
+expect_err '^acre: cannot read no_such_file.csv: No such file'
+plan .
+expect_rc 2
+expect_err '^acre: cannot read .: Is a directory'
+# All files are tried; the worst counts.
+plan no_such_file.csv five.csv --json
+expect_rc 2
+expect_json '[.results[].file] == ["five.csv"]'
+
+# ---- places where nothing can be written ----
+
+for option in --out --svg; do
+    plan five.csv "$option" no/such/folder
+    expect_rc 2
+    expect_err '^acre: cannot write no/such/folder: No such file'
+    plan five.csv "$option" /dev/full
+    expect_rc 2
+    expect_err '^acre: cannot write /dev/full: No space left'
+done
+
+# ---- wrong use ----
+
+for words in '' '--no-such-option x' '--capacity 0 x' '--capacity -1 x' '--capacity many x' \
+    '--align 3 x' '--align 0 x' '--budget 0 x' '--budget 1M x' '--budget -1 x' '--out o x y' \
+    '--svg s x y' '--check c x y' '--check c --out o x' '--check c --budget 5 x' '--capacity' \
+    '--capacity 99999999999999999999 x'; do
+    # shellcheck disable=SC2086 # the words of a command
+    plan $words
+    expect_rc 64
+    expect_no_out
+done
+plan --help
+expect_rc 0
+expect_out '^Examples:'
+for option in json capacity=BYTES budget=NODES align=BYTES out=FILE svg=FILE check=OFFSETS device=NAME; do
+    expect_out "--$option"
+done
+
+finish
