@@ -59,7 +59,8 @@ void picture_text(FILE *out, const char *text) {
 }
 
 double picture_x(const struct picture_frame *frame, int64_t time) {
-    double part = ((double)time - frame->first) / frame->span;
+    /* Differences first: moments of 63 bits would lose theirs as doubles. */
+    double part = (double)((uint64_t)time - (uint64_t)frame->first) / (double)frame->span;
     return PICTURE_LEFT + part * (PICTURE_RIGHT - PICTURE_LEFT);
 }
 
@@ -93,29 +94,29 @@ static void picture_addresses(FILE *out, const struct picture_frame *frame) {
     while (frame->top_bytes / step > 8) {
         step *= 2;
     }
-    for (double at = 0; at <= frame->top_bytes; at += step) {
-        double y = picture_y(frame, at);
+    for (int i = 0; i * step <= frame->top_bytes; i++) {
+        double y = picture_y(frame, i * step);
         picture_line(out, "g", PICTURE_LEFT, y, PICTURE_RIGHT, y);
         fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", PICTURE_LEFT - 8,
-                y + 4, picture_bytes(at, text));
+                y + 4, picture_bytes(i * step, text));
     }
 }
 
-/* Moments: ten marks at most, 1, 2 or 5 times a power of ten apart, in whole units. */
+/* Moments: ten marks at most, 1, 2 or 5 times a power of ten apart. */
 static void picture_times(FILE *out, const struct picture_frame *frame) {
-    static const double steps[] = {1, 2, 5};
-    double power = 1, step = 1;
-    for (size_t i = 1; frame->span / step > 10; i++) {
+    static const int64_t steps[] = {1, 2, 5};
+    int64_t power = 1, step = 1;
+    for (size_t i = 1; frame->span / (uint64_t)step > 10; i++) {
         power = i % 3 == 0 ? power * 10 : power;
         step = steps[i % 3] * power;
     }
-    for (double at = ceil(frame->first / step) * step; at <= frame->first + frame->span;
-         at += step) {
-        double x =
-            PICTURE_LEFT + (at - frame->first) / frame->span * (PICTURE_RIGHT - PICTURE_LEFT);
+    uint64_t to_next = (uint64_t)((step - frame->first % step) % step);
+    for (uint64_t i = 0; i <= 10 && to_next + i * (uint64_t)step <= frame->span; i++) {
+        int64_t at = frame->first + (int64_t)(to_next + i * (uint64_t)step);
+        double x = picture_x(frame, at);
         picture_line(out, "g", x, PICTURE_TOP, x, PICTURE_BOTTOM);
         picture_line(out, "g", x, PICTURE_LIVE_TOP, x, PICTURE_LIVE_BOTTOM);
-        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", x,
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%" PRId64 "</text>\n", x,
                 PICTURE_LIVE_BOTTOM + 17, at);
     }
     fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
@@ -278,13 +279,14 @@ static void picture_head(FILE *out, const struct picture_frame *frame) {
 
 static void picture_fit(struct picture_frame *frame) {
     const struct wishes *wishes = frame->picture->wishes;
-    double first = INFINITY, last = -INFINITY;
+    int64_t first = 0, last = 1;
     for (size_t i = 0; i < wishes->count; i++) {
-        first = fmin(first, (double)wishes->list[i].lower);
-        last = fmax(last, (double)wishes->list[i].upper);
+        const struct acre__place_buffer *buffer = &wishes->list[i];
+        first = i == 0 || buffer->lower < first ? buffer->lower : first;
+        last = i == 0 || buffer->upper > last ? buffer->upper : last;
     }
-    frame->first = wishes->count ? first : 0;
-    frame->span = wishes->count && last > first ? last - first : 1;
+    frame->first = first;
+    frame->span = (uint64_t)last - (uint64_t)first;
     frame->top_bytes = fmax((double)frame->picture->bytes, 1);
     /* A capacity far above the plan would leave it a strip at the bottom. */
     double capacity = (double)frame->picture->capacity;

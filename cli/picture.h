@@ -39,8 +39,9 @@ enum {
 
 struct picture_frame {
     const struct picture *picture;
-    double first, span; /* of time */
-    double top_bytes;   /* at PICTURE_TOP */
+    int64_t first;    /* moment, at PICTURE_LEFT */
+    uint64_t span;    /* of time, at least 1 */
+    double top_bytes; /* at PICTURE_TOP */
     /* The largest size of each class, ascending; the last one is the largest of all. */
     uint64_t class_bytes[PICTURE_CLASSES];
     size_t class_count;

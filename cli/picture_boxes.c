@@ -130,7 +130,7 @@ static void cells_box(FILE *out, unsigned char *cells, int row, int column) {
 }
 
 static void cells_draw(FILE *out, unsigned char *cells) {
-    for (unsigned char colour = 0; colour < PICTURE_CLASSES; colour++) {
+    for (unsigned colour = 0; colour < PICTURE_CLASSES; colour++) {
         bool is_begun = false;
         for (int i = 0; i < CELL_ROWS * CELL_COLUMNS; i++) {
             if (cells[i] == colour + 1) {

@@ -42,6 +42,7 @@ plan five.csv packed order.csv no_end.csv --json
 expect_rc 0
 expect_json '[.results[].file] == ["five.csv", "packed", "order.csv", "no_end.csv"]'
 expect_json '[.results[] | [.buffers, .bytes, .lower_bound_bytes]] | unique == [[5, 12, 12]]'
+# shellcheck disable=SC2016 # $0 is the inner shell's
 run "$no_gpu" bash -c 'gzip -c five.csv | "$0" plan /dev/stdin' "$acre"
 expect_rc 0
 expect_out '^/dev/stdin +5 +12 '
@@ -209,6 +210,12 @@ expect_plain
 check "names are well-formed" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' names.svg
 plan names.csv --check names.out
 expect_rc 0
+# Moments of 63 bits are drawn where they are.
+printf '%s\n' "$lives" a,9223372036854775800,9223372036854775803,5 b,9223372036854775803,9223372036854775807,5 >late.csv
+plan late.csv --svg late.svg
+expect_rc 0
+check "both are drawn" test "$(grep -c '</title></path>' late.svg)" -eq 2
+check "marks have all digits" grep -q '>9223372036854775805</text>' late.svg
 # Tens of thousands are as small a file as hundreds.
 awk 'BEGIN {print "id,lower,upper,size"; for (i = 0; i < 20000; i++)
     print i "," i "," i + 1 + i * 7919 % 400 "," 1 + i * 104729 % 5000}' >many.csv
