@@ -182,6 +182,10 @@ static acre_status demo_memory(struct demo *demo) {
         status = demo_grow(demo->device, &result->device, &result->parts[result->part_count++],
                            &result->growth, &demo->doing);
     }
+    if (status == ACRE_OK) {
+        status = demo_plan(demo->device, &result->parts[result->part_count++], &result->plan,
+                           &demo->doing);
+    }
     return status;
 }
 
@@ -299,7 +303,19 @@ static json_t *demo_growth_json(const struct demo_growth *growth) {
     return object;
 }
 
-static void demo_print_json(const struct demo_result *result, const char *page) {
+static json_t *demo_plan_json(const struct demo_plan *plan, const char *picture) {
+    json_t *object = json_object();
+    cli_json_set(object, "wishes", cli_json_number(plan->wishes.count));
+    cli_json_set(object, "wanted_bytes", cli_json_number(plan->wanted_bytes));
+    cli_json_set(object, "bytes", cli_json_number(plan->bytes));
+    cli_json_set(object, "lower_bound_bytes", cli_json_number(plan->bound_bytes));
+    cli_json_set(object, "picture", cli_json_text(picture));
+    return object;
+}
+
+static void demo_print_json(const struct demo_result *result, const char *folder,
+                            const char *page) {
+    char *picture = cli_format("%s/plan.svg", folder);
     json_t *root = cli_json_begin("acre-demo/1");
     json_t *parts = json_array();
     cli_json_set(root, "device", cli_device_json(&result->device));
@@ -314,6 +330,8 @@ static void demo_print_json(const struct demo_result *result, const char *page) 
     cli_json_set(root, "parts", parts);
     cli_json_set(root, "measured", cli_link_json(&result->link));
     cli_json_set(root, "growth", demo_growth_json(&result->growth));
+    cli_json_set(root, "plan", demo_plan_json(&result->plan, picture));
+    free(picture);
     cli_json_set(root, "page", cli_json_text(page));
     cli_json_end(root);
 }
@@ -331,16 +349,19 @@ int cmd_demo(int argc, char **argv) {
                    "Exit code: 0 all parts worked, 1 one did not, 2 it could not run.\n",
                    &args);
     struct demo demo = {.device_name = args.device ? args.device : "auto", .result = &result};
+    const char *folder = args.output ? args.output : "acre-demo";
     cli_log_to_stderr();
     acre_status status = demo_run(&demo);
     if (status != ACRE_OK) {
         char *what = cli_format("cannot %s %s", demo.doing, demo.device_name);
         cli_say_failure(what, status);
         free(what);
+        wishes_free(&result.plan.wishes);
         return CLI_CANNOT;
     }
-    char *page = demo_page_write(&result, args.output ? args.output : "acre-demo");
+    char *page = demo_page_write(&result, folder);
     if (!page) {
+        wishes_free(&result.plan.wishes);
         return CLI_CANNOT;
     }
     bool ok = true;
@@ -348,10 +369,11 @@ int cmd_demo(int argc, char **argv) {
         ok = ok && result.parts[i].ok;
     }
     if (args.json) {
-        demo_print_json(&result, page);
+        demo_print_json(&result, folder, page);
     } else {
         demo_print_table(&result, page);
     }
     free(page);
+    wishes_free(&result.plan.wishes);
     return ok ? CLI_OK : CLI_FINDING;
 }

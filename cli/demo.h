@@ -1,13 +1,15 @@
-/* What `acre demo` found out: filled by cmd_demo.c, demo_memory.c, demo_pool.c and demo_grow.c,
- * drawn by demo_page.c. Times are nanoseconds of the host's clock since the first step. */
+/* What `acre demo` found out: filled by cmd_demo.c, demo_memory.c, demo_pool.c, demo_grow.c and
+ * demo_plan.c, drawn by demo_page.c. Times are nanoseconds of the host's clock since the first
+ * step. */
 #ifndef ACRE_CLI_DEMO_H
 #define ACRE_CLI_DEMO_H
 
 #include "cli.h"
+#include "wishes.h"
 
 enum {
     DEMO_HANDOVERS = 12, /* events handed from one stream to the other, in turn */
-    DEMO_PARTS = 7,
+    DEMO_PARTS = 8,
     DEMO_SIZES = 12, /* that an array grows through */
     DEMO_STEPS = 2 * DEMO_HANDOVERS + 4
 };
@@ -40,6 +42,14 @@ struct demo_growth {
     acre_vec_info info[DEMO_WAYS];    /* at the end */
 };
 
+/* Wishes of a step, placed. */
+struct demo_plan {
+    struct wishes wishes;
+    uint64_t wanted_bytes; /* of all together */
+    uint64_t bytes;        /* that they were placed in */
+    uint64_t bound_bytes;  /* that are needed at least */
+};
+
 struct demo_result {
     acre_device_info device;
     uint64_t open_ns;
@@ -50,12 +60,13 @@ struct demo_result {
     double done_ns[DEMO_HANDOVERS]; /* when the device passed event i, on the host's clock */
     struct cli_link link;           /* how fast copies went */
     struct demo_growth growth;
+    struct demo_plan plan;
     double clock_slack_ns; /* the two clocks agree to within this */
     acre_stats stats;      /* of the last device opened, before it was closed */
 };
 
-/* One part each, in demo_memory.c, demo_pool.c and demo_grow.c. On failure *doing says what failed,
- * as in "cannot <doing> soft". */
+/* One part each, in demo_memory.c, demo_pool.c, demo_grow.c and demo_plan.c. On failure *doing says
+ * what failed, as in "cannot <doing> soft". */
 acre_status demo_kinds(acre_device *device, bool has_managed, struct demo_part *part,
                        const char **doing);
 acre_status demo_copies(acre_device *device, struct demo_part *part, struct cli_link *link,
@@ -65,8 +76,12 @@ acre_status demo_pool(acre_device *device, struct demo_part *part, const char **
 acre_status demo_grow(acre_device *device, const acre_device_info *info, struct demo_part *part,
                       struct demo_growth *growth, const char **doing);
 
-/* Writes <folder>/index.html, making the folder and those above it. Returns the page's path, to be
- * freed, or NULL after saying what went wrong. */
+acre_status demo_plan(acre_device *device, struct demo_part *part, struct demo_plan *found,
+                      const char **doing);
+
+/* Writes <folder>/index.html, and beside it the picture of the plan, plan.svg, making the folder
+ * and those above it. Returns the page's path, to be freed, or NULL after saying what went wrong.
+ */
 char *demo_page_write(const struct demo_result *result, const char *folder);
 
 #endif

@@ -1,7 +1,7 @@
 /* The page of `acre demo`: one self-contained HTML file, light and dark, no script, no outside
  * files. Written so that it is well-formed XML too, which a test checks.
  *
- * All text that comes from outside (device names) goes through page_text. */
+ * All text that comes from outside (device names) goes through picture_text. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,29 +10,9 @@
 
 #include "chart.h"
 #include "demo.h"
+#include "picture.h"
 
 /* ---- small pieces ---------------------------------------------------------------------------- */
-
-static void page_text(FILE *out, const char *text) {
-    for (; *text; text++) {
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*text >= ' ' && *text <= '~' ? *text : '?', out);
-        }
-    }
-}
 
 static const char page_head[] =
     "<!DOCTYPE html>\n"
@@ -94,7 +74,7 @@ static const char page_head[] =
 
 static void page_fact(FILE *out, const char *value, const char *what) {
     fputs("<div class=\"card\"><b>", out);
-    page_text(out, value);
+    picture_text(out, value);
     fprintf(out, "</b><span>%s</span></div>\n", what);
 }
 
@@ -102,12 +82,12 @@ static void page_device(FILE *out, const struct demo_result *result) {
     const acre_device_info *info = &result->device;
     char text[CLI_NUMBER_BYTES];
     fputs("<h1>acre demo</h1>\n<p class=\"soft\">on ", out);
-    page_text(out, info->driver);
+    picture_text(out, info->driver);
     fprintf(out, ":%" PRIu32 ", ", info->ordinal);
-    page_text(out, info->name);
+    picture_text(out, info->name);
     if (*info->bus_id) {
         fputs(", at ", out);
-        page_text(out, info->bus_id);
+        picture_text(out, info->bus_id);
     }
     fputs("</p>\n<div class=\"facts\">\n", out);
     page_fact(out, cli_bytes(info->total_bytes, text), "memory");
@@ -136,7 +116,7 @@ static void page_parts(FILE *out, const struct demo_result *result) {
         const char *state = part->ok ? "ok" : "wrong";
         fprintf(out, "<tr><td>%s</td><td class=\"%s\">%s</td><td class=\"n\">%s</td><td>",
                 part->name, state, state, cli_duration(part->time_ns, text));
-        page_text(out, part->text);
+        picture_text(out, part->text);
         fputs("</td></tr>\n", out);
     }
     fputs("</table></div>\n", out);
@@ -375,6 +355,33 @@ static void page_growth(FILE *out, const struct demo_result *result) {
             growth->info[DEMO_COPYING].moves);
 }
 
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+static struct picture page_picture(const struct demo_plan *plan) {
+    return (struct picture){.wishes = &plan->wishes,
+                            .title = "A step of training, planned",
+                            .time_unit = "steps: forwards through the layers, then backwards",
+                            .bytes = plan->bytes,
+                            .lower_bound = plan->bound_bytes};
+}
+
+static void page_plan(FILE *out, const struct demo_result *result) {
+    const struct demo_plan *plan = &result->plan;
+    const struct picture picture = page_picture(plan);
+    char text[2][CLI_NUMBER_BYTES];
+    fputs("<h2>Memory planned ahead</h2>\n<div class=\"card wide\">\n", out);
+    picture_write(out, &picture);
+    fprintf(
+        out,
+        "<p class=\"soft note\">A program that says beforehand when it needs what gets all of it "
+        "in one piece, in which wishes that are not needed at the same time share memory: %zu "
+        "wishes of %s in %s. Each of them was filled in its first step, and still had its bytes "
+        "in its last. Point at a box to see which wish it is; the picture is also in "
+        "<code>plan.svg</code>.</p>\n</div>\n",
+        plan->wishes.count, cli_bytes(plan->wanted_bytes, text[0]),
+        cli_bytes(plan->bytes, text[1]));
+}
+
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 static int page_compare(const void *a, const void *b) {
@@ -435,6 +442,45 @@ static int page_make_folders(const char *folder) {
     return result;
 }
 
+/* Ends a file; `out` may be NULL with errno. False after saying what went wrong. */
+static bool page_close(const char *path, FILE *out) {
+    bool failed = !out || ferror(out) != 0;
+    if (out && fclose(out) != 0) {
+        failed = true;
+    }
+    if (failed) {
+        cli_say("cannot write %s: %s", path, errno ? strerror(errno) : "a write failed");
+    }
+    return !failed;
+}
+
+static bool page_write_picture(const struct demo_result *result, const char *folder) {
+    const struct picture picture = page_picture(&result->plan);
+    char *path = cli_format("%s/plan.svg", folder);
+    FILE *out = fopen(path, "we");
+    if (out) {
+        picture_write(out, &picture);
+    }
+    bool is_written = page_close(path, out);
+    free(path);
+    return is_written;
+}
+
+static void page_write(const struct demo_result *result, FILE *out) {
+    fputs(page_head, out);
+    page_device(out, result);
+    page_parts(out, result);
+    page_timeline(out, result);
+    page_copies(out, result);
+    page_growth(out, result);
+    page_plan(out, result);
+    page_calls(out, result);
+    fprintf(out,
+            "<p class=\"soft note\" style=\"margin-top: 2rem\">acre %s, <code>acre demo</code>"
+            "</p>\n</main>\n</body>\n</html>\n",
+            acre_version());
+}
+
 char *demo_page_write(const struct demo_result *result, const char *folder) {
     if (*folder == '\0') { /* with the slash after it this would be the root */
         cli_say("the folder for the page has no name");
@@ -446,25 +492,10 @@ char *demo_page_write(const struct demo_result *result, const char *folder) {
     }
     char *path = cli_format("%s/index.html", folder);
     FILE *out = fopen(path, "we");
-    if (!out) {
-        cli_say("cannot write %s: %s", path, strerror(errno));
-        free(path);
-        return NULL;
+    if (out) {
+        page_write(result, out);
     }
-    fputs(page_head, out);
-    page_device(out, result);
-    page_parts(out, result);
-    page_timeline(out, result);
-    page_copies(out, result);
-    page_growth(out, result);
-    page_calls(out, result);
-    fprintf(out,
-            "<p class=\"soft note\" style=\"margin-top: 2rem\">acre %s, <code>acre demo</code>"
-            "</p>\n</main>\n</body>\n</html>\n",
-            acre_version());
-    bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        cli_say("cannot write %s: %s", path, errno ? strerror(errno) : "a write failed");
+    if (!page_close(path, out) || !page_write_picture(result, folder)) {
         free(path);
         return NULL;
     }

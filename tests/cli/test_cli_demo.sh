@@ -13,6 +13,7 @@ expect_out '^kinds of memory +ok .*all bytes arrived, 0 blocks left'
 expect_out '^copies +ok .* GB/s pinned, .* pageable; back at '
 expect_out '^pool +ok .*64 KiB in stream order and back in [0-9]+ ns, .*; no block met another$'
 expect_out '^growing array +ok .*2 MiB to .* 0 B copied, the address stayed; by copying .* [MG]iB copied$'
+expect_out '^plan +ok .* 60 wishes for 24 steps in .*; each for itself .*: [0-9]+ % saved; no byte was overwritten$'
 expect_out '^limbo and trim +ok .*1 kept aside, 0 after trim'
 expect_out 'acre-demo/index.html$'
 check "last line says where the page is" sh -c "tail -1 '$out' | grep -q acre-demo/index.html"
@@ -27,12 +28,17 @@ check "page needs nothing from outside" sh -c \
 check "every speed is drawn" test "$(grep -c ' GB/s</text>' "$page")" -eq 4
 check "both arrays are drawn" test "$(grep -c '</title></polyline>' "$page")" -eq 2
 check "every event is drawn" test "$(grep -c '<circle' "$page")" -eq 12
+check "every wish is drawn" test "$(grep -c '</title></path>' "$page")" -ge 50
+picture=$work/acre-demo/plan.svg
+check "the picture is well-formed" \
+    python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$picture"
+check "every wish is drawn there too" test "$(grep -c '</title></path>' "$picture")" -ge 50
 
 run "$no_gpu" "$acre" demo --json --output deep/er/page
 expect_rc 0
 expect_json '.schema == "acre-demo/1" and .device.driver == "soft"'
 expect_json '[.parts[].part] == ["device", "streams and events", "kinds of memory", "copies",
-    "pool", "growing array", "limbo and trim"]'
+    "pool", "growing array", "plan", "limbo and trim"]'
 expect_json 'all(.parts[]; .ok and .time_ns > 0 and (.text | length > 0))'
 expect_json '.measured | .unit == "GB/s" and .pinned_h2d > 0 and .pinned_d2h > 0 and .d2d > 0
     and .pageable_h2d > 0 and .pageable_d2h > 0'
@@ -40,6 +46,8 @@ expect_json '.growth | (.sizes | length > 1 and . == sort and .[0] == 2097152)
     and (.sizes | length) == (.in_place.ns | length) and (.in_place.ns | . == sort and all(. > 0))
     and .in_place.copied_bytes == 0 and .in_place.moves == 0
     and .copying.copied_bytes > 0 and .copying.moves > 0'
+expect_json '.plan | .wishes == 60 and .bytes >= .lower_bound_bytes and .bytes < .wanted_bytes / 2
+    and .picture == "deep/er/page/plan.svg"'
 expect_json '.page == "deep/er/page/index.html"'
 check "page in a folder of its own" test -s deep/er/page/index.html
 
@@ -61,6 +69,11 @@ mkdir -p full && ln -s /dev/full full/index.html
 run "$no_gpu" "$small" "$acre" demo --output full
 expect_rc 2
 expect_err '^acre: cannot write full/index.html: No space left'
+
+mkdir -p taken_too/plan.svg
+run "$no_gpu" "$small" "$acre" demo --output taken_too
+expect_rc 2
+expect_err '^acre: cannot write taken_too/plan.svg: '
 
 # Under the seeded scheduler too.
 run "$no_gpu" ACRE_SOFT_SEED=7 "$acre" demo --output seeded
