@@ -18,7 +18,10 @@
 #include "replay.h"
 #include "wishes.h"
 
-enum { PLAN_TRACE_ALIGN = 256 }; /* what pools and acre_plan give */
+enum {
+    PLAN_TRACE_ALIGN = 256, /* what pools and acre_plan give */
+    PLAN_LINE = 160         /* that progress takes at most */
+};
 
 struct plan_args {
     bool json;
@@ -196,7 +199,7 @@ static void plan_show(void *arg, const struct acre__place_result *so_far) {
     progress->shown_ns = now;
     fprintf(stderr,
             "\r%.40s: %s, %" PRIu64 " nodes, best %" PRIu64 " of at least %" PRIu64
-            " bytes; Ctrl-C takes it \033[K",
+            " bytes; Ctrl-C takes it  ",
             progress->path, cli_duration(now - progress->begin_ns, text), so_far->nodes,
             so_far->bytes, so_far->lower_bound);
 }
@@ -237,7 +240,7 @@ static int plan_place(const struct plan_args *args, struct wishes *wishes,
     answer->time_ns = cli_now_ns() - progress.begin_ns;
     sigaction(SIGINT, &before, NULL);
     if (progress.shown_ns != progress.begin_ns) {
-        fputs("\r\033[K", stderr);
+        fprintf(stderr, "\r%*s\r", PLAN_LINE, "");
     }
     if (error) {
         return plan_refused(answer->path, error);
