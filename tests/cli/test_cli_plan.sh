@@ -217,7 +217,9 @@ expect_rc 0
 check "both are drawn" test "$(grep -c '</title></path>' late.svg)" -eq 2
 check "marks have all digits" grep -q '>9223372036854775805</text>' late.svg
 # Tens of thousands are as small a file as hundreds.
-awk 'BEGIN {print "id,lower,upper,size"; for (i = 0; i < 20000; i++)
+many=20000
+is_sanitized && many=2000
+awk -v many=$many 'BEGIN {print "id,lower,upper,size"; for (i = 0; i < many; i++)
     print i "," i "," i + 1 + i * 7919 % 400 "," 1 + i * 104729 % 5000}' >many.csv
 plan many.csv --svg many.svg --budget 1
 expect_rc 0
@@ -310,7 +312,7 @@ refuse 2:5 'there is a NUL byte'
     head -c 5000 /dev/zero | tr '\0' x
 } >bad.csv
 refuse 2:4097 'the line has more than 4096 bytes'
-gzip -c many.csv | head -c 20000 >bad.csv
+gzip -c many.csv | head -c 5000 >bad.csv
 refuse '[0-9]+:[0-9]+' 'the file is cut off'
 gzip -c many.csv | tr '\0' '\1' >bad.csv
 refuse '[0-9]+:[0-9]+' 'the (gzip data is damaged|file is cut off)'
