@@ -1,12 +1,12 @@
 # The readers of traces and of plans, fed with what is stored in corpus/ and corpus_plan/ and with
 # mutations of it, through the entry points that libFuzzer has too. fuzz_events and fuzz_plan,
 # libFuzzer's programs, are built on request, where the compiler is a clang that has it.
-file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c cli/trace_*.c cli/wishes_read.c)
+file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c cli/trace_*.c cli/wishes_*.c)
 file(GLOB picture_sources CONFIGURE_DEPENDS cli/picture*.c)
 
 # acre_fuzz_program(NAME SOURCE...): the readers and an entry point in one program.
 function(acre_fuzz_program name)
-    add_executable(${name} ${ARGN} tests/fuzz/fuzz_quiet.c ${reader_sources})
+    add_executable(${name} ${ARGN} tests/fuzz/fuzz_quiet.c ${reader_sources} ${placer_sources})
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fuzz)
     target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
@@ -16,7 +16,7 @@ function(acre_fuzz_program name)
 endfunction()
 
 set(fuzz_events_sources tests/fuzz/fuzz_events.c)
-set(fuzz_plan_sources tests/fuzz/fuzz_plan.c ${picture_sources} ${placer_sources})
+set(fuzz_plan_sources tests/fuzz/fuzz_plan.c ${picture_sources})
 set(fuzz_events_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
 set(fuzz_plan_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_plan)
 set(fuzz_events_mutations 3000)
