@@ -31,7 +31,9 @@ static void plan_default_sizes_are_said_and_taken_when_needed(void **state) {
     assert_int_equal(planned_log.count, 1);
     const char *line = planned_log.line;
     assert_true(strncmp(line, "plan: 4096 MB on device, ", 25) == 0);
-    if (!strstr(line, "clipped")) /* 16 GiB are free */
+    if (strstr(line, "clipped")) /* less than 16 GiB are free */
+        assert_non_null(strstr(line, "clipped to what is free: host of 8192 MB"));
+    else
         assert_string_equal(line, "plan: 4096 MB on device, 8192 MB on host");
     assert_int_equal(planned_stats(plan).device_bytes, 0);
     void *p;
@@ -259,6 +261,23 @@ static void plan_fixed_offsets_are_kept_and_others_keep_clear(void **state) {
         assert_ptr_equal(no, UNWRITTEN);
         planned_end(&t);
     }
+}
+
+/* A fixed part whose call is refused as a whole is nobody's. */
+static void plan_fixed_offset_of_a_refused_call_is_free_again(void **state) {
+    (void)state;
+    struct planned t = planned_begin("soft", NULL);
+    void *p = UNWRITTEN, *all;
+    acre_plan_wish wishes[] = {{.struct_size = sizeof *wishes,
+                                .p = &p,
+                                .bytes = 5000,
+                                .offset = 65536,
+                                .flags = ACRE_WISH_FIXED | ACRE_WISH_STEPS},
+                               {.struct_size = sizeof *wishes, .p = &p, .bytes = 2 * MIB}};
+    api_expect(acre_plan_want_many(t.plan, wishes, 2, 0), ACRE_E_DEVICE_MEMORY);
+    assert_ptr_equal(p, UNWRITTEN);
+    api_ok(acre_plan_want(t.plan, ACRE_PLACE_DEVICE, MIB, 0, &all));
+    planned_end(&t);
 }
 
 /* ---- steps ---- */
@@ -679,6 +698,7 @@ int main(void) {
         cmocka_unit_test(plan_adjacent_wishes_lie_side_by_side_in_the_order_given),
         cmocka_unit_test(plan_adjacent_wishes_for_steps_stay_together),
         cmocka_unit_test(plan_fixed_offsets_are_kept_and_others_keep_clear),
+        cmocka_unit_test(plan_fixed_offset_of_a_refused_call_is_free_again),
         cmocka_unit_test(plan_wishes_for_steps_share_memory_only_when_they_do_not_meet),
         cmocka_unit_test(plan_commit_without_wishes_is_a_committed_plan),
         cmocka_unit_test(plan_commit_says_what_is_used),
