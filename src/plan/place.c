@@ -1,52 +1,60 @@
-/* The placer as a whole: parts, a portfolio of greedy orders, the result.
+/* The placer as a whole: parts, what is tried on them and in which order, the result.
  *
  * A plan's height is that of its highest part, and no part needs to be lower than what the whole
- * needs anyway: the goal is the capacity asked for, or the lower bound. */
+ * needs anyway: the goal is the capacity asked for, or the lower bound. First every part gets its
+ * greedy plans; then the highest one gets an attempt after the other until it is no longer the
+ * highest. The sequence does not depend on the budget, which only says where it ends, so that a
+ * larger one can only be better. */
 #include "plan/place.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/place_greedy.h"
-#include "plan/place_order.h"
+#include "plan/place_lists.h"
 #include "plan/place_problem.h"
+#include "plan/place_solve.h"
 
-/* What was found for a part. */
-struct place_found {
-    uint64_t *offsets; /* by item, from the part's base */
-    uint64_t height;   /* from 0, UINT64_MAX: nothing yet */
-};
+/* Searches take one to two microseconds a node. When any plan that fits will do, nobody wants a
+ * search to end a little too early; one for the least of all plans mostly has no other end. */
+#define PLACE_BUDGET_FITTING (UINT64_C(1) << 23)
+#define PLACE_BUDGET_LEAST (UINT64_C(1) << 19)
 
 struct place_run {
     struct place_problem problem;
-    struct place_found *found; /* of each part */
+    struct place_solver **solvers; /* of each part */
     struct acre__place_options options;
-    uint64_t goal; /* a plan that ends here is good enough */
-    uint64_t nodes;
+    uint64_t goal;   /* a plan that ends here is good enough */
+    int is_least;    /* else: any plan that ends at the goal will do */
+    int is_hopeless; /* the capacity is below the bound: no search, just a plan */
+    uint64_t budget, nodes;
 };
-
-/* Which order is best differs from family to family; the first of these are the best ones most
- * often. */
-static const struct place_try {
-    const char *letters;
-    enum place_fit fit;
-} place_tries[] = {
-    {"TWA", PLACE_BEST_FIT}, {"TWA", PLACE_FIRST_FIT}, {"Z", PLACE_BEST_FIT},
-    {"Z", PLACE_FIRST_FIT},  {"TAW", PLACE_BEST_FIT},  {"L", PLACE_BEST_FIT},
-};
-
-enum { PLACE_TRIES = sizeof place_tries / sizeof place_tries[0] };
 
 static int place_is_stopped(const struct place_run *run) {
     return run->options.stop && atomic_load_explicit(run->options.stop, memory_order_relaxed);
 }
 
+static uint64_t place_part_height(const struct place_run *run, uint32_t p) {
+    return run->problem.parts[p].base + acre__place_solver_standing(run->solvers[p]).height;
+}
+
 static uint64_t place_height(const struct place_run *run) {
     uint64_t height = run->problem.peeled_end;
-    for (uint32_t p = 0; p < run->problem.part_count; p++)
-        height = run->found[p].height > height ? run->found[p].height : height;
+    for (uint32_t p = 0; p < run->problem.part_count; p++) {
+        uint64_t part_height = place_part_height(run, p);
+        height = part_height > height ? part_height : height;
+    }
     return height;
+}
+
+/* Whether some part is as high as all, and cannot be lower. */
+static int place_is_proven(const struct place_run *run, uint64_t height) {
+    for (uint32_t p = 0; run->is_least && p < run->problem.part_count; p++) {
+        if (place_part_height(run, p) == height && run->problem.parts[p].is_exact &&
+            acre__place_solver_standing(run->solvers[p]).is_proven)
+            return 1;
+    }
+    return 0;
 }
 
 static void place_sum_up(const struct place_run *run, struct acre__place_result *result) {
@@ -54,7 +62,8 @@ static void place_sum_up(const struct place_run *run, struct acre__place_result 
     result->bytes = place_height(run);
     result->lower_bound = run->problem.bound;
     result->nodes = run->nodes;
-    result->is_optimal = result->bytes == result->lower_bound;
+    result->is_optimal =
+        result->bytes == result->lower_bound || place_is_proven(run, result->bytes);
     result->is_fitting = capacity == 0 || result->bytes <= capacity;
 }
 
@@ -62,45 +71,58 @@ static void place_tell(const struct place_run *run) {
     struct acre__place_result so_far;
     if (run->options.progress) {
         place_sum_up(run, &so_far);
-        if (so_far.bytes != UINT64_MAX)
-            run->options.progress(run->options.progress_arg, &so_far);
+        run->options.progress(run->options.progress_arg, &so_far);
     }
 }
 
-/* ---- greedy ---- */
+/* ---- attempts ---- */
 
-/* Tries one order after the other until one is good enough. */
-static int place_try_orders(struct place_run *run, uint32_t p, struct place_greedy *greedy,
-                            uint32_t *order, uint64_t *offsets) {
+/* One attempt on a part. */
+static int place_step(struct place_run *run, uint32_t p) {
+    uint64_t left = run->budget - run->nodes, before = left;
+    int rc = acre__place_solver_step(run->solvers[p], &left, run->options.stop);
+    run->nodes += before - left;
+    return rc;
+}
+
+/* The greedy plans of a part. */
+static int place_begin_part(struct place_run *run, uint32_t p) {
     const struct place_part *part = &run->problem.parts[p];
-    struct place_found *found = &run->found[p];
-    for (int k = 0; k < PLACE_TRIES && found->height > run->goal; k++) {
-        if (k > 0 && place_is_stopped(run))
-            break;
-        int rc = acre__place_order(part, place_tries[k].letters, order);
-        if (rc)
+    uint64_t goal = run->goal > part->base ? run->goal - part->base : 0;
+    run->solvers[p] = acre__place_solver_create(part, goal, run->is_least);
+    if (!run->solvers[p])
+        return -ENOMEM;
+    for (;;) {
+        int rc = place_step(run, p);
+        struct place_standing standing = acre__place_solver_standing(run->solvers[p]);
+        if (rc || standing.is_done || standing.is_begun)
             return rc;
-        uint64_t limit = found->height == UINT64_MAX ? UINT64_MAX : found->height - part->base - 1;
-        uint64_t height = acre__place_greedy_run(greedy, order, place_tries[k].fit, limit, offsets);
-        if (height <= limit && height != UINT64_MAX) {
-            found->height = part->base + height;
-            memcpy(found->offsets, offsets, part->count * sizeof *offsets);
-            place_tell(run);
-        }
+        if (standing.height != PLACE_NOWHERE && place_is_stopped(run))
+            return 0;
     }
-    return 0;
 }
 
-static int place_greedily(struct place_run *run, uint32_t p) {
-    const struct place_part *part = &run->problem.parts[p];
-    struct place_greedy *greedy = acre__place_greedy_create(part);
-    uint32_t *order = malloc(part->count * sizeof *order);
-    uint64_t *offsets = malloc(part->count * sizeof *offsets);
-    int rc =
-        greedy && order && offsets ? place_try_orders(run, p, greedy, order, offsets) : -ENOMEM;
-    free(offsets);
-    free(order);
-    acre__place_greedy_destroy(greedy);
+/* The part that the height of all hangs on, UINT32_MAX if nothing can be done about it. */
+static uint32_t place_highest(const struct place_run *run) {
+    uint64_t height = place_height(run);
+    if (height <= run->goal || run->problem.peeled_end >= height)
+        return UINT32_MAX;
+    for (uint32_t p = 0; p < run->problem.part_count; p++) {
+        if (place_part_height(run, p) == height)
+            return acre__place_solver_standing(run->solvers[p]).is_done ? UINT32_MAX : p;
+    }
+    return UINT32_MAX;
+}
+
+static int place_search(struct place_run *run) {
+    int rc = 0;
+    while (rc == 0 && run->nodes < run->budget && !run->is_hopeless && !place_is_stopped(run)) {
+        uint32_t p = place_highest(run);
+        if (p == UINT32_MAX)
+            break;
+        rc = place_step(run, p);
+        place_tell(run);
+    }
     return rc;
 }
 
@@ -132,25 +154,23 @@ static int place_begin(struct place_run *run, const struct acre__place_buffer *b
     int rc = acre__place_problem_create(problem, buffers, count);
     if (rc == 0)
         rc = place_check_fixed(buffers, count);
+    uint64_t capacity = run->options.capacity;
+    run->goal = problem->bound > capacity ? problem->bound : capacity;
+    run->is_hopeless = capacity && problem->bound > capacity;
+    run->is_least = capacity == 0;
+    run->budget = run->options.budget ? run->options.budget
+                  : run->is_least     ? PLACE_BUDGET_LEAST
+                                      : PLACE_BUDGET_FITTING;
     if (rc || problem->part_count == 0)
         return rc;
-    run->found = calloc(problem->part_count, sizeof *run->found);
-    if (!run->found)
-        return -ENOMEM;
-    for (uint32_t p = 0; p < problem->part_count; p++) {
-        run->found[p].height = UINT64_MAX;
-        run->found[p].offsets = malloc(problem->parts[p].count * sizeof(uint64_t));
-        if (!run->found[p].offsets)
-            return -ENOMEM;
-    }
-    run->goal = problem->bound > run->options.capacity ? problem->bound : run->options.capacity;
-    return 0;
+    run->solvers = calloc(problem->part_count, sizeof(struct place_solver *));
+    return run->solvers ? 0 : -ENOMEM;
 }
 
 static void place_end(struct place_run *run) {
-    for (uint32_t p = 0; run->found && p < run->problem.part_count; p++)
-        free(run->found[p].offsets);
-    free(run->found);
+    for (uint32_t p = 0; run->solvers && p < run->problem.part_count; p++)
+        acre__place_solver_destroy(run->solvers[p]);
+    free(run->solvers);
     acre__place_problem_destroy(&run->problem);
 }
 
@@ -168,9 +188,10 @@ static int place_hand_over(struct place_run *run, struct acre__place_buffer *buf
     }
     for (uint32_t p = 0; p < run->problem.part_count; p++) {
         const struct place_part *part = &run->problem.parts[p];
+        const uint64_t *offsets = acre__place_solver_standing(run->solvers[p]).offsets;
         for (uint32_t i = 0; i < part->count; i++) {
             if (!part->items[i].is_fixed)
-                copy[part->items[i].id].offset = part->base + run->found[p].offsets[i];
+                copy[part->items[i].id].offset = part->base + offsets[i];
         }
     }
     struct acre__place_result sum;
@@ -192,7 +213,11 @@ int acre__place(struct acre__place_buffer *buffers, size_t count,
         run.options = *options;
     int rc = place_begin(&run, buffers, count);
     for (uint32_t p = 0; rc == 0 && p < run.problem.part_count; p++)
-        rc = place_greedily(&run, p);
+        rc = place_begin_part(&run, p);
+    if (rc == 0) {
+        place_tell(&run);
+        rc = place_search(&run);
+    }
     if (rc == 0)
         rc = place_hand_over(&run, buffers, count, result);
     place_end(&run);

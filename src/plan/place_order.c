@@ -106,3 +106,39 @@ int acre__place_order(const struct place_part *part, const char *letters, uint32
     free(maxima);
     return rc;
 }
+
+/* ---- shaking ---- */
+
+/* splitmix64: every seed gives another sequence. */
+static uint64_t order_random(uint64_t *state) {
+    uint64_t x = *state += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static int order_by_value(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int acre__place_order_shake(uint32_t *order, uint32_t count, uint32_t spread, uint64_t seed) {
+    uint64_t *keys = malloc(((size_t)count + 1) * sizeof *keys);
+    uint32_t *old = malloc(((size_t)count + 1) * sizeof *old);
+    if (!keys || !old) {
+        free(keys);
+        free(old);
+        return -ENOMEM;
+    }
+    /* Places are below 2^30, so that a key has room for the shaken place and the old one. */
+    for (uint32_t k = 0; k < count; k++) {
+        keys[k] = (k + order_random(&seed) % (spread + UINT64_C(1))) << 32 | k;
+        old[k] = order[k];
+    }
+    qsort(keys, count, sizeof *keys, order_by_value);
+    for (uint32_t k = 0; k < count; k++)
+        order[k] = old[(uint32_t)keys[k]];
+    free(keys);
+    free(old);
+    return 0;
+}

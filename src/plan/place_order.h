@@ -17,4 +17,8 @@ enum { PLACE_LETTERS = 3 };
 /* Writes the items' indices in order. 0 or -ENOMEM. */
 int acre__place_order(const struct place_part *part, const char *letters, uint32_t *order);
 
+/* Moves items of an order by up to `spread` places, the same way for the same seed. 0 or -ENOMEM.
+ */
+int acre__place_order_shake(uint32_t *order, uint32_t count, uint32_t spread, uint64_t seed);
+
 #endif

@@ -1,0 +1,482 @@
+/* Canonical depth-first search, bottom up, with jumps.
+ *
+ * If there is a placement at all there is one where every item lies on the bottom or on another
+ * one, and it can be built in the order of (offset, rank). So a node of the search lays down one of
+ * the items that stand lowest, where it stands, and the nodes below it only what comes later in
+ * that order. What is passed over must rest on something that is laid down later, and is raised
+ * accordingly, which often shows that a section cannot hold what is to come in it.
+ *
+ * - Dominance: nothing is laid down at or above where an item to come would end, since that item
+ *   could be slid below it.
+ * - Items that are the same in everything are laid down by rank.
+ * - If nothing to come meets the item that was laid down, there is nothing that it could rest on
+ *   instead: when it fails, so do its siblings.
+ * - When what is to come falls apart in time, the pieces are solved one by one, and one that cannot
+ *   be is the end of all.
+ *
+ * Choices far apart in time alternate along a path, so that a failure is mostly not the fault of
+ * the last one, and trying that one's siblings leads to the same failure again. So each failure
+ * comes with the placed items that it hangs on: those of the section that overflows and those that
+ * hold up what is to come in it. A node whose item is not among them fails at once with the same
+ * reason; one that has tried everything fails with what it has collected. The reasons leave out how
+ * a different choice would change the canonical order, so that jumps are a heuristic, and only a
+ * search without them proves anything.
+ *
+ * The tree is walked with a stack of frames: one for each node on the path. */
+#include "plan/place_search.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/place_state.h"
+
+enum { SEARCH_STOP_STEPS = 1024 }; /* between two looks at the stop flag: about a millisecond */
+
+/* A node: the items of a piece, of which one has to be chosen. */
+struct search_frame {
+    uint32_t set;                      /* the piece: its number on the stack of sets */
+    uint32_t tries_begin, tries_end;   /* candidates, and those passed over before */
+    uint32_t next;                     /* the candidate to be tried next */
+    uint32_t chosen;                   /* rank of the one that was tried last */
+    uint32_t lowest;                   /* rank of the item that nothing may be laid above */
+    uint32_t pieces_begin, pieces_end; /* sets that came of the last one tried */
+    uint32_t piece;                    /* how many of them were begun */
+    uint32_t is_last;                  /* no sibling can be better */
+    struct place_mark mark;
+};
+
+struct place_search {
+    struct place_state state;
+    enum place_jumps jumps;
+    struct search_frame *frames;
+    uint32_t frame_count;
+    uint64_t *conflicts; /* of each frame: the set of items that its failures hang on */
+    uint64_t *reason;    /* of the last failure */
+    uint64_t *sets;
+    uint32_t set_count, set_room;
+    uint32_t *tries;
+    uint32_t try_count, try_room;
+};
+
+struct place_search *acre__place_search_create(const struct place_part *part) {
+    struct place_search *search = calloc(1, sizeof *search);
+    if (!search)
+        return NULL;
+    int rc = acre__place_state_create(&search->state, part);
+    size_t most = search->state.count + 1, words = search->state.words;
+    search->frames = malloc(most * sizeof *search->frames);
+    search->conflicts = malloc((most * words + 1) * sizeof *search->conflicts);
+    search->reason = malloc((words + 1) * sizeof *search->reason);
+    if (rc || !search->frames || !search->conflicts || !search->reason) {
+        acre__place_search_destroy(search);
+        return NULL;
+    }
+    return search;
+}
+
+void acre__place_search_destroy(struct place_search *search) {
+    if (search) {
+        acre__place_state_destroy(&search->state);
+        free(search->frames);
+        free(search->conflicts);
+        free(search->reason);
+        free(search->sets);
+        free(search->tries);
+        free(search);
+    }
+}
+
+static uint64_t *search_set(struct place_search *search, uint32_t number) {
+    return search->sets + (size_t)number * search->state.words;
+}
+
+/* Another set on the stack, empty. PLACE_NONE without memory. */
+static uint32_t search_add_set(struct place_search *search) {
+    size_t words = search->state.words;
+    if (search->set_count == search->set_room) {
+        uint32_t room = 2 * search->set_room + 16;
+        uint64_t *sets = realloc(search->sets, room * words * sizeof *sets);
+        if (!sets)
+            return PLACE_NONE;
+        search->sets = sets;
+        search->set_room = room;
+    }
+    memset(search_set(search, search->set_count), 0, words * sizeof *search->sets);
+    return search->set_count++;
+}
+
+static int search_has_tries(struct place_search *search, uint32_t more) {
+    uint32_t need = search->try_count + more;
+    if (need > search->try_room) {
+        uint32_t *tries = realloc(search->tries, 2 * (size_t)need * sizeof *tries);
+        if (!tries)
+            return 0;
+        search->tries = tries;
+        search->try_room = 2 * need;
+    }
+    return 1;
+}
+
+/* ---- reasons ---- */
+
+static uint64_t *search_conflicts(struct place_search *search, uint32_t frame) {
+    return search->conflicts + (size_t)frame * search->state.words;
+}
+
+static void search_blame(uint64_t *set, uint32_t rank) {
+    if (rank != PLACE_NONE)
+        place_set_add(set, rank);
+}
+
+/* Why an item to come is not lower. */
+static void search_blame_for(const struct place_state *state, uint64_t *set, uint32_t rank) {
+    search_blame(set, state->low_by[rank]);
+    if (state->low[rank] > state->at[rank])
+        search_blame(set, state->at_by[rank]);
+}
+
+/* The placed items of a section; returns the highest end of one. */
+static uint64_t search_blame_section(const struct place_state *state, uint64_t *set, uint32_t s) {
+    const uint64_t *lives = state->lives + (size_t)s * state->words;
+    uint64_t top = 0;
+    for (uint32_t w = 0; w < state->words; w++) {
+        set[w] = lives[w] & ~state->open[w];
+        for (uint64_t bits = set[w]; bits; bits &= bits - 1) {
+            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            uint64_t end = state->at[rank] + state->size[rank];
+            top = end > top ? end : top;
+        }
+    }
+    return top;
+}
+
+/* The reason of the failure that the state has just seen. */
+static void search_explain(struct place_search *search) {
+    const struct place_state *state = &search->state;
+    uint64_t *reason = search->reason;
+    if (search->jumps == PLACE_STEP_BACK)
+        return;
+    if (state->bad_item != PLACE_NONE) {
+        memset(reason, 0, state->words * sizeof *reason);
+        search_blame_for(state, reason, state->bad_item);
+        return;
+    }
+    uint32_t s = state->bad_section;
+    uint64_t top = search_blame_section(state, reason, s);
+    if (top + state->rest[s] > state->limit[s])
+        return; /* the section's own items are reason enough */
+    const uint64_t *lives = state->lives + (size_t)s * state->words;
+    for (uint32_t w = 0; w < state->words; w++) {
+        for (uint64_t bits = lives[w] & state->open[w]; bits; bits &= bits - 1)
+            search_blame_for(state, reason, w * 64 + (uint32_t)__builtin_ctzll(bits));
+    }
+}
+
+/* An item cannot be passed over, since nothing is to come that it could rest on. */
+static void search_explain_hatless(struct place_search *search, uint32_t rank) {
+    const struct place_state *state = &search->state;
+    const uint64_t *meets = state->meets + (size_t)rank * state->words;
+    for (uint32_t w = 0; w < state->words; w++)
+        search->reason[w] = meets[w] & ~state->open[w];
+}
+
+/* Adds the reason of a failure to what the frame's failures hang on. */
+static void search_collect(struct place_search *search, uint32_t frame) {
+    const struct place_state *state = &search->state;
+    uint64_t *conflicts = search_conflicts(search, frame);
+    uint32_t chosen = search->frames[frame].chosen;
+    if (search->jumps == PLACE_STEP_BACK)
+        return;
+    for (uint32_t w = 0; w < state->words; w++)
+        conflicts[w] |= search->reason[w];
+    place_set_drop(conflicts, chosen);
+    if (search->jumps == PLACE_JUMP)
+        search_blame(conflicts, state->at_by[chosen]);
+}
+
+/* The frame's choice has failed. Returns 0 when it has nothing to do with the reason, so that no
+ * other one would help. */
+static int search_learn(struct place_search *search, uint32_t frame) {
+    if (search->jumps != PLACE_STEP_BACK &&
+        !place_set_has(search->reason, search->frames[frame].chosen))
+        return 0;
+    search_collect(search, frame);
+    return 1;
+}
+
+/* Nothing is left to be tried in the frame. */
+static void search_conclude(struct place_search *search, uint32_t frame) {
+    const struct place_state *state = &search->state;
+    if (search->jumps == PLACE_STEP_BACK)
+        return;
+    memcpy(search->reason, search_conflicts(search, frame), state->words * sizeof(uint64_t));
+    if (search->jumps == PLACE_JUMP)
+        search_blame(search->reason, state->at_by[search->frames[frame].lowest]);
+}
+
+/* ---- candidates ---- */
+
+/* The item of the piece that would have the lowest end now, PLACE_NONE if it has none to come. */
+static uint32_t search_lowest(const struct place_state *state, const uint64_t *set,
+                              uint32_t *count) {
+    uint64_t least = UINT64_MAX;
+    uint32_t found = 0, lowest = PLACE_NONE;
+    for (uint32_t w = 0; w < state->words; w++) {
+        for (uint64_t bits = set[w] & state->open[w]; bits; bits &= bits - 1) {
+            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            uint64_t end = state->at[rank] + state->size[rank];
+            if (end < least) {
+                least = end;
+                lowest = rank;
+            }
+            found++;
+        }
+    }
+    *count = found;
+    return lowest;
+}
+
+static int search_is_before(const struct place_state *state, uint32_t a, uint32_t b) {
+    return state->at[a] != state->at[b] ? state->at[a] < state->at[b] : a < b;
+}
+
+/* Puts the items of the piece that stand below `bound` on the stack of tries, lowest first, also
+ * those that have been passed over, since they are raised with every choice. */
+static void search_gather(struct place_search *search, const uint64_t *set, uint64_t bound) {
+    const struct place_state *state = &search->state;
+    uint32_t begin = search->try_count;
+    for (uint32_t w = 0; w < state->words; w++) {
+        for (uint64_t bits = set[w] & state->open[w]; bits; bits &= bits - 1) {
+            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (state->at[rank] >= bound)
+                continue;
+            uint32_t k = search->try_count++;
+            for (; k > begin && search_is_before(state, rank, search->tries[k - 1]); k--)
+                search->tries[k] = search->tries[k - 1];
+            search->tries[k] = rank;
+        }
+    }
+}
+
+/* Begins a node for a piece. Returns 0 when the piece has nothing to come, 1, or -ENOMEM. */
+static int search_enter(struct place_search *search, uint32_t set) {
+    const struct place_state *state = &search->state;
+    uint32_t count, lowest = search_lowest(state, search_set(search, set), &count);
+    if (count == 0)
+        return 0;
+    if (!search_has_tries(search, count))
+        return -ENOMEM;
+    memset(search_conflicts(search, search->frame_count), 0, state->words * sizeof(uint64_t));
+    struct search_frame *frame = &search->frames[search->frame_count++];
+    *frame = (struct search_frame){.set = set,
+                                   .tries_begin = search->try_count,
+                                   .next = search->try_count,
+                                   .lowest = lowest,
+                                   .pieces_begin = search->set_count,
+                                   .pieces_end = search->set_count,
+                                   .mark = place_state_mark(state)};
+    search_gather(search, search_set(search, set), state->at[lowest] + state->size[lowest]);
+    frame->tries_end = search->try_count;
+    return 1;
+}
+
+/* ---- trying ---- */
+
+/* The least level at which the item can lie if nothing more is laid down below `level`, and it is
+ * not laid down where it stands. UINT64_MAX: it cannot. */
+static uint64_t search_lift(const struct place_state *state, uint32_t rank, uint64_t level) {
+    const uint64_t *meets = state->meets + (size_t)rank * state->words;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t w = 0; w < state->words; w++) {
+        for (uint64_t bits = meets[w] & state->open[w]; bits; bits &= bits - 1) {
+            uint32_t q = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            uint64_t low = state->low[q] > level ? state->low[q] : level;
+            uint64_t end = low + state->size[q];
+            least = end < least ? end : least;
+        }
+    }
+    return least == UINT64_MAX ? least : place_align_up(least, state->align[rank]);
+}
+
+/* Raises all items that come before the chosen one in the canonical order. Returns 0 when one of
+ * them cannot be, with the reason. */
+static int search_pass_over(struct place_search *search, const struct search_frame *frame,
+                            uint32_t chosen) {
+    struct place_state *state = &search->state;
+    uint32_t by = search->tries[chosen];
+    for (uint32_t k = frame->tries_begin; k < chosen; k++) {
+        uint32_t rank = search->tries[k];
+        uint64_t low = search_lift(state, rank, state->at[by]);
+        if (low == UINT64_MAX) {
+            search_explain_hatless(search, rank);
+            return 0;
+        }
+        if (!acre__place_state_raise(state, rank, low, by)) {
+            search_explain(search);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int search_has_hat(const struct place_state *state, uint32_t rank) {
+    const uint64_t *meets = state->meets + (size_t)rank * state->words;
+    uint64_t any = 0;
+    for (uint32_t w = 0; w < state->words; w++)
+        any |= meets[w] & state->open[w];
+    return any != 0;
+}
+
+/* Makes a piece of the items that begin in [from, to). */
+static int search_add_piece(struct place_search *search, uint32_t set, uint32_t from, uint32_t to) {
+    uint32_t piece = search_add_set(search);
+    if (piece == PLACE_NONE)
+        return 0;
+    const struct place_state *state = &search->state;
+    const uint64_t *all = search_set(search, set);
+    uint64_t *some = search_set(search, piece);
+    for (uint32_t w = 0; w < state->words; w++) {
+        for (uint64_t bits = all[w] & state->open[w]; bits; bits &= bits - 1) {
+            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (state->first[rank] >= from && state->first[rank] < to)
+                place_set_add(some, rank);
+        }
+    }
+    return 1;
+}
+
+/* The pieces that are left when the item was laid down: several, or none where the frame's own set
+ * is still one. */
+static int search_split(struct place_search *search, struct search_frame *frame, uint32_t rank) {
+    const struct place_state *state = &search->state;
+    uint32_t from = 0;
+    search->set_count = frame->pieces_begin;
+    for (uint32_t s = state->first[rank] + 1; s < state->end[rank]; s++) {
+        if (state->crossing[s] == 0) {
+            if (!search_add_piece(search, frame->set, from, s))
+                return -ENOMEM;
+            from = s;
+        }
+    }
+    if (from && !search_add_piece(search, frame->set, from, UINT32_MAX))
+        return -ENOMEM;
+    frame->piece = 0;
+    frame->pieces_end = search->set_count;
+    return 0;
+}
+
+static int search_may_try(const struct place_state *state, uint32_t rank) {
+    return state->low[rank] == state->at[rank] &&
+           (state->kin[rank] == PLACE_NONE || !place_set_has(state->open, state->kin[rank]));
+}
+
+/* Tries the next candidate of the last frame. Returns 1 when one was laid down, 0 when the frame
+ * has failed, -ENOMEM, or -EAGAIN when nodes ran out. */
+static int search_try(struct place_search *search, struct place_attempt *attempt) {
+    struct place_state *state = &search->state;
+    uint32_t number = search->frame_count - 1;
+    struct search_frame *frame = &search->frames[number];
+    uint64_t price = 1 + state->words / 8;
+    while (!frame->is_last && frame->next < frame->tries_end) {
+        uint32_t chosen = frame->next++, rank = search->tries[chosen];
+        if (!search_may_try(state, rank))
+            continue;
+        if (attempt->nodes < price)
+            return -EAGAIN;
+        attempt->nodes -= price;
+        frame->chosen = rank;
+        int can_pass = search_pass_over(search, frame, chosen);
+        if (can_pass) {
+            frame->is_last = !search_has_hat(state, rank);
+            if (acre__place_state_put(state, rank))
+                return search_split(search, frame, rank) ? -ENOMEM : 1;
+            search_explain(search);
+        }
+        if (state->is_broken)
+            return -ENOMEM;
+        acre__place_state_back(state, frame->mark);
+        /* What cannot be passed over for this one cannot be for a later one, which is higher. */
+        if (!can_pass) {
+            search_collect(search, number);
+            frame->is_last = 1;
+        } else if (!search_learn(search, number)) {
+            return 0;
+        }
+    }
+    search_conclude(search, number);
+    return 0;
+}
+
+/* The last frame has failed, with a reason: back to the one that can try something else. Returns 0
+ * when there is none. */
+static int search_fail(struct place_search *search) {
+    while (--search->frame_count) {
+        uint32_t parent = search->frame_count - 1;
+        acre__place_state_back(&search->state, search->frames[parent].mark);
+        if (search_learn(search, parent))
+            return 1;
+    }
+    return 0;
+}
+
+/* The last frame's item lies: on to the next piece that has anything to come, in this frame or,
+ * when it has none left, in those above. Returns 1 when there is one, 0 when all is solved, or
+ * -ENOMEM. */
+static int search_advance(struct place_search *search) {
+    while (search->frame_count) {
+        struct search_frame *frame = &search->frames[search->frame_count - 1];
+        uint32_t count = frame->pieces_end - frame->pieces_begin;
+        uint32_t piece = frame->piece++;
+        if (piece >= (count ? count : 1)) {
+            search->frame_count--;
+            continue;
+        }
+        int rc = search_enter(search, count ? frame->pieces_begin + piece : frame->set);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int search_walk(struct place_search *search, struct place_attempt *attempt) {
+    int rc = search_enter(search, 0);
+    for (uint32_t steps = 1; rc > 0; steps++) {
+        if (attempt->stop && steps % SEARCH_STOP_STEPS == 0 &&
+            atomic_load_explicit(attempt->stop, memory_order_relaxed))
+            return PLACE_GAVE_UP;
+        const struct search_frame *frame = &search->frames[search->frame_count - 1];
+        search->try_count = frame->tries_end;
+        search->set_count = frame->pieces_end;
+        rc = search_try(search, attempt);
+        if (rc > 0)
+            rc = search_advance(search);
+        else if (rc == 0 && !search_fail(search))
+            return PLACE_IMPOSSIBLE;
+        else if (rc == 0)
+            rc = 1;
+    }
+    if (rc == -EAGAIN)
+        return PLACE_GAVE_UP;
+    return rc ? rc : PLACE_SOLVED;
+}
+
+int acre__place_search_run(struct place_search *search, struct place_attempt *attempt,
+                           uint64_t *offsets) {
+    struct place_state *state = &search->state;
+    const struct place_part *part = state->part;
+    search->frame_count = search->set_count = search->try_count = 0;
+    search->jumps = attempt->jumps;
+    if (!acre__place_state_reset(state, attempt->order, attempt->capacity))
+        return PLACE_IMPOSSIBLE;
+    uint32_t all = search_add_set(search);
+    if (all == PLACE_NONE)
+        return -ENOMEM;
+    memcpy(search_set(search, all), state->open, state->words * sizeof *state->open);
+    int rc = search_walk(search, attempt);
+    for (uint32_t i = 0; rc == PLACE_SOLVED && i < part->count; i++)
+        offsets[i] = part->items[i].offset;
+    for (uint32_t r = 0; rc == PLACE_SOLVED && r < state->count; r++)
+        offsets[state->item[r]] = state->at[r];
+    return rc;
+}

@@ -1,0 +1,42 @@
+/* The search for a placement of a part that ends at a given capacity or below. */
+#ifndef ACRE_PLAN_PLACE_SEARCH_H
+#define ACRE_PLAN_PLACE_SEARCH_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "plan/place_problem.h"
+
+enum place_answer {
+    PLACE_SOLVED,
+    PLACE_IMPOSSIBLE, /* nothing is left to try: with PLACE_STEP_BACK a proof */
+    PLACE_GAVE_UP     /* nodes ran out, or it was stopped */
+};
+
+/* How far a failure goes back. Jumps lead out of places where a search would otherwise try all
+ * orders of what has nothing to do with the failure, and may miss a solution. */
+enum place_jumps {
+    PLACE_STEP_BACK, /* to the last choice */
+    PLACE_JUMP,      /* to the last choice that the failure seems to hang on */
+    PLACE_JUMP_FAR   /* the same, with fewer reasons seen */
+};
+
+struct place_attempt {
+    const uint32_t *order; /* items, which of those that stand equally low is tried first */
+    uint64_t capacity;
+    enum place_jumps jumps;
+    uint64_t nodes;         /* at most; those used are taken from it */
+    const atomic_int *stop; /* may be NULL */
+};
+
+struct place_search;
+
+/* Memory grows with the square of the number of items. NULL without memory. */
+struct place_search *acre__place_search_create(const struct place_part *part);
+void acre__place_search_destroy(struct place_search *search);
+
+/* Writes offsets, by item, when it is solved. Returns an answer or -ENOMEM. */
+int acre__place_search_run(struct place_search *search, struct place_attempt *attempt,
+                           uint64_t *offsets);
+
+#endif

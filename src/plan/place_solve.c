@@ -1,0 +1,332 @@
+/* The strategy: from what is cheap and often enough to what is dear.
+ *
+ * Descents come first: a plan of 30,000 items takes 20 ms and is at most some thousandths too high
+ * on what real programs do, often not at all. What is too high is repaired. Then come first and
+ * best fit in several orders, and then rounds of searches, for parts that are small enough, which
+ * find plans without any gap that nothing else finds.
+ *
+ * How long a search takes hangs on luck: the same part may take some hundred nodes in one order and
+ * millions in another. So a search ends early, at a few times as many nodes as there are items, and
+ * the next one has another order, shaken from the second round on; limits grow with the rounds. One
+ * search in each round leaves nothing out, and may prove that there is no lower plan.
+ *
+ * When a plan is to be as low as possible, and not just to fit, every other search aims at the
+ * goal, since tight problems are often easier, and the others between the goal and what was found.
+ */
+#include "plan/place_solve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/place_descend.h"
+#include "plan/place_lists.h"
+#include "plan/place_order.h"
+#include "plan/place_repair.h"
+#include "plan/place_search.h"
+
+enum {
+    SOLVE_SEARCH_MOST = 4096, /* items: sets of items take memory by the square, 8 MB */
+    SOLVE_REPAIR_LEAST = 256,
+    SOLVE_REPAIR_MOST = 4096, /* nodes */
+    SOLVE_SPREAD = 32, /* orders are shaken by 1/32 of their length, and more in later rounds */
+    SOLVE_FINE_ATTEMPTS = 40, /* for what is less than a unit of alignment */
+    SOLVE_FINE_MOST = 512     /* items, for a search of that */
+};
+
+enum solve_kind {
+    SOLVE_DESCENT,
+    SOLVE_FIRST_FIT,
+    SOLVE_BEST_FIT,
+    SOLVE_WITHIN /* best fit below the goal; what does not fit there is left to a repair */
+};
+
+/* Which order is best differs from family to family; the first of these are it most often. */
+static const struct solve_start {
+    const char *letters;
+    enum solve_kind kind;
+} solve_starts[] = {
+    {"TWA", SOLVE_DESCENT},  {"TAW", SOLVE_DESCENT},   {"WAT", SOLVE_DESCENT},
+    {"AWT", SOLVE_DESCENT},  {"LW", SOLVE_DESCENT},    {"TWA", SOLVE_WITHIN},
+    {"TWA", SOLVE_BEST_FIT}, {"TWA", SOLVE_FIRST_FIT}, {"L", SOLVE_BEST_FIT},
+    {"Z", SOLVE_BEST_FIT},   {"Z", SOLVE_FIRST_FIT},
+};
+
+/* Orders that searches begin with; of the hard instances known each is easy in one of them. */
+static const char *const solve_orders[] = {"WAT", "TAW", "TWA", "UT", "LT", "AWT", "TZ", "LZ"};
+
+enum {
+    SOLVE_STARTS = sizeof solve_starts / sizeof solve_starts[0],
+    SOLVE_ORDERS = sizeof solve_orders / sizeof solve_orders[0],
+    SOLVE_ROUND = SOLVE_ORDERS + 2 /* attempts in a round: the proof and a shaken start as well */
+};
+
+struct place_solver {
+    const struct place_part *part;
+    uint64_t goal;
+    uint64_t height;
+    uint64_t *offsets; /* the best plan */
+    uint64_t *scratch; /* the plan of an attempt */
+    uint32_t *order;
+    struct place_descent *descent;
+    struct place_lists *lists;
+    struct place_repair *repair;
+    struct place_search *search; /* of the four those that were needed */
+    uint32_t starts;             /* greedy attempts made */
+    uint32_t attempts;           /* others */
+    uint32_t fine_attempts;      /* those for less than a unit of alignment */
+    int is_least, is_done, is_proven;
+};
+
+struct place_solver *acre__place_solver_create(const struct place_part *part, uint64_t goal,
+                                               int is_least) {
+    struct place_solver *solver = calloc(1, sizeof *solver);
+    if (!solver)
+        return NULL;
+    solver->part = part;
+    solver->goal = goal;
+    solver->is_least = is_least;
+    solver->height = PLACE_NOWHERE;
+    solver->offsets = malloc(part->count * sizeof *solver->offsets);
+    solver->scratch = malloc(part->count * sizeof *solver->scratch);
+    solver->order = malloc(part->count * sizeof *solver->order);
+    if (!solver->offsets || !solver->scratch || !solver->order) {
+        acre__place_solver_destroy(solver);
+        return NULL;
+    }
+    return solver;
+}
+
+void acre__place_solver_destroy(struct place_solver *solver) {
+    if (solver) {
+        acre__place_search_destroy(solver->search);
+        acre__place_repair_destroy(solver->repair);
+        acre__place_lists_destroy(solver->lists);
+        acre__place_descent_destroy(solver->descent);
+        free(solver->offsets);
+        free(solver->scratch);
+        free(solver->order);
+        free(solver);
+    }
+}
+
+struct place_standing acre__place_solver_standing(const struct place_solver *solver) {
+    return (struct place_standing){.height = solver->height,
+                                   .offsets = solver->offsets,
+                                   .is_begun = solver->starts == SOLVE_STARTS,
+                                   .is_done = solver->is_done,
+                                   .is_proven = solver->is_proven};
+}
+
+/* ---- greedy attempts ---- */
+
+/* Keeps the plan in `scratch` if it is whole and lower. */
+static void solve_keep(struct place_solver *solver) {
+    const struct place_part *part = solver->part;
+    uint64_t height = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        uint64_t end = solver->scratch[i] + part->items[i].size;
+        height = end > height ? end : height;
+    }
+    if (height < solver->height && height < PLACE_NOWHERE) {
+        solver->height = height;
+        memcpy(solver->offsets, solver->scratch, part->count * sizeof *solver->offsets);
+    }
+    if (solver->height <= solver->goal)
+        solver->is_done = 1;
+}
+
+static int solve_need_lists(struct place_solver *solver) {
+    if (!solver->lists)
+        solver->lists = acre__place_lists_create(solver->part);
+    if (solver->lists && !solver->repair)
+        solver->repair = acre__place_repair_create(solver->part, solver->lists);
+    return solver->repair ? 0 : -ENOMEM;
+}
+
+/* Where a repair should lead to: to the goal, or as near to it as the alignment makes sense. */
+static uint64_t solve_aim(const struct place_solver *solver) {
+    uint64_t loose = solver->part->loose_bound;
+    return solver->goal < loose && loose < solver->height ? loose : solver->goal;
+}
+
+/* A plan by the solver's order, in `scratch`. Returns 0, 1 when it was left since it is no lower
+ * than the best, or -ENOMEM. */
+static int solve_place(struct place_solver *solver, enum solve_kind kind) {
+    if (kind == SOLVE_DESCENT) {
+        if (!solver->descent)
+            solver->descent = acre__place_descent_create(solver->part);
+        if (!solver->descent)
+            return -ENOMEM;
+        acre__place_descent_run(solver->descent, solver->order, solver->scratch);
+        return 0;
+    }
+    if (solve_need_lists(solver))
+        return -ENOMEM;
+    enum place_fit fit = kind == SOLVE_FIRST_FIT ? PLACE_FIRST_FIT : PLACE_BEST_FIT;
+    uint64_t limit = kind == SOLVE_WITHIN ? solve_aim(solver) : solver->height - 1;
+    uint32_t left_out = acre__place_lists_fill(solver->lists, solver->order, fit, limit,
+                                               kind != SOLVE_WITHIN, solver->scratch);
+    return left_out && kind != SOLVE_WITHIN;
+}
+
+/* Repairs the plan in `scratch`, with some of the nodes. */
+static int solve_repair(struct place_solver *solver, uint64_t most, uint64_t *nodes,
+                        const atomic_int *stop) {
+    if (solve_need_lists(solver))
+        return -ENOMEM;
+    uint64_t some = most < *nodes ? most : *nodes, left = some;
+    if (acre__place_repair_run(solver->repair, solve_aim(solver), &left, stop, solver->scratch))
+        solve_keep(solver);
+    *nodes -= some - left;
+    return 0;
+}
+
+/* What a repair may take. It succeeds soon or never; on small parts a search is worth more. */
+static uint64_t solve_repair_nodes(const struct place_solver *solver) {
+    uint64_t most = SOLVE_REPAIR_LEAST + solver->part->count / 4;
+    return most < SOLVE_REPAIR_MOST ? most : SOLVE_REPAIR_MOST;
+}
+
+/* One of the greedy attempts, made better if it is the best so far. */
+static int solve_start(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
+    const struct solve_start *start = &solve_starts[solver->starts++];
+    if (start->kind == SOLVE_DESCENT && solver->part->fixed_count)
+        return 0;
+    int rc = acre__place_order(solver->part, start->letters, solver->order);
+    if (rc == 0)
+        rc = solve_place(solver, start->kind);
+    if (rc)
+        return rc < 0 ? rc : 0;
+    solve_keep(solver);
+    return solver->is_done ? 0 : solve_repair(solver, solve_repair_nodes(solver), nodes, stop);
+}
+
+/* ---- rounds ---- */
+
+static int solve_make_order(struct place_solver *solver, const char *letters, uint32_t round) {
+    uint32_t count = solver->part->count, spread = count * (1 + round % 4) / SOLVE_SPREAD + 1;
+    int rc = acre__place_order(solver->part, letters, solver->order);
+    if (rc || round == 0)
+        return rc;
+    return acre__place_order_shake(solver->order, count, spread, solver->attempts);
+}
+
+/* Where a search should lead to. */
+static uint64_t solve_target(const struct place_solver *solver, uint32_t kind) {
+    static const unsigned eighths[SOLVE_ORDERS] = {0, 4, 0, 7, 0, 2, 0, 6};
+    uint64_t aim = solve_aim(solver);
+    if (!solver->is_least)
+        return aim;
+    if (solver->height <= aim || kind == SOLVE_ORDERS)
+        return solver->height - 1;
+    return aim + (solver->height - 1 - aim) / 8 * eighths[kind];
+}
+
+static int solve_search(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes,
+                        const atomic_int *stop) {
+    uint32_t count = solver->part->count, is_proof = kind == SOLVE_ORDERS;
+    if (!solver->search)
+        solver->search = acre__place_search_create(solver->part);
+    if (!solver->search)
+        return -ENOMEM;
+    int rc = solve_make_order(solver, solve_orders[is_proof ? 0 : kind], is_proof ? 0 : round);
+    if (rc)
+        return rc;
+    uint64_t most = (uint64_t)count * (2 + round) * (1 + count / 512);
+    struct place_attempt attempt = {
+        .order = solver->order,
+        .capacity = solve_target(solver, kind),
+        .jumps = is_proof             ? PLACE_STEP_BACK
+                 : (round + kind) % 2 ? PLACE_JUMP
+                                      : PLACE_JUMP_FAR,
+        .nodes = most < *nodes ? most : *nodes,
+        .stop = stop,
+    };
+    uint64_t before = attempt.nodes;
+    rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
+    *nodes -= before - attempt.nodes;
+    if (rc == PLACE_SOLVED)
+        solve_keep(solver);
+    if (rc == PLACE_IMPOSSIBLE && is_proof)
+        solver->is_done = solver->is_proven = 1;
+    return rc < 0 ? rc : 0;
+}
+
+/* A greedy attempt in a shaken order, repaired. */
+static int solve_shaken(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes,
+                        const atomic_int *stop) {
+    enum solve_kind greedy = solver->part->fixed_count ? SOLVE_BEST_FIT : SOLVE_DESCENT;
+    uint32_t count = solver->part->count;
+    int rc = solve_make_order(solver, solve_orders[(round + kind) % SOLVE_ORDERS], round + 1);
+    if (rc == 0)
+        rc = solve_place(solver, greedy);
+    uint64_t price = 1 + count / 4;
+    *nodes -= price < *nodes ? price : *nodes;
+    if (rc)
+        return rc < 0 ? rc : 0;
+    solve_keep(solver);
+    return solver->is_done
+               ? 0
+               : solve_repair(solver, solve_repair_nodes(solver) * (1 + round / 4), nodes, stop);
+}
+
+/* The item that should lie on top of the fullest section: the one that wastes most there, since it
+ * wastes nothing on top. */
+static uint32_t solve_topmost(const struct place_part *part) {
+    uint32_t fullest = 0, topmost = 0;
+    uint64_t most = 0;
+    for (uint32_t s = 1; s < part->sections; s++)
+        fullest = part->total[s] > part->total[fullest] ? s : fullest;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct place_item *item = &part->items[i];
+        if (item->first <= fullest && fullest < item->end && item->room - item->size > most) {
+            most = item->room - item->size;
+            topmost = i;
+        }
+    }
+    return topmost;
+}
+
+/* All that is missing is less than a unit of alignment: descents that leave the right item for the
+ * end. */
+static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes) {
+    uint32_t count = solver->part->count, topmost = solve_topmost(solver->part), kept = 0;
+    int rc = solve_make_order(solver, solve_orders[kind % SOLVE_ORDERS], round);
+    if (rc)
+        return rc;
+    for (uint32_t k = 0; k < count; k++) {
+        if (solver->order[k] != topmost)
+            solver->order[kept++] = solver->order[k];
+    }
+    solver->order[kept] = topmost;
+    rc = solve_place(solver, SOLVE_DESCENT);
+    *nodes -= 1 + count / 4 < *nodes ? 1 + count / 4 : *nodes;
+    if (rc == 0)
+        solve_keep(solver);
+    return rc;
+}
+
+static int solve_attempt(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
+    uint32_t round = solver->attempts / SOLVE_ROUND, kind = solver->attempts % SOLVE_ROUND;
+    const struct place_part *part = solver->part;
+    int is_fine = solver->height <= part->loose_bound;
+    solver->attempts++;
+    if (is_fine && solver->fine_attempts++ == SOLVE_FINE_ATTEMPTS) {
+        solver->is_done = 1;
+        return 0;
+    }
+    if (is_fine && part->fixed_count == 0 && (part->count > SOLVE_FINE_MOST || kind % 2))
+        return solve_fine(solver, round, kind, nodes);
+    if (kind <= SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
+        return solve_search(solver, round, kind, nodes, stop);
+    return solve_shaken(solver, round, kind, nodes, stop);
+}
+
+int acre__place_solver_step(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
+    if (solver->is_done)
+        return 0;
+    if (solver->starts < SOLVE_STARTS)
+        return solve_start(solver, nodes, stop);
+    return solve_attempt(solver, nodes, stop);
+}

@@ -1,0 +1,32 @@
+/* Everything that is tried on one part, one attempt after the other. */
+#ifndef ACRE_PLAN_PLACE_SOLVE_H
+#define ACRE_PLAN_PLACE_SOLVE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "plan/place_problem.h"
+
+struct place_solver;
+
+/* `goal`: where the part may end, from its base, for all to be well; with `is_least` plans above it
+ * are of interest as well, the lower the better. NULL without memory. */
+struct place_solver *acre__place_solver_create(const struct place_part *part, uint64_t goal,
+                                               int is_least);
+void acre__place_solver_destroy(struct place_solver *solver);
+
+/* The next attempt. The first ones are greedy and cost no nodes but for repairs; the very first one
+ * gives a plan, whatever `stop` says. What comes next never depends on `nodes`, of which those used
+ * are taken. 0 or -ENOMEM. */
+int acre__place_solver_step(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop);
+
+struct place_standing {
+    uint64_t height;         /* of the best plan, from the part's base; 2^63: none yet */
+    const uint64_t *offsets; /* of it, by item */
+    int is_begun;            /* all greedy attempts have been made */
+    int is_done;             /* at the goal, or there is nothing more to try */
+    int is_proven;           /* there is no lower one; not is_least: none that meets the goal */
+};
+struct place_standing acre__place_solver_standing(const struct place_solver *solver);
+
+#endif
