@@ -122,23 +122,43 @@ static int order_by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-int acre__place_order_shake(uint32_t *order, uint32_t count, uint32_t spread, uint64_t seed) {
-    uint64_t *keys = malloc(((size_t)count + 1) * sizeof *keys);
+/* Sorts an order by keys of which only the lower 32 bits, the old places, are left to the caller.
+ */
+static int order_by_keys(uint32_t *order, uint32_t count, uint64_t *keys) {
     uint32_t *old = malloc(((size_t)count + 1) * sizeof *old);
-    if (!keys || !old) {
-        free(keys);
-        free(old);
+    if (!old)
         return -ENOMEM;
-    }
-    /* Places are below 2^30, so that a key has room for the shaken place and the old one. */
-    for (uint32_t k = 0; k < count; k++) {
-        keys[k] = (k + order_random(&seed) % (spread + UINT64_C(1))) << 32 | k;
+    for (uint32_t k = 0; k < count; k++)
         old[k] = order[k];
-    }
     qsort(keys, count, sizeof *keys, order_by_value);
     for (uint32_t k = 0; k < count; k++)
         order[k] = old[(uint32_t)keys[k]];
-    free(keys);
     free(old);
     return 0;
+}
+
+int acre__place_order_shake(uint32_t *order, uint32_t count, uint32_t spread, uint64_t seed) {
+    uint64_t *keys = malloc(((size_t)count + 1) * sizeof *keys);
+    if (!keys)
+        return -ENOMEM;
+    /* Places are below 2^30, so that a key has room for the shaken place and the old one. */
+    for (uint32_t k = 0; k < count; k++)
+        keys[k] = (k + order_random(&seed) % (spread + UINT64_C(1))) << 32 | k;
+    int rc = order_by_keys(order, count, keys);
+    free(keys);
+    return rc;
+}
+
+int acre__place_order_promote(uint32_t *order, uint32_t count, uint32_t reach,
+                              const uint32_t *heat) {
+    uint64_t *keys = malloc(((size_t)count + 1) * sizeof *keys), most = 1;
+    if (!keys)
+        return -ENOMEM;
+    for (uint32_t k = 0; k < count; k++)
+        most = heat[k] > most ? heat[k] : most;
+    for (uint32_t k = 0; k < count; k++)
+        keys[k] = (k + reach - reach * heat[order[k]] / most) << 32 | k;
+    int rc = order_by_keys(order, count, keys);
+    free(keys);
+    return rc;
 }

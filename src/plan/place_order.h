@@ -21,4 +21,9 @@ int acre__place_order(const struct place_part *part, const char *letters, uint32
  */
 int acre__place_order_shake(uint32_t *order, uint32_t count, uint32_t spread, uint64_t seed);
 
+/* Moves items of an order towards its beginning, the one with the most heat (by item) by `reach`
+ * places, others by less. 0 or -ENOMEM. */
+int acre__place_order_promote(uint32_t *order, uint32_t count, uint32_t reach,
+                              const uint32_t *heat);
+
 #endif

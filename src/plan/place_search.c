@@ -53,6 +53,7 @@ struct place_search {
     uint32_t frame_count;
     uint64_t *conflicts; /* of each frame: the set of items that its failures hang on */
     uint64_t *reason;    /* of the last failure */
+    uint32_t *heat;      /* of each item */
     uint64_t *sets;
     uint32_t set_count, set_room;
     uint32_t *tries;
@@ -68,7 +69,8 @@ struct place_search *acre__place_search_create(const struct place_part *part) {
     search->frames = malloc(most * sizeof *search->frames);
     search->conflicts = malloc((most * words + 1) * sizeof *search->conflicts);
     search->reason = malloc((words + 1) * sizeof *search->reason);
-    if (rc || !search->frames || !search->conflicts || !search->reason) {
+    search->heat = malloc(part->count * sizeof *search->heat);
+    if (rc || !search->frames || !search->conflicts || !search->reason || !search->heat) {
         acre__place_search_destroy(search);
         return NULL;
     }
@@ -81,6 +83,7 @@ void acre__place_search_destroy(struct place_search *search) {
         free(search->frames);
         free(search->conflicts);
         free(search->reason);
+        free(search->heat);
         free(search->sets);
         free(search->tries);
         free(search);
@@ -160,16 +163,20 @@ static void search_explain(struct place_search *search) {
     if (state->bad_item != PLACE_NONE) {
         memset(reason, 0, state->words * sizeof *reason);
         search_blame_for(state, reason, state->bad_item);
+        search->heat[state->item[state->bad_item]]++;
         return;
     }
     uint32_t s = state->bad_section;
-    uint64_t top = search_blame_section(state, reason, s);
-    if (top + state->rest[s] > state->limit[s])
-        return; /* the section's own items are reason enough */
+    /* The section's own items may be reason enough. */
+    int is_enough = search_blame_section(state, reason, s) + state->rest[s] > state->limit[s];
     const uint64_t *lives = state->lives + (size_t)s * state->words;
     for (uint32_t w = 0; w < state->words; w++) {
-        for (uint64_t bits = lives[w] & state->open[w]; bits; bits &= bits - 1)
-            search_blame_for(state, reason, w * 64 + (uint32_t)__builtin_ctzll(bits));
+        for (uint64_t bits = lives[w] & state->open[w]; bits; bits &= bits - 1) {
+            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            search->heat[state->item[rank]]++;
+            if (!is_enough)
+                search_blame_for(state, reason, rank);
+        }
     }
 }
 
@@ -467,6 +474,7 @@ int acre__place_search_run(struct place_search *search, struct place_attempt *at
     const struct place_part *part = state->part;
     search->frame_count = search->set_count = search->try_count = 0;
     search->jumps = attempt->jumps;
+    memset(search->heat, 0, part->count * sizeof *search->heat);
     if (!acre__place_state_reset(state, attempt->order, attempt->capacity))
         return PLACE_IMPOSSIBLE;
     uint32_t all = search_add_set(search);
@@ -479,4 +487,8 @@ int acre__place_search_run(struct place_search *search, struct place_attempt *at
     for (uint32_t r = 0; rc == PLACE_SOLVED && r < state->count; r++)
         offsets[state->item[r]] = state->at[r];
     return rc;
+}
+
+const uint32_t *acre__place_search_heat(const struct place_search *search) {
+    return search->heat;
 }

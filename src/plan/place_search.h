@@ -39,4 +39,8 @@ void acre__place_search_destroy(struct place_search *search);
 int acre__place_search_run(struct place_search *search, struct place_attempt *attempt,
                            uint64_t *offsets);
 
+/* How often each item, by its index in the part, was to come in a section that overflowed, in the
+ * last search. */
+const uint32_t *acre__place_search_heat(const struct place_search *search);
+
 #endif

@@ -7,8 +7,10 @@
  *
  * How long a search takes hangs on luck: the same part may take some hundred nodes in one order and
  * millions in another. So a search ends early, at a few times as many nodes as there are items, and
- * the next one has another order, shaken from the second round on; limits grow with the rounds. One
- * search in each round leaves nothing out, and may prove that there is no lower plan.
+ * the next one has another order: it begins with one of eight, and each time that it was searched
+ * in vain the items that were to come where it failed are moved forward a little. Limits grow with
+ * the rounds. One search in each round leaves nothing out, and may prove that there is no lower
+ * plan.
  *
  * When a plan is to be as low as possible, and not just to fit, every other search aims at the
  * goal, since tight problems are often easier, and the others between the goal and what was found.
@@ -68,6 +70,7 @@ struct place_solver {
     uint64_t *offsets; /* the best plan */
     uint64_t *scratch; /* the plan of an attempt */
     uint32_t *order;
+    uint32_t *learnt; /* an order for each of the searches of a round */
     struct place_descent *descent;
     struct place_lists *lists;
     struct place_repair *repair;
@@ -106,6 +109,7 @@ void acre__place_solver_destroy(struct place_solver *solver) {
         free(solver->offsets);
         free(solver->scratch);
         free(solver->order);
+        free(solver->learnt);
         free(solver);
     }
 }
@@ -223,23 +227,36 @@ static uint64_t solve_target(const struct place_solver *solver, uint32_t kind) {
     return aim + (solver->height - 1 - aim) / 8 * eighths[kind];
 }
 
+/* What searches need, and the orders that they begin with. */
+static int solve_need_search(struct place_solver *solver) {
+    const struct place_part *part = solver->part;
+    if (solver->search)
+        return 0;
+    solver->learnt = malloc((size_t)SOLVE_ORDERS * part->count * sizeof *solver->learnt);
+    if (!solver->learnt)
+        return -ENOMEM;
+    for (uint32_t k = 0; k < SOLVE_ORDERS; k++) {
+        int rc = acre__place_order(part, solve_orders[k], solver->learnt + (size_t)k * part->count);
+        if (rc)
+            return rc;
+    }
+    solver->search = acre__place_search_create(part);
+    return solver->search ? 0 : -ENOMEM;
+}
+
+/* A search by one of the orders, which learns when it is in vain. */
 static int solve_search(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes,
                         const atomic_int *stop) {
-    uint32_t count = solver->part->count, is_proof = kind == SOLVE_ORDERS;
-    if (!solver->search)
-        solver->search = acre__place_search_create(solver->part);
-    if (!solver->search)
-        return -ENOMEM;
-    int rc = solve_make_order(solver, solve_orders[is_proof ? 0 : kind], is_proof ? 0 : round);
+    static const uint32_t hundredths[] = {3, 2, 3, 1};
+    uint32_t count = solver->part->count;
+    int rc = solve_need_search(solver);
     if (rc)
         return rc;
-    uint64_t most = (uint64_t)count * (2 + round) * (1 + count / 512);
+    uint64_t most = (2 * count + (uint64_t)count * round / 8) * (1 + count / 512);
     struct place_attempt attempt = {
-        .order = solver->order,
+        .order = solver->learnt + (size_t)kind * count,
         .capacity = solve_target(solver, kind),
-        .jumps = is_proof             ? PLACE_STEP_BACK
-                 : (round + kind) % 2 ? PLACE_JUMP
-                                      : PLACE_JUMP_FAR,
+        .jumps = (round + kind) % 3 ? PLACE_JUMP_FAR : PLACE_JUMP,
         .nodes = most < *nodes ? most : *nodes,
         .stop = stop,
     };
@@ -248,7 +265,36 @@ static int solve_search(struct place_solver *solver, uint32_t round, uint32_t ki
     *nodes -= before - attempt.nodes;
     if (rc == PLACE_SOLVED)
         solve_keep(solver);
-    if (rc == PLACE_IMPOSSIBLE && is_proof)
+    if (rc < 0 || rc == PLACE_SOLVED)
+        return rc < 0 ? rc : 0;
+    return acre__place_order_promote(solver->learnt + (size_t)kind * count, count,
+                                     count * hundredths[round % 4] / 100 + 1,
+                                     acre__place_search_heat(solver->search));
+}
+
+/* A search that leaves nothing out. */
+static int solve_prove(struct place_solver *solver, uint32_t round, uint64_t *nodes,
+                       const atomic_int *stop) {
+    uint32_t count = solver->part->count;
+    int rc = solve_need_search(solver);
+    if (rc == 0)
+        rc = acre__place_order(solver->part, solve_orders[0], solver->order);
+    if (rc)
+        return rc;
+    uint64_t most = (uint64_t)count * (2 + round) * (1 + count / 512);
+    struct place_attempt attempt = {
+        .order = solver->order,
+        .capacity = solve_target(solver, SOLVE_ORDERS),
+        .jumps = PLACE_STEP_BACK,
+        .nodes = most < *nodes ? most : *nodes,
+        .stop = stop,
+    };
+    uint64_t before = attempt.nodes;
+    rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
+    *nodes -= before - attempt.nodes;
+    if (rc == PLACE_SOLVED)
+        solve_keep(solver);
+    if (rc == PLACE_IMPOSSIBLE)
         solver->is_done = solver->is_proven = 1;
     return rc < 0 ? rc : 0;
 }
@@ -318,8 +364,10 @@ static int solve_attempt(struct place_solver *solver, uint64_t *nodes, const ato
     }
     if (is_fine && part->fixed_count == 0 && (part->count > SOLVE_FINE_MOST || kind % 2))
         return solve_fine(solver, round, kind, nodes);
-    if (kind <= SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
+    if (kind < SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
         return solve_search(solver, round, kind, nodes, stop);
+    if (kind == SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
+        return solve_prove(solver, round, nodes, stop);
     return solve_shaken(solver, round, kind, nodes, stop);
 }
 

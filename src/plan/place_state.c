@@ -60,6 +60,7 @@ static int state_create_sections(struct place_state *state) {
     state->lives = state_array(sections * state->words, sizeof *state->lives, &ok);
     state->crossing = state_array(sections + 1, sizeof *state->crossing, &ok);
     state->dirty = state_array(sections, sizeof *state->dirty, &ok);
+    state->forced = state_array(sections, sizeof *state->forced, &ok);
     return ok;
 }
 
@@ -102,6 +103,7 @@ void acre__place_state_destroy(struct place_state *state) {
     free(state->lives);
     free(state->crossing);
     free(state->dirty);
+    free(state->forced);
     free(state->obstacles);
     free(state->trail);
     *state = (struct place_state){0};
@@ -193,13 +195,14 @@ static void state_reset_items(struct place_state *state, const uint32_t *order) 
     }
 }
 
-static int state_look_again(struct place_state *state, uint32_t first, uint32_t end,
-                            uint64_t known);
+static int state_follow(struct place_state *state, uint32_t first, uint32_t end, uint64_t known);
 
 int acre__place_state_reset(struct place_state *state, const uint32_t *order, uint64_t capacity) {
     const struct place_part *part = state->part;
     state->capacity = capacity;
-    state->trail_count = state->placed_count = state->dirty_count = 0;
+    state->trail_count = state->placed_count = 0;
+    state->dirty_count = state->forced_count = 0;
+    state->bad_item = PLACE_NONE;
     state_reset_items(state, order);
     state_reset_sets(state);
     state_reset_obstacles(state);
@@ -218,11 +221,34 @@ int acre__place_state_reset(struct place_state *state, const uint32_t *order, ui
         state->watch[s] = PLACE_NONE;
         state->dirty[state->dirty_count++] = s;
     }
-    int fits = state_look_again(state, 0, 0, 0);
+    int fits = state_follow(state, 0, 0, 0);
     for (uint32_t r = 0; r < state->count; r++)
         fits &= state->at[r] + state->size[r] <= capacity;
     state->trail_count = 0;
     return fits;
+}
+
+/* ---- the trail ---- */
+
+static void state_record(struct place_state *state, struct place_change change) {
+    if (state->trail_count == state->trail_room) {
+        uint32_t room = 2 * state->trail_room + 64;
+        struct place_change *longer = NULL;
+        if (room > state->trail_room)
+            longer = realloc(state->trail, room * sizeof *longer);
+        if (!longer) {
+            state->is_broken = 1;
+            return;
+        }
+        state->trail = longer;
+        state->trail_room = room;
+    }
+    state->trail[state->trail_count++] = change;
+}
+
+static void state_record_item(struct place_state *state, uint32_t rank) {
+    state_record(state, (struct place_change){state->at[rank], state->low[rank], state->at_by[rank],
+                                              state->low_by[rank], rank, 0});
 }
 
 /* ---- watching ---- */
@@ -258,6 +284,14 @@ static void state_call(struct place_state *state, uint32_t rank) {
     state->watches[rank] = PLACE_NONE;
 }
 
+/* After a failure, those called from `begin` on watch what they did: that is right again when the
+ * caller has gone back. */
+static void state_call_off(struct place_state *state, uint32_t begin) {
+    for (uint32_t k = begin; k < state->dirty_count; k++)
+        state_watch(state, state->dirty[k], state->watch[state->dirty[k]]);
+    state->dirty_count = state->forced_count = 0;
+}
+
 /* The item of the section that is lowest; one at `known` or below is low enough. */
 static uint32_t state_lowest(const struct place_state *state, uint32_t s, uint64_t known) {
     const uint64_t *lives = state->lives + (size_t)s * state->words;
@@ -277,60 +311,90 @@ static uint32_t state_lowest(const struct place_state *state, uint32_t s, uint64
     return lowest;
 }
 
+/* If all items of the section but the lowest are above `high`, it is forced to be there. */
+static void state_force(struct place_state *state, uint32_t s, uint32_t lowest, uint64_t high) {
+    const uint64_t *lives = state->lives + (size_t)s * state->words;
+    for (uint32_t w = 0; w < state->words; w++) {
+        for (uint64_t set = lives[w] & state->open[w]; set; set &= set - 1) {
+            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(set);
+            if (rank != lowest && state->low[rank] <= high)
+                return;
+        }
+    }
+    state->forced[state->forced_count++] = (struct place_forced){high, lowest};
+}
+
 /* Gives each section that was called another item to watch, and looks whether what is to come in it
- * still fits. In sections [first, end) nothing is below `known`. After a failure those that are
- * left watch what they did: that is right again when the caller has gone back. */
-static int state_look_again(struct place_state *state, uint32_t first, uint32_t end,
-                            uint64_t known) {
-    int fits = 1;
+ * still fits. In sections [first, end) nothing is below `known`. */
+static int state_look(struct place_state *state, uint32_t first, uint32_t end, uint64_t known) {
     for (uint32_t k = 0; k < state->dirty_count; k++) {
         uint32_t s = state->dirty[k];
-        if (!fits) {
-            state_watch(state, s, state->watch[s]);
-            continue;
-        }
         uint64_t old = state->floor[s];
-        uint32_t rank = state_lowest(state, s, s >= first && s < end ? known : old);
+        uint32_t rank = state_lowest(state, s, s >= first && s < end && known > old ? known : old);
         uint64_t floor = rank == PLACE_NONE ? UINT64_MAX : state->low[rank];
-        if (floor != old) {
-            state->trail[state->trail_count++] =
-                (struct place_change){old, 0, state->watch[s], 0, s, 1};
-            state->floor[s] = floor;
-            fits = rank == PLACE_NONE || floor + state->rest[s] <= state->limit[s];
-            state->bad_section = s;
-        }
+        if (floor != old)
+            state_record(state, (struct place_change){old, 0, state->watch[s], 0, s, 1});
+        state->floor[s] = floor;
         state_watch(state, s, rank);
+        if (rank == PLACE_NONE)
+            continue;
+        if (floor + state->rest[s] > state->limit[s]) {
+            state->bad_section = s;
+            state_call_off(state, k + 1);
+            return 0;
+        }
+        state_force(state, s, rank, state->limit[s] - state->rest[s]);
     }
     state->dirty_count = 0;
-    return fits;
+    return 1;
+}
+
+/* Raises what meets a forced item and cannot lie below it. */
+static int state_press(struct place_state *state, struct place_forced forced) {
+    const uint64_t *meets = state->meets + (size_t)forced.rank * state->words;
+    uint64_t top = state->low[forced.rank] + state->size[forced.rank];
+    uint32_t by = state->placed_count ? state->placed[state->placed_count - 1] : PLACE_NONE;
+    if (state->low[forced.rank] > forced.high) {
+        state->bad_item = forced.rank;
+        return 0;
+    }
+    for (uint32_t w = 0; w < state->words; w++) {
+        for (uint64_t set = meets[w] & state->open[w]; set; set &= set - 1) {
+            uint32_t q = w * 64 + (uint32_t)__builtin_ctzll(set);
+            if (state->low[q] >= top || state->low[q] + state->size[q] <= forced.high)
+                continue;
+            state_record_item(state, q);
+            state->low[q] = state_settle(state, q, top);
+            state->low_by[q] = by;
+            state_call(state, q);
+            if (state->low[q] + state->size[q] > state->capacity) {
+                state->bad_item = q;
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+/* Sections look, and what they force is raised, until nothing changes any more. */
+static int state_follow(struct place_state *state, uint32_t first, uint32_t end, uint64_t known) {
+    while (state_look(state, first, end, known)) {
+        for (uint32_t k = 0; k < state->forced_count; k++) {
+            if (!state_press(state, state->forced[k])) {
+                state_call_off(state, 0);
+                return 0;
+            }
+        }
+        state->forced_count = 0;
+        if (state->dirty_count == 0)
+            return !state->is_broken;
+    }
+    return 0;
 }
 
 /* ---- putting and raising ---- */
 
-/* Room on the trail for whatever one step may change. */
-static int state_trail_grow(struct place_state *state) {
-    uint32_t need = state->trail_count + state->count + state->sections;
-    if (need <= state->trail_room)
-        return 1;
-    struct place_change *longer =
-        need < UINT32_MAX / 2 ? realloc(state->trail, 2 * (size_t)need * sizeof *longer) : NULL;
-    if (!longer) {
-        state->is_broken = 1;
-        return 0;
-    }
-    state->trail = longer;
-    state->trail_room = 2 * need;
-    return 1;
-}
-
-static void state_remember(struct place_state *state, uint32_t rank) {
-    state->trail[state->trail_count++] = (struct place_change){
-        state->at[rank], state->low[rank], state->at_by[rank], state->low_by[rank], rank, 0};
-}
-
 int acre__place_state_put(struct place_state *state, uint32_t rank) {
-    if (!state_trail_grow(state))
-        return 0;
     uint32_t first = state->first[rank], end = state->end[rank];
     uint64_t top = state->at[rank] + state->size[rank], room = state->room[rank];
     const uint64_t *meets = state->meets + (size_t)rank * state->words;
@@ -348,7 +412,7 @@ int acre__place_state_put(struct place_state *state, uint32_t rank) {
             if (state->at[q] >= top)
                 continue;
             uint64_t at = state_settle(state, q, top);
-            state_remember(state, q);
+            state_record_item(state, q);
             state->at[q] = at;
             state->at_by[q] = rank;
             if (state->low[q] < at) {
@@ -360,23 +424,24 @@ int acre__place_state_put(struct place_state *state, uint32_t rank) {
                 state->bad_item = q;
         }
     }
-    return state_look_again(state, first, end, place_align_up(top, state->part->unit)) &&
-           state->bad_item == PLACE_NONE;
+    if (state->bad_item != PLACE_NONE) {
+        state_call_off(state, 0);
+        return 0;
+    }
+    return state_follow(state, first, end, place_align_up(top, state->part->unit));
 }
 
 int acre__place_state_raise(struct place_state *state, uint32_t rank, uint64_t low, uint32_t by) {
     if (state->low[rank] >= low)
         return 1;
-    if (!state_trail_grow(state))
-        return 0;
-    state_remember(state, rank);
+    state_record_item(state, rank);
     state->low[rank] = low;
     state->low_by[rank] = by;
     state->bad_item = low + state->size[rank] > state->capacity ? rank : PLACE_NONE;
     if (state->bad_item != PLACE_NONE)
         return 0;
     state_call(state, rank);
-    return state_look_again(state, 0, 0, 0);
+    return state_follow(state, 0, 0, 0);
 }
 
 void acre__place_state_back(struct place_state *state, struct place_mark mark) {

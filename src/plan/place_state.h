@@ -8,7 +8,9 @@
  *
  * All of it is updated along an item's own neighbours and sections, with old values on a trail. To
  * know a section's floor without asking all of its items, each section watches one of them that
- * stands on the floor; only when that one is raised or placed does it look for another. */
+ * stands on the floor; only when that one is raised or placed does it look for another. And where
+ * only one item is left that can lie low enough for all others of its section to fit above it, that
+ * one is forced: whatever meets it and cannot lie below it is raised above it. */
 #ifndef ACRE_PLAN_PLACE_STATE_H
 #define ACRE_PLAN_PLACE_STATE_H
 
@@ -30,6 +32,12 @@ struct place_change {
 /* A fixed item in the way of another one. */
 struct place_obstacle {
     uint64_t begin, end;
+};
+
+/* An item that has to lie at `high` or below. */
+struct place_forced {
+    uint64_t high;
+    uint32_t rank;
 };
 
 struct place_state {
@@ -67,6 +75,8 @@ struct place_state {
     uint32_t placed_count;
     uint32_t *dirty; /* sections whose watched item was raised */
     uint32_t dirty_count;
+    struct place_forced *forced; /* one a section at most */
+    uint32_t forced_count;
 
     /* What did not fit, after a failure: an item, or else what is to come in a section. */
     uint32_t bad_item, bad_section;
