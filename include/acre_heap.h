@@ -9,7 +9,7 @@
  *
  * Blocks are aligned to 16 bytes, live across launches until any thread frees them, and are
  * ordinary device memory: cuMemcpy, cuMemset and acre_copy take them. Sizes up to 32 KiB go by
- * class (16, 32, 48, 64, 96, ... 24 KiB, 32 KiB: a third is wasted at most, above 16 bytes), up to
+ * class (16, 32, 48, 64, 96, ... 24 KiB, 32 KiB: a third is wasted at most from 33 bytes on), up to
  * 1 MiB by pages of 64 KiB, beyond by segments of 2 MiB. NULL is returned when nothing can serve
  * the request, or when the heap may grow and did not within its bound of time. Wrong frees are
  * counted and ignored, as far as records tell: an address that was freed and handed out again is a
