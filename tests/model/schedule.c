@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "driver/soft/soft.h"
+#include "support/rounds.h"
 
 unsigned schedule_seed_count(unsigned unset) {
     const char *text = getenv("ACRE_TEST_SEEDS");
@@ -14,7 +15,7 @@ unsigned schedule_seed_count(unsigned unset) {
 unsigned schedule_try(const char *name, schedule_scenario scenario, uint64_t *first) {
     const char *only = getenv("ACRE_TEST_SEED");
     uint64_t begin = only ? strtoull(only, NULL, 0) : 1;
-    uint64_t end = only ? begin + 1 : begin + schedule_seed_count(1000);
+    uint64_t end = only ? begin + 1 : begin + schedule_seed_count(ROUNDS(1000, 250));
     unsigned found = 0;
     for (uint64_t seed = begin; seed < end; seed++) {
         char what[1024] = "";
