@@ -33,10 +33,12 @@ int bench_pin(struct bench *bench);
 int bench_grow(struct bench *bench);
 int bench_pool(struct bench *bench);
 int bench_heap(struct bench *bench);
+int bench_plan(struct bench *bench);
 
 /* The index-th case of the suite, NULL past the last one. */
 const char *bench_pool_case(size_t index);
 const char *bench_heap_case(size_t index);
+const char *bench_plan_case(size_t index);
 
 /* The device under test; its context is current while a suite runs. */
 acre_device *bench_device(struct bench *bench);

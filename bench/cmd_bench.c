@@ -21,6 +21,8 @@ static const struct bench_suite bench_suites[] = {
      bench_pool_case, false},
     {"heap", "malloc and free inside kernels, against CUDA's own", bench_heap, bench_heap_case,
      true},
+    {"plan", "memory planned ahead, against greedy placing, the pool and malloc", bench_plan,
+     bench_plan_case, false},
 };
 
 enum {
@@ -512,6 +514,7 @@ static char *bench_help_filter(int key, const char *text, void *input) {
                              "  acre bench grow --chart growth.svg\n"
                              "  acre bench pool --case frag\n"
                              "  acre bench heap --case alloc --chart heap.svg\n"
+                             "  acre bench plan --case place\n"
                              "  acre bench --json | jq '.results[] | select(.who == \"acre\")'\n",
                              help, list);
     free(help);
@@ -560,7 +563,7 @@ int cmd_bench(int argc, char **argv) {
         {"device", CLI_KEY_DEVICE, "NAME", 0, "on this one: auto, cuda, cuda:1, soft, soft:1", 0},
         {"output", CLI_KEY_OUTPUT, "FILE", 0, "write the JSON to FILE, besides the table", 0},
         {"chart", BENCH_KEY_CHART, "FILE", 0, "grow, heap: draw its curves as SVG into FILE", 0},
-        {"case", BENCH_KEY_CASE, "NAME", 0, "pool, heap: only this case; may be given again", 0},
+        {"case", BENCH_KEY_CASE, "NAME", 0, "pool, heap, plan: only this case; may be repeated", 0},
         {"quick", BENCH_KEY_QUICK, NULL, 0, "small sizes, few rounds: only to see it work", 0},
         {0}};
     const struct argp argp = {.options = options,

@@ -39,6 +39,7 @@ PROGRAM_EXTRAS = [
     ("standins/*", {"driver"}),
     ("bench/*", {"driver"}),
     ("bench/bench_plan*", {"plan"}),
+    ("bench/plan_*", {"plan"}),
     ("cli/cmd_plan*", {"plan", "base"}),
     ("cli/wishes*", {"plan"}),
     ("cli/replay*", {"driver"}),

@@ -6,7 +6,7 @@
 run "$acre" bench --help
 expect_rc 0
 expect_out '^Suites:'
-for suite in ground copy pin grow pool heap; do
+for suite in ground copy pin grow pool heap plan; do
     expect_out "^  $suite "
 done
 
@@ -292,6 +292,66 @@ for call in cuMemCreate cuStreamCreate cuEventCreate cuMemsetD8Async; do
     expect_rc 2
     expect_no_out
     expect_err 'suite heap could not be measured'
+done
+
+# Plans: placing, loops and wishes.
+run_leaks "$no_gpu" "$acre" bench plan --device soft --quick --json
+expect_rc 0
+expect_no_err
+expect_json 'keys == ["device", "results", "schema", "version"]'
+expect_json 'all(.results[]; keys == ["case", "suite", "unit", "value", "who"] and .suite == "plan"
+    and (.value > 0 or .unit == "nodes"))'
+for case in 'tight 150' 'training 2000' 'graph 2000'; do
+    for unit in s ratio; do
+        expect_json "[.results[] | select(.case == \"place $case\" and .unit == \"$unit\") | .who]
+            == [\"acre\", \"first fit\", \"best fit\"]"
+    done
+    # Nobody is below the lower bound, and acre needs no more than the others.
+    expect_json "[.results[] | select(.case == \"place $case\" and .unit == \"ratio\") | .value]
+        | .[0] >= 1 and .[0] <= .[1] and .[0] <= .[2]"
+    # shellcheck disable=SC2016 # $all and $floor are jq's
+    expect_json '[.results[] | select(.case == "place '"$case"'")] as $all
+        | ($all[] | select(.who == "floor" and .unit == "bytes") | .value) as $floor
+        | [$all[] | select(.unit == "ratio") | .value * $floor | round]
+            == [$all[] | select(.unit == "bytes" and .who != "floor") | .value]'
+done
+for case in pairs layers; do
+    expect_json "[.results[] | select(.case == \"loop $case\" and .unit == \"ns/pair\") | .who]
+        == [\"acre\", \"pool\", \"malloc\", \"floor\"]"
+    expect_json "[.results[] | select(.case == \"loop $case, begin + end\") | .who, .unit]
+        == [\"acre\", \"ns/op\"]"
+done
+expect_json '[.results[] | select(.case == "want 1000") | .who]
+    == ["acre", "acre at once", "malloc", "floor"]'
+expect_json '[.results[] | select(.case == "commit 1000" and .unit == "ms") | .who]
+    == ["acre", "floor"]'
+# The same instances, and the same plans of them, each time.
+if ! is_sanitized; then
+    plans=$(jq -c '[.results[] | select(.unit | IN("bytes", "nodes")) | .value]' "$out")
+    run "$no_gpu" "$acre" bench plan --case place --device soft --quick --json
+    expect_rc 0
+    expect_json "[.results[] | select(.unit | IN(\"bytes\", \"nodes\")) | .value] == $plans"
+    expect_json 'all(.results[]; .case | startswith("place "))'
+    run "$no_gpu" "$acre" bench plan --case loop --case want --device soft --quick
+    expect_rc 0
+    expect_out '^plan +loop pairs +malloc .* ns/pair .*[0-9]x (faster|slower)$| as fast$'
+fi
+run "$acre" bench plan --case frag
+expect_rc 64
+expect_err "the suite plan has no case 'frag'"
+run "$no_gpu" ACRE_VMM=no "$acre" bench plan --device soft --quick --json
+expect_rc 0
+run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench plan --device soft --quick --json
+expect_rc 0
+for name in 'loop pairs' 'loop layers' 'want 1000' 'commit 1000'; do
+    expect_err "suite plan: $name is left out: it needs a device with 64 MiB free"
+done
+expect_json '.results | length > 0 and all(.case | startswith("place "))'
+for call in cuMemCreate cuStreamCreate; do
+    run "$no_gpu" "ACRE_FAULT=$call:1:from:999" "$acre" bench plan --quick
+    expect_rc 2
+    expect_no_out
+    expect_err 'suite plan could not be measured'
 done
 
 # No room: sizes end earlier, and that is said.
