@@ -67,11 +67,14 @@ static void place_sum_up(const struct place_run *run, struct acre__place_result 
     result->is_fitting = capacity == 0 || result->bytes <= capacity;
 }
 
+/* Only when every part has a plan. */
 static void place_tell(const struct place_run *run) {
     struct acre__place_result so_far;
-    if (run->options.progress) {
+    uint32_t parts = run->problem.part_count;
+    if (run->options.progress && (parts == 0 || run->solvers[parts - 1])) {
         place_sum_up(run, &so_far);
-        run->options.progress(run->options.progress_arg, &so_far);
+        if (so_far.bytes < PLACE_NOWHERE)
+            run->options.progress(run->options.progress_arg, &so_far);
     }
 }
 
@@ -97,7 +100,9 @@ static int place_begin_part(struct place_run *run, uint32_t p) {
         struct place_standing standing = acre__place_solver_standing(run->solvers[p]);
         if (rc || standing.is_done || standing.is_begun)
             return rc;
-        if (standing.height != PLACE_NOWHERE && place_is_stopped(run))
+        place_tell(run);
+        if (standing.height != PLACE_NOWHERE &&
+            (place_is_stopped(run) || run->nodes == run->budget))
             return 0;
     }
 }

@@ -27,7 +27,7 @@ void acre__place_lists_append(struct place_lists *lists, uint32_t item, uint64_t
 void acre__place_lists_remove(struct place_lists *lists, uint32_t item, uint64_t offset);
 
 /* Where the item would go among those that are in the lists. */
-uint64_t acre__place_lists_find(const struct place_lists *lists, uint32_t item, enum place_fit fit);
+uint64_t acre__place_lists_find(struct place_lists *lists, uint32_t item, enum place_fit fit);
 
 /* Writes the items in the lists that live together with this one, the lowest first, to `found`,
  * which has room for all. Returns how many. */
@@ -39,5 +39,8 @@ uint32_t acre__place_lists_meet(const struct place_lists *lists, uint32_t item, 
 uint32_t acre__place_lists_fill(struct place_lists *lists, const uint32_t *order,
                                 enum place_fit fit, uint64_t limit, int is_strict,
                                 uint64_t *offsets);
+
+/* How many entries were looked at since the last call. */
+uint64_t acre__place_lists_work(struct place_lists *lists);
 
 #endif

@@ -5,7 +5,9 @@
  * others are entirely below or above it, so that it may as well lie at the bottom, below a part
  * that is smaller and often splits again. That is so only where what is above can move down by the
  * item's room, which must therefore be a multiple of every alignment in the part; and with fixed
- * items, which do not move, only those at the very bottom are peeled. */
+ * items, which do not move, only those at the very bottom are peeled. Only the topmost item of a
+ * plan need not be rounded up to the unit of alignment, and that might be one of those: in small
+ * parts the one that would gain most is left in, in large ones less than a unit is given away. */
 #include "plan/place_problem.h"
 
 #include <errno.h>
@@ -19,6 +21,9 @@
 /* Peeling and splitting again costs a sort of what is left, so that after some rounds it must have
  * been worth it: a pyramid of lifetimes would be sorted once an item. */
 enum { PLACE_ROUNDS = 8, PLACE_WORTH = 16 };
+
+/* Items of a part in which what might be topmost is not peeled. */
+enum { PLACE_SMALL = 64 };
 
 /* ---- sections ---- */
 
@@ -181,11 +186,13 @@ static int place_part_add(struct place_splitter *splitter, const struct place_ra
 }
 
 /* Whether the item may lie at the bottom of the range, for good. */
-static int place_may_peel(const struct place_item *item, uint32_t sections, uint64_t align,
-                          uint32_t has_fixed) {
+static int place_may_peel(const struct place_item *item, uint32_t count, uint32_t sections,
+                          uint64_t align, uint32_t has_fixed) {
     if (item->first != 0 || item->end != sections || item->room & (align - 1))
         return 0;
-    return !has_fixed || (item->is_fixed && item->offset == 0);
+    if (has_fixed)
+        return item->is_fixed && item->offset == 0;
+    return item->room == item->size || count == 1 || count > PLACE_SMALL;
 }
 
 /* Moves items of the whole span to the front of the range, stacks them, and leaves the rest in it.
@@ -195,23 +202,27 @@ static uint32_t place_peel(struct place_splitter *splitter, struct place_range *
     struct place_problem *problem = splitter->problem;
     struct place_item *items = problem->items;
     uint64_t align = 1;
-    uint32_t has_fixed = 0, peeled = 0, rest = 0;
+    uint32_t count = range->end - range->begin, has_fixed = 0, peeled = 0, rest = 0;
     for (uint32_t i = range->begin; i < range->end; i++) {
         align = items[i].align > align ? items[i].align : align;
         has_fixed |= items[i].is_fixed;
     }
     uint64_t base = range->base;
     for (uint32_t i = range->begin; i < range->end; i++) {
-        if ((has_fixed && peeled) || !place_may_peel(&items[i], sections, align, has_fixed)) {
+        if ((has_fixed && peeled) ||
+            !place_may_peel(&items[i], count, sections, align, has_fixed)) {
             splitter->spare[rest++] = items[i];
             continue;
         }
         struct place_item item = items[i];
         problem->offsets[item.id] = base;
+        /* What lies below it could not lie elsewhere, or would have to lie above it. */
+        if (range->is_exact && base + item.size > problem->bound)
+            problem->bound = base + item.size;
         if (base + item.size > problem->peeled_end)
             problem->peeled_end = base + item.size;
         base += item.room;
-        range->is_exact &= item.is_fixed || item.room == item.size;
+        range->is_exact &= item.is_fixed || item.room == item.size || count == 1;
         items[range->begin + peeled++] = item;
     }
     for (uint32_t i = 0; i < rest; i++) {
@@ -298,6 +309,11 @@ static int place_split_all(struct place_problem *problem, uint64_t unit) {
             (struct place_range){.end = problem->count, .is_exact = 1};
     while (rc == 0 && splitter.waiting_count)
         rc = place_take_apart(&splitter, splitter.waiting[--splitter.waiting_count]);
+    for (uint32_t p = 0; rc == 0 && p < problem->part_count; p++) {
+        const struct place_part *part = &problem->parts[p];
+        if (part->is_exact && part->base + part->bound > problem->bound)
+            problem->bound = part->base + part->bound;
+    }
     free(splitter.waiting);
     free(splitter.spare);
     free(splitter.marks);

@@ -29,6 +29,9 @@
 
 enum {
     SOLVE_SEARCH_MOST = 4096, /* items: sets of items take memory by the square, 8 MB */
+    SOLVE_ITEMS = 2,          /* placed by a descent in the time of a node */
+    SOLVE_ENTRIES = 1024,     /* looked at by a fit in that time */
+    SOLVE_PROOF_LEAST = 512,
     SOLVE_REPAIR_LEAST = 256,
     SOLVE_REPAIR_MOST = 4096, /* nodes */
     SOLVE_SPREAD = 32, /* orders are shaken by 1/32 of their length, and more in later rounds */
@@ -48,13 +51,14 @@ static const struct solve_start {
     const char *letters;
     enum solve_kind kind;
 } solve_starts[] = {
-    {"TWA", SOLVE_DESCENT},  {"TAW", SOLVE_DESCENT},   {"WAT", SOLVE_DESCENT},
-    {"AWT", SOLVE_DESCENT},  {"LW", SOLVE_DESCENT},    {"TWA", SOLVE_WITHIN},
-    {"TWA", SOLVE_BEST_FIT}, {"TWA", SOLVE_FIRST_FIT}, {"L", SOLVE_BEST_FIT},
-    {"Z", SOLVE_BEST_FIT},   {"Z", SOLVE_FIRST_FIT},
+    {"TWA", SOLVE_DESCENT}, {"TL", SOLVE_DESCENT},   {"TU", SOLVE_DESCENT},
+    {"TAW", SOLVE_DESCENT}, {"WAT", SOLVE_DESCENT},  {"AWT", SOLVE_DESCENT},
+    {"LW", SOLVE_DESCENT},  {"TWA", SOLVE_BEST_FIT}, {"TWA", SOLVE_FIRST_FIT},
+    {"L", SOLVE_BEST_FIT},  {"Z", SOLVE_BEST_FIT},   {"Z", SOLVE_FIRST_FIT},
+    {"TWA", SOLVE_WITHIN},
 };
 
-/* Orders that searches begin with; of the hard instances known each is easy in one of them. */
+/* Orders that rounds begin with; of the hard instances known each is easy in one of them. */
 static const char *const solve_orders[] = {"WAT", "TAW", "TWA", "UT", "LT", "AWT", "TZ", "LZ"};
 
 enum {
@@ -154,9 +158,15 @@ static uint64_t solve_aim(const struct place_solver *solver) {
     return solver->goal < loose && loose < solver->height ? loose : solver->goal;
 }
 
+/* What was done that is no search counts as nodes as well, by the time that it takes. */
+static void solve_charge(uint64_t *nodes, uint64_t used) {
+    *nodes -= used < *nodes ? used : *nodes;
+}
+
 /* A plan by the solver's order, in `scratch`. Returns 0, 1 when it was left since it is no lower
  * than the best, or -ENOMEM. */
-static int solve_place(struct place_solver *solver, enum solve_kind kind) {
+static int solve_place(struct place_solver *solver, enum solve_kind kind, uint64_t *nodes) {
+    solve_charge(nodes, 1 + solver->part->count / SOLVE_ITEMS);
     if (kind == SOLVE_DESCENT) {
         if (!solver->descent)
             solver->descent = acre__place_descent_create(solver->part);
@@ -171,6 +181,7 @@ static int solve_place(struct place_solver *solver, enum solve_kind kind) {
     uint64_t limit = kind == SOLVE_WITHIN ? solve_aim(solver) : solver->height - 1;
     uint32_t left_out = acre__place_lists_fill(solver->lists, solver->order, fit, limit,
                                                kind != SOLVE_WITHIN, solver->scratch);
+    solve_charge(nodes, acre__place_lists_work(solver->lists) / SOLVE_ENTRIES);
     return left_out && kind != SOLVE_WITHIN;
 }
 
@@ -180,6 +191,7 @@ static int solve_repair(struct place_solver *solver, uint64_t most, uint64_t *no
     if (solve_need_lists(solver))
         return -ENOMEM;
     uint64_t some = most < *nodes ? most : *nodes, left = some;
+    solve_charge(&left, solver->part->count / (4 * SOLVE_ITEMS)); /* to fill the lists */
     if (acre__place_repair_run(solver->repair, solve_aim(solver), &left, stop, solver->scratch))
         solve_keep(solver);
     *nodes -= some - left;
@@ -199,7 +211,7 @@ static int solve_start(struct place_solver *solver, uint64_t *nodes, const atomi
         return 0;
     int rc = acre__place_order(solver->part, start->letters, solver->order);
     if (rc == 0)
-        rc = solve_place(solver, start->kind);
+        rc = solve_place(solver, start->kind, nodes);
     if (rc)
         return rc < 0 ? rc : 0;
     solve_keep(solver);
@@ -220,17 +232,17 @@ static int solve_make_order(struct place_solver *solver, const char *letters, ui
 static uint64_t solve_target(const struct place_solver *solver, uint32_t kind) {
     static const unsigned eighths[SOLVE_ORDERS] = {0, 4, 0, 7, 0, 2, 0, 6};
     uint64_t aim = solve_aim(solver);
-    if (!solver->is_least)
-        return aim;
+    if (!solver->is_least && kind != SOLVE_ORDERS - 1)
+        return aim; /* but for one of a round, so that what does not fit is not too large either */
     if (solver->height <= aim || kind == SOLVE_ORDERS)
         return solver->height - 1;
     return aim + (solver->height - 1 - aim) / 8 * eighths[kind];
 }
 
-/* What searches need, and the orders that they begin with. */
-static int solve_need_search(struct place_solver *solver) {
+/* The orders that rounds begin with. */
+static int solve_need_orders(struct place_solver *solver) {
     const struct place_part *part = solver->part;
-    if (solver->search)
+    if (solver->learnt)
         return 0;
     solver->learnt = malloc((size_t)SOLVE_ORDERS * part->count * sizeof *solver->learnt);
     if (!solver->learnt)
@@ -240,8 +252,13 @@ static int solve_need_search(struct place_solver *solver) {
         if (rc)
             return rc;
     }
-    solver->search = acre__place_search_create(part);
-    return solver->search ? 0 : -ENOMEM;
+    return 0;
+}
+
+static int solve_need_search(struct place_solver *solver) {
+    if (!solver->search)
+        solver->search = acre__place_search_create(solver->part);
+    return solver->search ? solve_need_orders(solver) : -ENOMEM;
 }
 
 /* A search by one of the orders, which learns when it is in vain. */
@@ -281,7 +298,8 @@ static int solve_prove(struct place_solver *solver, uint32_t round, uint64_t *no
         rc = acre__place_order(solver->part, solve_orders[0], solver->order);
     if (rc)
         return rc;
-    uint64_t most = (uint64_t)count * (2 + round) * (1 + count / 512);
+    /* Tiny parts need more than their share, and get their proof in the first round. */
+    uint64_t most = SOLVE_PROOF_LEAST + (uint64_t)count * (2 + round) * (1 + count / 512);
     struct place_attempt attempt = {
         .order = solver->order,
         .capacity = solve_target(solver, SOLVE_ORDERS),
@@ -299,16 +317,43 @@ static int solve_prove(struct place_solver *solver, uint32_t round, uint64_t *no
     return rc < 0 ? rc : 0;
 }
 
+/* For parts that are too large for searches: a descent by one of the orders, which learns from it
+ * which items end too high. */
+static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t kind,
+                        uint64_t *nodes) {
+    const struct place_part *part = solver->part;
+    uint32_t count = part->count;
+    int rc = solve_need_orders(solver);
+    if (rc)
+        return rc;
+    uint32_t *order = solver->learnt + (size_t)kind * count;
+    memcpy(solver->order, order, count * sizeof *order);
+    rc = solve_place(solver, SOLVE_DESCENT, nodes);
+    if (rc)
+        return rc;
+    solve_keep(solver);
+    uint64_t aim = solve_aim(solver), over = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t end = solver->scratch[i] + part->items[i].size;
+        over = end > aim && end - aim > over ? end - aim : over;
+    }
+    /* As heat: in every other round by how much it is too high, else that it is. */
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t end = solver->scratch[i] + part->items[i].size;
+        uint64_t heat = end <= aim ? 0 : round % 2 ? 1 : 1 + (end - aim) / (over / 1024 + 1);
+        solver->order[i] = (uint32_t)heat;
+    }
+    uint32_t reach = round % 4 < 2 ? count / 3 : count / 50;
+    return acre__place_order_promote(order, count, reach + 1, solver->order);
+}
+
 /* A greedy attempt in a shaken order, repaired. */
 static int solve_shaken(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes,
                         const atomic_int *stop) {
     enum solve_kind greedy = solver->part->fixed_count ? SOLVE_BEST_FIT : SOLVE_DESCENT;
-    uint32_t count = solver->part->count;
     int rc = solve_make_order(solver, solve_orders[(round + kind) % SOLVE_ORDERS], round + 1);
     if (rc == 0)
-        rc = solve_place(solver, greedy);
-    uint64_t price = 1 + count / 4;
-    *nodes -= price < *nodes ? price : *nodes;
+        rc = solve_place(solver, greedy, nodes);
     if (rc)
         return rc < 0 ? rc : 0;
     solve_keep(solver);
@@ -346,8 +391,7 @@ static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind
             solver->order[kept++] = solver->order[k];
     }
     solver->order[kept] = topmost;
-    rc = solve_place(solver, SOLVE_DESCENT);
-    *nodes -= 1 + count / 4 < *nodes ? 1 + count / 4 : *nodes;
+    rc = solve_place(solver, SOLVE_DESCENT, nodes);
     if (rc == 0)
         solve_keep(solver);
     return rc;
@@ -368,6 +412,8 @@ static int solve_attempt(struct place_solver *solver, uint64_t *nodes, const ato
         return solve_search(solver, round, kind, nodes, stop);
     if (kind == SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
         return solve_prove(solver, round, nodes, stop);
+    if (kind < SOLVE_ORDERS && part->fixed_count == 0)
+        return solve_rework(solver, round, kind, nodes);
     return solve_shaken(solver, round, kind, nodes, stop);
 }
 

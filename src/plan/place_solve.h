@@ -15,9 +15,8 @@ struct place_solver *acre__place_solver_create(const struct place_part *part, ui
                                                int is_least);
 void acre__place_solver_destroy(struct place_solver *solver);
 
-/* The next attempt. The first ones are greedy and cost no nodes but for repairs; the very first one
- * gives a plan, whatever `stop` says. What comes next never depends on `nodes`, of which those used
- * are taken. 0 or -ENOMEM. */
+/* The next attempt. The first ones are greedy, and give a plan also without any nodes. What comes
+ * next never depends on `nodes`, of which those used are taken. 0 or -ENOMEM. */
 int acre__place_solver_step(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop);
 
 struct place_standing {

@@ -58,8 +58,8 @@ static int verify_pairs(const struct acre__place_buffer *buffers, size_t count, 
 
 /* Puts the buffer among those that live. Returns one that it overlaps, or NULL. */
 static const struct acre__place_buffer *verify_begin(struct acre__tree *tree,
-                                                     struct verify_live *live) {
-    const struct acre__place_buffer *buffer = live->buffer;
+                                                     struct verify_live *live,
+                                                     const struct acre__place_buffer *buffer) {
     struct acre__node *node = acre__tree_floor(tree, buffer->offset);
     if (node) {
         const struct acre__place_buffer *below =
@@ -70,6 +70,7 @@ static const struct acre__place_buffer *verify_begin(struct acre__tree *tree,
     node = acre__tree_ceil(tree, buffer->offset);
     if (node && node->key < buffer->offset + buffer->size)
         return acre__tree_entry(node, struct verify_live, node)->buffer;
+    live->buffer = buffer;
     live->node.key = buffer->offset;
     acre__tree_insert(tree, &live->node);
     return NULL;
@@ -90,7 +91,6 @@ int acre__place_verify(const struct acre__place_buffer *buffers, size_t count, u
         goto done;
     }
     for (size_t i = 0; i < count; i++) {
-        live[i].buffer = &buffers[i];
         events[2 * i] = (struct verify_event){buffers[i].lower, i, 1};
         events[2 * i + 1] = (struct verify_event){buffers[i].upper, i, 0};
     }
@@ -101,7 +101,7 @@ int acre__place_verify(const struct acre__place_buffer *buffers, size_t count, u
             acre__tree_remove(&tree, &live[at].node);
             continue;
         }
-        const struct acre__place_buffer *other = verify_begin(&tree, &live[at]);
+        const struct acre__place_buffer *other = verify_begin(&tree, &live[at], &buffers[at]);
         if (other)
             rc = verify_say(first, second, (size_t)(other - buffers), at);
     }
