@@ -367,6 +367,8 @@ ACRE__HEAP_FN void acre__heap_free_slots(acre_heap_handle h, acre__heap_found fo
     uint64_t old = acre__heap_or64(word, bits, chip);
     uint32_t count = acre__heap_popc64(bits & ~old);
     uint64_t freed = count ? acre__heap_count_freed(h, found.page, count) : 0;
+    if (freed == ACRE__HEAP_NO_SLAB)
+        count = 0;
     if (acre__heap_is_idle(freed, found.bump))
         acre__heap_close(h, found.page, found.bump);
     if (count != asked)

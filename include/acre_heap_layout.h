@@ -15,7 +15,7 @@ enum {
     ACRE__HEAP_SEGMENT_LOG2 = 21, /* 2 MiB: the unit of memory that can be mapped */
     ACRE__HEAP_PAGES = 32,        /* of a segment */
     ACRE__HEAP_WORDS = 64,        /* of freed bits: 4096 slots of 16 bytes in a page */
-    ACRE__HEAP_ARENAS_LOG2 = 10,  /* current slabs of a class at most: four for each of 132 SMs */
+    ACRE__HEAP_ARENAS_LOG2 = 10,  /* current slabs of a class at most: seven for each of 132 SMs */
     ACRE__HEAP_DESKS_LOG2 = 10,   /* segments whose pages are being given out, at most */
     ACRE__HEAP_RUNS = 6,          /* trees of free runs: 1, 2, 4, 8, 16 and 32 pages */
     ACRE__HEAP_TIERS = 2,         /* trees of slabs with free slots, for each class */
@@ -39,7 +39,7 @@ enum {
 typedef struct acre__heap_page {
     uint64_t bump;
     uint64_t freed;
-    uint32_t info; /* see acre__heap_info; 0: free, or inside a block of segments */
+    uint32_t info; /* see acre__heap_info; 0: nothing yet. Those of slabs outlive them */
     uint32_t unused[11];
 } acre__heap_page;
 

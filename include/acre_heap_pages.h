@@ -1,11 +1,10 @@
 /* Pages and segments of a heap: who gets which. Part of acre_heap.h, not to be included by itself.
  *
- * A segment's mask of free pages is the truth, and a run of pages is claimed by one
- * compare-and-swap on it. Trees of bits over the segments say where to look: one tree for each
- * length of run, 1, 2, 4
- * .. 32 pages. They are hints: who changes a mask changes them afterwards, and looks at the mask
- * again after taking a hint away, so that none that is needed stays missing (docs/design.md has the
- * proof); one that is not needed costs a look.
+ * A segment's mask of free pages is the truth, and a run of pages is claimed by one atomic that
+ * clears its bits. Trees of bits over the segments say where to look: one tree for each length of
+ * run, 1, 2, 4 .. 32 pages. They are hints: who changes a mask changes them afterwards, and looks
+ * at the mask again after taking a hint away, so that none that is needed stays missing
+ * (docs/design.md has the proof); one that is not needed costs a look.
  *
  * Segments behind `opened` are in no tree. They are opened in their order when nothing else is
  * left, which is how memory that the host adds while kernels run comes in: the host writes
@@ -394,9 +393,8 @@ ACRE__HEAP_FN void acre__heap_desk_give(acre_heap_handle h, uint64_t desk) {
 }
 
 /* A whole segment in a word of their tree, or ACRE__HEAP_NONE. Whoever takes a hint away is the
- * only one to look there, so that many who come at once part. Hints in other trees stay: they are
- * of no use until pages come back, and whoever gives some back after the exchange sets hints after
- * it. */
+ * only one to look there, so that many who come at once part. The other trees forget it before
+ * anybody can get a page of it, and give it back. */
 ACRE__HEAP_FN uint32_t acre__heap_take_leaf(acre_heap_handle h, uint32_t leaf, uint32_t spin) {
     uint64_t *at = acre__heap_tree(h, ACRE__HEAP_RUNS - 1) + acre__heap_level(0) + leaf;
     for (uint64_t word = acre__heap_load64(at, relaxed); word;) {
@@ -437,6 +435,8 @@ ACRE__HEAP_FN uint32_t acre__heap_take_whole(acre_heap_handle h, uint32_t before
         uint32_t segment = acre__heap_take_leaf(h, leaf, spin >> 3);
         if (segment != ACRE__HEAP_NONE)
             return segment;
+        /* A bit above it may have been set late, and would lead here for ever. */
+        acre__heap_tree_clear_up(h, ACRE__HEAP_RUNS - 1, 1, leaf);
     }
     return ACRE__HEAP_NONE;
 }
@@ -459,8 +459,8 @@ ACRE__HEAP_SLOW uint64_t acre__heap_desk_rest(acre_heap_handle h, uint32_t count
 }
 typedef uint64_t (*acre__heap_rest_fn)(acre_heap_handle h, uint32_t count);
 
-/* The desk is the caller's to refill, it is BUSY: a run from what comes, or ACRE__HEAP_NONE. That
- * there is something is said before it is true, for those who look for it. */
+/* The desk is the caller's to refill, it is BUSY: a run from what comes, or ACRE__HEAP_NONE. Those
+ * who look for what lies on desks see BUSY until it is there. */
 ACRE__HEAP_FN uint32_t acre__heap_desk_next(acre_heap_handle h, uint32_t which, uint64_t left,
                                             uint32_t count) {
     ACRE__HEAP_APART(acre__heap_rest_fn, rest, acre__heap_desk_rest);

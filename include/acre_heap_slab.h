@@ -11,8 +11,8 @@
  * So the count of freed slots decides everything about a slab. Whoever brings it to the capacity
  * takes the slab apart, by a compare-and-swap against everybody who would still reserve; whoever
  * lifts it past a threshold hints at the slab in the tree of its class. Arenas need not be kept in
- * step with that: an arena whose slab has nothing left is refilled by one, and the others wait for
- * it a little. */
+ * step with that: an arena whose slab has nothing left is refilled by one, and the others take the
+ * next one meanwhile. */
 #ifndef ACRE_HEAP_SLAB_H
 #define ACRE_HEAP_SLAB_H
 
@@ -122,19 +122,27 @@ ACRE__HEAP_SLOW void acre__heap_retire(acre_heap_handle h, uint32_t page, uint32
     acre__heap_release(h, page, pages);
 }
 
+#define ACRE__HEAP_NO_SLAB (~(uint64_t)0)
+
 /* After `count` bits of a slab were set, which is the last thing that needs a fence before it:
- * counts them, and does what that brings about. Returns the count with the slab's class. */
+ * counts them, and does what that brings about. Returns the count with the slab's class, 0 when the
+ * slab ended with it, or ACRE__HEAP_NO_SLAB when it had ended before: somebody freed the same. */
 ACRE__HEAP_FN uint64_t acre__heap_count_freed(acre_heap_handle h, uint32_t page, uint32_t count) {
     uint64_t *freed = &acre__heap_page_of(h, page)->freed;
     uint64_t old = acre__heap_add64(freed, (uint64_t)count, chip), now = old + count;
+    if (!ACRE__HEAP_SORT(old)) { /* not by an add, which could take from a slab that comes */
+        while (!ACRE__HEAP_SORT(now) && !acre__heap_cas64(freed, &now, 0, chip))
+            continue;
+        return ACRE__HEAP_NO_SLAB;
+    }
     uint32_t cap = ACRE__HEAP_CAP(now), roomy = 1 + cap / 4;
     uint32_t size_class = ACRE__HEAP_SORT(now) - 1;
     if (ACRE__HEAP_COUNT(now) == cap) {
         uint64_t all = now;
-        uint32_t info = acre__heap_load32(&acre__heap_page_of(h, page)->info, relaxed);
         if (acre__heap_cas64(freed, &all, 0, chip)) {
             acre__heap_untier(h, size_class, page);
-            acre__heap_retire(h, page, info);
+            acre__heap_retire(h, page,
+                              acre__heap_load32(&acre__heap_page_of(h, page)->info, relaxed));
             return 0;
         }
     }
@@ -456,7 +464,7 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_attach(acre_heap_handle h, uint32_t at
     acre__heap_grant grant = {0, 0, 0, 0, 0};
     uint64_t bit = (uint64_t)1 << (at & 63);
     uint32_t next = acre__heap_refill_quick(h, size_class, wanted, &grant, reserved);
-    if (next != ACRE__HEAP_EMPTY) /* said before it is true, for those who look for it */
+    if (next != ACRE__HEAP_EMPTY) /* for those who look for it; who comes between sees BUSY */
         (void)acre__heap_or64(&h.control->attached[size_class][at >> 6], bit, chip);
     acre__heap_store64(&h.control->arenas[size_class][at], ACRE__HEAP_NEXT(before) | next, chip);
     ACRE__HEAP_APART(acre__heap_find_fn, find, acre__heap_find_reserved);

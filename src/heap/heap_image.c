@@ -75,7 +75,11 @@ int acre__heap_image_walk(const acre_heap_segment *image, size_t count, char *ad
 }
 
 static void count_slab(const acre__heap_page *page, uint32_t info, acre_heap_stats *stats) {
-    uint32_t freed = ACRE__HEAP_COUNT(page->freed), live = slab_used(page) - freed;
+    /* Where a kernel is making a slab just now the two words are of different ones. */
+    uint32_t freed = ACRE__HEAP_COUNT(page->freed), used = slab_used(page);
+    uint32_t live = ACRE__HEAP_SORT(page->freed) == ACRE__HEAP_SORT(page->bump) && used > freed
+                        ? used - freed
+                        : 0;
     acre_heap_class_stats *of = &stats->classes[ACRE__HEAP_CLASS(info)];
     of->live_blocks += live;
     of->free_blocks += ACRE__HEAP_CAP(page->bump) - live;

@@ -68,20 +68,15 @@ static acre_status ahead_free(acre_heap *heap, uint64_t *count) {
     uint32_t leaves = acre__heap_leaves(heap->h.max_segments);
     uint64_t opened = 0, at = (uint64_t)(uintptr_t)acre__heap_tree(heap->h, ACRE__HEAP_RUNS - 1) +
                               acre__heap_level(0) * sizeof(uint64_t);
-    uint64_t desks[1 << ACRE__HEAP_DESKS_LOG2];
     uint64_t *words = malloc(leaves * sizeof *words);
     if (!words)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory to read the records of a heap");
     acre_status status = acre__heap_opened(heap, &opened);
     if (status == ACRE_OK)
         status = acre__heap_read(heap, words, at, leaves * sizeof *words);
-    if (status == ACRE_OK)
-        status = acre__heap_read(heap, desks, (uintptr_t)heap->h.control->desks, sizeof desks);
     *count = opened < heap->committed ? heap->committed - opened : 0;
     for (uint32_t i = 0; i < leaves && !status; i++)
         *count += acre__heap_popc64(words[i]);
-    for (uint32_t i = 0; i < 1u << ACRE__HEAP_DESKS_LOG2 && !status; i++)
-        *count += acre__heap_desk_pages(desks[i]) == 0xffffffffu;
     free(words);
     return status;
 }

@@ -8,33 +8,36 @@
 /* All runs of pages are in the trees before the first segment is free, so that what is forgotten
  * can be found if it ends half way; the trees of slabs stay, for those that are not forgotten yet.
  */
-static acre_status reset_runs(acre_heap *heap) {
+static acre_status reset_runs(acre_heap *heap, uint64_t opened) {
     acre_heap_control *image = malloc(acre__heap_control_bytes(heap->h.max_segments));
     if (!image)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the records of a heap");
-    acre__heap_image_control(image, heap->h.max_segments, (uint32_t)heap->committed);
+    acre__heap_image_control(image, heap->h.max_segments, (uint32_t)opened);
     acre_status status = acre__heap_write_trees(heap, image, ACRE__HEAP_RUNS);
     free(image);
     return status;
 }
 
-/* What lies on desks stays there: it would have two owners, or none, if this ended half way. */
+/* Segments that kernels have not opened stay so, and what lies on desks stays there: either would
+ * have two owners, or none, if this ended half way. */
 acre_status acre_heap_reset(acre_heap *heap) {
     acre_heap_stats now = {.struct_size = sizeof now};
-    uint64_t desks[1 << ACRE__HEAP_DESKS_LOG2];
+    uint64_t desks[1 << ACRE__HEAP_DESKS_LOG2], opened = 0;
     acre_status status = acre__heap_enter(heap);
     if (status)
         return status;
     acre__lock_take(&heap->lock);
     status = acre__heap_census(heap, &now); /* for the peak */
     if (status == ACRE_OK)
-        status = reset_runs(heap);
+        status = acre__heap_opened(heap, &opened);
+    if (status == ACRE_OK)
+        status = reset_runs(heap, opened);
     if (status == ACRE_OK)
         status = acre__heap_read(heap, desks, (uintptr_t)heap->h.control->desks, sizeof desks);
     if (status == ACRE_OK)
-        status = acre__heap_write_free(heap, heap->committed, desks);
+        status = acre__heap_write_free(heap, opened, desks);
     if (status == ACRE_OK)
-        status = acre__heap_write_control(heap, (uint32_t)heap->committed, desks);
+        status = acre__heap_write_control(heap, (uint32_t)opened, desks);
     acre__lock_give(&heap->lock);
     return status;
 }
@@ -59,6 +62,10 @@ static uint64_t trim_used(const acre_heap_handle image, uint64_t segments) {
 /* Takes the segments behind `keep`, all of them free, out of the trees and off the desks. */
 static void trim_cut(acre_heap_handle image, uint64_t keep) {
     uint64_t opened = image.control->opened;
+    uint32_t spread = acre__heap_spread_of(keep, ACRE__HEAP_LEAST_LOG2);
+    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
+        if (image.control->spread[c] > spread)
+            image.control->spread[c] = spread;
     for (uint32_t i = 0; i < 1u << ACRE__HEAP_DESKS_LOG2; i++)
         if (image.control->desks[i] && ACRE__HEAP_DESK_SEGMENT(image.control->desks[i]) >= keep)
             image.control->desks[i] = 0;

@@ -186,7 +186,7 @@ static const struct op {
     {"grow", grow, make_some},
     {"limit", limit, make_grown},
     {"trim", trim, make_grown},
-    {"reset", reset, make_some},
+    {"reset", reset, make_grown},
     {"statistics", stats, make_some},
     {"walk", walk, make_some},
     {"inspect", inspect, make_some},

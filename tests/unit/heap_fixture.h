@@ -143,6 +143,10 @@ static inline const char *heap_fault(acre_heap_handle h) {
         if (covered != 0xffffffffu)
             return "a page that belongs to nobody: it is lost";
     }
+    for (uint32_t s = (uint32_t)h.control->opened; s < h.max_segments; s++)
+        for (uint32_t tree = 0; tree < ACRE__HEAP_RUNS; tree++)
+            if (acre__heap_tree(h, tree)[acre__heap_level(0) + (s >> 6)] >> (s & 63) & 1)
+                return "a segment that nobody has opened can be found: it will be had twice";
     return NULL;
 }
 

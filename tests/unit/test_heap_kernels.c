@@ -228,6 +228,39 @@ static void heap_kernels_free_wrongly_and_it_is_counted(void **state) {
     job_end(&job, 2 * threads - 1);
 }
 
+/* ---- the same blocks freed by several warps at once ---- */
+
+static size_t bytes_2048(uint32_t i) {
+    (void)i;
+    return 2048;
+}
+
+static void kernel_take_32(void *arg) {
+    struct job *job = arg;
+    job->at[acre_soft_thread_index(0)] = acre_heap_malloc(job->h, 2048);
+}
+
+static void kernel_give_32(void *arg) {
+    struct job *job = arg;
+    acre_heap_free(job->h, job->at[acre_soft_thread_index(0)]);
+}
+
+static void heap_kernels_free_the_same_at_once_and_it_is_counted(void **state) {
+    (void)state;
+    enum { WARPS = 4 };
+    struct job job;
+    uint64_t rounds = launch_is_seeded() ? 10 : ROUNDS(400, 100);
+    job_begin(&job, 8 << 20, 8 << 20, bytes_2048);
+    for (uint64_t i = 0; i < rounds; i++) {
+        launch_run(1, 32, 0, kernel_take_32, &job);
+        launch_run(WARPS, 32, 0, kernel_give_32, &job);
+        acre_heap_stats stats = job_stats(&job);
+        assert_int_equal(stats.live_blocks, 0);
+        assert_int_equal(stats.double_frees, (WARPS - 1) * 32 * (i + 1));
+    }
+    job_end(&job, (WARPS - 1) * 32 * rounds);
+}
+
 /* ---- growth ---- */
 
 static size_t bytes_5000(uint32_t i) {
@@ -258,7 +291,8 @@ static void heap_kernels_run_on_while_it_grows(void **state) {
     LAUNCH_TEST(heap_kernels_take_and_give, setup, end),                                           \
         LAUNCH_TEST(heap_kernels_fill_it_twice, setup, end),                                       \
         LAUNCH_TEST(heap_kernels_share_blocks_in_groups, setup, end),                              \
-        LAUNCH_TEST(heap_kernels_free_wrongly_and_it_is_counted, setup, end)
+        LAUNCH_TEST(heap_kernels_free_wrongly_and_it_is_counted, setup, end),                      \
+        LAUNCH_TEST(heap_kernels_free_the_same_at_once_and_it_is_counted, setup, end)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
