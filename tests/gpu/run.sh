@@ -66,8 +66,9 @@ area_heap() {
 }
 
 # Memory planned ahead. The placer itself is pure, and was tested where it was built.
+# Instances that lie beside the tree are not on this machine; they need no GPU.
 area_plan() {
-    local about='plan(_|$)|test_place|wishes'
+    local about='plan(_loop|_misuse|_model|_plants|$)|test_place|test_cli_plan($|_trace)|wishes'
     ctest_step "tests" 'unit|api|fault|model|cli|examples|gpu' "$about"
     memcheck_step "memcheck" 'api|examples|gpu' "$about"
     bench_step plan

@@ -200,7 +200,7 @@ static double seconds_now(void) {
 static void heap_soaked_is_whole_again(void **state) {
     struct heap_world *w = *state;
     const char *told = getenv("ACRE_TEST_SOAK_SECONDS");
-    double most = told ? atof(told) : (double)heap_pick(w, 10, 5, 1), begin = seconds_now();
+    double most = told ? atof(told) : (double)heap_pick(w, 60, 5, 1), begin = seconds_now();
     uint64_t initial = heap_pick(w, 64 * MIB, 256 * MIB, 4 * MIB), blocks = 0, nulls = 0;
     uint32_t rounds = 0;
     heap_begin(w, initial, heap_pick(w, 2 * GIB, 256 * MIB, 32 * MIB));
