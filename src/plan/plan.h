@@ -75,6 +75,7 @@ struct acre__plan_arena {
     acre_kind kind;
     enum acre__plan_size size;
     uint64_t bytes;                      /* of a size that was given, or the default */
+    uint64_t whole;                      /* the same, before others took of the default's room */
     struct acre__plan_segment *segments; /* in the order they were made */
     uint64_t held;                       /* bytes of all */
     struct acre__plan_kept *kept;        /* in the first segment */

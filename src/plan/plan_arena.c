@@ -106,6 +106,8 @@ void acre__plan_arena_cut(struct acre__plan_arena *arena, const struct acre__pla
         *link = segment->next;
         segment_end(arena, segment);
     }
+    if (!arena->segments && arena->size == ACRE__PLAN_DEFAULT)
+        arena->bytes = arena->whole;
 }
 
 acre_status acre__plan_arena_default(acre_device *dev, uint32_t place, uint64_t *whole,
@@ -128,7 +130,7 @@ acre_status acre__plan_arena_default(acre_device *dev, uint32_t place, uint64_t 
 }
 
 acre_status acre__plan_arena_ready(struct acre__plan_arena *arena) {
-    uint64_t whole, room;
+    uint64_t whole, room, bytes = arena->bytes;
     if (arena->size == ACRE__PLAN_NEEDED || arena->segments)
         return ACRE_OK;
     if (arena->size ==
@@ -136,14 +138,18 @@ acre_status acre__plan_arena_ready(struct acre__plan_arena *arena) {
         acre_status status = acre__plan_arena_default(arena->dev, arena->place, &whole, &room);
         if (status)
             return status;
-        arena->bytes = arena->bytes < room ? arena->bytes : room;
+        bytes = bytes < room ? bytes : room;
     }
-    if (!arena->bytes)
-        return acre__plan_not_enough(arena, ACRE__PLAN_GRAIN);
-    acre_status status = arena_add(arena, arena->bytes);
+    if (!bytes)
+        return acre__fail(arena_short(arena),
+                          "not enough %s memory: desired %llu bytes, allocated 0 bytes",
+                          acre__plan_place_name(arena->place), (unsigned long long)arena->bytes);
+    acre_status status = arena_add(arena, bytes);
+    if (status == ACRE_OK)
+        arena->bytes = bytes;
     return is_no_memory(status) ? acre__fail(status, "not enough %s memory: desired %llu bytes: %s",
                                              acre__plan_place_name(arena->place),
-                                             (unsigned long long)arena->bytes, acre_last_detail())
+                                             (unsigned long long)bytes, acre_last_detail())
                                 : status;
 }
 
@@ -253,8 +259,8 @@ acre_status acre__plan_arena_get(struct acre__plan_arena *arena, struct acre__pl
             arena, acre__plan_segment_would_end(arena, arena->segments, arena->segments->cursor,
                                                 piece->bytes, piece->alignment));
     status = acre__plan_arena_more(arena, piece->bytes, piece->alignment, 0);
-    if (status == ACRE_OK)
-        (void)acre__plan_arena_take(arena, piece);
+    if (status == ACRE_OK && !acre__plan_arena_take(arena, piece))
+        status = acre__plan_not_enough(arena, piece->bytes);
     return status;
 }
 

@@ -25,6 +25,9 @@ acre_status acre__plan_wait(acre_plan *plan) {
     if (status)
         return status;
     plan->must_wait = plan->must_wait_all = 0;
+    /* Loops that came and went have left their events; one is enough for the next. */
+    acre__uses_lend(&plan->uses, &plan->loop.uses);
+    acre__uses_close(&plan->uses);
     plan->waits++;
     return ACRE_OK;
 }
@@ -106,6 +109,8 @@ static uint64_t placing_desired(const struct placing *placing, size_t from,
         if (placing->heads[i].wish->place != arena->place)
             continue;
         end = acre__plan_segment_would_end(arena, segment, end, piece->bytes, piece->alignment);
+        if (end > ACRE__PLAN_BYTES_MOST) /* more than there is; what follows could wrap around */
+            return end;
         *alignment = piece->alignment > *alignment ? piece->alignment : *alignment;
     }
     return end > segment->end ? end : segment->end;
@@ -130,12 +135,12 @@ static acre_status placing_one(struct placing *placing, size_t index) {
         return ACRE_OK;
     uint64_t alignment = ACRE__PLAN_GRAIN;
     uint64_t desired = placing_desired(placing, index, arena, &alignment);
-    if (arena->size != ACRE__PLAN_NEEDED)
+    if (arena->size != ACRE__PLAN_NEEDED || desired > ACRE__PLAN_BYTES_MOST)
         return acre__plan_not_enough(arena, desired);
     int ahead = !(placing->plan->flags & ACRE_PLAN_DEFERRED);
     status = acre__plan_arena_more(arena, desired, alignment, ahead);
-    if (status == ACRE_OK)
-        (void)acre__plan_arena_take(arena, &wish->piece);
+    if (status == ACRE_OK && !acre__plan_arena_take(arena, &wish->piece))
+        status = acre__plan_not_enough(arena, desired);
     return status;
 }
 

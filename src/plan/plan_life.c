@@ -159,6 +159,7 @@ static acre_status arena_set(struct acre__plan_arena *arena, acre_device *dev, u
     }
     arena->size = ACRE__PLAN_DEFAULT;
     acre_status status = acre__plan_arena_default(dev, place, &whole, &arena->bytes);
+    arena->whole = arena->bytes;
     if (status == ACRE_OK && arena->bytes < whole)
         *clipped = whole;
     return status;

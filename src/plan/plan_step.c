@@ -234,7 +234,7 @@ acre_status acre_plan_free(acre_plan *plan, void *p) {
         return free_slow(plan, p);
     struct acre__plan_loop *loop = &plan->loop;
     const struct acre__plan_op *op = loop->next;
-    if (op->kind != ACRE__OP_FREE || op->p != p)
+    if (op->kind != ACRE__OP_FREE || op->p != p || !loop->live[op->slot])
         return free_slow(plan, p);
     loop->live[op->slot] = 0;
     loop->next = op + 1;

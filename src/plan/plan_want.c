@@ -367,6 +367,7 @@ static acre_status plan_release(acre_plan *plan, acre_stream stream) {
     if (atomic_load_explicit(&plan->stepper, memory_order_relaxed))
         return acre__fail(ACRE_E_BUSY,
                           "acre_plan_release: a step of the plan's loop has not ended");
+    acre__uses_lend(&plan->loop.uses, &plan->uses); /* one that is idle may serve */
     if (stream) {
         acre_status status = acre__uses_record(&plan->uses, stream);
         if (status)

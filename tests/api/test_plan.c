@@ -65,6 +65,57 @@ static void plan_default_device_size_is_clipped_to_what_is_free_and_says_so(void
     api_ok(acre_log_set(NULL, NULL, ACRE_LOG_ERROR));
 }
 
+/* What others hold at the moment of a want makes it fail, not those that come later. */
+static void plan_default_size_is_whole_again_when_others_have_freed(void **state) {
+    (void)state;
+    acre_open_options small = {.struct_size = sizeof small, .soft_bytes = 64 * MIB};
+    acre_device *device;
+    acre_plan *plan;
+    void *taken, *p = UNWRITTEN;
+    api_ok(acre_open("soft", &small, &device));
+    api_ok(acre_plan_create(device, NULL, &plan));
+    for (uint64_t rest = 0; rest <= 8; rest += 8) { /* nothing, and too little */
+        api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, (64 - rest) * MIB, 0, &taken));
+        acre_plan_stats before = planned_stats(plan);
+        api_expect(acre_plan_want(plan, ACRE_PLACE_DEVICE, 48 * MIB, 0, &p), ACRE_E_DEVICE_MEMORY);
+        assert_non_null(strstr(acre_last_detail(), "not enough device memory: desired "));
+        planned_expect_same(plan, &before);
+        assert_ptr_equal(p, UNWRITTEN);
+        api_ok(acre_mem_free(device, taken));
+    }
+    api_ok(acre_plan_want(plan, ACRE_PLACE_DEVICE, 48 * MIB, 0, &p));
+    api_ok(acre_plan_destroy(plan));
+    api_ok(acre_close(device));
+}
+
+/* Sums that do not fit 64 bits are still too much. */
+static void plan_wishes_whose_sum_wraps_around_are_refused(void **state) {
+    (void)state;
+    enum { HUGE = 16 };
+    static const acre_plan_options needed = {.struct_size = sizeof needed,
+                                             .device_bytes = ACRE_PLAN_AS_NEEDED,
+                                             .host_bytes = ACRE_PLAN_AS_NEEDED};
+    for (API_EACH(name)) {
+        struct planned t = planned_begin(name, &needed);
+        acre_plan_wish wishes[HUGE + 1];
+        void *p[HUGE + 1];
+        for (int i = 0; i <= HUGE; i++) {
+            p[i] = UNWRITTEN;
+            wishes[i] = (acre_plan_wish){.struct_size = sizeof *wishes,
+                                         .p = &p[i],
+                                         .bytes = i < HUGE ? (uint64_t)1 << 60 : 256};
+        }
+        for (uint64_t count = HUGE; count <= HUGE + 1; count++) {
+            api_expect(acre_plan_want_many(t.plan, wishes, count, 0), ACRE_E_DEVICE_MEMORY);
+            assert_non_null(strstr(acre_last_detail(), "not enough device memory: desired "));
+        }
+        for (int i = 0; i <= HUGE; i++)
+            assert_ptr_equal(p[i], UNWRITTEN);
+        assert_int_equal(planned_stats(t.plan).device_bytes, 0);
+        planned_end(&t);
+    }
+}
+
 static void plan_given_sizes_are_taken_at_create_or_refused(void **state) {
     (void)state;
     for (API_EACH(name)) {
@@ -690,6 +741,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan_default_sizes_are_said_and_taken_when_needed),
         cmocka_unit_test(plan_default_device_size_is_clipped_to_what_is_free_and_says_so),
+        cmocka_unit_test(plan_default_size_is_whole_again_when_others_have_freed),
+        cmocka_unit_test(plan_wishes_whose_sum_wraps_around_are_refused),
         cmocka_unit_test(plan_given_sizes_are_taken_at_create_or_refused),
         cmocka_unit_test(plan_as_needed_takes_what_wishes_need),
         cmocka_unit_test(plan_host_memory_is_pinned_unless_told_otherwise),

@@ -454,6 +454,52 @@ static void loop_uses_the_pools_it_was_given(void **state) {
     }
 }
 
+/* As the pool's: a block that is free cannot be freed, also where the recording has its free next.
+ */
+static void loop_double_free_is_refused(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct planned t = planned_begin(name, &needed);
+        for (int round = 0; round < 2; round++) {
+            void *a, *b;
+            api_ok(acre_plan_step_begin(t.plan, t.stream));
+            api_ok(acre_plan_alloc(t.plan, ACRE_PLACE_DEVICE, 4096, 0, &a));
+            api_ok(acre_plan_alloc(t.plan, ACRE_PLACE_DEVICE, 4096, 0, &b));
+            if (round) {
+                api_ok(acre_plan_free(t.plan, b));
+                api_ok(acre_plan_free(t.plan, a));
+                api_expect(acre_plan_free(t.plan, b), ACRE_E_POINTER);
+            } else {
+                api_ok(acre_plan_free(t.plan, a));
+                api_ok(acre_plan_free(t.plan, b));
+            }
+            api_ok(acre_plan_step_end(t.plan));
+        }
+        planned_end(&t);
+    }
+}
+
+/* Loops that come and go leave nothing behind. */
+static void loop_recorded_again_and_again_makes_no_more_events(void **state) {
+    (void)state;
+    struct planned t = planned_begin("soft", &needed);
+    uint64_t events = 0;
+    for (int round = 0; round < 40; round++) {
+        for (int step = 0; step < 2; step++) {
+            void *p;
+            api_ok(acre_plan_step_begin(t.plan, t.stream));
+            api_ok(acre_plan_alloc(t.plan, ACRE_PLACE_DEVICE, 4096, 0, &p));
+            api_ok(acre_plan_free(t.plan, p));
+            api_ok(acre_plan_step_end(t.plan));
+        }
+        api_ok(acre_plan_release(t.plan, t.stream));
+        if (round == 20)
+            events = api_stats(t.device).events_live;
+    }
+    assert_int_equal(api_stats(t.device).events_live, events);
+    planned_end(&t);
+}
+
 static void loop_is_recorded_anew_after_release(void **state) {
     (void)state;
     for (API_EACH(name)) {
@@ -493,6 +539,8 @@ int main(void) {
         cmocka_unit_test(loop_that_does_not_fit_stays_with_the_pool_and_says_so),
         cmocka_unit_test(loop_takes_the_memory_that_the_pool_needed_for_it),
         cmocka_unit_test(loop_uses_the_pools_it_was_given),
+        cmocka_unit_test(loop_double_free_is_refused),
+        cmocka_unit_test(loop_recorded_again_and_again_makes_no_more_events),
         cmocka_unit_test(loop_is_recorded_anew_after_release),
     };
     return cmocka_run_group_tests_name("plan_loop", tests, NULL, NULL);
