@@ -3,9 +3,10 @@
 
     gen_plan.py [COUNT [SEED]] >instance.csv        COUNT is 62000, SEED is 1
 
-Writes id,lower,upper,size. The same count and seed give the same instance everywhere. Shares of lifetimes and the range of sizes are those of S_1,
-an instance of 28,526 buffers: most live for a few steps, one in nine from the beginning to three
-fifths of all, few in between; sizes are products of small powers of 2 and 3, and one.
+Writes id,lower,upper,size. The same count and seed give the same instance everywhere. Shares of
+lifetimes and the range of sizes are those of S_1, an instance of 28,526 buffers: most live for a few
+steps, one in nine from the beginning to three fifths of all, few in between; sizes are products of
+small powers of 2 and 3, and one.
 """
 
 import sys

@@ -31,7 +31,11 @@
 
 #include "plan/place_state.h"
 
-enum { SEARCH_STOP_STEPS = 1024 }; /* between two looks at the stop flag: about a millisecond */
+enum {
+    SEARCH_STOP_STEPS =
+        256,           /* between two looks at the stop flag: less than a millisecond mostly */
+    SEARCH_WORK = 1024 /* what a node looks at: items that meet many others take several */
+};
 
 /* A node: the items of a piece, of which one has to be chosen. */
 struct search_frame {
@@ -268,8 +272,9 @@ static void search_gather(struct place_search *search, const uint64_t *set, uint
 
 /* Begins a node for a piece. Returns 0 when the piece has nothing to come, 1, or -ENOMEM. */
 static int search_enter(struct place_search *search, uint32_t set) {
-    const struct place_state *state = &search->state;
+    struct place_state *state = &search->state;
     uint32_t count, lowest = search_lowest(state, search_set(search, set), &count);
+    state->work += 2 * (state->words + count);
     if (count == 0)
         return 0;
     if (!search_has_tries(search, count))
@@ -378,20 +383,27 @@ static int search_may_try(const struct place_state *state, uint32_t rank) {
            (state->kin[rank] == PLACE_NONE || !place_set_has(state->open, state->kin[rank]));
 }
 
+/* A node, and more if much was looked at for the last one. */
+static void search_charge(struct place_search *search, struct place_attempt *attempt) {
+    uint64_t nodes = 1 + search->state.work / SEARCH_WORK;
+    search->state.work %= SEARCH_WORK;
+    attempt->nodes -= nodes < attempt->nodes ? nodes : attempt->nodes;
+}
+
 /* Tries the next candidate of the last frame. Returns 1 when one was laid down, 0 when the frame
  * has failed, -ENOMEM, or -EAGAIN when nodes ran out. */
 static int search_try(struct place_search *search, struct place_attempt *attempt) {
     struct place_state *state = &search->state;
     uint32_t number = search->frame_count - 1;
     struct search_frame *frame = &search->frames[number];
-    uint64_t price = 1 + state->words / 8;
     while (!frame->is_last && frame->next < frame->tries_end) {
         uint32_t chosen = frame->next++, rank = search->tries[chosen];
         if (!search_may_try(state, rank))
             continue;
-        if (attempt->nodes < price)
+        if (attempt->nodes == 0 || attempt->steps == 0)
             return -EAGAIN;
-        attempt->nodes -= price;
+        attempt->steps--;
+        search_charge(search, attempt);
         frame->chosen = rank;
         int can_pass = search_pass_over(search, frame, chosen);
         if (can_pass) {

@@ -25,7 +25,8 @@ struct place_attempt {
     const uint32_t *order; /* items, which of those that stand equally low is tried first */
     uint64_t capacity;
     enum place_jumps jumps;
-    uint64_t nodes;         /* at most; those used are taken from it */
+    uint64_t steps;         /* items laid down, also in vain, at most */
+    uint64_t nodes;         /* work at most, counted in nodes; those used are taken from it */
     const atomic_int *stop; /* may be NULL */
 };
 

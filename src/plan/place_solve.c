@@ -28,6 +28,7 @@
 #include "plan/place_search.h"
 
 enum {
+    SOLVE_SEARCH_ALL = 1024,  /* items: with more, most attempts are descents */
     SOLVE_SEARCH_MOST = 4096, /* items: sets of items take memory by the square, 8 MB */
     SOLVE_ITEMS = 2,          /* placed by a descent in the time of a node */
     SOLVE_ENTRIES = 1024,     /* looked at by a fit in that time */
@@ -186,13 +187,13 @@ static int solve_place(struct place_solver *solver, enum solve_kind kind, uint64
 }
 
 /* Repairs the plan in `scratch`, with some of the nodes. */
-static int solve_repair(struct place_solver *solver, uint64_t most, uint64_t *nodes,
-                        const atomic_int *stop) {
+static int solve_repair(struct place_solver *solver, uint64_t target, uint64_t most,
+                        uint64_t *nodes, const atomic_int *stop) {
     if (solve_need_lists(solver))
         return -ENOMEM;
     uint64_t some = most < *nodes ? most : *nodes, left = some;
     solve_charge(&left, solver->part->count / (4 * SOLVE_ITEMS)); /* to fill the lists */
-    if (acre__place_repair_run(solver->repair, solve_aim(solver), &left, stop, solver->scratch))
+    if (acre__place_repair_run(solver->repair, target, &left, stop, solver->scratch))
         solve_keep(solver);
     *nodes -= some - left;
     return 0;
@@ -215,7 +216,9 @@ static int solve_start(struct place_solver *solver, uint64_t *nodes, const atomi
     if (rc)
         return rc < 0 ? rc : 0;
     solve_keep(solver);
-    return solver->is_done ? 0 : solve_repair(solver, solve_repair_nodes(solver), nodes, stop);
+    return solver->is_done
+               ? 0
+               : solve_repair(solver, solve_aim(solver), solve_repair_nodes(solver), nodes, stop);
 }
 
 /* ---- rounds ---- */
@@ -269,17 +272,16 @@ static int solve_search(struct place_solver *solver, uint32_t round, uint32_t ki
     int rc = solve_need_search(solver);
     if (rc)
         return rc;
-    uint64_t most = (2 * count + (uint64_t)count * round / 8) * (1 + count / 512);
     struct place_attempt attempt = {
         .order = solver->learnt + (size_t)kind * count,
         .capacity = solve_target(solver, kind),
         .jumps = (round + kind) % 3 ? PLACE_JUMP_FAR : PLACE_JUMP,
-        .nodes = most < *nodes ? most : *nodes,
+        .steps = 2 * count + (uint64_t)count * round / 8,
+        .nodes = *nodes,
         .stop = stop,
     };
-    uint64_t before = attempt.nodes;
     rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
-    *nodes -= before - attempt.nodes;
+    *nodes = attempt.nodes;
     if (rc == PLACE_SOLVED)
         solve_keep(solver);
     if (rc < 0 || rc == PLACE_SOLVED)
@@ -298,18 +300,17 @@ static int solve_prove(struct place_solver *solver, uint32_t round, uint64_t *no
         rc = acre__place_order(solver->part, solve_orders[0], solver->order);
     if (rc)
         return rc;
-    /* Tiny parts need more than their share, and get their proof in the first round. */
-    uint64_t most = SOLVE_PROOF_LEAST + (uint64_t)count * (2 + round) * (1 + count / 512);
     struct place_attempt attempt = {
         .order = solver->order,
         .capacity = solve_target(solver, SOLVE_ORDERS),
         .jumps = PLACE_STEP_BACK,
-        .nodes = most < *nodes ? most : *nodes,
+        /* Tiny parts need more than their share, and get their proof in the first round. */
+        .steps = SOLVE_PROOF_LEAST + (uint64_t)count * (2 + round),
+        .nodes = *nodes,
         .stop = stop,
     };
-    uint64_t before = attempt.nodes;
     rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
-    *nodes -= before - attempt.nodes;
+    *nodes = attempt.nodes;
     if (rc == PLACE_SOLVED)
         solve_keep(solver);
     if (rc == PLACE_IMPOSSIBLE)
@@ -332,7 +333,7 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
     if (rc)
         return rc;
     solve_keep(solver);
-    uint64_t aim = solve_aim(solver), over = 1;
+    uint64_t aim = solve_target(solver, kind), over = 1;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t end = solver->scratch[i] + part->items[i].size;
         over = end > aim && end - aim > over ? end - aim : over;
@@ -351,15 +352,16 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
 static int solve_shaken(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes,
                         const atomic_int *stop) {
     enum solve_kind greedy = solver->part->fixed_count ? SOLVE_BEST_FIT : SOLVE_DESCENT;
+    uint64_t most = solve_repair_nodes(solver) * (1 + round / 4);
     int rc = solve_make_order(solver, solve_orders[(round + kind) % SOLVE_ORDERS], round + 1);
     if (rc == 0)
         rc = solve_place(solver, greedy, nodes);
     if (rc)
         return rc < 0 ? rc : 0;
     solve_keep(solver);
-    return solver->is_done
-               ? 0
-               : solve_repair(solver, solve_repair_nodes(solver) * (1 + round / 4), nodes, stop);
+    if (solver->is_done)
+        return 0;
+    return solve_repair(solver, solve_target(solver, round % SOLVE_ORDERS), most, nodes, stop);
 }
 
 /* The item that should lie on top of the fullest section: the one that wastes most there, since it
@@ -408,7 +410,9 @@ static int solve_attempt(struct place_solver *solver, uint64_t *nodes, const ato
     }
     if (is_fine && part->fixed_count == 0 && (part->count > SOLVE_FINE_MOST || kind % 2))
         return solve_fine(solver, round, kind, nodes);
-    if (kind < SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
+    /* The larger a part, the dearer a search; half a round of descents costs less than one. */
+    int is_cheap = part->count <= SOLVE_SEARCH_ALL || kind % 4 == 3 || part->fixed_count;
+    if (kind < SOLVE_ORDERS && is_cheap && part->count <= SOLVE_SEARCH_MOST)
         return solve_search(solver, round, kind, nodes, stop);
     if (kind == SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
         return solve_prove(solver, round, nodes, stop);

@@ -200,6 +200,7 @@ static int state_follow(struct place_state *state, uint32_t first, uint32_t end,
 int acre__place_state_reset(struct place_state *state, const uint32_t *order, uint64_t capacity) {
     const struct place_part *part = state->part;
     state->capacity = capacity;
+    state->work = (uint64_t)state->count * state->count + (uint64_t)state->sections * state->words;
     state->trail_count = state->placed_count = 0;
     state->dirty_count = state->forced_count = 0;
     state->bad_item = PLACE_NONE;
@@ -293,11 +294,12 @@ static void state_call_off(struct place_state *state, uint32_t begin) {
 }
 
 /* The item of the section that is lowest; one at `known` or below is low enough. */
-static uint32_t state_lowest(const struct place_state *state, uint32_t s, uint64_t known) {
+static uint32_t state_lowest(struct place_state *state, uint32_t s, uint64_t known) {
     const uint64_t *lives = state->lives + (size_t)s * state->words;
     uint32_t lowest = PLACE_NONE;
     uint64_t least = UINT64_MAX;
     for (uint32_t w = 0; w < state->words; w++) {
+        state->work += 1 + (uint64_t)__builtin_popcountll(lives[w] & state->open[w]);
         for (uint64_t set = lives[w] & state->open[w]; set; set &= set - 1) {
             uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(set);
             if (state->low[rank] < least) {
@@ -315,6 +317,7 @@ static uint32_t state_lowest(const struct place_state *state, uint32_t s, uint64
 static void state_force(struct place_state *state, uint32_t s, uint32_t lowest, uint64_t high) {
     const uint64_t *lives = state->lives + (size_t)s * state->words;
     for (uint32_t w = 0; w < state->words; w++) {
+        state->work++;
         for (uint64_t set = lives[w] & state->open[w]; set; set &= set - 1) {
             uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(set);
             if (rank != lowest && state->low[rank] <= high)
@@ -401,6 +404,7 @@ int acre__place_state_put(struct place_state *state, uint32_t rank) {
     state->bad_item = PLACE_NONE;
     state->placed[state->placed_count++] = rank;
     place_set_drop(state->open, rank);
+    state->work += state->words + (end - first);
     for (uint32_t s = first; s < end; s++)
         state->rest[s] -= room;
     for (uint32_t s = first + 1; s < end; s++)
@@ -413,6 +417,7 @@ int acre__place_state_put(struct place_state *state, uint32_t rank) {
                 continue;
             uint64_t at = state_settle(state, q, top);
             state_record_item(state, q);
+            state->work += 2; /* going back takes as long */
             state->at[q] = at;
             state->at_by[q] = rank;
             if (state->low[q] < at) {

@@ -78,6 +78,8 @@ struct place_state {
     struct place_forced *forced; /* one a section at most */
     uint32_t forced_count;
 
+    uint64_t work; /* items and sections looked at, words of sets as well */
+
     /* What did not fit, after a failure: an item, or else what is to come in a section. */
     uint32_t bad_item, bad_section;
 };
