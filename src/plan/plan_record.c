@@ -277,6 +277,8 @@ static void record_address(struct acre__plan_loop *loop) {
 
 acre_status acre__plan_record_place(acre_plan *plan) {
     struct acre__plan_loop *loop = &plan->loop;
+    struct acre__plan_arena *device = &plan->arenas[ACRE_PLACE_DEVICE];
+    const struct acre__plan_segment *last = acre__plan_arena_last(device);
     acre_status status = record_solve(plan);
     if (status == ACRE_OK)
         status = acre__plan_wait(plan);
@@ -286,9 +288,12 @@ acre_status acre__plan_record_place(acre_plan *plan) {
         return status;
     status = record_take(plan, ACRE_PLACE_HOST);
     if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
         if (loop->pieces[ACRE_PLACE_DEVICE].segment)
             acre__plan_arena_untake(&loop->pieces[ACRE_PLACE_DEVICE]);
-        return status;
+        acre__plan_arena_cut(device, last);
+        return acre__said_fail(status, &said);
     }
     if (loop->slot_count)
         record_address(loop);
