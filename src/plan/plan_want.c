@@ -313,28 +313,24 @@ acre_status acre_plan_want_for(acre_plan *plan, uint32_t place, size_t bytes, si
 
 /* ---- satisfying, forgetting ---- */
 
-acre_status acre_plan_satisfy(acre_plan *plan) {
+static acre_status plan_before_commit(acre_plan *plan, acre_status (*step)(acre_plan *plan)) {
     acre_status status = acre__plan_enter(plan);
     if (status)
         return status;
     acre__lock_take(&plan->lock);
     status = plan_not_committed(plan);
     if (status == ACRE_OK)
-        status = acre__plan_satisfy(plan);
+        status = step(plan);
     acre__lock_give(&plan->lock);
     return status;
 }
 
+acre_status acre_plan_satisfy(acre_plan *plan) {
+    return plan_before_commit(plan, acre__plan_satisfy);
+}
+
 acre_status acre_plan_commit(acre_plan *plan) {
-    acre_status status = acre__plan_enter(plan);
-    if (status)
-        return status;
-    acre__lock_take(&plan->lock);
-    status = plan_not_committed(plan);
-    if (status == ACRE_OK)
-        status = acre__plan_commit(plan);
-    acre__lock_give(&plan->lock);
-    return status;
+    return plan_before_commit(plan, acre__plan_commit);
 }
 
 acre_status acre_plan_cancel(acre_plan *plan) {
