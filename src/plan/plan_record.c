@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "plan/place.h"
 #include "plan/plan.h"
+#include "pool/pool.h"
 
 enum { RECORD_ROOM = 64 }; /* of ops, slots and the table at first */
 
@@ -234,8 +235,7 @@ static int pool_gives_back(acre_plan *plan, uint32_t place) {
     const struct acre__plan_arena *arena = &plan->arenas[place];
     if (!plan->pools[place] || (arena->size != ACRE__PLAN_NEEDED && arena->segments))
         return 0;
-    return acre__uses_wait(&plan->loop.uses) == ACRE_OK &&
-           acre_pool_trim(plan->pools[place], 0) == ACRE_OK;
+    return acre__ladder_give_back(plan->pools[place]) == ACRE_OK;
 }
 
 /* Room in the arena. */

@@ -245,6 +245,8 @@ static inline int acre__is_no_memory(acre_status status) {
 
 /* Lock held, and left meanwhile if need be: at least one slot for the wish, or a status. */
 acre_status acre__ladder_take(struct acre__want *want);
+/* Gives all memory back that nobody has, and waits for the work that it was freed behind. */
+acre_status acre__ladder_give_back(acre_pool *pool);
 /* Lock held: fills in what limits and the ladder count. */
 void acre__ladder_stats(const acre_pool *pool, acre_pool_stats *stats);
 

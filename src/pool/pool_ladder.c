@@ -184,11 +184,14 @@ static acre_status wait_for_others(struct acre__want *want) {
     return status ? status : climb_pools(want); /* some may have been done by the time */
 }
 
+static acre_status waiter_make(acre_pool *pool) {
+    return pool->waiter ? ACRE_OK
+                        : acre_stream_create(pool->dev, ACRE_STREAM_NON_BLOCKING, &pool->waiter);
+}
+
 static acre_status climb_waiting(struct acre__want *want) {
     acre_pool *pool = want->pool;
-    acre_status status = ACRE_OK;
-    if (!pool->waiter)
-        status = acre_stream_create(pool->dev, ACRE_STREAM_NON_BLOCKING, &pool->waiter);
+    acre_status status = waiter_make(pool);
     if (status)
         return status;
     acre__central_recover(pool);
@@ -199,6 +202,22 @@ static acre_status climb_waiting(struct acre__want *want) {
         status = wait_for_oldest(want);
     if (!want->slots.count && (!status || acre__is_no_memory(status)))
         status = wait_for_others(want);
+    return status;
+}
+
+acre_status acre__ladder_give_back(acre_pool *pool) {
+    acre_status status = acre__pool_enter(pool);
+    if (status)
+        return status;
+    if (pool->flags & ACRE_POOL_DEBUG)
+        acre__pool_debug_flush(pool);
+    acre__lock_take(&pool->lock);
+    acre__pool_trim(pool, 0); /* marks what was freed, too */
+    if (pool->batches && (status = waiter_make(pool)) == ACRE_OK &&
+        (status = acre__central_join(pool, pool->waiter, 1)) == ACRE_OK &&
+        (status = wait_for_waiter(pool)) == ACRE_OK)
+        acre__pool_trim(pool, 0);
+    acre__lock_give(&pool->lock);
     return status;
 }
 
