@@ -125,10 +125,10 @@ ACRE_API acre_status acre_plan_walk(acre_plan *plan, acre_plan_wish_fn fn, void 
 
 /* ---- loops ---- */
 
-/* A loop whose steps allocate alike need not say anything beforehand. Its first step is recorded
- * while a pool serves it; what was freed within the step is then placed as one wish, and later
- * steps get the same addresses again, in a few nanoseconds, without a call of the pool or of the
- * driver. A step that differs is served all the same: what the plan does not have at that point,
+/* A loop whose steps allocate alike need not say anything beforehand. The first step that allocates
+ * is recorded while a pool serves it; what was freed within the step is then placed as one wish,
+ * and later steps get the same addresses again, in a few nanoseconds, without a call of the pool or
+ * of the driver. A step that differs is served all the same: what the plan does not have at that point,
  * because another size is asked for, or in another order, or because something was not freed yet,
  * comes from the pool and is counted as a miss. So is what outlives the recorded step.
  *
@@ -164,12 +164,12 @@ ACRE_API acre_status acre_plan_step_end(acre_plan *plan);
     X(host_used_bytes, "the same of host memory")                                                  \
     X(device_wanted_bytes, "bytes of this round's wishes for the device, as asked for")            \
     X(host_wanted_bytes, "the same for the host")                                                  \
-    X(device_bound_bytes, "what no plan of the wishes for steps could do without; at commit")      \
+    X(device_bound_bytes, "what the wishes for steps cannot do without; at commit")                \
     X(host_bound_bytes, "the same for the host")                                                   \
     X(wishes, "wishes of this round")                                                              \
     X(waiting, "of them not placed yet")                                                           \
     X(is_committed, "1: the plan is fixed")                                                        \
-    X(is_optimal, "1: commit has proven that less memory would not do")                            \
+    X(is_optimal, "1: commit has proven that these cannot do with less")                           \
     X(nodes, "search nodes that placing has cost, since the plan was made")                        \
     X(rounds, "calls of acre_plan_release")                                                        \
     X(waits, "times that the host waited for a round before")                                      \

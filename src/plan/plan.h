@@ -200,6 +200,7 @@ struct acre__plan_loop {
     int is_strayed; /* something in this step went another way than recorded */
     int is_broken;  /* no memory to go on recording */
     int is_solved;  /* the slots have their offsets */
+    int is_told;    /* the log has that it cannot be placed */
     struct acre__plan_piece pieces[ACRE__PLAN_PLACES];
     uint64_t whole[ACRE__PLAN_PLACES]; /* bytes of the pieces */
     uint64_t alignment[ACRE__PLAN_PLACES];

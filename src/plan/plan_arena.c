@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "plan/plan.h"
 #include "space/host_pages.h"
+#include "space/steps.h"
 
 #include <stdlib.h>
 
@@ -56,6 +57,8 @@ static acre_status segment_take(const struct acre__plan_arena *arena, uint64_t b
     segment->pinned = acre__book_pin(arena->dev, segment->mem, &status);
     if (segment->pinned)
         acre__book_pass_on(segment->pinned, ACRE__OWNED_BY_PLAN);
+    else
+        (void)acre_mem_free(arena->dev, segment->mem);
     return status;
 }
 
@@ -66,6 +69,7 @@ static void segment_end(struct acre__plan_arena *arena, struct acre__plan_segmen
         acre__book_unpin(segment->pinned);
         (void)acre_mem_free(arena->dev, segment->mem);
     } else {
+        (void)acre__step_quiesce_all(arena->dev); /* copies may use them */
         acre__host_pages_free(segment->mem, segment->mem_bytes);
     }
     free(segment);
@@ -140,17 +144,16 @@ acre_status acre__plan_arena_ready(struct acre__plan_arena *arena) {
             return status;
         bytes = bytes < room ? bytes : room;
     }
-    if (!bytes)
-        return acre__fail(arena_short(arena),
-                          "not enough %s memory: desired %llu bytes, allocated 0 bytes",
-                          acre__plan_place_name(arena->place), (unsigned long long)arena->bytes);
-    acre_status status = arena_add(arena, bytes);
+    acre_status status = bytes ? arena_add(arena, bytes) : arena_short(arena);
     if (status == ACRE_OK)
         arena->bytes = bytes;
-    return is_no_memory(status) ? acre__fail(status, "not enough %s memory: desired %llu bytes: %s",
-                                             acre__plan_place_name(arena->place),
-                                             (unsigned long long)bytes, acre_last_detail())
-                                : status;
+    return is_no_memory(status)
+               ? acre__fail(status,
+                            "not enough %s memory: desired %llu bytes, allocated 0 bytes%s%s",
+                            acre__plan_place_name(arena->place),
+                            (unsigned long long)(bytes ? bytes : arena->bytes), bytes ? ": " : "",
+                            bytes ? acre_last_detail() : "")
+               : status;
 }
 
 /* What a segment that is taken as needed surely begins at a multiple of. */

@@ -12,6 +12,10 @@
 #include "plan/plan.h"
 #include "space/steps.h"
 
+/* Search nodes of a commit into memory of a given size, unless the plan says another number: about
+ * a second, since others wait for the plan's lock. */
+#define COMMIT_BUDGET (UINT64_C(1) << 20)
+
 /* ---- waiting ---- */
 
 acre_status acre__plan_wait(acre_plan *plan) {
@@ -281,6 +285,8 @@ static void timed_add_wishes(struct timed *timed) {
 static acre_status timed_place(struct timed *timed, struct acre__plan_segment *segment) {
     size_t wishes = timed->count;
     struct acre__place_options options = {.budget = timed->plan->budget};
+    if (segment && !options.budget)
+        options.budget = COMMIT_BUDGET;
     timed->segment = segment;
     timed->fixed_count = 0;
     timed->shift = 0;

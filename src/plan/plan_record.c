@@ -135,7 +135,7 @@ void acre__plan_record_free(struct acre__plan_loop *loop, void *p) {
 }
 
 void acre__plan_record_end(struct acre__plan_loop *loop) {
-    if (loop->is_broken || !record_room_op(loop)) {
+    if (loop->is_broken || !loop->slot_count || !record_room_op(loop)) {
         acre__plan_record_forget(loop); /* the next step is recorded instead */
         return;
     }

@@ -259,9 +259,10 @@ static acre_status step_order(acre_plan *plan, acre_stream stream) {
 static void step_place(acre_plan *plan) {
     struct acre__plan_loop *loop = &plan->loop;
     acre_status status = acre__plan_record_place(plan);
-    if (status)
+    if (status && !loop->is_told)
         acre__log(ACRE_LOG_WARN, "plan", "plan: a loop of %zu allocations stays with the pool: %s",
                   (size_t)loop->recorded, acre_last_detail());
+    loop->is_told = status != ACRE_OK;
 }
 
 /* The lock is held. */

@@ -142,33 +142,43 @@ static void queue_cut(struct acre__plan_queue *queue, struct acre__plan_wish *la
     *(last ? &last->wait : &queue->first) = NULL;
 }
 
-/* A fixed part for some steps: in memory that is there, clear of what lives for all steps, and of
- * others at the same time. */
+/* Two fixed wishes want the same bytes at the same time; what is not for some steps is for all. */
+static int wish_meets(const struct acre__plan_wish *a, const struct acre__plan_wish *b) {
+    int is_timed = a->flags & b->flags & ACRE_WISH_STEPS;
+    return b->flags & ACRE_WISH_FIXED && a->place == b->place &&
+           a->fixed < b->fixed + b->piece.bytes && b->fixed < a->fixed + a->piece.bytes &&
+           (!is_timed || (a->first <= b->last && b->first <= a->last));
+}
+
+static int queue_meets(const struct acre__plan_queue *queue, const struct acre__plan_wish *wish) {
+    const struct acre__plan_wish *other = queue->first;
+    while (other && !wish_meets(wish, other))
+        other = other->wait;
+    return other != NULL;
+}
+
+/* A fixed wish: in memory that is there, clear of what is placed and of others that wait. */
 static acre_status wish_keep_clear(acre_plan *plan, struct acre__plan_wish *wish) {
     struct acre__plan_arena *arena = &plan->arenas[wish->place];
     acre_status status = acre__plan_arena_ready(arena);
     if (status)
         return status;
     struct acre__plan_kept *kept = arena->kept;
-    arena->kept = NULL; /* they may share bytes with each other, at other times */
+    arena->kept = NULL; /* those are in a queue, and may share bytes at other times */
     int is_clear = acre__plan_arena_take_at(arena, &wish->piece, wish->fixed);
     if (is_clear)
         acre__plan_arena_untake(&wish->piece);
     arena->kept = kept;
-    uint64_t end = wish->fixed + wish->piece.bytes;
-    for (const struct acre__plan_wish *other = plan->timed.first; other; other = other->wait)
-        if (other->flags & ACRE_WISH_FIXED && other->place == wish->place &&
-            other->first <= wish->last && wish->first <= other->last && other->fixed < end &&
-            wish->fixed < other->fixed + other->piece.bytes)
-            is_clear = 0;
-    if (!is_clear)
+    if (!is_clear || queue_meets(&plan->timed, wish) || queue_meets(&plan->waiting, wish))
         return acre__fail(ACRE_E_INVALID,
                           "%llu bytes at offset %llu of %llu on the %s: taken, past the end, or "
                           "not aligned",
                           (unsigned long long)wish->piece.bytes, (unsigned long long)wish->fixed,
                           (unsigned long long)arena->bytes, acre__plan_place_name(wish->place));
-    wish->kept = (struct acre__plan_kept){arena->kept, wish->fixed, wish->piece.bytes};
-    arena->kept = &wish->kept;
+    if (wish->flags & ACRE_WISH_STEPS) { /* what is placed before commit leaves it alone */
+        wish->kept = (struct acre__plan_kept){arena->kept, wish->fixed, wish->piece.bytes};
+        arena->kept = &wish->kept;
+    }
     return ACRE_OK;
 }
 
@@ -177,11 +187,11 @@ static acre_status wish_admit(acre_plan *plan, struct acre__plan_wish *head) {
     struct acre__plan_arena *arena = &plan->arenas[head->place];
     int is_fixed = (head->flags & ACRE_WISH_FIXED) != 0;
     if (arena->size != ACRE__PLAN_NEEDED && head->piece.bytes > arena->bytes)
-        return acre__plan_not_enough(arena, head->piece.bytes);
+        return acre__plan_not_enough(arena, acre__plan_arena_used(arena) + head->piece.bytes);
     if (is_fixed && arena->size == ACRE__PLAN_NEEDED)
         return acre__fail(ACRE_E_INVALID, "an offset in %s memory whose size was not given",
                           acre__plan_place_name(head->place));
-    return is_fixed && head->flags & ACRE_WISH_STEPS ? wish_keep_clear(plan, head) : ACRE_OK;
+    return is_fixed ? wish_keep_clear(plan, head) : ACRE_OK;
 }
 
 static void batch_count(acre_plan *plan, struct batch *batch) {

@@ -314,6 +314,37 @@ static void plan_fixed_offsets_are_kept_and_others_keep_clear(void **state) {
     }
 }
 
+/* What waits has its bytes already. */
+static void plan_fixed_offsets_that_wait_are_taken(void **state) {
+    (void)state;
+    acre_plan_options deferred = {
+        .struct_size = sizeof deferred, .device_bytes = MIB, .flags = ACRE_PLAN_DEFERRED};
+    struct planned t = planned_begin("soft", &deferred);
+    void *p = UNWRITTEN, *step = UNWRITTEN, *no = UNWRITTEN;
+    acre_plan_wish fixed = {.struct_size = sizeof fixed,
+                            .p = &p,
+                            .bytes = 4096,
+                            .offset = 4096,
+                            .flags = ACRE_WISH_FIXED};
+    acre_plan_wish timed = fixed;
+    timed.p = &step;
+    timed.offset = 8192;
+    timed.flags |= ACRE_WISH_STEPS;
+    api_ok(acre_plan_want_many(t.plan, &fixed, 1, 0));
+    api_ok(acre_plan_want_many(t.plan, &timed, 1, 0));
+    fixed.p = timed.p = &no;
+    for (size_t offset = 256; offset < 12288; offset += 256) {
+        fixed.offset = timed.offset = offset;
+        api_expect(acre_plan_want_many(t.plan, &fixed, 1, 0), ACRE_E_INVALID);
+        api_expect(acre_plan_want_many(t.plan, &timed, 1, 0), ACRE_E_INVALID);
+    }
+    assert_ptr_equal(p, UNWRITTEN);
+    api_ok(acre_plan_commit(t.plan));
+    assert_ptr_equal(step, (char *)p + 4096);
+    assert_ptr_equal(no, UNWRITTEN);
+    planned_end(&t);
+}
+
 /* A fixed part whose call is refused as a whole is nobody's. */
 static void plan_fixed_offset_of_a_refused_call_is_free_again(void **state) {
     (void)state;
@@ -751,6 +782,7 @@ int main(void) {
         cmocka_unit_test(plan_adjacent_wishes_lie_side_by_side_in_the_order_given),
         cmocka_unit_test(plan_adjacent_wishes_for_steps_stay_together),
         cmocka_unit_test(plan_fixed_offsets_are_kept_and_others_keep_clear),
+        cmocka_unit_test(plan_fixed_offsets_that_wait_are_taken),
         cmocka_unit_test(plan_fixed_offset_of_a_refused_call_is_free_again),
         cmocka_unit_test(plan_wishes_for_steps_share_memory_only_when_they_do_not_meet),
         cmocka_unit_test(plan_commit_without_wishes_is_a_committed_plan),
