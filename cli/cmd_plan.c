@@ -218,9 +218,8 @@ static void plan_say_misfit(const struct plan_answer *answer) {
         cli_say("%s: no plan fits into %" PRIu64 " bytes: at least %" PRIu64 " are needed",
                 answer->path, answer->capacity_bytes, placed->lower_bound);
     } else {
-        cli_say("%s: %s into %" PRIu64 " bytes: the best plan has %" PRIu64, answer->path,
-                placed->is_optimal ? "no plan fits" : "no plan was found that fits",
-                answer->capacity_bytes, placed->bytes);
+        cli_say("%s: no plan was found that fits into %" PRIu64 " bytes: the best has %" PRIu64,
+                answer->path, answer->capacity_bytes, placed->bytes);
     }
 }
 
@@ -395,7 +394,9 @@ static int plan_answer(const struct plan_args *args, struct plan_input *input,
     if (args->out && code == CLI_OK) {
         code = plan_worse(code, plan_write_offsets(args->out, &input->wishes));
     }
-    if (args->svg && !answer.wrong) {
+    if (args->svg && answer.wrong && !answer.placed.bytes) {
+        cli_say("%s: nothing to draw: not every buffer has a place", args->svg);
+    } else if (args->svg) { /* of a wrong plan, too: it shows what overlaps */
         code = plan_worse(code, plan_draw(args->svg, input, &answer));
     }
     if (input->is_trace) {

@@ -49,6 +49,7 @@ static bool plan_ends(const struct wishes *wishes, struct plan_answer *answer) {
             plan_wrong(answer, wishes, i, i,
                        cli_format("'%s' at %" PRIu64 " ends beyond 64 bits",
                                   wishes_name(wishes, i, name), buffer->offset));
+            answer->placed.bytes = 0;
             return false;
         }
         uint64_t end = buffer->offset + buffer->size;
@@ -60,7 +61,6 @@ static bool plan_ends(const struct wishes *wishes, struct plan_answer *answer) {
 static int plan_verify(const struct wishes *wishes, struct plan_answer *answer) {
     size_t first = 0, second = 0;
     uint64_t capacity = answer->capacity_bytes;
-    answer->placed.lower_bound = acre__place_lower_bound(wishes->list, wishes->count);
     if (!plan_ends(wishes, answer)) {
         return CLI_FINDING;
     }
@@ -82,6 +82,7 @@ static int plan_verify(const struct wishes *wishes, struct plan_answer *answer) 
 int plan_check(struct wishes *wishes, struct plan_answer *answer) {
     struct file_bytes packed = {0}, text = {0};
     size_t missing = 0;
+    answer->placed.lower_bound = acre__place_lower_bound(wishes->list, wishes->count);
     int code = file_load(answer->offsets, &packed);
     const unsigned char *bytes = packed.at;
     size_t count = packed.count;

@@ -94,12 +94,16 @@ static int gzip_unpack(const char *path, const unsigned char *bytes, size_t coun
 
 int file_unpack(const char *path, const unsigned char **bytes, size_t *count,
                 struct file_bytes *text) {
-    if (!gzip_is(*bytes, *count)) {
-        return 0;
+    int code = 0;
+    if (gzip_is(*bytes, *count)) {
+        code = gzip_unpack(path, *bytes, *count, text);
+        *bytes = text->at;
+        *count = text->count;
     }
-    int code = gzip_unpack(path, *bytes, *count, text);
-    *bytes = text->at;
-    *count = text->count;
+    if (code == 0 && *count >= 3 && memcmp(*bytes, "\xef\xbb\xbf", 3) == 0) {
+        *bytes += 3; /* the mark by which some programs say that what follows is UTF-8 */
+        *count -= 3;
+    }
     return code;
 }
 

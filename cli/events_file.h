@@ -15,8 +15,8 @@ struct file_bytes {
 int file_load(const char *path, struct file_bytes *bytes);
 
 /* If the bytes are gzip's, `text` gets what is in them and *bytes and *count become those of
- * `text`; else all stays as it is. What is wrong is said with the line and column that the text got
- * to. */
+ * `text`; a UTF-8 mark in front is skipped. What is wrong is said with the line and column that the
+ * text got to. */
 int file_unpack(const char *path, const unsigned char **bytes, size_t *count,
                 struct file_bytes *text);
 

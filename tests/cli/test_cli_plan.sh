@@ -131,6 +131,9 @@ expect_out '^three.csv +3 +30 +30 +1\.0000 +- +- +right$'
 plan somebody.csv --check somebody.csv --svg checked.svg
 expect_rc 0
 check "it is drawn" grep -q 'b: 20 bytes (20 B) at 10, live 3 to 8' checked.svg
+{ printf '\357\273\277' && cat three.csv; } >marked.csv # as spreadsheets write it
+plan marked.csv --check somebody.csv
+expect_rc 0
 gzip -c somebody.csv >somebody.gz
 plan three.csv --check somebody.gz
 expect_rc 0
@@ -142,9 +145,17 @@ expect_json '.results[0].check | (.right | not) and (.buffers | sort) == ["a", "
 plan three.csv --check somebody.csv
 expect_rc 1
 expect_out ' wrong$'
+plan three.csv --check somebody.csv --svg wrong.svg
+expect_rc 1
+check "what overlaps can be seen" grep -q 'b: 20 bytes (20 B) at 9, live 3 to 8' wrong.svg
 judge 1 id,offset a,0 b,10
 expect_err "^acre: somebody.csv: 'c' has no offset$"
 expect_json '.results[0].check.buffers == ["c"]'
+expect_json '.results[0].lower_bound_bytes == 30'
+plan three.csv --check somebody.csv --svg none_of_it.svg
+expect_rc 1
+expect_err "none_of_it.svg: nothing to draw: not every buffer has a place$"
+check "nothing is written" test ! -e none_of_it.svg
 judge 1 id,offset a,0 b,18446744073709551600 c,0
 expect_err "^acre: somebody.csv: 'b' at 18446744073709551600 ends beyond 64 bits$"
 judge 0 id,offset a,0 b,16 c,0
