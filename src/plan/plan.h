@@ -231,7 +231,7 @@ struct acre_plan {
     int must_wait_all;      /* for all work of the device */
     uint64_t nodes, rounds, waits, steps;
     acre_pool *pools[ACRE__PLAN_PLACES]; /* of loops; NULL: the default, not asked for yet */
-    _Atomic uint64_t stepper;            /* id of the thread in a step; 0: none is */
+    _Atomic uint64_t stepper; /* id of the thread in a step; 0: none is; or ACRE__PLAN_LEFT */
     struct acre__plan_loop loop;
 };
 
@@ -247,6 +247,14 @@ extern _Atomic uint64_t acre__plan_ends;
 
 /* Frees all wishes; lock held. */
 void acre__plan_forget_wishes(acre_plan *plan);
+
+/* The stepper of a step whose thread has ended. */
+#define ACRE__PLAN_LEFT UINT64_MAX
+
+/* ---- plan_step.c: lock held ---- */
+
+/* ACRE_E_BUSY if a thread is in a step. One that was left is ended. */
+acre_status acre__plan_step_is_over(acre_plan *plan, const char *who);
 
 /* ---- plan_commit.c: lock held ---- */
 

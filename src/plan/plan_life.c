@@ -1,5 +1,6 @@
 /* Plans: which there are, making and ending them, and what they tell about themselves. One lock
  * guards the list, held for a lookup. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,20 @@ static void plan_close(acre_device *dev) {
                   dev->label, count, bytes);
 }
 
+/* Nobody else may end a step; so a thread that ends in one leaves it to whoever comes next. */
+static void plan_thread_exit(struct acre__thread *thread) {
+    acre__lock_take(&list.lock);
+    struct acre__node *node = acre__tree_first(&list.plans);
+    for (; node; node = acre__tree_next(&list.plans, node))
+        if (acre__load(&plan_of(node)->stepper, memory_order_relaxed) == thread->id)
+            acre__store(&plan_of(node)->stepper, ACRE__PLAN_LEFT, memory_order_release);
+    acre__lock_give(&list.lock);
+}
+
+static void plan_watch_threads(void) {
+    acre__thread_at_exit(plan_thread_exit);
+}
+
 /* ---- making ---- */
 
 static acre_status options_check(const acre_plan_options *options) {
@@ -190,7 +205,9 @@ static void plan_log(const acre_plan *plan, const uint64_t *clipped) {
 }
 
 static acre_status plan_make(acre_device *dev, const acre_plan_options *options, acre_plan **out) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     acre_plan *plan = calloc(1, sizeof *plan);
+    pthread_once(&once, plan_watch_threads);
     if (!plan)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a plan's record");
     plan->dev = dev;

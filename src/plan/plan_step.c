@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "plan/plan.h"
+#include "space/steps.h"
 
 /* Ops that are looked through for one that serves a call: a step that left some out, or does them
  * in another order, is soon followed again, and one that is altogether different costs little. */
@@ -265,14 +266,48 @@ static void step_place(acre_plan *plan) {
     loop->is_told = status != ACRE_OK;
 }
 
+/* Notes which blocks the step has not freed. */
+static void step_find_late(struct acre__plan_loop *loop) {
+    loop->late_count = 0;
+    for (uint32_t i = 0; i < loop->slot_count; i++)
+        if (loop->live[i])
+            loop->late[loop->late_count++] = i;
+}
+
+/* The lock is held, and the work of the step is marked or done. */
+static void step_close(acre_plan *plan) {
+    struct acre__plan_loop *loop = &plan->loop;
+    int is_done = loop->next->kind == ACRE__OP_END && !loop->is_strayed;
+    if (loop->state == ACRE__LOOP_RECORDING)
+        acre__plan_record_end(loop);
+    else if (loop->state == ACRE__LOOP_PLACED && !is_done)
+        step_find_late(loop);
+    loop->next = &op_end;
+    plan->steps++;
+    acre__store(&plan->stepper, 0, memory_order_relaxed);
+}
+
+/* The stream of a step that was left may be gone: no event can be recorded on it. */
+acre_status acre__plan_step_is_over(acre_plan *plan, const char *who) {
+    uint64_t stepper = acre__load(&plan->stepper, memory_order_acquire);
+    if (stepper && stepper != ACRE__PLAN_LEFT)
+        return acre__fail(ACRE_E_BUSY, "%s: a step of the plan's loop has begun and not ended",
+                          who);
+    acre_status status = stepper ? acre__step_quiesce_all(plan->dev) : ACRE_OK;
+    if (stepper && status == ACRE_OK)
+        step_close(plan);
+    return status;
+}
+
 /* The lock is held. */
 static acre_status step_begin(acre_plan *plan, acre_stream stream, uint64_t self) {
     struct acre__plan_loop *loop = &plan->loop;
-    if (acre__load(&plan->stepper, memory_order_relaxed))
-        return acre__fail(ACRE_E_BUSY, "acre_plan_step_begin: a step has begun and not ended");
+    acre_status status = acre__plan_step_is_over(plan, "acre_plan_step_begin");
+    if (status)
+        return status;
     if (!self)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the thread's record");
-    acre_status status = step_order(plan, stream);
+    status = step_order(plan, stream);
     if (status)
         return status;
     if (loop->state == ACRE__LOOP_RECORDED)
@@ -301,14 +336,6 @@ acre_status acre_plan_step_begin(acre_plan *plan, acre_stream stream) {
     return status;
 }
 
-/* Notes which blocks the step has not freed. */
-static void step_find_late(struct acre__plan_loop *loop) {
-    loop->late_count = 0;
-    for (uint32_t i = 0; i < loop->slot_count; i++)
-        if (loop->live[i])
-            loop->late[loop->late_count++] = i;
-}
-
 acre_status acre_plan_step_end(acre_plan *plan) {
     acre_status status = step_check(plan);
     if (status)
@@ -319,14 +346,7 @@ acre_status acre_plan_step_end(acre_plan *plan) {
     if (status == ACRE_E_CAPTURING)
         status = ACRE_OK;
     if (status == ACRE_OK) {
-        int is_done = loop->next->kind == ACRE__OP_END && !loop->is_strayed;
-        if (loop->state == ACRE__LOOP_RECORDING)
-            acre__plan_record_end(loop);
-        else if (loop->state == ACRE__LOOP_PLACED && !is_done)
-            step_find_late(loop);
-        loop->next = &op_end;
-        plan->steps++;
-        acre__store(&plan->stepper, 0, memory_order_relaxed);
+        step_close(plan);
         acre__thread_self()->plan = NULL;
     }
     acre__lock_give(&plan->lock);

@@ -370,12 +370,12 @@ acre_status acre_plan_cancel(acre_plan *plan) {
 
 /* The lock is held. */
 static acre_status plan_release(acre_plan *plan, acre_stream stream) {
-    if (atomic_load_explicit(&plan->stepper, memory_order_relaxed))
-        return acre__fail(ACRE_E_BUSY,
-                          "acre_plan_release: a step of the plan's loop has not ended");
+    acre_status status = acre__plan_step_is_over(plan, "acre_plan_release");
+    if (status)
+        return status;
     acre__uses_lend(&plan->loop.uses, &plan->uses); /* one that is idle may serve */
     if (stream) {
-        acre_status status = acre__uses_record(&plan->uses, stream);
+        status = acre__uses_record(&plan->uses, stream);
         if (status)
             return status;
     } else {

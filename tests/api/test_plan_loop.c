@@ -1,5 +1,7 @@
 /* Loops of plans: the first step is recorded, later ones are served from the plan with no call of
  * the pool, and whatever a step does differently is served all the same and counted. */
+#include <pthread.h>
+
 #include "api_plan.h"
 #include "support/rounds.h"
 
@@ -431,6 +433,40 @@ static void loop_takes_the_memory_that_the_pool_needed_for_it(void **state) {
     }
 }
 
+static void *begin_and_end(void *argument) {
+    struct planned *t = argument;
+    void *p;
+    api_ok(acre_plan_step_begin(t->plan, t->stream));
+    api_ok(acre_plan_alloc(t->plan, ACRE_PLACE_DEVICE, 1000, 0, &p));
+    api_ok(acre_fill(t->device, p, 1, 1000, t->stream));
+    return p;
+}
+
+/* A thread that ends in a step leaves it to the next one, with what it has not freed. */
+static void loop_step_whose_thread_has_ended_is_over(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct planned t = planned_begin("soft", &needed);
+        struct step step = step_plain();
+        for (int j = 0; j < i; j++)
+            step_run(&t, &step, NULL);
+        pthread_t thread;
+        void *left;
+        assert_int_equal(pthread_create(&thread, NULL, begin_and_end, &t), 0);
+        assert_int_equal(pthread_join(thread, &left), 0);
+        api_expect(acre_plan_step_end(t.plan), ACRE_E_BUSY);
+        step_run(&t, &step, NULL);
+        api_ok(acre_plan_step_begin(t.plan, t.stream));
+        api_ok(acre_plan_free(t.plan, left));
+        api_ok(acre_plan_step_end(t.plan));
+        assert_int_equal(planned_stats(t.plan).steps, (uint64_t)i + 3);
+        assert_int_equal(pthread_create(&thread, NULL, begin_and_end, &t), 0);
+        assert_int_equal(pthread_join(thread, &left), 0);
+        api_ok(acre_plan_release(t.plan, NULL));
+        planned_end(&t);
+    }
+}
+
 static void loop_uses_the_pools_it_was_given(void **state) {
     (void)state;
     for (API_EACH(name)) {
@@ -548,6 +584,7 @@ int main(void) {
         cmocka_unit_test(loop_random_steps_never_share_memory),
         cmocka_unit_test(loop_that_does_not_fit_stays_with_the_pool_and_says_so),
         cmocka_unit_test(loop_takes_the_memory_that_the_pool_needed_for_it),
+        cmocka_unit_test(loop_step_whose_thread_has_ended_is_over),
         cmocka_unit_test(loop_uses_the_pools_it_was_given),
         cmocka_unit_test(loop_double_free_is_refused),
         cmocka_unit_test(loop_recorded_again_and_again_makes_no_more_events),
