@@ -330,12 +330,14 @@ refuse '[0-9]+:[0-9]+' 'the (gzip data is damaged|file is cut off)'
 # Messages do not steer the terminal.
 printf '%s\n\033[31mred,1,2,3\n\033[31mred,1,2,3\n' "$lives" >bad.csv
 refuse 3:1 "id '[?].31mred' stands"
-# More than can be placed is no damage of a line.
-printf '%s\n' "$lives" a,0,9,18446744073709551615 b,1,9,18446744073709551615 >bad.csv
-plan bad.csv
+printf '%s\n' "$lives" a,0,9,18446744073709551615 >bad.csv
+refuse 2:7 'with this one the sizes sum up to more than can be placed'
+printf '%s\n' "$lives" a,0,9,4611686018427387900 b,0,9,3 c,0,9,1 >bad.csv
+refuse 4:7 'with this one the sizes sum up to more than can be placed'
+printf '%s\n' "$lives" a,0,9,4611686018427387900 b,0,9,3 >huge.csv
+plan huge.csv --align 16
 expect_rc 2
-expect_no_out
-expect_err '^acre: bad.csv: the sizes sum up to more than can be placed$'
+expect_err '^acre: huge.csv: the sizes sum up to more than can be placed$'
 plan no_such_file.csv
 expect_rc 2
 expect_err '^acre: cannot read no_such_file.csv: No such file'
