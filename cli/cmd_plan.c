@@ -204,7 +204,28 @@ static void plan_show(void *arg, const struct acre__place_result *so_far) {
             so_far->bytes, so_far->lower_bound);
 }
 
-static int plan_refused(const char *path, int error) {
+/* The buffer with which sizes and alignments become more than the placer counts with. */
+static size_t plan_too_many(const struct wishes *wishes) {
+    const uint64_t most = UINT64_C(1) << 62;
+    uint64_t sum = 0;
+    size_t i = 0;
+    for (; i < wishes->count; i++) {
+        const struct acre__place_buffer *buffer = &wishes->list[i];
+        if (buffer->size >= most || buffer->align >= most ||
+            buffer->size + buffer->align - 1 >= most - sum) {
+            break;
+        }
+        sum += buffer->size + buffer->align - 1;
+    }
+    return i;
+}
+
+static int plan_refused(const char *path, const struct wishes *wishes, int error) {
+    size_t i = error == -EOVERFLOW ? plan_too_many(wishes) : wishes->count;
+    if (i < wishes->count && wishes->names[i].line) {
+        return events_refuse(path, wishes->names[i].line, wishes->names[i].column,
+                             "with this buffer the sizes sum up to more than can be placed");
+    }
     cli_say("%s: %s", path,
             error == -EOVERFLOW ? "the sizes sum up to more than can be placed"
             : error == -ENOMEM  ? "out of memory"
@@ -242,7 +263,7 @@ static int plan_place(const struct plan_args *args, struct wishes *wishes,
         fprintf(stderr, "\r%*s\r", PLAN_LINE, "");
     }
     if (error) {
-        return plan_refused(answer->path, error);
+        return plan_refused(answer->path, wishes, error);
     }
     answer->is_interrupted = atomic_load_explicit(&plan_stop, memory_order_relaxed) != 0;
     size_t first = 0, second = 0;

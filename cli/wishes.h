@@ -20,16 +20,12 @@ struct wish_name {
     size_t line, column; /* where it stands; 0 if it was made up */
 };
 
-/* Sizes with their alignments must sum up to less: what the placer can count with. */
-#define WISHES_MOST_BYTES (UINT64_C(1) << 62)
-
 struct wishes {
     const char *format; /* "lifetimes", "rmm", "acre" */
     struct acre__place_buffer *list;
     struct wish_name *names; /* of the same places */
     size_t count, room;
-    uint64_t sum; /* of sizes and alignments */
-    char *text;   /* that names point into, or NULL: then they point into what was read */
+    char *text; /* that names point into, or NULL: then they point into what was read */
 };
 
 /* Whether this is a file of lifetimes, by its first line. */

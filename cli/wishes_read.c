@@ -188,12 +188,6 @@ static int life_line(const struct text *text, const size_t *columns, struct wish
         return text_refuse(text, columns[LIFE_SIZE], 0,
                            "size is 0: there are no blocks without bytes");
     }
-    if (buffer.size >= WISHES_MOST_BYTES || buffer.align >= WISHES_MOST_BYTES ||
-        buffer.size + buffer.align - 1 >= WISHES_MOST_BYTES - wishes->sum) {
-        return text_refuse(text, columns[LIFE_SIZE], 0,
-                           "with this one the sizes sum up to more than can be placed");
-    }
-    wishes->sum += buffer.size + buffer.align - 1;
     wishes_add(wishes, buffer, life_name(text, columns[LIFE_ID]));
     return 0;
 }

@@ -331,13 +331,13 @@ refuse '[0-9]+:[0-9]+' 'the (gzip data is damaged|file is cut off)'
 printf '%s\n\033[31mred,1,2,3\n\033[31mred,1,2,3\n' "$lives" >bad.csv
 refuse 3:1 "id '[?].31mred' stands"
 printf '%s\n' "$lives" a,0,9,18446744073709551615 >bad.csv
-refuse 2:7 'with this one the sizes sum up to more than can be placed'
+refuse 2:1 'with this buffer the sizes sum up to more than can be placed'
 printf '%s\n' "$lives" a,0,9,4611686018427387900 b,0,9,3 c,0,9,1 >bad.csv
-refuse 4:7 'with this one the sizes sum up to more than can be placed'
+refuse 4:1 'with this buffer the sizes sum up to more than can be placed'
 printf '%s\n' "$lives" a,0,9,4611686018427387900 b,0,9,3 >huge.csv
 plan huge.csv --align 16
 expect_rc 2
-expect_err '^acre: huge.csv: the sizes sum up to more than can be placed$'
+expect_err '^acre: huge.csv:2:1: with this buffer the sizes sum up to more than can be placed$'
 plan no_such_file.csv
 expect_rc 2
 expect_err '^acre: cannot read no_such_file.csv: No such file'
