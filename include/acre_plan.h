@@ -128,9 +128,9 @@ ACRE_API acre_status acre_plan_walk(acre_plan *plan, acre_plan_wish_fn fn, void 
 /* A loop whose steps allocate alike need not say anything beforehand. The first step that allocates
  * is recorded while a pool serves it; what was freed within the step is then placed as one wish,
  * and later steps get the same addresses again, in a few nanoseconds, without a call of the pool or
- * of the driver. A step that differs is served all the same: what the plan does not have at that point,
- * because another size is asked for, or in another order, or because something was not freed yet,
- * comes from the pool and is counted as a miss. So is what outlives the recorded step.
+ * of the driver. A step that differs is served all the same: what the plan does not have at that
+ * point, because another size is asked for, or in another order, or because something was not freed
+ * yet, comes from the pool and is counted as a miss. So is what outlives the recorded step.
  *
  * acre_plan_release forgets the recording; so a loop that has changed is recorded anew. */
 
