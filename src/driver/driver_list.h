@@ -43,6 +43,8 @@
       (int *can, CUdevice dev, CUdevice peer), (can, dev, peer))                                   \
     X(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, 4010, REQUIRED,                                    \
       (char *text, int text_bytes, CUdevice dev), (text, text_bytes, dev))                         \
+    X(cuDeviceGetByPCIBusId, cuDeviceGetByPCIBusId, 4010, OPTIONAL,                                \
+      (CUdevice *device_out, const char *text), (device_out, text))                                \
     /* contexts */                                                                                 \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, REQUIRED,                          \
       (CUcontext *ctx_out, CUdevice dev), (ctx_out, dev))                                          \
@@ -50,6 +52,19 @@
       (CUdevice dev), (dev))                                                                       \
     X(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, 7000, REQUIRED,                      \
       (CUdevice dev, unsigned int *flags_out, int *active_out), (dev, flags_out, active_out))      \
+    X(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2, 11000, OPTIONAL,                  \
+      (CUdevice dev, unsigned int flags), (dev, flags))                                            \
+    X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, 11000, OPTIONAL,                        \
+      (CUdevice dev), (dev))                                                                       \
+    X(cuCtxCreate, cuCtxCreate_v4, 12050, OPTIONAL,                                                \
+      (CUcontext *ctx_out, CUctxCreateParams *params, unsigned int flags, CUdevice dev),           \
+      (ctx_out, params, flags, dev))                                                               \
+    X(cuCtxDestroy, cuCtxDestroy_v2, 4000, OPTIONAL, (CUcontext ctx), (ctx))                       \
+    X(cuCtxGetFlags, cuCtxGetFlags, 7000, OPTIONAL, (unsigned int *flags_out), (flags_out))        \
+    X(cuCtxGetApiVersion, cuCtxGetApiVersion, 3020, OPTIONAL,                                      \
+      (CUcontext ctx, unsigned int *version_out), (ctx, version_out))                              \
+    X(cuCtxGetId, cuCtxGetId, 12000, OPTIONAL,                                                     \
+      (CUcontext ctx, unsigned long long *id_out), (ctx, id_out))                                  \
     X(cuCtxPushCurrent, cuCtxPushCurrent_v2, 4000, REQUIRED, (CUcontext ctx), (ctx))               \
     X(cuCtxPopCurrent, cuCtxPopCurrent_v2, 4000, REQUIRED, (CUcontext *ctx_out), (ctx_out))        \
     X(cuCtxGetCurrent, cuCtxGetCurrent, 4000, REQUIRED, (CUcontext *ctx_out), (ctx_out))           \
@@ -72,15 +87,57 @@
       (size_t *free_out, size_t *total_out), (free_out, total_out))                                \
     X(cuMemAlloc, cuMemAlloc_v2, 3020, REQUIRED,                                                   \
       (CUdeviceptr *ptr_out, size_t bytes), (ptr_out, bytes))                                      \
+    X(cuMemAllocPitch, cuMemAllocPitch_v2, 3020, OPTIONAL,                                         \
+      (CUdeviceptr *ptr_out, size_t *pitch_out, size_t width_bytes, size_t rows,                   \
+       unsigned int element_bytes), (ptr_out, pitch_out, width_bytes, rows, element_bytes))        \
     X(cuMemFree, cuMemFree_v2, 3020, REQUIRED, (CUdeviceptr ptr), (ptr))                           \
     X(cuMemAllocAsync, cuMemAllocAsync, 11020, OPTIONAL,                                           \
       (CUdeviceptr *ptr_out, size_t bytes, CUstream stream), (ptr_out, bytes, stream))             \
     X(cuMemFreeAsync, cuMemFreeAsync, 11020, OPTIONAL,                                             \
       (CUdeviceptr ptr, CUstream stream), (ptr, stream))                                           \
+    /* the driver's own pools */                                                                   \
+    X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, OPTIONAL,                           \
+      (CUdeviceptr *ptr_out, size_t bytes, CUmemoryPool pool, CUstream stream),                    \
+      (ptr_out, bytes, pool, stream))                                                              \
+    X(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, 11020, OPTIONAL,                       \
+      (CUmemoryPool *pool_out, CUdevice dev), (pool_out, dev))                                     \
+    X(cuDeviceGetMemPool, cuDeviceGetMemPool, 11020, OPTIONAL,                                     \
+      (CUmemoryPool *pool_out, CUdevice dev), (pool_out, dev))                                     \
+    X(cuDeviceSetMemPool, cuDeviceSetMemPool, 11020, OPTIONAL,                                     \
+      (CUdevice dev, CUmemoryPool pool), (dev, pool))                                              \
+    X(cuMemPoolCreate, cuMemPoolCreate, 11020, OPTIONAL,                                           \
+      (CUmemoryPool *pool_out, const CUmemPoolProps *props), (pool_out, props))                    \
+    X(cuMemPoolDestroy, cuMemPoolDestroy, 11020, OPTIONAL, (CUmemoryPool pool), (pool))            \
+    X(cuMemPoolTrimTo, cuMemPoolTrimTo, 11020, OPTIONAL,                                           \
+      (CUmemoryPool pool, size_t keep_bytes), (pool, keep_bytes))                                  \
+    X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, 11020, OPTIONAL,                               \
+      (CUmemoryPool pool, CUmemPool_attribute attribute, void *value), (pool, attribute, value))   \
+    X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, OPTIONAL,                               \
+      (CUmemoryPool pool, CUmemPool_attribute attribute, void *value_out),                         \
+      (pool, attribute, value_out))                                                                \
+    X(cuMemPoolSetAccess, cuMemPoolSetAccess, 11020, OPTIONAL,                                     \
+      (CUmemoryPool pool, const CUmemAccessDesc *desc, size_t count), (pool, desc, count))         \
+    X(cuMemPoolGetAccess, cuMemPoolGetAccess, 11020, OPTIONAL,                                     \
+      (CUmemAccess_flags *flags_out, CUmemoryPool pool, CUmemLocation *location),                  \
+      (flags_out, pool, location))                                                                 \
+    X(cuMemPoolExportToShareableHandle, cuMemPoolExportToShareableHandle, 11020, OPTIONAL,         \
+      (void *shareable_out, CUmemoryPool pool, CUmemAllocationHandleType type,                     \
+       unsigned long long flags), (shareable_out, pool, type, flags))                              \
+    X(cuMemPoolImportFromShareableHandle, cuMemPoolImportFromShareableHandle, 11020, OPTIONAL,     \
+      (CUmemoryPool *pool_out, void *shareable, CUmemAllocationHandleType type,                    \
+       unsigned long long flags), (pool_out, shareable, type, flags))                              \
+    X(cuMemPoolExportPointer, cuMemPoolExportPointer, 11020, OPTIONAL,                             \
+      (CUmemPoolPtrExportData *data_out, CUdeviceptr ptr), (data_out, ptr))                        \
+    X(cuMemPoolImportPointer, cuMemPoolImportPointer, 11020, OPTIONAL,                             \
+      (CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *data),                     \
+      (ptr_out, pool, data))                                                                       \
+    /* memory of every kind */                                                                     \
     X(cuMemGetAddressRange, cuMemGetAddressRange_v2, 3020, REQUIRED,                               \
       (CUdeviceptr *base_out, size_t *bytes_out, CUdeviceptr ptr), (base_out, bytes_out, ptr))     \
     X(cuMemHostAlloc, cuMemHostAlloc, 2020, REQUIRED,                                              \
       (void **ptr_out, size_t bytes, unsigned int flags), (ptr_out, bytes, flags))                 \
+    X(cuMemAllocHost, cuMemAllocHost_v2, 3020, OPTIONAL,                                           \
+      (void **ptr_out, size_t bytes), (ptr_out, bytes))                                            \
     X(cuMemFreeHost, cuMemFreeHost, 2000, REQUIRED, (void *p), (p))                                \
     X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, REQUIRED,                     \
       (CUdeviceptr *ptr_out, void *p, unsigned int flags), (ptr_out, p, flags))                    \
@@ -97,6 +154,9 @@
     X(cuMemAdvise, cuMemAdvise_v2, 12020, OPTIONAL,                                                \
       (CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUmemLocation location),                \
       (ptr, bytes, advice, location))                                                              \
+    X(cuMemRangeGetAttribute, cuMemRangeGetAttribute, 8000, OPTIONAL,                              \
+      (void *data_out, size_t data_bytes, CUmem_range_attribute attribute, CUdeviceptr ptr,        \
+       size_t bytes), (data_out, data_bytes, attribute, ptr, bytes))                               \
     X(cuStreamAttachMemAsync, cuStreamAttachMemAsync, 6000, REQUIRED,                              \
       (CUstream stream, CUdeviceptr ptr, size_t bytes, unsigned int flags),                        \
       (stream, ptr, bytes, flags))                                                                 \
@@ -120,16 +180,26 @@
     X(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, 3020, REQUIRED,                                     \
       (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),                           \
       (dst, src, bytes, stream))                                                                   \
+    X(cuMemcpyPeer, cuMemcpyPeer, 4000, OPTIONAL,                                                  \
+      (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes),      \
+      (dst, dst_ctx, src, src_ctx, bytes))                                                         \
     X(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, REQUIRED,                                        \
       (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes,       \
        CUstream stream), (dst, dst_ctx, src, src_ctx, bytes, stream))                              \
     X(cuMemcpy2D, cuMemcpy2D_v2, 3020, REQUIRED, (const CUDA_MEMCPY2D *copy), (copy))              \
+    X(cuMemcpy2DUnaligned, cuMemcpy2DUnaligned_v2, 3020, OPTIONAL,                                 \
+      (const CUDA_MEMCPY2D *copy), (copy))                                                         \
     X(cuMemcpy2DAsync, cuMemcpy2DAsync_v2, 3020, REQUIRED,                                         \
       (const CUDA_MEMCPY2D *copy, CUstream stream), (copy, stream))                                \
     X(cuMemsetD8, cuMemsetD8_v2, 3020, REQUIRED,                                                   \
       (CUdeviceptr dst, unsigned char value, size_t count), (dst, value, count))                   \
     X(cuMemsetD8Async, cuMemsetD8Async, 3020, REQUIRED,                                            \
       (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream),                       \
+      (dst, value, count, stream))                                                                 \
+    X(cuMemsetD16, cuMemsetD16_v2, 3020, OPTIONAL,                                                 \
+      (CUdeviceptr dst, unsigned short value, size_t count), (dst, value, count))                  \
+    X(cuMemsetD16Async, cuMemsetD16Async, 3020, OPTIONAL,                                          \
+      (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream),                      \
       (dst, value, count, stream))                                                                 \
     X(cuMemsetD32, cuMemsetD32_v2, 3020, REQUIRED,                                                 \
       (CUdeviceptr dst, unsigned int value, size_t count), (dst, value, count))                    \
@@ -139,6 +209,21 @@
     X(cuMemsetD2D8Async, cuMemsetD2D8Async, 3020, REQUIRED,                                        \
       (CUdeviceptr dst, size_t pitch_bytes, unsigned char value, size_t width_bytes,               \
        size_t rows, CUstream stream), (dst, pitch_bytes, value, width_bytes, rows, stream))        \
+    X(cuMemsetD2D8, cuMemsetD2D8_v2, 3020, OPTIONAL,                                               \
+      (CUdeviceptr dst, size_t pitch_bytes, unsigned char value, size_t width, size_t rows),       \
+      (dst, pitch_bytes, value, width, rows))                                                      \
+    X(cuMemsetD2D16, cuMemsetD2D16_v2, 3020, OPTIONAL,                                             \
+      (CUdeviceptr dst, size_t pitch_bytes, unsigned short value, size_t width, size_t rows),      \
+      (dst, pitch_bytes, value, width, rows))                                                      \
+    X(cuMemsetD2D16Async, cuMemsetD2D16Async, 3020, OPTIONAL,                                      \
+      (CUdeviceptr dst, size_t pitch_bytes, unsigned short value, size_t width, size_t rows,       \
+       CUstream stream), (dst, pitch_bytes, value, width, rows, stream))                           \
+    X(cuMemsetD2D32, cuMemsetD2D32_v2, 3020, OPTIONAL,                                             \
+      (CUdeviceptr dst, size_t pitch_bytes, unsigned int value, size_t width, size_t rows),        \
+      (dst, pitch_bytes, value, width, rows))                                                      \
+    X(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, OPTIONAL,                                      \
+      (CUdeviceptr dst, size_t pitch_bytes, unsigned int value, size_t width, size_t rows,         \
+       CUstream stream), (dst, pitch_bytes, value, width, rows, stream))                           \
     /* memory by hand; drivers before CUDA 10.2 and some virtual GPUs lack it */                   \
     X(cuMemAddressReserve, cuMemAddressReserve, 10020, OPTIONAL,                                   \
       (CUdeviceptr *ptr_out, size_t bytes, size_t alignment, CUdeviceptr hint,                     \
@@ -196,10 +281,14 @@
       (CUstream stream, CUevent event, unsigned int flags), (stream, event, flags))                \
     X(cuStreamGetFlags, cuStreamGetFlags, 5050, REQUIRED,                                          \
       (CUstream stream, unsigned int *flags_out), (stream, flags_out))                             \
+    X(cuStreamGetPriority, cuStreamGetPriority, 5050, OPTIONAL,                                    \
+      (CUstream stream, int *priority_out), (stream, priority_out))                                \
     X(cuStreamGetId, cuStreamGetId, 12000, OPTIONAL,                                               \
       (CUstream stream, unsigned long long *id_out), (stream, id_out))                             \
     X(cuStreamGetCtx, cuStreamGetCtx, 9020, REQUIRED,                                              \
       (CUstream stream, CUcontext *ctx_out), (stream, ctx_out))                                    \
+    X(cuStreamGetDevice, cuStreamGetDevice, 12080, OPTIONAL,                                       \
+      (CUstream stream, CUdevice *device_out), (stream, device_out))                               \
     X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, REQUIRED,                                   \
       (CUstream stream, CUstreamCaptureStatus *status_out), (stream, status_out))                  \
     X(cuStreamBeginCapture, cuStreamBeginCapture_v2, 10010, REQUIRED,                              \
@@ -211,12 +300,17 @@
     X(cuGraphDestroy, cuGraphDestroy, 10000, REQUIRED, (CUgraph graph), (graph))                   \
     X(cuLaunchHostFunc, cuLaunchHostFunc, 10000, REQUIRED,                                         \
       (CUstream stream, CUhostFn fn, void *arg), (stream, fn, arg))                                \
+    X(cuStreamAddCallback, cuStreamAddCallback, 5000, OPTIONAL,                                    \
+      (CUstream stream, CUstreamCallback callback, void *arg, unsigned int flags),                 \
+      (stream, callback, arg, flags))                                                              \
     /* events */                                                                                   \
     X(cuEventCreate, cuEventCreate, 2000, REQUIRED,                                                \
       (CUevent *event_out, unsigned int flags), (event_out, flags))                                \
     X(cuEventDestroy, cuEventDestroy_v2, 4000, REQUIRED, (CUevent event), (event))                 \
     X(cuEventRecord, cuEventRecord, 2000, REQUIRED,                                                \
       (CUevent event, CUstream stream), (event, stream))                                           \
+    X(cuEventRecordWithFlags, cuEventRecordWithFlags, 11010, OPTIONAL,                             \
+      (CUevent event, CUstream stream, unsigned int flags), (event, stream, flags))                \
     X(cuEventQuery, cuEventQuery, 2000, REQUIRED, (CUevent event), (event))                        \
     X(cuEventSynchronize, cuEventSynchronize, 2000, REQUIRED, (CUevent event), (event))            \
     X(cuEventElapsedTime, cuEventElapsedTime, 2000, REQUIRED,                                      \

@@ -5,20 +5,52 @@
 #include "driver/driver_count.h"
 #include "driver/soft/soft_state.h"
 
-CUresult acre__soft_cuMemAllocAsync(CUdeviceptr *ptr_out, size_t bytes, CUstream stream) {
-    (void)ptr_out, (void)bytes, (void)stream;
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult acre__soft_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
-    (void)ptr, (void)stream;
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
 static struct acre__driver soft_driver = {
     .name = "soft",
     .is_soft = 1,
-    .missing = {[ACRE__ENTRY_cuMemAllocAsync] = 1, [ACRE__ENTRY_cuMemFreeAsync] = 1},
+    .missing = {
+        [ACRE__ENTRY_cuMemAllocAsync] = 1,
+        [ACRE__ENTRY_cuMemFreeAsync] = 1,
+        [ACRE__ENTRY_cuMemAllocFromPoolAsync] = 1,
+        [ACRE__ENTRY_cuDeviceGetDefaultMemPool] = 1,
+        [ACRE__ENTRY_cuDeviceGetMemPool] = 1,
+        [ACRE__ENTRY_cuDeviceSetMemPool] = 1,
+        [ACRE__ENTRY_cuMemPoolCreate] = 1,
+        [ACRE__ENTRY_cuMemPoolDestroy] = 1,
+        [ACRE__ENTRY_cuMemPoolTrimTo] = 1,
+        [ACRE__ENTRY_cuMemPoolSetAttribute] = 1,
+        [ACRE__ENTRY_cuMemPoolGetAttribute] = 1,
+        [ACRE__ENTRY_cuMemPoolSetAccess] = 1,
+        [ACRE__ENTRY_cuMemPoolGetAccess] = 1,
+        [ACRE__ENTRY_cuMemPoolExportToShareableHandle] = 1,
+        [ACRE__ENTRY_cuMemPoolImportFromShareableHandle] = 1,
+        [ACRE__ENTRY_cuMemPoolExportPointer] = 1,
+        [ACRE__ENTRY_cuMemPoolImportPointer] = 1,
+        [ACRE__ENTRY_cuDeviceGetByPCIBusId] = 1,
+        [ACRE__ENTRY_cuDevicePrimaryCtxSetFlags] = 1,
+        [ACRE__ENTRY_cuDevicePrimaryCtxReset] = 1,
+        [ACRE__ENTRY_cuCtxCreate] = 1,
+        [ACRE__ENTRY_cuCtxDestroy] = 1,
+        [ACRE__ENTRY_cuCtxGetFlags] = 1,
+        [ACRE__ENTRY_cuCtxGetApiVersion] = 1,
+        [ACRE__ENTRY_cuCtxGetId] = 1,
+        [ACRE__ENTRY_cuMemAllocPitch] = 1,
+        [ACRE__ENTRY_cuMemAllocHost] = 1,
+        [ACRE__ENTRY_cuMemRangeGetAttribute] = 1,
+        [ACRE__ENTRY_cuMemcpyPeer] = 1,
+        [ACRE__ENTRY_cuMemcpy2DUnaligned] = 1,
+        [ACRE__ENTRY_cuMemsetD16] = 1,
+        [ACRE__ENTRY_cuMemsetD16Async] = 1,
+        [ACRE__ENTRY_cuMemsetD2D8] = 1,
+        [ACRE__ENTRY_cuMemsetD2D16] = 1,
+        [ACRE__ENTRY_cuMemsetD2D16Async] = 1,
+        [ACRE__ENTRY_cuMemsetD2D32] = 1,
+        [ACRE__ENTRY_cuMemsetD2D32Async] = 1,
+        [ACRE__ENTRY_cuStreamGetPriority] = 1,
+        [ACRE__ENTRY_cuStreamGetDevice] = 1,
+        [ACRE__ENTRY_cuStreamAddCallback] = 1,
+        [ACRE__ENTRY_cuEventRecordWithFlags] = 1,
+    },
 #define SOFT_ENTRY(name, symbol, version, need, params, args) .name = acre__soft_##name,
     ACRE__DRIVER_LIST(SOFT_ENTRY)
 #undef SOFT_ENTRY
