@@ -1,0 +1,82 @@
+/*
+ * What C++ programs find in cuda_runtime.h beside the calls of cuda_runtime_api.h: forms that take
+ * a pointer to any type of pointer, so that `float *p; cudaMalloc(&p, bytes)` needs no cast. In C
+ * it is cuda_runtime_api.h alone.
+ */
+#ifndef __CUDA_RUNTIME_H__
+#define __CUDA_RUNTIME_H__
+
+#include "cuda_runtime_api.h"
+
+#ifdef __cplusplus
+
+static inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags) {
+    return ::cudaEventCreateWithFlags(event, flags);
+}
+
+static inline cudaError_t cudaMallocHost(void **ptr, size_t bytes, unsigned int flags) {
+    return ::cudaHostAlloc(ptr, bytes, flags);
+}
+
+static inline cudaError_t cudaMallocAsync(void **ptr, size_t bytes, cudaMemPool_t pool,
+                                          cudaStream_t stream) {
+    return ::cudaMallocFromPoolAsync(ptr, bytes, pool, stream);
+}
+
+template <class T> static inline cudaError_t cudaMalloc(T **ptr, size_t bytes) {
+    return ::cudaMalloc((void **)(void *)ptr, bytes);
+}
+
+template <class T>
+static inline cudaError_t cudaMallocPitch(T **ptr, size_t *pitch, size_t width, size_t height) {
+    return ::cudaMallocPitch((void **)(void *)ptr, pitch, width, height);
+}
+
+template <class T>
+static inline cudaError_t cudaMallocHost(T **ptr, size_t bytes, unsigned int flags = 0) {
+    return ::cudaHostAlloc((void **)(void *)ptr, bytes, flags);
+}
+
+template <class T>
+static inline cudaError_t cudaHostAlloc(T **ptr, size_t bytes, unsigned int flags) {
+    return ::cudaHostAlloc((void **)(void *)ptr, bytes, flags);
+}
+
+template <class T>
+static inline cudaError_t cudaHostGetDevicePointer(T **devicePtr, void *hostPtr,
+                                                   unsigned int flags) {
+    return ::cudaHostGetDevicePointer((void **)(void *)devicePtr, hostPtr, flags);
+}
+
+template <class T>
+static inline cudaError_t cudaMallocManaged(T **ptr, size_t bytes,
+                                            unsigned int flags = cudaMemAttachGlobal) {
+    return ::cudaMallocManaged((void **)(void *)ptr, bytes, flags);
+}
+
+template <class T>
+static inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *ptr, size_t bytes = 0,
+                                                   unsigned int flags = cudaMemAttachSingle) {
+    return ::cudaStreamAttachMemAsync(stream, (void *)ptr, bytes, flags);
+}
+
+template <class T>
+static inline cudaError_t cudaMallocAsync(T **ptr, size_t bytes, cudaStream_t stream) {
+    return ::cudaMallocAsync((void **)(void *)ptr, bytes, stream);
+}
+
+template <class T>
+static inline cudaError_t cudaMallocAsync(T **ptr, size_t bytes, cudaMemPool_t pool,
+                                          cudaStream_t stream) {
+    return ::cudaMallocFromPoolAsync((void **)(void *)ptr, bytes, pool, stream);
+}
+
+template <class T>
+static inline cudaError_t cudaMallocFromPoolAsync(T **ptr, size_t bytes, cudaMemPool_t pool,
+                                                  cudaStream_t stream) {
+    return ::cudaMallocFromPoolAsync((void **)(void *)ptr, bytes, pool, stream);
+}
+
+#endif
+
+#endif
