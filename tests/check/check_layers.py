@@ -33,10 +33,10 @@ LAYERS = {
 NARROW = [("src/plan/place*", {"base"})]
 
 # Programs may include their own folder and include/; these may also include layers of src/.
-PROGRAMS = ["cli", "shim", "standins", "python", "examples", "bench"]
+PROGRAMS = ["cli", "shim", "standin", "python", "examples", "bench"]
 PROGRAM_EXTRAS = [
     ("shim/*", {"driver"}),
-    ("standins/*", {"driver"}),
+    ("standin/*", {"driver", "base"}),
     ("bench/*", {"driver"}),
     ("bench/bench_plan*", {"plan"}),
     ("bench/plan_*", {"plan"}),

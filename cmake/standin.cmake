@@ -1,0 +1,38 @@
+# The stand-ins, in build/soft: libraries with NVIDIA's file names over the soft driver, which
+# `acre run --device soft` puts under a program.
+#
+#   standin/driver_*.c, ledger*.c   libcuda.so.1
+#   standin/runtime_*.c             libcudart.so.13, which calls libcuda.so.1 alone
+set(standin_dir ${PROJECT_BINARY_DIR}/soft)
+set(standin_targets "")
+
+# acre_add_standin(TARGET NAME SOVERSION SOURCE...): NAME and SOVERSION make the file's name.
+function(acre_add_standin target name soversion)
+    set(map ${PROJECT_SOURCE_DIR}/standin/lib${name}.map)
+    add_library(${target} SHARED ${ARGN})
+    set_target_properties(${target} PROPERTIES
+        OUTPUT_NAME ${name} SOVERSION ${soversion} LINK_DEPENDS ${map}
+        LIBRARY_OUTPUT_DIRECTORY ${standin_dir} BUILD_RPATH $ORIGIN INSTALL_RPATH $ORIGIN)
+    target_include_directories(${target} PRIVATE standin src include)
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+    # The libraries are there before the program starts: they have room among its own variables.
+    target_compile_options(${target} PRIVATE -ftls-model=initial-exec)
+    target_link_libraries(${target} PRIVATE acre_flags)
+    target_link_options(${target} PRIVATE LINKER:--version-script=${map}
+        LINKER:-z,nodelete LINKER:--as-needed LINKER:--enable-new-dtags)
+    if(NOT ACRE_SANITIZE)
+        target_link_options(${target} PRIVATE LINKER:-z,defs)
+    endif()
+    set(standin_targets ${standin_targets} ${target} PARENT_SCOPE)
+endfunction()
+
+file(GLOB standin_driver_sources CONFIGURE_DEPENDS standin/driver_*.c standin/ledger*.c)
+acre_add_standin(acre_standin_cuda cuda 1 ${standin_driver_sources})
+target_link_libraries(acre_standin_cuda PRIVATE acre_static)
+
+file(GLOB standin_runtime_sources CONFIGURE_DEPENDS standin/runtime_*.c)
+if(standin_runtime_sources)
+    acre_add_standin(acre_standin_cudart cudart 13 ${standin_runtime_sources})
+    target_link_libraries(acre_standin_cudart PRIVATE acre_standin_cuda)
+endif()
+add_dependencies(product ${standin_targets})
