@@ -19,7 +19,8 @@ function(acre_add_standin target name soversion)
     target_compile_options(${target} PRIVATE -ftls-model=initial-exec)
     target_link_libraries(${target} PRIVATE acre_flags)
     target_link_options(${target} PRIVATE LINKER:--version-script=${map}
-        LINKER:-z,nodelete LINKER:--as-needed LINKER:--enable-new-dtags)
+        LINKER:-z,nodelete LINKER:--as-needed LINKER:--enable-new-dtags
+        LINKER:-Bsymbolic-functions)
     if(NOT ACRE_SANITIZE)
         target_link_options(${target} PRIVATE LINKER:-z,defs)
     endif()

@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "caller.h"
+#include "driver_forms.h"
 #include "driver/driver_fault.h"
 
 /* ---- the table ---- */
@@ -46,4 +47,11 @@ const struct acre__driver *acre__standin_table(void) {
         return result;                                                                             \
     }
 ACRE__DRIVER_LIST(DOOR)
-#undef DOOR
+
+/* ---- found by name ---- */
+
+#define DOOR_ROW(name, symbol, version, need, params, args)                                        \
+    {#name, #symbol, version, (standin_function)symbol},
+
+const struct standin_row acre__standin_list_rows[] = {
+    ACRE__DRIVER_LIST(DOOR_ROW){NULL, NULL, 0, NULL}};

@@ -21,7 +21,13 @@
 ACRE__DRIVER_LIST(STANDIN_PROTOTYPE)
 #undef STANDIN_PROTOTYPE
 
+/* Any function; only ever converted back to its own type. */
+typedef void (*standin_function)(void);
+
 /* The table that every door goes through. Never NULL. */
 const struct acre__driver *acre__standin_table(void);
+
+/* Says once that `call` needs a GPU because kernels do. */
+void acre__standin_say_kernel(const char *call);
 
 #endif

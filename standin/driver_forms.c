@@ -1,0 +1,193 @@
+/* Older and newer forms of functions in the driver's list; see driver_forms.h. Each comes down to
+ * doors of the list, which do the work and note the call. */
+#include "driver_forms.h"
+
+#include <stddef.h>
+
+#include "caller.h"
+
+/* ---- the same as their successors ---- */
+
+CUresult cuDeviceGetUuid(CUuuid *uuid_out, CUdevice dev) {
+    return cuDeviceGetUuid_v2(uuid_out, dev);
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+    return cuDevicePrimaryCtxRelease_v2(dev);
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
+    return cuDevicePrimaryCtxReset_v2(dev);
+}
+
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
+    return cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+}
+
+CUresult cuCtxDestroy(CUcontext ctx) {
+    return cuCtxDestroy_v2(ctx);
+}
+
+CUresult cuCtxPushCurrent(CUcontext ctx) {
+    return cuCtxPushCurrent_v2(ctx);
+}
+
+CUresult cuCtxPopCurrent(CUcontext *ctx_out) {
+    return cuCtxPopCurrent_v2(ctx_out);
+}
+
+CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
+    struct acre_standin_caller before;
+    acre_standin_enter(&before, "cuMemHostRegister", __builtin_return_address(0));
+    CUresult result = cuMemHostRegister_v2(p, bytes, flags);
+    acre_standin_leave(&before);
+    return result;
+}
+
+CUresult cuStreamDestroy(CUstream stream) {
+    return cuStreamDestroy_v2(stream);
+}
+
+CUresult cuEventDestroy(CUevent event) {
+    return cuEventDestroy_v2(event);
+}
+
+CUresult cuEventElapsedTime_v2(float *ms_out, CUevent start, CUevent end) {
+    return cuEventElapsedTime(ms_out, start, end);
+}
+
+/* ---- devices and contexts ---- */
+
+CUresult cuDeviceComputeCapability(int *major_out, int *minor_out, CUdevice dev) {
+    CUresult result =
+        cuDeviceGetAttribute(major_out, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, dev);
+    return result
+               ? result
+               : cuDeviceGetAttribute(minor_out, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, dev);
+}
+
+CUresult cuCtxCreate(CUcontext *ctx_out, unsigned int flags, CUdevice dev) {
+    return cuCtxCreate_v4(ctx_out, NULL, flags, dev);
+}
+
+CUresult cuCtxCreate_v2(CUcontext *ctx_out, unsigned int flags, CUdevice dev) {
+    return cuCtxCreate_v4(ctx_out, NULL, flags, dev);
+}
+
+CUresult cuCtxCreate_v3(CUcontext *ctx_out, CUexecAffinityParam *affinities, int count,
+                        unsigned int flags, CUdevice dev) {
+    if (count < 0 || (count > 0 && !affinities))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (count > 0) /* a share of the multiprocessors, which only a GPU under MPS has */
+        return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    return cuCtxCreate_v4(ctx_out, NULL, flags, dev);
+}
+
+/* What `call` says with the context current; NULL: the one that is. */
+static CUresult form_in_context(CUcontext ctx, CUresult (*call)(void *argument), void *argument) {
+    if (!ctx)
+        return call(argument);
+    CUresult result = cuCtxPushCurrent_v2(ctx);
+    if (result)
+        return result;
+    result = call(argument);
+    CUresult after = cuCtxPopCurrent_v2(&ctx);
+    return result ? result : after;
+}
+
+static CUresult form_get_device(void *device_out) {
+    return cuCtxGetDevice(device_out);
+}
+
+CUresult cuCtxGetDevice_v2(CUdevice *device_out, CUcontext ctx) {
+    return form_in_context(ctx, form_get_device, device_out);
+}
+
+static CUresult form_synchronize(void *nothing) {
+    (void)nothing;
+    return cuCtxSynchronize();
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext ctx) {
+    return form_in_context(ctx, form_synchronize, NULL);
+}
+
+CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *ctx_out, CUgreenCtx *green_out) {
+    if (!green_out)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = cuStreamGetCtx(stream, ctx_out);
+    if (!result)
+        *green_out = NULL; /* a GPU's multiprocessors cannot be divided here */
+    return result;
+}
+
+CUresult cuStreamBeginCapture(CUstream stream) {
+    return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+/* ---- places of memory ---- */
+
+/* Before places had a type a device was one, and -1 the host. */
+static CUmemLocation form_place(CUdevice dev) {
+    if (dev == CU_DEVICE_CPU)
+        return (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, 0};
+    return (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, dev};
+}
+
+CUresult cuMemPrefetchAsync(CUdeviceptr ptr, size_t bytes, CUdevice dev, CUstream stream) {
+    return cuMemPrefetchAsync_v2(ptr, bytes, form_place(dev), 0, stream);
+}
+
+CUresult cuMemAdvise(CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUdevice dev) {
+    return cuMemAdvise_v2(ptr, bytes, advice, form_place(dev));
+}
+
+CUresult cuMemRangeGetAttributes(void **data_out, size_t *data_bytes,
+                                 CUmem_range_attribute *attributes, size_t count, CUdeviceptr ptr,
+                                 size_t bytes) {
+    if (!data_out || !data_bytes || !attributes || !count)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < count && !result; i++)
+        result = cuMemRangeGetAttribute(data_out[i], data_bytes[i], attributes[i], ptr, bytes);
+    return result;
+}
+
+/* ---- pools by place ---- */
+
+/* The device whose pools are meant. Only devices have pools here. */
+static CUresult form_pool_device(const CUmemLocation *location, CUmemAllocationType type,
+                                 CUdevice *dev) {
+    if (!location)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *dev = location->id;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
+                                CUmemAllocationType type) {
+    CUdevice dev;
+    CUresult result = form_pool_device(location, type, &dev);
+    return result ? result : cuDeviceGetDefaultMemPool(pool_out, dev);
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
+                         CUmemAllocationType type) {
+    CUdevice dev;
+    CUresult result = form_pool_device(location, type, &dev);
+    return result ? result : cuDeviceGetMemPool(pool_out, dev);
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
+    CUdevice dev;
+    CUresult result = form_pool_device(location, type, &dev);
+    return result ? result : cuDeviceSetMemPool(dev, pool);
+}
+
+/* ---- found by name ---- */
+
+#define FORM_ROW(name, symbol, version, params) {#name, #symbol, version, (standin_function)symbol},
+
+const struct standin_row acre__standin_form_rows[] = {STANDIN_FORMS(FORM_ROW){NULL, NULL, 0, NULL}};
