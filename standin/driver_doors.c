@@ -5,6 +5,7 @@
 #include "driver_doors.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "acre.h"
 
@@ -12,28 +13,113 @@
 #include "caller.h"
 #include "driver_forms.h"
 #include "driver/driver_fault.h"
-
-/* ---- the table ---- */
+#include "ledger.h"
 
 static struct {
     pthread_once_t once;
-    const struct acre__driver *table;
+    struct acre__driver live;                   /* what the doors lead to */
+    const struct acre__driver *inner;           /* the soft driver's table, or the fault wrapper */
+    _Atomic(const struct acre__driver *) table; /* the live one, or the forked one */
+    _Atomic int is_used;
 } doors = {.once = PTHREAD_ONCE_INIT};
 
+/* ---- calls with more behind them than the ledger ---- */
+
+static CUresult doors_cuInit(unsigned int flags) {
+    CUresult result = doors.inner->cuInit(flags);
+    if (!result)
+        atomic_store_explicit(&doors.is_used, 1, memory_order_relaxed);
+    else if (!flags)
+        acre_standin_say_once("cuInit", "the soft device did not start: %s", acre_last_detail());
+    return result;
+}
+
+static CUresult doors_cuModuleLoadData(CUmodule *module_out, const void *image) {
+    CUresult result = doors.inner->cuModuleLoadData(module_out, image);
+    if (result == CUDA_ERROR_INVALID_IMAGE)
+        acre__standin_say_kernel("cuModuleLoadData");
+    return result;
+}
+
+static CUresult doors_cuModuleGetFunction(CUfunction *function_out, CUmodule module,
+                                          const char *name) {
+    CUresult result = doors.inner->cuModuleGetFunction(function_out, module, name);
+    if (result == CUDA_ERROR_NOT_SUPPORTED)
+        acre__standin_say_kernel("cuModuleGetFunction");
+    return result;
+}
+
+static CUresult doors_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                     unsigned int grid_z, unsigned int block_x,
+                                     unsigned int block_y, unsigned int block_z,
+                                     unsigned int shared_bytes, CUstream stream, void **params,
+                                     void **extra) {
+    CUresult result =
+        doors.inner->cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                                    shared_bytes, stream, params, extra);
+    if (result == CUDA_ERROR_NOT_SUPPORTED)
+        acre__standin_say_kernel("cuLaunchKernel");
+    return result;
+}
+
+/* ---- after fork ---- */
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define DOORS_FORKED(name, symbol, version, need, params, args)                                    \
+    static CUresult forked_##name params {                                                         \
+        return CUDA_ERROR_NOT_INITIALIZED;                                                         \
+    }
+ACRE__DRIVER_LIST(DOORS_FORKED)
+#pragma GCC diagnostic pop
+
+static struct acre__driver doors_forked = {
+#define DOORS_FORKED_ENTRY(name, symbol, version, need, params, args) .name = forked_##name,
+    ACRE__DRIVER_LIST(DOORS_FORKED_ENTRY)};
+
+/* Only the forking thread goes on in the child: the soft driver's workers are gone, its lock may be
+ * held by one of them. A child of a process that had not begun may begin for itself. */
+static void doors_in_child(void) {
+    if (atomic_load_explicit(&doors.is_used, memory_order_relaxed))
+        atomic_store_explicit(&doors.table, &doors_forked, memory_order_relaxed);
+    atomic_store_explicit(&doors.is_used, 0, memory_order_relaxed);
+    acre__ledger_forget();
+}
+
+/* ---- the table ---- */
+
 static void doors_begin(void) {
-    const struct acre__driver *table = acre__driver_soft();
+    doors.inner = acre__driver_soft();
     const char *spec = acre__config_string(ACRE__CONFIG_FAULT);
     struct acre__fault_plan plan;
     if (spec && (acre__fault_parse(spec, &plan) || acre__fault_set(&plan)))
         acre_standin_say_once("ACRE_FAULT", "no call will fail: %s", acre_last_detail());
     else if (spec)
-        table = acre__fault_wrap(table);
-    doors.table = table;
+        doors.inner = acre__fault_wrap(doors.inner);
+    doors.live = *doors.inner;
+    acre__ledger_wrap(&doors.live, doors.inner);
+    doors.live.cuInit = doors_cuInit;
+    doors.live.cuModuleLoadData = doors_cuModuleLoadData;
+    doors.live.cuModuleGetFunction = doors_cuModuleGetFunction;
+    doors.live.cuLaunchKernel = doors_cuLaunchKernel;
+    /* What needs no device is the same in a child. */
+    doors_forked.cuDriverGetVersion = doors.live.cuDriverGetVersion;
+    doors_forked.cuGetErrorName = doors.live.cuGetErrorName;
+    doors_forked.cuGetErrorString = doors.live.cuGetErrorString;
+    pthread_atfork(NULL, NULL, doors_in_child); /* refused without memory: forks then hang */
+    atomic_store_explicit(&doors.table, &doors.live, memory_order_release);
 }
 
 const struct acre__driver *acre__standin_table(void) {
+    const struct acre__driver *table = atomic_load_explicit(&doors.table, memory_order_acquire);
+    if (table)
+        return table;
     pthread_once(&doors.once, doors_begin);
-    return doors.table;
+    return atomic_load_explicit(&doors.table, memory_order_acquire);
+}
+
+int acre__standin_is_used(void) {
+    return atomic_load_explicit(&doors.is_used, memory_order_relaxed);
 }
 
 /* ---- the list's doors ---- */

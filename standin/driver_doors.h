@@ -24,8 +24,12 @@ ACRE__DRIVER_LIST(STANDIN_PROTOTYPE)
 /* Any function; only ever converted back to its own type. */
 typedef void (*standin_function)(void);
 
-/* The table that every door goes through. Never NULL. */
+/* The table that every door goes through. Never NULL. In a child made by fork after cuInit, where
+ * CUDA cannot be used, all of it returns CUDA_ERROR_NOT_INITIALIZED. */
 const struct acre__driver *acre__standin_table(void);
+
+/* 1 once cuInit has succeeded in this process. */
+int acre__standin_is_used(void);
 
 /* Says once that `call` needs a GPU because kernels do. */
 void acre__standin_say_kernel(const char *call);

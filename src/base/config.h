@@ -32,6 +32,8 @@
     X(TRACE_BYTES, BYTES, "what a trace may come to (default 1GiB); then it ends")                 \
     X(TRACE_RING, FLAG, "a trace at its limit overwrites what is oldest instead (default no)")     \
     X(STATS, TEXT, "file to keep statistics in, for `acre stats`; %p as above")                    \
+    X(SOFT_LIBRARIES, TEXT, "folder of the libraries that `acre run` puts under a program")        \
+    X(RUN, TEXT, "set by `acre run` for the program: what to say at its end")                      \
     X(FAULT, TEXT, "for tests: driver call to fail, as entry:n[:once|from|sticky[:code]]")         \
     X(REQUIRE_CUDA, FLAG, "for tests: a missing GPU is a failure, not a skip")                     \
     X(DATA, TEXT, "for tests: folder with larger test data")

@@ -1,0 +1,106 @@
+/* What libcuda.so.1 does for `acre run`, which says what is wanted in ACRE_RUN: the number of the
+ * process that it became, then the words stats and leaks, with commas.
+ *
+ *   at the end   statistics and leaks, from every process that has used CUDA
+ *   at a fault   which memory it was that the host cannot touch
+ *
+ * Without ACRE_RUN nothing of this happens. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "driver/soft/soft.h"
+#include "driver_doors.h"
+#include "ledger.h"
+
+static struct {
+    pid_t program; /* that `acre run` has become; others are its children */
+    int want_stats, want_leaks;
+} run;
+
+/* ---- the end ---- */
+
+/* Wrong uses that the soft driver has seen: with ACRE_SOFT_CHECK those that are not ordered. */
+static void run_say_reports(void) {
+    char text[1024];
+    size_t count = acre__soft_reports(text, sizeof text);
+    if (count)
+        fprintf(stderr, "acre: wrong uses of memory: %zu; the first: %s\n", count, text);
+}
+
+/* After the program's own functions at exit, which may free, and after those of its libraries. */
+static void run_at_exit(int code, void *nothing) {
+    (void)nothing;
+    int is_program = getpid() == run.program;
+    if (!acre__standin_is_used()) {
+        if (is_program && (run.want_stats || run.want_leaks))
+            fputs("acre: the program has not used CUDA\n", stderr);
+        return;
+    }
+    if (!is_program && (run.want_stats || run.want_leaks))
+        fprintf(stderr, "acre: process %ld, begun by the program:\n", (long)getpid());
+    run_say_reports();
+    if (run.want_stats)
+        acre__ledger_say_stats(acre__driver_copied_bytes(acre__driver_soft()));
+    if (run.want_leaks && acre__ledger_say_leaks() && code == 0)
+        exit(1); /* glibc goes on with what is left to do at exit */
+}
+
+/* ---- faults ---- */
+
+static void run_say_fault(uint64_t address) {
+    enum { LINE = 1024, PLACE = 256 };
+    char line[LINE], place[PLACE];
+    struct ledger_entry entry;
+    if (!acre__ledger_find(address, &entry))
+        return;
+    int length = snprintf(
+        line, LINE,
+        "acre: the host touched 0x%" PRIx64 ", which is %s: byte %" PRIu64
+        " of %zu that %s gave, called at %s\n",
+        address,
+        entry.kind == LEDGER_ADDRESSES ? "an address with no memory mapped to it" : "device memory",
+        address - entry.node.key, entry.bytes, entry.caller.call ? entry.caller.call : "a call",
+        acre__ledger_place(entry.caller.address, place, PLACE));
+    if (length > 0 && write(STDERR_FILENO, line, (size_t)(length < LINE ? length : LINE - 1)) < 0)
+        return;
+}
+
+/* The default action follows: the instruction is tried again without a handler. */
+static void run_on_fault(int number, siginfo_t *info, void *context) {
+    (void)context;
+    signal(number, SIG_DFL);
+    if (info->si_code > 0)
+        run_say_fault((uintptr_t)info->si_addr);
+    else
+        raise(number); /* sent, and not repeated by itself */
+}
+
+/* ---- the beginning ---- */
+
+static int run_has_word(const char *words, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)); at += length) {
+        if ((at == words || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
+            return 1;
+    }
+    return 0;
+}
+
+__attribute__((constructor)) static void run_begin(void) {
+    const char *words = acre__config_string(ACRE__CONFIG_RUN);
+    if (!words)
+        return;
+    run.program = (pid_t)strtol(words, NULL, 10);
+    run.want_stats = run_has_word(words, "stats");
+    run.want_leaks = run_has_word(words, "leaks");
+    on_exit(run_at_exit, NULL);
+    struct sigaction now, action = {.sa_sigaction = run_on_fault, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    if (sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+        sigaction(SIGSEGV, &action, NULL);
+}

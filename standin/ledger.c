@@ -1,0 +1,295 @@
+/* The ledger's entries and counts; see ledger.h. */
+#include "ledger.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+static struct {
+    pthread_mutex_t lock;
+    struct acre__tree memory;    /* by first address */
+    struct acre__tree addresses; /* reservations, by first address */
+    struct acre__tree chunks;    /* by handle; those without one hang on their mappings alone */
+    struct acre__tree pools;     /* by handle */
+    struct ledger_entry *lost;   /* newest first */
+    uint64_t made;
+    struct ledger_count counts[LEDGER_KIND_COUNT + 1]; /* the last: of all memory */
+} ledger = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct {
+    const char *title;
+    int is_memory;
+} ledger_kinds[LEDGER_KIND_COUNT] = {
+#define LEDGER_KIND(kind, title, is_memory) {title, is_memory},
+    LEDGER_KINDS(LEDGER_KIND)
+#undef LEDGER_KIND
+};
+
+const char *acre__ledger_title(enum ledger_kind kind) {
+    return ledger_kinds[kind].title;
+}
+
+static struct acre__tree *ledger_tree(enum ledger_kind kind) {
+    switch (kind) {
+    case LEDGER_ADDRESSES:
+        return &ledger.addresses;
+    case LEDGER_CHUNK:
+        return &ledger.chunks;
+    case LEDGER_POOL:
+        return &ledger.pools;
+    default:
+        return &ledger.memory;
+    }
+}
+
+static struct ledger_entry *entry_of(struct acre__node *node) {
+    return acre__tree_entry(node, struct ledger_entry, node);
+}
+
+/* ---- counting, with the lock ---- */
+
+static void count_made(struct ledger_count *count, size_t bytes) {
+    count->made++;
+    count->all_bytes += bytes;
+    count->bytes += bytes;
+    if (count->most_bytes < count->bytes)
+        count->most_bytes = count->bytes;
+}
+
+static void ledger_count_made(enum ledger_kind kind, size_t bytes) {
+    count_made(&ledger.counts[kind], bytes);
+    if (ledger_kinds[kind].is_memory)
+        count_made(&ledger.counts[LEDGER_KIND_COUNT], bytes);
+}
+
+static void count_ended(struct ledger_count *count, size_t bytes, int is_freed) {
+    count->freed += is_freed != 0;
+    count->bytes -= bytes;
+}
+
+static void ledger_count_ended(const struct ledger_entry *entry, int is_freed) {
+    count_ended(&ledger.counts[entry->kind], entry->bytes, is_freed);
+    if (ledger_kinds[entry->kind].is_memory)
+        count_ended(&ledger.counts[LEDGER_KIND_COUNT], entry->bytes, is_freed);
+}
+
+/* ---- entries, with the lock ---- */
+
+static void ledger_lose(struct ledger_entry *entry) {
+    acre__tree_remove(ledger_tree(entry->kind), &entry->node);
+    ledger_count_ended(entry, 0);
+    entry->is_lost = 1;
+    entry->next = ledger.lost;
+    ledger.lost = entry;
+}
+
+/* Without memory for an entry the thing is counted and not listed. */
+static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, size_t bytes) {
+    struct ledger_entry *entry = calloc(1, sizeof *entry);
+    ledger_count_made(kind, bytes);
+    if (!entry)
+        return NULL;
+    entry->node.key = key;
+    entry->kind = kind;
+    entry->bytes = bytes;
+    entry->number = ++ledger.made;
+    entry->caller = acre__standin_caller();
+    entry->handles = kind == LEDGER_CHUNK;
+    /* The driver has given the address out again: what was there ended unseen. */
+    struct ledger_entry *stale = entry_of(acre__tree_find(ledger_tree(kind), key));
+    if (stale)
+        ledger_lose(stale);
+    acre__tree_insert(ledger_tree(kind), &entry->node);
+    return entry;
+}
+
+static void ledger_free(struct ledger_entry *entry) {
+    ledger_count_ended(entry, 1);
+    free(entry);
+}
+
+/* Nothing keeps the chunk any more? */
+static void ledger_free_chunk_if_over(struct ledger_entry *chunk) {
+    if (!chunk->handles && !chunk->mappings)
+        ledger_free(chunk);
+}
+
+/* ---- entries ---- */
+
+void acre__ledger_add(enum ledger_kind kind, uint64_t key, size_t bytes) {
+    pthread_mutex_lock(&ledger.lock);
+    (void)ledger_insert(kind, key, bytes);
+    pthread_mutex_unlock(&ledger.lock);
+}
+
+void acre__ledger_refuse(enum ledger_kind kind) {
+    pthread_mutex_lock(&ledger.lock);
+    ledger.counts[kind].refused++;
+    if (ledger_kinds[kind].is_memory)
+        ledger.counts[LEDGER_KIND_COUNT].refused++;
+    pthread_mutex_unlock(&ledger.lock);
+}
+
+struct ledger_entry *acre__ledger_take(enum ledger_kind kind, uint64_t key) {
+    pthread_mutex_lock(&ledger.lock);
+    struct ledger_entry *entry = entry_of(acre__tree_find(ledger_tree(kind), key));
+    if (entry)
+        acre__tree_remove(ledger_tree(kind), &entry->node);
+    pthread_mutex_unlock(&ledger.lock);
+    return entry;
+}
+
+struct ledger_entry *acre__ledger_take_mappings(uint64_t address, size_t bytes) {
+    struct ledger_entry *list = NULL;
+    pthread_mutex_lock(&ledger.lock);
+    struct acre__node *node = acre__tree_ceil(&ledger.memory, address);
+    while (node && node->key - address < bytes) {
+        struct ledger_entry *entry = entry_of(node);
+        node = acre__tree_next(&ledger.memory, node);
+        if (entry->kind != LEDGER_MAPPED)
+            continue;
+        acre__tree_remove(&ledger.memory, &entry->node);
+        entry->next = list;
+        list = entry;
+    }
+    pthread_mutex_unlock(&ledger.lock);
+    return list;
+}
+
+void acre__ledger_settle(struct ledger_entry *list, CUresult result) {
+    if (!list)
+        return;
+    pthread_mutex_lock(&ledger.lock);
+    while (list) {
+        struct ledger_entry *entry = list;
+        list = entry->next;
+        entry->next = NULL;
+        if (result) {
+            acre__tree_insert(ledger_tree(entry->kind), &entry->node);
+            continue;
+        }
+        if (entry->chunk) {
+            entry->chunk->mappings--;
+            ledger_free_chunk_if_over(entry->chunk);
+        }
+        ledger_free(entry);
+    }
+    pthread_mutex_unlock(&ledger.lock);
+}
+
+/* ---- chunks ---- */
+
+void acre__ledger_add_mapping(uint64_t address, size_t bytes, uint64_t handle) {
+    pthread_mutex_lock(&ledger.lock);
+    struct ledger_entry *entry = ledger_insert(LEDGER_MAPPED, address, bytes);
+    struct ledger_entry *chunk = entry_of(acre__tree_find(&ledger.chunks, handle));
+    if (entry && chunk) {
+        entry->chunk = chunk;
+        chunk->mappings++;
+    }
+    pthread_mutex_unlock(&ledger.lock);
+}
+
+/* The entry whose bytes the address is one of, in a tree by first address. */
+static struct ledger_entry *ledger_at(const struct acre__tree *tree, uint64_t address) {
+    struct ledger_entry *entry = entry_of(acre__tree_floor(tree, address));
+    return entry && address - entry->node.key < entry->bytes ? entry : NULL;
+}
+
+void acre__ledger_add_handle(uint64_t handle, uint64_t address) {
+    pthread_mutex_lock(&ledger.lock);
+    struct ledger_entry *chunk = entry_of(acre__tree_find(&ledger.chunks, handle));
+    if (chunk) {
+        chunk->handles++;
+    } else {
+        /* The program had given its handles back, but not the mapping. */
+        const struct ledger_entry *mapping = ledger_at(&ledger.memory, address);
+        chunk = mapping ? mapping->chunk : NULL;
+        if (chunk) {
+            chunk->handles = 1;
+            chunk->node.key = handle;
+            acre__tree_insert(&ledger.chunks, &chunk->node);
+        } else {
+            (void)ledger_insert(LEDGER_CHUNK, handle, 0);
+        }
+    }
+    pthread_mutex_unlock(&ledger.lock);
+}
+
+/* Numbers of handles are not used again, so it does not matter that the driver was asked first. */
+void acre__ledger_drop_handle(uint64_t handle) {
+    pthread_mutex_lock(&ledger.lock);
+    struct ledger_entry *chunk = entry_of(acre__tree_find(&ledger.chunks, handle));
+    if (chunk && --chunk->handles == 0) {
+        acre__tree_remove(&ledger.chunks, &chunk->node);
+        ledger_free_chunk_if_over(chunk);
+    }
+    pthread_mutex_unlock(&ledger.lock);
+}
+
+/* ---- the end of contexts and processes ---- */
+
+void acre__ledger_sweep(const struct acre__driver *inner) {
+    pthread_mutex_lock(&ledger.lock);
+    struct acre__node *node = acre__tree_first(&ledger.memory);
+    while (node) {
+        struct ledger_entry *entry = entry_of(node);
+        unsigned long long id = 0;
+        node = acre__tree_next(&ledger.memory, node);
+        if (entry->kind != LEDGER_MAPPED &&
+            inner->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, entry->node.key) ==
+                CUDA_ERROR_INVALID_VALUE)
+            ledger_lose(entry);
+    }
+    pthread_mutex_unlock(&ledger.lock);
+}
+
+/* The lock may be held by a thread that the child does not have; entries are left where they are.
+ */
+void acre__ledger_forget(void) {
+    pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    ledger.lock = fresh;
+    ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = (struct acre__tree){NULL, 0};
+    ledger.lost = NULL;
+    for (int i = 0; i <= LEDGER_KIND_COUNT; i++)
+        ledger.counts[i] = (struct ledger_count){0};
+}
+
+/* ---- questions ---- */
+
+int acre__ledger_find(uint64_t address, struct ledger_entry *out) {
+    int tries = 1000;
+    while (pthread_mutex_trylock(&ledger.lock) != 0) {
+        if (--tries == 0)
+            return 0;
+        sched_yield();
+    }
+    const struct ledger_entry *entry = ledger_at(&ledger.memory, address);
+    if (!entry)
+        entry = ledger_at(&ledger.addresses, address);
+    if (entry)
+        *out = *entry;
+    pthread_mutex_unlock(&ledger.lock);
+    return entry != NULL;
+}
+
+struct ledger_count acre__ledger_count(enum ledger_kind kind) {
+    pthread_mutex_lock(&ledger.lock);
+    struct ledger_count count = ledger.counts[kind];
+    pthread_mutex_unlock(&ledger.lock);
+    return count;
+}
+
+void acre__ledger_each(void (*visit)(const struct ledger_entry *entry, void *user), void *user) {
+    const struct acre__tree *trees[] = {&ledger.memory, &ledger.chunks, &ledger.addresses,
+                                        &ledger.pools};
+    pthread_mutex_lock(&ledger.lock);
+    for (size_t i = 0; i < sizeof trees / sizeof trees[0]; i++) {
+        for (struct acre__node *node = acre__tree_first(trees[i]); node;
+             node = acre__tree_next(trees[i], node))
+            visit(entry_of(node), user);
+    }
+    for (const struct ledger_entry *entry = ledger.lost; entry; entry = entry->next)
+        visit(entry, user);
+    pthread_mutex_unlock(&ledger.lock);
+}

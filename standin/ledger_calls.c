@@ -1,0 +1,239 @@
+/* The ledger's functions in front of the calls that hand out memory and take it back; see ledger.h.
+ * Each calls the function of the same name behind it and notes what came of it. */
+#include "ledger.h"
+
+static const struct acre__driver *calls_inner; /* set once, before the table is handed out */
+
+/* Notes what a call gave, or that it gave nothing. */
+static CUresult calls_note(enum ledger_kind kind, CUresult result, uint64_t key, size_t bytes) {
+    if (result)
+        acre__ledger_refuse(kind);
+    else
+        acre__ledger_add(kind, key, bytes);
+    return result;
+}
+
+/* ---- memory ---- */
+
+static CUresult calls_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
+    CUresult result = calls_inner->cuMemAlloc(ptr_out, bytes);
+    return calls_note(LEDGER_DEVICE, result, result ? 0 : *ptr_out, bytes);
+}
+
+static CUresult calls_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, size_t width_bytes,
+                                      size_t rows, unsigned int element_bytes) {
+    CUresult result =
+        calls_inner->cuMemAllocPitch(ptr_out, pitch_out, width_bytes, rows, element_bytes);
+    return result ? calls_note(LEDGER_DEVICE, result, 0, 0)
+                  : calls_note(LEDGER_DEVICE, result, *ptr_out, *pitch_out * rows);
+}
+
+static CUresult calls_cuMemAllocManaged(CUdeviceptr *ptr_out, size_t bytes, unsigned int flags) {
+    CUresult result = calls_inner->cuMemAllocManaged(ptr_out, bytes, flags);
+    return calls_note(LEDGER_MANAGED, result, result ? 0 : *ptr_out, bytes);
+}
+
+static CUresult calls_cuMemAllocAsync(CUdeviceptr *ptr_out, size_t bytes, CUstream stream) {
+    CUresult result = calls_inner->cuMemAllocAsync(ptr_out, bytes, stream);
+    return calls_note(LEDGER_ORDERED, result, result ? 0 : *ptr_out, bytes);
+}
+
+static CUresult calls_cuMemAllocFromPoolAsync(CUdeviceptr *ptr_out, size_t bytes, CUmemoryPool pool,
+                                              CUstream stream) {
+    CUresult result = calls_inner->cuMemAllocFromPoolAsync(ptr_out, bytes, pool, stream);
+    return calls_note(LEDGER_ORDERED, result, result ? 0 : *ptr_out, bytes);
+}
+
+static CUresult calls_cuMemFree(CUdeviceptr ptr) {
+    struct ledger_entry *entry = acre__ledger_take(LEDGER_DEVICE, ptr);
+    CUresult result = calls_inner->cuMemFree(ptr);
+    acre__ledger_settle(entry, result);
+    return result;
+}
+
+static CUresult calls_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
+    struct ledger_entry *entry = acre__ledger_take(LEDGER_ORDERED, ptr);
+    CUresult result = calls_inner->cuMemFreeAsync(ptr, stream);
+    acre__ledger_settle(entry, result);
+    return result;
+}
+
+static CUresult calls_cuMemHostAlloc(void **ptr_out, size_t bytes, unsigned int flags) {
+    CUresult result = calls_inner->cuMemHostAlloc(ptr_out, bytes, flags);
+    return calls_note(LEDGER_PINNED, result, result ? 0 : (uintptr_t)*ptr_out, bytes);
+}
+
+static CUresult calls_cuMemAllocHost(void **ptr_out, size_t bytes) {
+    CUresult result = calls_inner->cuMemAllocHost(ptr_out, bytes);
+    return calls_note(LEDGER_PINNED, result, result ? 0 : (uintptr_t)*ptr_out, bytes);
+}
+
+static CUresult calls_cuMemFreeHost(void *p) {
+    struct ledger_entry *entry = acre__ledger_take(LEDGER_PINNED, (uintptr_t)p);
+    CUresult result = calls_inner->cuMemFreeHost(p);
+    acre__ledger_settle(entry, result);
+    return result;
+}
+
+static CUresult calls_cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
+    CUresult result = calls_inner->cuMemHostRegister(p, bytes, flags);
+    return calls_note(LEDGER_REGISTERED, result, (uintptr_t)p, bytes);
+}
+
+static CUresult calls_cuMemHostUnregister(void *p) {
+    struct ledger_entry *entry = acre__ledger_take(LEDGER_REGISTERED, (uintptr_t)p);
+    CUresult result = calls_inner->cuMemHostUnregister(p);
+    acre__ledger_settle(entry, result);
+    return result;
+}
+
+/* ---- pools ---- */
+
+static CUresult calls_cuMemPoolCreate(CUmemoryPool *pool_out, const CUmemPoolProps *props) {
+    CUresult result = calls_inner->cuMemPoolCreate(pool_out, props);
+    return calls_note(LEDGER_POOL, result, result ? 0 : (uintptr_t)*pool_out, 0);
+}
+
+static CUresult calls_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *shareable,
+                                                         CUmemAllocationHandleType type,
+                                                         unsigned long long flags) {
+    CUresult result =
+        calls_inner->cuMemPoolImportFromShareableHandle(pool_out, shareable, type, flags);
+    return calls_note(LEDGER_POOL, result, result ? 0 : (uintptr_t)*pool_out, 0);
+}
+
+static CUresult calls_cuMemPoolDestroy(CUmemoryPool pool) {
+    struct ledger_entry *entry = acre__ledger_take(LEDGER_POOL, (uintptr_t)pool);
+    CUresult result = calls_inner->cuMemPoolDestroy(pool);
+    acre__ledger_settle(entry, result);
+    return result;
+}
+
+/* Memory of another process: its size is not among what was sent. */
+static CUresult calls_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool,
+                                             CUmemPoolPtrExportData *data) {
+    size_t bytes = 0;
+    CUresult result = calls_inner->cuMemPoolImportPointer(ptr_out, pool, data);
+    if (!result && calls_inner->cuMemGetAddressRange(NULL, &bytes, *ptr_out))
+        bytes = 0;
+    return calls_note(LEDGER_ORDERED, result, result ? 0 : *ptr_out, bytes);
+}
+
+/* ---- memory by hand ---- */
+
+static CUresult calls_cuMemAddressReserve(CUdeviceptr *ptr_out, size_t bytes, size_t alignment,
+                                          CUdeviceptr hint, unsigned long long flags) {
+    CUresult result = calls_inner->cuMemAddressReserve(ptr_out, bytes, alignment, hint, flags);
+    return calls_note(LEDGER_ADDRESSES, result, result ? 0 : *ptr_out, bytes);
+}
+
+static CUresult calls_cuMemAddressFree(CUdeviceptr ptr, size_t bytes) {
+    struct ledger_entry *entry = acre__ledger_take(LEDGER_ADDRESSES, ptr);
+    CUresult result = calls_inner->cuMemAddressFree(ptr, bytes);
+    acre__ledger_settle(entry, result);
+    return result;
+}
+
+static CUresult calls_cuMemCreate(CUmemGenericAllocationHandle *handle_out, size_t bytes,
+                                  const CUmemAllocationProp *prop, unsigned long long flags) {
+    CUresult result = calls_inner->cuMemCreate(handle_out, bytes, prop, flags);
+    return calls_note(LEDGER_CHUNK, result, result ? 0 : *handle_out, bytes);
+}
+
+/* The bytes are another process's. */
+static CUresult calls_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle_out,
+                                                     void *os_handle,
+                                                     CUmemAllocationHandleType type) {
+    CUresult result = calls_inner->cuMemImportFromShareableHandle(handle_out, os_handle, type);
+    return calls_note(LEDGER_CHUNK, result, result ? 0 : *handle_out, 0);
+}
+
+static CUresult calls_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle_out,
+                                                  void *address) {
+    CUresult result = calls_inner->cuMemRetainAllocationHandle(handle_out, address);
+    if (!result)
+        acre__ledger_add_handle(*handle_out, (uintptr_t)address);
+    return result;
+}
+
+static CUresult calls_cuMemRelease(CUmemGenericAllocationHandle handle) {
+    CUresult result = calls_inner->cuMemRelease(handle);
+    if (!result)
+        acre__ledger_drop_handle(handle);
+    return result;
+}
+
+static CUresult calls_cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset,
+                               CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    CUresult result = calls_inner->cuMemMap(ptr, bytes, offset, handle, flags);
+    if (result)
+        acre__ledger_refuse(LEDGER_MAPPED);
+    else
+        acre__ledger_add_mapping(ptr, bytes, handle);
+    return result;
+}
+
+static CUresult calls_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
+    struct ledger_entry *list = acre__ledger_take_mappings(ptr, bytes);
+    CUresult result = calls_inner->cuMemUnmap(ptr, bytes);
+    acre__ledger_settle(list, result);
+    return result;
+}
+
+/* ---- ends of contexts ---- */
+
+static CUresult calls_swept(CUresult result) {
+    if (!result)
+        acre__ledger_sweep(calls_inner);
+    return result;
+}
+
+static CUresult calls_cuCtxDestroy(CUcontext ctx) {
+    return calls_swept(calls_inner->cuCtxDestroy(ctx));
+}
+
+static CUresult calls_cuDevicePrimaryCtxRelease(CUdevice dev) {
+    return calls_swept(calls_inner->cuDevicePrimaryCtxRelease(dev));
+}
+
+static CUresult calls_cuDevicePrimaryCtxReset(CUdevice dev) {
+    return calls_swept(calls_inner->cuDevicePrimaryCtxReset(dev));
+}
+
+/* ---- the table ---- */
+
+#define CALLS_LIST(X)                                                                              \
+    X(cuMemAlloc)                                                                                  \
+    X(cuMemAllocPitch)                                                                             \
+    X(cuMemAllocManaged)                                                                           \
+    X(cuMemAllocAsync)                                                                             \
+    X(cuMemAllocFromPoolAsync)                                                                     \
+    X(cuMemFree)                                                                                   \
+    X(cuMemFreeAsync)                                                                              \
+    X(cuMemHostAlloc)                                                                              \
+    X(cuMemAllocHost)                                                                              \
+    X(cuMemFreeHost)                                                                               \
+    X(cuMemHostRegister)                                                                           \
+    X(cuMemHostUnregister)                                                                         \
+    X(cuMemPoolCreate)                                                                             \
+    X(cuMemPoolImportFromShareableHandle)                                                          \
+    X(cuMemPoolDestroy)                                                                            \
+    X(cuMemPoolImportPointer)                                                                      \
+    X(cuMemAddressReserve)                                                                         \
+    X(cuMemAddressFree)                                                                            \
+    X(cuMemCreate)                                                                                 \
+    X(cuMemImportFromShareableHandle)                                                              \
+    X(cuMemRetainAllocationHandle)                                                                 \
+    X(cuMemRelease)                                                                                \
+    X(cuMemMap)                                                                                    \
+    X(cuMemUnmap)                                                                                  \
+    X(cuCtxDestroy)                                                                                \
+    X(cuDevicePrimaryCtxRelease)                                                                   \
+    X(cuDevicePrimaryCtxReset)
+
+void acre__ledger_wrap(struct acre__driver *table, const struct acre__driver *inner) {
+    calls_inner = inner;
+#define CALLS_REPLACE(name) table->name = calls_##name;
+    CALLS_LIST(CALLS_REPLACE)
+#undef CALLS_REPLACE
+}
