@@ -401,7 +401,13 @@ CUresult acre__soft_range_resolve(uint64_t address, size_t bytes, int device, in
                                   struct soft_pieces *pieces);
 void acre__soft_pieces_free(struct soft_pieces *pieces);
 
-/* ---- streams (soft_stream.c, soft_run.c) ---- */
+/* ---- host pages (soft_memory.c) ---- */
+
+/* Pages of this process as a range of that kind. */
+CUresult acre__soft_pages_make(struct soft_device *device, enum soft_range_kind kind, size_t bytes,
+                               unsigned flags, uint64_t *out);
+
+/* ---- streams (soft_stream.c, soft_event.c, soft_run.c) ---- */
 
 /* The stream a handle means: NULL and 0x1 (legacy), 0x2 (per thread) of the current context, others
  * wherever they are. CUDA_ERROR_INVALID_HANDLE / INVALID_CONTEXT / the device's sticky error. */
@@ -430,6 +436,14 @@ CUresult acre__soft_submit_bare(struct soft_device *device, struct soft_stream *
                                 struct soft_op *op);
 CUresult acre__soft_record(struct soft_device *device, struct soft_stream *stream,
                            struct soft_marker *marker);
+/* The stream's next operation waits for the marker. */
+CUresult acre__soft_wait_for(struct soft_device *device, struct soft_stream *stream,
+                             struct soft_marker *marker);
+/* Work queued on `after` from now on waits for what is queued on `before` now. */
+CUresult acre__soft_order(struct soft_device *device, struct soft_stream *before,
+                          struct soft_stream *after);
+/* The legacy stream's rule, before an operation is queued on `stream`. */
+CUresult acre__soft_follow_legacy(struct soft_device *device, struct soft_stream *stream);
 struct soft_marker *acre__soft_marker_make(void);
 void acre__soft_marker_drop(struct soft_marker *marker);
 void acre__soft_marker_finish(struct soft_marker *marker); /* done, now */

@@ -1,8 +1,9 @@
-/* Streams and events of the soft driver: their calls, and how work is queued.
+/* Streams of the soft driver: their calls, and how work is queued.
  *
  * A stream is an in-order queue. The legacy stream's rule (its work waits for all earlier work of
  * blocking streams, theirs for its) is made of the same two operations that events are made of: a
- * record on one stream and a wait on the other. Running the queues is in soft_run.c. */
+ * record on one stream and a wait on the other. Events are in soft_event.c, running the queues is
+ * in soft_run.c. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -296,8 +297,8 @@ CUresult acre__soft_record(struct soft_device *device, struct soft_stream *strea
     return acre__soft_submit_bare(device, stream, op);
 }
 
-static CUresult stream_wait_marker(struct soft_device *device, struct soft_stream *stream,
-                                   struct soft_marker *marker) {
+CUresult acre__soft_wait_for(struct soft_device *device, struct soft_stream *stream,
+                             struct soft_marker *marker) {
     struct soft_op *op = acre__soft_op_make(SOFT_WAIT);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -306,15 +307,14 @@ static CUresult stream_wait_marker(struct soft_device *device, struct soft_strea
     return acre__soft_submit_bare(device, stream, op);
 }
 
-/* Work queued on `after` from now on waits for what is queued on `before` now. */
-static CUresult stream_order(struct soft_device *device, struct soft_stream *before,
-                             struct soft_stream *after) {
+CUresult acre__soft_order(struct soft_device *device, struct soft_stream *before,
+                          struct soft_stream *after) {
     struct soft_marker *marker = acre__soft_marker_make();
     if (!marker)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = acre__soft_record(device, before, marker);
     if (!result)
-        result = stream_wait_marker(device, after, marker);
+        result = acre__soft_wait_for(device, after, marker);
     acre__soft_marker_drop(marker);
     return result;
 }
@@ -323,14 +323,13 @@ static int stream_is_blocking(const struct soft_device *device, const struct sof
     return stream != device->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING);
 }
 
-/* The legacy stream's rule, before an operation is queued on `stream`. Steps that a stream has been
- * ordered behind once are remembered, so idle streams cost nothing. */
-static CUresult stream_follow_legacy(struct soft_device *device, struct soft_stream *stream) {
+/* Steps that a stream has been ordered behind once are remembered, so idle streams cost nothing. */
+CUresult acre__soft_follow_legacy(struct soft_device *device, struct soft_stream *stream) {
     struct soft_stream *legacy = device->legacy;
     if (legacy && stream_is_blocking(device, stream)) {
         if (stream->legacy_seen == legacy->submitted)
             return CUDA_SUCCESS;
-        CUresult result = stream_order(device, legacy, stream);
+        CUresult result = acre__soft_order(device, legacy, stream);
         if (!result)
             stream->legacy_seen = legacy->submitted;
         return result;
@@ -348,7 +347,7 @@ static CUresult stream_follow_legacy(struct soft_device *device, struct soft_str
     for (struct soft_stream *other = device->streams; other; other = other->next) {
         if (!stream_is_blocking(device, other) || other->seen_by_legacy == other->submitted)
             continue;
-        CUresult result = stream_order(device, other, legacy);
+        CUresult result = acre__soft_order(device, other, legacy);
         if (result)
             return result;
         other->seen_by_legacy = other->submitted;
@@ -361,7 +360,7 @@ CUresult acre__soft_submit(struct soft_device *device, struct soft_stream *strea
     int swallow = 0;
     CUresult result = acre__soft_capture_submit(device, stream, &swallow);
     if (!result && !swallow)
-        result = stream_follow_legacy(device, stream);
+        result = acre__soft_follow_legacy(device, stream);
     if (result || swallow) {
         acre__soft_op_free(op);
         return result;
@@ -397,7 +396,7 @@ static CUresult stream_ask(CUstream handle, struct soft_device **device,
     int swallow = 0;
     if ((result = acre__soft_capture_submit(*device, *stream, &swallow)) ||
         (result = acre__soft_capture_disturb(*stream)) || (result = acre__soft_capture_refuse()) ||
-        (*stream == (*device)->legacy && (result = stream_follow_legacy(*device, *stream))))
+        (*stream == (*device)->legacy && (result = acre__soft_follow_legacy(*device, *stream))))
         return acre__soft_leave(result);
     return CUDA_SUCCESS;
 }
@@ -431,169 +430,4 @@ CUresult acre__soft_cuCtxSynchronize(void) {
     if ((result = acre__soft_capture_break(device)))
         return acre__soft_leave(result);
     return acre__soft_leave(acre__soft_wait_device(device));
-}
-
-/* ---- events ---- */
-
-CUresult acre__soft_cuEventCreate(CUevent *event_out, unsigned flags) {
-    struct soft_device *device;
-    CUresult result = acre__soft_enter(&device);
-    if (result)
-        return result;
-    const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-    if (!event_out || flags & ~known ||
-        (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    struct CUevent_st *event = calloc(1, sizeof *event);
-    if (!event)
-        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    event->node.key = (uint64_t)(uintptr_t)event;
-    event->device = soft_ordinal(device);
-    event->flags = flags;
-    acre__tree_insert(&acre__soft.events, &event->node);
-    *event_out = event;
-    return acre__soft_leave(CUDA_SUCCESS);
-}
-
-/* Enters and checks that the event is alive; needs no context. */
-static CUresult event_enter(CUevent event, struct soft_device **device) {
-    CUresult result = acre__soft_enter_bare();
-    if (result)
-        return result;
-    if (!event || !acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)event))
-        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
-    *device = &acre__soft.devices[event->device];
-    return (*device)->lost ? acre__soft_leave((*device)->lost) : CUDA_SUCCESS;
-}
-
-CUresult acre__soft_cuEventDestroy(CUevent event) {
-    struct soft_device *device;
-    CUresult result = event_enter(event, &device);
-    if (result)
-        return result;
-    acre__tree_remove(&acre__soft.events, &event->node);
-    acre__soft_marker_drop(event->marker);
-    free(event);
-    return acre__soft_leave(CUDA_SUCCESS);
-}
-
-/* The event now stands for `marker`, or for nothing new if that is NULL. */
-static void event_set(CUevent event, struct soft_marker *marker) {
-    acre__soft_marker_drop(event->marker);
-    event->marker = marker;
-}
-
-CUresult acre__soft_cuEventRecord(CUevent event, CUstream handle) {
-    struct soft_device *device;
-    struct soft_stream *stream;
-    CUresult result = event_enter(event, &device);
-    if (result)
-        return result;
-    if ((result = acre__soft_stream_find(device, handle, &stream)))
-        return acre__soft_leave(result);
-    int swallow = 0;
-    if ((result = acre__soft_capture_submit(device, stream, &swallow)))
-        return acre__soft_leave(result);
-    struct soft_marker *marker = acre__soft_marker_make();
-    if (!marker)
-        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    if (swallow)
-        acre__soft_capture_record(stream, marker);
-    if (!swallow && ((result = stream_follow_legacy(device, stream)) ||
-                     (result = acre__soft_record(device, stream, marker)))) {
-        acre__soft_marker_drop(marker);
-        return acre__soft_leave(result);
-    }
-    event_set(event, marker);
-    return acre__soft_leave(CUDA_SUCCESS);
-}
-
-CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {
-    struct soft_device *device;
-    CUresult result = event_enter(event, &device);
-    if (result)
-        return result;
-    if (ctx && ctx != &device->ctx)
-        return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
-    if ((result = acre__soft_capture_break(device)))
-        return acre__soft_leave(result);
-    if (!device->gather &&
-        (result = acre__soft_stream_make(device, CU_STREAM_NON_BLOCKING, &device->gather)))
-        return acre__soft_leave(result);
-    for (struct soft_stream *stream = device->streams; stream; stream = stream->next)
-        if (stream != device->gather && stream->submitted &&
-            (result = stream_order(device, stream, device->gather)))
-            return acre__soft_leave(result);
-    struct soft_marker *marker = acre__soft_marker_make();
-    if (!marker)
-        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    if ((result = acre__soft_record(device, device->gather, marker))) {
-        acre__soft_marker_drop(marker);
-    } else {
-        acre__soft_clock_join_ended(&device->gather->tail->known, device);
-        event_set(event, marker);
-    }
-    return acre__soft_leave(result);
-}
-
-CUresult acre__soft_cuEventQuery(CUevent event) {
-    struct soft_device *device;
-    CUresult result = event_enter(event, &device);
-    if (result)
-        return result;
-    if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
-        return acre__soft_leave(result);
-    if (event->marker && !event->marker->done)
-        return acre__soft_leave(CUDA_ERROR_NOT_READY);
-    if (event->marker)
-        acre__soft_clock_join(&acre__soft.host, &event->marker->clock);
-    return acre__soft_leave(CUDA_SUCCESS);
-}
-
-CUresult acre__soft_cuEventSynchronize(CUevent event) {
-    struct soft_device *device;
-    CUresult result = event_enter(event, &device);
-    if (result)
-        return result;
-    if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
-        return acre__soft_leave(result);
-    return acre__soft_leave(event->marker ? acre__soft_wait_marker(device, event->marker)
-                                          : CUDA_SUCCESS);
-}
-
-CUresult acre__soft_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
-    struct soft_device *device;
-    struct soft_stream *stream;
-    CUresult result = event_enter(event, &device);
-    if (result)
-        return result;
-    if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_stream_locate(handle, &device, &stream)))
-        return acre__soft_leave(result);
-    int swallow = 0;
-    if ((result = acre__soft_capture_wait(device, stream, event, &swallow)))
-        return acre__soft_leave(result);
-    if (swallow || !event->marker)
-        return acre__soft_leave(CUDA_SUCCESS);
-    if ((result = stream_follow_legacy(device, stream)))
-        return acre__soft_leave(result);
-    return acre__soft_leave(stream_wait_marker(device, stream, event->marker));
-}
-
-CUresult acre__soft_cuEventElapsedTime(float *ms_out, CUevent start, CUevent end) {
-    struct soft_device *device;
-    CUresult result = event_enter(start, &device);
-    if (result)
-        return result;
-    if (!acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)end))
-        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
-    if (!ms_out || !start->marker || !end->marker ||
-        (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
-        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
-    if (!start->marker->done || !end->marker->done)
-        return acre__soft_leave(CUDA_ERROR_NOT_READY);
-    int64_t ns = (int64_t)(end->marker->time_ns - start->marker->time_ns);
-    *ms_out = (float)((double)ns / 1e6);
-    return acre__soft_leave(CUDA_SUCCESS);
 }

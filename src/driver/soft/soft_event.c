@@ -1,0 +1,168 @@
+/* Events of the soft driver. An event stands for the marker of its last recording; a marker
+ * outlives the event for as long as a stream waits for it. */
+#include <stdlib.h>
+
+#include "driver/soft/soft_state.h"
+
+CUresult acre__soft_cuEventCreate(CUevent *event_out, unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    if (!event_out || flags & ~known ||
+        (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct CUevent_st *event = calloc(1, sizeof *event);
+    if (!event)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    event->node.key = (uint64_t)(uintptr_t)event;
+    event->device = soft_ordinal(device);
+    event->flags = flags;
+    acre__tree_insert(&acre__soft.events, &event->node);
+    *event_out = event;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* Enters and checks that the event is alive; needs no context. */
+static CUresult event_enter(CUevent event, struct soft_device **device) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!event || !acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)event))
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    *device = &acre__soft.devices[event->device];
+    return (*device)->lost ? acre__soft_leave((*device)->lost) : CUDA_SUCCESS;
+}
+
+CUresult acre__soft_cuEventDestroy(CUevent event) {
+    struct soft_device *device;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    acre__tree_remove(&acre__soft.events, &event->node);
+    acre__soft_marker_drop(event->marker);
+    free(event);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* The event now stands for `marker`, or for nothing new if that is NULL. */
+static void event_set(CUevent event, struct soft_marker *marker) {
+    acre__soft_marker_drop(event->marker);
+    event->marker = marker;
+}
+
+CUresult acre__soft_cuEventRecord(CUevent event, CUstream handle) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    if ((result = acre__soft_stream_find(device, handle, &stream)))
+        return acre__soft_leave(result);
+    int swallow = 0;
+    if ((result = acre__soft_capture_submit(device, stream, &swallow)))
+        return acre__soft_leave(result);
+    struct soft_marker *marker = acre__soft_marker_make();
+    if (!marker)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    if (swallow)
+        acre__soft_capture_record(stream, marker);
+    if (!swallow && ((result = acre__soft_follow_legacy(device, stream)) ||
+                     (result = acre__soft_record(device, stream, marker)))) {
+        acre__soft_marker_drop(marker);
+        return acre__soft_leave(result);
+    }
+    event_set(event, marker);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {
+    struct soft_device *device;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    if (ctx && ctx != &device->ctx)
+        return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
+    if ((result = acre__soft_capture_break(device)))
+        return acre__soft_leave(result);
+    if (!device->gather &&
+        (result = acre__soft_stream_make(device, CU_STREAM_NON_BLOCKING, &device->gather)))
+        return acre__soft_leave(result);
+    for (struct soft_stream *stream = device->streams; stream; stream = stream->next)
+        if (stream != device->gather && stream->submitted &&
+            (result = acre__soft_order(device, stream, device->gather)))
+            return acre__soft_leave(result);
+    struct soft_marker *marker = acre__soft_marker_make();
+    if (!marker)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    if ((result = acre__soft_record(device, device->gather, marker))) {
+        acre__soft_marker_drop(marker);
+    } else {
+        acre__soft_clock_join_ended(&device->gather->tail->known, device);
+        event_set(event, marker);
+    }
+    return acre__soft_leave(result);
+}
+
+CUresult acre__soft_cuEventQuery(CUevent event) {
+    struct soft_device *device;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    if (event->marker && !event->marker->done)
+        return acre__soft_leave(CUDA_ERROR_NOT_READY);
+    if (event->marker)
+        acre__soft_clock_join(&acre__soft.host, &event->marker->clock);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuEventSynchronize(CUevent event) {
+    struct soft_device *device;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    return acre__soft_leave(event->marker ? acre__soft_wait_marker(device, event->marker)
+                                          : CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = event_enter(event, &device);
+    if (result)
+        return result;
+    if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_stream_locate(handle, &device, &stream)))
+        return acre__soft_leave(result);
+    int swallow = 0;
+    if ((result = acre__soft_capture_wait(device, stream, event, &swallow)))
+        return acre__soft_leave(result);
+    if (swallow || !event->marker)
+        return acre__soft_leave(CUDA_SUCCESS);
+    if ((result = acre__soft_follow_legacy(device, stream)))
+        return acre__soft_leave(result);
+    return acre__soft_leave(acre__soft_wait_for(device, stream, event->marker));
+}
+
+CUresult acre__soft_cuEventElapsedTime(float *ms_out, CUevent start, CUevent end) {
+    struct soft_device *device;
+    CUresult result = event_enter(start, &device);
+    if (result)
+        return result;
+    if (!acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)end))
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!ms_out || !start->marker || !end->marker ||
+        (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!start->marker->done || !end->marker->done)
+        return acre__soft_leave(CUDA_ERROR_NOT_READY);
+    int64_t ns = (int64_t)(end->marker->time_ns - start->marker->time_ns);
+    *ms_out = (float)((double)ns / 1e6);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
