@@ -153,7 +153,7 @@ typedef struct acre_device_info {
     size_t struct_size; /* set by the caller */
     char driver[16];    /* "cuda" or "soft" */
     char name[128];     /* as the driver gives it */
-    char bus_id[32];    /* PCI address, empty where there is none */
+    char bus_id[32];    /* PCI address, empty where there is none; soft: made up */
     uint8_t uuid[16];
     uint32_t ordinal;           /* the number in "cuda:N" */
     uint32_t driver_version;    /* 13000 = 13.0 */

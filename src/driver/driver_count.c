@@ -24,11 +24,16 @@
     X(slot, cuMemcpyDtoHAsync, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream),        \
       (dst, src, bytes, stream), bytes)                                                            \
     X(slot, cuMemcpyDtoDAsync, COUNT_PLAIN_ASYNC, (dst, src, bytes, stream), bytes)                \
+    X(slot, cuMemcpyPeer,                                                                          \
+      (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes),      \
+      (dst, dst_ctx, src, src_ctx, bytes), bytes)                                                  \
     X(slot, cuMemcpyPeerAsync,                                                                     \
       (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t bytes,       \
        CUstream stream),                                                                           \
       (dst, dst_ctx, src, src_ctx, bytes, stream), bytes)                                          \
     X(slot, cuMemcpy2D, (const CUDA_MEMCPY2D *copy), (copy), copy->WidthInBytes * copy->Height)    \
+    X(slot, cuMemcpy2DUnaligned, (const CUDA_MEMCPY2D *copy), (copy),                              \
+      copy->WidthInBytes * copy->Height)                                                           \
     X(slot, cuMemcpy2DAsync, (const CUDA_MEMCPY2D *copy, CUstream stream), (copy, stream),         \
       copy->WidthInBytes * copy->Height)
 

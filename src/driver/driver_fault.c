@@ -53,6 +53,7 @@ static int fault_survives_sticky(enum acre__driver_entry entry) {
     case ACRE__ENTRY_cuDeviceTotalMem:
     case ACRE__ENTRY_cuDeviceCanAccessPeer:
     case ACRE__ENTRY_cuDeviceGetPCIBusId:
+    case ACRE__ENTRY_cuDeviceGetByPCIBusId:
     case ACRE__ENTRY_cuDevicePrimaryCtxGetState:
     case ACRE__ENTRY_cuCtxPushCurrent:
     case ACRE__ENTRY_cuCtxPopCurrent:

@@ -381,6 +381,86 @@ static void managed_advise(void) {
     conf_need("free", conf.drv->cuMemFree(plain));
 }
 
+static void managed_say(const char *label, CUmem_range_attribute attribute, CUdeviceptr ptr,
+                        size_t bytes) {
+    int value = 99;
+    CUresult code = conf.drv->cuMemRangeGetAttribute(&value, sizeof value, attribute, ptr, bytes);
+
+    conf_value(label, code, value);
+}
+
+static void managed_say_all(CUdeviceptr ptr, size_t bytes) {
+    managed_say("mostly", CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, ptr, bytes);
+    managed_say("preferred", CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, ptr, bytes);
+    managed_say("type", CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE, ptr, bytes);
+    managed_say("prefetched", CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, ptr, bytes);
+    managed_say("type", CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE, ptr, bytes);
+    managed_say("by", CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, ptr, bytes);
+}
+
+/* What was asked for is remembered for each page: the whole has what all of its pages have. */
+static void managed_ranges(void) {
+    const CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST, 0};
+    const size_t half = MANAGED_BYTES / 2;
+    CUdeviceptr ptr = 0;
+    int by[3] = {99, 99, 99};
+
+    if (conf_need("alloc",
+                  conf.drv->cuMemAllocManaged(&ptr, MANAGED_BYTES, CU_MEM_ATTACH_GLOBAL)) != 0)
+        return;
+    managed_say_all(ptr, MANAGED_BYTES);
+    conf_code("advise", conf.drv->cuMemAdvise(ptr, half, CU_MEM_ADVISE_SET_READ_MOSTLY, host));
+    conf_code("advise", conf.drv->cuMemAdvise(ptr, MANAGED_BYTES,
+                                              CU_MEM_ADVISE_SET_PREFERRED_LOCATION, conf_here()));
+    conf_code("advise",
+              conf.drv->cuMemAdvise(ptr, MANAGED_BYTES, CU_MEM_ADVISE_SET_ACCESSED_BY, host));
+    conf_code("prefetch", conf.drv->cuMemPrefetchAsync(ptr, half, host, 0, NULL));
+    managed_say_all(ptr, half);
+    managed_say_all(ptr + half, half);
+    managed_say_all(ptr, MANAGED_BYTES);
+    conf_code("advise", conf.drv->cuMemAdvise(ptr, MANAGED_BYTES, CU_MEM_ADVISE_SET_ACCESSED_BY,
+                                              conf_here()));
+    conf_code("list", conf.drv->cuMemRangeGetAttribute(
+                          by, sizeof by, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, ptr, MANAGED_BYTES));
+    conf_fact("first", by[0]);
+    conf_fact("second", by[1]);
+    conf_fact("third", by[2]);
+    conf_code("advise", conf.drv->cuMemAdvise(ptr + half, half, CU_MEM_ADVISE_UNSET_ACCESSED_BY,
+                                              conf_here()));
+    managed_say_all(ptr, MANAGED_BYTES);
+    conf_code("unset", conf.drv->cuMemAdvise(ptr + half, half,
+                                             CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, conf_here()));
+    managed_say_all(ptr, MANAGED_BYTES);
+    conf_code("sync", conf.drv->cuCtxSynchronize());
+    conf_need("free", conf.drv->cuMemFree(ptr));
+}
+
+static void managed_ranges_bad(void) {
+    CUdeviceptr ptr = 0, plain = 0;
+    int value[2] = {99, 99};
+
+    if (conf_need("alloc",
+                  conf.drv->cuMemAllocManaged(&ptr, MANAGED_BYTES, CU_MEM_ATTACH_GLOBAL)) != 0 ||
+        conf_need("plain", conf.drv->cuMemAlloc(&plain, 4096)) != 0)
+        return;
+    conf_code("8-bytes", conf.drv->cuMemRangeGetAttribute(
+                             value, 8, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, ptr, 4096));
+    conf_code("0-bytes", conf.drv->cuMemRangeGetAttribute(
+                             value, 0, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, ptr, 4096));
+    conf_code("list-0", conf.drv->cuMemRangeGetAttribute(
+                            value, 0, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, ptr, 4096));
+    conf_code("list-6", conf.drv->cuMemRangeGetAttribute(
+                            value, 6, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, ptr, 4096));
+    managed_say("attribute-0", (CUmem_range_attribute)0, ptr, 4096);
+    managed_say("attribute-99", (CUmem_range_attribute)99, ptr, 4096);
+    managed_say("zero", CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, ptr, 0);
+    managed_say("past-end", CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, ptr, MANAGED_BYTES * 2);
+    managed_say("plain", CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, plain, 4096);
+    managed_say("null", CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, 0, 4096);
+    conf_need("free", conf.drv->cuMemFree(ptr));
+    conf_need("free", conf.drv->cuMemFree(plain));
+}
+
 /* Who may use managed memory, in stream order: 0 bytes mean the whole allocation. */
 static void managed_attach(void) {
     CUstream stream = NULL;
@@ -467,6 +547,8 @@ static const struct conf_case managed_cases[] = {
     {"use", managed_use, 0},
     {"prefetch-bad", managed_prefetch_bad, CONF_ALONE},
     {"advise", managed_advise, 0},
+    {"ranges", managed_ranges, 0},
+    {"ranges-bad", managed_ranges_bad, 0},
     {"attach", managed_attach, 0},
     {"attach-legacy", managed_attach_legacy, CONF_ALONE},
     {"attach-part", managed_attach_part, CONF_ALONE},

@@ -1,6 +1,7 @@
 /*
  * Conformance: calls before cuInit, devices, contexts, and outputs that are NULL.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "conformance.h"
@@ -118,6 +119,28 @@ static void device_names(void) {
     conf_code("bus", conf.drv->cuDeviceGetPCIBusId(bus, sizeof bus, conf.dev));
 }
 
+/* The address names the device again, in the forms that are allowed. */
+static void device_bus(void) {
+    char bus[32] = "", text[40];
+    int domain = -1, number = -1, slot = -1;
+    CUdevice dev = 99;
+
+    conf_code("bus", conf.drv->cuDeviceGetPCIBusId(bus, sizeof bus, conf.dev));
+    conf_fact("length", (long long)strlen(bus));
+    conf_code("find", conf.drv->cuDeviceGetByPCIBusId(&dev, bus));
+    conf_fact("ordinal", dev);
+    conf.drv->cuDeviceGetAttribute(&domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, conf.dev);
+    conf.drv->cuDeviceGetAttribute(&number, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, conf.dev);
+    conf.drv->cuDeviceGetAttribute(&slot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, conf.dev);
+    snprintf(text, sizeof text, "%x:%x:%x.0", domain, number, slot);
+    conf_code("by-numbers", conf.drv->cuDeviceGetByPCIBusId(&dev, text));
+    snprintf(text, sizeof text, "%x:%x:%x", domain, number, slot);
+    conf_code("no-function", conf.drv->cuDeviceGetByPCIBusId(&dev, text));
+    conf_code("unknown", conf.drv->cuDeviceGetByPCIBusId(&dev, "fffe:fe:1e.0"));
+    conf_code("empty", conf.drv->cuDeviceGetByPCIBusId(&dev, ""));
+    conf_code("word", conf.drv->cuDeviceGetByPCIBusId(&dev, "nonsense"));
+}
+
 static void device_name_bad(void) {
     char name[128];
 
@@ -174,6 +197,7 @@ static void device_peers(void) {
 static const struct conf_case device_cases[] = {
     {"ordinals", device_ordinals, 0},
     {"names", device_names, 0},
+    {"bus", device_bus, 0},
     {"name-bad", device_name_bad, CONF_ALONE},
     {"uuid-bad", device_uuid_bad, CONF_ALONE},
     {"bus-bad", device_bus_bad, CONF_ALONE},

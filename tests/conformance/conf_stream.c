@@ -46,6 +46,87 @@ static void stream_priorities(void) {
     conf_code("bad-flags", conf.drv->cuStreamCreateWithPriority(&stream, 8, 0));
 }
 
+static void stream_say_priority(const char *label, CUstream stream) {
+    int priority = 99;
+    CUresult code = conf.drv->cuStreamGetPriority(stream, &priority);
+
+    conf_value(label, code, priority);
+}
+
+static void stream_say_device(const char *label, CUstream stream) {
+    CUdevice dev = 99;
+    CUresult code = conf.drv->cuStreamGetDevice(stream, &dev);
+
+    conf_value(label, code, dev);
+}
+
+/* A priority outside the range becomes the nearest inside. */
+static void stream_answers(void) {
+    CUstream low = NULL, high = NULL;
+    int least = 99, greatest = 99, priority = 99;
+
+    conf.drv->cuCtxGetStreamPriorityRange(&least, &greatest);
+    if (conf_need("stream", conf.drv->cuStreamCreateWithPriority(&low, 0, 1000)) != 0 ||
+        conf_need("stream", conf.drv->cuStreamCreateWithPriority(&high, 0, -1000)) != 0)
+        return;
+    stream_say_priority("low", low);
+    conf_code("high", conf.drv->cuStreamGetPriority(high, &priority));
+    conf_fact("is-greatest", priority == greatest);
+    stream_say_priority("null", NULL);
+    stream_say_priority("legacy", CU_STREAM_LEGACY);
+    stream_say_priority("per-thread", CU_STREAM_PER_THREAD);
+    stream_say_device("device", low);
+    stream_say_device("device-null", NULL);
+    stream_say_device("device-per-thread", CU_STREAM_PER_THREAD);
+    conf_need("destroy", conf.drv->cuStreamDestroy(low));
+    conf_need("destroy", conf.drv->cuStreamDestroy(high));
+}
+
+static void stream_priority_null(void) {
+    conf_code("priority", conf.drv->cuStreamGetPriority(NULL, NULL));
+}
+
+static void stream_device_null(void) {
+    conf_code("device", conf.drv->cuStreamGetDevice(NULL, NULL));
+}
+
+struct stream_seen {
+    CUstream stream;
+    CUresult status, inside;
+    int calls;
+};
+
+static void stream_called(CUstream stream, CUresult status, void *arg) {
+    struct stream_seen *seen = arg;
+    CUdeviceptr ptr = 0;
+
+    seen->stream = stream;
+    seen->status = status;
+    seen->inside = conf.drv->cuMemAlloc(&ptr, 4096);
+    seen->calls++;
+}
+
+static void stream_callback(void) {
+    struct stream_seen seen = {NULL, CUDA_ERROR_UNKNOWN, CUDA_SUCCESS, 0};
+    CUstream stream = NULL;
+
+    if (conf_need("stream", conf.drv->cuStreamCreate(&stream, 0)) != 0)
+        return;
+    conf_code("null-function", conf.drv->cuStreamAddCallback(stream, NULL, &seen, 0));
+    conf_code("flags", conf.drv->cuStreamAddCallback(stream, stream_called, &seen, 1));
+    conf_code("add", conf.drv->cuStreamAddCallback(stream, stream_called, &seen, 0));
+    conf_code("sync", conf.drv->cuStreamSynchronize(stream));
+    conf_fact("calls", seen.calls);
+    conf_fact("same-stream", seen.stream == stream);
+    conf_code("status", seen.status);
+    conf_code("inside", seen.inside);
+    conf_code("legacy", conf.drv->cuStreamAddCallback(NULL, stream_called, &seen, 0));
+    conf_code("sync", conf.drv->cuStreamSynchronize(NULL));
+    conf_fact("calls", seen.calls);
+    conf_fact("null-stream", seen.stream == NULL);
+    conf_need("destroy", conf.drv->cuStreamDestroy(stream));
+}
+
 /* The default streams have no handle of their own but answer like any other. */
 static void stream_default(void) {
     CUcontext ctx = NULL;
@@ -147,6 +228,10 @@ static const struct conf_case stream_cases[] = {
     {"ids", stream_ids, 0},
     {"destroy-busy", stream_destroy_busy, 0},
     {"host-function", stream_host_function, 0},
+    {"answers", stream_answers, 0},
+    {"priority-null", stream_priority_null, CONF_ALONE},
+    {"device-null", stream_device_null, CONF_ALONE},
+    {"callback", stream_callback, 0},
 };
 CONF_GROUP(stream, 0);
 
@@ -290,10 +375,35 @@ static void event_context(void) {
     conf_need("destroy", conf.drv->cuEventDestroy(event));
 }
 
+static void event_record_flags(void) {
+    CUstream stream = NULL;
+    CUevent event = NULL;
+    CUgraph graph = NULL;
+
+    if (conf_need("stream", conf.drv->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING)) != 0 ||
+        conf_need("event", conf.drv->cuEventCreate(&event, 0)) != 0)
+        return;
+    conf_code("none", conf.drv->cuEventRecordWithFlags(event, stream, 0));
+    conf_code("sync", conf.drv->cuEventSynchronize(event));
+    conf_code("2", conf.drv->cuEventRecordWithFlags(event, stream, 2));
+    conf_code("null-event", conf.drv->cuEventRecordWithFlags(NULL, stream, 0));
+    conf_code("external",
+              conf.drv->cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL));
+    conf_code("begin", conf.drv->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    conf_code("external",
+              conf.drv->cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL));
+    conf_code("end", conf.drv->cuStreamEndCapture(stream, &graph));
+    conf_code("query", conf.drv->cuEventQuery(event));
+    if (graph != NULL)
+        conf_need("graph", conf.drv->cuGraphDestroy(graph));
+    conf_need("destroy", conf.drv->cuEventDestroy(event));
+    conf_need("destroy", conf.drv->cuStreamDestroy(stream));
+}
+
 static const struct conf_case event_cases[] = {
     {"create", event_create, 0},      {"unrecorded", event_unrecorded, 0},
     {"record", event_record, 0},      {"elapsed", event_elapsed, 0},
     {"pending", event_pending, 0},    {"context", event_context, 0},
-    {"null", event_null, CONF_ALONE},
+    {"null", event_null, CONF_ALONE}, {"record-flags", event_record_flags, 0},
 };
 CONF_GROUP(event, 0);

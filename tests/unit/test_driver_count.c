@@ -51,7 +51,8 @@ static int setup(void **state) {
 /* Every way to copy, of 1, 2, 4, ... bytes; a fill among them, which is no copy. */
 static void copy_all_ways(const struct acre__driver *drv) {
     CUDA_MEMCPY2D rows = {.WidthInBytes = 64, .Height = 8},
-                  row = {.WidthInBytes = 1024, .Height = 1};
+                  row = {.WidthInBytes = 1024, .Height = 1},
+                  plane = {.WidthInBytes = 1024, .Height = 4};
     char host[1];
 
     drv->cuMemcpy(1, 2, 1);
@@ -65,10 +66,12 @@ static void copy_all_ways(const struct acre__driver *drv) {
     drv->cuMemcpyPeerAsync(1, NULL, 2, NULL, 256, NULL);
     drv->cuMemcpy2D(&rows);
     drv->cuMemcpy2DAsync(&row, NULL);
+    drv->cuMemcpyPeer(1, NULL, 2, NULL, 2048);
+    drv->cuMemcpy2DUnaligned(&plane);
     drv->cuMemsetD8(1, 0, 4096);
 }
 
-enum { COPIES = 11, CALLS = COPIES + 1, BYTES = (1 << COPIES) - 1, MEMORY_CALLS = 6 };
+enum { COPIES = 13, CALLS = COPIES + 1, BYTES = (1 << COPIES) - 1, MEMORY_CALLS = 6 };
 
 static void count_every_copy_adds_its_bytes_once(void **state) {
     (void)state;

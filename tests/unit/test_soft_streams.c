@@ -454,6 +454,69 @@ static void streams_seeded_with_real_threads_are_never_stuck(void **state) {
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
 }
 
+/* ---- callbacks ---- */
+
+struct heard {
+    CUstream stream;
+    CUresult status, inside;
+    _Atomic int calls;
+};
+
+static void hear(CUstream stream, CUresult status, void *user) {
+    struct heard *heard = user;
+    CUdeviceptr at = 0;
+    heard->stream = stream;
+    heard->status = status;
+    heard->inside = drv->cuMemAlloc(&at, 64);
+    atomic_fetch_add(&heard->calls, 1);
+}
+
+static void streams_callback_comes_in_order(void **state) {
+    (void)state;
+    struct heard heard = {0};
+    struct soft_gate gate;
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    soft_gate_put(&gate, stream);
+    assert_ok(drv->cuStreamAddCallback(stream, hear, &heard, 0));
+    assert_int_equal(atomic_load(&heard.calls), 0);
+    soft_gate_open(&gate);
+    assert_ok(drv->cuStreamSynchronize(stream));
+    assert_int_equal(atomic_load(&heard.calls), 1);
+    assert_ptr_equal(heard.stream, stream);
+    assert_int_equal(heard.status, CUDA_SUCCESS);
+    assert_int_equal(heard.inside, CUDA_ERROR_NOT_PERMITTED);
+}
+
+/* Unlike a host function, it is told that the device is lost. */
+static void streams_callback_hears_of_a_lost_device(void **state) {
+    (void)state;
+    struct heard heard = {0};
+    struct soft_gate gate;
+    _Atomic int noted = 0;
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr at = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0);
+    soft_gate_put(&gate, stream);
+    assert_ok(drv->cuMemsetD8Async(at, 1, CHUNK, stream));
+    assert_ok(drv->cuLaunchHostFunc(stream, soft_note, &noted));
+    assert_ok(drv->cuStreamAddCallback(stream, hear, &heard, 0));
+    assert_ok(drv->cuMemUnmap(at, CHUNK)); /* under the queued fill */
+    soft_gate_open(&gate);
+    assert_true(soft_eventually(atomic_load(&heard.calls) == 1));
+    assert_int_equal(heard.status, CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(atomic_load(&noted), 0);
+}
+
+static void streams_callback_breaks_a_capture(void **state) {
+    (void)state;
+    struct heard heard = {0};
+    CUgraph graph = NULL;
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    assert_ok(drv->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    assert_refused(drv->cuStreamAddCallback(stream, hear, &heard, 0));
+    assert_refused(drv->cuStreamEndCapture(stream, &graph));
+    assert_int_equal(atomic_load(&heard.calls), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SOFT_TEST(streams_run_after_the_call_returned),
@@ -475,6 +538,9 @@ int main(void) {
         SOFT_TEST(streams_calls_from_host_function_are_refused),
         SOFT_TEST_BARE(streams_calls_after_seeded_host_function_are_allowed),
         SOFT_TEST_BARE(streams_seeded_with_real_threads_are_never_stuck),
+        SOFT_TEST(streams_callback_comes_in_order),
+        SOFT_TEST(streams_callback_hears_of_a_lost_device),
+        SOFT_TEST(streams_callback_breaks_a_capture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,9 +42,9 @@ static void fill_bytes(char *at, size_t bytes, size_t phase, unsigned value, uns
         return;
     }
     unsigned char pattern[4];
-    memcpy(pattern, &value, sizeof pattern);
+    memcpy(pattern, &value, sizeof pattern); /* of 2 bytes: the first ones, on little-endian */
     for (size_t i = 0; i < bytes; i++)
-        at[i] = (char)pattern[(phase + i) % 4];
+        at[i] = (char)pattern[(phase + i) & (value_bytes - 1)];
 }
 
 /* One row: from `from` (or the fill's value, when NULL) to `to`. */
@@ -155,6 +155,7 @@ struct copy {
     size_t width, rows;
     CUstream stream;
     int is_async;
+    int must_wait;              /* for the copy to be done, whatever the memory is */
     int to_device, from_device; /* whose access counts */
 };
 
@@ -238,8 +239,9 @@ static CUresult copy_queue(struct soft_device *device, const struct copy *copy) 
         (result = side_check(copy->from, copy->from_pitch, copy, copy->from_device, 0)))
         return acre__soft_leave(result);
     int from_pageable = is_pageable(copy->from), to_pageable = is_pageable(copy->to);
-    int must_wait = to_pageable || (!copy->is_async &&
-                                    !(is_device_memory(copy->to) && is_device_memory(copy->from)));
+    int must_wait =
+        copy->must_wait || to_pageable ||
+        (!copy->is_async && !(is_device_memory(copy->to) && is_device_memory(copy->from)));
     char *arrival = NULL;
     struct soft_op *op = NULL;
     /* Others may go on while a large source is read; the stream may end meanwhile. */
@@ -347,28 +349,52 @@ CUresult acre__soft_cuMemcpyDtoD(CUdeviceptr dst, CUdeviceptr src, size_t bytes)
     return copy_line(copy, bytes);
 }
 
-/* NULL means the current context, as in the real driver. */
-CUresult acre__soft_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
-                                      CUcontext src_ctx, size_t bytes, CUstream stream) {
-    struct soft_device *device;
-    CUresult result = acre__soft_enter(&device);
-    if (result)
-        return result;
+/* A copy between two contexts. NULL means the current one, as in the real driver. Entered; leaves
+ * only on failure. */
+static CUresult copy_between(struct soft_device *device, CUdeviceptr dst, CUcontext dst_ctx,
+                             CUdeviceptr src, CUcontext src_ctx, size_t bytes, struct copy *copy) {
     if ((dst_ctx && !acre__soft_ctx_is_known(dst_ctx)) ||
         (src_ctx && !acre__soft_ctx_is_known(src_ctx)))
         return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
-    struct copy copy = {.to = dst,
-                        .to_kind = KNOWN_MEMORY,
-                        .from = src,
-                        .from_kind = KNOWN_MEMORY,
-                        .to_pitch = bytes,
-                        .from_pitch = bytes,
-                        .width = bytes,
-                        .rows = 1,
-                        .stream = stream,
-                        .is_async = 1,
-                        .to_device = dst_ctx ? dst_ctx->device : soft_ordinal(device),
-                        .from_device = src_ctx ? src_ctx->device : soft_ordinal(device)};
+    *copy = (struct copy){.to = dst,
+                          .to_kind = KNOWN_MEMORY,
+                          .from = src,
+                          .from_kind = KNOWN_MEMORY,
+                          .to_pitch = bytes,
+                          .from_pitch = bytes,
+                          .width = bytes,
+                          .rows = 1,
+                          .to_device = dst_ctx ? dst_ctx->device : soft_ordinal(device),
+                          .from_device = src_ctx ? src_ctx->device : soft_ordinal(device)};
+    return CUDA_SUCCESS;
+}
+
+/* In order with all work of the three contexts, and with what is queued on any stream of them
+ * later: so the host waits, before and after, which the real driver leaves to the devices. */
+CUresult acre__soft_cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
+                                 CUcontext src_ctx, size_t bytes) {
+    struct soft_device *device;
+    struct copy copy;
+    CUresult result = acre__soft_enter(&device);
+    if (result || (result = copy_between(device, dst, dst_ctx, src, src_ctx, bytes, &copy)))
+        return result;
+    copy.must_wait = 1;
+    if ((result = acre__soft_wait_device(device)) ||
+        (result = acre__soft_wait_device(&acre__soft.devices[copy.to_device])) ||
+        (result = acre__soft_wait_device(&acre__soft.devices[copy.from_device])))
+        return acre__soft_leave(result);
+    return copy_queue(device, &copy);
+}
+
+CUresult acre__soft_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
+                                      CUcontext src_ctx, size_t bytes, CUstream stream) {
+    struct soft_device *device;
+    struct copy copy;
+    CUresult result = acre__soft_enter(&device);
+    if (result || (result = copy_between(device, dst, dst_ctx, src, src_ctx, bytes, &copy)))
+        return result;
+    copy.stream = stream;
+    copy.is_async = 1;
     return copy_queue(device, &copy);
 }
 
@@ -421,6 +447,11 @@ CUresult acre__soft_cuMemcpy2D(const CUDA_MEMCPY2D *copy) {
     return copy_plane(copy, NULL, 0);
 }
 
+/* Every pitch and address is aligned enough here. */
+CUresult acre__soft_cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy) {
+    return copy_plane(copy, NULL, 0);
+}
+
 CUresult acre__soft_cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
     return copy_plane(copy, stream, 1);
 }
@@ -441,7 +472,7 @@ static CUresult fill_queue(uint64_t to, size_t pitch, size_t width, size_t rows,
     size_t limit = (size_t)1 << 47;
     struct copy shape = {.width = width, .rows = rows};
     if (!to || to % value_bytes || width > limit || pitch > limit / rows ||
-        (rows > 1 && pitch < width) || is_pageable(to))
+        (rows > 1 && (pitch < width || pitch % value_bytes)) || is_pageable(to))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = side_check(to, pitch, &shape, soft_ordinal(device), 1)))
         return acre__soft_leave(result);
@@ -460,26 +491,61 @@ static CUresult fill_queue(uint64_t to, size_t pitch, size_t width, size_t rows,
     return acre__soft_leave(acre__soft_submit(device, stream, op));
 }
 
+/* Counts of values wrap around when they are made bytes, as they do in the real driver. */
+
+CUresult acre__soft_cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch_bytes, unsigned char value,
+                                      size_t width_bytes, size_t rows, CUstream stream) {
+    return fill_queue(dst, pitch_bytes, width_bytes, rows, value, 1, stream);
+}
+
+CUresult acre__soft_cuMemsetD2D8(CUdeviceptr dst, size_t pitch_bytes, unsigned char value,
+                                 size_t width, size_t rows) {
+    return fill_queue(dst, pitch_bytes, width, rows, value, 1, NULL);
+}
+
+CUresult acre__soft_cuMemsetD2D16Async(CUdeviceptr dst, size_t pitch_bytes, unsigned short value,
+                                       size_t width, size_t rows, CUstream stream) {
+    return fill_queue(dst, pitch_bytes, width * 2, rows, value, 2, stream);
+}
+
+CUresult acre__soft_cuMemsetD2D16(CUdeviceptr dst, size_t pitch_bytes, unsigned short value,
+                                  size_t width, size_t rows) {
+    return fill_queue(dst, pitch_bytes, width * 2, rows, value, 2, NULL);
+}
+
+CUresult acre__soft_cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch_bytes, unsigned value,
+                                       size_t width, size_t rows, CUstream stream) {
+    return fill_queue(dst, pitch_bytes, width * 4, rows, value, 4, stream);
+}
+
+CUresult acre__soft_cuMemsetD2D32(CUdeviceptr dst, size_t pitch_bytes, unsigned value, size_t width,
+                                  size_t rows) {
+    return fill_queue(dst, pitch_bytes, width * 4, rows, value, 4, NULL);
+}
+
 CUresult acre__soft_cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t count,
                                     CUstream stream) {
     return fill_queue(dst, count, count, 1, value, 1, stream);
 }
 
 CUresult acre__soft_cuMemsetD8(CUdeviceptr dst, unsigned char value, size_t count) {
-    return acre__soft_cuMemsetD8Async(dst, value, count, NULL);
+    return fill_queue(dst, count, count, 1, value, 1, NULL);
+}
+
+CUresult acre__soft_cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t count,
+                                     CUstream stream) {
+    return fill_queue(dst, count * 2, count * 2, 1, value, 2, stream);
+}
+
+CUresult acre__soft_cuMemsetD16(CUdeviceptr dst, unsigned short value, size_t count) {
+    return fill_queue(dst, count * 2, count * 2, 1, value, 2, NULL);
 }
 
 CUresult acre__soft_cuMemsetD32Async(CUdeviceptr dst, unsigned value, size_t count,
                                      CUstream stream) {
-    size_t bytes = count * 4; /* wraps around, as it does in the real driver */
-    return fill_queue(dst, bytes, bytes, 1, value, 4, stream);
+    return fill_queue(dst, count * 4, count * 4, 1, value, 4, stream);
 }
 
 CUresult acre__soft_cuMemsetD32(CUdeviceptr dst, unsigned value, size_t count) {
-    return acre__soft_cuMemsetD32Async(dst, value, count, NULL);
-}
-
-CUresult acre__soft_cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch_bytes, unsigned char value,
-                                      size_t width_bytes, size_t rows, CUstream stream) {
-    return fill_queue(dst, pitch_bytes, width_bytes, rows, value, 1, stream);
+    return fill_queue(dst, count * 4, count * 4, 1, value, 4, NULL);
 }

@@ -2,6 +2,8 @@
  *
  * Contexts are the devices' primary contexts; a thread's stack of them is in its record. Here is
  * also how every call begins (acre__soft_enter) and how the driver starts anew. */
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +27,9 @@ enum {
     SOFT_HEAP_LEAST = 4 << 20
 };
 static const char soft_name[] = "acre soft device";
+
+/* Where the devices pretend to sit: a PCI domain that no machine has, one bus for each. */
+enum { SOFT_PCI_DOMAIN = 0x7ac0, SOFT_PCI_FIRST_BUS = 1 };
 
 /* ---- configuration and restart ---- */
 
@@ -385,7 +390,45 @@ CUresult acre__soft_cuDeviceGetPCIBusId(char *text, int text_bytes, CUdevice dev
         return result;
     if (text_bytes <= 0)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    soft_copy_text(text, text_bytes, ""); /* it sits on no bus */
+    char address[32];
+    snprintf(address, sizeof address, "%04X:%02X:00.0", SOFT_PCI_DOMAIN, SOFT_PCI_FIRST_BUS + dev);
+    soft_copy_text(text, text_bytes, address);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* domain:bus:device.function, all of them hexadecimal; the first and the last may be missing. */
+static int soft_pci_parse(const char *text, unsigned *domain, unsigned *bus, unsigned *slot) {
+    unsigned part[3] = {0}, function = 0, count = 0;
+    char *end;
+    for (const char *at = text; count < 3; at = end + 1) {
+        if (!isxdigit((unsigned char)*at))
+            return 0;
+        unsigned long value = strtoul(at, &end, 16);
+        if (value > 0xffff)
+            return 0;
+        part[count++] = (unsigned)value;
+        if (*end != ':')
+            break;
+    }
+    if (*end == '.' && isxdigit((unsigned char)end[1]))
+        function = (unsigned)strtoul(end + 1, &end, 16);
+    *domain = count == 3 ? part[0] : 0;
+    *bus = part[count == 3];
+    *slot = part[(count == 3) + 1];
+    return *end == 0 && count >= 2 && function == 0;
+}
+
+CUresult acre__soft_cuDeviceGetByPCIBusId(CUdevice *device_out, const char *text) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    unsigned domain, bus, slot;
+    if (!device_out || !text || !soft_pci_parse(text, &domain, &bus, &slot))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    int dev = (int)bus - SOFT_PCI_FIRST_BUS;
+    if (domain != SOFT_PCI_DOMAIN || slot || !acre__soft_device_at(dev))
+        return acre__soft_leave(CUDA_ERROR_INVALID_DEVICE);
+    *device_out = dev;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
@@ -420,6 +463,15 @@ CUresult acre__soft_cuDeviceGetAttribute(int *value_out, CUdevice_attribute attr
     switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         *value_out = (int)sysconf(_SC_NPROCESSORS_ONLN);
+        break;
+    case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
+        *value_out = SOFT_PCI_DOMAIN;
+        break;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+        *value_out = SOFT_PCI_FIRST_BUS + dev;
+        break;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+        *value_out = SOFT_PITCH_MOST;
         break;
     case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:

@@ -52,17 +52,21 @@ static void event_set(CUevent event, struct soft_marker *marker) {
     event->marker = marker;
 }
 
-CUresult acre__soft_cuEventRecord(CUevent event, CUstream handle) {
+CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
     struct soft_device *device;
     struct soft_stream *stream;
     CUresult result = event_enter(event, &device);
     if (result)
         return result;
+    if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = acre__soft_stream_find(device, handle, &stream)))
         return acre__soft_leave(result);
     int swallow = 0;
     if ((result = acre__soft_capture_submit(device, stream, &swallow)))
         return acre__soft_leave(result);
+    if (flags) /* a step of the graph, which is never run here; the event is as it was */
+        return acre__soft_leave(swallow ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
     struct soft_marker *marker = acre__soft_marker_make();
     if (!marker)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -75,6 +79,10 @@ CUresult acre__soft_cuEventRecord(CUevent event, CUstream handle) {
     }
     event_set(event, marker);
     return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuEventRecord(CUevent event, CUstream handle) {
+    return acre__soft_cuEventRecordWithFlags(event, handle, CU_EVENT_RECORD_DEFAULT);
 }
 
 CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {

@@ -132,6 +132,19 @@ static CUresult plain_large(struct soft_device *device, size_t bytes, CUdevicept
     return CUDA_SUCCESS;
 }
 
+/* Entered, with arguments that are good; leaves. */
+static CUresult plain_make(struct soft_device *device, size_t bytes, CUdeviceptr *out) {
+    CUresult result = acre__soft_capture_refuse();
+    if (result)
+        return acre__soft_leave(result);
+    CUdeviceptr address = 0;
+    result = bytes < SOFT_CHUNK_BYTES / 2 ? plain_small(device, bytes, &address)
+                                          : plain_large(device, bytes, &address);
+    if (!result)
+        *out = address;
+    return acre__soft_leave(result);
+}
+
 CUresult acre__soft_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
     struct soft_device *device;
     CUresult result = acre__soft_enter(&device);
@@ -139,14 +152,26 @@ CUresult acre__soft_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
         return result;
     if (!ptr_out || !bytes)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_capture_refuse()))
-        return acre__soft_leave(result);
-    CUdeviceptr address = 0;
-    result = bytes < SOFT_CHUNK_BYTES / 2 ? plain_small(device, bytes, &address)
-                                          : plain_large(device, bytes, &address);
+    return plain_make(device, bytes, ptr_out);
+}
+
+CUresult acre__soft_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, size_t width_bytes,
+                                    size_t rows, unsigned int element_bytes) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    int is_element = element_bytes == 4 || element_bytes == 8 || element_bytes == 16;
+    if (!ptr_out || !pitch_out || !width_bytes || !rows || !is_element ||
+        width_bytes > SOFT_PITCH_MOST)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    size_t pitch = soft_round_up(width_bytes, SOFT_PLAIN_UNIT);
+    if (rows > SIZE_MAX / pitch)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    result = plain_make(device, pitch * rows, ptr_out);
     if (!result)
-        *ptr_out = address;
-    return acre__soft_leave(result);
+        *pitch_out = pitch;
+    return result;
 }
 
 static void plain_free(struct soft_device *device, struct soft_range *range) {
@@ -282,6 +307,10 @@ CUresult acre__soft_cuMemHostAlloc(void **ptr_out, size_t bytes, unsigned flags)
     if (!result)
         *ptr_out = (void *)(uintptr_t)address;
     return acre__soft_leave(result);
+}
+
+CUresult acre__soft_cuMemAllocHost(void **ptr_out, size_t bytes) {
+    return acre__soft_cuMemHostAlloc(ptr_out, bytes, 0);
 }
 
 /* Frees or unregisters host memory of that kind, after all work is done. */

@@ -43,6 +43,7 @@ void acre__soft_range_remove(struct soft_range *range) {
         acre__soft_address_give(range->node.key, range->bytes);
     else if (soft_range_is_large(range))
         acre__soft_address_give(range->node.key, soft_round_up(range->bytes, SOFT_CHUNK_BYTES));
+    free(range->advice);
     free(range);
 }
 

@@ -68,13 +68,16 @@ static void run_record(struct soft_stream *stream, struct soft_marker *marker) {
     acre__soft_clock_copy(&marker->clock, &stream->clock);
 }
 
-static void run_call(const struct soft_op *op) {
+static void run_call(const struct soft_op *op, CUresult lost) {
     struct soft_thread *self = acre__soft_thread_self();
     int before = self ? self->in_host_function : 0;
     if (self)
         self->in_host_function = 1;
     acre__lock_give(&acre__soft.lock);
-    op->call(op->argument);
+    if (op->callback)
+        op->callback(op->caller, lost, op->argument);
+    else
+        op->call(op->argument);
     acre__lock_take(&acre__soft.lock);
     if (self)
         self->in_host_function = before;
@@ -88,7 +91,7 @@ void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream)
     if (stream->clock.at)
         stream->clock.at[stream->slot] = ++acre__soft.slot_epoch[stream->slot];
     CUresult result = CUDA_SUCCESS;
-    if (!device->lost || op->kind == SOFT_RECORD || op->kind == SOFT_WAIT) {
+    if (!device->lost || op->callback || op->kind == SOFT_RECORD || op->kind == SOFT_WAIT) {
         switch (op->kind) {
         case SOFT_COPY:
         case SOFT_FILL:
@@ -101,7 +104,7 @@ void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream)
             acre__soft_clock_join(&stream->clock, &op->marker->clock);
             break;
         case SOFT_CALL:
-            run_call(op);
+            run_call(op, device->lost);
             break;
         case SOFT_KERNEL:
             result = acre__soft_run_kernel(device, stream, op, &is_over);

@@ -91,6 +91,14 @@ struct soft_mapping {
     size_t use_count;
 };
 
+/* What was asked for a part of a managed range, from `begin` to the next part (soft_managed.c). */
+struct soft_advice {
+    size_t begin;                        /* bytes into the range */
+    CUmemLocation preferred, prefetched; /* type INVALID: none */
+    int is_read_mostly;
+    uint32_t accessed_by; /* bit of the device's ordinal; the host's is SOFT_HOST_BIT */
+};
+
 struct soft_range {
     struct acre__node node; /* key: first address */
     enum soft_range_kind kind;
@@ -101,7 +109,9 @@ struct soft_range {
     struct soft_backing *backing; /* NULL for reservations */
     size_t offset;                /* of the range in its backing */
     int sync_memops;
-    struct soft_view view; /* of plain memory with chunks of its own */
+    struct soft_view view;      /* of plain memory with chunks of its own */
+    struct soft_advice *advice; /* of managed memory: its parts in order; NULL: nothing was asked */
+    size_t advice_count;
 };
 
 /* Plain memory with chunks of its own, not a part of a slab. */
@@ -118,6 +128,7 @@ struct soft_handle {
 
 /* A 2 MiB chunk that small plain allocations share, in units of SOFT_PLAIN_UNIT bytes. */
 enum { SOFT_PLAIN_UNIT = 512, SOFT_PLAIN_UNITS = (2 << 20) / SOFT_PLAIN_UNIT };
+enum { SOFT_PITCH_MOST = INT32_MAX }; /* bytes from row to row, as on every GPU */
 struct soft_slab {
     struct soft_slab *next;
     uint64_t address;
@@ -170,6 +181,8 @@ struct soft_op {
     unsigned value_bytes;
     struct soft_marker *marker;
     CUhostFn call;
+    CUstreamCallback callback; /* the older form of a call: also made when the device is lost */
+    CUstream caller;           /* the handle that the callback gets */
     void *argument;
     struct soft_launch *launch; /* of a kernel (launch.h) */
 };

@@ -245,6 +245,18 @@ CUresult acre__soft_cuStreamGetFlags(CUstream handle, unsigned *flags_out) {
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
+CUresult acre__soft_cuStreamGetPriority(CUstream handle, int *priority_out) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = acre__soft_stream_enter(handle, priority_out, &device, &stream);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_disturb(stream)))
+        return acre__soft_leave(result);
+    *priority_out = stream->priority;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
 CUresult acre__soft_cuStreamGetId(CUstream handle, unsigned long long *id_out) {
     struct soft_device *device;
     struct soft_stream *stream;
@@ -264,6 +276,16 @@ CUresult acre__soft_cuStreamGetCtx(CUstream handle, CUcontext *ctx_out) {
     if (result)
         return result;
     *ctx_out = &device->ctx;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuStreamGetDevice(CUstream handle, CUdevice *device_out) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = acre__soft_stream_enter(handle, device_out, &device, &stream);
+    if (result)
+        return result;
+    *device_out = stream->device;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
@@ -380,6 +402,27 @@ CUresult acre__soft_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg) {
     if (!op)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     op->call = fn;
+    op->argument = arg;
+    return acre__soft_leave(acre__soft_submit(device, stream, op));
+}
+
+/* The older form: no part of a capture, and called with the error when the device is lost. */
+CUresult acre__soft_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *arg,
+                                        unsigned flags) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = acre__soft_stream_enter(handle, &callback, &device, &stream);
+    if (result)
+        return result;
+    if (!callback || flags)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_capture_disturb(stream)))
+        return acre__soft_leave(result);
+    struct soft_op *op = acre__soft_op_make(SOFT_CALL);
+    if (!op)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    op->callback = callback;
+    op->caller = handle;
     op->argument = arg;
     return acre__soft_leave(acre__soft_submit(device, stream, op));
 }
