@@ -10,7 +10,7 @@ ARGS ?=
 # The groups of scripts/deps that presets need.
 needs = build $(if $(filter debug tsan,$(1)),clang)
 
-.PHONY: all demo test test-all bench lint format install clean help
+.PHONY: all examples demo test test-all bench lint format install clean help
 
 all: $(BUILD)/build.ninja ## build libacre.so, libacre.a and the tool acre
 	@cmake --build $(BUILD) --target product
@@ -23,6 +23,10 @@ $(BUILD)/build.ninja: CMakePresets.json
 
 demo: all ## show what acre does, on this machine's GPU or without one
 	@$(BUILD)/acre demo $(ARGS)
+
+examples: $(BUILD)/build.ninja ## build the programs of examples/, into build/examples
+	@scripts/deps test
+	@cmake --build $(BUILD) --target product examples
 
 test: ## build and run the tests of one preset: make test PRESET=tsan
 	@scripts/deps $(call needs,$(PRESET)) test

@@ -1,11 +1,13 @@
-# acre_flags: warnings, hardening and sanitizer, for every target of the project.
+# acre_flags: warnings, hardening and sanitizer, for every target of the project. C++ is for programs
+# of examples/cuda alone.
 include(CheckCCompilerFlag)
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)
 
 add_library(acre_flags INTERFACE)
 target_compile_options(acre_flags INTERFACE
-    -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -pthread)
+    -Wall -Wextra -Wshadow -Wconversion -pthread
+    $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes -Wstrict-prototypes>)
 target_link_options(acre_flags INTERFACE -pthread LINKER:-z,relro LINKER:-z,now)
 if(ACRE_WERROR)
     target_compile_options(acre_flags INTERFACE -Werror)

@@ -6,6 +6,7 @@
 #   tests/check/check_*.sh|py   a script that looks at the tree or at what was built
 #   examples/*.c                a program that must exit with 0 (label "examples")
 #   examples/*.cu               the same for a GPU, if there is an nvcc; example_<stem>_gpu
+#   examples/cuda/*             run by `acre run`; its output must be tests/data/cuda/<stem>.txt
 #   tests/gpu/*.cu              kernels for the programs in tests/gpu, if there is an nvcc
 #   tests/<area>/area.cmake     says what the .c files not called test_* are for, in place of the
 #                               rule above, with acre_test_program and acre_test_run
@@ -45,10 +46,11 @@ function(acre_test_environment area variable)
     if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64" AND NOT area IN_LIST aarch64_leak_areas)
         set(leaks 0)
     endif()
+    # Stand-ins are preloaded, and so come before gcc's sanitizer, which then only thinks that it lost.
     # Small devices: shadow memory multiplies what is touched, and TSan on aarch64 has little room.
     set(${variable} ${environment} ACRE_SOFT_BYTES=1GiB
         TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-        ASAN_OPTIONS=detect_leaks=${leaks}:protect_shadow_gap=0
+        ASAN_OPTIONS=detect_leaks=${leaks}:protect_shadow_gap=0:verify_asan_link_order=0
         UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PARENT_SCOPE)
 endfunction()
 
@@ -179,6 +181,7 @@ foreach(source IN LISTS examples)
     set_target_properties(example_${stem} PROPERTIES OUTPUT_NAME ${stem}
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
     target_link_libraries(example_${stem} PRIVATE acre_flags acre_shared)
+    add_dependencies(examples example_${stem})
     acre_test_run(example_${stem} examples $<TARGET_FILE:example_${stem}>)
 endforeach()
 
@@ -194,7 +197,16 @@ if(ACRE_CUDA_PROGRAMS)
     endforeach()
 endif()
 
+# Programs that call CUDA itself: what they print is compared with what was recorded.
 find_program(ACRE_BASH bash REQUIRED)
+foreach(folder IN LISTS cuda_example_folders)
+    foreach(stem IN LISTS cuda_examples)
+        acre_test_run(example_${folder}_${stem} standin ${ACRE_BASH}
+            ${PROJECT_SOURCE_DIR}/tests/standin/run_example.sh
+            ${PROJECT_BINARY_DIR}/examples/${folder}/${stem})
+    endforeach()
+endforeach()
+
 find_program(ACRE_PYTHON python3 REQUIRED)
 file(GLOB scripts CONFIGURE_DEPENDS tests/*/test_*.sh)
 if(NOT ACRE_GPU_TESTS)

@@ -1,0 +1,67 @@
+# Programs that call CUDA itself (examples/cuda), in build/examples/cuda: built against include/soft,
+# which every machine has, and linked with the stand-ins, as a stranger would with
+#
+#   cc program.c -I include/soft -L build/soft -lcudart -lcuda
+#
+# They have no path to the libraries: `acre run --device soft` puts the stand-ins under them, and on a
+# machine with a GPU they find NVIDIA's. Where NVIDIA's toolkit is installed, each is built a second
+# time, against its headers and its libraries, in build/examples/cuda_toolkit.
+#
+# cuda_examples is the list of their names, cuda_example_folders that of the folders they are in; both
+# are for the tests.
+set(cuda_examples "")
+set(cuda_example_folders "")
+if(NOT TARGET acre_standin_cudart)
+    return()
+endif()
+
+include(CheckLanguage)
+check_language(CXX)
+file(GLOB cuda_example_sources CONFIGURE_DEPENDS examples/cuda/*.c)
+if(CMAKE_CXX_COMPILER)
+    enable_language(CXX)
+    check_pie_supported(LANGUAGES CXX)
+    file(GLOB more CONFIGURE_DEPENDS examples/cuda/*.cpp)
+    list(APPEND cuda_example_sources ${more})
+else()
+    message(STATUS "There is no C++ compiler: the C++ programs of examples/cuda are left out")
+endif()
+
+# acre_add_cuda_examples(FOLDER INCLUDE LIBRARY...): all of them, in build/examples/FOLDER.
+function(acre_add_cuda_examples folder headers)
+    foreach(source IN LISTS cuda_example_sources)
+        cmake_path(GET source STEM stem)
+        set(target example_${folder}_${stem})
+        add_executable(${target} ${source})
+        set_target_properties(${target} PROPERTIES OUTPUT_NAME ${stem} SKIP_BUILD_RPATH ON
+            CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
+            RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples/${folder})
+        target_include_directories(${target} SYSTEM PRIVATE ${headers})
+        target_link_options(${target} PRIVATE LINKER:--as-needed)
+        target_link_libraries(${target} PRIVATE acre_flags ${ARGN})
+        add_dependencies(examples ${target})
+    endforeach()
+endfunction()
+
+foreach(source IN LISTS cuda_example_sources)
+    cmake_path(GET source STEM stem)
+    list(APPEND cuda_examples ${stem})
+endforeach()
+acre_add_cuda_examples(cuda ${PROJECT_SOURCE_DIR}/include/soft acre_standin_cudart
+    acre_standin_cuda)
+list(APPEND cuda_example_folders cuda)
+
+# NVIDIA's own libcudart gives its symbols a version, which the stand-in must then have too; the
+# driver's library comes with the toolkit as a stub to link with. One build of these is enough.
+if(ACRE_CUDA_INCLUDE AND NOT ACRE_SANITIZE)
+    find_library(ACRE_CUDART_LIBRARY cudart HINTS ${ACRE_CUDA_INCLUDE}/.. PATH_SUFFIXES lib64 lib
+        NO_DEFAULT_PATH)
+    find_library(ACRE_CUDA_STUB cuda HINTS ${ACRE_CUDA_INCLUDE}/.. PATH_SUFFIXES lib64/stubs
+        lib/stubs NO_DEFAULT_PATH)
+    file(STRINGS ${ACRE_CUDA_INCLUDE}/cuda.h version REGEX "^#define CUDA_VERSION 13")
+    if(ACRE_CUDART_LIBRARY AND ACRE_CUDA_STUB AND version)
+        acre_add_cuda_examples(cuda_toolkit ${ACRE_CUDA_INCLUDE} ${ACRE_CUDART_LIBRARY}
+            ${ACRE_CUDA_STUB})
+        list(APPEND cuda_example_folders cuda_toolkit)
+    endif()
+endif()
