@@ -10,7 +10,7 @@
 # ctest_step, memcheck_step and bench_step, each of which makes one line of the table.
 set -uo pipefail
 
-areas=(ground kinds grow pool heap plan)
+areas=(ground kinds grow pool heap plan cuda)
 AREA_SECONDS=360
 # One program under compute-sanitizer; far more than any of them needs.
 PROGRAM_SECONDS=120
@@ -72,6 +72,15 @@ area_plan() {
     ctest_step "tests" 'unit|api|fault|model|cli|examples|gpu' "$about"
     memcheck_step "memcheck" 'api|examples|gpu' "$about"
     bench_step plan
+}
+
+# CUDA's own calls: the stand-ins, which need no GPU, and the programs of examples/cuda on the real
+# libraries, where they must print what they print on the stand-ins, and free everything.
+area_cuda() {
+    ctest_step "stand-ins" 'standin|conformance'
+    programs_step "programs"
+    programs_step "memcheck" "$memcheck" --tool memcheck --leak-check full --error-exitcode 9 \
+        --report-api-errors no --target-processes all --log-file "$build/programs-memcheck.log"
 }
 
 # ---- steps ---------------------------------------------------------------------------------------
@@ -144,6 +153,31 @@ sanitizer_step() {
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
 }
 
+# programs_step WHAT [PREFIX...]: the programs of examples/cuda, built by nvcc with the shared runtime,
+# run on the GPU behind the words of PREFIX, and what they print compared with what was recorded.
+programs_step() {
+    local what=$1 begin=$SECONDS passed=0 failed=0 source name program
+    local -a flags
+    shift
+    mkdir -p "$build/native"
+    for source in examples/cuda/*.c examples/cuda/*.cpp; do
+        name=$(basename "${source%.*}")
+        program=$build/native/$name
+        flags=(-O2 -cudart shared -L "$toolkit/lib64/stubs" -Xlinker "-rpath=$toolkit/lib64")
+        [ "${source##*.}" = c ] || flags+=(-std=c++17)
+        if { [ "$program" -nt "$source" ] || nvcc "${flags[@]}" -o "$program" "$source" -lcuda; } &&
+            timeout -k 10 "$PROGRAM_SECONDS" "$@" "$program" >"$program.out" </dev/null &&
+            diff "tests/data/cuda/$name.txt" "$program.out"; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+            echo "$what $name: failed"
+            [ $# -eq 0 ] || tail -n 40 "$build/programs-memcheck.log"
+        fi
+    done
+    row "$what" "$passed" "$failed" 0 $((SECONDS - begin))
+}
+
 # bench_step SUITE [OPTION...]: prints the figures; as JSON they go to build/gpu/bench-SUITE.json and, where OUT
 # names a folder, there too.
 bench_step() {
@@ -202,6 +236,7 @@ build_all() {
 
 export PATH=$PATH:/usr/local/cuda/bin
 memcheck=$(command -v compute-sanitizer)
+toolkit=$(dirname "$(dirname "$(realpath "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")")
 # A GPU that a test does not find is a failure.
 export ACRE_REQUIRE_CUDA=1
 
