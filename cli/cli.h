@@ -33,6 +33,7 @@ int cmd_plan(int argc, char **argv);
 int cmd_bench(int argc, char **argv); /* in bench/ */
 int cmd_trace(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 
 /* The options that commands have in common; each command lists those it takes. */
 struct cli_args {

@@ -21,6 +21,7 @@ static const struct main_command main_commands[] = {
     {"bench", "measure acre against the driver and other peers", cmd_bench},
     {"trace", "what a program did with memory, from the trace it wrote", cmd_trace},
     {"stats", "the statistics of a running program", cmd_stats},
+    {"run", "a program that uses CUDA, on a machine without a GPU", cmd_run},
 };
 
 enum { MAIN_COMMAND_COUNT = sizeof main_commands / sizeof main_commands[0] };
@@ -53,6 +54,7 @@ static char *main_help_filter(int key, const char *text, void *input) {
           "  acre doctor                   checks this machine\n"
           "  acre demo --output /tmp/demo  writes /tmp/demo/index.html\n"
           "  acre plan buffers.csv --svg plan.svg\n"
+          "  acre run --device soft --leaks -- ./program\n"
           "  ACRE_SOFT_BYTES=64GiB acre info --device soft\n",
           out);
     fputs("\nEnvironment:\n", out);

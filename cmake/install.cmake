@@ -5,6 +5,10 @@ include(CMakePackageConfigHelpers)
 file(RELATIVE_PATH to_libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
 set_target_properties(acre_cli PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
 
+# `acre run` looks for the stand-ins beside itself too.
+target_compile_definitions(acre_cli PRIVATE ACRE_TO_LIBRARIES="${to_libraries}")
+install(TARGETS ${standin_targets} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/acre/soft)
+
 install(TARGETS acre_shared acre_static acre_cli EXPORT acre-targets)
 file(GLOB public_headers CONFIGURE_DEPENDS include/*.h include/*.hpp)
 install(FILES ${public_headers} TYPE INCLUDE)

@@ -12,7 +12,8 @@ function(acre_add_standin target name soversion)
     add_library(${target} SHARED ${ARGN})
     set_target_properties(${target} PROPERTIES
         OUTPUT_NAME ${name} SOVERSION ${soversion} LINK_DEPENDS ${map}
-        LIBRARY_OUTPUT_DIRECTORY ${standin_dir} BUILD_RPATH $ORIGIN INSTALL_RPATH $ORIGIN)
+        LIBRARY_OUTPUT_DIRECTORY ${standin_dir} INSTALL_RPATH $ORIGIN
+        BUILD_WITH_INSTALL_RPATH ON)
     target_include_directories(${target} PRIVATE standin src include)
     target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
     # The libraries are there before the program starts: they have room among its own variables.

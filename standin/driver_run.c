@@ -5,6 +5,7 @@
  *   at a fault   which memory it was that the host cannot touch
  *
  * Without ACRE_RUN nothing of this happens. */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,14 +36,19 @@ static void run_say_reports(void) {
 /* After the program's own functions at exit, which may free, and after those of its libraries. */
 static void run_at_exit(int code, void *nothing) {
     (void)nothing;
-    int is_program = getpid() == run.program;
+    int is_program = getpid() == run.program, is_asked = run.want_stats || run.want_leaks;
     if (!acre__standin_is_used()) {
-        if (is_program && (run.want_stats || run.want_leaks))
-            fputs("acre: the program has not used CUDA\n", stderr);
+        if (is_program && is_asked)
+            fprintf(stderr, "acre: %s has not used CUDA\n", program_invocation_short_name);
         return;
     }
-    if (!is_program && (run.want_stats || run.want_leaks))
-        fprintf(stderr, "acre: process %ld, begun by the program:\n", (long)getpid());
+    /* What the program has printed comes first, unless another thread is at it for good. */
+    if (ftrylockfile(stdout) == 0) {
+        fflush_unlocked(stdout);
+        funlockfile(stdout);
+    }
+    if (!is_program && is_asked)
+        fprintf(stderr, "acre: process %ld, %s:\n", (long)getpid(), program_invocation_short_name);
     run_say_reports();
     if (run.want_stats)
         acre__ledger_say_stats(acre__driver_copied_bytes(acre__driver_soft()));

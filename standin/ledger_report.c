@@ -51,17 +51,19 @@ void acre__ledger_say_stats(uint64_t copied_bytes) {
     char all[TEXT], most[TEXT], held[TEXT], copied[TEXT];
     struct ledger_count sum = acre__ledger_count(LEDGER_KIND_COUNT);
     fprintf(stderr,
-            "acre: %" PRIu64 " allocations of %s in all, %" PRIu64 " freed, at most %s at a time; "
-            "copies of %s\n",
-            sum.made, acre__ledger_bytes(sum.all_bytes, all, TEXT), sum.freed,
+            "acre: allocations: %" PRIu64 ", %s in all; freed: %" PRIu64 "; refused: %" PRIu64
+            "; at most %s at a time; copied: %s\n",
+            sum.made, acre__ledger_bytes(sum.all_bytes, all, TEXT), sum.freed, sum.refused,
             acre__ledger_bytes(sum.most_bytes, most, TEXT),
             acre__ledger_bytes(copied_bytes, copied, TEXT));
-    fprintf(stderr, "  %-15s %9s %9s %9s %12s %12s\n", "memory", "made", "freed", "refused",
-            "at most", "left");
+    const char *title =
+        "  memory               made     freed   refused      at most         left\n";
     for (unsigned i = 0; i < LEDGER_KIND_COUNT; i++) {
         struct ledger_count count = acre__ledger_count(i);
         if (!count.made && !count.refused)
             continue;
+        fputs(title, stderr);
+        title = "";
         fprintf(stderr, "  %-15s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s\n",
                 acre__ledger_title(i), count.made, count.freed, count.refused,
                 acre__ledger_bytes(count.most_bytes, most, TEXT),

@@ -71,3 +71,16 @@ quietly "$cmake" --build "$tmp/build"
 
 echo "tool:"
 env -u LD_LIBRARY_PATH "$prefix/bin/acre" --version
+
+echo "stand-ins:"
+cat >"$tmp/asks.c" <<'C'
+int cuInit(unsigned);
+int cuDeviceGetCount(int *);
+int main(void) {
+    int count = 0;
+    return cuInit(0) || cuDeviceGetCount(&count) || count != 3;
+}
+C
+"$cc" "$tmp/asks.c" -L "$lib_dir/acre/soft" -lcuda -o "$tmp/asks"
+env -u LD_LIBRARY_PATH -u ACRE_SOFT_LIBRARIES ACRE_SOFT_DEVICES=3 \
+    "$prefix/bin/acre" run --device soft --stats -- "$tmp/asks"

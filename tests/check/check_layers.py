@@ -42,6 +42,7 @@ PROGRAM_EXTRAS = [
     ("bench/plan_*", {"plan"}),
     ("cli/cmd_plan*", {"plan", "base"}),
     ("cli/wishes*", {"plan"}),
+    ("cli/cmd_run*", {"base"}),
     ("cli/replay*", {"driver"}),
     ("cli/trace_decode*", {"watch"}),
     ("cli/stats_read*", {"watch"}),

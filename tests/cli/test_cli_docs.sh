@@ -16,7 +16,7 @@ check "the README has lines of C" test -s "$work/readme.c"
 check "the README's lines are the example's" diff "$work/readme.c" "$work/example.c"
 
 # Every command and variable is in the man page.
-for word in info doctor replay plan bench demo trace stats; do
+for word in info doctor replay plan bench demo trace stats run; do
     check "man page has $word" grep -q "^\*$word\*" man/acre.1.scd
 done
 "$acre" --help | sed -n 's/^  \(ACRE_[A-Z_]*\) .*/\1/p' | sort >"$work/variables"

@@ -1,0 +1,219 @@
+/* acre run: a program with acre's stand-ins for NVIDIA's libraries under it.
+ *
+ * The stand-ins (standin/) are preloaded by their paths: a library that is there already is the one
+ * that the program's own names mean, wherever its RPATH points. Then the program takes this one's
+ * place, so that its signals, its terminal and its exit code are its own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "cli.h"
+
+/* The folder of the libraries as seen from an installed tool's; the build says which. */
+#ifndef ACRE_TO_LIBRARIES
+#define ACRE_TO_LIBRARIES "../lib"
+#endif
+
+enum {
+    RUN_KEY_STATS = 's',
+    RUN_KEY_LEAKS = 'l',
+    RUN_KEY_BYTES = 'b',
+    RUN_NOT_FOUND = 127, /* as shells and env(1) say it of a program */
+    RUN_NOT_STARTED = 126,
+    RUN_FIRST_FD = 100 /* programs count on the low numbers */
+};
+
+static const char *const run_libraries[] = {"libcuda.so.1", "libcudart.so.13"};
+enum { RUN_LIBRARIES = sizeof run_libraries / sizeof run_libraries[0] };
+
+struct run_args {
+    const char *device, *bytes; /* NULL when not given */
+    bool stats, leaks;
+    char **program; /* and its arguments, ended by NULL */
+};
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static const struct argp_option run_options[] = {
+    {"device", CLI_KEY_DEVICE, "NAME", 0, "soft, the only one so far: in software, on any machine",
+     0},
+    {"stats", RUN_KEY_STATS, NULL, 0, "at the end, say what memory the program had, on stderr", 0},
+    {"leaks", RUN_KEY_LEAKS, NULL, 0,
+     "at the end, list what was not freed, on stderr; the exit code is then 1 in place of 0", 0},
+    {"bytes", RUN_KEY_BYTES, "BYTES", 0,
+     "memory of the device, as 8GiB (default: ACRE_SOFT_BYTES, or a quarter of RAM)", 0},
+    {0}};
+
+static const char run_doc[] =
+    "Runs a program that uses CUDA's memory, streams and events on a machine without a GPU."
+    "\v"
+    "The program must be linked with the shared CUDA 13 runtime (nvcc -cudart shared), with the "
+    "driver, or with neither and look them up. Kernels need a GPU: launching one fails with "
+    "cudaErrorNotSupported. Host code that touches device memory dies as it does with a GPU, and "
+    "a line says which allocation it was. In lists, 'addr2line -e PROGRAM 0x11d8' gives the line "
+    "of program+0x11d8.\n\n"
+    "Examples:\n"
+    "  acre run --device soft -- ./program --its --arguments\n"
+    "  acre run --device soft --leaks --bytes 2GiB -- ctest\n"
+    "  ACRE_SOFT_CHECK=yes acre run --device soft -- ./program\n\n"
+    "Exit codes: the program's own; 1 if it was 0 and --leaks found some; 2 if it could not be "
+    "run on that device, 126 or 127 if there is no such program, 64 wrong use.";
+
+static void run_parse_bytes(struct argp_state *state, const char *text) {
+    uint64_t value = 0;
+    if (acre__parse_bytes(text, &value) != 0 || value < (uint64_t)2 << 20 ||
+        value > (uint64_t)1 << 44) {
+        argp_error(state, "--bytes takes a size from 2MiB to 16TiB, not '%s'", text);
+    }
+}
+
+static error_t run_parse(int key, char *arg, struct argp_state *state) {
+    struct run_args *args = state->input;
+    switch (key) {
+    case CLI_KEY_DEVICE:
+        args->device = arg;
+        return 0;
+    case RUN_KEY_STATS:
+        args->stats = true;
+        return 0;
+    case RUN_KEY_LEAKS:
+        args->leaks = true;
+        return 0;
+    case RUN_KEY_BYTES:
+        run_parse_bytes(state, arg);
+        args->bytes = arg;
+        return 0;
+    case ARGP_KEY_ARGS:
+        args->program = state->argv + state->next;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no program given");
+        return 0;
+    case ARGP_KEY_END:
+        if (!args->device) {
+            argp_error(state, "--device soft is missing");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- the libraries --------------------------------------------------------------------------- */
+
+/* The first of them that the folder lacks; NULL: it has all. */
+static const char *run_missing(const char *folder) {
+    for (size_t i = 0; i < RUN_LIBRARIES; i++) {
+        char *path = cli_format("%s/%s", folder, run_libraries[i]);
+        bool is_there = access(path, R_OK) == 0;
+        free(path);
+        if (!is_there) {
+            return run_libraries[i];
+        }
+    }
+    return NULL;
+}
+
+/* The folder that the stand-ins are in, to be freed; NULL, and it was said: none. */
+static char *run_find_libraries(void) {
+    const char *named = getenv("ACRE_SOFT_LIBRARIES");
+    if (named && *named) {
+        const char *missing = run_missing(named);
+        char *folder = missing ? NULL : realpath(named, NULL);
+        if (!folder) {
+            cli_say("ACRE_SOFT_LIBRARIES=%s: there is no %s", named,
+                    missing ? missing : "such folder");
+        }
+        return folder;
+    }
+    char tool[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", tool, sizeof tool - 1);
+    if (length < 0) {
+        cli_say("cannot tell where the tool is: %s; set ACRE_SOFT_LIBRARIES to the folder of %s",
+                strerror(errno), run_libraries[0]);
+        return NULL;
+    }
+    tool[length] = '\0';
+    *strrchr(tool, '/') = '\0';
+    static const char *const places[] = {"soft", ACRE_TO_LIBRARIES "/acre/soft"};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char *folder = cli_format("%s/%s", tool, places[i]);
+        if (!run_missing(folder)) {
+            return folder;
+        }
+        free(folder);
+    }
+    cli_say("%s and %s are neither in %s/%s nor in %s/%s; set ACRE_SOFT_LIBRARIES to their folder",
+            run_libraries[0], run_libraries[1], tool, places[0], tool, places[1]);
+    return NULL;
+}
+
+/* The same folder without what separates or expands names in LD_PRELOAD: through a descriptor that
+ * the program inherits. */
+static char *run_plain_folder(char *folder) {
+    if (!strpbrk(folder, " \t\n:;$")) {
+        return folder;
+    }
+    int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int kept = fd < 0 ? -1 : fcntl(fd, F_DUPFD, RUN_FIRST_FD);
+    free(folder);
+    if (kept < 0) {
+        cli_say("cannot open the folder of %s: %s", run_libraries[0], strerror(errno));
+        return NULL;
+    }
+    close(fd);
+    return cli_format("/proc/self/fd/%d", kept);
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static void run_set(const char *name, char *value) {
+    if (setenv(name, value, 1) != 0) {
+        cli_say("out of memory");
+        exit(CLI_CANNOT);
+    }
+    free(value);
+}
+
+/* What is preloaded already stays in front: a sanitizer's library must be the first. */
+static void run_set_environment(const struct run_args *args, const char *folder) {
+    const char *before = getenv("LD_PRELOAD");
+    run_set("LD_PRELOAD",
+            cli_format("%s%s%s/%s:%s/%s", before ? before : "", before && *before ? ":" : "",
+                       folder, run_libraries[0], folder, run_libraries[1]));
+    run_set("ACRE_RUN", cli_format("%ld%s%s", (long)getpid(), args->stats ? ",stats" : "",
+                                   args->leaks ? ",leaks" : ""));
+    if (args->bytes) {
+        run_set("ACRE_SOFT_BYTES", cli_format("%s", args->bytes));
+    }
+}
+
+int cmd_run(int argc, char **argv) {
+    static const struct argp argp = {.options = run_options,
+                                     .parser = run_parse,
+                                     .args_doc = "[--] PROGRAM [ARGUMENT...]",
+                                     .doc = run_doc};
+    struct run_args args = {0};
+    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0) {
+        return CLI_USAGE;
+    }
+    if (strcmp(args.device, "soft") != 0 && strcmp(args.device, "soft:0") != 0) {
+        cli_say("not yet: a program can be run on --device soft alone, not on '%.40s'",
+                args.device);
+        return CLI_CANNOT;
+    }
+    char *folder = run_find_libraries();
+    folder = folder ? run_plain_folder(folder) : NULL;
+    if (!folder) {
+        return CLI_CANNOT;
+    }
+    run_set_environment(&args, folder);
+    free(folder);
+    execvp(args.program[0], args.program);
+    cli_say("cannot run %.200s: %s", args.program[0], strerror(errno));
+    return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_STARTED;
+}

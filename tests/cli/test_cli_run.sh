@@ -1,0 +1,248 @@
+#!/usr/bin/env bash
+# acre run: programs on the soft device with their own exit codes, what it says at their end and at a
+# fault, the libraries it finds, and wrong use.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 2
+
+cases=$ACRE_BUILD/tests/standin/run_cases
+# A sanitizer's library may come after the stand-ins, and leaves faults to the program.
+export ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0:handle_segv=0"
+export TSAN_OPTIONS="${TSAN_OPTIONS:-}:handle_segv=0"
+
+soft() { run "$acre" run --device soft "$@"; }
+
+# ---- exit codes and what is said ----
+
+soft -- "$cases" clean
+expect_rc 0
+expect_no_out
+expect_no_err
+soft "$cases" clean 3
+expect_rc 3
+expect_no_err
+
+soft --stats --leaks --bytes 64MiB -- "$cases" clean
+expect_rc 0
+expect_no_out
+expect_plain
+expect_err '^acre: allocations: 3, 2 MiB in all; freed: 3; refused: 0; at most 2 MiB at a time; copied: 1 MiB$'
+expect_err '^  memory +made +freed +refused +at most +left$'
+expect_err '^  device +1 +1 +0 +1 MiB +0 bytes$'
+expect_err '^  pinned +1 +1 +0 +1 MiB +0 bytes$'
+expect_err '^  managed +1 +1 +0 +4 KiB +0 bytes$'
+expect_err '^acre: everything was freed$'
+check "five lines and one more" test "$(wc -l <"$err")" -eq 6
+
+# Leaks change 0 to 1, if they are asked for, and no other code.
+soft --leaks -- "$cases" leak
+expect_rc 1
+expect_err '^acre: not freed: 6$'
+expect_err '^ +2\.9 KiB +3  device +cudaMalloc +0x[0-9a-f]+ +run_cases\+0x[0-9a-f]+$'
+expect_err '^ +4\.9 KiB +1  pinned +cudaMallocHost +0x[0-9a-f]+ +run_cases\+0x[0-9a-f]+$'
+expect_err '^ +8 MiB +1  addresses +cuMemAddressReserve +0x[0-9a-f]+ +run_cases\+0x[0-9a-f]+$'
+expect_err '^ +2 MiB +1  mapped +cuMemMap +0x[0-9a-f]+ +run_cases\+0x[0-9a-f]+$'
+check "oldest first" test "$(awk '/run_cases/ { print $(NF - 2) }' "$err" | paste -sd' ')" = \
+    'cudaMalloc cudaMallocHost cuMemAddressReserve cuMemMap'
+if command -v addr2line >/dev/null && ! is_sanitized; then
+    at=$(sed -n 's/.*cudaMalloc .*run_cases+//p' "$err")
+    check "the address is the line" grep -q cudaMalloc \
+        <(sed -n "$(addr2line -e "$cases" "$at" | sed 's/.*:\([0-9]*\).*/\1/')p" \
+            "$ACRE_SOURCE/tests/standin/run_cases.c")
+fi
+soft --leaks -- "$cases" leak 3
+expect_rc 3
+expect_err '^acre: not freed: 6$'
+soft --stats -- "$cases" leak
+expect_rc 0
+expect_err '^  chunks +1 +0 +0 +2 MiB +2 MiB$'
+soft -- "$cases" leak
+expect_rc 0
+expect_no_err
+
+soft --leaks -- "$cases" exit-handler
+expect_rc 0
+expect_err '^acre: everything was freed$'
+soft --leaks --stats -- "$cases" wrong-free
+expect_rc 1
+expect_err '^acre: not freed: 1$'
+expect_err '^  device +1 +0 +1 +4 KiB +4 KiB$'
+soft --leaks -- "$cases" reset
+expect_rc 1
+expect_err '^acre: not freed: 1$'
+expect_err 'run_cases\+0x[0-9a-f]+ \(until its context ended\)$'
+soft --leaks --stats -- "$cases" threads
+expect_rc 0
+expect_err '^acre: everything was freed$'
+
+soft --leaks --stats -- "$cases" nothing
+expect_rc 0
+expect_err '^acre: run_cases has not used CUDA$'
+soft -- "$cases" nothing
+expect_no_err
+
+# ---- what the soft device does not have ----
+
+soft -- "$cases" kernel
+expect_rc 0
+expect_err "^acre: cuModuleLoadData: kernels need a GPU"
+expect_err '^acre: cuModuleGetFunction: kernels need a GPU'
+check "said once" test "$(grep -c 'cuModuleGetFunction' "$err")" -eq 1
+soft -- "$cases" others
+expect_rc 0
+check "each said once" test "$(wc -l <"$err")" -eq 3
+expect_err '^acre: the soft device does not have cuGraphCreate$'
+expect_err '^acre: .* -cudart shared'
+expect_err '^acre: cuMemFree without a suffix .* cuMemFree_v2'
+
+# ---- faults ----
+
+soft --stats -- "$cases" fault-device
+expect_rc 139
+expect_out '^now$'
+expect_err '^acre: the host touched 0x[0-9a-f]+, which is device memory: byte 16 of 4096 that cudaMalloc gave, called at run_cases\+0x[0-9a-f]+$'
+soft -- "$cases" fault-reserved
+expect_rc 139
+expect_err 'an address with no memory mapped to it: byte 4096 of 8388608 that cuMemAddressReserve gave'
+soft -- "$cases" fault-other
+expect_rc 139
+check "nothing about other faults" test "$(grep -c '^acre:' "$err")" -eq 0
+
+# ---- more than one process ----
+
+soft --stats --leaks -- "$cases" fork-after
+expect_rc 0
+check "the child says nothing" test "$(grep -c '^acre: ' "$err")" -eq 2
+expect_err '^acre: everything was freed$'
+soft --leaks -- "$cases" fork-before
+expect_rc 0
+expect_err '^acre: process [0-9]+, run_cases:$'
+check "both say so" test "$(grep -c '^acre: everything was freed$' "$err")" -eq 2
+
+# ---- refused calls, one after the other ----
+
+n=0
+while n=$((n + 1)) && [ $n -lt 100 ]; do
+    run ACRE_FAULT="*:$n" "$acre" run --device soft --leaks -- "$cases" careful
+    expect_no_crash
+    ! grep -qx "done" "$out" || break
+done
+check "a run without a refusal ($n)" grep -qx "done" "$out"
+expect_rc 0
+check "some were refused" test "$n" -gt 5
+run ACRE_FAULT=nonsense "$acre" run --device soft -- "$cases" careful
+expect_rc 0
+expect_err '^acre: no call will fail: .*nonsense'
+
+# ---- settings ----
+
+soft --bytes 4MiB -- "$cases" leak
+expect_rc 0
+soft --bytes 2MiB -- "$cases" leak
+expect_rc 9
+expect_out 'cuMemCreate.*: 2$'
+run ACRE_SOFT_BYTES=what "$acre" run --device soft -- "$cases" clean
+expect_rc 9
+expect_err '^acre: the soft device did not start: .*ACRE_SOFT_BYTES'
+run ACRE_SOFT_BYTES=what "$acre" run --device soft --bytes 64M -- "$cases" clean
+expect_rc 0
+soft --device soft:0 -- "$cases" clean
+expect_rc 0
+
+# libacre finds the stand-in as it finds the driver.
+soft --leaks -- "$acre" info --device cuda --json
+expect_rc 0
+expect_json '.devices[0].driver == "cuda" and .devices[0].name == "acre soft device"'
+expect_err '^acre: everything was freed$'
+
+# ---- finding the libraries ----
+
+run ACRE_SOFT_LIBRARIES="$ACRE_BUILD/soft" "$acre" run --device soft -- "$cases" clean
+expect_rc 0
+run ACRE_SOFT_LIBRARIES=/nonexistent "$acre" run --device soft -- "$cases" clean
+expect_rc 2
+expect_err '^acre: ACRE_SOFT_LIBRARIES=/nonexistent: there is no libcuda\.so\.1$'
+# Names that LD_PRELOAD would take apart.
+for name in 'a b' 'a:b' "a\$LIB"; do
+    ln -s "$ACRE_BUILD/soft" "$name"
+    mkdir -p "in $name"
+    cp -L "$ACRE_BUILD"/soft/lib*.so.* "in $name"
+    run ACRE_SOFT_LIBRARIES="$name" "$acre" run --device soft -- "$cases" clean
+    expect_rc 0
+    expect_no_err
+    run ACRE_SOFT_LIBRARIES="in $name" "$acre" run --device soft --leaks -- "$cases" clean
+    expect_rc 0
+    expect_err '^acre: everything was freed$'
+done
+if ! is_sanitized; then
+    # A tool without its libraries, and one with them beside it.
+    mkdir tool
+    cp "$acre" tool/
+    run LD_LIBRARY_PATH="$ACRE_BUILD" tool/acre run --device soft -- "$cases" clean
+    expect_rc 2
+    expect_err '^acre: libcuda.so.1 and libcudart.so.13 are neither in .*/tool/soft nor in .*; set ACRE_SOFT_LIBRARIES'
+    mkdir -p tool/soft
+    cp -L "$ACRE_BUILD"/soft/lib*.so.* tool/soft/
+    run LD_LIBRARY_PATH="$ACRE_BUILD" tool/acre run --device soft -- "$cases" clean
+    expect_rc 0
+
+    # What was preloaded before stays, programs that use no CUDA do not notice.
+    # shellcheck disable=SC2016 # for the inner shell
+    run LD_PRELOAD=libc.so.6 "$acre" run --device soft -- \
+        bash -c 'echo "$LD_PRELOAD"; kill -SEGV $$'
+    expect_out "^libc.so.6:.*/soft/libcuda.so.1:.*/soft/libcudart.so.13$"
+    expect_rc 139
+    soft --stats -- bash -c "'$cases' clean; exit 5"
+    expect_rc 5
+    expect_err '^acre: process [0-9]+, run_cases:$'
+
+    # An RPATH to another library of that name does not win.
+    mkdir other
+    cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$ACRE_BUILD/CMakeCache.txt")
+    echo 'int cudaGetDeviceCount(int *n) { *n = 77; return 0; }' >other.c
+    printf '%s\n' 'int cudaGetDeviceCount(int *n);' \
+        'int main(void) { int n = 0; cudaGetDeviceCount(&n); return n; }' >asks.c
+    check "a library" "$cc" -shared -fPIC -Wl,-soname,libcudart.so.13 other.c -o other/libcudart.so.13
+    check "a program" "$cc" asks.c other/libcudart.so.13 -o asks \
+        "-Wl,--disable-new-dtags,-rpath,$work/other"
+    run ./asks
+    expect_rc 77
+    soft -- ./asks
+    expect_rc 1
+fi
+
+# ---- wrong use ----
+
+run "$acre" run --help
+expect_rc 0
+expect_out '^Usage: acre run '
+expect_out '--leaks'
+expect_out 'Examples:'
+for device in cuda auto soft:1 ''; do
+    run "$acre" run --device "$device" -- "$cases" clean
+    expect_rc 2
+    expect_no_out
+    expect_err '^acre: not yet: .* --device soft alone'
+done
+run "$acre" run -- "$cases" clean
+expect_rc 64
+expect_err '--device soft is missing'
+soft
+expect_rc 64
+expect_err 'no program given'
+soft --
+expect_rc 64
+for bytes in 0 1 what -1 32TiB; do
+    soft --bytes "$bytes" -- "$cases" clean
+    expect_rc 64
+    expect_err '--bytes takes a size'
+done
+soft --no-such-option -- "$cases" clean
+expect_rc 64
+soft -- ./nonexistent
+expect_rc 127
+expect_err '^acre: cannot run ./nonexistent: No such file'
+soft -- "$ACRE_SOURCE/README.md"
+expect_rc 126
+
+finish

@@ -1,0 +1,285 @@
+/* A program for the tests of `acre run`: does what its first argument says and exits with the
+ * second (default 0). Written against CUDA's headers, as a user's program. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+static void need(int ok, const char *what, int code) {
+    if (!ok) {
+        printf("%s: %d\n", what, code);
+        exit(9);
+    }
+}
+
+#define RT(call)                                                                                   \
+    do {                                                                                           \
+        cudaError_t code_ = (call);                                                                \
+        need(code_ == cudaSuccess, #call, (int)code_);                                             \
+    } while (0)
+#define DRV(call)                                                                                  \
+    do {                                                                                           \
+        CUresult code_ = (call);                                                                   \
+        need(code_ == CUDA_SUCCESS, #call, (int)code_);                                            \
+    } while (0)
+
+static void enter_driver(void) {
+    CUdevice dev;
+    CUcontext ctx;
+    DRV(cuInit(0));
+    DRV(cuDeviceGet(&dev, 0));
+    DRV(cuDevicePrimaryCtxRetain(&ctx, dev));
+    DRV(cuCtxSetCurrent(ctx));
+}
+
+/* ---- memory ---- */
+
+static void do_clean(void) {
+    void *device, *pinned, *managed;
+    RT(cudaMalloc(&device, 1 << 20));
+    RT(cudaMallocHost(&pinned, 1 << 20));
+    RT(cudaMallocManaged(&managed, 4096, cudaMemAttachGlobal));
+    RT(cudaMemcpy(device, pinned, 1 << 20, cudaMemcpyHostToDevice));
+    RT(cudaFree(managed));
+    RT(cudaFreeHost(pinned));
+    RT(cudaFree(device));
+}
+
+/* Three blocks of one call, one of another; and a mapping whose handle was given back. */
+static void do_leak(void) {
+    CUmemAllocationProp prop;
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr at;
+    void *p;
+    for (int i = 0; i < 3; i++)
+        RT(cudaMalloc(&p, 1000));
+    RT(cudaMallocHost(&p, 5000));
+    memset(&prop, 0, sizeof prop);
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    DRV(cuMemAddressReserve(&at, (size_t)8 << 20, 0, 0, 0));
+    DRV(cuMemCreate(&handle, (size_t)2 << 20, &prop, 0));
+    DRV(cuMemMap(at, (size_t)2 << 20, 0, handle, 0));
+    DRV(cuMemRelease(handle));
+}
+
+/* Freed before the end all the same: by a function at exit. */
+static void *kept_to_the_end;
+
+static void free_at_exit(void) {
+    RT(cudaFree(kept_to_the_end));
+}
+
+static void do_exit_handler(void) {
+    RT(cudaMalloc(&kept_to_the_end, 4096));
+    atexit(free_at_exit);
+}
+
+/* Wrong frees change nothing: what they meant is still held. */
+static void do_wrong_free(void) {
+    char *p;
+    void *q;
+    RT(cudaMalloc((void **)&p, 4096));
+    need(cudaFree(p + 16) == cudaErrorInvalidValue, "free inside", 0);
+    need(cudaFreeHost(p) != cudaSuccess, "free as host memory", 0);
+    need(cudaMalloc(&q, (size_t)1 << 60) == cudaErrorMemoryAllocation, "too much", 0);
+}
+
+/* What ends with its context was not freed either. */
+static void do_reset(void) {
+    void *p;
+    RT(cudaMalloc(&p, 4096));
+    RT(cudaDeviceReset());
+    RT(cudaMalloc(&p, 100));
+    RT(cudaFree(p));
+}
+
+/* ---- threads ---- */
+
+static void *churn(void *seed) {
+    uint32_t state = (uint32_t)(uintptr_t)seed * 2654435761u + 1;
+    void *held[16] = {NULL};
+    int is_host[16] = {0};
+    for (int i = 0; i < 400; i++) {
+        state = state * 1664525u + 1013904223u;
+        unsigned slot = state >> 28;
+        if (held[slot]) {
+            if (is_host[slot])
+                RT(cudaFreeHost(held[slot]));
+            else
+                RT(cudaFree(held[slot]));
+            held[slot] = NULL;
+        } else {
+            is_host[slot] = state >> 12 & 1;
+            if (is_host[slot])
+                RT(cudaMallocHost(&held[slot], 64 + (state & 4095)));
+            else
+                RT(cudaMalloc(&held[slot], 64 + (state & 65535)));
+        }
+    }
+    for (int i = 0; i < 16; i++) {
+        if (held[i] && is_host[i])
+            RT(cudaFreeHost(held[i]));
+        else if (held[i])
+            RT(cudaFree(held[i]));
+    }
+    return NULL;
+}
+
+static void do_threads(void) {
+    pthread_t threads[4];
+    for (uintptr_t i = 0; i < 4; i++)
+        need(pthread_create(&threads[i], NULL, churn, (void *)i) == 0, "thread", 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* ---- faults ---- */
+
+static void do_fault_device(void) {
+    char *p;
+    RT(cudaMalloc((void **)&p, 4096));
+    puts("now");
+    fflush(stdout);
+    *(volatile char *)(p + 16) = 1;
+}
+
+static void do_fault_reserved(void) {
+    CUdeviceptr at;
+    enter_driver();
+    DRV(cuMemAddressReserve(&at, (size_t)8 << 20, 0, 0, 0));
+    *(volatile char *)(uintptr_t)(at + 4096) = 1;
+}
+
+static void do_fault_other(void) {
+    void *p;
+    RT(cudaMalloc(&p, 4096));
+    RT(cudaFree(p));
+    p = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    need(p != MAP_FAILED, "a page", 0);
+    *(volatile char *)p = 1;
+}
+
+/* ---- processes ---- */
+
+static int wait_for(pid_t child) {
+    int status = 0;
+    need(child > 0 && waitpid(child, &status, 0) == child, "child", 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The child of a process that has used CUDA cannot; its end says nothing of the parent's memory. */
+static void do_fork_after(void) {
+    void *p, *q;
+    RT(cudaMalloc(&p, 4096));
+    pid_t child = fork();
+    if (child == 0) {
+        cudaError_t code = cudaMalloc(&q, 16);
+        exit(code == cudaErrorInitializationError ? 5 : 6);
+    }
+    need(wait_for(child) == 5, "the child's CUDA", 0);
+    RT(cudaFree(p));
+}
+
+static void do_fork_before(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        do_clean();
+        exit(7);
+    }
+    need(wait_for(child) == 7, "the child", 0);
+    do_clean();
+}
+
+/* ---- what is not there, and what no header of acre's declares ---- */
+
+static void find(const char *name, void *function_out) {
+    void *found = dlsym(RTLD_DEFAULT, name);
+    need(found != NULL, name, 0);
+    memcpy(function_out, &found, sizeof found);
+}
+
+static void do_kernel(void) {
+    CUresult (*load)(void **, const void *), (*get)(void **, void *, const char *);
+    void *module, *function;
+    find("cuModuleLoadData", &load);
+    find("cuModuleGetFunction", &get);
+    enter_driver();
+    need(load(&module, "\177ELF") != CUDA_SUCCESS, "a cubin", 0);
+    DRV(load(&module, ".version 8.0\n.target sm_80\n.address_size 64\n"));
+    for (int i = 0; i < 2; i++)
+        need(get(&function, module, "f") == CUDA_ERROR_NOT_SUPPORTED, "a kernel", 0);
+}
+
+static void do_others(void) {
+    CUresult (*create)(void **, unsigned), (*table)(const void **, const void *), (*old)(unsigned);
+    const void *exported;
+    void *graph;
+    find("cuGraphCreate", &create);
+    for (int i = 0; i < 2; i++)
+        need(create(&graph, 0) == CUDA_ERROR_NOT_SUPPORTED, "a graph", 0);
+    find("cuGetExportTable", &table);
+    need(table(&exported, NULL) == CUDA_ERROR_NOT_SUPPORTED, "a table", 0);
+    find("cuMemFree", &old);
+    need(old(0) == CUDA_ERROR_NOT_SUPPORTED, "cuMemFree of before 3.2", 0);
+}
+
+/* A program that takes a refusal as it should: gives back what it has and says so. */
+static void do_careful(void) {
+    void *device = NULL, *pinned = NULL;
+    cudaStream_t stream = NULL;
+    cudaError_t code = cudaMalloc(&device, 4096);
+    if (!code)
+        code = cudaMallocHost(&pinned, 4096);
+    if (!code)
+        code = cudaStreamCreate(&stream);
+    if (!code)
+        code = cudaMemcpyAsync(device, pinned, 4096, cudaMemcpyHostToDevice, stream);
+    if (!code)
+        code = cudaStreamSynchronize(stream);
+    if (stream)
+        (void)cudaStreamDestroy(stream);
+    (void)cudaFreeHost(pinned);
+    (void)cudaFree(device);
+    puts(code ? "refused" : "done");
+}
+
+static void do_nothing(void) {
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {{"clean", do_clean},
+                 {"leak", do_leak},
+                 {"exit-handler", do_exit_handler},
+                 {"wrong-free", do_wrong_free},
+                 {"reset", do_reset},
+                 {"threads", do_threads},
+                 {"fault-device", do_fault_device},
+                 {"fault-reserved", do_fault_reserved},
+                 {"fault-other", do_fault_other},
+                 {"fork-after", do_fork_after},
+                 {"fork-before", do_fork_before},
+                 {"kernel", do_kernel},
+                 {"others", do_others},
+                 {"careful", do_careful},
+                 {"nothing", do_nothing}};
+    for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof cases[0]; i++) {
+        if (strcmp(argv[1], cases[i].name) == 0) {
+            cases[i].run();
+            return argc > 2 ? atoi(argv[2]) : 0;
+        }
+    }
+    puts("no such case");
+    return 8;
+}
