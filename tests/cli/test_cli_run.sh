@@ -8,7 +8,7 @@ cd "$work" || exit 2
 cases=$ACRE_BUILD/tests/standin/run_cases
 # A sanitizer's library may come after the stand-ins, and leaves faults to the program.
 export ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0:handle_segv=0"
-export TSAN_OPTIONS="${TSAN_OPTIONS:-}:handle_segv=0"
+export TSAN_OPTIONS="${TSAN_OPTIONS:-}:handle_segv=0:atexit_sleep_ms=0"
 
 soft() { run "$acre" run --device soft "$@"; }
 
@@ -60,6 +60,12 @@ soft -- "$cases" leak
 expect_rc 0
 expect_no_err
 
+soft --leaks --stats -- "$cases" chunks
+expect_rc 0
+expect_err '^acre: everything was freed$'
+expect_err '^  chunks +3 +3 +0 +2 MiB +0 bytes$'
+expect_err '^  mapped +3 +3 +0 +2 MiB +0 bytes$'
+expect_err '^  addresses +1 +1 +0 +8 MiB +0 bytes$'
 soft --leaks -- "$cases" exit-handler
 expect_rc 0
 expect_err '^acre: everything was freed$'

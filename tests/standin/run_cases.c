@@ -71,6 +71,31 @@ static void do_leak(void) {
     DRV(cuMemRelease(handle));
 }
 
+/* Chunks that end with their handle, with their mapping, and with a handle got back from it. */
+static void do_chunks(void) {
+    const size_t bytes = (size_t)2 << 20;
+    CUmemAllocationProp prop;
+    CUmemGenericAllocationHandle handle, again;
+    CUdeviceptr at;
+    enter_driver();
+    memset(&prop, 0, sizeof prop);
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    DRV(cuMemAddressReserve(&at, 4 * bytes, 0, 0, 0));
+    for (int i = 0; i < 3; i++) {
+        DRV(cuMemCreate(&handle, bytes, &prop, 0));
+        DRV(cuMemMap(at, bytes, 0, handle, 0));
+        if (i > 0)
+            DRV(cuMemRelease(handle));
+        if (i > 1)
+            DRV(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)at));
+        DRV(cuMemUnmap(at, bytes));
+        if (i != 1)
+            DRV(cuMemRelease(i ? again : handle));
+    }
+    DRV(cuMemAddressFree(at, 4 * bytes));
+}
+
 /* Freed before the end all the same: by a function at exit. */
 static void *kept_to_the_end;
 
@@ -261,6 +286,7 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } cases[] = {{"clean", do_clean},
                  {"leak", do_leak},
+                 {"chunks", do_chunks},
                  {"exit-handler", do_exit_handler},
                  {"wrong-free", do_wrong_free},
                  {"reset", do_reset},
