@@ -390,8 +390,10 @@ static unsigned pool_cores(void) {
 
 static int pool_begin(struct pool_bench *p) {
     p->parties[p->party_count++] = POOL_ACRE;
-    if (p->drv->missing[ACRE__ENTRY_cuMemAllocAsync] ||
-        p->drv->missing[ACRE__ENTRY_cuMemFreeAsync]) {
+    if (p->drv->is_soft) {
+        cli_say("suite pool: driver is left out: the soft device has what it does, not its speed");
+    } else if (p->drv->missing[ACRE__ENTRY_cuMemAllocAsync] ||
+               p->drv->missing[ACRE__ENTRY_cuMemFreeAsync]) {
         cli_say("suite pool: driver is left out: it does not have cuMemAllocAsync");
     } else {
         p->parties[p->party_count++] = POOL_DRIVER;

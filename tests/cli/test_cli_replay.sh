@@ -233,6 +233,14 @@ expect_rc 2
 expect_err '^acre: two_streams.csv: '
 expect_no_crash
 
+# ---- the driver's own pool ----
+
+replay two_streams.csv "$trace" --pool driver --json
+expect_rc 0
+expect_no_err
+expect_json '.pool == "driver" and [.results[] | .operations] == [4, 2011]'
+expect_json 'all(.results[]; .peak_reserved_bytes >= .peak_live_bytes and (has("driver_calls") | not))'
+
 # ---- on a GPU, where there is one ----
 
 if [ "${ACRE_REQUIRE_CUDA:-0}" = 1 ]; then
@@ -248,10 +256,6 @@ fi
 
 # ---- wrong use ----
 
-replay two_streams.csv --pool driver
-expect_rc 2
-expect_no_out
-expect_err '^acre: --pool driver is unsupported on soft: it does not have cuMemAllocAsync'
 for words in '' '--no-such-option x' '--passes 0 x' '--passes -1 x' '--passes x x' '--passes 1001 x' \
     '--passes 2x x' '--pool heap x'; do
     # shellcheck disable=SC2086 # the words of a command

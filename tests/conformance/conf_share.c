@@ -172,10 +172,10 @@ static void share_host_chunk(void) {
 
 /* ---- with another process -------------------------------------------------------------------- */
 
-/* One byte of text with a descriptor beside it; 0 after success. */
-static int share_send(int socket_fd, int fd) {
-    char space[CMSG_SPACE(sizeof fd)] = {0}, byte = 'f';
-    struct iovec part = {&byte, 1};
+/* A message with a descriptor beside it; 0 after success. */
+static int share_send(int socket_fd, int fd, const void *data, size_t bytes) {
+    char space[CMSG_SPACE(sizeof fd)] = {0};
+    struct iovec part = {(void *)(uintptr_t)data, bytes};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
@@ -184,18 +184,18 @@ static int share_send(int socket_fd, int fd) {
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    return sendmsg(socket_fd, &message, MSG_NOSIGNAL) == 1 ? 0 : -1;
+    return sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)bytes ? 0 : -1;
 }
 
-static int share_receive(int socket_fd) {
-    char space[CMSG_SPACE(sizeof(int))], byte;
-    struct iovec part = {&byte, 1};
+static int share_receive(int socket_fd, char *data, size_t bytes) {
+    char space[CMSG_SPACE(sizeof(int))];
+    struct iovec part = {data, bytes};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
     struct cmsghdr *header;
     int fd = -1;
 
-    if (recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC) != 1)
+    if (recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC) < 1)
         return -1;
     header = CMSG_FIRSTHDR(&message);
     if (header != NULL && header->cmsg_type == SCM_RIGHTS)
@@ -225,7 +225,9 @@ static void share_use_elsewhere(int fd) {
 }
 
 int conf_share_child(int socket_fd) {
+    CUmemPoolPtrExportData pointer;
     CUmemAllocationProp prop;
+    char data[CONF_SHARE_BYTES] = "";
     int fd;
 
     conf_line_begin();
@@ -237,9 +239,12 @@ int conf_share_child(int socket_fd) {
         conf_need("there-granularity",
                   conf.drv->cuMemGetAllocationGranularity(&conf.chunk_bytes, &prop,
                                                           CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-        fd = share_receive(socket_fd);
+        fd = share_receive(socket_fd, data, sizeof data);
+        memcpy(&pointer, data + 1, sizeof pointer);
         if (fd < 0)
             conf_word("there-receive", strerror(errno));
+        else if (data[0] == CONF_SHARE_POOL)
+            conf_pool_use_elsewhere(fd, &pointer);
         else
             share_use_elsewhere(fd);
     }
@@ -262,17 +267,11 @@ static pid_t share_start(int socket_fd) {
     return posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ) == 0 ? pid : -1;
 }
 
-static void share_elsewhere(void) {
-    CUmemGenericAllocationHandle handle = 0;
-    CUdeviceptr base = 0;
+void conf_share_with_child(int fd, const void *message, size_t bytes) {
     char text[1000] = "";
-    int ends[2], fd = -1, status = -1;
+    int ends[2], status = -1;
     pid_t pid;
 
-    if (share_make(&handle, &base) != 0)
-        return;
-    conf_need("write", conf_poke(base, SHARE_FIRST));
-    conf_need("export", conf.drv->cuMemExportToShareableHandle(&fd, handle, share_fd_type, 0));
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) {
         conf_word("setup-socket", strerror(errno));
         return;
@@ -280,15 +279,29 @@ static void share_elsewhere(void) {
     fcntl(ends[0], F_SETFD, FD_CLOEXEC);
     pid = share_start(ends[1]);
     close(ends[1]);
-    if (pid > 0 && share_send(ends[0], fd) == 0 && recv(ends[0], text, sizeof text - 1, 0) > 0)
+    if (pid > 0 && share_send(ends[0], fd, message, bytes) == 0 &&
+        recv(ends[0], text, sizeof text - 1, 0) > 0)
         conf_text(text);
     else
         conf_word("setup-other-process", "silent");
     if (pid > 0)
         waitpid(pid, &status, 0);
     conf_fact("there-exit", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-    conf_fact("read", conf_peek(base + 4096));
     close(ends[0]);
+}
+
+static void share_elsewhere(void) {
+    const char kind = CONF_SHARE_CHUNK;
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr base = 0;
+    int fd = -1;
+
+    if (share_make(&handle, &base) != 0)
+        return;
+    conf_need("write", conf_poke(base, SHARE_FIRST));
+    conf_need("export", conf.drv->cuMemExportToShareableHandle(&fd, handle, share_fd_type, 0));
+    conf_share_with_child(fd, &kind, sizeof kind);
+    conf_fact("read", conf_peek(base + 4096));
     close(fd);
     share_drop(handle, base);
 }

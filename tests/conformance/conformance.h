@@ -50,7 +50,8 @@ extern const struct conf_group conf_group_before, conf_group_device, conf_group_
     conf_group_limits, conf_group_chunk, conf_group_map, conf_group_access, conf_group_share,
     conf_group_plain, conf_group_host, conf_group_managed, conf_group_pointer, conf_group_copy,
     conf_group_fill, conf_group_stream, conf_group_event, conf_group_order, conf_group_wait,
-    conf_group_capture, conf_group_null, conf_group_sticky, conf_group_launch, conf_group_plane;
+    conf_group_capture, conf_group_null, conf_group_sticky, conf_group_launch, conf_group_plane,
+    conf_group_pool, conf_group_async, conf_group_poolshare;
 
 /* The driver under test; set up by the runner before a group's first case. */
 struct conf {
@@ -123,8 +124,15 @@ void conf_range_drop(struct conf_range *range);
 CUresult conf_poke(CUdeviceptr ptr, uint32_t value);
 uint32_t conf_peek(CUdeviceptr ptr);
 
-/* ---- the other side of group share, in a process of its own ---------------------------------- */
+/* ---- the other side of groups share and poolshare, in a process of its own ------------------- */
+
+enum { CONF_SHARE_BYTES = 100, CONF_SHARE_CHUNK = 'f', CONF_SHARE_POOL = 'p' };
 
 int conf_share_child(int socket_fd);
+/* Gives another process the descriptor and a message, whose first byte says what they are, and says
+ * what it said. */
+void conf_share_with_child(int fd, const void *message, size_t bytes);
+/* In that process: uses the pool and the block of it. */
+void conf_pool_use_elsewhere(int fd, const CUmemPoolPtrExportData *data);
 
 #endif

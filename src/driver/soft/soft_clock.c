@@ -198,6 +198,13 @@ static int shadow_split(struct acre__tree *shadow, size_t offset) {
     return 1;
 }
 
+/* Removes what lies between two borders. */
+static void shadow_clear(struct acre__tree *shadow, size_t begin, size_t end) {
+    struct segment *segment;
+    while ((segment = segment_of(acre__tree_ceil(shadow, begin))) && segment->node.key < end)
+        segment_remove(shadow, segment);
+}
+
 /* The first use in the segment that `use` is not ordered after, or NULL. */
 static const struct soft_use *segment_conflict(const struct segment *segment,
                                                const struct soft_clock *clock, int is_write) {
@@ -284,11 +291,9 @@ int acre__soft_clock_use(struct soft_stream *stream, uint64_t step, const struct
     int is_ordered = shadow_visit(stream, piece, &use, is_write);
     if (!is_write)
         return is_ordered;
-    struct segment *segment;
-    while ((segment = segment_of(acre__tree_ceil(shadow, piece->offset))) &&
-           segment->node.key < end)
-        segment_remove(shadow, segment);
-    if ((segment = segment_add(shadow, piece->offset, piece->bytes)))
+    shadow_clear(shadow, piece->offset, end);
+    struct segment *segment = segment_add(shadow, piece->offset, piece->bytes);
+    if (segment)
         segment->write = use;
     return is_ordered;
 }
@@ -308,6 +313,42 @@ void acre__soft_clock_check_unmap(const struct soft_mapping *mapping, const char
             (unsigned long long)use->address);
         return;
     }
+}
+
+/* A use that the host does not know to be done; the allocation itself is none. */
+static const struct soft_use *segment_unfinished(const struct segment *segment) {
+    if (!clock_knows(&acre__soft.host, &segment->write) &&
+        strcmp(segment->write.what, SOFT_USE_ALLOC))
+        return &segment->write;
+    for (size_t i = 0; i < segment->read_count; i++)
+        if (!clock_knows(&acre__soft.host, &segment->reads[i]))
+            return &segment->reads[i];
+    return NULL;
+}
+
+void acre__soft_clock_check_free(const struct soft_piece *piece, const char *what) {
+    const struct acre__tree *shadow = &piece->backing->shadow;
+    size_t end = piece->offset + piece->bytes;
+    struct acre__node *node = acre__tree_ceil(shadow, piece->offset);
+    for (; node && node->key < end; node = acre__tree_next(shadow, node)) {
+        const struct soft_use *use = segment_unfinished(segment_of(node));
+        if (!use)
+            continue;
+        acre__soft_report(
+            "0x%llx (%zu bytes) is %s, but the host never waited for stream %llu step %llu (%s "
+            "0x%llx)",
+            (unsigned long long)piece->address, piece->bytes, what,
+            (unsigned long long)use->stream_id, (unsigned long long)use->step, use->what,
+            (unsigned long long)use->address);
+        return;
+    }
+}
+
+void acre__soft_clock_forget_piece(const struct soft_piece *piece) {
+    struct acre__tree *shadow = &piece->backing->shadow;
+    size_t end = piece->offset + piece->bytes;
+    if (shadow_split(shadow, piece->offset) && shadow_split(shadow, end))
+        shadow_clear(shadow, piece->offset, end);
 }
 
 void acre__soft_clock_forget(struct soft_backing *backing) {

@@ -70,8 +70,8 @@ static CUresult side_resolve(const struct soft_side *side, const struct soft_op 
     if (side->raw)
         return CUDA_SUCCESS;
     for (size_t row = 0; row < op->rows; row++) {
-        CUresult result = acre__soft_range_resolve(side->address + row * side->pitch, op->width,
-                                                   side->device, is_write, pieces);
+        CUresult result = acre__soft_range_resolve_late(side->address + row * side->pitch,
+                                                        op->width, side->device, is_write, pieces);
         if (result)
             return result;
     }
@@ -167,7 +167,8 @@ static int is_pageable(uint64_t address) {
 static int is_device_memory(uint64_t address) {
     const struct soft_mapping *mapping = acre__soft_mapping_find(address);
     const struct soft_range *range = acre__soft_range_find(address);
-    return mapping ? !mapping->backing->is_host : range && range->kind == SOFT_PLAIN;
+    return mapping ? !mapping->backing->is_host
+                   : range && (range->kind == SOFT_PLAIN || range->kind == SOFT_POOLED);
 }
 
 /* Is the side mapped from its first byte to its last, with the access needed? */

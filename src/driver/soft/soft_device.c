@@ -96,6 +96,7 @@ static void soft_drop_all(void) {
         acre__soft_backing_drop(handle->backing);
         free(handle);
     }
+    acre__soft_pools_forget();
     soft_free_nodes(&acre__soft.graphs);
     soft_free_nodes(&acre__soft.modules);
     for (uint32_t i = 0; i < ACRE__SOFT_DEVICES_MAX; i++)
@@ -484,7 +485,11 @@ CUresult acre__soft_cuDeviceGetAttribute(int *value_out, CUdevice_attribute attr
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
         *value_out = 1;
+        break;
+    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
+        *value_out = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         break;
     default:
         *value_out = 0;

@@ -134,8 +134,9 @@ CUresult acre__soft_cuEventSynchronize(CUevent event) {
         return result;
     if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
-    return acre__soft_leave(event->marker ? acre__soft_wait_marker(device, event->marker)
-                                          : CUDA_SUCCESS);
+    if (event->marker && !(result = acre__soft_wait_marker(device, event->marker)))
+        acre__soft_pools_synced(NULL);
+    return acre__soft_leave(result);
 }
 
 CUresult acre__soft_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {

@@ -174,7 +174,8 @@ CUresult acre__soft_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, siz
     return result;
 }
 
-static void plain_free(struct soft_device *device, struct soft_range *range) {
+void acre__soft_plain_free(struct soft_range *range) {
+    struct soft_device *device = &acre__soft.devices[range->device];
     if (soft_range_is_large(range)) {
         acre__soft_range_remove(range);
         return;
@@ -198,9 +199,11 @@ CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
     if ((result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
     struct soft_range *range = acre__soft_range_find(ptr);
-    if (!range || range->node.key != ptr ||
-        (range->kind != SOFT_PLAIN && range->kind != SOFT_MANAGED))
+    if (!range || range->node.key != ptr || range->is_going ||
+        (range->kind != SOFT_PLAIN && range->kind != SOFT_MANAGED && range->kind != SOFT_POOLED))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if (range->kind == SOFT_POOLED) /* does not wait: the caller has */
+        return acre__soft_leave(acre__soft_pool_free_now(range));
     uint64_t id = range->id;
     struct soft_device *owner = &acre__soft.devices[range->device];
     if ((result = acre__soft_wait_device(owner)))
@@ -211,7 +214,7 @@ CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
     if (range->kind == SOFT_MANAGED)
         acre__soft_range_remove(range);
     else
-        plain_free(owner, range);
+        acre__soft_plain_free(range);
     return acre__soft_leave(CUDA_SUCCESS);
 }
 

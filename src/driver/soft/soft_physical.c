@@ -19,7 +19,7 @@
 #include "driver/soft/soft_state.h"
 
 /* The name of a chunk's own memfd; tells an importer that the bytes are a soft chunk, and whether
- * of a device (then which) or of the host. */
+ * of a device (then which), of the host or of a pool (then of which device). */
 #define SOFT_CHUNK_NAME "acre-soft-chunk-"
 
 struct soft_hole {
@@ -169,10 +169,9 @@ static void backing_file_remove(struct soft_backing *backing) {
 }
 
 /* A memfd that cannot change its size, so that an importer never faults on it. */
-static int backing_own_file(struct soft_backing *backing) {
+static int backing_own_file(struct soft_backing *backing, char where) {
     char name[64];
-    snprintf(name, sizeof name, SOFT_CHUNK_NAME "%c%d", backing->is_host ? 'h' : 'd',
-             backing->device);
+    snprintf(name, sizeof name, SOFT_CHUNK_NAME "%c%d", where, backing->device);
     if (!file_make(name, backing->bytes, MFD_ALLOW_SEALING, &backing->fd, &backing->alias))
         return 0;
     fcntl(backing->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -192,7 +191,7 @@ CUresult acre__soft_backing_create(struct soft_device *device, size_t bytes,
     if (offset >= 0) {
         backing->file_offset = (uint64_t)offset;
         backing->alias = device->alias + offset;
-    } else if (!backing_own_file(backing)) {
+    } else if (!backing_own_file(backing, 'd')) {
         free(backing);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -208,7 +207,20 @@ CUresult acre__soft_backing_create_host(struct soft_device *device, size_t bytes
     if (!backing)
         return CUDA_ERROR_OUT_OF_MEMORY;
     backing->is_host = 1;
-    if (!backing_own_file(backing)) {
+    if (!backing_own_file(backing, 'h')) {
+        free(backing);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = backing;
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_backing_create_shared(struct soft_device *device, size_t bytes,
+                                          struct soft_backing **out) {
+    struct soft_backing *backing = backing_new(soft_ordinal(device), bytes);
+    if (!backing)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!backing_own_file(backing, 'p')) {
         free(backing);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -251,7 +263,7 @@ CUresult acre__soft_backing_to_fd(struct soft_backing *backing) {
     uint64_t offset = backing->file_offset;
     CUresult result = CUDA_SUCCESS;
     if (backing->fd < 0) { /* another thread may have done it meanwhile */
-        if (backing_own_file(backing)) {
+        if (backing_own_file(backing, backing->is_host ? 'h' : 'd')) {
             backing_copy_data(device, offset, backing->bytes, backing->alias);
             hole_give(device, offset, backing->bytes);
             /* With a seed a kernel may be under way, between two of its steps. */
@@ -267,13 +279,14 @@ CUresult acre__soft_backing_to_fd(struct soft_backing *backing) {
 }
 
 /* Is the descriptor a soft chunk that cannot shrink under us? Its size, or 0. */
-static size_t chunk_file_bytes(int fd, uint64_t *inode, char *where, int *device) {
+static size_t chunk_file_bytes(int fd, const char *kinds, uint64_t *inode, char *where,
+                               int *device) {
     char path[64], target[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(path, target, sizeof target - 1);
     target[length < 0 ? 0 : length] = 0;
     if (sscanf(target, "/memfd:" SOFT_CHUNK_NAME "%c%2d", where, device) != 2 ||
-        (*where != 'h' && *where != 'd'))
+        !strchr(kinds, *where))
         return 0;
     int seals = fcntl(fd, F_GET_SEALS);
     struct stat info;
@@ -284,11 +297,11 @@ static size_t chunk_file_bytes(int fd, uint64_t *inode, char *where, int *device
     return (size_t)info.st_size;
 }
 
-CUresult acre__soft_backing_from_fd(int fd, struct soft_backing **out) {
+static CUresult backing_from_fd(int fd, const char *kinds, struct soft_backing **out) {
     uint64_t inode;
     char where;
     int device;
-    size_t bytes = chunk_file_bytes(fd, &inode, &where, &device);
+    size_t bytes = chunk_file_bytes(fd, kinds, &inode, &where, &device);
     if (!bytes)
         return CUDA_ERROR_UNKNOWN; /* what the real driver says of a descriptor that it does not
                                       know */
@@ -323,6 +336,14 @@ CUresult acre__soft_backing_from_fd(int fd, struct soft_backing **out) {
     backing->prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     *out = backing;
     return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_backing_from_fd(int fd, struct soft_backing **out) {
+    return backing_from_fd(fd, "dh", out);
+}
+
+CUresult acre__soft_backing_from_pool_fd(int fd, struct soft_backing **out) {
+    return backing_from_fd(fd, "p", out);
 }
 
 void acre__soft_backing_keep(struct soft_backing *backing) {
@@ -393,6 +414,7 @@ void acre__soft_device_stop(struct soft_device *device) {
     acre__cond_wake(&acre__soft.done); /* for calls that wait for those streams */
     device_free_events(device);
     device_free_modules(device);
+    acre__soft_pools_stop(device);
     device_free_ranges(device);
     while (device->slabs) {
         struct soft_slab *slab = device->slabs;

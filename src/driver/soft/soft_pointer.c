@@ -1,13 +1,14 @@
 /* What a pointer is: attributes, and the old way of sharing by handle. */
 #include <string.h>
 
-#include "driver/soft/soft_state.h"
+#include "driver/soft/soft_pool.h"
 
 /* What the attributes are about: a range and, in a reservation, the mapping at the address. */
 struct pointee {
     uint64_t address;
     const struct soft_range *range;
     const struct soft_mapping *mapping;
+    const struct soft_segment *segment; /* of a pool's memory */
     const struct soft_backing *backing;
 };
 
@@ -18,6 +19,7 @@ static int pointee_find(CUdeviceptr ptr, struct pointee *out) {
     if (!out->range)
         return 0;
     if (out->range->kind != SOFT_RESERVED) {
+        out->segment = acre__soft_segment_find(ptr);
         out->backing = out->range->backing;
         return 1;
     }
@@ -51,7 +53,8 @@ static void put_word(void *to, unsigned long long value) {
 static CUresult attribute_where(void *out, CUpointer_attribute attribute, const struct pointee *p) {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: {
-        CUcontext ctx = p->mapping ? NULL : &acre__soft.devices[p->range->device].ctx;
+        int has_none = p->mapping || p->range->pool;
+        CUcontext ctx = has_none ? NULL : &acre__soft.devices[p->range->device].ctx;
         put_word(out, (uintptr_t)ctx);
         return CUDA_SUCCESS;
     }
@@ -81,10 +84,14 @@ static CUresult attribute_where(void *out, CUpointer_attribute attribute, const 
         put_word(out, p->range->bytes);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-        put_word(out, p->mapping ? p->mapping->node.key : p->range->node.key);
+        put_word(out, p->segment   ? p->segment->node.key
+                      : p->mapping ? p->mapping->node.key
+                                   : p->range->node.key);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: {
-        size_t bytes = p->mapping ? p->mapping->bytes : p->range->bytes;
+        size_t bytes = p->segment   ? p->segment->bytes
+                       : p->mapping ? p->mapping->bytes
+                                    : p->range->bytes;
         int is_ours = p->range->kind != SOFT_REGISTERED; /* ours are whole chunks */
         put_word(out, is_ours ? soft_round_up(bytes, SOFT_CHUNK_BYTES) : bytes);
         return CUDA_SUCCESS;
@@ -113,7 +120,9 @@ static CUresult attribute_what(void *out, CUpointer_attribute attribute, const s
         put_flag(out, 1);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        put_word(out, p->mapping ? (unsigned)p->backing->prop.requestedHandleTypes : 0);
+        put_word(out, p->range->pool ? (unsigned)p->range->pool->props.handleTypes
+                      : p->mapping   ? (unsigned)p->backing->prop.requestedHandleTypes
+                                     : 0);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         put_flag(out, p->mapping ? p->backing->prop.allocFlags.gpuDirectRDMACapable
@@ -121,11 +130,13 @@ static CUresult attribute_what(void *out, CUpointer_attribute attribute, const s
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
         int device = p->mapping ? p->backing->device : p->range->device;
-        put_int(out, p->mapping ? p->mapping->access[device] : CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        put_int(out, p->mapping       ? p->mapping->access[device]
+                     : p->range->pool ? p->range->pool->access[device]
+                                      : CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
         return CUDA_SUCCESS;
     }
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        put_word(out, 0);
+        put_word(out, (uintptr_t)p->range->pool);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         put_flag(out, 0);
@@ -200,7 +211,7 @@ CUresult acre__soft_cuPointerSetAttribute(const void *value, CUpointer_attribute
     struct soft_range *range = acre__soft_range_find(ptr);
     if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !range)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if (range->kind == SOFT_RESERVED)
+    if (range->kind == SOFT_RESERVED || range->kind == SOFT_POOLED)
         return acre__soft_leave(CUDA_ERROR_NOT_SUPPORTED);
     int flag;
     memcpy(&flag, value, sizeof flag);

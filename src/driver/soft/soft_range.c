@@ -2,7 +2,7 @@
  * reservation into the next. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
-#include "driver/soft/soft_state.h"
+#include "driver/soft/soft_pool.h"
 
 struct soft_range *acre__soft_range_find(uint64_t address) {
     struct soft_range *range =
@@ -44,6 +44,8 @@ void acre__soft_range_remove(struct soft_range *range) {
     else if (soft_range_is_large(range))
         acre__soft_address_give(range->node.key, soft_round_up(range->bytes, SOFT_CHUNK_BYTES));
     free(range->advice);
+    acre__soft_marker_drop(range->born);
+    free(range->gap);
     free(range);
 }
 
@@ -86,12 +88,16 @@ void acre__soft_pieces_free(struct soft_pieces *pieces) {
     *pieces = (struct soft_pieces){0};
 }
 
+static int is_allowed(unsigned access, int is_write) {
+    unsigned need = is_write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
+    return (access & need) == need;
+}
+
 static CUresult resolve_mapped(uint64_t address, size_t bytes, int device, int is_write,
                                struct soft_pieces *pieces) {
-    unsigned need = is_write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
     while (bytes) {
         const struct soft_mapping *mapping = acre__soft_mapping_find(address);
-        if (!mapping || (mapping->access[device] & need) != need)
+        if (!mapping || !is_allowed(mapping->access[device], is_write))
             return CUDA_ERROR_INVALID_VALUE;
         size_t offset = address - mapping->node.key;
         size_t here = mapping->bytes - offset < bytes ? mapping->bytes - offset : bytes;
@@ -110,9 +116,22 @@ CUresult acre__soft_range_resolve(uint64_t address, size_t bytes, int device, in
     const struct soft_range *range = acre__soft_range_find(address);
     if (range && range->kind == SOFT_RESERVED)
         return resolve_mapped(address, bytes, device, is_write, pieces);
-    if (!range || bytes > range->bytes - (address - range->node.key))
+    if (!range || bytes > range->bytes - (address - range->node.key) ||
+        (range->pool && !is_allowed(range->pool->access[device], is_write)))
         return CUDA_ERROR_INVALID_VALUE;
     struct soft_piece piece = {range->backing, range->offset + (address - range->node.key), bytes,
                                address, range->id};
+    return pieces_add(pieces, &piece);
+}
+
+CUresult acre__soft_range_resolve_late(uint64_t address, size_t bytes, int device, int is_write,
+                                       struct soft_pieces *pieces) {
+    const struct soft_segment *segment = acre__soft_segment_find(address);
+    if (!segment)
+        return acre__soft_range_resolve(address, bytes, device, is_write, pieces);
+    size_t offset = address - segment->node.key;
+    if (bytes > segment->bytes - offset || !is_allowed(segment->pool->access[device], is_write))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct soft_piece piece = {segment->backing, offset, bytes, address, segment->backing->id};
     return pieces_add(pieces, &piece);
 }

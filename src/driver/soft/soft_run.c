@@ -91,7 +91,7 @@ void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream)
     if (stream->clock.at)
         stream->clock.at[stream->slot] = ++acre__soft.slot_epoch[stream->slot];
     CUresult result = CUDA_SUCCESS;
-    if (!device->lost || op->callback || op->kind == SOFT_RECORD || op->kind == SOFT_WAIT) {
+    if (!device->lost || op->callback || op->marker) { /* others may wait for markers */
         switch (op->kind) {
         case SOFT_COPY:
         case SOFT_FILL:
@@ -108,6 +108,11 @@ void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream)
             break;
         case SOFT_KERNEL:
             result = acre__soft_run_kernel(device, stream, op, &is_over);
+            break;
+        case SOFT_ALLOC:
+        case SOFT_FREE:
+            run_record(stream, op->marker);
+            result = device->lost ? CUDA_SUCCESS : acre__soft_run_pooled(stream, op);
             break;
         case SOFT_NOTHING:
             break;
@@ -258,18 +263,27 @@ int acre__soft_wait_some(void) {
 
 CUresult acre__soft_wait_stream(struct soft_device *device, struct soft_stream *stream,
                                 uint64_t step) {
-    uint64_t id = stream->id;
+    const struct soft_step until = {stream->id, step};
+    struct soft_past past = {0};
     CUresult result = CUDA_SUCCESS;
+    if (step == stream->submitted)
+        acre__soft_past_copy(&past, &stream->past);
     stream->waiters++; /* another thread may destroy it meanwhile */
     while (stream && !result && !(result = device->lost) && stream->completed < step) {
         if (!acre__soft_wait_some())
             result = CUDA_ERROR_LAUNCH_TIMEOUT;
-        stream = acre__soft_stream_by_id(device, id);
+        stream = acre__soft_stream_by_id(device, until.stream);
     }
-    if (!stream) /* it went with its context, and perhaps before its work was done */
+    if (!stream) { /* it went with its context, and perhaps before its work was done */
+        acre__soft_past_free(&past);
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (!result)
+    }
+    if (!result) {
         acre__soft_clock_join(&acre__soft.host, &stream->clock);
+        acre__soft_past_observe_step(&until);
+        acre__soft_past_observe(&past);
+    }
+    acre__soft_past_free(&past);
     stream->waiters--;
     acre__soft_stream_free_if_over(device, stream);
     return result;
@@ -285,8 +299,11 @@ CUresult acre__soft_wait_marker(struct soft_device *device, struct soft_marker *
     }
     if (!result)
         result = device->lost;
-    if (!result)
+    if (!result) {
         acre__soft_clock_join(&acre__soft.host, &marker->clock);
+        acre__soft_past_observe_step(&marker->place);
+        acre__soft_past_observe(&marker->past);
+    }
     acre__soft_marker_drop(marker);
     return result;
 }

@@ -70,13 +70,23 @@ struct soft_backing {
     struct acre__tree shadow; /* of soft_clock.c: last uses by offset */
 };
 
+struct soft_segment; /* of soft_pool.h, as these two */
+struct soft_gap;
+
 /* What lies at device addresses for kernels to reach (soft_view.c). */
 struct soft_view {
     const char *shown; /* the alias of the bytes whose pages are there; NULL: none */
     int protection;    /* PROT_* of those pages now */
 };
 
-enum soft_range_kind { SOFT_RESERVED, SOFT_PLAIN, SOFT_HOST, SOFT_REGISTERED, SOFT_MANAGED };
+enum soft_range_kind {
+    SOFT_RESERVED,
+    SOFT_PLAIN,
+    SOFT_HOST,
+    SOFT_REGISTERED,
+    SOFT_MANAGED,
+    SOFT_POOLED /* of a pool (soft_pool.h) */
+};
 
 struct soft_mapping {
     struct acre__node node; /* key: address */
@@ -109,7 +119,11 @@ struct soft_range {
     struct soft_backing *backing; /* NULL for reservations */
     size_t offset;                /* of the range in its backing */
     int sync_memops;
-    struct soft_view view;      /* of plain memory with chunks of its own */
+    int is_going;                    /* freed in stream order, and its stream is not there yet */
+    struct CUmemPoolHandle_st *pool; /* of pooled memory, as the next two */
+    struct soft_marker *born;        /* where in its stream it was allocated */
+    struct soft_gap *gap;            /* the record that it becomes when it is freed */
+    struct soft_view view;           /* of plain memory with chunks of its own */
     struct soft_advice *advice; /* of managed memory: its parts in order; NULL: nothing was asked */
     size_t advice_count;
 };
@@ -140,9 +154,24 @@ struct soft_slab {
 
 /* ---- streams and events ---- */
 
+/* Steps of other streams that work comes after, as far as was known when it was queued: by waits
+ * for events, not by what has run. What is not remembered is only a chance less for a pool to use
+ * memory again (soft_past.c). */
+struct soft_step {
+    uint64_t stream; /* id */
+    uint64_t step;
+};
+struct soft_past {
+    struct soft_step *at;
+    size_t count;
+};
+
 struct soft_marker {
     unsigned refs;
     int done;
+    int device;             /* of the stream that it is recorded on, */
+    struct soft_step place; /* and where there */
+    struct soft_past past;  /* what comes before it */
     uint64_t time_ns;
     struct soft_clock clock;
     unsigned capture_id;                   /* recorded in that capture; 0: not in one */
@@ -156,6 +185,8 @@ enum soft_op_kind {
     SOFT_WAIT,
     SOFT_CALL,
     SOFT_KERNEL,
+    SOFT_ALLOC, /* memory begins here, in stream order, */
+    SOFT_FREE,  /* and ends here */
     SOFT_NOTHING
 };
 
@@ -184,7 +215,9 @@ struct soft_op {
     CUstreamCallback callback; /* the older form of a call: also made when the device is lost */
     CUstream caller;           /* the handle that the callback gets */
     void *argument;
-    struct soft_launch *launch; /* of a kernel (launch.h) */
+    struct soft_launch *launch;   /* of a kernel (launch.h) */
+    struct soft_backing *backing; /* of an alloc or free of `width` bytes at `to` */
+    size_t offset;                /* in it */
 };
 
 struct soft_stream {
@@ -198,6 +231,8 @@ struct soft_stream {
     int is_running, is_destroyed;  /* the operation that runs is still the head */
     unsigned waiters;              /* calls that wait for it and join its clock after */
     uint64_t submitted, completed; /* steps */
+    uint64_t observed;             /* the last one that the host has waited for */
+    struct soft_past past;
     uint64_t legacy_seen; /* the legacy stream's submitted steps that this one waits for already */
     uint64_t seen_by_legacy;
     uint32_t slot;
@@ -257,6 +292,7 @@ struct soft_device {
     struct soft_slab *slabs;
     struct soft_stream *streams;
     struct soft_stream *legacy, *gather;
+    struct CUmemPoolHandle_st *default_pool, *current_pool; /* NULL: not asked for yet */
     unsigned kernels; /* that run: while there are any, views are open */
 };
 
@@ -283,6 +319,8 @@ struct soft_state {
     struct acre__tree ranges, mappings, handles, events, graphs, modules;
     struct acre__tree free_addresses, windows; /* of soft_address.c */
     struct acre__tree files;                   /* chunks with a memfd of their own, by inode */
+    struct acre__tree pools, segments;         /* of soft_pool.h */
+    int is_past_kept;                          /* there was a pool to use it */
     struct CUstream_st *free_streams;
     struct acre__tree stream_handles; /* all CUstream_st ever made (soft_stream.c) */
     unsigned captures;                /* streams being captured */
@@ -357,6 +395,10 @@ CUresult acre__soft_backing_create(struct soft_device *device, size_t bytes,
 /* A new host chunk with a memfd of its own. */
 CUresult acre__soft_backing_create_host(struct soft_device *device, size_t bytes,
                                         struct soft_backing **out);
+/* The memory of a pool that other processes may import from: a file of its own, of all the bytes
+ * that it may ever have. What of it counts against the device is the pool's business. */
+CUresult acre__soft_backing_create_shared(struct soft_device *device, size_t bytes,
+                                          struct soft_backing **out);
 /* Bytes that are there already. */
 CUresult acre__soft_backing_wrap(int device, void *bytes_at, size_t bytes,
                                  struct soft_backing **out);
@@ -366,6 +408,8 @@ CUresult acre__soft_backing_to_fd(struct soft_backing *backing);
  * descriptor stays the caller's. A chunk of this process is recognised, so that it has one set of
  * clocks. */
 CUresult acre__soft_backing_from_fd(int fd, struct soft_backing **out);
+/* The same for the memory of a pool. */
+CUresult acre__soft_backing_from_pool_fd(int fd, struct soft_backing **out);
 void acre__soft_backing_keep(struct soft_backing *backing);
 void acre__soft_backing_drop(struct soft_backing *backing);
 
@@ -378,6 +422,8 @@ int acre__soft_view_mapping(struct soft_mapping *mapping, const unsigned char *a
 /* The same for plain memory: a slab, or chunks of its own. */
 int acre__soft_view_plain(struct soft_view *view, uint64_t address,
                           const struct soft_backing *backing);
+/* The same for memory of a pool. */
+int acre__soft_view_segment(struct soft_segment *segment);
 /* The addresses are bare again. 0: the system refused. */
 int acre__soft_view_end(struct soft_view *view, uint64_t address, size_t bytes);
 /* All views as they have to be now; 0: the system refused some. */
@@ -412,9 +458,43 @@ int acre__soft_mapping_is_open(const struct soft_mapping *mapping);
  * range and mapped with the access that `device` needs. */
 CUresult acre__soft_range_resolve(uint64_t address, size_t bytes, int device, int is_write,
                                   struct soft_pieces *pieces);
+/* The same when the operation runs: memory of a pool may have been freed meanwhile, on another
+ * place in the same order. */
+CUresult acre__soft_range_resolve_late(uint64_t address, size_t bytes, int device, int is_write,
+                                       struct soft_pieces *pieces);
 void acre__soft_pieces_free(struct soft_pieces *pieces);
 
-/* ---- host pages (soft_memory.c) ---- */
+/* ---- pools (soft_pool.c, soft_pool_async.c) ---- */
+
+/* Pooled memory is freed by a host that says that nobody uses it any more. */
+CUresult acre__soft_pool_free_now(struct soft_range *range);
+/* The alloc or free is reached in its stream. LAUNCH_FAILED when it is not ordered. */
+CUresult acre__soft_run_pooled(struct soft_stream *stream, struct soft_op *op);
+/* The host has waited for something; with a device, for all of its work. */
+void acre__soft_pools_synced(const struct soft_device *device);
+/* The end of a device's memory, and of all pools. */
+void acre__soft_pools_stop(struct soft_device *device);
+void acre__soft_pools_forget(void);
+
+/* ---- what comes before what (soft_past.c) ---- */
+
+/* The marker was queued on the stream, as its last operation. */
+void acre__soft_past_record(const struct soft_stream *stream, struct soft_marker *marker);
+/* A wait for the marker was queued. */
+void acre__soft_past_wait(struct soft_stream *stream, const struct soft_marker *marker);
+/* Does what is queued on the stream from now on come after the marker? */
+int acre__soft_past_knows(const struct soft_stream *stream, const struct soft_marker *marker);
+/* The host has waited for all of this. */
+void acre__soft_past_observe(const struct soft_past *past);
+void acre__soft_past_observe_step(const struct soft_step *step);
+/* Has it waited for the marker? With a device, all of that was waited for, ended streams too. */
+int acre__soft_past_is_observed(const struct soft_marker *marker, const struct soft_device *device);
+void acre__soft_past_copy(struct soft_past *to, const struct soft_past *from);
+void acre__soft_past_free(struct soft_past *past);
+
+/* ---- plain memory and host pages (soft_memory.c) ---- */
+
+void acre__soft_plain_free(struct soft_range *range);
 
 /* Pages of this process as a range of that kind. */
 CUresult acre__soft_pages_make(struct soft_device *device, enum soft_range_kind kind, size_t bytes,
@@ -515,6 +595,9 @@ CUresult acre__soft_capture_break(struct soft_device *device);
 
 /* ---- clocks (soft_clock.c) ---- */
 
+/* `what` an allocation in stream order does to memory: no use of it yet, but none comes before. */
+#define SOFT_USE_ALLOC "allocate"
+
 CUresult acre__soft_clock_slot_take(struct soft_stream *stream);
 void acre__soft_clock_slot_give(struct soft_stream *stream);
 CUresult acre__soft_clock_snapshot(const struct soft_clock *from, struct soft_clock *out);
@@ -534,7 +617,11 @@ int acre__soft_clock_use(struct soft_stream *stream, uint64_t step, const struct
                          int is_write, const char *what);
 /* Are all uses through this mapping known to be done to the host? Reports when not. */
 void acre__soft_clock_check_unmap(const struct soft_mapping *mapping, const char *what);
+/* The same for bytes of a chunk, as far as they were used since they were allocated. */
+void acre__soft_clock_check_free(const struct soft_piece *piece, const char *what);
 void acre__soft_clock_forget(struct soft_backing *backing);
+/* The uses of these bytes do not count any more. */
+void acre__soft_clock_forget_piece(const struct soft_piece *piece);
 void acre__soft_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- the scheduler's border (sched.c) ---- */

@@ -33,6 +33,7 @@ void acre__soft_op_free(struct soft_op *op) {
     acre__soft_clock_free(&op->known);
     acre__soft_marker_drop(op->marker);
     acre__soft_launch_free(op->launch);
+    acre__soft_backing_drop(op->backing);
     free(op);
 }
 
@@ -52,6 +53,7 @@ void acre__soft_marker_drop(struct soft_marker *marker) {
     if (!marker || --marker->refs)
         return;
     acre__soft_clock_free(&marker->clock);
+    acre__soft_past_free(&marker->past);
     free(marker);
 }
 
@@ -98,7 +100,7 @@ void acre__soft_stream_free(struct soft_device *device, struct soft_stream *stre
     while (stream->head) {
         struct soft_op *op = stream->head;
         stream->head = op->next;
-        if (op->kind == SOFT_RECORD)
+        if (op->marker && op->kind != SOFT_WAIT)
             acre__soft_marker_finish(op->marker);
         acre__soft_op_free(op);
     }
@@ -110,6 +112,7 @@ void acre__soft_stream_free(struct soft_device *device, struct soft_stream *stre
         acre__soft.free_streams = stream->handle;
     }
     acre__soft_clock_slot_give(stream);
+    acre__soft_past_free(&stream->past);
     free(stream);
 }
 
@@ -316,7 +319,10 @@ CUresult acre__soft_record(struct soft_device *device, struct soft_stream *strea
         return CUDA_ERROR_OUT_OF_MEMORY;
     op->marker = marker;
     marker->refs++;
-    return acre__soft_submit_bare(device, stream, op);
+    CUresult result = acre__soft_submit_bare(device, stream, op);
+    if (!result)
+        acre__soft_past_record(stream, marker);
+    return result;
 }
 
 CUresult acre__soft_wait_for(struct soft_device *device, struct soft_stream *stream,
@@ -326,7 +332,10 @@ CUresult acre__soft_wait_for(struct soft_device *device, struct soft_stream *str
         return CUDA_ERROR_OUT_OF_MEMORY;
     op->marker = marker;
     marker->refs++;
-    return acre__soft_submit_bare(device, stream, op);
+    CUresult result = acre__soft_submit_bare(device, stream, op);
+    if (!result)
+        acre__soft_past_wait(stream, marker);
+    return result;
 }
 
 CUresult acre__soft_order(struct soft_device *device, struct soft_stream *before,
@@ -462,7 +471,9 @@ CUresult acre__soft_cuStreamSynchronize(CUstream handle) {
     CUresult result = stream_ask(handle, &device, &stream);
     if (result)
         return result;
-    return acre__soft_leave(acre__soft_wait_stream(device, stream, stream->submitted));
+    if (!(result = acre__soft_wait_stream(device, stream, stream->submitted)))
+        acre__soft_pools_synced(NULL);
+    return acre__soft_leave(result);
 }
 
 CUresult acre__soft_cuCtxSynchronize(void) {
@@ -472,5 +483,7 @@ CUresult acre__soft_cuCtxSynchronize(void) {
         return result;
     if ((result = acre__soft_capture_break(device)))
         return acre__soft_leave(result);
-    return acre__soft_leave(acre__soft_wait_device(device));
+    if (!(result = acre__soft_wait_device(device)))
+        acre__soft_pools_synced(device);
+    return acre__soft_leave(result);
 }

@@ -1,5 +1,4 @@
-/* The soft driver's table: every entry of driver_list.h. All of them are real but the driver's own
- * pools in stream order, which no part of acre needs. */
+/* The soft driver's table: every entry of driver_list.h. */
 #include <pthread.h>
 
 #include "driver/driver_count.h"
@@ -9,23 +8,6 @@ static struct acre__driver soft_driver = {
     .name = "soft",
     .is_soft = 1,
     .missing = {
-        [ACRE__ENTRY_cuMemAllocAsync] = 1,
-        [ACRE__ENTRY_cuMemFreeAsync] = 1,
-        [ACRE__ENTRY_cuMemAllocFromPoolAsync] = 1,
-        [ACRE__ENTRY_cuDeviceGetDefaultMemPool] = 1,
-        [ACRE__ENTRY_cuDeviceGetMemPool] = 1,
-        [ACRE__ENTRY_cuDeviceSetMemPool] = 1,
-        [ACRE__ENTRY_cuMemPoolCreate] = 1,
-        [ACRE__ENTRY_cuMemPoolDestroy] = 1,
-        [ACRE__ENTRY_cuMemPoolTrimTo] = 1,
-        [ACRE__ENTRY_cuMemPoolSetAttribute] = 1,
-        [ACRE__ENTRY_cuMemPoolGetAttribute] = 1,
-        [ACRE__ENTRY_cuMemPoolSetAccess] = 1,
-        [ACRE__ENTRY_cuMemPoolGetAccess] = 1,
-        [ACRE__ENTRY_cuMemPoolExportToShareableHandle] = 1,
-        [ACRE__ENTRY_cuMemPoolImportFromShareableHandle] = 1,
-        [ACRE__ENTRY_cuMemPoolExportPointer] = 1,
-        [ACRE__ENTRY_cuMemPoolImportPointer] = 1,
         [ACRE__ENTRY_cuDevicePrimaryCtxSetFlags] = 1,
         [ACRE__ENTRY_cuDevicePrimaryCtxReset] = 1,
         [ACRE__ENTRY_cuCtxCreate] = 1,

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
-#include "driver/soft/soft_state.h"
+#include "driver/soft/soft_pool.h"
 
 /* Neighbouring views that all get the same protection, not set yet. */
 struct run {
@@ -110,6 +110,13 @@ int acre__soft_view_plain(struct soft_view *view, uint64_t address,
            run_flush(&run);
 }
 
+int acre__soft_view_segment(struct soft_segment *segment) {
+    struct run run = {0};
+    return view_set(&segment->view, segment->node.key, segment->backing->bytes, segment->backing,
+                    mapping_protection(segment->pool->access, 0), &run) &&
+           run_flush(&run);
+}
+
 /* ---- all of them ---- */
 
 static int views_of_mappings(struct run *run) {
@@ -139,9 +146,20 @@ static int views_of_plain(struct run *run) {
     return is_done;
 }
 
+static int views_of_pools(struct run *run) {
+    int is_done = 1;
+    struct acre__node *node = acre__tree_first(&acre__soft.segments);
+    for (; node; node = acre__tree_next(&acre__soft.segments, node)) {
+        struct soft_segment *segment = acre__tree_entry(node, struct soft_segment, node);
+        is_done &= view_set(&segment->view, node->key, segment->backing->bytes, segment->backing,
+                            mapping_protection(segment->pool->access, 0), run);
+    }
+    return is_done;
+}
+
 int acre__soft_views_update(void) {
     struct run run = {0};
-    return views_of_mappings(&run) & views_of_plain(&run) & run_flush(&run);
+    return views_of_mappings(&run) & views_of_plain(&run) & views_of_pools(&run) & run_flush(&run);
 }
 
 int acre__soft_views_open(struct soft_device *device) {

@@ -1,0 +1,351 @@
+/* Pools and the vector clocks: memory in stream order must be used between its alloc and its free,
+ * by the same stream or with an edge to it; and whatever a pool hands out again comes after what
+ * was done with it before. Each scenario runs with workers and under several seeds. */
+#include "soft_fixture.h"
+
+#include "driver/soft/soft_pool.h"
+
+#define BLOCK ((size_t)4096)
+
+enum { SEEDS = 20 };
+
+static void expect_reports(void (*scenario)(void), size_t reports, const char *name) {
+    for (int seed = 0; seed <= SEEDS; seed++) {
+        struct acre__soft_config config = soft_config(64 * MIB, 1);
+        char text[512] = "";
+        void *state = NULL;
+        config.check = 1;
+        config.seeded = seed > 0;
+        config.seed = (uint64_t)seed;
+        soft_begin_with(&config);
+        scenario();
+        drv->cuCtxSynchronize();
+        size_t count = acre__soft_reports(text, sizeof text);
+        if (count != reports)
+            fail_msg("%s, seed %d: %zu reports instead of %zu; the first: %s", name, seed, count,
+                     reports, text);
+        soft_teardown(&state);
+    }
+}
+
+#define EXPECT_REPORTS(scenario, reports) expect_reports(scenario, reports, #scenario)
+
+/* Where a mistake was found the device is lost, and what comes later is refused. */
+static void ok_or_lost(CUresult result) {
+    assert_true(result == CUDA_SUCCESS || result == CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static CUstream stream_make(void) {
+    return soft_stream(CU_STREAM_NON_BLOCKING);
+}
+
+/* All of a segment, so that nothing else of the pool is free. */
+static CUdeviceptr take(CUstream stream) {
+    CUdeviceptr at = 0;
+    assert_ok(drv->cuMemAllocAsync(&at, CHUNK, stream));
+    return at;
+}
+
+static void give(CUdeviceptr at, CUstream stream) {
+    ok_or_lost(drv->cuMemFreeAsync(at, stream));
+}
+
+static void fill(CUdeviceptr at, CUstream stream) {
+    ok_or_lost(drv->cuMemsetD8Async(at, 1, BLOCK, stream));
+}
+
+/* What `before` does from now on comes first. */
+static void order(CUstream before, CUstream after) {
+    CUevent event = NULL;
+    ok_or_lost(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    ok_or_lost(drv->cuEventRecord(event, before));
+    ok_or_lost(drv->cuStreamWaitEvent(after, event, 0));
+}
+
+/* Until the stream is through, without the host learning of it: with a seed any call lets it run.
+ */
+static void let_run(CUstream stream) {
+    int device;
+    uint64_t left = 1;
+    while (left) {
+        assert_ok(drv->cuCtxGetDevice(&device));
+        acre__lock_take(&acre__soft.lock);
+        left = stream->stream->submitted - stream->stream->completed;
+        acre__lock_give(&acre__soft.lock);
+    }
+}
+
+/* ---- uses ---- */
+
+static void use_on_its_stream(void) {
+    CUstream one = stream_make();
+    CUdeviceptr at = take(one);
+    fill(at, one);
+    give(at, one);
+}
+
+static void use_elsewhere(void) {
+    CUstream one = stream_make(), two = stream_make();
+    fill(take(one), two);
+}
+
+static void use_elsewhere_after_an_event(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = take(one);
+    order(one, two);
+    fill(at, two);
+}
+
+static void use_elsewhere_after_a_sync(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = take(one);
+    assert_ok(drv->cuStreamSynchronize(one));
+    fill(at, two);
+}
+
+static void free_elsewhere(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = take(one);
+    fill(at, one);
+    give(at, two);
+}
+
+static void free_elsewhere_after_an_event(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = take(one);
+    fill(at, one);
+    order(one, two);
+    give(at, two);
+}
+
+/* Two streams read it, and only one of them is waited for. */
+static void free_with_a_reader_forgotten(void) {
+    CUstream one = stream_make(), two = stream_make(), three = stream_make();
+    CUdeviceptr at = take(one), copy = 0;
+    assert_ok(drv->cuMemAlloc(&copy, 2 * BLOCK));
+    fill(at, one);
+    order(one, two);
+    order(one, three);
+    ok_or_lost(drv->cuMemcpyDtoDAsync(copy, at, BLOCK, two));
+    ok_or_lost(drv->cuMemcpyDtoDAsync(copy + BLOCK, at, BLOCK, three));
+    order(two, one);
+    give(at, one);
+}
+
+static void use_by_the_legacy_stream(void) {
+    CUstream blocking = soft_stream(CU_STREAM_DEFAULT);
+    CUdeviceptr at = take(blocking);
+    fill(at, NULL);
+    give(at, blocking);
+}
+
+static void pool_memory_is_used_between_alloc_and_free(void **state) {
+    (void)state;
+    EXPECT_REPORTS(use_on_its_stream, 0);
+    EXPECT_REPORTS(use_elsewhere, 1);
+    EXPECT_REPORTS(use_elsewhere_after_an_event, 0);
+    EXPECT_REPORTS(use_elsewhere_after_a_sync, 0);
+    EXPECT_REPORTS(free_elsewhere, 1);
+    EXPECT_REPORTS(free_elsewhere_after_an_event, 0);
+    EXPECT_REPORTS(free_with_a_reader_forgotten, 1);
+    EXPECT_REPORTS(use_by_the_legacy_stream, 0);
+}
+
+/* ---- changing hands ---- */
+
+static void reuse_on_its_stream(void) {
+    CUstream one = stream_make();
+    CUdeviceptr at = take(one);
+    fill(at, one);
+    give(at, one);
+    assert_int_equal(take(one), at);
+    fill(at, one);
+}
+
+static void reuse_after_an_event(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = take(one);
+    fill(at, one);
+    give(at, one);
+    order(one, two);
+    assert_int_equal(take(two), at);
+    fill(at, two);
+}
+
+/* The pool saw that the free was done; the host did not. */
+static void reuse_of_what_is_done(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = take(one);
+    fill(at, one);
+    give(at, one);
+    let_run(one);
+    assert_int_equal(take(two), at);
+    fill(at, two);
+}
+
+static void reuse_after_a_sync(void) {
+    CUmemoryPool pool = NULL;
+    uint64_t all = UINT64_MAX;
+    CUstream one = stream_make(), two = stream_make();
+    assert_ok(drv->cuDeviceGetDefaultMemPool(&pool, 0));
+    assert_ok(drv->cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+    CUdeviceptr at = take(one);
+    fill(at, one);
+    give(at, one);
+    assert_ok(drv->cuStreamSynchronize(one));
+    assert_int_equal(take(two), at);
+    fill(at, two);
+}
+
+/* The whole device was theirs: the third stream waits for both. */
+static void reuse_of_what_is_waited_for(void) {
+    CUstream one = stream_make(), two = stream_make(), three = stream_make();
+    CUdeviceptr first = 0, second = 0, all = 0;
+    assert_ok(drv->cuMemAllocAsync(&all, 64 * MIB, one));
+    give(all, one);
+    order(one, two);
+    assert_ok(drv->cuMemAllocAsync(&first, 32 * MIB, one));
+    assert_ok(drv->cuMemAllocAsync(&second, 32 * MIB, two));
+    fill(first, one);
+    fill(second, two);
+    give(first, one);
+    give(second, two);
+    assert_ok(drv->cuMemAllocAsync(&all, 64 * MIB, three));
+    fill(all, three);
+    fill(all + 32 * MIB, three);
+}
+
+/* Parts of it were freed by two streams, one of which is through. */
+static void reuse_of_a_mixture(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr whole = 0;
+    assert_ok(drv->cuMemAllocAsync(&whole, 2 * MIB, one));
+    give(whole, one);
+    CUdeviceptr at[4];
+    for (int i = 0; i < 4; i++) {
+        assert_ok(drv->cuMemAllocAsync(&at[i], MIB / 2, one));
+        fill(at[i], one);
+    }
+    order(one, two);
+    for (int i = 0; i < 4; i++)
+        give(at[i], i % 2 ? one : two);
+    let_run(two);
+    for (int i = 0; i < 3; i++) {
+        CUdeviceptr again = 0;
+        assert_ok(drv->cuMemAllocAsync(&again, MIB / 2 + (size_t)i * 512, i % 2 ? one : two));
+        fill(again, i % 2 ? one : two);
+    }
+}
+
+static void pool_memory_changes_hands_in_order(void **state) {
+    (void)state;
+    EXPECT_REPORTS(reuse_on_its_stream, 0);
+    EXPECT_REPORTS(reuse_after_an_event, 0);
+    EXPECT_REPORTS(reuse_of_what_is_done, 0);
+    EXPECT_REPORTS(reuse_after_a_sync, 0);
+    EXPECT_REPORTS(reuse_of_what_is_waited_for, 0);
+    EXPECT_REPORTS(reuse_of_a_mixture, 0);
+}
+
+/* ---- freed by the host ---- */
+
+static void host_free_after_a_sync(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = take(one);
+    fill(at, one);
+    assert_ok(drv->cuStreamSynchronize(one));
+    assert_ok(drv->cuMemFree(at));
+    assert_int_equal(take(two), at);
+    fill(at, two);
+}
+
+/* A use that is done, but the host does not know. */
+static void host_free_too_early(void) {
+    CUstream one = stream_make();
+    CUdeviceptr at = take(one);
+    fill(at, one);
+    let_run(one);
+    assert_ok(drv->cuMemFree(at));
+}
+
+/* Nobody used it: the next one only comes after its own beginning. */
+static void host_free_of_what_was_never_used(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = take(one);
+    assert_ok(drv->cuMemFree(at));
+    fill(take(two), two);
+    fill(take(one), one);
+}
+
+/* The addresses of plain memory are nobody's as soon as the stream is there. */
+static void plain_memory_freed_in_order(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = 0, again = 0;
+    assert_ok(drv->cuMemAlloc(&at, BLOCK));
+    fill(at, one);
+    give(at, one);
+    let_run(one);
+    assert_ok(drv->cuMemAlloc(&again, BLOCK));
+    fill(again, two);
+}
+
+static void plain_memory_freed_elsewhere(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = 0;
+    assert_ok(drv->cuMemAlloc(&at, 4 * MIB));
+    fill(at, one);
+    let_run(one);
+    give(at, two);
+}
+
+static void pool_memory_freed_by_the_host_is_done_with(void **state) {
+    (void)state;
+    EXPECT_REPORTS(host_free_after_a_sync, 0);
+    EXPECT_REPORTS(host_free_too_early, 1);
+    EXPECT_REPORTS(host_free_of_what_was_never_used, 0);
+    EXPECT_REPORTS(plain_memory_freed_in_order, 0);
+    EXPECT_REPORTS(plain_memory_freed_elsewhere, 1);
+}
+
+/* ---- mistakes of a pool are found ---- */
+
+/* The pool forgets behind which free its memory is. */
+static void plant_forgotten_frees(void) {
+    acre__lock_take(&acre__soft.lock);
+    struct acre__node *node = acre__tree_first(&acre__soft.segments);
+    for (; node; node = acre__tree_next(&acre__soft.segments, node)) {
+        struct acre__tree *gaps = &acre__tree_entry(node, struct soft_segment, node)->gaps;
+        struct acre__node *at = acre__tree_first(gaps);
+        for (; at; at = acre__tree_next(gaps, at)) {
+            struct soft_gap *gap = acre__tree_entry(at, struct soft_gap, node);
+            acre__soft_marker_drop(gap->freed);
+            gap->freed = NULL;
+        }
+    }
+    acre__lock_give(&acre__soft.lock);
+}
+
+static void planted_reuse_without_order(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = take(one), again = 0;
+    fill(at, one);
+    give(at, one);
+    plant_forgotten_frees();
+    ok_or_lost(drv->cuMemAllocAsync(&again, CHUNK, two));
+    assert_true(again == at || again == 0);
+}
+
+static void pool_memory_that_changes_hands_too_early_is_found(void **state) {
+    (void)state;
+    EXPECT_REPORTS(planted_reuse_without_order, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pool_memory_is_used_between_alloc_and_free),
+        cmocka_unit_test(pool_memory_changes_hands_in_order),
+        cmocka_unit_test(pool_memory_freed_by_the_host_is_done_with),
+        cmocka_unit_test(pool_memory_that_changes_hands_too_early_is_found),
+    };
+    return cmocka_run_group_tests_name("soft_pool_order", tests, NULL, NULL);
+}
