@@ -40,7 +40,7 @@ static struct find_result find(const char *name, int version, int want_own) {
 CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version, uint64_t flags,
                              CUdriverProcAddressQueryResult *status_out) {
     int driver_version = 0;
-    CUresult result = cuDriverGetVersion(&driver_version);
+    CUresult result = acre__driver_soft()->cuDriverGetVersion(&driver_version);
     if (result)
         return result;
     if (!name || !function_out || version > driver_version ||
@@ -70,7 +70,8 @@ CUresult cuGetProcAddress(const char *name, void **function_out, int version, ui
 CUresult cuGetExportTable(const void **table_out, const CUuuid *id) {
     (void)table_out, (void)id;
     acre_standin_say_once("cuGetExportTable",
-                          "the program has a CUDA runtime of its own, which works with NVIDIA's "
-                          "driver alone: link it with -cudart shared, for CUDA 13");
+                          "the program brings a CUDA runtime of its own, linked into it or not of "
+                          "CUDA 13, which works with NVIDIA's driver alone: build it with nvcc "
+                          "-cudart shared of CUDA 13");
     return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -229,7 +229,7 @@ void acre__ledger_drop_handle(uint64_t handle) {
 
 /* ---- the end of contexts and processes ---- */
 
-void acre__ledger_sweep(const struct acre__driver *inner) {
+void acre__ledger_sweep(const struct acre__driver *drv) {
     pthread_mutex_lock(&ledger.lock);
     struct acre__node *node = acre__tree_first(&ledger.memory);
     while (node) {
@@ -237,7 +237,7 @@ void acre__ledger_sweep(const struct acre__driver *inner) {
         unsigned long long id = 0;
         node = acre__tree_next(&ledger.memory, node);
         if (entry->kind != LEDGER_MAPPED &&
-            inner->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, entry->node.key) ==
+            drv->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, entry->node.key) ==
                 CUDA_ERROR_INVALID_VALUE)
             ledger_lose(entry);
     }

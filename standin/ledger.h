@@ -76,7 +76,7 @@ void acre__ledger_add_handle(uint64_t handle, uint64_t address);
 void acre__ledger_drop_handle(uint64_t handle);
 
 /* A context has ended: what the driver does not know any more is lost. */
-void acre__ledger_sweep(const struct acre__driver *inner);
+void acre__ledger_sweep(const struct acre__driver *drv);
 
 /* In a child made by fork: the ledger is empty. */
 void acre__ledger_forget(void);

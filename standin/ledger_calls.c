@@ -114,7 +114,7 @@ static CUresult calls_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool 
                                              CUmemPoolPtrExportData *data) {
     size_t bytes = 0;
     CUresult result = calls_inner->cuMemPoolImportPointer(ptr_out, pool, data);
-    if (!result && calls_inner->cuMemGetAddressRange(NULL, &bytes, *ptr_out))
+    if (!result && acre__driver_soft()->cuMemGetAddressRange(NULL, &bytes, *ptr_out))
         bytes = 0;
     return calls_note(LEDGER_ORDERED, result, result ? 0 : *ptr_out, bytes);
 }
@@ -184,7 +184,7 @@ static CUresult calls_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
 
 static CUresult calls_swept(CUresult result) {
     if (!result)
-        acre__ledger_sweep(calls_inner);
+        acre__ledger_sweep(acre__driver_soft()); /* no refusal is planned for our own questions */
     return result;
 }
 

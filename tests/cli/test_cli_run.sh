@@ -101,6 +101,20 @@ expect_err '^acre: the soft device does not have cuGraphCreate$'
 expect_err '^acre: .* -cudart shared'
 expect_err '^acre: cuMemFree without a suffix .* cuMemFree_v2'
 
+# NVIDIA's own runtime, where it is, cannot work with the stand-in of the driver.
+include=$(sed -n 's/^ACRE_CUDA_INCLUDE:[A-Z]*=//p' "$ACRE_BUILD/CMakeCache.txt")
+cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$ACRE_BUILD/CMakeCache.txt")
+static=$(find -L "$include/../lib64" "$include/../lib" -maxdepth 1 -name libcudart_static.a 2>/dev/null |
+    head -n 1)
+if [ -n "$static" ] && ! is_sanitized; then
+    printf '%s\n' 'int cudaFree(void *);' 'int main(void) { return cudaFree(0) != 0; }' >static.c
+    check "a program" "$cc" static.c "$static" -o static -ldl -lrt -lpthread -lstdc++
+    soft -- ./static
+    expect_rc 1
+    check "said once" test "$(wc -l <"$err")" -eq 1
+    expect_err '^acre: the program brings a CUDA runtime of its own, .* -cudart shared'
+fi
+
 # ---- faults ----
 
 soft --stats -- "$cases" fault-device
@@ -204,7 +218,6 @@ if ! is_sanitized; then
 
     # An RPATH to another library of that name does not win.
     mkdir other
-    cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$ACRE_BUILD/CMakeCache.txt")
     echo 'int cudaGetDeviceCount(int *n) { *n = 77; return 0; }' >other.c
     printf '%s\n' 'int cudaGetDeviceCount(int *n);' \
         'int main(void) { int n = 0; cudaGetDeviceCount(&n); return n; }' >asks.c
