@@ -66,6 +66,13 @@ expect_err '^acre: everything was freed$'
 expect_err '^  chunks +3 +3 +0 +2 MiB +0 bytes$'
 expect_err '^  mapped +3 +3 +0 +2 MiB +0 bytes$'
 expect_err '^  addresses +1 +1 +0 +8 MiB +0 bytes$'
+soft --leaks --stats -- "$cases" ordered
+expect_rc 1
+expect_err '^  in stream order +3 +2 +0 +1 MiB +4\.9 KiB$'
+expect_err '^  pools +2 +1 +0 +0 bytes +0 bytes$'
+expect_err '^acre: not freed: 2$'
+expect_err '^ +4\.9 KiB +1  in stream order +cudaMallocFromPoolAsync +0x'
+expect_err '^ +0 bytes +1  pools +cudaMemPoolCreate +0x'
 soft --leaks -- "$cases" exit-handler
 expect_rc 0
 expect_err '^acre: everything was freed$'

@@ -96,6 +96,28 @@ static void do_chunks(void) {
     DRV(cuMemAddressFree(at, 4 * bytes));
 }
 
+/* Memory in stream order ends on a stream or by a plain free; the last block and its pool stay. */
+static void do_ordered(void) {
+    struct cudaMemPoolProps props;
+    cudaMemPool_t pool;
+    cudaStream_t stream;
+    void *p;
+    RT(cudaStreamCreate(&stream));
+    RT(cudaMallocAsync(&p, 1 << 20, stream));
+    RT(cudaFreeAsync(p, stream));
+    RT(cudaMallocAsync(&p, 1 << 20, stream));
+    RT(cudaStreamSynchronize(stream));
+    RT(cudaFree(p));
+    memset(&props, 0, sizeof props);
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location.type = cudaMemLocationTypeDevice;
+    RT(cudaMemPoolCreate(&pool, &props));
+    RT(cudaMemPoolDestroy(pool));
+    RT(cudaMemPoolCreate(&pool, &props));
+    RT(cudaMallocFromPoolAsync(&p, 5000, pool, stream));
+    RT(cudaStreamDestroy(stream));
+}
+
 /* Freed before the end all the same: by a function at exit. */
 static void *kept_to_the_end;
 
@@ -287,6 +309,7 @@ int main(int argc, char **argv) {
     } cases[] = {{"clean", do_clean},
                  {"leak", do_leak},
                  {"chunks", do_chunks},
+                 {"ordered", do_ordered},
                  {"exit-handler", do_exit_handler},
                  {"wrong-free", do_wrong_free},
                  {"reset", do_reset},
