@@ -1,0 +1,63 @@
+/* The doors of libcudart.so.13: one exported function for each call of the list, two where there
+ * is a form for a default stream per thread, and the state of threads. See runtime_state.h.
+ *
+ * Locks: none; everything here is the calling thread's own. */
+#include "runtime_state.h"
+
+static _Thread_local struct runtime_thread runtime_thread_self
+    __attribute__((tls_model("initial-exec")));
+
+struct runtime_thread *acre__runtime_thread(void) {
+    return &runtime_thread_self;
+}
+
+void acre__runtime_enter(struct runtime_call *call, const char *name, const void *address,
+                         int is_ptds) {
+    acre_standin_enter(&call->before, name, address);
+    call->was_ptds = runtime_thread_self.is_ptds;
+    runtime_thread_self.is_ptds = is_ptds;
+}
+
+cudaError_t acre__runtime_leave(const struct runtime_call *call, cudaError_t error) {
+    runtime_thread_self.is_ptds = call->was_ptds;
+    acre_standin_leave(&call->before);
+    if (error != cudaSuccess)
+        runtime_thread_self.last_error = error;
+    return error;
+}
+
+/* ---- errors that were kept: these two change nothing but them ---- */
+
+cudaError_t cudaGetLastError(void) {
+    cudaError_t error = runtime_thread_self.last_error;
+    runtime_thread_self.last_error = cudaSuccess;
+    return error;
+}
+
+cudaError_t cudaPeekAtLastError(void) {
+    return runtime_thread_self.last_error;
+}
+
+/* ---- the list's doors ---- */
+
+#define DOOR_AS(exported, shown, name, is_ptds, params, args)                                      \
+    cudaError_t exported params {                                                                  \
+        struct runtime_call call;                                                                  \
+        acre__runtime_enter(&call, shown, __builtin_return_address(0), is_ptds);                   \
+        return acre__runtime_leave(&call, acre__runtime_##name args);                              \
+    }
+
+/* Programs write the name without the suffix; the header puts it there. So the ledger shows it. */
+#define DOOR_SUFFIXED(name, suffix, params, args)                                                  \
+    STANDIN_EXPORT cudaError_t name##suffix params;                                                \
+    DOOR_AS(name##suffix, #name, name, 1, params, args)
+
+#define DOOR_PLAIN(name, params, args)
+#define DOOR_PTSZ(name, params, args) DOOR_SUFFIXED(name, _ptsz, params, args)
+#define DOOR_PTDS(name, params, args) DOOR_SUFFIXED(name, _ptds, params, args)
+
+#define DOOR(name, form, params, args)                                                             \
+    DOOR_AS(name, #name, name, 0, params, args)                                                    \
+    DOOR_##form(name, params, args)
+
+ACRE__RUNTIME_LIST(DOOR)
