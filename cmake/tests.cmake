@@ -12,11 +12,13 @@
 #                               rule above, with acre_test_program and acre_test_run
 #
 # White-box areas see src/ and link acre_test, the library compiled again with its test points; the
-# others see include/ alone and link libacre.so. Exit code 77 means skipped. Every test finds
+# others see include/ alone and link libacre.so; tests/standin sees include/soft and links the
+# stand-ins, as a program of CUDA's does. Exit code 77 means skipped. Every test finds
 # ACRE_BUILD and ACRE_SOURCE in its environment. Areas that open a GPU take turns on a GPU machine.
 # "devicefault" in a name adds that label: such a test breaks its device on purpose.
 set(whitebox_areas unit model fault conformance gpu)
 set(blackbox_areas api fuzz)
+set(standin_areas standin)
 set(gpu_areas ${whitebox_areas} api cli examples)
 set(aarch64_leak_areas api fault model fuzz)
 
@@ -123,6 +125,8 @@ endif()
 function(acre_test_library area variable)
     if(area IN_LIST whitebox_areas)
         set(${variable} acre_test PARENT_SCOPE)
+    elseif(area IN_LIST standin_areas)
+        set(${variable} acre_standin_cudart acre_standin_cuda PARENT_SCOPE)
     else()
         set(${variable} acre_shared PARENT_SCOPE)
     endif()
@@ -137,10 +141,12 @@ function(acre_test_program name area)
     target_link_libraries(${name} PRIVATE ${library} acre_test_flags)
     if(area STREQUAL "gpu")
         target_link_libraries(${name} PRIVATE acre_gpu_kernels)
+    elseif(area IN_LIST standin_areas)
+        target_include_directories(${name} PRIVATE include/soft)
     endif()
 endfunction()
 
-foreach(area IN LISTS whitebox_areas blackbox_areas)
+foreach(area IN LISTS whitebox_areas blackbox_areas standin_areas)
     file(GLOB helpers CONFIGURE_DEPENDS tests/${area}/*.c)
     file(GLOB programs CONFIGURE_DEPENDS tests/${area}/test_*.c)
     list(REMOVE_ITEM helpers ${programs} "")

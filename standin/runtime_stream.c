@@ -185,6 +185,6 @@ cudaError_t acre__runtime_cudaEventSynchronize(cudaEvent_t event) {
 }
 
 cudaError_t acre__runtime_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end) {
-    cudaError_t error = ms ? acre__runtime_context() : cudaErrorInvalidValue;
+    cudaError_t error = acre__runtime_context();
     return error ? error : acre__runtime_error(cuEventElapsedTime(ms, start, end));
 }
