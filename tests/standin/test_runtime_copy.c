@@ -1,0 +1,294 @@
+/* Copies and fills: every kind, one and two dimensions, between devices, in the order of streams,
+ * and what is refused. */
+#include "runtime_expect.h"
+
+enum { BYTES = 4096, PITCH = 512, WIDTH = 100, ROWS = 6 };
+
+/* ---- one dimension ---- */
+
+static void copy_every_kind_moves_bytes(void **state) {
+    unsigned char out[BYTES], in[BYTES];
+    char *a = device_block(BYTES), *b = device_block(BYTES);
+    (void)state;
+    for (int i = 0; i < BYTES; i++)
+        out[i] = (unsigned char)(i * 7);
+    ok(cudaMemcpy(a, out, BYTES, cudaMemcpyHostToDevice));
+    ok(cudaMemcpy(b, a, BYTES, cudaMemcpyDeviceToDevice));
+    memset(in, 0, BYTES);
+    ok(cudaMemcpy(in, b, BYTES, cudaMemcpyDeviceToHost));
+    assert_memory_equal(in, out, BYTES);
+    memset(in, 0, BYTES);
+    ok(cudaMemcpy(in, out, BYTES, cudaMemcpyHostToHost));
+    assert_memory_equal(in, out, BYTES);
+    ok(cudaFree(a));
+    ok(cudaFree(b));
+}
+
+static void copy_default_finds_the_kind(void **state) {
+    unsigned char out[BYTES], in[BYTES];
+    char *a = device_block(BYTES), *b = device_block(BYTES);
+    (void)state;
+    memset(out, 11, BYTES);
+    memset(in, 0, BYTES);
+    ok(cudaMemcpy(a, out, BYTES, cudaMemcpyDefault));
+    ok(cudaMemcpy(b, a, BYTES, cudaMemcpyDefault));
+    ok(cudaMemcpy(in, b, BYTES, cudaMemcpyDefault));
+    assert_memory_equal(in, out, BYTES);
+    memset(in, 0, BYTES);
+    ok(cudaMemcpy(in, out, BYTES, cudaMemcpyDefault));
+    assert_memory_equal(in, out, BYTES);
+    ok(cudaFree(a));
+    ok(cudaFree(b));
+}
+
+/* Memory that is named as the device's must be known; memory that is named as the host's may be
+ * anything, as all addresses are of one space. */
+static void copy_between_wrong_kinds(void **state) {
+    unsigned char own[64], *pinned = NULL;
+    char *p = device_block(BYTES);
+    (void)state;
+    memset(own, 3, sizeof own);
+    ok(cudaMallocHost((void **)&pinned, BYTES));
+    expect(cudaErrorInvalidValue, cudaMemcpy(own, own, 64, cudaMemcpyHostToDevice));
+    expect(cudaErrorInvalidValue, cudaMemcpy(own, own, 64, cudaMemcpyDeviceToHost));
+    expect(cudaErrorInvalidValue, cudaMemcpy(p, own, 64, cudaMemcpyDeviceToDevice));
+    expect(cudaErrorInvalidValue, cudaMemcpy(own, p, 64, cudaMemcpyDeviceToDevice));
+    expect(cudaErrorInvalidMemcpyDirection, cudaMemcpy(p, own, 64, (enum cudaMemcpyKind)5));
+    expect(cudaErrorInvalidMemcpyDirection, cudaMemcpy(p, own, 64, (enum cudaMemcpyKind) - 1));
+    expect(cudaErrorInvalidMemcpyDirection,
+           cudaMemcpyAsync(p, own, 64, (enum cudaMemcpyKind)5, NULL));
+    ok(cudaMemcpy(pinned, own, 64, cudaMemcpyHostToDevice));
+    ok(cudaDeviceSynchronize());
+    assert_int_equal(pinned[63], 3);
+    ok(cudaMemcpy(p, pinned, 64, cudaMemcpyDeviceToDevice));
+    assert_int_equal(device_byte(p + 63), 3);
+    ok(cudaMemcpy(p + 64, p, 64, cudaMemcpyHostToDevice));
+    assert_int_equal(device_byte(p + 127), 3);
+    ok(cudaFree(p));
+    ok(cudaFreeHost(pinned));
+}
+
+static void copy_bad_ranges_are_refused(void **state) {
+    const size_t bytes = (size_t)4 << 20;
+    char *p = device_block(bytes), *gone = device_block(bytes);
+    char *own = calloc(2, bytes);
+    (void)state;
+    assert_non_null(own);
+    ok(cudaFree(gone));
+    ok(cudaMemcpy(p, own, 0, cudaMemcpyHostToDevice));
+    ok(cudaMemcpy(NULL, NULL, 0, cudaMemcpyDefault));
+    expect(cudaErrorInvalidValue, cudaMemcpy(p, own, 2 * bytes, cudaMemcpyHostToDevice));
+    expect(cudaErrorInvalidValue, cudaMemcpy(own, p + bytes - 4, 8, cudaMemcpyDeviceToHost));
+    expect(cudaErrorInvalidValue, cudaMemcpy(NULL, own, 4, cudaMemcpyHostToDevice));
+    expect(cudaErrorInvalidValue, cudaMemcpy(p, NULL, 4, cudaMemcpyHostToDevice));
+    expect(cudaErrorInvalidValue, cudaMemcpy(NULL, p, 4, cudaMemcpyDeviceToHost));
+    expect(cudaErrorInvalidValue, cudaMemcpy(gone, own, 4, cudaMemcpyHostToDevice));
+    expect(cudaErrorInvalidValue, cudaMemcpy(own, gone, 4, cudaMemcpyDeviceToHost));
+    expect(cudaErrorInvalidValue, cudaMemset(gone, 0, 4));
+    ok(cudaFree(p));
+    free(own);
+}
+
+/* ---- in the order of streams ---- */
+
+static void copy_async_comes_in_its_turn(void **state) {
+    struct gate gate;
+    cudaStream_t stream;
+    unsigned char *pinned = NULL;
+    char *p = device_block(BYTES);
+    (void)state;
+    ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    ok(cudaMallocHost((void **)&pinned, 2 * BYTES));
+    memset(pinned, 1, 2 * BYTES);
+    gate_close(&gate, stream);
+    ok(cudaMemcpyAsync(p, pinned, BYTES, cudaMemcpyHostToDevice, stream));
+    ok(cudaMemsetAsync(p, 2, BYTES / 2, stream));
+    ok(cudaMemcpyAsync(pinned + BYTES, p, BYTES, cudaMemcpyDefault, stream));
+    expect(cudaErrorNotReady, cudaStreamQuery(stream));
+    /* Nothing was read yet, so this is what arrives. */
+    memset(pinned, 9, BYTES);
+    gate_open(&gate);
+    ok(cudaStreamSynchronize(stream));
+    assert_int_equal(pinned[BYTES], 2);
+    assert_int_equal(pinned[2 * BYTES - 1], 9);
+    ok(cudaStreamQuery(stream));
+    ok(cudaFreeHost(pinned));
+    ok(cudaFree(p));
+    ok(cudaStreamDestroy(stream));
+}
+
+static void copy_sync_waits_for_the_legacy_stream(void **state) {
+    unsigned char byte = 0;
+    char *p = device_block(BYTES);
+    (void)state;
+    ok(cudaMemsetAsync(p, 4, BYTES, NULL));
+    ok(cudaMemcpy(&byte, p + BYTES - 1, 1, cudaMemcpyDeviceToHost));
+    assert_int_equal(byte, 4);
+    ok(cudaFree(p));
+}
+
+static void copy_async_bad_ranges_are_refused(void **state) {
+    cudaStream_t stream;
+    char own[8] = "";
+    (void)state;
+    ok(cudaStreamCreate(&stream));
+    expect(cudaErrorInvalidValue, cudaMemcpyAsync(NULL, own, 8, cudaMemcpyHostToDevice, stream));
+    expect(cudaErrorInvalidValue, cudaMemsetAsync(NULL, 0, 8, stream));
+    ok(cudaStreamDestroy(stream));
+}
+
+/* ---- two dimensions ---- */
+
+static void fill_rows(unsigned char rows[ROWS][PITCH]) {
+    for (int y = 0; y < ROWS; y++)
+        for (int x = 0; x < PITCH; x++)
+            rows[y][x] = (unsigned char)(x + 31 * y);
+}
+
+static void expect_rows(unsigned char got[ROWS][PITCH], unsigned char want[ROWS][PITCH]) {
+    for (int y = 0; y < ROWS; y++) {
+        assert_memory_equal(got[y], want[y], WIDTH);
+        assert_int_equal(got[y][WIDTH], 0xee);
+    }
+}
+
+static void copy_2d_moves_rows_alone(void **state) {
+    static const enum cudaMemcpyKind to[] = {cudaMemcpyHostToDevice, cudaMemcpyDefault};
+    static const enum cudaMemcpyKind back[] = {cudaMemcpyDeviceToHost, cudaMemcpyDefault};
+    static unsigned char out[ROWS][PITCH], in[ROWS][PITCH];
+    char *a = device_block(ROWS * PITCH), *b = device_block(ROWS * 256);
+    (void)state;
+    fill_rows(out);
+    for (int i = 0; i < 2; i++) {
+        memset(in, 0xee, sizeof in);
+        ok(cudaMemcpy2D(a, PITCH, out, PITCH, WIDTH, ROWS, to[i]));
+        ok(cudaMemcpy2D(b, 256, a, PITCH, WIDTH, ROWS, cudaMemcpyDeviceToDevice));
+        ok(cudaMemcpy2D(in, PITCH, b, 256, WIDTH, ROWS, back[i]));
+        expect_rows(in, out);
+        memset(in, 0xee, sizeof in);
+        ok(cudaMemcpy2DAsync(b, 256, a, PITCH, WIDTH, ROWS, cudaMemcpyDeviceToDevice, NULL));
+        ok(cudaMemcpy2DAsync(in, PITCH, b, 256, WIDTH, ROWS, back[i], NULL));
+        ok(cudaStreamSynchronize(NULL));
+        expect_rows(in, out);
+    }
+    memset(in, 0xee, sizeof in);
+    ok(cudaMemcpy2D(in, PITCH, out, PITCH, WIDTH, ROWS, cudaMemcpyHostToHost));
+    expect_rows(in, out);
+    ok(cudaFree(a));
+    ok(cudaFree(b));
+}
+
+static void copy_2d_bad_arguments_are_refused(void **state) {
+    static unsigned char own[ROWS][PITCH];
+    char *p = device_block(ROWS * PITCH);
+    (void)state;
+    expect(cudaErrorInvalidPitchValue,
+           cudaMemcpy2D(p, WIDTH - 1, own, PITCH, WIDTH, ROWS, cudaMemcpyHostToDevice));
+    expect(cudaErrorInvalidPitchValue,
+           cudaMemcpy2D(p, PITCH, own, WIDTH - 1, WIDTH, ROWS, cudaMemcpyHostToDevice));
+    expect(cudaErrorInvalidPitchValue,
+           cudaMemcpy2DAsync(p, 0, own, PITCH, WIDTH, ROWS, cudaMemcpyHostToDevice, NULL));
+    expect(cudaErrorInvalidMemcpyDirection,
+           cudaMemcpy2D(p, PITCH, own, PITCH, WIDTH, ROWS, (enum cudaMemcpyKind)5));
+    expect(cudaErrorInvalidMemcpyDirection,
+           cudaMemcpy2DAsync(p, PITCH, own, PITCH, WIDTH, ROWS, (enum cudaMemcpyKind)5, NULL));
+    expect(cudaErrorInvalidValue,
+           cudaMemcpy2D(NULL, PITCH, own, PITCH, WIDTH, ROWS, cudaMemcpyHostToDevice));
+    ok(cudaMemcpy2D(p, PITCH, own, PITCH, 0, ROWS, cudaMemcpyHostToDevice));
+    ok(cudaMemcpy2D(p, PITCH, own, PITCH, WIDTH, 0, cudaMemcpyHostToDevice));
+    ok(cudaFree(p));
+}
+
+/* ---- fills ---- */
+
+static void fill_sets_bytes_alone(void **state) {
+    unsigned char in[BYTES];
+    char *p = device_block(BYTES);
+    (void)state;
+    ok(cudaMemset(p, 0, BYTES));
+    ok(cudaMemset(p + 3, 0x1234, 5)); /* the low byte counts */
+    ok(cudaMemsetAsync(p + 100, -1, 1, NULL));
+    ok(cudaMemset2D(p + 512, 256, 7, 3, 4));
+    ok(cudaMemset2DAsync(p + 2048, 256, 8, 3, 4, NULL));
+    ok(cudaMemcpy(in, p, BYTES, cudaMemcpyDeviceToHost));
+    assert_int_equal(in[2], 0);
+    assert_int_equal(in[3], 0x34);
+    assert_int_equal(in[7], 0x34);
+    assert_int_equal(in[8], 0);
+    assert_int_equal(in[100], 0xff);
+    for (int y = 0; y < 4; y++) {
+        assert_int_equal(in[512 + 256 * y + 2], 7);
+        assert_int_equal(in[512 + 256 * y + 3], 0);
+        assert_int_equal(in[2048 + 256 * y + 2], 8);
+    }
+    ok(cudaFree(p));
+}
+
+static void fill_bad_arguments_are_refused(void **state) {
+    char *p = device_block(BYTES), own[16];
+    (void)state;
+    ok(cudaMemset(p, 1, 0));
+    expect(cudaErrorInvalidValue, cudaMemset(NULL, 1, 16));
+    expect(cudaErrorInvalidValue, cudaMemset(own, 1, 16));
+    expect(cudaErrorInvalidValue, cudaMemset(p, 1, (size_t)64 << 20));
+    expect(cudaErrorInvalidValue, cudaMemset2D(p, 2, 1, 3, 4));
+    expect(cudaErrorInvalidValue, cudaMemset2DAsync(NULL, 256, 1, 3, 4, NULL));
+    ok(cudaFree(p));
+}
+
+/* ---- between devices ---- */
+
+static void copy_peer_reaches_the_other_device(void **state) {
+    int count = 0, can = -1;
+    void *here = device_block(BYTES), *there = NULL;
+    (void)state;
+    ok(cudaGetDeviceCount(&count));
+    if (count < 2)
+        skip();
+    ok(cudaMemset(here, 6, BYTES));
+    ok(cudaSetDevice(1));
+    there = device_block(BYTES);
+    ok(cudaMemset(there, 0, BYTES));
+    ok(cudaMemcpyPeer(there, 1, here, 0, BYTES));
+    assert_int_equal(device_byte((char *)there + BYTES - 1), 6);
+    ok(cudaMemset(there, 0, BYTES));
+    ok(cudaMemcpyPeerAsync(there, 1, here, 0, BYTES, NULL));
+    ok(cudaStreamSynchronize(NULL));
+    assert_int_equal(device_byte(there), 6);
+    expect(cudaErrorInvalidDevice, cudaMemcpyPeer(there, 99, here, 0, BYTES));
+    expect(cudaErrorInvalidDevice, cudaMemcpyPeerAsync(there, 1, here, -1, BYTES, NULL));
+    ok(cudaDeviceCanAccessPeer(&can, 1, 0));
+    if (can) {
+        ok(cudaDeviceEnablePeerAccess(0, 0));
+        expect(cudaErrorPeerAccessAlreadyEnabled, cudaDeviceEnablePeerAccess(0, 0));
+        expect(cudaErrorInvalidValue, cudaDeviceEnablePeerAccess(0, 1));
+        ok(cudaMemset(here, 5, BYTES));
+        ok(cudaMemcpy(there, here, BYTES, cudaMemcpyDeviceToDevice));
+        assert_int_equal(device_byte(there), 5);
+        ok(cudaDeviceDisablePeerAccess(0));
+        expect(cudaErrorPeerAccessNotEnabled, cudaDeviceDisablePeerAccess(0));
+    }
+    expect(cudaErrorInvalidDevice, cudaDeviceEnablePeerAccess(99, 0));
+    ok(cudaFree(there));
+    ok(cudaSetDevice(0));
+    ok(cudaFree(here));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copy_every_kind_moves_bytes),
+        cmocka_unit_test(copy_default_finds_the_kind),
+        cmocka_unit_test(copy_between_wrong_kinds),
+        cmocka_unit_test(copy_bad_ranges_are_refused),
+        cmocka_unit_test(copy_async_comes_in_its_turn),
+        cmocka_unit_test(copy_sync_waits_for_the_legacy_stream),
+        cmocka_unit_test(copy_async_bad_ranges_are_refused),
+        cmocka_unit_test(copy_2d_moves_rows_alone),
+        cmocka_unit_test(copy_2d_bad_arguments_are_refused),
+        cmocka_unit_test(fill_sets_bytes_alone),
+        cmocka_unit_test(fill_bad_arguments_are_refused),
+        cmocka_unit_test(copy_peer_reaches_the_other_device),
+    };
+    setenv("ACRE_SOFT_DEVICES", "2", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

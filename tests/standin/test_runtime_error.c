@@ -1,0 +1,102 @@
+/* Errors: the last one of each thread, names and texts. */
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "runtime_expect.h"
+
+static void error_last_is_kept_until_it_is_asked_for(void **state) {
+    void *p = NULL;
+    (void)state;
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+    assert_int_equal(cudaMalloc(&p, (size_t)1 << 60), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaMalloc(&p, 64), cudaSuccess); /* does not take it away */
+    assert_int_equal(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaFree((char *)p + 8), cudaErrorInvalidValue); /* the later one counts */
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+    ok(cudaFree(p));
+}
+
+/* Also what is checked before the driver is asked, and what is no failure but an answer. */
+static void error_last_is_kept_of_every_sort(void **state) {
+    struct gate gate;
+    cudaStream_t stream;
+    (void)state;
+    assert_int_equal(cudaMalloc(NULL, 1), cudaErrorInvalidValue);
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
+    ok(cudaStreamCreate(&stream));
+    gate_close(&gate, stream);
+    assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
+    assert_int_equal(cudaGetLastError(), cudaErrorNotReady);
+    gate_open(&gate);
+    ok(cudaStreamSynchronize(stream)); /* the gate is on this stack */
+    ok(cudaStreamDestroy(stream));
+    (void)cudaGetErrorString(cudaErrorInvalidValue);
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+}
+
+static void *error_elsewhere(void *argument) {
+    cudaError_t *found = argument;
+    *found = cudaPeekAtLastError();
+    (void)cudaSetDevice(99);
+    return cudaPeekAtLastError() == cudaErrorInvalidDevice ? argument : NULL;
+}
+
+static void error_last_is_the_threads_own(void **state) {
+    pthread_t thread;
+    cudaError_t found = cudaErrorUnknown;
+    void *result = NULL;
+    (void)state;
+    assert_int_equal(cudaMalloc(NULL, 1), cudaErrorInvalidValue);
+    assert_int_equal(pthread_create(&thread, NULL, error_elsewhere, &found), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_int_equal(found, cudaSuccess);
+    assert_non_null(result);
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
+}
+
+static void error_names_and_texts(void **state) {
+    (void)state;
+    assert_string_equal(cudaGetErrorName(cudaSuccess), "cudaSuccess");
+    assert_string_equal(cudaGetErrorString(cudaSuccess), "no error");
+    assert_string_equal(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
+    assert_string_equal(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory");
+    assert_string_equal(cudaGetErrorString(cudaErrorInvalidValue), "invalid argument");
+    assert_string_equal(cudaGetErrorName(cudaErrorUnknown), "cudaErrorUnknown");
+    assert_string_equal(cudaGetErrorName((cudaError_t)12345), "unrecognized error code");
+    assert_string_equal(cudaGetErrorString((cudaError_t)-1), "unrecognized error code");
+}
+
+/* NVIDIA's own library, which knows them without a GPU. Opened by its path it is a second library
+ * beside the one that this program is linked with. */
+static void error_names_and_texts_are_nvidias(void **state) {
+    const char *path = getenv("ACRE_NVIDIA_CUDART");
+    void *library =
+        dlopen(path ? path : "/usr/local/cuda/lib64/libcudart.so.13", RTLD_NOW | RTLD_LOCAL);
+    const char *(*name)(cudaError_t), *(*text)(cudaError_t);
+    (void)state;
+    if (!library)
+        skip();
+    *(void **)&name = dlsym(library, "cudaGetErrorName");
+    *(void **)&text = dlsym(library, "cudaGetErrorString");
+    assert_non_null(name);
+    assert_non_null(text);
+    for (int i = -2; i < 10100; i++) {
+        assert_string_equal(cudaGetErrorName((cudaError_t)i), name((cudaError_t)i));
+        assert_string_equal(cudaGetErrorString((cudaError_t)i), text((cudaError_t)i));
+    }
+    dlclose(library);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(error_last_is_kept_until_it_is_asked_for),
+        cmocka_unit_test(error_last_is_kept_of_every_sort),
+        cmocka_unit_test(error_last_is_the_threads_own),
+        cmocka_unit_test(error_names_and_texts),
+        cmocka_unit_test(error_names_and_texts_are_nvidias),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
