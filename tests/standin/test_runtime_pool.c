@@ -1,0 +1,176 @@
+/* Memory in stream order, and pools. */
+#include <stdint.h>
+
+#include "runtime_expect.h"
+
+enum { BYTES = 1 << 20 };
+
+static struct cudaMemPoolProps pool_props(void) {
+    struct cudaMemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location = on_device(0);
+    return props;
+}
+
+static uint64_t pool_value(cudaMemPool_t pool, enum cudaMemPoolAttr attribute) {
+    uint64_t value = 0;
+    ok(cudaMemPoolGetAttribute(pool, attribute, &value));
+    return value;
+}
+
+static void pool_memory_comes_and_goes_in_stream_order(void **state) {
+    struct gate gate;
+    cudaStream_t stream;
+    unsigned char *pinned = NULL;
+    char *p = NULL;
+    (void)state;
+    ok(cudaMallocHost((void **)&pinned, 1));
+    ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    gate_close(&gate, stream);
+    ok(cudaMallocAsync((void **)&p, BYTES, stream));
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % 256, 0);
+    ok(cudaMemsetAsync(p, 7, BYTES, stream));
+    ok(cudaMemcpyAsync(pinned, p + BYTES - 1, 1, cudaMemcpyDeviceToHost, stream));
+    ok(cudaFreeAsync(p, stream));
+    expect(cudaErrorNotReady, cudaStreamQuery(stream));
+    gate_open(&gate);
+    ok(cudaStreamSynchronize(stream));
+    assert_int_equal(*pinned, 7);
+    ok(cudaStreamDestroy(stream));
+    ok(cudaFreeHost(pinned));
+}
+
+static void pool_memory_is_device_memory(void **state) {
+    struct cudaPointerAttributes found;
+    char *p = NULL;
+    (void)state;
+    ok(cudaMallocAsync((void **)&p, BYTES, NULL));
+    ok(cudaPointerGetAttributes(&found, p + 5));
+    assert_int_equal(found.type, cudaMemoryTypeDevice);
+    assert_int_equal(found.device, 0);
+    assert_ptr_equal(found.devicePointer, p + 5);
+    ok(cudaStreamSynchronize(NULL));
+    ok(cudaFree(p)); /* also so, which waits */
+    expect(cudaErrorInvalidValue, cudaFree(p));
+    expect(cudaErrorInvalidValue, cudaFreeAsync(p, NULL));
+}
+
+static void pool_bad_arguments_are_refused(void **state) {
+    void *p = NULL;
+    int own;
+    (void)state;
+    expect(cudaErrorInvalidValue, cudaMallocAsync(NULL, BYTES, NULL));
+    expect(cudaErrorMemoryAllocation, cudaMallocAsync(&p, (size_t)1 << 60, NULL));
+    expect(cudaErrorInvalidValue, cudaMallocFromPoolAsync(&p, BYTES, NULL, NULL));
+    expect(cudaErrorInvalidValue, cudaFreeAsync(&own, NULL));
+    expect(cudaErrorInvalidValue, cudaMemPoolDestroy(NULL));
+    expect(cudaErrorInvalidValue, cudaMemPoolTrimTo(NULL, 0));
+    expect(cudaErrorInvalidDevice, cudaDeviceGetDefaultMemPool((cudaMemPool_t *)&p, 99));
+    expect(cudaErrorInvalidValue, cudaDeviceGetDefaultMemPool(NULL, 0));
+    expect(cudaErrorInvalidDevice, cudaDeviceGetMemPool((cudaMemPool_t *)&p, 99));
+    expect(cudaErrorInvalidValue, cudaDeviceGetMemPool(NULL, 0));
+}
+
+static void pool_of_a_device_can_be_changed(void **state) {
+    struct cudaMemPoolProps props = pool_props();
+    cudaMemPool_t first, own, now;
+    void *p = NULL;
+    (void)state;
+    ok(cudaDeviceGetDefaultMemPool(&first, 0));
+    ok(cudaDeviceGetMemPool(&now, 0));
+    assert_ptr_equal(first, now);
+    ok(cudaMemPoolCreate(&own, &props));
+    ok(cudaDeviceSetMemPool(0, own));
+    ok(cudaDeviceGetMemPool(&now, 0));
+    assert_ptr_equal(now, own);
+    ok(cudaMallocAsync(&p, BYTES, NULL));
+    assert_true(pool_value(own, cudaMemPoolAttrUsedMemCurrent) >= BYTES);
+    ok(cudaFreeAsync(p, NULL));
+    ok(cudaDeviceSetMemPool(0, first));
+    ok(cudaStreamSynchronize(NULL));
+    ok(cudaMemPoolDestroy(own));
+}
+
+static void pool_attributes_count_and_are_kept(void **state) {
+    struct cudaMemPoolProps props = pool_props();
+    uint64_t threshold = UINT64_MAX, zero = 0, one = 1;
+    int off = 0, is_on = -1;
+    cudaMemPool_t pool;
+    void *p = NULL;
+    (void)state;
+    ok(cudaMemPoolCreate(&pool, &props));
+    ok(cudaMemPoolGetAttribute(pool, cudaMemPoolReuseAllowOpportunistic, &is_on));
+    assert_int_equal(is_on, 1);
+    ok(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowOpportunistic, &off));
+    ok(cudaMemPoolGetAttribute(pool, cudaMemPoolReuseAllowOpportunistic, &is_on));
+    assert_int_equal(is_on, 0);
+    assert_int_equal(pool_value(pool, cudaMemPoolAttrReleaseThreshold), 0);
+    ok(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+    assert_true(pool_value(pool, cudaMemPoolAttrReleaseThreshold) == threshold);
+    ok(cudaMallocFromPoolAsync(&p, BYTES, pool, NULL));
+    assert_true(pool_value(pool, cudaMemPoolAttrUsedMemCurrent) >= BYTES);
+    ok(cudaFreeAsync(p, NULL));
+    ok(cudaStreamSynchronize(NULL));
+    assert_int_equal(pool_value(pool, cudaMemPoolAttrUsedMemCurrent), 0);
+    assert_true(pool_value(pool, cudaMemPoolAttrUsedMemHigh) >= BYTES);
+    assert_true(pool_value(pool, cudaMemPoolAttrReservedMemCurrent) >= BYTES);
+    ok(cudaMemPoolTrimTo(pool, 0));
+    assert_int_equal(pool_value(pool, cudaMemPoolAttrReservedMemCurrent), 0);
+    ok(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &zero));
+    assert_int_equal(pool_value(pool, cudaMemPoolAttrUsedMemHigh), 0);
+    expect(cudaErrorInvalidValue, cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &one));
+    expect(cudaErrorInvalidValue,
+           cudaMemPoolGetAttribute(pool, (enum cudaMemPoolAttr)99, &threshold));
+    ok(cudaMemPoolDestroy(pool));
+}
+
+static void pool_access_is_the_devices_own(void **state) {
+    struct cudaMemPoolProps props = pool_props();
+    struct cudaMemLocation here = on_device(0);
+    struct cudaMemAccessDesc other = {.location = on_device(1),
+                                      .flags = cudaMemAccessFlagsProtReadWrite};
+    enum cudaMemAccessFlags flags = cudaMemAccessFlagsProtNone;
+    cudaMemPool_t pool;
+    int count = 0;
+    (void)state;
+    ok(cudaMemPoolCreate(&pool, &props));
+    ok(cudaMemPoolGetAccess(&flags, pool, &here));
+    assert_int_equal(flags, cudaMemAccessFlagsProtReadWrite);
+    ok(cudaGetDeviceCount(&count));
+    if (count > 1) {
+        ok(cudaMemPoolGetAccess(&flags, pool, &other.location));
+        assert_int_equal(flags, cudaMemAccessFlagsProtNone);
+        ok(cudaMemPoolSetAccess(pool, &other, 1));
+        ok(cudaMemPoolGetAccess(&flags, pool, &other.location));
+        assert_int_equal(flags, cudaMemAccessFlagsProtReadWrite);
+    }
+    expect(cudaErrorInvalidValue, cudaMemPoolGetAccess(NULL, pool, &here));
+    expect(cudaErrorInvalidValue, cudaMemPoolGetAccess(&flags, pool, NULL));
+    ok(cudaMemPoolDestroy(pool));
+}
+
+static void pool_bad_properties_are_refused(void **state) {
+    struct cudaMemPoolProps props = pool_props();
+    cudaMemPool_t pool;
+    (void)state;
+    expect(cudaErrorInvalidValue, cudaMemPoolCreate(NULL, &props));
+    expect(cudaErrorInvalidValue, cudaMemPoolCreate(&pool, NULL));
+    props.allocType = cudaMemAllocationTypeInvalid;
+    expect(cudaErrorInvalidValue, cudaMemPoolCreate(&pool, &props));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pool_memory_comes_and_goes_in_stream_order),
+        cmocka_unit_test(pool_memory_is_device_memory),
+        cmocka_unit_test(pool_bad_arguments_are_refused),
+        cmocka_unit_test(pool_of_a_device_can_be_changed),
+        cmocka_unit_test(pool_attributes_count_and_are_kept),
+        cmocka_unit_test(pool_access_is_the_devices_own),
+        cmocka_unit_test(pool_bad_properties_are_refused),
+    };
+    setenv("ACRE_SOFT_DEVICES", "2", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
