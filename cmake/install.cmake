@@ -12,6 +12,9 @@ install(TARGETS ${standin_targets} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/a
 install(TARGETS acre_shared acre_static acre_cli EXPORT acre-targets)
 file(GLOB public_headers CONFIGURE_DEPENDS include/*.h include/*.hpp)
 install(FILES ${public_headers} TYPE INCLUDE)
+# Not where a compiler finds them by itself: there they would hide NVIDIA's.
+file(GLOB soft_headers CONFIGURE_DEPENDS include/soft/*.h)
+install(FILES ${soft_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/acre/soft)
 foreach(page IN LISTS man_pages)
     cmake_path(GET page EXTENSION LAST_ONLY section)
     string(SUBSTRING ${section} 1 -1 section)

@@ -84,3 +84,21 @@ C
 "$cc" "$tmp/asks.c" -L "$lib_dir/acre/soft" -lcuda -o "$tmp/asks"
 env -u LD_LIBRARY_PATH -u ACRE_SOFT_LIBRARIES ACRE_SOFT_DEVICES=3 \
     "$prefix/bin/acre" run --device soft --stats -- "$tmp/asks"
+
+echo "CUDA's calls:"
+cat >"$tmp/stranger_cuda.c" <<'C'
+#include <cuda_runtime.h>
+#include <stdio.h>
+int main(void) {
+    void *p;
+    cudaError_t error = cudaMalloc(&p, 1000);
+    if (error == cudaSuccess)
+        error = cudaFree(p);
+    printf("%s\n", cudaGetErrorName(error));
+    return error != cudaSuccess;
+}
+C
+"$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$prefix/include/acre/soft" \
+    "$tmp/stranger_cuda.c" -L"$lib_dir/acre/soft" -Wl,-rpath-link="$lib_dir/acre/soft" -lcudart \
+    -o "$tmp/by_run"
+env -u LD_LIBRARY_PATH "$prefix/bin/acre" run --device soft --leaks -- "$tmp/by_run"
