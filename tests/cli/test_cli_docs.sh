@@ -31,7 +31,7 @@ check "the tool lists suites" test -s "$work/suites"
 while read -r name; do
     check "man page has suite $name" grep -qF "*$name*" man/acre.1.scd
 done <"$work/suites"
-for file in examples/*.c; do
+for file in examples/*.c examples/cuda/*.c examples/cuda/*.cpp; do
     check "README or guide has $file" grep -qF "$file" README.md docs/guide.md
 done
 

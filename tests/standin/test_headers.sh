@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The headers of include/soft: as C and as C++ they compile without a warning, alone and together, in
-# every compiler that is here; they declare every call of the driver's table that is about memory; and
-# where NVIDIA's headers of CUDA 13 are installed, every signature, constant and layout agrees.
+# every compiler that is here; they declare every call of the driver's table that is about memory, and
+# nothing that the stand-ins lack; and where NVIDIA's headers of CUDA 13 are installed, every signature,
+# constant and layout agrees.
 set -euo pipefail
 
 source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -72,6 +73,25 @@ if missing=$(comm -13 "$tmp/declared" "$tmp/table") && [ -n "$missing" ]; then
     exit 1
 fi
 
+# ---- kept: every name is one that the stand-ins have, and not as a mere name ----
+python3 "$here/headers_rows.py" rows "$soft" >"$tmp/rows.c"
+cp "$tmp/rows.c" "$tmp/rows.cpp"
+for mode in "${modes[@]}"; do
+    "$CC" -w ${mode:+"$mode"} -I"$soft" -o "$tmp/names" "$tmp/rows.c"
+    "$tmp/names" | sed -n 's/^name .* //p'
+done | sort -u | grep -vx cuGetProcAddress_v2_ptsz >"$tmp/names.txt" # which is in the header itself
+for library in libcuda.so.1 libcudart.so.13; do
+    nm -D --defined-only "$build/soft/$library" | sed -n 's/@.*//; s/.* //p'
+done | sort -u >"$tmp/exported.txt"
+sed -n 's/^ *X(\([^)]*\)).*/\1/p' "$source"/standin/driver_others.h "$source"/standin/runtime_others.h |
+    sed 's/^[^,]*, *//; s/,.*//' | sort -u >"$tmp/others.txt"
+if wrong=$(comm -23 "$tmp/names.txt" "$tmp/exported.txt" && comm -12 "$tmp/names.txt" "$tmp/others.txt") &&
+    [ -n "$wrong" ]; then
+    echo "headers: declared, but the stand-ins lack them:"
+    echo "$wrong"
+    exit 1
+fi
+
 # ---- beside NVIDIA's ----
 nvidia=$(sed -n 's/^ACRE_CUDA_INCLUDE:[A-Z]*=//p' "$build/CMakeCache.txt")
 if ! grep -q '^#define CUDA_VERSION 13' "$nvidia/cuda.h" 2>/dev/null; then
@@ -80,8 +100,6 @@ if ! grep -q '^#define CUDA_VERSION 13' "$nvidia/cuda.h" 2>/dev/null; then
 fi
 # What NVIDIA's headers mark as old is in the set too, and their own warnings are not ours to mend.
 quiet=(-isystem "$nvidia" -Wno-deprecated-declarations)
-python3 "$here/headers_rows.py" rows "$soft" >"$tmp/rows.c"
-cp "$tmp/rows.c" "$tmp/rows.cpp"
 for mode in "${modes[@]}"; do
     python3 "$here/headers_rows.py" again "$soft" ${mode:+"$mode"} >"$tmp/again.c"
     cp "$tmp/again.c" "$tmp/again.cpp"
