@@ -250,6 +250,7 @@ static acre_status demo_run(struct demo *demo) {
         (status = demo_memory(demo)) != ACRE_OK || (status = demo_close(demo)) != ACRE_OK) {
         return status;
     }
+    demo_cuda(&demo->result->parts[demo->result->part_count++]);
     /* No device is open now, so no thread of the library reads the environment. */
     const char *own = getenv("ACRE_FAULT");
     bool planned = !(own && *own) && setenv("ACRE_FAULT", demo_fault, 1) == 0;
@@ -344,6 +345,9 @@ int cmd_demo(int argc, char **argv) {
         {0}};
     struct cli_args args;
     struct demo_result result = {0};
+    if (argc == 2 && strcmp(argv[1], DEMO_CUDA_PROGRAM) == 0) {
+        return demo_cuda_program();
+    }
     cli_parse_args(argc, argv, options,
                    "Tries every part of acre and writes a page that shows what happened.\v"
                    "Exit code: 0 all parts worked, 1 one did not, 2 it could not run.\n",

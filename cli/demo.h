@@ -1,6 +1,6 @@
-/* What `acre demo` found out: filled by cmd_demo.c, demo_memory.c, demo_pool.c, demo_grow.c and
- * demo_plan.c, drawn by demo_page.c. Times are nanoseconds of the host's clock since the first
- * step. */
+/* What `acre demo` found out: filled by cmd_demo.c, demo_memory.c, demo_pool.c, demo_grow.c,
+ * demo_plan.c and demo_cuda.c, drawn by demo_page.c. Times are nanoseconds of the host's clock
+ * since the first step. */
 #ifndef ACRE_CLI_DEMO_H
 #define ACRE_CLI_DEMO_H
 
@@ -9,7 +9,7 @@
 
 enum {
     DEMO_HANDOVERS = 12, /* events handed from one stream to the other, in turn */
-    DEMO_PARTS = 8,
+    DEMO_PARTS = 9,
     DEMO_SIZES = 12, /* that an array grows through */
     DEMO_STEPS = 2 * DEMO_HANDOVERS + 4
 };
@@ -78,6 +78,12 @@ acre_status demo_grow(acre_device *device, const acre_device_info *info, struct 
 
 acre_status demo_plan(acre_device *device, struct demo_part *part, struct demo_plan *found,
                       const char **doing);
+
+/* In demo_cuda.c: runs `acre demo --cuda-program`, which is demo_cuda_program and known to nobody
+ * else, under the stand-ins for NVIDIA's libraries. */
+#define DEMO_CUDA_PROGRAM "--cuda-program"
+void demo_cuda(struct demo_part *part);
+int demo_cuda_program(void);
 
 /* Writes <folder>/index.html, and beside it the picture of the plan, plan.svg, making the folder
  * and those above it. Returns the page's path, to be freed, or NULL after saying what went wrong.

@@ -14,6 +14,7 @@ expect_out '^copies +ok .* GB/s pinned, .* pageable; back at '
 expect_out '^pool +ok .*64 KiB in stream order and back in [0-9]+ ns, .*; no block met another$'
 expect_out '^growing array +ok .*2 MiB to .* 0 B copied, the address stayed; by copying .* [MG]iB copied$'
 expect_out '^plan +ok .* 60 wishes for 24 steps in .*; each for itself .*: [0-9]+ % saved; no byte was overwritten$'
+expect_out "^CUDA's own calls +ok .* all bytes came back; of 2\^60: cudaErrorMemoryAllocation$"
 expect_out '^limbo and trim +ok .*1 kept aside, 0 after trim'
 expect_out 'acre-demo/index.html$'
 check "last line says where the page is" sh -c "tail -1 '$out' | grep -q acre-demo/index.html"
@@ -38,7 +39,7 @@ run "$no_gpu" "$acre" demo --json --output deep/er/page
 expect_rc 0
 expect_json '.schema == "acre-demo/1" and .device.driver == "soft"'
 expect_json '[.parts[].part] == ["device", "streams and events", "kinds of memory", "copies",
-    "pool", "growing array", "plan", "limbo and trim"]'
+    "pool", "growing array", "plan", "CUDA\u0027s own calls", "limbo and trim"]'
 expect_json 'all(.parts[]; .ok and .time_ns > 0 and (.text | length > 0))'
 expect_json '.measured | .unit == "GB/s" and .pinned_h2d > 0 and .pinned_d2h > 0 and .d2d > 0
     and .pageable_h2d > 0 and .pageable_d2h > 0'
