@@ -7,6 +7,8 @@
  *
  * Build with -I of this folder and -L of the stand-ins' folder, -lcuda; run under `acre run`.
  */
+/* Names with two underscores are NVIDIA's, and programs ask for them.
+ * NOLINTBEGIN(bugprone-reserved-identifier) */
 #ifndef __cuda_cuda_h__
 #define __cuda_cuda_h__
 
@@ -885,3 +887,4 @@ static inline CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **funct
 #endif
 
 #endif
+/* NOLINTEND(bugprone-reserved-identifier) */

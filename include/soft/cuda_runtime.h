@@ -3,6 +3,8 @@
  * a pointer to any type of pointer, so that `float *p; cudaMalloc(&p, bytes)` needs no cast. In C
  * it is cuda_runtime_api.h alone.
  */
+/* Names with two underscores are NVIDIA's, and programs ask for them.
+ * NOLINTBEGIN(bugprone-reserved-identifier) */
 #ifndef __CUDA_RUNTIME_H__
 #define __CUDA_RUNTIME_H__
 
@@ -80,3 +82,4 @@ static inline cudaError_t cudaMallocFromPoolAsync(T **ptr, size_t bytes, cudaMem
 #endif
 
 #endif
+/* NOLINTEND(bugprone-reserved-identifier) */

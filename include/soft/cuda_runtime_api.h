@@ -8,10 +8,11 @@
  * Build with -I of this folder and -L of the stand-ins' folder, -lcudart; run under `acre run`.
  * Kernels, arrays, textures and graphs are not here: they need a GPU and NVIDIA's toolkit.
  */
+/* Names with two underscores are NVIDIA's, and programs ask for them.
+ * NOLINTBEGIN(bugprone-reserved-identifier) */
 #ifndef __CUDA_RUNTIME_API_H__
 #define __CUDA_RUNTIME_API_H__
 
-/* Programs ask by these names which headers there are. */
 #define __DRIVER_TYPES_H__
 
 #include <limits.h>
@@ -869,3 +870,4 @@ cudaError_t CUDARTAPI cudaEventElapsedTime(float *milliseconds, cudaEvent_t star
 #endif
 
 #endif
+/* NOLINTEND(bugprone-reserved-identifier) */
