@@ -145,8 +145,12 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUarray_st *CUarray;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
-/* Only NULL is ever given for it. */
-typedef struct CUctxCreateParams_st CUctxCreateParams;
+/* What it points to is never looked at. */
+typedef struct CUctxCreateParams_st {
+    void *execAffinityParams;
+    int numExecAffinityParams;
+    void *cigParams;
+} CUctxCreateParams;
 
 /* Called by the driver on a thread of its own, in stream order; must not call the driver. */
 typedef void (*CUhostFn)(void *userData);
@@ -243,7 +247,9 @@ typedef enum CUctx_flags_enum {
     CU_CTX_SCHED_SPIN = 0x01,
     CU_CTX_SCHED_YIELD = 0x02,
     CU_CTX_SCHED_BLOCKING_SYNC = 0x04,
-    CU_CTX_MAP_HOST = 0x08
+    CU_CTX_SCHED_MASK = 0x07,
+    CU_CTX_MAP_HOST = 0x08,
+    CU_CTX_FLAGS_MASK = 0xFF
 } CUctx_flags;
 
 typedef enum CUlimit_enum {

@@ -55,6 +55,10 @@ static int fault_survives_sticky(enum acre__driver_entry entry) {
     case ACRE__ENTRY_cuDeviceGetPCIBusId:
     case ACRE__ENTRY_cuDeviceGetByPCIBusId:
     case ACRE__ENTRY_cuDevicePrimaryCtxGetState:
+    case ACRE__ENTRY_cuDevicePrimaryCtxSetFlags:
+    case ACRE__ENTRY_cuCtxDestroy:
+    case ACRE__ENTRY_cuCtxGetApiVersion:
+    case ACRE__ENTRY_cuCtxGetId:
     case ACRE__ENTRY_cuCtxPushCurrent:
     case ACRE__ENTRY_cuCtxPopCurrent:
     case ACRE__ENTRY_cuCtxGetCurrent:

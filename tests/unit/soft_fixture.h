@@ -220,7 +220,7 @@ static inline CUstream soft_stream(unsigned flags) {
 static inline size_t soft_stream_count(int device) {
     size_t count = 0;
     acre__lock_take(&acre__soft.lock);
-    for (const struct soft_stream *s = acre__soft.devices[device].streams; s; s = s->next)
+    for (const struct soft_stream *s = acre__soft.devices[device].ctx.streams; s; s = s->next)
         count++;
     acre__lock_give(&acre__soft.lock);
     return count;

@@ -397,7 +397,7 @@ static void copies_unmapped_under_running_work_are_reported(void **state) {
         assert_ok(drv->cuMemsetD8Async(at, 1, 32 * MIB, stream));
         soft_sleep_ms(1);
         acre__lock_take(&acre__soft.lock); /* what runs cannot end now */
-        const struct soft_stream *found = acre__soft.devices[0].streams;
+        const struct soft_stream *found = acre__soft.devices[0].ctx.streams;
         is_seen = found->is_running && found->head == found->tail;
         if (is_seen)
             acre__soft_report_pending(at + 32 * MIB - 1, 1, "unmapped");

@@ -263,7 +263,7 @@ static void memory_without_addresses_for_slab_changes_nothing(void **state) {
     assert_int_equal(small, CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(large, CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(soft_used_bytes(0), 0);
-    assert_null(acre__soft.devices[0].slabs);
+    assert_null(acre__soft.devices[0].ctx.slabs);
     assert_null(acre__tree_find(&acre__soft.free_addresses, 0));
     assert_ok(drv->cuMemAlloc(&at, 512));
     assert_true(at != 0);
@@ -317,7 +317,7 @@ static void memory_random_small_blocks_are_aligned_and_disjoint(void **state) {
     while (count--)
         assert_ok(drv->cuMemFree(list[count].at));
     assert_int_equal(soft_used_bytes(0), 0);
-    assert_null(acre__soft.devices[0].slabs);
+    assert_null(acre__soft.devices[0].ctx.slabs);
     assert_int_equal(file_bytes(0), 0);
 }
 

@@ -356,12 +356,12 @@ static void streams_destroyed_under_waiting_threads_wakes_them(void **state) {
         assert_int_equal(pthread_create(&threads[i], NULL, wait_in_thread, &waiting[i]), 0);
     }
     acre__lock_take(&acre__soft.lock);
-    unsigned waiters = acre__soft.devices[0].streams->waiters;
+    unsigned waiters = acre__soft.devices[0].ctx.streams->waiters;
     acre__lock_give(&acre__soft.lock);
     while (waiters < WAITERS) {
         soft_sleep_ms(1);
         acre__lock_take(&acre__soft.lock);
-        waiters = acre__soft.devices[0].streams->waiters;
+        waiters = acre__soft.devices[0].ctx.streams->waiters;
         acre__lock_give(&acre__soft.lock);
     }
     assert_ok(drv->cuStreamDestroy(stream));

@@ -10,9 +10,8 @@
 static int capture_each(int (*fn)(struct soft_stream *stream, void *user), void *user) {
     if (!acre__soft.captures)
         return 1;
-    for (uint32_t i = 0; i < acre__soft.config.devices; i++)
-        for (struct soft_stream *stream = acre__soft.devices[i].streams; stream;
-             stream = stream->next)
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        for (struct soft_stream *stream = ctx->streams; stream; stream = stream->next)
             if (stream->capture && !fn(stream, user))
                 return 0;
     return 1;
@@ -51,26 +50,24 @@ CUresult acre__soft_capture_refuse(void) {
 }
 
 static int break_one(struct soft_stream *stream, void *user) {
-    const struct soft_device *device = user;
-    if (stream->device == soft_ordinal(device))
+    if (stream->ctx == user)
         capture_invalidate(stream);
     return 1;
 }
 
-CUresult acre__soft_capture_break(struct soft_device *device) {
+CUresult acre__soft_capture_break(struct CUctx_st *ctx) {
     unsigned captures = 0;
-    for (const struct soft_stream *stream = device->streams; stream; stream = stream->next)
+    for (const struct soft_stream *stream = ctx->streams; stream; stream = stream->next)
         captures += stream->capture != CU_STREAM_CAPTURE_STATUS_NONE;
     if (!captures)
         return CUDA_SUCCESS;
-    capture_each(break_one, device);
+    capture_each(break_one, ctx);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 /* The legacy stream would wait for a stream that is being captured. */
 static int implicit_one(struct soft_stream *stream, void *user) {
-    const struct soft_device *device = user;
-    if (stream->device != soft_ordinal(device) || stream->flags & CU_STREAM_NON_BLOCKING)
+    if (stream->ctx != user || stream->flags & CU_STREAM_NON_BLOCKING)
         return 1;
     capture_invalidate(stream);
     return 0;
@@ -78,11 +75,12 @@ static int implicit_one(struct soft_stream *stream, void *user) {
 
 CUresult acre__soft_capture_submit(struct soft_device *device, struct soft_stream *stream,
                                    int *swallow) {
+    (void)device;
     if (stream->capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     *swallow = stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
     stream->capture_step += (uint64_t)*swallow;
-    if (stream == device->legacy && !capture_each(implicit_one, device))
+    if (stream == stream->ctx->legacy && !capture_each(implicit_one, stream->ctx))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     return CUDA_SUCCESS;
 }
@@ -167,7 +165,7 @@ CUresult acre__soft_cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mo
         return result;
     if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if (stream == device->legacy)
+    if (stream == stream->ctx->legacy)
         return acre__soft_leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     if (stream->capture)
         return acre__soft_leave(CUDA_ERROR_ILLEGAL_STATE);
@@ -233,8 +231,8 @@ CUresult acre__soft_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *
     CUresult result = acre__soft_stream_enter(handle, status_out, &device, &stream);
     if (result)
         return result;
-    if (stream == device->legacy && acre__soft.captures) {
-        for (const struct soft_stream *other = device->streams; other; other = other->next)
+    if (stream == stream->ctx->legacy && acre__soft.captures) {
+        for (const struct soft_stream *other = stream->ctx->streams; other; other = other->next)
             if (other->capture && !(other->flags & CU_STREAM_NON_BLOCKING))
                 return acre__soft_leave(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     }

@@ -72,7 +72,7 @@ CUresult acre__soft_clock_slot_take(struct soft_stream *stream) {
     stream->slot = slot;
     stream->clock.at[slot] = acre__soft.slot_epoch[slot];
     acre__soft.slot_used[slot] = 1;
-    acre__soft.slot_device[slot] = stream->device;
+    acre__soft.slot_ctx[slot] = stream->ctx->id;
     acre__soft.slot_is_blocking[slot] = !(stream->flags & CU_STREAM_NON_BLOCKING);
     if (slot >= acre__soft.slot_high)
         acre__soft.slot_high = slot + 1;
@@ -86,27 +86,26 @@ void acre__soft_clock_slot_give(struct soft_stream *stream) {
     acre__soft_clock_free(&stream->clock);
 }
 
-/* The host has waited for all work of the device, that of destroyed streams included. */
-void acre__soft_clock_host_joins_device(struct soft_device *device) {
+void acre__soft_clock_host_joins(const struct CUctx_st *ctx) {
     if (!acre__soft.config.check)
         return;
-    acre__soft_clock_join_ended(&acre__soft.host, device);
+    acre__soft_clock_join_ended(&acre__soft.host, ctx);
 }
 
-static int slot_is_ended(size_t slot, const struct soft_device *device) {
-    return !acre__soft.slot_used[slot] && acre__soft.slot_device[slot] == soft_ordinal(device);
+static int slot_is_ended(size_t slot, const struct CUctx_st *ctx) {
+    return !acre__soft.slot_used[slot] && acre__soft.slot_ctx[slot] == ctx->id;
 }
 
-void acre__soft_clock_join_ended(struct soft_clock *to, const struct soft_device *device) {
+void acre__soft_clock_join_ended(struct soft_clock *to, const struct CUctx_st *ctx) {
     for (size_t i = 0; i < acre__soft.slot_high && i < to->count; i++)
-        if (slot_is_ended(i, device))
+        if (slot_is_ended(i, ctx))
             to->at[i] = acre__soft.slot_epoch[i];
 }
 
-int acre__soft_clock_legacy_joins_ended(struct soft_clock *to, const struct soft_device *device) {
+int acre__soft_clock_legacy_joins_ended(struct soft_clock *to, const struct CUctx_st *ctx) {
     int is_there = 0;
     for (size_t i = 0; acre__soft.config.check && i < acre__soft.slot_high; i++) {
-        if (!slot_is_ended(i, device) || !acre__soft.slot_is_blocking[i] ||
+        if (!slot_is_ended(i, ctx) || !acre__soft.slot_is_blocking[i] ||
             acre__soft.slot_legacy[i] == acre__soft.slot_epoch[i])
             continue;
         is_there = 1;

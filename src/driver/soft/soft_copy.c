@@ -250,10 +250,10 @@ static CUresult copy_queue(struct soft_device *device, const struct copy *copy) 
     acre__lock_give(&acre__soft.lock);
     result = copy_make_op(copy, from_pageable, to_pageable, &op);
     acre__lock_take(&acre__soft.lock);
-    stream = acre__soft_stream_by_id(device, id);
+    stream = acre__soft_stream_by_id(id);
     if (result)
         return acre__soft_leave(result);
-    if ((result = stream ? device->lost : CUDA_ERROR_INVALID_HANDLE) ||
+    if ((result = stream ? stream->ctx->lost : CUDA_ERROR_INVALID_HANDLE) ||
         (result = side_check(copy->to, copy->to_pitch, copy, copy->to_device, 1)) ||
         (result = side_check(copy->from, copy->from_pitch, copy, copy->from_device, 0))) {
         acre__soft_op_free(op);
@@ -264,7 +264,7 @@ static CUresult copy_queue(struct soft_device *device, const struct copy *copy) 
     if (!result && must_wait && !is_captured) {
         if (to_pageable)
             op->to.deliver = &arrival;
-        result = acre__soft_wait_stream(device, stream, stream->submitted);
+        result = acre__soft_wait_stream(stream, stream->submitted);
         if (to_pageable && !arrival)
             op->to.deliver = NULL; /* given up: the operation still lives and owns the bytes */
     }
@@ -380,9 +380,9 @@ CUresult acre__soft_cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr
     if (result || (result = copy_between(device, dst, dst_ctx, src, src_ctx, bytes, &copy)))
         return result;
     copy.must_wait = 1;
-    if ((result = acre__soft_wait_device(device)) ||
-        (result = acre__soft_wait_device(&acre__soft.devices[copy.to_device])) ||
-        (result = acre__soft_wait_device(&acre__soft.devices[copy.from_device])))
+    if ((result = acre__soft_wait_ctx(acre__soft_ctx_now())) ||
+        (dst_ctx && (result = acre__soft_wait_ctx(dst_ctx))) ||
+        (src_ctx && (result = acre__soft_wait_ctx(src_ctx))))
         return acre__soft_leave(result);
     return copy_queue(device, &copy);
 }

@@ -17,7 +17,7 @@ CUresult acre__soft_cuEventCreate(CUevent *event_out, unsigned flags) {
     if (!event)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     event->node.key = (uint64_t)(uintptr_t)event;
-    event->device = soft_ordinal(device);
+    event->ctx = acre__soft_ctx_now();
     event->flags = flags;
     acre__tree_insert(&acre__soft.events, &event->node);
     *event_out = event;
@@ -31,8 +31,9 @@ static CUresult event_enter(CUevent event, struct soft_device **device) {
         return result;
     if (!event || !acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)event))
         return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
-    *device = &acre__soft.devices[event->device];
-    return (*device)->lost ? acre__soft_leave((*device)->lost) : CUDA_SUCCESS;
+    *device = &acre__soft.devices[event->ctx->device];
+    CUresult lost = event->ctx->is_ending ? CUDA_ERROR_CONTEXT_IS_DESTROYED : event->ctx->lost;
+    return lost ? acre__soft_leave(lost) : CUDA_SUCCESS;
 }
 
 CUresult acre__soft_cuEventDestroy(CUevent event) {
@@ -60,8 +61,10 @@ CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsig
         return result;
     if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_stream_find(device, handle, &stream)))
+    if ((result = acre__soft_stream_locate(handle, &device, &stream)))
         return acre__soft_leave(result);
+    if (stream->ctx != event->ctx)
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
     int swallow = 0;
     if ((result = acre__soft_capture_submit(device, stream, &swallow)))
         return acre__soft_leave(result);
@@ -90,24 +93,25 @@ CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {
     CUresult result = event_enter(event, &device);
     if (result)
         return result;
-    if (ctx && ctx != &device->ctx)
+    if (ctx && ctx != event->ctx)
         return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
-    if ((result = acre__soft_capture_break(device)))
+    ctx = event->ctx;
+    if ((result = acre__soft_capture_break(ctx)))
         return acre__soft_leave(result);
-    if (!device->gather &&
-        (result = acre__soft_stream_make(device, CU_STREAM_NON_BLOCKING, &device->gather)))
+    if (!ctx->gather &&
+        (result = acre__soft_stream_make(ctx, CU_STREAM_NON_BLOCKING, &ctx->gather)))
         return acre__soft_leave(result);
-    for (struct soft_stream *stream = device->streams; stream; stream = stream->next)
-        if (stream != device->gather && stream->submitted &&
-            (result = acre__soft_order(device, stream, device->gather)))
+    for (struct soft_stream *stream = ctx->streams; stream; stream = stream->next)
+        if (stream != ctx->gather && stream->submitted &&
+            (result = acre__soft_order(device, stream, ctx->gather)))
             return acre__soft_leave(result);
     struct soft_marker *marker = acre__soft_marker_make();
     if (!marker)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    if ((result = acre__soft_record(device, device->gather, marker))) {
+    if ((result = acre__soft_record(device, ctx->gather, marker))) {
         acre__soft_marker_drop(marker);
     } else {
-        acre__soft_clock_join_ended(&device->gather->tail->known, device);
+        acre__soft_clock_join_ended(&ctx->gather->tail->known, ctx);
         event_set(event, marker);
     }
     return acre__soft_leave(result);
@@ -134,7 +138,7 @@ CUresult acre__soft_cuEventSynchronize(CUevent event) {
         return result;
     if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
-    if (event->marker && !(result = acre__soft_wait_marker(device, event->marker)))
+    if (event->marker && !(result = acre__soft_wait_marker(event->ctx, event->marker)))
         acre__soft_pools_synced(NULL);
     return acre__soft_leave(result);
 }

@@ -1,6 +1,7 @@
-/* Managed memory: pages that both sides reach at any time. Moving them is nothing here, but what was
- * asked for is remembered, page by page: a range that got advice is a row of parts, each asked for
- * the same. Parts are never joined again: there are as many as places where advice began or ended.
+/* Managed memory: pages that both sides reach at any time. Moving them is nothing here, but what
+ * was asked for is remembered, page by page: a range that got advice is a row of parts, each asked
+ * for the same. Parts are never joined again: there are as many as places where advice began or
+ * ended.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ CUresult acre__soft_cuMemAllocManaged(CUdeviceptr *ptr_out, size_t bytes, unsign
     if ((result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
     uint64_t address;
-    result = acre__soft_pages_make(device, SOFT_MANAGED, bytes, flags, &address);
+    result = acre__soft_pages_make(acre__soft_ctx_now(), SOFT_MANAGED, bytes, flags, &address);
     if (!result)
         *ptr_out = address;
     return acre__soft_leave(result);

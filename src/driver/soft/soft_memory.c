@@ -2,8 +2,8 @@
  *
  * Small plain allocations share 2 MiB chunks in units of 512 bytes, larger ones have a chunk of
  * their own, as on the real driver. Host memory, as managed memory (soft_managed.c), is pages of
- * this process that both sides reach at the same address. Freeing waits for all work of the device,
- * as the real calls do. */
+ * this process that both sides reach at the same address. Freeing waits for all work of the context
+ * that it belongs to, as the real calls do. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,8 +39,8 @@ static void slab_mark(struct soft_slab *slab, unsigned first, unsigned units, in
     slab->used_units = is_used ? slab->used_units + units : slab->used_units - units;
 }
 
-static void slab_free(struct soft_device *device, struct soft_slab *slab) {
-    struct soft_slab **link = &device->slabs;
+void acre__soft_slab_free(struct CUctx_st *ctx, struct soft_slab *slab) {
+    struct soft_slab **link = &ctx->slabs;
     while (*link != slab)
         link = &(*link)->next;
     *link = slab->next;
@@ -50,11 +50,12 @@ static void slab_free(struct soft_device *device, struct soft_slab *slab) {
     free(slab);
 }
 
-static CUresult slab_make(struct soft_device *device, struct soft_slab **out) {
+static CUresult slab_make(struct CUctx_st *ctx, struct soft_slab **out) {
     struct soft_slab *slab = calloc(1, sizeof *slab);
     if (!slab)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = acre__soft_backing_create(device, SOFT_CHUNK_BYTES, &slab->backing);
+    CUresult result = acre__soft_backing_create(&acre__soft.devices[ctx->device], SOFT_CHUNK_BYTES,
+                                                &slab->backing);
     if (!result) {
         slab->address = acre__soft_address_take(SOFT_CHUNK_BYTES, SOFT_CHUNK_BYTES, 0);
         if (!slab->address) {
@@ -66,49 +67,51 @@ static CUresult slab_make(struct soft_device *device, struct soft_slab **out) {
         free(slab);
         return result;
     }
-    slab->next = device->slabs;
-    device->slabs = slab;
+    slab->next = ctx->slabs;
+    ctx->slabs = slab;
     if (!acre__soft_view_plain(&slab->view, slab->address, slab->backing)) {
-        slab_free(device, slab);
+        acre__soft_slab_free(ctx, slab);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *out = slab;
     return CUDA_SUCCESS;
 }
 
-static CUresult plain_small(struct soft_device *device, size_t bytes, CUdeviceptr *out) {
+static CUresult plain_small(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *out) {
     unsigned units = (unsigned)((bytes + SOFT_PLAIN_UNIT - 1) / SOFT_PLAIN_UNIT);
-    struct soft_slab *slab = device->slabs;
+    struct soft_slab *slab = ctx->slabs;
     int first = -1;
     for (; slab; slab = slab->next)
         if (slab->used_units + units <= SOFT_PLAIN_UNITS && (first = slab_search(slab, units)) >= 0)
             break;
     if (!slab) {
-        CUresult result = slab_make(device, &slab);
+        CUresult result = slab_make(ctx, &slab);
         if (result)
             return result;
         first = 0;
     }
     size_t offset = (size_t)first * SOFT_PLAIN_UNIT;
-    CUresult result = acre__soft_range_add(SOFT_PLAIN, slab->address + offset, bytes,
-                                           soft_ordinal(device), slab->backing, offset, NULL);
+    struct soft_range *range;
+    CUresult result = acre__soft_range_add(SOFT_PLAIN, slab->address + offset, bytes, ctx->device,
+                                           slab->backing, offset, &range);
     if (result) {
         if (!slab->used_units)
-            slab_free(device, slab);
+            acre__soft_slab_free(ctx, slab);
         return result;
     }
+    range->ctx = ctx;
     acre__soft_backing_keep(slab->backing);
     slab_mark(slab, (unsigned)first, units, 1);
     *out = slab->address + offset;
     return CUDA_SUCCESS;
 }
 
-static CUresult plain_large(struct soft_device *device, size_t bytes, CUdeviceptr *out) {
+static CUresult plain_large(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *out) {
     if (bytes > acre__soft.config.bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t whole = soft_round_up(bytes, SOFT_CHUNK_BYTES);
     struct soft_backing *backing;
-    CUresult result = acre__soft_backing_create(device, whole, &backing);
+    CUresult result = acre__soft_backing_create(&acre__soft.devices[ctx->device], whole, &backing);
     if (result)
         return result;
     uint64_t address = acre__soft_address_take(whole, SOFT_CHUNK_BYTES, 0);
@@ -117,13 +120,13 @@ static CUresult plain_large(struct soft_device *device, size_t bytes, CUdevicept
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     struct soft_range *range;
-    result =
-        acre__soft_range_add(SOFT_PLAIN, address, bytes, soft_ordinal(device), backing, 0, &range);
+    result = acre__soft_range_add(SOFT_PLAIN, address, bytes, ctx->device, backing, 0, &range);
     if (result) {
         acre__soft_backing_drop(backing);
         acre__soft_address_give(address, whole);
         return result;
     }
+    range->ctx = ctx;
     if (!acre__soft_view_plain(&range->view, address, backing)) {
         acre__soft_range_remove(range);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -133,13 +136,14 @@ static CUresult plain_large(struct soft_device *device, size_t bytes, CUdevicept
 }
 
 /* Entered, with arguments that are good; leaves. */
-static CUresult plain_make(struct soft_device *device, size_t bytes, CUdeviceptr *out) {
+static CUresult plain_make(size_t bytes, CUdeviceptr *out) {
+    struct CUctx_st *ctx = acre__soft_ctx_now();
     CUresult result = acre__soft_capture_refuse();
     if (result)
         return acre__soft_leave(result);
     CUdeviceptr address = 0;
-    result = bytes < SOFT_CHUNK_BYTES / 2 ? plain_small(device, bytes, &address)
-                                          : plain_large(device, bytes, &address);
+    result = bytes < SOFT_CHUNK_BYTES / 2 ? plain_small(ctx, bytes, &address)
+                                          : plain_large(ctx, bytes, &address);
     if (!result)
         *out = address;
     return acre__soft_leave(result);
@@ -152,7 +156,7 @@ CUresult acre__soft_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
         return result;
     if (!ptr_out || !bytes)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    return plain_make(device, bytes, ptr_out);
+    return plain_make(bytes, ptr_out);
 }
 
 CUresult acre__soft_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, size_t width_bytes,
@@ -168,26 +172,37 @@ CUresult acre__soft_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, siz
     size_t pitch = soft_round_up(width_bytes, SOFT_PLAIN_UNIT);
     if (rows > SIZE_MAX / pitch)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    result = plain_make(device, pitch * rows, ptr_out);
+    result = plain_make(pitch * rows, ptr_out);
     if (!result)
         *pitch_out = pitch;
     return result;
 }
 
 void acre__soft_plain_free(struct soft_range *range) {
-    struct soft_device *device = &acre__soft.devices[range->device];
+    struct CUctx_st *ctx = range->ctx;
     if (soft_range_is_large(range)) {
         acre__soft_range_remove(range);
         return;
     }
-    struct soft_slab *slab = device->slabs;
+    struct soft_slab *slab = ctx->slabs;
     while (slab->backing != range->backing)
         slab = slab->next;
     unsigned units = (unsigned)((range->bytes + SOFT_PLAIN_UNIT - 1) / SOFT_PLAIN_UNIT);
     slab_mark(slab, (unsigned)(range->offset / SOFT_PLAIN_UNIT), units, 0);
     acre__soft_range_remove(range);
     if (!slab->used_units)
-        slab_free(device, slab);
+        acre__soft_slab_free(ctx, slab);
+}
+
+/* Before memory is freed: for all work of the context that it belongs to, and of the caller's. */
+static CUresult free_wait(const struct soft_range *range) {
+    struct CUctx_st *owner = range->ctx;
+    struct soft_device *device;
+    struct CUctx_st *now =
+        acre__soft_current(&device) == CUDA_SUCCESS ? acre__soft_ctx_now() : owner;
+    CUresult result = acre__soft_wait_ctx(owner);
+    return result || now == owner || now->device != owner->device ? result
+                                                                  : acre__soft_wait_ctx(now);
 }
 
 CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
@@ -205,8 +220,7 @@ CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
     if (range->kind == SOFT_POOLED) /* does not wait: the caller has */
         return acre__soft_leave(acre__soft_pool_free_now(range));
     uint64_t id = range->id;
-    struct soft_device *owner = &acre__soft.devices[range->device];
-    if ((result = acre__soft_wait_device(owner)))
+    if ((result = free_wait(range)))
         return acre__soft_leave(result);
     range = acre__soft_range_find(ptr); /* another thread may have freed it while this one waited */
     if (!range || range->id != id)
@@ -257,7 +271,7 @@ CUresult acre__soft_cuMemGetAddressRange(CUdeviceptr *base_out, size_t *bytes_ou
 
 /* ---- pinned ---- */
 
-CUresult acre__soft_pages_make(struct soft_device *device, enum soft_range_kind kind, size_t bytes,
+CUresult acre__soft_pages_make(struct CUctx_st *ctx, enum soft_range_kind kind, size_t bytes,
                                unsigned flags, uint64_t *out) {
     if (bytes > (size_t)1 << 46)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -268,7 +282,7 @@ CUresult acre__soft_pages_make(struct soft_device *device, enum soft_range_kind 
     if (pages == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct soft_backing *backing;
-    CUresult result = acre__soft_backing_wrap(soft_ordinal(device), pages, whole, &backing);
+    CUresult result = acre__soft_backing_wrap(ctx->device, pages, whole, &backing);
     if (result) {
         munmap(pages, whole);
         return result;
@@ -277,12 +291,13 @@ CUresult acre__soft_pages_make(struct soft_device *device, enum soft_range_kind 
      * not wait for, may run on them. */
     backing->alias_bytes = whole;
     struct soft_range *range;
-    result = acre__soft_range_add(kind, (uint64_t)(uintptr_t)pages, bytes, soft_ordinal(device),
-                                  backing, 0, &range);
+    result = acre__soft_range_add(kind, (uint64_t)(uintptr_t)pages, bytes, ctx->device, backing, 0,
+                                  &range);
     if (result) {
         acre__soft_backing_drop(backing);
         return result;
     }
+    range->ctx = ctx;
     range->flags = flags;
     *out = range->node.key;
     return CUDA_SUCCESS;
@@ -305,8 +320,8 @@ CUresult acre__soft_cuMemHostAlloc(void **ptr_out, size_t bytes, unsigned flags)
     }
     uint64_t address;
     /* Mapped into the device in any case: addresses are unified. */
-    result = acre__soft_pages_make(device, SOFT_HOST, bytes, flags | CU_MEMHOSTALLOC_DEVICEMAP,
-                                   &address);
+    result = acre__soft_pages_make(acre__soft_ctx_now(), SOFT_HOST, bytes,
+                                   flags | CU_MEMHOSTALLOC_DEVICEMAP, &address);
     if (!result)
         *ptr_out = (void *)(uintptr_t)address;
     return acre__soft_leave(result);
@@ -333,7 +348,7 @@ static CUresult host_end(void *p, enum soft_range_kind kind, CUresult unknown) {
     if (!range || range->node.key != address || range->kind != kind)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     uint64_t id = range->id;
-    if ((result = acre__soft_wait_device(&acre__soft.devices[range->device])))
+    if ((result = free_wait(range)))
         return acre__soft_leave(result);
     range = acre__soft_range_find(address);
     if (!range || range->id != id)
@@ -392,11 +407,13 @@ CUresult acre__soft_cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
     struct soft_range *range;
     result = acre__soft_range_add(SOFT_REGISTERED, address, bytes, soft_ordinal(device), backing, 0,
                                   &range);
-    if (result)
+    if (result) {
         acre__soft_backing_drop(backing);
-    else
-        range->flags = flags | CU_MEMHOSTREGISTER_DEVICEMAP;
-    return acre__soft_leave(result);
+        return acre__soft_leave(result);
+    }
+    range->ctx = acre__soft_ctx_now();
+    range->flags = flags | CU_MEMHOSTREGISTER_DEVICEMAP;
+    return acre__soft_leave(CUDA_SUCCESS);
 }
 
 /* The pinned or registered range that holds the address. */

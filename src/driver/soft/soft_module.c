@@ -32,14 +32,14 @@ CUresult acre__soft_cuModuleLoadData(CUmodule *module_out, const void *image) {
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if (!text_is_ptx(image))
         return acre__soft_leave(CUDA_ERROR_INVALID_IMAGE);
-    size_t heap = device->ctx.limits[CU_LIMIT_MALLOC_HEAP_SIZE];
+    size_t heap = acre__soft_ctx_now()->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
     if (strstr(image, "malloc") && heap > acre__soft.config.bytes - device->used_bytes)
         return acre__soft_leave(CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
     struct CUmod_st *module = calloc(1, sizeof *module);
     if (!module)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     module->node.key = (uint64_t)(uintptr_t)module;
-    module->device = soft_ordinal(device);
+    module->ctx = acre__soft_ctx_now();
     acre__tree_insert(&acre__soft.modules, &module->node);
     *module_out = module;
     return acre__soft_leave(CUDA_SUCCESS);

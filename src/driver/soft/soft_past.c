@@ -58,7 +58,7 @@ void acre__soft_past_copy(struct soft_past *to, const struct soft_past *from) {
 }
 
 void acre__soft_past_record(const struct soft_stream *stream, struct soft_marker *marker) {
-    marker->device = stream->device;
+    marker->ctx_id = stream->ctx->id;
     marker->place = (struct soft_step){stream->id, stream->submitted};
     acre__soft_past_copy(&marker->past, &stream->past);
 }
@@ -81,17 +81,9 @@ int acre__soft_past_knows(const struct soft_stream *stream, const struct soft_ma
 
 /* ---- what the host has seen ---- */
 
-static struct soft_stream *stream_anywhere(uint64_t id) {
-    for (uint32_t i = 0; i < acre__soft.config.devices; i++) {
-        struct soft_stream *stream = acre__soft_stream_by_id(&acre__soft.devices[i], id);
-        if (stream)
-            return stream;
-    }
-    return NULL;
-}
-
 void acre__soft_past_observe_step(const struct soft_step *step) {
-    struct soft_stream *stream = acre__soft.is_past_kept ? stream_anywhere(step->stream) : NULL;
+    struct soft_stream *stream =
+        acre__soft.is_past_kept ? acre__soft_stream_by_id(step->stream) : NULL;
     if (stream && stream->observed < step->step)
         stream->observed = step->step;
 }
@@ -101,10 +93,9 @@ void acre__soft_past_observe(const struct soft_past *past) {
         acre__soft_past_observe_step(&past->at[i]);
 }
 
-int acre__soft_past_is_observed(const struct soft_marker *marker,
-                                const struct soft_device *device) {
-    const struct soft_stream *stream = stream_anywhere(marker->place.stream);
+int acre__soft_past_is_observed(const struct soft_marker *marker, const struct CUctx_st *ctx) {
+    const struct soft_stream *stream = acre__soft_stream_by_id(marker->place.stream);
     if (stream)
         return stream->observed >= marker->place.step;
-    return marker->done && device && soft_ordinal(device) == marker->device;
+    return marker->done && ctx && ctx->id == marker->ctx_id;
 }

@@ -53,8 +53,7 @@ static void put_word(void *to, unsigned long long value) {
 static CUresult attribute_where(void *out, CUpointer_attribute attribute, const struct pointee *p) {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: {
-        int has_none = p->mapping || p->range->pool;
-        CUcontext ctx = has_none ? NULL : &acre__soft.devices[p->range->device].ctx;
+        CUcontext ctx = p->mapping ? NULL : p->range->ctx;
         put_word(out, (uintptr_t)ctx);
         return CUDA_SUCCESS;
     }

@@ -58,10 +58,10 @@ void acre__soft_pools_tend(void) {
     }
 }
 
-void acre__soft_pools_synced(const struct soft_device *device) {
+void acre__soft_pools_synced(const struct CUctx_st *ctx) {
     struct acre__node *node = acre__tree_first(&acre__soft.pools);
     for (; node; node = acre__tree_next(&acre__soft.pools, node)) {
-        acre__soft_pool_settle(pool_of(node), device);
+        acre__soft_pool_settle(pool_of(node), ctx);
         acre__soft_pool_trim(pool_of(node), pool_of(node)->threshold);
     }
     acre__soft_pools_tend();

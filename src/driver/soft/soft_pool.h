@@ -100,6 +100,6 @@ void acre__soft_pool_trim(struct CUmemPoolHandle_st *pool, uint64_t keep);
 int acre__soft_pool_is_idle(const struct CUmemPoolHandle_st *pool);
 /* What the host has seen done since is for everybody to take. With a device all of its work was
  * waited for, that of ended streams too. */
-void acre__soft_pool_settle(struct CUmemPoolHandle_st *pool, const struct soft_device *device);
+void acre__soft_pool_settle(struct CUmemPoolHandle_st *pool, const struct CUctx_st *ctx);
 
 #endif

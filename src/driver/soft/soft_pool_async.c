@@ -196,7 +196,7 @@ CUresult acre__soft_cuMemFreeAsync(CUdeviceptr ptr, CUstream handle) {
 }
 
 CUresult acre__soft_pool_free_now(struct soft_range *range) {
-    CUresult lost = acre__soft.devices[range->device].lost;
+    CUresult lost = acre__soft.devices[range->device].ctx.lost;
     if (lost)
         return lost;
     struct soft_piece piece = {range->backing, range->offset, range->bytes, range->node.key, 0};

@@ -138,13 +138,13 @@ void acre__soft_pool_trim(struct CUmemPoolHandle_st *pool, uint64_t keep) {
     }
 }
 
-static void segment_settle(struct soft_segment *segment, const struct soft_device *device) {
+static void segment_settle(struct soft_segment *segment, const struct CUctx_st *ctx) {
     struct acre__node *node = acre__tree_first(&segment->gaps), *next;
     struct soft_gap *before = NULL;
     for (; node; node = next) {
         struct soft_gap *gap = gap_of(node);
         next = acre__tree_next(&segment->gaps, node);
-        if (gap->freed && acre__soft_past_is_observed(gap->freed, device)) {
+        if (gap->freed && acre__soft_past_is_observed(gap->freed, ctx)) {
             acre__soft_marker_drop(gap->freed);
             gap->freed = NULL;
         }
@@ -155,9 +155,9 @@ static void segment_settle(struct soft_segment *segment, const struct soft_devic
     }
 }
 
-void acre__soft_pool_settle(struct CUmemPoolHandle_st *pool, const struct soft_device *device) {
+void acre__soft_pool_settle(struct CUmemPoolHandle_st *pool, const struct CUctx_st *ctx) {
     for (struct soft_segment *segment = pool->segments; segment; segment = segment->next)
-        segment_settle(segment, device);
+        segment_settle(segment, ctx);
 }
 
 /* ---- growing ---- */

@@ -32,18 +32,18 @@ size_t acre__soft_ready_count(void) {
     size_t count = 0;
     if (acre__soft.quiescing)
         return 0;
-    for (uint32_t i = 0; i < acre__soft.config.devices; i++)
-        for (const struct soft_stream *s = acre__soft.devices[i].streams; s; s = s->next)
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        for (const struct soft_stream *s = ctx->streams; s; s = s->next)
             count += (size_t)acre__soft_stream_is_ready(s);
     return count;
 }
 
 /* The index-th ready stream. */
 static struct soft_stream *ready_at(size_t index, struct soft_device **device) {
-    for (uint32_t i = 0; i < acre__soft.config.devices; i++)
-        for (struct soft_stream *s = acre__soft.devices[i].streams; s; s = s->next)
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        for (struct soft_stream *s = ctx->streams; s; s = s->next)
             if (acre__soft_stream_is_ready(s) && index-- == 0) {
-                *device = &acre__soft.devices[i];
+                *device = &acre__soft.devices[ctx->device];
                 return s;
             }
     return NULL;
@@ -85,13 +85,14 @@ static void run_call(const struct soft_op *op, CUresult lost) {
 
 void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream) {
     struct soft_op *op = stream->head; /* stays there, to be seen by acre__soft_report_pending */
+    struct CUctx_st *ctx = stream->ctx;
     int is_over = 1;
     stream->is_running = 1;
     acre__soft_clock_join(&stream->clock, &op->known);
     if (stream->clock.at)
         stream->clock.at[stream->slot] = ++acre__soft.slot_epoch[stream->slot];
     CUresult result = CUDA_SUCCESS;
-    if (!device->lost || op->callback || op->marker) { /* others may wait for markers */
+    if (!ctx->lost || op->callback || op->marker) { /* others may wait for markers */
         switch (op->kind) {
         case SOFT_COPY:
         case SOFT_FILL:
@@ -104,7 +105,7 @@ void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream)
             acre__soft_clock_join(&stream->clock, &op->marker->clock);
             break;
         case SOFT_CALL:
-            run_call(op, device->lost);
+            run_call(op, ctx->lost);
             break;
         case SOFT_KERNEL:
             result = acre__soft_run_kernel(device, stream, op, &is_over);
@@ -112,14 +113,14 @@ void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream)
         case SOFT_ALLOC:
         case SOFT_FREE:
             run_record(stream, op->marker);
-            result = device->lost ? CUDA_SUCCESS : acre__soft_run_pooled(stream, op);
+            result = ctx->lost ? CUDA_SUCCESS : acre__soft_run_pooled(stream, op);
             break;
         case SOFT_NOTHING:
             break;
         }
     }
     if (result)
-        acre__soft_lose(device, result);
+        acre__soft_lose(ctx, result);
     if (!is_over && !result) { /* a seeded kernel, of which there is more */
         stream->is_running = 0;
         acre__cond_wake(&acre__soft.done);
@@ -131,7 +132,7 @@ void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream)
     stream->is_running = 0;
     stream->completed = op->step;
     acre__soft_op_free(op);
-    acre__soft_stream_free_if_over(device, stream);
+    acre__soft_stream_free_if_over(stream);
     acre__cond_wake(&acre__soft.done);
     acre__soft_workers_wake();
 }
@@ -218,8 +219,8 @@ void acre__soft_workers_start(void) {
     acre__soft_workers_wake();
 }
 
-int acre__soft_device_is_running(const struct soft_device *device) {
-    for (const struct soft_stream *stream = device->streams; stream; stream = stream->next)
+int acre__soft_ctx_is_running(const struct CUctx_st *ctx) {
+    for (const struct soft_stream *stream = ctx->streams; stream; stream = stream->next)
         if (stream->is_running)
             return 1;
     return 0;
@@ -247,8 +248,8 @@ int acre__soft_wait_some(void) {
         return 1;
     }
     stream = acre__soft_ready_pick(&device);
-    for (uint32_t i = 0; !stream && i < acre__soft.config.devices; i++)
-        if (acre__soft_device_is_running(&acre__soft.devices[i])) { /* another thread runs it */
+    for (const struct CUctx_st *ctx = acre__soft.contexts; !stream && ctx; ctx = ctx->next)
+        if (acre__soft_ctx_is_running(ctx)) { /* another thread runs it */
             acre__cond_wait(&acre__soft.done, &acre__soft.lock);
             return 1;
         }
@@ -261,18 +262,18 @@ int acre__soft_wait_some(void) {
     return 1;
 }
 
-CUresult acre__soft_wait_stream(struct soft_device *device, struct soft_stream *stream,
-                                uint64_t step) {
+CUresult acre__soft_wait_stream(struct soft_stream *stream, uint64_t step) {
+    const struct CUctx_st *ctx = stream->ctx;
     const struct soft_step until = {stream->id, step};
     struct soft_past past = {0};
     CUresult result = CUDA_SUCCESS;
     if (step == stream->submitted)
         acre__soft_past_copy(&past, &stream->past);
     stream->waiters++; /* another thread may destroy it meanwhile */
-    while (stream && !result && !(result = device->lost) && stream->completed < step) {
+    while (stream && !result && !(result = ctx->lost) && stream->completed < step) {
         if (!acre__soft_wait_some())
             result = CUDA_ERROR_LAUNCH_TIMEOUT;
-        stream = acre__soft_stream_by_id(device, until.stream);
+        stream = acre__soft_stream_by_id(until.stream);
     }
     if (!stream) { /* it went with its context, and perhaps before its work was done */
         acre__soft_past_free(&past);
@@ -285,20 +286,20 @@ CUresult acre__soft_wait_stream(struct soft_device *device, struct soft_stream *
     }
     acre__soft_past_free(&past);
     stream->waiters--;
-    acre__soft_stream_free_if_over(device, stream);
+    acre__soft_stream_free_if_over(stream);
     return result;
 }
 
-CUresult acre__soft_wait_marker(struct soft_device *device, struct soft_marker *marker) {
+CUresult acre__soft_wait_marker(const struct CUctx_st *ctx, struct soft_marker *marker) {
     CUresult result = CUDA_SUCCESS;
     marker->refs++; /* the event may be destroyed or recorded again meanwhile */
     while (!marker->done && !result) {
-        result = device->lost;
+        result = ctx->lost;
         if (!result && !acre__soft_wait_some())
             result = CUDA_ERROR_LAUNCH_TIMEOUT;
     }
     if (!result)
-        result = device->lost;
+        result = ctx->lost;
     if (!result) {
         acre__soft_clock_join(&acre__soft.host, &marker->clock);
         acre__soft_past_observe_step(&marker->place);
@@ -309,28 +310,28 @@ CUresult acre__soft_wait_marker(struct soft_device *device, struct soft_marker *
 }
 
 /* Work queued by others while this one waits is not waited for. */
-CUresult acre__soft_wait_device(struct soft_device *device) {
+CUresult acre__soft_wait_ctx(struct CUctx_st *ctx) {
     size_t count = 0, done = 0;
-    for (const struct soft_stream *s = device->streams; s; s = s->next)
+    for (const struct soft_stream *s = ctx->streams; s; s = s->next)
         count++;
     struct {
         uint64_t id, step;
     } *until = count ? malloc(count * sizeof *until) : NULL;
     if (count && !until)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    for (const struct soft_stream *s = device->streams; s; s = s->next) {
+    for (const struct soft_stream *s = ctx->streams; s; s = s->next) {
         until[done].id = s->id;
         until[done++].step = s->submitted;
     }
-    CUresult result = device->lost;
+    CUresult result = ctx->lost;
     for (size_t i = 0; i < count && !result; i++) {
-        struct soft_stream *stream = acre__soft_stream_by_id(device, until[i].id);
+        struct soft_stream *stream = acre__soft_stream_by_id(until[i].id);
         if (stream)
-            result = acre__soft_wait_stream(device, stream, until[i].step);
+            result = acre__soft_wait_stream(stream, until[i].step);
     }
     free(until);
     if (!result)
-        acre__soft_clock_host_joins_device(device);
+        acre__soft_clock_host_joins(ctx);
     return result;
 }
 
@@ -345,8 +346,8 @@ static int side_overlaps(const struct soft_side *side, const struct soft_op *op,
 }
 
 void acre__soft_report_pending(uint64_t address, size_t bytes, const char *what) {
-    for (uint32_t i = 0; i < acre__soft.config.devices; i++)
-        for (const struct soft_stream *s = acre__soft.devices[i].streams; s; s = s->next)
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        for (const struct soft_stream *s = ctx->streams; s; s = s->next)
             for (const struct soft_op *op = s->head; op; op = op->next)
                 if ((op->kind == SOFT_COPY || op->kind == SOFT_FILL) &&
                     (side_overlaps(&op->to, op, address, bytes) ||

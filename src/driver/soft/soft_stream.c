@@ -59,12 +59,12 @@ void acre__soft_marker_drop(struct soft_marker *marker) {
 
 /* ---- making and finding streams ---- */
 
-CUresult acre__soft_stream_make(struct soft_device *device, unsigned flags,
-                                struct soft_stream **out) {
+CUresult acre__soft_stream_make(struct CUctx_st *ctx, unsigned flags, struct soft_stream **out) {
     struct soft_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    stream->device = soft_ordinal(device);
+    stream->ctx = ctx;
+    stream->device = ctx->device;
     stream->flags = flags;
     stream->id = acre__soft_next_id();
     CUresult result = acre__soft_clock_slot_take(stream);
@@ -72,28 +72,29 @@ CUresult acre__soft_stream_make(struct soft_device *device, unsigned flags,
         free(stream);
         return result;
     }
-    stream->next = device->streams;
-    device->streams = stream;
+    stream->next = ctx->streams;
+    ctx->streams = stream;
     *out = stream;
     return CUDA_SUCCESS;
 }
 
-struct soft_stream *acre__soft_stream_by_id(const struct soft_device *device, uint64_t id) {
-    struct soft_stream *stream = device->streams;
-    while (stream && stream->id != id)
-        stream = stream->next;
-    return stream;
+struct soft_stream *acre__soft_stream_by_id(uint64_t id) {
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        for (struct soft_stream *stream = ctx->streams; stream; stream = stream->next)
+            if (stream->id == id)
+                return stream;
+    return NULL;
 }
 
-void acre__soft_stream_free_if_over(struct soft_device *device, struct soft_stream *stream) {
+void acre__soft_stream_free_if_over(struct soft_stream *stream) {
     if (stream->is_destroyed && !stream->head && !stream->waiters)
-        acre__soft_stream_free(device, stream);
+        acre__soft_stream_free(stream);
 }
 
 /* Ends the stream and drops what is still queued. An event whose recording is dropped counts as
  * done: streams of other devices may wait for it. */
-void acre__soft_stream_free(struct soft_device *device, struct soft_stream *stream) {
-    struct soft_stream **link = &device->streams;
+void acre__soft_stream_free(struct soft_stream *stream) {
+    struct soft_stream **link = &stream->ctx->streams;
     while (*link != stream)
         link = &(*link)->next;
     *link = stream->next;
@@ -116,33 +117,45 @@ void acre__soft_stream_free(struct soft_device *device, struct soft_stream *stre
     free(stream);
 }
 
-static CUresult stream_builtin(struct soft_device *device, struct soft_stream **place,
-                               struct soft_stream **out) {
-    if (!*place) {
-        CUresult result = acre__soft_stream_make(device, CU_STREAM_DEFAULT, place);
-        if (result)
-            return result;
-    }
-    *out = *place;
-    return CUDA_SUCCESS;
-}
-
 struct stream_handle {
     struct acre__node node; /* key: address of the handle */
     struct CUstream_st handle;
 };
 
+/* The thread's default stream in the context; NULL: it has none yet. */
+static struct soft_stream *stream_of_thread(const struct CUctx_st *ctx, uint64_t thread) {
+    struct soft_stream *stream = ctx->streams;
+    while (stream && (stream->thread != thread || stream->is_destroyed))
+        stream = stream->next;
+    return stream;
+}
+
+void acre__soft_stream_end_of_thread(struct CUctx_st *ctx, uint64_t thread) {
+    struct soft_stream *own = stream_of_thread(ctx, thread);
+    if (own) {
+        own->is_destroyed = 1;
+        acre__soft_stream_free_if_over(own);
+    }
+}
+
 static CUresult stream_of_current(CUstream handle, struct soft_device **device,
                                   struct soft_stream **out) {
     CUresult result = acre__soft_current(device);
-    if (result || handle != CU_STREAM_PER_THREAD)
-        return result ? result : stream_builtin(*device, &(*device)->legacy, out);
-    uint64_t *id = &acre__soft_thread_self()->own[soft_ordinal(*device)];
-    struct soft_stream *own = *id ? acre__soft_stream_by_id(*device, *id) : NULL;
-    result = stream_builtin(*device, &own, out);
-    if (!result)
-        *id = own->id;
-    return result;
+    if (result)
+        return result;
+    struct CUctx_st *ctx = acre__soft_ctx_now();
+    int is_own = handle == CU_STREAM_PER_THREAD;
+    uint64_t thread = acre__thread_self()->id;
+    *out = is_own ? stream_of_thread(ctx, thread) : ctx->legacy;
+    if (*out)
+        return CUDA_SUCCESS;
+    if ((result = acre__soft_stream_make(ctx, CU_STREAM_DEFAULT, out)))
+        return result;
+    if (is_own)
+        (*out)->thread = thread;
+    else
+        ctx->legacy = *out;
+    return CUDA_SUCCESS;
 }
 
 CUresult acre__soft_stream_locate(CUstream handle, struct soft_device **device,
@@ -154,14 +167,18 @@ CUresult acre__soft_stream_locate(CUstream handle, struct soft_device **device,
         return CUDA_ERROR_INVALID_HANDLE; /* the real driver may crash here */
     *out = handle->stream;
     *device = &acre__soft.devices[handle->stream->device];
-    return (*device)->lost;
+    const struct CUctx_st *ctx = handle->stream->ctx;
+    return ctx->is_ending ? CUDA_ERROR_CONTEXT_IS_DESTROYED : ctx->lost;
 }
 
 CUresult acre__soft_stream_find(struct soft_device *device, CUstream handle,
                                 struct soft_stream **out) {
     struct soft_device *owner;
     CUresult result = acre__soft_stream_locate(handle, &owner, out);
-    return result ? result : owner == device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    if (result)
+        return result;
+    int is_ours = owner == device && (*out)->ctx == acre__soft_ctx_now();
+    return is_ours ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* A handle for a new stream: the one given back last, if there is one. */
@@ -190,7 +207,7 @@ CUresult acre__soft_cuStreamCreateWithPriority(CUstream *stream_out, unsigned fl
     if (!handle)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     struct soft_stream *stream;
-    if ((result = acre__soft_stream_make(device, flags, &stream))) {
+    if ((result = acre__soft_stream_make(acre__soft_ctx_now(), flags, &stream))) {
         handle->next_free = acre__soft.free_streams;
         acre__soft.free_streams = handle;
         return acre__soft_leave(result);
@@ -232,7 +249,7 @@ CUresult acre__soft_cuStreamDestroy(CUstream handle) {
     handle->next_free = acre__soft.free_streams;
     acre__soft.free_streams = handle;
     stream->handle = NULL;
-    acre__soft_stream_free_if_over(device, stream);
+    acre__soft_stream_free_if_over(stream);
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
@@ -278,7 +295,7 @@ CUresult acre__soft_cuStreamGetCtx(CUstream handle, CUcontext *ctx_out) {
     CUresult result = acre__soft_stream_enter(handle, ctx_out, &device, &stream);
     if (result)
         return result;
-    *ctx_out = &device->ctx;
+    *ctx_out = stream->ctx;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
@@ -350,14 +367,15 @@ CUresult acre__soft_order(struct soft_device *device, struct soft_stream *before
     return result;
 }
 
-static int stream_is_blocking(const struct soft_device *device, const struct soft_stream *stream) {
-    return stream != device->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING);
+static int stream_is_blocking(const struct soft_stream *stream) {
+    return stream != stream->ctx->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING);
 }
 
 /* Steps that a stream has been ordered behind once are remembered, so idle streams cost nothing. */
 CUresult acre__soft_follow_legacy(struct soft_device *device, struct soft_stream *stream) {
-    struct soft_stream *legacy = device->legacy;
-    if (legacy && stream_is_blocking(device, stream)) {
+    struct CUctx_st *ctx = stream->ctx;
+    struct soft_stream *legacy = ctx->legacy;
+    if (legacy && stream_is_blocking(stream)) {
         if (stream->legacy_seen == legacy->submitted)
             return CUDA_SUCCESS;
         CUresult result = acre__soft_order(device, legacy, stream);
@@ -367,16 +385,16 @@ CUresult acre__soft_follow_legacy(struct soft_device *device, struct soft_stream
     }
     if (stream != legacy)
         return CUDA_SUCCESS;
-    if (acre__soft_clock_legacy_joins_ended(NULL, device)) {
+    if (acre__soft_clock_legacy_joins_ended(NULL, ctx)) {
         struct soft_op *op = acre__soft_op_make(SOFT_NOTHING);
         CUresult result =
             op ? acre__soft_submit_bare(device, legacy, op) : CUDA_ERROR_OUT_OF_MEMORY;
         if (result)
             return result;
-        acre__soft_clock_legacy_joins_ended(&op->known, device);
+        acre__soft_clock_legacy_joins_ended(&op->known, ctx);
     }
-    for (struct soft_stream *other = device->streams; other; other = other->next) {
-        if (!stream_is_blocking(device, other) || other->seen_by_legacy == other->submitted)
+    for (struct soft_stream *other = ctx->streams; other; other = other->next) {
+        if (!stream_is_blocking(other) || other->seen_by_legacy == other->submitted)
             continue;
         CUresult result = acre__soft_order(device, other, legacy);
         if (result)
@@ -448,7 +466,8 @@ static CUresult stream_ask(CUstream handle, struct soft_device **device,
     int swallow = 0;
     if ((result = acre__soft_capture_submit(*device, *stream, &swallow)) ||
         (result = acre__soft_capture_disturb(*stream)) || (result = acre__soft_capture_refuse()) ||
-        (*stream == (*device)->legacy && (result = acre__soft_follow_legacy(*device, *stream))))
+        (*stream == (*stream)->ctx->legacy &&
+         (result = acre__soft_follow_legacy(*device, *stream))))
         return acre__soft_leave(result);
     return CUDA_SUCCESS;
 }
@@ -471,7 +490,7 @@ CUresult acre__soft_cuStreamSynchronize(CUstream handle) {
     CUresult result = stream_ask(handle, &device, &stream);
     if (result)
         return result;
-    if (!(result = acre__soft_wait_stream(device, stream, stream->submitted)))
+    if (!(result = acre__soft_wait_stream(stream, stream->submitted)))
         acre__soft_pools_synced(NULL);
     return acre__soft_leave(result);
 }
@@ -481,9 +500,10 @@ CUresult acre__soft_cuCtxSynchronize(void) {
     CUresult result = acre__soft_enter(&device);
     if (result)
         return result;
-    if ((result = acre__soft_capture_break(device)))
+    struct CUctx_st *ctx = acre__soft_ctx_now();
+    if ((result = acre__soft_capture_break(ctx)))
         return acre__soft_leave(result);
-    if (!(result = acre__soft_wait_device(device)))
-        acre__soft_pools_synced(device);
+    if (!(result = acre__soft_wait_ctx(ctx)))
+        acre__soft_pools_synced(ctx);
     return acre__soft_leave(result);
 }

@@ -4,20 +4,10 @@
 #include "driver/driver_count.h"
 #include "driver/soft/soft_state.h"
 
-static struct acre__driver soft_driver = {
-    .name = "soft",
-    .is_soft = 1,
-    .missing = {
-        [ACRE__ENTRY_cuDevicePrimaryCtxSetFlags] = 1,
-        [ACRE__ENTRY_cuDevicePrimaryCtxReset] = 1,
-        [ACRE__ENTRY_cuCtxCreate] = 1,
-        [ACRE__ENTRY_cuCtxDestroy] = 1,
-        [ACRE__ENTRY_cuCtxGetFlags] = 1,
-        [ACRE__ENTRY_cuCtxGetApiVersion] = 1,
-        [ACRE__ENTRY_cuCtxGetId] = 1,
-    },
+static struct acre__driver soft_driver = {.name = "soft",
+                                          .is_soft = 1,
 #define SOFT_ENTRY(name, symbol, version, need, params, args) .name = acre__soft_##name,
-    ACRE__DRIVER_LIST(SOFT_ENTRY)
+                                          ACRE__DRIVER_LIST(SOFT_ENTRY)
 #undef SOFT_ENTRY
 };
 

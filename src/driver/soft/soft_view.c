@@ -85,11 +85,10 @@ static int mapping_protection(const unsigned char *access, unsigned host_access)
     return protection;
 }
 
-/* Plain memory is open for its device and for those that have it as a peer. */
+/* Plain memory is open for its device and for those with a context that has it as a peer. */
 static int plain_protection(int owner) {
-    for (uint32_t i = 0; i < acre__soft.config.devices; i++)
-        if (acre__soft.devices[i].kernels &&
-            ((int)i == owner || acre__soft.devices[i].ctx.peers[owner]))
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        if (acre__soft.devices[ctx->device].kernels && (ctx->device == owner || ctx->peers[owner]))
             return PROT_READ | PROT_WRITE;
     return PROT_NONE;
 }
@@ -139,10 +138,10 @@ static int views_of_plain(struct run *run) {
             is_done &= view_set(&range->view, node->key, range->backing->bytes, range->backing,
                                 plain_protection(range->device), run);
     }
-    for (uint32_t i = 0; i < acre__soft.config.devices; i++)
-        for (struct soft_slab *slab = acre__soft.devices[i].slabs; slab; slab = slab->next)
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        for (struct soft_slab *slab = ctx->slabs; slab; slab = slab->next)
             is_done &= view_set(&slab->view, slab->address, SOFT_CHUNK_BYTES, slab->backing,
-                                plain_protection((int)i), run);
+                                plain_protection(ctx->device), run);
     return is_done;
 }
 

@@ -1,0 +1,479 @@
+/* Contexts of the soft driver: what ends with them, what does not, stacks that still hold dead
+ * ones, threads that make and end them all at once, and the primary one reset under use. */
+#include "driver/driver_fault.h"
+#include "soft_fixture.h"
+#include "support/rounds.h"
+
+static CUcontext make_own(int device) {
+    CUcontext ctx = NULL;
+    assert_ok(drv->cuCtxCreate(&ctx, NULL, 0, device));
+    return ctx;
+}
+
+static size_t living_count(void) {
+    size_t count = 0;
+    acre__lock_take(&acre__soft.lock);
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        count++;
+    acre__lock_give(&acre__soft.lock);
+    return count;
+}
+
+/* ---- what ends with it ---- */
+
+static void contexts_end_takes_all_of_its_own_and_nothing_else(void **state) {
+    (void)state;
+    CUdeviceptr kept = 0, at = 0, large = 0, managed = 0;
+    void *host = NULL;
+    static char registered[8192];
+    unsigned type;
+    CUevent event, kept_event;
+    CUstream kept_stream = soft_stream(0);
+    assert_ok(drv->cuMemAlloc(&kept, 4096));
+    assert_ok(drv->cuMemsetD8(kept, 3, 4096));
+    assert_ok(drv->cuEventCreate(&kept_event, 0));
+    CUdeviceptr mapped = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0);
+    uint64_t before = soft_used_bytes(0);
+
+    CUcontext ctx = make_own(0);
+    CUstream stream = soft_stream(0);
+    assert_ok(drv->cuEventCreate(&event, 0));
+    assert_ok(drv->cuMemAlloc(&at, 100));
+    assert_ok(drv->cuMemAlloc(&large, 8 * MIB));
+    assert_ok(drv->cuMemAllocManaged(&managed, 100, CU_MEM_ATTACH_GLOBAL));
+    assert_ok(drv->cuMemHostAlloc(&host, 100, 0));
+    assert_ok(drv->cuMemHostRegister(registered, sizeof registered, 0));
+    assert_ok(drv->cuMemsetD8Async(large, 1, 8 * MIB, stream));
+    assert_ok(drv->cuCtxDestroy(ctx));
+
+    assert_int_equal(soft_used_bytes(0), before);
+    const CUdeviceptr gone[] = {at, large, managed, (uintptr_t)host, (uintptr_t)registered};
+    for (int i = 0; i < 5; i++)
+        assert_refused(
+            drv->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, gone[i]));
+    assert_refused(drv->cuStreamQuery(stream));
+    assert_refused(drv->cuEventQuery(event));
+    assert_true(soft_is_filled(kept, 4096, 3));
+    assert_ok(drv->cuEventRecord(kept_event, kept_stream));
+    assert_ok(drv->cuMemsetD8(mapped, 4, CHUNK));
+    assert_true(soft_is_filled(mapped, CHUNK, 4));
+    registered[0] = 1; /* the caller's, as before */
+    assert_int_equal(living_count(), 1);
+}
+
+static void contexts_end_does_the_work_first(void **state) {
+    (void)state;
+    _Atomic int ran = 0;
+    CUcontext ctx = make_own(0);
+    for (int i = 0; i < 8; i++) {
+        CUstream stream = soft_stream(i % 2 ? CU_STREAM_NON_BLOCKING : 0);
+        for (int k = 0; k < 20; k++)
+            assert_ok(drv->cuLaunchHostFunc(stream, soft_note, &ran));
+    }
+    assert_ok(drv->cuCtxDestroy(ctx));
+    assert_int_equal(atomic_load(&ran), 160);
+}
+
+/* Work of one context is none of another's, on the same device: neither waits for it. */
+static void contexts_do_not_wait_for_each_other(void **state) {
+    (void)state;
+    struct soft_gate gate;
+    CUdeviceptr at = 0;
+    soft_gate_put(&gate, NULL); /* the primary context's legacy stream stands still */
+    CUcontext ctx = make_own(0);
+    assert_ok(drv->cuMemAlloc(&at, 4096));
+    assert_ok(drv->cuMemsetD8(at, 1, 4096));
+    assert_true(soft_is_filled(at, 4096, 1));
+    assert_ok(drv->cuCtxSynchronize());
+    assert_ok(drv->cuMemFree(at));
+    assert_ok(drv->cuCtxDestroy(ctx));
+    assert_int_equal(atomic_load(&gate.is_passed), 0);
+    soft_gate_open(&gate);
+}
+
+static void contexts_beside_a_lost_one_are_well(void **state) {
+    (void)state;
+    struct soft_gate gate;
+    CUdeviceptr at = 0;
+    CUdevice dev = 9;
+    CUcontext ctx = make_own(0);
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr gone = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0);
+    soft_gate_put(&gate, stream);
+    assert_ok(drv->cuMemsetD8Async(gone, 1, 64, stream));
+    assert_ok(drv->cuMemUnmap(gone, CHUNK));
+    soft_gate_open(&gate);
+    assert_true(soft_eventually(drv->cuMemAlloc(&at, 64) == CUDA_ERROR_ILLEGAL_ADDRESS));
+    assert_ok(drv->cuCtxGetDevice(&dev));
+    assert_ok(drv->cuCtxPushCurrent(soft_ctx[0]));
+    assert_ok(drv->cuMemAlloc(&at, 64));
+    assert_ok(drv->cuCtxPopCurrent(&soft_ctx[0]));
+    assert_ok(drv->cuCtxDestroy(ctx));
+    ctx = make_own(0); /* as programs do it that go on after such an error */
+    assert_ok(drv->cuMemAlloc(&at, 64));
+    assert_ok(drv->cuCtxDestroy(ctx));
+}
+
+/* ---- each its own ---- */
+
+static void contexts_have_streams_and_limits_of_their_own(void **state) {
+    (void)state;
+    CUcontext whose;
+    CUstream primary = soft_stream(0);
+    unsigned long long ids[4];
+    size_t stack;
+    assert_ok(drv->cuStreamGetId(NULL, &ids[0]));
+    assert_ok(drv->cuStreamGetId(CU_STREAM_PER_THREAD, &ids[1]));
+    CUcontext ctx = make_own(0);
+    assert_ok(drv->cuStreamGetId(NULL, &ids[2]));
+    assert_ok(drv->cuStreamGetId(CU_STREAM_PER_THREAD, &ids[3]));
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < i; k++)
+            assert_int_not_equal(ids[i], ids[k]);
+    assert_ok(drv->cuStreamGetCtx(CU_STREAM_PER_THREAD, &whose));
+    assert_ptr_equal(whose, ctx);
+    assert_ok(drv->cuStreamGetCtx(primary, &whose));
+    assert_ptr_equal(whose, soft_ctx[0]);
+    CUdeviceptr at = 0;
+    assert_ok(drv->cuMemAlloc(&at, 64));
+    assert_int_equal(drv->cuMemsetD8Async(at, 1, 64, primary), CUDA_ERROR_INVALID_HANDLE);
+    assert_ok(drv->cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
+    assert_ok(drv->cuCtxPopCurrent(&ctx));
+    assert_ok(drv->cuCtxGetLimit(&stack, CU_LIMIT_STACK_SIZE));
+    assert_int_equal(stack, 1024);
+    assert_ok(drv->cuCtxDestroy(ctx));
+}
+
+/* A capture in one context is not broken by a call on the whole of another. */
+static void contexts_capture_is_of_its_own(void **state) {
+    (void)state;
+    CUgraph graph = NULL;
+    CUstream stream = soft_stream(0);
+    assert_ok(drv->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CUcontext ctx = make_own(0);
+    CUdeviceptr at = 0;
+    assert_ok(drv->cuCtxSynchronize());
+    assert_ok(drv->cuMemAlloc(&at, 64));
+    assert_ok(drv->cuMemsetD8(at, 1, 64)); /* on its own legacy stream */
+    assert_ok(drv->cuCtxDestroy(ctx));
+    assert_ok(drv->cuStreamEndCapture(stream, &graph));
+    assert_ok(drv->cuGraphDestroy(graph));
+}
+
+/* ---- dead ones ---- */
+
+static void contexts_dead_on_a_stack_is_not_the_next_one(void **state) {
+    (void)state;
+    CUdeviceptr at = 0;
+    CUcontext low = make_own(0), high = make_own(0), top;
+    assert_ok(drv->cuCtxDestroy(low)); /* under the other one */
+    CUcontext again = make_own(0);
+    assert_ptr_equal(again, low); /* its record is given out again, */
+    assert_ok(drv->cuMemAlloc(&at, 64));
+    assert_ok(drv->cuCtxPopCurrent(&top));
+    assert_ok(drv->cuCtxDestroy(high));
+    assert_int_equal(drv->cuMemAlloc(&at, 64), CUDA_ERROR_CONTEXT_IS_DESTROYED); /* not so here */
+    assert_ok(drv->cuCtxPopCurrent(&top));
+    assert_ptr_equal(top, low);
+    assert_ok(drv->cuCtxPushCurrent(again));
+    assert_ok(drv->cuMemAlloc(&at, 64));
+    assert_ok(drv->cuCtxDestroy(again));
+    assert_ok(drv->cuMemAlloc(&at, 64)); /* the primary one */
+}
+
+static void contexts_dead_or_foreign_handle_is_refused(void **state) {
+    (void)state;
+    unsigned number;
+    unsigned long long id;
+    CUdeviceptr at = 0;
+    struct CUctx_st *foreign = calloc(1, sizeof *foreign);
+    assert_non_null(foreign);
+    assert_ok(drv->cuMemAlloc(&at, 4096));
+    CUcontext dead = make_own(0);
+    assert_ok(drv->cuCtxDestroy(dead));
+    const CUcontext bad[] = {dead, foreign};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(drv->cuCtxPushCurrent(bad[i]), CUDA_ERROR_INVALID_CONTEXT);
+        assert_int_equal(drv->cuCtxSetCurrent(bad[i]), CUDA_ERROR_INVALID_CONTEXT);
+        assert_int_equal(drv->cuCtxDestroy(bad[i]), CUDA_ERROR_INVALID_CONTEXT);
+        assert_int_equal(drv->cuCtxGetApiVersion(bad[i], &number), CUDA_ERROR_INVALID_CONTEXT);
+        assert_int_equal(drv->cuCtxGetId(bad[i], &id), CUDA_ERROR_INVALID_CONTEXT);
+        assert_int_equal(drv->cuMemcpyPeer(at, bad[i], at + 64, NULL, 16),
+                         CUDA_ERROR_INVALID_CONTEXT);
+    }
+    assert_ok(drv->cuMemAlloc(&at, 64));
+    free(foreign);
+}
+
+static void contexts_stack_full_leaves_none_behind(void **state) {
+    (void)state;
+    CUcontext ctx, top;
+    for (int i = 1; i < SOFT_STACK; i++)
+        assert_ok(drv->cuCtxPushCurrent(soft_ctx[0]));
+    assert_int_equal(drv->cuCtxCreate(&ctx, NULL, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(living_count(), 1);
+    assert_ok(drv->cuCtxPopCurrent(&top));
+    ctx = make_own(0);
+    assert_ok(drv->cuCtxDestroy(ctx));
+}
+
+static void contexts_ids_are_never_the_same(void **state) {
+    (void)state;
+    unsigned long long last = 0, id;
+    for (int i = 0; i < 100; i++) {
+        CUcontext ctx = make_own(0);
+        assert_ok(drv->cuCtxGetId(ctx, &id));
+        assert_true(id > last);
+        last = id;
+        assert_ok(drv->cuCtxDestroy(ctx));
+    }
+}
+
+/* Thousands of them, each with streams: neither records nor the clocks' slots run out. */
+static void contexts_many_in_turn_use_no_more(void **state) {
+    (void)state;
+    struct acre__soft_config config = soft_config(64 * MIB, 1);
+    config.check = 1;
+    soft_begin_with(&config);
+    CUdeviceptr chunk = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0);
+    for (int i = 0; i < ROUNDS(SOFT_SLOTS, 300); i++) {
+        CUcontext ctx = make_own(0);
+        CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), two = soft_stream(0);
+        assert_ok(drv->cuMemsetD8Async(chunk, 1, 64, one));
+        assert_ok(drv->cuMemsetD8Async(chunk + 64, 1, 64, two));
+        assert_ok(drv->cuCtxDestroy(ctx));
+    }
+    assert_true(acre__soft.slot_high < 16);
+    assert_ok(drv->cuMemUnmap(chunk, CHUNK));
+    assert_int_equal(acre__soft_reports(NULL, 0), 0);
+}
+
+/* ---- the primary one ---- */
+
+static void contexts_reset_frees_and_lives_again_when_retained(void **state) {
+    (void)state;
+    CUcontext again, top;
+    CUdeviceptr at = 0, more = 0;
+    CUstream stream = soft_stream(0);
+    unsigned long long before, after;
+    assert_ok(drv->cuDevicePrimaryCtxRetain(&again, 0)); /* twice retained */
+    assert_ok(drv->cuCtxGetId(NULL, &before));
+    assert_ok(drv->cuMemAlloc(&at, 8 * MIB));
+    assert_ok(drv->cuMemsetD8Async(at, 1, 8 * MIB, stream));
+    assert_ok(drv->cuDevicePrimaryCtxReset(0));
+    assert_int_equal(soft_used_bytes(0), 0);
+    assert_int_equal(acre__soft.worker_count, 0);
+    assert_int_equal(drv->cuMemAlloc(&more, 64), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    assert_refused(drv->cuStreamQuery(stream));
+    assert_ok(drv->cuCtxGetCurrent(&top));
+    assert_ptr_equal(top, soft_ctx[0]);
+    assert_ok(drv->cuDevicePrimaryCtxRetain(&again, 0));
+    assert_ptr_equal(again, soft_ctx[0]);
+    assert_int_equal(drv->cuMemFree(at), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(drv->cuMemAlloc(&more, 64)); /* as it is, still current */
+    assert_ok(drv->cuCtxGetId(NULL, &after));
+    assert_int_not_equal(before, after);
+    for (int i = 0; i < 3; i++)
+        assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    assert_refused(drv->cuDevicePrimaryCtxRelease(0));
+    assert_int_equal(soft_used_bytes(0), 0);
+}
+
+static void *wait_for_stream(void *user) {
+    CUstream stream = user;
+    CUcontext ctx = soft_ctx[0];
+    if (drv->cuCtxPushCurrent(ctx))
+        return user;
+    CUresult result = drv->cuStreamSynchronize(stream);
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+                   result == CUDA_ERROR_INVALID_HANDLE
+               ? NULL
+               : user;
+}
+
+static void contexts_reset_wakes_who_waits(void **state) {
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        struct soft_gate gate;
+        CUcontext again;
+        CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+        pthread_t threads[3];
+        void *failed = NULL;
+        soft_gate_put(&gate, stream);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, wait_for_stream, stream), 0);
+        soft_gate_open(&gate);
+        assert_ok(drv->cuDevicePrimaryCtxReset(0));
+        for (int i = 0; i < 3; i++) {
+            pthread_join(threads[i], &failed);
+            assert_null(failed);
+        }
+        assert_ok(drv->cuDevicePrimaryCtxRetain(&again, 0));
+        assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    }
+}
+
+static void contexts_own_one_keeps_the_driver_configured(void **state) {
+    (void)state;
+    struct acre__soft_config other = soft_config(32 * MIB, 1);
+    CUcontext ctx = make_own(0), top;
+    assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    assert_int_equal(acre__soft_configure(&other), ACRE_E_BUSY);
+    assert_ok(drv->cuCtxDestroy(ctx));
+    assert_ok(drv->cuCtxPopCurrent(&top));
+    assert_int_equal(acre__soft_configure(&other), ACRE_OK);
+}
+
+/* ---- many threads ---- */
+
+enum { STORM_THREADS = 6, STORM_ROUNDS = 80 };
+
+static _Atomic(CUcontext) storm_shared;
+
+/* Codes that a context taken from under the caller may give. */
+static int storm_is_fair(CUresult result) {
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+           result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_INVALID_HANDLE ||
+           result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Own contexts, the primary one reset and retained, and one that all push and one destroys. */
+static void *storm(void *user) {
+    struct soft_random random = {(uint64_t)(uintptr_t)user};
+    for (int i = 0; i < ROUNDS(STORM_ROUNDS, 20); i++) {
+        CUcontext ctx = NULL, primary = NULL, top;
+        CUdeviceptr at = 0;
+        CUstream stream = NULL;
+        if (drv->cuCtxCreate(&ctx, NULL, 0, (int)soft_draw(&random, 2)))
+            return user;
+        if (drv->cuMemAlloc(&at, 4096) || drv->cuStreamCreate(&stream, 0) ||
+            drv->cuMemsetD8Async(at, 1, 4096, stream) || drv->cuMemsetD8(at, 2, 4096) ||
+            drv->cuMemsetD8Async(at, 3, 4096, CU_STREAM_PER_THREAD))
+            return user;
+        CUcontext shared = atomic_exchange(&storm_shared, ctx);
+        if (shared && drv->cuCtxPushCurrent(shared) == CUDA_SUCCESS) {
+            int is_fair = storm_is_fair(drv->cuMemAlloc(&at, 64)) &&
+                          storm_is_fair(drv->cuMemsetD8(at, 1, 64)) &&
+                          storm_is_fair(drv->cuCtxSynchronize());
+            if (!is_fair || drv->cuCtxPopCurrent(&top))
+                return user;
+        }
+        if (shared && !storm_is_fair(drv->cuCtxDestroy(shared)))
+            return user;
+        if (drv->cuCtxPopCurrent(&top) || drv->cuDevicePrimaryCtxRetain(&primary, 0) ||
+            drv->cuCtxPushCurrent(primary))
+            return user;
+        if (!storm_is_fair(drv->cuMemAlloc(&at, 4096)) ||
+            !storm_is_fair(drv->cuMemsetD8(at, 1, 4096)) ||
+            (soft_draw(&random, 4) == 0 && drv->cuDevicePrimaryCtxReset(0)) ||
+            drv->cuCtxPopCurrent(&top) || drv->cuDevicePrimaryCtxRelease(0))
+            return user;
+    }
+    return NULL;
+}
+
+static void contexts_made_and_ended_by_many_threads(void **state) {
+    (void)state;
+    soft_begin(256 * MIB, 2);
+    pthread_t threads[STORM_THREADS];
+    void *failed = NULL;
+    atomic_store(&storm_shared, NULL);
+    for (int i = 0; i < STORM_THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, storm, (void *)(uintptr_t)(i + 1)), 0);
+    for (int i = 0; i < STORM_THREADS; i++) {
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    CUcontext shared = atomic_load(&storm_shared);
+    if (shared)
+        assert_ok(drv->cuCtxDestroy(shared));
+}
+
+/* A thread's default stream in an own context ends with the thread, not with the context. */
+static void *use_own_stream(void *user) {
+    CUdeviceptr at = 0;
+    return drv->cuCtxPushCurrent(user) || drv->cuMemAlloc(&at, 64) ||
+                   drv->cuMemsetD8Async(at, 1, 64, CU_STREAM_PER_THREAD) ||
+                   drv->cuStreamSynchronize(CU_STREAM_PER_THREAD)
+               ? user
+               : NULL;
+}
+
+static void contexts_thread_streams_end_with_their_threads(void **state) {
+    (void)state;
+    CUcontext ctx = make_own(0);
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        void *failed = NULL;
+        assert_int_equal(pthread_create(&thread, NULL, use_own_stream, ctx), 0);
+        pthread_join(thread, &failed);
+        assert_null(failed);
+    }
+    acre__lock_take(&acre__soft.lock);
+    assert_null(ctx->streams);
+    acre__lock_give(&acre__soft.lock);
+    assert_ok(drv->cuCtxDestroy(ctx));
+}
+
+/* ---- counted failures ---- */
+
+/* A program with a context of its own; gives all back, whatever failed. The first failure. */
+static CUresult run_program(const struct acre__driver *d) {
+    CUcontext ctx = NULL;
+    CUdeviceptr at = 0;
+    CUstream stream = NULL;
+    size_t pitch = 0;
+    CUresult result = d->cuCtxCreate(&ctx, NULL, 0, 0);
+    if (!result && !(result = d->cuMemAllocPitch(&at, &pitch, 100, 4, 4)) &&
+        !(result = d->cuStreamCreate(&stream, 0)) &&
+        !(result = d->cuMemsetD2D16Async(at, pitch, 1, 50, 4, stream)))
+        result = d->cuStreamSynchronize(stream);
+    while (ctx && d->cuCtxDestroy(ctx) != CUDA_SUCCESS)
+        ;
+    return result;
+}
+
+static void contexts_any_call_may_fail(void **state) {
+    (void)state;
+    const struct acre__driver *failing = acre__fault_wrap(drv);
+    uint64_t fired;
+    uint32_t nth = 0;
+    CUcontext top;
+    do {
+        struct acre__fault_plan plan = {.nth = ++nth, .code = CUDA_ERROR_OUT_OF_MEMORY};
+        assert_int_equal(acre__fault_set(&plan), ACRE_OK);
+        CUresult result = run_program(failing);
+        fired = acre__fault_fired();
+        assert_int_equal(acre__fault_set(NULL), ACRE_OK);
+        assert_true(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(living_count(), 1);
+        assert_int_equal(soft_used_bytes(0), 0);
+        assert_ok(drv->cuCtxGetCurrent(&top));
+        assert_ptr_equal(top, soft_ctx[0]);
+        assert_ok(run_program(drv));
+    } while (fired);
+    assert_true(nth > 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SOFT_TEST(contexts_end_takes_all_of_its_own_and_nothing_else),
+        SOFT_TEST(contexts_end_does_the_work_first),
+        SOFT_TEST(contexts_do_not_wait_for_each_other),
+        SOFT_TEST(contexts_beside_a_lost_one_are_well),
+        SOFT_TEST(contexts_have_streams_and_limits_of_their_own),
+        SOFT_TEST(contexts_capture_is_of_its_own),
+        SOFT_TEST(contexts_dead_on_a_stack_is_not_the_next_one),
+        SOFT_TEST(contexts_dead_or_foreign_handle_is_refused),
+        SOFT_TEST(contexts_stack_full_leaves_none_behind),
+        SOFT_TEST(contexts_ids_are_never_the_same),
+        SOFT_TEST_BARE(contexts_many_in_turn_use_no_more),
+        SOFT_TEST(contexts_reset_frees_and_lives_again_when_retained),
+        SOFT_TEST(contexts_reset_wakes_who_waits),
+        SOFT_TEST(contexts_own_one_keeps_the_driver_configured),
+        SOFT_TEST_BARE(contexts_made_and_ended_by_many_threads),
+        SOFT_TEST(contexts_thread_streams_end_with_their_threads),
+        SOFT_TEST(contexts_any_call_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
