@@ -772,6 +772,8 @@ CUresult cuMemPrefetchAsync(CUdeviceptr ptr, size_t bytes, CUmemLocation locatio
 CUresult cuMemAdvise(CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUmemLocation location);
 CUresult cuMemRangeGetAttribute(void *data, size_t data_bytes, CUmem_range_attribute attribute,
                                 CUdeviceptr ptr, size_t bytes);
+CUresult cuMemRangeGetAttributes(void **data, size_t *data_bytes, CUmem_range_attribute *attributes,
+                                 size_t count, CUdeviceptr ptr, size_t bytes);
 CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr ptr, size_t bytes, unsigned int flags);
 
 /* ---- copies and fills ---- */
