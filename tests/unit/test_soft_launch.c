@@ -462,6 +462,23 @@ static void launch_memory_plain_is_open_in_kernels_only(void **state) {
     launch_driver_end();
 }
 
+static void launch_memory_of_pools_is_open_in_kernels_only(void **state) {
+    (void)state;
+    launch_driver_begin();
+    for (size_t bytes = 4096; bytes <= 5 * MIB; bytes *= 32) {
+        CUdeviceptr at = 0;
+        assert_ok(drv->cuMemAllocAsync(&at, bytes, NULL));
+        assert_ok(drv->cuMemsetD8(at, 0, bytes));
+        assert_ok(drv->cuStreamSynchronize(NULL));
+        memory_is_reached(at, 1);
+        memory_is_reached(at, 2);
+        assert_ok(drv->cuMemFreeAsync(at, NULL));
+        assert_ok(drv->cuStreamSynchronize(NULL));
+        assert_true(soft_faults(at, 0));
+    }
+    launch_driver_end();
+}
+
 static void launch_memory_mapped_is_open_in_kernels_only(void **state) {
     (void)state;
     launch_driver_begin();
@@ -739,6 +756,7 @@ static void launch_seed_device_ends_under_a_kernel(void **state) {
         LAUNCH_TEST(launch_barrier_passes_without_ended_threads, setup, end),                      \
         LAUNCH_TEST(launch_yield_lets_others_run, setup, end),                                     \
         LAUNCH_TEST(launch_memory_plain_is_open_in_kernels_only, setup, end),                      \
+        LAUNCH_TEST(launch_memory_of_pools_is_open_in_kernels_only, setup, end),                   \
         LAUNCH_TEST(launch_memory_mapped_is_open_in_kernels_only, setup, end),                     \
         LAUNCH_TEST(launch_memory_mapped_during_a_kernel_is_open, setup, end),                     \
         LAUNCH_TEST(launch_memory_access_is_that_of_the_device, setup, end)

@@ -403,6 +403,52 @@ static void pool_memory_goes_with_the_context(void **state) {
     assert_ok(drv->cuMemAllocAsync(&at, BLOCK, NULL));
 }
 
+/* A free on a stream of another device, which is lost and ends before it is reached. */
+static void pool_free_that_is_never_reached_counts_as_done(void **state) {
+    (void)state;
+    struct acre__soft_config config = soft_config(64 * MIB, 2);
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
+    CUmemoryPool pool = NULL;
+    config.seeded = 1; /* nothing runs by itself */
+    soft_begin_with(&config);
+    assert_ok(drv->cuMemPoolCreate(&pool, &props));
+    set_threshold(pool, UINT64_MAX);
+    CUstream stream = soft_stream(0);
+    CUdeviceptr at = take(pool, BLOCK, stream);
+    give(at, stream);
+    acre__lock_take(&acre__soft.lock);
+    acre__soft_lose(&acre__soft.devices[0].ctx, CUDA_ERROR_LAUNCH_FAILED);
+    int is_queued = stream->stream->head != NULL;
+    acre__lock_give(&acre__soft.lock);
+    assert_true(is_queued);
+    assert_ok(drv->cuDevicePrimaryCtxRelease(0));
+    assert_int_equal(reserved(pool), 2 * MIB);
+    assert_ok(drv->cuMemPoolTrimTo(pool, 0));
+    assert_int_equal(reserved(pool), 0);
+}
+
+/* Pools belong to the device: they outlive a context of the program's own, with what was freed
+ * there, and end with the last one. */
+static void pool_memory_outlives_a_context_that_is_not_the_last(void **state) {
+    (void)state;
+    CUmemoryPool pool = make_pool(0);
+    CUcontext own = NULL;
+    set_flags(pool, 0, 0, 0);
+    set_threshold(pool, UINT64_MAX);
+    assert_ok(drv->cuCtxCreate(&own, NULL, 0, 0));
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr stays = take(pool, CHUNK, stream), goes = take(pool, CHUNK, stream);
+    assert_ok(drv->cuMemsetD8Async(stays, 4, CHUNK, stream));
+    give(goes, stream);
+    assert_ok(drv->cuCtxDestroy(own));
+    assert_true(soft_is_filled(stays, CHUNK, 4));
+    assert_int_equal(used(pool), CHUNK);
+    assert_int_equal(take(pool, CHUNK, NULL), goes); /* the end of a context is a sync */
+    assert_ok(drv->cuMemFree(stays));
+    give(goes, NULL);
+}
+
 static void pool_wrong_frees_change_nothing(void **state) {
     (void)state;
     CUmemoryPool pool = make_pool(0);
@@ -564,6 +610,8 @@ int main(void) {
         SOFT_TEST(pool_waits_for_other_streams_when_there_is_nothing_else),
         SOFT_TEST(pool_that_is_destroyed_goes_with_its_last_allocation),
         SOFT_TEST(pool_memory_goes_with_the_context),
+        SOFT_TEST_BARE(pool_free_that_is_never_reached_counts_as_done),
+        SOFT_TEST(pool_memory_outlives_a_context_that_is_not_the_last),
         SOFT_TEST(pool_wrong_frees_change_nothing),
         SOFT_TEST(pool_frees_plain_memory_in_stream_order),
         SOFT_TEST_BARE(pool_memory_is_reached_by_whom_it_is_opened_for),

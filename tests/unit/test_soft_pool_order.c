@@ -280,12 +280,14 @@ static void host_free_of_what_was_never_used(void) {
 /* The addresses of plain memory are nobody's as soon as the stream is there. */
 static void plain_memory_freed_in_order(void) {
     CUstream one = stream_make(), two = stream_make();
-    CUdeviceptr at = 0, again = 0;
+    CUdeviceptr stays = 0, at = 0, again = 0;
+    assert_ok(drv->cuMemAlloc(&stays, BLOCK)); /* so that their chunk is not new again */
     assert_ok(drv->cuMemAlloc(&at, BLOCK));
     fill(at, one);
     give(at, one);
     let_run(one);
     assert_ok(drv->cuMemAlloc(&again, BLOCK));
+    assert_int_equal(again, at);
     fill(again, two);
 }
 

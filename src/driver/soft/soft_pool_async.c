@@ -196,9 +196,10 @@ CUresult acre__soft_cuMemFreeAsync(CUdeviceptr ptr, CUstream handle) {
 }
 
 CUresult acre__soft_pool_free_now(struct soft_range *range) {
-    CUresult lost = acre__soft.devices[range->device].ctx.lost;
-    if (lost)
-        return lost;
+    struct soft_device *device;
+    CUresult result = acre__soft_current(&device); /* none is needed, but a lost one says so */
+    if (result && result != CUDA_ERROR_INVALID_CONTEXT && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        return result;
     struct soft_piece piece = {range->backing, range->offset, range->bytes, range->node.key, 0};
     acre__soft_report_pending(range->node.key, range->bytes, "freed");
     acre__soft_clock_check_free(&piece, "freed");
