@@ -259,10 +259,9 @@ CUresult acre__soft_run_kernel(struct soft_device *device, struct soft_stream *s
 
 /* Queues the launch, and takes it in any case. */
 static CUresult launch_submit(struct soft_launch *launch, CUstream handle) {
-    struct soft_device *device;
     struct soft_stream *stream;
     struct soft_op *op = NULL;
-    CUresult result = acre__soft_stream_enter(handle, launch, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, launch, &stream);
     if (result) {
         acre__soft_launch_free(launch);
         return result;
@@ -277,7 +276,7 @@ static CUresult launch_submit(struct soft_launch *launch, CUstream handle) {
     }
     launch->is_seeded = acre__soft.config.seeded;
     op->launch = launch;
-    return acre__soft_leave(acre__soft_submit(device, stream, op));
+    return acre__soft_leave(acre__soft_submit(stream, op));
 }
 
 /* ---- the public call ---- */

@@ -208,11 +208,10 @@ void acre__soft_sched_border(void) {
         return;
     }
     acre__lock_take(&acre__soft.lock);
-    struct soft_device *device;
     struct soft_stream *stream;
     while (acre__soft.is_initialized && acre__soft_random() & 1 &&
-           (stream = acre__soft_ready_pick(&device)))
-        acre__soft_run_step(device, stream);
+           (stream = acre__soft_ready_pick()))
+        acre__soft_run_step(stream);
     acre__lock_give(&acre__soft.lock);
 }
 
@@ -259,11 +258,10 @@ static int sched_step(void) {
         }
         return 1;
     }
-    struct soft_device *device;
     acre__lock_take(&acre__soft.lock);
-    struct soft_stream *stream = acre__soft_ready_pick(&device);
+    struct soft_stream *stream = acre__soft_ready_pick();
     if (stream)
-        acre__soft_run_step(device, stream);
+        acre__soft_run_step(stream);
     acre__lock_give(&acre__soft.lock);
     fibers_wake();
     sched.tries = 0;

@@ -73,9 +73,7 @@ static int implicit_one(struct soft_stream *stream, void *user) {
     return 0;
 }
 
-CUresult acre__soft_capture_submit(struct soft_device *device, struct soft_stream *stream,
-                                   int *swallow) {
-    (void)device;
+CUresult acre__soft_capture_submit(struct soft_stream *stream, int *swallow) {
     if (stream->capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     *swallow = stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -128,9 +126,9 @@ static int join_one(struct soft_stream *stream, void *user) {
     return 1;
 }
 
-CUresult acre__soft_capture_wait(struct soft_device *device, struct soft_stream *stream,
-                                 const struct CUevent_st *event, int *swallow) {
-    CUresult result = acre__soft_capture_submit(device, stream, swallow);
+CUresult acre__soft_capture_wait(struct soft_stream *stream, const struct CUevent_st *event,
+                                 int *swallow) {
+    CUresult result = acre__soft_capture_submit(stream, swallow);
     if (result || !event->marker)
         return result;
     unsigned capture_id = event->marker->capture_id;
@@ -158,9 +156,8 @@ CUresult acre__soft_capture_wait(struct soft_device *device, struct soft_stream 
 }
 
 CUresult acre__soft_cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, &mode, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, &mode, &stream);
     if (result)
         return result;
     if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -196,9 +193,8 @@ static int end_one(struct soft_stream *stream, void *user) {
 }
 
 CUresult acre__soft_cuStreamEndCapture(CUstream handle, CUgraph *graph_out) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, graph_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, graph_out, &stream);
     if (result)
         return result;
     if (!stream->capture)
@@ -226,9 +222,8 @@ CUresult acre__soft_cuStreamEndCapture(CUstream handle, CUgraph *graph_out) {
 }
 
 CUresult acre__soft_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status_out) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, status_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, status_out, &stream);
     if (result)
         return result;
     if (stream == stream->ctx->legacy && acre__soft.captures) {

@@ -229,9 +229,9 @@ static CUresult copy_make_op(const struct copy *copy, int from_pageable, int to_
 }
 
 /* Queues the copy and waits as long as CUDA's rules say. Entered; leaves. */
-static CUresult copy_queue(struct soft_device *device, const struct copy *copy) {
+static CUresult copy_queue(const struct copy *copy) {
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_find(device, copy->stream, &stream);
+    CUresult result = acre__soft_stream_find(copy->stream, &stream);
     if (result)
         return acre__soft_leave(result);
     if (!copy->width || !copy->rows)
@@ -260,7 +260,7 @@ static CUresult copy_queue(struct soft_device *device, const struct copy *copy) 
         return acre__soft_leave(result);
     }
     int is_captured = stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    result = acre__soft_submit(device, stream, op);
+    result = acre__soft_submit(stream, op);
     if (!result && must_wait && !is_captured) {
         if (to_pageable)
             op->to.deliver = &arrival;
@@ -285,7 +285,7 @@ static CUresult copy_line(struct copy copy, size_t bytes) {
     copy.width = copy.to_pitch = copy.from_pitch = bytes;
     copy.rows = 1;
     copy.to_device = copy.from_device = soft_ordinal(device);
-    return copy_queue(device, &copy);
+    return copy_queue(&copy);
 }
 
 static uint64_t address_of(const void *p) {
@@ -384,7 +384,7 @@ CUresult acre__soft_cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr
         (dst_ctx && (result = acre__soft_wait_ctx(dst_ctx))) ||
         (src_ctx && (result = acre__soft_wait_ctx(src_ctx))))
         return acre__soft_leave(result);
-    return copy_queue(device, &copy);
+    return copy_queue(&copy);
 }
 
 CUresult acre__soft_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
@@ -396,7 +396,7 @@ CUresult acre__soft_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdevi
         return result;
     copy.stream = stream;
     copy.is_async = 1;
-    return copy_queue(device, &copy);
+    return copy_queue(&copy);
 }
 
 /* One side of a 2-D copy's description as an address. 0: there is none. */
@@ -441,7 +441,7 @@ static CUresult copy_plane(const CUDA_MEMCPY2D *d, CUstream stream, int is_async
                         .is_async = is_async,
                         .to_device = soft_ordinal(device),
                         .from_device = soft_ordinal(device)};
-    return copy_queue(device, &copy);
+    return copy_queue(&copy);
 }
 
 CUresult acre__soft_cuMemcpy2D(const CUDA_MEMCPY2D *copy) {
@@ -466,7 +466,7 @@ static CUresult fill_queue(uint64_t to, size_t pitch, size_t width, size_t rows,
     CUresult result = acre__soft_enter(&device);
     if (result)
         return result;
-    if ((result = acre__soft_stream_find(device, handle, &stream)))
+    if ((result = acre__soft_stream_find(handle, &stream)))
         return acre__soft_leave(result);
     if (!width || !rows)
         return acre__soft_leave(CUDA_SUCCESS);
@@ -489,7 +489,7 @@ static CUresult fill_queue(uint64_t to, size_t pitch, size_t width, size_t rows,
     op->rows = rows;
     op->value = value;
     op->value_bytes = value_bytes;
-    return acre__soft_leave(acre__soft_submit(device, stream, op));
+    return acre__soft_leave(acre__soft_submit(stream, op));
 }
 
 /* Counts of values wrap around when they are made bytes, as they do in the real driver. */

@@ -25,20 +25,18 @@ CUresult acre__soft_cuEventCreate(CUevent *event_out, unsigned flags) {
 }
 
 /* Enters and checks that the event is alive; needs no context. */
-static CUresult event_enter(CUevent event, struct soft_device **device) {
+static CUresult event_enter(CUevent event) {
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
     if (!event || !acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)event))
         return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
-    *device = &acre__soft.devices[event->ctx->device];
     CUresult lost = event->ctx->is_ending ? CUDA_ERROR_CONTEXT_IS_DESTROYED : event->ctx->lost;
     return lost ? acre__soft_leave(lost) : CUDA_SUCCESS;
 }
 
 CUresult acre__soft_cuEventDestroy(CUevent event) {
-    struct soft_device *device;
-    CUresult result = event_enter(event, &device);
+    CUresult result = event_enter(event);
     if (result)
         return result;
     acre__tree_remove(&acre__soft.events, &event->node);
@@ -54,19 +52,18 @@ static void event_set(CUevent event, struct soft_marker *marker) {
 }
 
 CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = event_enter(event, &device);
+    CUresult result = event_enter(event);
     if (result)
         return result;
     if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_stream_locate(handle, &device, &stream)))
+    if ((result = acre__soft_stream_locate(handle, &stream)))
         return acre__soft_leave(result);
     if (stream->ctx != event->ctx)
         return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
     int swallow = 0;
-    if ((result = acre__soft_capture_submit(device, stream, &swallow)))
+    if ((result = acre__soft_capture_submit(stream, &swallow)))
         return acre__soft_leave(result);
     if (flags) /* a step of the graph, which is never run here; the event is as it was */
         return acre__soft_leave(swallow ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
@@ -75,8 +72,8 @@ CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsig
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     if (swallow)
         acre__soft_capture_record(stream, marker);
-    if (!swallow && ((result = acre__soft_follow_legacy(device, stream)) ||
-                     (result = acre__soft_record(device, stream, marker)))) {
+    if (!swallow && ((result = acre__soft_follow_legacy(stream)) ||
+                     (result = acre__soft_record(stream, marker)))) {
         acre__soft_marker_drop(marker);
         return acre__soft_leave(result);
     }
@@ -89,8 +86,7 @@ CUresult acre__soft_cuEventRecord(CUevent event, CUstream handle) {
 }
 
 CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {
-    struct soft_device *device;
-    CUresult result = event_enter(event, &device);
+    CUresult result = event_enter(event);
     if (result)
         return result;
     if (ctx && ctx != event->ctx)
@@ -103,12 +99,12 @@ CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {
         return acre__soft_leave(result);
     for (struct soft_stream *stream = ctx->streams; stream; stream = stream->next)
         if (stream != ctx->gather && stream->submitted &&
-            (result = acre__soft_order(device, stream, ctx->gather)))
+            (result = acre__soft_order(stream, ctx->gather)))
             return acre__soft_leave(result);
     struct soft_marker *marker = acre__soft_marker_make();
     if (!marker)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    if ((result = acre__soft_record(device, ctx->gather, marker))) {
+    if ((result = acre__soft_record(ctx->gather, marker))) {
         acre__soft_marker_drop(marker);
     } else {
         acre__soft_clock_join_ended(&ctx->gather->tail->known, ctx);
@@ -118,8 +114,7 @@ CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {
 }
 
 CUresult acre__soft_cuEventQuery(CUevent event) {
-    struct soft_device *device;
-    CUresult result = event_enter(event, &device);
+    CUresult result = event_enter(event);
     if (result)
         return result;
     if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
@@ -132,8 +127,7 @@ CUresult acre__soft_cuEventQuery(CUevent event) {
 }
 
 CUresult acre__soft_cuEventSynchronize(CUevent event) {
-    struct soft_device *device;
-    CUresult result = event_enter(event, &device);
+    CUresult result = event_enter(event);
     if (result)
         return result;
     if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
@@ -144,28 +138,26 @@ CUresult acre__soft_cuEventSynchronize(CUevent event) {
 }
 
 CUresult acre__soft_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = event_enter(event, &device);
+    CUresult result = event_enter(event);
     if (result)
         return result;
     if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_stream_locate(handle, &device, &stream)))
+    if ((result = acre__soft_stream_locate(handle, &stream)))
         return acre__soft_leave(result);
     int swallow = 0;
-    if ((result = acre__soft_capture_wait(device, stream, event, &swallow)))
+    if ((result = acre__soft_capture_wait(stream, event, &swallow)))
         return acre__soft_leave(result);
     if (swallow || !event->marker)
         return acre__soft_leave(CUDA_SUCCESS);
-    if ((result = acre__soft_follow_legacy(device, stream)))
+    if ((result = acre__soft_follow_legacy(stream)))
         return acre__soft_leave(result);
-    return acre__soft_leave(acre__soft_wait_for(device, stream, event->marker));
+    return acre__soft_leave(acre__soft_wait_for(stream, event->marker));
 }
 
 CUresult acre__soft_cuEventElapsedTime(float *ms_out, CUevent start, CUevent end) {
-    struct soft_device *device;
-    CUresult result = event_enter(start, &device);
+    CUresult result = event_enter(start);
     if (result)
         return result;
     if (!acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)end))

@@ -216,14 +216,14 @@ CUresult acre__soft_cuMemPrefetchAsync(CUdeviceptr ptr, size_t bytes, CUmemLocat
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     size_t first, end;
     if ((result = location_check(&location)) ||
-        (result = acre__soft_stream_find(device, handle, &stream)) ||
+        (result = acre__soft_stream_find(handle, &stream)) ||
         (result = advice_parts(range, ptr, bytes, &first, &end)))
         return acre__soft_leave(result);
     struct soft_op *op = acre__soft_op_make(SOFT_NOTHING); /* both sides share the pages already */
     if (!op)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     int is_captured = stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    result = acre__soft_submit(device, stream, op);
+    result = acre__soft_submit(stream, op);
     for (; !result && !is_captured && first < end; first++)
         range->advice[first].prefetched = location;
     return acre__soft_leave(result);
@@ -242,12 +242,12 @@ CUresult acre__soft_cuStreamAttachMemAsync(CUstream handle, CUdeviceptr ptr, siz
     if (!is_known || !range || (bytes && bytes != range->bytes) ||
         (flags == CU_MEM_ATTACH_SINGLE && !handle)) /* by its other name the real driver takes it */
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_stream_find(device, handle, &stream)))
+    if ((result = acre__soft_stream_find(handle, &stream)))
         return acre__soft_leave(result);
     struct soft_op *op = acre__soft_op_make(SOFT_NOTHING); /* both sides reach it at any time */
     if (!op)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    return acre__soft_leave(acre__soft_submit(device, stream, op));
+    return acre__soft_leave(acre__soft_submit(stream, op));
 }
 
 CUresult acre__soft_cuMemAdvise(CUdeviceptr ptr, size_t bytes, CUmem_advise advice,

@@ -89,8 +89,7 @@ struct soft_fit {
 CUresult acre__soft_fit_find(struct CUmemPoolHandle_st *pool, const struct soft_stream *stream,
                              size_t bytes, struct soft_fit *fit);
 /* Queues the waits that it has to do. */
-CUresult acre__soft_fit_wait(struct soft_device *device, struct soft_stream *stream,
-                             const struct soft_fit *fit, size_t bytes);
+CUresult acre__soft_fit_wait(struct soft_stream *stream, const struct soft_fit *fit, size_t bytes);
 /* Takes the bytes out of their gaps, for the operation, which is queued, to begin them. */
 void acre__soft_fit_take(const struct soft_fit *fit, size_t bytes, struct soft_op *op);
 

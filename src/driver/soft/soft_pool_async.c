@@ -27,11 +27,11 @@ static struct soft_op *pooled_op(enum soft_op_kind kind, uint64_t address, size_
 }
 
 /* Queues it and takes it in any case. The marker is the caller's, too. */
-static CUresult pooled_queue(struct soft_device *device, struct soft_stream *stream,
-                             struct soft_op *op, struct soft_marker **marker) {
+static CUresult pooled_queue(struct soft_stream *stream, struct soft_op *op,
+                             struct soft_marker **marker) {
     *marker = op->marker;
     op->marker->refs++;
-    CUresult result = acre__soft_submit_bare(device, stream, op);
+    CUresult result = acre__soft_submit_bare(stream, op);
     if (result)
         acre__soft_marker_drop(*marker);
     else
@@ -41,13 +41,12 @@ static CUresult pooled_queue(struct soft_device *device, struct soft_stream *str
 
 /* How calls in stream order begin. What a capture would make of them, a part of its graph, there
  * is not: graphs are not launched here. */
-static CUresult pooled_enter(CUstream handle, const void *output, struct soft_device **device,
-                             struct soft_stream **stream) {
-    CUresult result = acre__soft_stream_enter(handle, output, device, stream);
+static CUresult pooled_enter(CUstream handle, const void *output, struct soft_stream **stream) {
+    CUresult result = acre__soft_stream_enter(handle, output, stream);
     if (result)
         return result;
     int swallow = 0;
-    if ((result = acre__soft_capture_submit(*device, *stream, &swallow)) ||
+    if ((result = acre__soft_capture_submit(*stream, &swallow)) ||
         (result = acre__soft_capture_disturb(*stream)))
         return acre__soft_leave(result);
     return CUDA_SUCCESS;
@@ -70,8 +69,8 @@ CUresult acre__soft_run_pooled(struct soft_stream *stream, struct soft_op *op) {
 
 /* ---- allocating ---- */
 
-static CUresult pool_hand_out(struct soft_device *device, struct soft_stream *stream,
-                              const struct soft_fit *fit, size_t bytes, CUdeviceptr *out) {
+static CUresult pool_hand_out(struct soft_stream *stream, const struct soft_fit *fit, size_t bytes,
+                              CUdeviceptr *out) {
     struct CUmemPoolHandle_st *pool = fit->segment->pool;
     struct soft_backing *backing = fit->segment->backing;
     uint64_t address = fit->first->node.key;
@@ -91,7 +90,7 @@ static CUresult pool_hand_out(struct soft_device *device, struct soft_stream *st
     acre__soft_backing_keep(backing);
     range->pool = pool;
     range->gap = gap;
-    if ((result = pooled_queue(device, stream, op, &range->born))) {
+    if ((result = pooled_queue(stream, op, &range->born))) {
         range->born = NULL;
         acre__soft_range_remove(range);
         return result;
@@ -103,46 +102,44 @@ static CUresult pool_hand_out(struct soft_device *device, struct soft_stream *st
     return CUDA_SUCCESS;
 }
 
-static CUresult pool_alloc(struct soft_device *device, struct soft_stream *stream,
-                           struct CUmemPoolHandle_st *pool, size_t bytes, CUdeviceptr *out) {
+static CUresult pool_alloc(struct soft_stream *stream, struct CUmemPoolHandle_st *pool,
+                           size_t bytes, CUdeviceptr *out) {
     struct soft_fit fit;
     if (bytes > acre__soft.config.bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t whole = soft_round_up(bytes, SOFT_POOL_UNIT);
     acre__soft.is_past_kept = 1;
-    CUresult result = acre__soft_follow_legacy(device, stream);
+    CUresult result = acre__soft_follow_legacy(stream);
     if (!result)
         result = acre__soft_fit_find(pool, stream, whole, &fit);
     if (!result)
-        result = acre__soft_fit_wait(device, stream, &fit, whole);
-    return result ? result : pool_hand_out(device, stream, &fit, bytes, out);
+        result = acre__soft_fit_wait(stream, &fit, whole);
+    return result ? result : pool_hand_out(stream, &fit, bytes, out);
 }
 
 CUresult acre__soft_cuMemAllocFromPoolAsync(CUdeviceptr *ptr_out, size_t bytes, CUmemoryPool pool,
                                             CUstream handle) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = pooled_enter(handle, ptr_out, &device, &stream);
+    CUresult result = pooled_enter(handle, ptr_out, &stream);
     if (result)
         return result;
     struct CUmemPoolHandle_st *from = acre__soft_pool_find(pool);
     if (!bytes || !from || from->is_imported)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    return acre__soft_leave(pool_alloc(device, stream, from, bytes, ptr_out));
+    return acre__soft_leave(pool_alloc(stream, from, bytes, ptr_out));
 }
 
 CUresult acre__soft_cuMemAllocAsync(CUdeviceptr *ptr_out, size_t bytes, CUstream handle) {
-    struct soft_device *device;
     struct soft_stream *stream;
     struct CUmemPoolHandle_st *pool;
-    CUresult result = pooled_enter(handle, ptr_out, &device, &stream);
+    CUresult result = pooled_enter(handle, ptr_out, &stream);
     if (result)
         return result;
     if (!bytes)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_pool_current(device, &pool)))
+    if ((result = acre__soft_pool_current(&acre__soft.devices[stream->device], &pool)))
         return acre__soft_leave(result);
-    return acre__soft_leave(pool_alloc(device, stream, pool, bytes, ptr_out));
+    return acre__soft_leave(pool_alloc(stream, pool, bytes, ptr_out));
 }
 
 /* ---- freeing ---- */
@@ -167,24 +164,23 @@ static void pool_take_back(struct soft_range *range, struct soft_marker *freed) 
 }
 
 CUresult acre__soft_cuMemFreeAsync(CUdeviceptr ptr, CUstream handle) {
-    struct soft_device *device;
     struct soft_stream *stream;
     struct soft_marker *freed;
-    CUresult result = pooled_enter(handle, &ptr, &device, &stream);
+    CUresult result = pooled_enter(handle, &ptr, &stream);
     if (result)
         return result;
     struct soft_range *range = acre__soft_range_find(ptr);
     if (!range || range->node.key != ptr || range->is_going ||
         (range->kind != SOFT_POOLED && range->kind != SOFT_PLAIN))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_follow_legacy(device, stream)))
+    if ((result = acre__soft_follow_legacy(stream)))
         return acre__soft_leave(result);
     int is_pooled = range->kind == SOFT_POOLED;
     size_t whole = is_pooled ? soft_round_up(range->bytes, SOFT_POOL_UNIT) : range->bytes;
     struct soft_op *op = pooled_op(SOFT_FREE, ptr, whole, range->backing, range->offset);
     if (!op)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    if ((result = pooled_queue(device, stream, op, &freed)))
+    if ((result = pooled_queue(stream, op, &freed)))
         return acre__soft_leave(result);
     if (is_pooled) {
         pool_take_back(range, freed);

@@ -284,13 +284,12 @@ static struct soft_gap *gap_next(const struct soft_fit *fit, const struct soft_g
     return gap_of(acre__tree_next(&fit->segment->gaps, &gap->node));
 }
 
-CUresult acre__soft_fit_wait(struct soft_device *device, struct soft_stream *stream,
-                             const struct soft_fit *fit, size_t bytes) {
+CUresult acre__soft_fit_wait(struct soft_stream *stream, const struct soft_fit *fit, size_t bytes) {
     CUresult result = CUDA_SUCCESS;
     size_t passed = 0;
     for (struct soft_gap *gap = fit->first; !result && passed < bytes; gap = gap_next(fit, gap)) {
         if (gap_reuse(fit->segment->pool, gap, stream) == REUSE_WAIT)
-            result = acre__soft_wait_for(device, stream, gap->freed);
+            result = acre__soft_wait_for(stream, gap->freed);
         passed += gap->bytes;
     }
     return result;

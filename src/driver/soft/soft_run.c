@@ -39,21 +39,19 @@ size_t acre__soft_ready_count(void) {
 }
 
 /* The index-th ready stream. */
-static struct soft_stream *ready_at(size_t index, struct soft_device **device) {
+static struct soft_stream *ready_at(size_t index) {
     for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         for (struct soft_stream *s = ctx->streams; s; s = s->next)
-            if (acre__soft_stream_is_ready(s) && index-- == 0) {
-                *device = &acre__soft.devices[ctx->device];
+            if (acre__soft_stream_is_ready(s) && index-- == 0)
                 return s;
-            }
     return NULL;
 }
 
-struct soft_stream *acre__soft_ready_pick(struct soft_device **device) {
+struct soft_stream *acre__soft_ready_pick(void) {
     size_t count = acre__soft_ready_count();
     if (!count)
         return NULL;
-    return ready_at(acre__soft.config.seeded ? acre__soft_random() % count : 0, device);
+    return ready_at(acre__soft.config.seeded ? acre__soft_random() % count : 0);
 }
 
 /* ---- one step ---- */
@@ -83,7 +81,7 @@ static void run_call(const struct soft_op *op, CUresult lost) {
         self->in_host_function = before;
 }
 
-void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream) {
+void acre__soft_run_step(struct soft_stream *stream) {
     struct soft_op *op = stream->head; /* stays there, to be seen by acre__soft_report_pending */
     struct CUctx_st *ctx = stream->ctx;
     int is_over = 1;
@@ -108,7 +106,7 @@ void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream)
             run_call(op, ctx->lost);
             break;
         case SOFT_KERNEL:
-            result = acre__soft_run_kernel(device, stream, op, &is_over);
+            result = acre__soft_run_kernel(&acre__soft.devices[ctx->device], stream, op, &is_over);
             break;
         case SOFT_ALLOC:
         case SOFT_FREE:
@@ -144,10 +142,9 @@ static void *worker_main(void *unused) {
     acre__lock_take(&acre__soft.lock);
     acre__soft.idle_count--; /* counted as idle from its creation to here */
     while (!acre__soft.stopping) {
-        struct soft_device *device;
-        struct soft_stream *stream = acre__soft_ready_pick(&device);
+        struct soft_stream *stream = acre__soft_ready_pick();
         if (stream) {
-            acre__soft_run_step(device, stream);
+            acre__soft_run_step(stream);
         } else {
             acre__soft.idle_count++;
             acre__cond_wait(&acre__soft.work, &acre__soft.lock);
@@ -229,25 +226,23 @@ int acre__soft_ctx_is_running(const struct CUctx_st *ctx) {
 /* ---- waiting ---- */
 
 int acre__soft_help(void) {
-    struct soft_device *device;
     struct soft_stream *stream;
     if (!acre__soft.is_short_of_threads || acre__soft.config.seeded || acre__soft.idle_count ||
-        !(stream = acre__soft_ready_pick(&device)))
+        !(stream = acre__soft_ready_pick()))
         return 0;
-    acre__soft_run_step(device, stream);
+    acre__soft_run_step(stream);
     return 1;
 }
 
 int acre__soft_wait_some(void) {
     const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
-    struct soft_device *device;
     struct soft_stream *stream;
     if (!acre__soft.config.seeded || (hooks && hooks->is_virtual())) {
         if (acre__soft.config.seeded || !acre__soft_help())
             acre__cond_wait(&acre__soft.done, &acre__soft.lock);
         return 1;
     }
-    stream = acre__soft_ready_pick(&device);
+    stream = acre__soft_ready_pick();
     for (const struct CUctx_st *ctx = acre__soft.contexts; !stream && ctx; ctx = ctx->next)
         if (acre__soft_ctx_is_running(ctx)) { /* another thread runs it */
             acre__cond_wait(&acre__soft.done, &acre__soft.lock);
@@ -258,7 +253,7 @@ int acre__soft_wait_some(void) {
             "nothing can go on: every queued operation waits for one that was never queued");
         return 0;
     }
-    acre__soft_run_step(device, stream);
+    acre__soft_run_step(stream);
     return 1;
 }
 

@@ -184,14 +184,11 @@ CUresult acre__soft_pages_make(struct CUctx_st *ctx, enum soft_range_kind kind, 
 
 /* The stream a handle means: NULL and 0x1 (legacy), 0x2 (per thread) of the current context, others
  * wherever they are. CUDA_ERROR_INVALID_HANDLE / INVALID_CONTEXT / the device's sticky error. */
-CUresult acre__soft_stream_locate(CUstream handle, struct soft_device **device,
-                                  struct soft_stream **out);
+CUresult acre__soft_stream_locate(CUstream handle, struct soft_stream **out);
 /* Enters and locates the stream; `output`, the caller's result, must not be NULL. */
-CUresult acre__soft_stream_enter(CUstream handle, const void *output, struct soft_device **device,
-                                 struct soft_stream **stream);
-/* As locate; it must be a stream of the current context, which is one of `device`. */
-CUresult acre__soft_stream_find(struct soft_device *device, CUstream handle,
-                                struct soft_stream **out);
+CUresult acre__soft_stream_enter(CUstream handle, const void *output, struct soft_stream **stream);
+/* As locate; it must be a stream of the current context. */
+CUresult acre__soft_stream_find(CUstream handle, struct soft_stream **out);
 CUresult acre__soft_stream_make(struct CUctx_st *ctx, unsigned flags, struct soft_stream **out);
 struct soft_stream *acre__soft_stream_by_id(uint64_t id);
 void acre__soft_stream_free(struct soft_stream *stream);
@@ -203,21 +200,16 @@ struct soft_op *acre__soft_op_make(enum soft_op_kind kind);
 void acre__soft_op_free(struct soft_op *op);
 /* Queues the operation, behind what the legacy stream's rules ask for. Takes the operation in any
  * case. */
-CUresult acre__soft_submit(struct soft_device *device, struct soft_stream *stream,
-                           struct soft_op *op);
+CUresult acre__soft_submit(struct soft_stream *stream, struct soft_op *op);
 /* Without the legacy stream's rules. */
-CUresult acre__soft_submit_bare(struct soft_device *device, struct soft_stream *stream,
-                                struct soft_op *op);
-CUresult acre__soft_record(struct soft_device *device, struct soft_stream *stream,
-                           struct soft_marker *marker);
+CUresult acre__soft_submit_bare(struct soft_stream *stream, struct soft_op *op);
+CUresult acre__soft_record(struct soft_stream *stream, struct soft_marker *marker);
 /* The stream's next operation waits for the marker. */
-CUresult acre__soft_wait_for(struct soft_device *device, struct soft_stream *stream,
-                             struct soft_marker *marker);
+CUresult acre__soft_wait_for(struct soft_stream *stream, struct soft_marker *marker);
 /* Work queued on `after` from now on waits for what is queued on `before` now. */
-CUresult acre__soft_order(struct soft_device *device, struct soft_stream *before,
-                          struct soft_stream *after);
+CUresult acre__soft_order(struct soft_stream *before, struct soft_stream *after);
 /* The legacy stream's rule, before an operation is queued on `stream`. */
-CUresult acre__soft_follow_legacy(struct soft_device *device, struct soft_stream *stream);
+CUresult acre__soft_follow_legacy(struct soft_stream *stream);
 struct soft_marker *acre__soft_marker_make(void);
 void acre__soft_marker_drop(struct soft_marker *marker);
 void acre__soft_marker_finish(struct soft_marker *marker); /* done, now */
@@ -231,9 +223,9 @@ CUresult acre__soft_wait_ctx(struct CUctx_st *ctx);
 int acre__soft_wait_some(void);
 
 /* A stream that can go on now, by the mode's choice; NULL if none. */
-struct soft_stream *acre__soft_ready_pick(struct soft_device **device);
+struct soft_stream *acre__soft_ready_pick(void);
 /* Runs the first operation of a ready stream. The lock is given up meanwhile. */
-void acre__soft_run_step(struct soft_device *device, struct soft_stream *stream);
+void acre__soft_run_step(struct soft_stream *stream);
 int acre__soft_stream_is_ready(const struct soft_stream *stream);
 size_t acre__soft_ready_count(void);
 void acre__soft_workers_wake(void);
@@ -259,11 +251,10 @@ void acre__soft_report_pending(uint64_t address, size_t bytes, const char *what)
  * mode respects; such a call also breaks the capture. */
 CUresult acre__soft_capture_refuse(void);
 /* For an operation on this stream: *swallow is 1 when it belongs to the capture. */
-CUresult acre__soft_capture_submit(struct soft_device *device, struct soft_stream *stream,
-                                   int *swallow);
+CUresult acre__soft_capture_submit(struct soft_stream *stream, int *swallow);
 /* The same for a wait, by which a stream can join a capture. */
-CUresult acre__soft_capture_wait(struct soft_device *device, struct soft_stream *stream,
-                                 const struct CUevent_st *event, int *swallow);
+CUresult acre__soft_capture_wait(struct soft_stream *stream, const struct CUevent_st *event,
+                                 int *swallow);
 /* A captured stream gets an event. */
 void acre__soft_capture_record(const struct soft_stream *stream, struct soft_marker *marker);
 /* For a host's question about the event: an error when it was recorded in a capture. */

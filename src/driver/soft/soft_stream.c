@@ -138,9 +138,9 @@ void acre__soft_stream_end_of_thread(struct CUctx_st *ctx, uint64_t thread) {
     }
 }
 
-static CUresult stream_of_current(CUstream handle, struct soft_device **device,
-                                  struct soft_stream **out) {
-    CUresult result = acre__soft_current(device);
+static CUresult stream_of_current(CUstream handle, struct soft_stream **out) {
+    struct soft_device *device;
+    CUresult result = acre__soft_current(&device);
     if (result)
         return result;
     struct CUctx_st *ctx = acre__soft_ctx_now();
@@ -158,27 +158,22 @@ static CUresult stream_of_current(CUstream handle, struct soft_device **device,
     return CUDA_SUCCESS;
 }
 
-CUresult acre__soft_stream_locate(CUstream handle, struct soft_device **device,
-                                  struct soft_stream **out) {
+CUresult acre__soft_stream_locate(CUstream handle, struct soft_stream **out) {
     if (handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
-        return stream_of_current(handle, device, out);
+        return stream_of_current(handle, out);
     if (!acre__tree_find(&acre__soft.stream_handles, (uint64_t)(uintptr_t)handle) ||
         !handle->stream)
         return CUDA_ERROR_INVALID_HANDLE; /* the real driver may crash here */
     *out = handle->stream;
-    *device = &acre__soft.devices[handle->stream->device];
     const struct CUctx_st *ctx = handle->stream->ctx;
     return ctx->is_ending ? CUDA_ERROR_CONTEXT_IS_DESTROYED : ctx->lost;
 }
 
-CUresult acre__soft_stream_find(struct soft_device *device, CUstream handle,
-                                struct soft_stream **out) {
-    struct soft_device *owner;
-    CUresult result = acre__soft_stream_locate(handle, &owner, out);
+CUresult acre__soft_stream_find(CUstream handle, struct soft_stream **out) {
+    CUresult result = acre__soft_stream_locate(handle, out);
     if (result)
         return result;
-    int is_ours = owner == device && (*out)->ctx == acre__soft_ctx_now();
-    return is_ours ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return (*out)->ctx == acre__soft_ctx_now() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* A handle for a new stream: the one given back last, if there is one. */
@@ -223,14 +218,13 @@ CUresult acre__soft_cuStreamCreate(CUstream *stream_out, unsigned flags) {
     return acre__soft_cuStreamCreateWithPriority(stream_out, flags, 0);
 }
 
-CUresult acre__soft_stream_enter(CUstream handle, const void *output, struct soft_device **device,
-                                 struct soft_stream **stream) {
+CUresult acre__soft_stream_enter(CUstream handle, const void *output, struct soft_stream **stream) {
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
     if (!output)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    result = acre__soft_stream_locate(handle, device, stream);
+    result = acre__soft_stream_locate(handle, stream);
     return result ? acre__soft_leave(result) : CUDA_SUCCESS;
 }
 
@@ -241,7 +235,7 @@ CUresult acre__soft_cuStreamDestroy(CUstream handle) {
         CUresult result = acre__soft_enter(&device);
         return result ? result : acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
     }
-    CUresult result = acre__soft_stream_enter(handle, handle, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, handle, &stream);
     if (result)
         return result;
     stream->is_destroyed = 1;
@@ -254,9 +248,8 @@ CUresult acre__soft_cuStreamDestroy(CUstream handle) {
 }
 
 CUresult acre__soft_cuStreamGetFlags(CUstream handle, unsigned *flags_out) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, flags_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, flags_out, &stream);
     if (result)
         return result;
     if ((result = acre__soft_capture_disturb(stream)))
@@ -266,9 +259,8 @@ CUresult acre__soft_cuStreamGetFlags(CUstream handle, unsigned *flags_out) {
 }
 
 CUresult acre__soft_cuStreamGetPriority(CUstream handle, int *priority_out) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, priority_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, priority_out, &stream);
     if (result)
         return result;
     if ((result = acre__soft_capture_disturb(stream)))
@@ -278,9 +270,8 @@ CUresult acre__soft_cuStreamGetPriority(CUstream handle, int *priority_out) {
 }
 
 CUresult acre__soft_cuStreamGetId(CUstream handle, unsigned long long *id_out) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, id_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, id_out, &stream);
     if (result)
         return result;
     if ((result = acre__soft_capture_disturb(stream)))
@@ -290,9 +281,8 @@ CUresult acre__soft_cuStreamGetId(CUstream handle, unsigned long long *id_out) {
 }
 
 CUresult acre__soft_cuStreamGetCtx(CUstream handle, CUcontext *ctx_out) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, ctx_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, ctx_out, &stream);
     if (result)
         return result;
     *ctx_out = stream->ctx;
@@ -300,9 +290,8 @@ CUresult acre__soft_cuStreamGetCtx(CUstream handle, CUcontext *ctx_out) {
 }
 
 CUresult acre__soft_cuStreamGetDevice(CUstream handle, CUdevice *device_out) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, device_out, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, device_out, &stream);
     if (result)
         return result;
     *device_out = stream->device;
@@ -311,9 +300,7 @@ CUresult acre__soft_cuStreamGetDevice(CUstream handle, CUdevice *device_out) {
 
 /* ---- queueing ---- */
 
-CUresult acre__soft_submit_bare(struct soft_device *device, struct soft_stream *stream,
-                                struct soft_op *op) {
-    (void)device;
+CUresult acre__soft_submit_bare(struct soft_stream *stream, struct soft_op *op) {
     CUresult result = acre__soft_clock_snapshot(&acre__soft.host, &op->known);
     if (result) {
         acre__soft_op_free(op);
@@ -329,40 +316,37 @@ CUresult acre__soft_submit_bare(struct soft_device *device, struct soft_stream *
     return CUDA_SUCCESS;
 }
 
-CUresult acre__soft_record(struct soft_device *device, struct soft_stream *stream,
-                           struct soft_marker *marker) {
+CUresult acre__soft_record(struct soft_stream *stream, struct soft_marker *marker) {
     struct soft_op *op = acre__soft_op_make(SOFT_RECORD);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
     op->marker = marker;
     marker->refs++;
-    CUresult result = acre__soft_submit_bare(device, stream, op);
+    CUresult result = acre__soft_submit_bare(stream, op);
     if (!result)
         acre__soft_past_record(stream, marker);
     return result;
 }
 
-CUresult acre__soft_wait_for(struct soft_device *device, struct soft_stream *stream,
-                             struct soft_marker *marker) {
+CUresult acre__soft_wait_for(struct soft_stream *stream, struct soft_marker *marker) {
     struct soft_op *op = acre__soft_op_make(SOFT_WAIT);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
     op->marker = marker;
     marker->refs++;
-    CUresult result = acre__soft_submit_bare(device, stream, op);
+    CUresult result = acre__soft_submit_bare(stream, op);
     if (!result)
         acre__soft_past_wait(stream, marker);
     return result;
 }
 
-CUresult acre__soft_order(struct soft_device *device, struct soft_stream *before,
-                          struct soft_stream *after) {
+CUresult acre__soft_order(struct soft_stream *before, struct soft_stream *after) {
     struct soft_marker *marker = acre__soft_marker_make();
     if (!marker)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = acre__soft_record(device, before, marker);
+    CUresult result = acre__soft_record(before, marker);
     if (!result)
-        result = acre__soft_wait_for(device, after, marker);
+        result = acre__soft_wait_for(after, marker);
     acre__soft_marker_drop(marker);
     return result;
 }
@@ -372,13 +356,13 @@ static int stream_is_blocking(const struct soft_stream *stream) {
 }
 
 /* Steps that a stream has been ordered behind once are remembered, so idle streams cost nothing. */
-CUresult acre__soft_follow_legacy(struct soft_device *device, struct soft_stream *stream) {
+CUresult acre__soft_follow_legacy(struct soft_stream *stream) {
     struct CUctx_st *ctx = stream->ctx;
     struct soft_stream *legacy = ctx->legacy;
     if (legacy && stream_is_blocking(stream)) {
         if (stream->legacy_seen == legacy->submitted)
             return CUDA_SUCCESS;
-        CUresult result = acre__soft_order(device, legacy, stream);
+        CUresult result = acre__soft_order(legacy, stream);
         if (!result)
             stream->legacy_seen = legacy->submitted;
         return result;
@@ -387,8 +371,7 @@ CUresult acre__soft_follow_legacy(struct soft_device *device, struct soft_stream
         return CUDA_SUCCESS;
     if (acre__soft_clock_legacy_joins_ended(NULL, ctx)) {
         struct soft_op *op = acre__soft_op_make(SOFT_NOTHING);
-        CUresult result =
-            op ? acre__soft_submit_bare(device, legacy, op) : CUDA_ERROR_OUT_OF_MEMORY;
+        CUresult result = op ? acre__soft_submit_bare(legacy, op) : CUDA_ERROR_OUT_OF_MEMORY;
         if (result)
             return result;
         acre__soft_clock_legacy_joins_ended(&op->known, ctx);
@@ -396,7 +379,7 @@ CUresult acre__soft_follow_legacy(struct soft_device *device, struct soft_stream
     for (struct soft_stream *other = ctx->streams; other; other = other->next) {
         if (!stream_is_blocking(other) || other->seen_by_legacy == other->submitted)
             continue;
-        CUresult result = acre__soft_order(device, other, legacy);
+        CUresult result = acre__soft_order(other, legacy);
         if (result)
             return result;
         other->seen_by_legacy = other->submitted;
@@ -404,23 +387,21 @@ CUresult acre__soft_follow_legacy(struct soft_device *device, struct soft_stream
     return CUDA_SUCCESS;
 }
 
-CUresult acre__soft_submit(struct soft_device *device, struct soft_stream *stream,
-                           struct soft_op *op) {
+CUresult acre__soft_submit(struct soft_stream *stream, struct soft_op *op) {
     int swallow = 0;
-    CUresult result = acre__soft_capture_submit(device, stream, &swallow);
+    CUresult result = acre__soft_capture_submit(stream, &swallow);
     if (!result && !swallow)
-        result = acre__soft_follow_legacy(device, stream);
+        result = acre__soft_follow_legacy(stream);
     if (result || swallow) {
         acre__soft_op_free(op);
         return result;
     }
-    return acre__soft_submit_bare(device, stream, op);
+    return acre__soft_submit_bare(stream, op);
 }
 
 CUresult acre__soft_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, &fn, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, &fn, &stream);
     if (result)
         return result;
     if (!fn)
@@ -430,15 +411,14 @@ CUresult acre__soft_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg) {
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     op->call = fn;
     op->argument = arg;
-    return acre__soft_leave(acre__soft_submit(device, stream, op));
+    return acre__soft_leave(acre__soft_submit(stream, op));
 }
 
 /* The older form: no part of a capture, and called with the error when the device is lost. */
 CUresult acre__soft_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *arg,
                                         unsigned flags) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, &callback, &device, &stream);
+    CUresult result = acre__soft_stream_enter(handle, &callback, &stream);
     if (result)
         return result;
     if (!callback || flags)
@@ -451,31 +431,28 @@ CUresult acre__soft_cuStreamAddCallback(CUstream handle, CUstreamCallback callba
     op->callback = callback;
     op->caller = handle;
     op->argument = arg;
-    return acre__soft_leave(acre__soft_submit(device, stream, op));
+    return acre__soft_leave(acre__soft_submit(stream, op));
 }
 
 /* ---- query and sync ---- */
 
 /* How the host's questions to a stream begin: captures do not bear them, and the legacy stream
  * stands for the blocking ones, too. */
-static CUresult stream_ask(CUstream handle, struct soft_device **device,
-                           struct soft_stream **stream) {
-    CUresult result = acre__soft_stream_enter(handle, device, device, stream);
+static CUresult stream_ask(CUstream handle, struct soft_stream **stream) {
+    CUresult result = acre__soft_stream_enter(handle, stream, stream);
     if (result)
         return result;
     int swallow = 0;
-    if ((result = acre__soft_capture_submit(*device, *stream, &swallow)) ||
+    if ((result = acre__soft_capture_submit(*stream, &swallow)) ||
         (result = acre__soft_capture_disturb(*stream)) || (result = acre__soft_capture_refuse()) ||
-        (*stream == (*stream)->ctx->legacy &&
-         (result = acre__soft_follow_legacy(*device, *stream))))
+        (*stream == (*stream)->ctx->legacy && (result = acre__soft_follow_legacy(*stream))))
         return acre__soft_leave(result);
     return CUDA_SUCCESS;
 }
 
 CUresult acre__soft_cuStreamQuery(CUstream handle) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = stream_ask(handle, &device, &stream);
+    CUresult result = stream_ask(handle, &stream);
     if (result)
         return result;
     if (stream->completed < stream->submitted)
@@ -485,9 +462,8 @@ CUresult acre__soft_cuStreamQuery(CUstream handle) {
 }
 
 CUresult acre__soft_cuStreamSynchronize(CUstream handle) {
-    struct soft_device *device;
     struct soft_stream *stream;
-    CUresult result = stream_ask(handle, &device, &stream);
+    CUresult result = stream_ask(handle, &stream);
     if (result)
         return result;
     if (!(result = acre__soft_wait_stream(stream, stream->submitted)))
