@@ -400,7 +400,7 @@ static void copies_unmapped_under_running_work_are_reported(void **state) {
         const struct soft_stream *found = acre__soft.devices[0].ctx.streams;
         is_seen = found->is_running && found->head == found->tail;
         if (is_seen)
-            acre__soft_report_pending(at + 32 * MIB - 1, 1, "unmapped");
+            acre__soft_report_pending(at + 32 * MIB - 1, 1, 0, "unmapped");
         acre__lock_give(&acre__soft.lock);
         assert_ok(drv->cuStreamSynchronize(stream));
     }

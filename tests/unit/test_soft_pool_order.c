@@ -277,6 +277,35 @@ static void host_free_of_what_was_never_used(void) {
     fill(take(one), one);
 }
 
+/* The one before used it, on two streams, and is not through; this one did not. */
+static void host_free_of_what_another_used(void) {
+    CUstream one = stream_make(), two = stream_make();
+    CUdeviceptr at = take(one), copy = 0;
+    assert_ok(drv->cuMemAlloc(&copy, BLOCK));
+    fill(at, one);
+    order(one, two);
+    assert_ok(drv->cuMemcpyDtoDAsync(copy, at, BLOCK, two));
+    order(two, one);
+    give(at, one);
+    assert_int_equal(take(one), at);
+    assert_ok(drv->cuMemFree(at));
+    fill(take(two), two);
+}
+
+/* Work that is still queued uses it. */
+static void host_free_under_queued_work(void) {
+    struct soft_gate gate;
+    CUstream one = stream_make();
+    CUdeviceptr at = take(one);
+    int is_seeded = acre__soft.config.seeded;
+    if (!is_seeded)
+        soft_gate_put(&gate, one);
+    assert_ok(drv->cuMemsetD8Async(at, 1, BLOCK, one));
+    assert_ok(drv->cuMemFree(at));
+    if (!is_seeded)
+        soft_gate_open(&gate);
+}
+
 /* The addresses of plain memory are nobody's as soon as the stream is there. */
 static void plain_memory_freed_in_order(void) {
     CUstream one = stream_make(), two = stream_make();
@@ -305,6 +334,8 @@ static void pool_memory_freed_by_the_host_is_done_with(void **state) {
     EXPECT_REPORTS(host_free_after_a_sync, 0);
     EXPECT_REPORTS(host_free_too_early, 1);
     EXPECT_REPORTS(host_free_of_what_was_never_used, 0);
+    EXPECT_REPORTS(host_free_of_what_another_used, 0);
+    EXPECT_REPORTS(host_free_under_queued_work, 1);
     EXPECT_REPORTS(plain_memory_freed_in_order, 0);
     EXPECT_REPORTS(plain_memory_freed_elsewhere, 1);
 }

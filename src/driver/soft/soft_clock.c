@@ -317,7 +317,7 @@ void acre__soft_clock_check_unmap(const struct soft_mapping *mapping, const char
 /* A use that the host does not know to be done; the allocation itself is none. */
 static const struct soft_use *segment_unfinished(const struct segment *segment) {
     if (!clock_knows(&acre__soft.host, &segment->write) &&
-        strcmp(segment->write.what, SOFT_USE_ALLOC))
+        strcmp(segment->write.what, SOFT_USE_ALLOC) != 0)
         return &segment->write;
     for (size_t i = 0; i < segment->read_count; i++)
         if (!clock_knows(&acre__soft.host, &segment->reads[i]))

@@ -60,6 +60,7 @@ void acre__soft_past_copy(struct soft_past *to, const struct soft_past *from) {
 void acre__soft_past_record(const struct soft_stream *stream, struct soft_marker *marker) {
     marker->ctx_id = stream->ctx->id;
     marker->place = (struct soft_step){stream->id, stream->submitted};
+    marker->serial = acre__soft.last_serial;
     acre__soft_past_copy(&marker->past, &stream->past);
 }
 

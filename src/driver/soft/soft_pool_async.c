@@ -197,10 +197,12 @@ CUresult acre__soft_pool_free_now(struct soft_range *range) {
     if (result && result != CUDA_ERROR_INVALID_CONTEXT && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
         return result;
     struct soft_piece piece = {range->backing, range->offset, range->bytes, range->node.key, 0};
-    acre__soft_report_pending(range->node.key, range->bytes, "freed");
-    acre__soft_clock_check_free(&piece, "freed");
-    /* Nobody uses it any more, but its own beginning may still be queued. */
     struct soft_marker *born = range->born;
+    /* What was queued, or done, before the memory began was done with it by somebody else. */
+    acre__soft_report_pending(range->node.key, range->bytes, born ? born->serial : 0, "freed");
+    if (!born || born->done)
+        acre__soft_clock_check_free(&piece, "freed");
+    /* Nobody uses it any more, but its beginning may still be queued. */
     range->born = NULL;
     if (born && acre__soft_past_is_observed(born, NULL)) {
         acre__soft_marker_drop(born);

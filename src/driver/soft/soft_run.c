@@ -340,11 +340,11 @@ static int side_overlaps(const struct soft_side *side, const struct soft_op *op,
     return side->address < address + bytes && address < end;
 }
 
-void acre__soft_report_pending(uint64_t address, size_t bytes, const char *what) {
+void acre__soft_report_pending(uint64_t address, size_t bytes, uint64_t since, const char *what) {
     for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         for (const struct soft_stream *s = ctx->streams; s; s = s->next)
             for (const struct soft_op *op = s->head; op; op = op->next)
-                if ((op->kind == SOFT_COPY || op->kind == SOFT_FILL) &&
+                if ((op->kind == SOFT_COPY || op->kind == SOFT_FILL) && op->serial > since &&
                     (side_overlaps(&op->to, op, address, bytes) ||
                      side_overlaps(&op->from, op, address, bytes))) {
                     acre__soft_report("0x%llx (%zu bytes) is %s while stream %llu step %llu, still "

@@ -242,8 +242,9 @@ CUresult acre__soft_run_copy(struct soft_stream *stream, struct soft_op *op);
 CUresult acre__soft_run_kernel(struct soft_device *device, struct soft_stream *stream,
                                struct soft_op *op, int *is_over);
 
-/* Does queued work use addresses in [address, address + bytes)? Then it is reported. */
-void acre__soft_report_pending(uint64_t address, size_t bytes, const char *what);
+/* Does work queued after the operation of that serial use addresses in [address, address + bytes)?
+ * Then it is reported. */
+void acre__soft_report_pending(uint64_t address, size_t bytes, uint64_t since, const char *what);
 
 /* ---- capture (soft_capture.c) ---- */
 
@@ -289,7 +290,7 @@ int acre__soft_clock_use(struct soft_stream *stream, uint64_t step, const struct
                          int is_write, const char *what);
 /* Are all uses through this mapping known to be done to the host? Reports when not. */
 void acre__soft_clock_check_unmap(const struct soft_mapping *mapping, const char *what);
-/* The same for bytes of a chunk, as far as they were used since they were allocated. */
+/* The same for bytes of a chunk; that they were allocated is no use. */
 void acre__soft_clock_check_free(const struct soft_piece *piece, const char *what);
 void acre__soft_clock_forget(struct soft_backing *backing);
 /* The uses of these bytes do not count any more. */

@@ -307,6 +307,7 @@ CUresult acre__soft_submit_bare(struct soft_stream *stream, struct soft_op *op) 
         return result;
     }
     op->step = ++stream->submitted;
+    op->serial = ++acre__soft.last_serial;
     if (stream->tail)
         stream->tail->next = op;
     else

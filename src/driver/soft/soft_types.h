@@ -168,6 +168,7 @@ struct soft_marker {
     int done;
     uint64_t ctx_id;        /* of the stream that it is recorded on, */
     struct soft_step place; /* and where there */
+    uint64_t serial;        /* of the operation */
     struct soft_past past;  /* what comes before it */
     uint64_t time_ns;
     struct soft_clock clock;
@@ -202,6 +203,7 @@ struct soft_op {
     struct soft_op *next;
     enum soft_op_kind kind;
     uint64_t step;
+    uint64_t serial;         /* of all operations, in the order of the calls */
     struct soft_clock known; /* what the host knew when it queued this */
     struct soft_side to, from;
     size_t width, rows;
@@ -322,7 +324,7 @@ struct soft_state {
     int is_configured, is_initialized;
     _Atomic int is_seeded; /* config.seeded, readable without the lock */
     uint64_t generation;   /* of restarts */
-    uint64_t last_id;
+    uint64_t last_id, last_serial;
     struct soft_device devices[ACRE__SOFT_DEVICES_MAX];
     struct CUctx_st *contexts;      /* that live */
     struct CUctx_st *free_contexts; /* own ones that have ended */

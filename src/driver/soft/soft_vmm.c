@@ -258,7 +258,7 @@ CUresult acre__soft_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
             return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
         mapping->host_access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     }
-    acre__soft_report_pending(ptr, bytes, "unmapped");
+    acre__soft_report_pending(ptr, bytes, 0, "unmapped");
     while ((node = acre__tree_ceil(&acre__soft.mappings, ptr)) && node->key < ptr + bytes) {
         struct soft_mapping *mapping = acre__tree_entry(node, struct soft_mapping, node);
         acre__soft_clock_check_unmap(mapping, "unmapped");
