@@ -60,8 +60,9 @@ static const char run_doc[] =
     "  acre run --device soft -- ./program --its --arguments\n"
     "  acre run --device soft --leaks --bytes 2GiB -- ctest\n"
     "  ACRE_SOFT_CHECK=yes acre run --device soft -- ./program\n\n"
-    "Exit codes: the program's own; 1 if it was 0 and --leaks found some; 2 if it could not be "
-    "run on that device, 126 or 127 if there is no such program, 64 wrong use.";
+    "Exit codes: the program's own; 1 if it was 0 and --leaks or ACRE_SOFT_CHECK found "
+    "something; 2 if it could not be run on that device, 126 or 127 if there is no such "
+    "program, 64 wrong use.";
 
 static void run_parse_bytes(struct argp_state *state, const char *text) {
     uint64_t value = 0;
@@ -179,12 +180,22 @@ static void run_set(const char *name, char *value) {
     free(value);
 }
 
-/* What is preloaded already stays in front: a sanitizer's library must be the first. */
+/* VALUE, and what the variable has already behind it. */
+static char *run_in_front(const char *value, const char *name) {
+    const char *before = getenv(name);
+    return cli_format("%s%s%s", value, before && *before ? ":" : "", before ? before : "");
+}
+
+/* What is preloaded already stays in front: a sanitizer's library must be the first, and where the
+ * program itself brings it, it must not mind that it is not. Programs that open a library by
+ * another name, libcuda.so, find it in the folder, and it is the one that is there already. */
 static void run_set_environment(const struct run_args *args, const char *folder) {
     const char *before = getenv("LD_PRELOAD");
     run_set("LD_PRELOAD",
             cli_format("%s%s%s/%s:%s/%s", before ? before : "", before && *before ? ":" : "",
                        folder, run_libraries[0], folder, run_libraries[1]));
+    run_set("LD_LIBRARY_PATH", run_in_front(folder, "LD_LIBRARY_PATH"));
+    run_set("ASAN_OPTIONS", run_in_front("verify_asan_link_order=0", "ASAN_OPTIONS"));
     run_set("ACRE_RUN", cli_format("%ld%s%s", (long)getpid(), args->stats ? ",stats" : "",
                                    args->leaks ? ",leaks" : ""));
     if (args->bytes) {
@@ -214,6 +225,7 @@ int cmd_run(int argc, char **argv) {
     run_set_environment(&args, folder);
     free(folder);
     execvp(args.program[0], args.program);
-    cli_say("cannot run %.200s: %s", args.program[0], strerror(errno));
-    return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_STARTED;
+    int error = errno;
+    cli_say("cannot run %.200s: %s", args.program[0], strerror(error));
+    return error == ENOENT ? RUN_NOT_FOUND : RUN_NOT_STARTED;
 }

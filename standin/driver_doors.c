@@ -20,7 +20,7 @@ static struct {
     struct acre__driver live;                   /* what the doors lead to */
     const struct acre__driver *inner;           /* the soft driver's table, or the fault wrapper */
     _Atomic(const struct acre__driver *) table; /* the live one, or the forked one */
-    _Atomic int is_used;
+    _Atomic int is_used, has_failed;
 } doors = {.once = PTHREAD_ONCE_INIT};
 
 /* ---- calls with more behind them than the ledger ---- */
@@ -29,9 +29,22 @@ static CUresult doors_cuInit(unsigned int flags) {
     CUresult result = doors.inner->cuInit(flags);
     if (!result)
         atomic_store_explicit(&doors.is_used, 1, memory_order_relaxed);
-    else if (!flags)
-        acre_standin_say_once("cuInit", "the soft device did not start: %s", acre_last_detail());
+    else if (!flags) {
+        const char *detail = acre_last_detail();
+        acre_standin_say_once("cuInit", "the soft device did not start: %s",
+                              detail[0] ? detail : acre__driver_error_name(result));
+        acre__standin_fail();
+    }
     return result;
+}
+
+/* The handle could be made, but no process could open it: so the first one is told. */
+static CUresult doors_cuIpcGetMemHandle(CUipcMemHandle *handle_out, CUdeviceptr ptr) {
+    (void)handle_out, (void)ptr;
+    acre_standin_say_once("cuIpcGetMemHandle",
+                          "cuIpcGetMemHandle is not there on the soft device: it returns "
+                          "CUDA_ERROR_NOT_SUPPORTED; cuMemExportToShareableHandle is");
+    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static CUresult doors_cuModuleLoadData(CUmodule *module_out, const void *image) {
@@ -99,6 +112,7 @@ static void doors_begin(void) {
     doors.live = *doors.inner;
     acre__ledger_wrap(&doors.live, doors.inner);
     doors.live.cuInit = doors_cuInit;
+    doors.live.cuIpcGetMemHandle = doors_cuIpcGetMemHandle;
     doors.live.cuModuleLoadData = doors_cuModuleLoadData;
     doors.live.cuModuleGetFunction = doors_cuModuleGetFunction;
     doors.live.cuLaunchKernel = doors_cuLaunchKernel;
@@ -120,6 +134,14 @@ const struct acre__driver *acre__standin_table(void) {
 
 int acre__standin_is_used(void) {
     return atomic_load_explicit(&doors.is_used, memory_order_relaxed);
+}
+
+void acre__standin_fail(void) {
+    atomic_store_explicit(&doors.has_failed, 1, memory_order_relaxed);
+}
+
+int acre__standin_has_failed(void) {
+    return atomic_load_explicit(&doors.has_failed, memory_order_relaxed);
 }
 
 /* ---- the list's doors ---- */

@@ -31,6 +31,11 @@ const struct acre__driver *acre__standin_table(void);
 /* 1 once cuInit has succeeded in this process. */
 int acre__standin_is_used(void);
 
+/* The program cannot have what it needs of CUDA here; a line has said why. */
+void acre__standin_fail(void);
+/* 1 after that. */
+int acre__standin_has_failed(void);
+
 /* Says once that `call` needs a GPU because kernels do. */
 void acre__standin_say_kernel(const char *call);
 

@@ -73,5 +73,6 @@ CUresult cuGetExportTable(const void **table_out, const CUuuid *id) {
                           "the program brings a CUDA runtime of its own, linked into it or not of "
                           "CUDA 13, which works with NVIDIA's driver alone: build it with nvcc "
                           "-cudart shared of CUDA 13");
+    acre__standin_fail();
     return CUDA_ERROR_NOT_SUPPORTED;
 }

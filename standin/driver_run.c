@@ -26,17 +26,32 @@ static struct {
 /* ---- the end ---- */
 
 /* Wrong uses that the soft driver has seen: with ACRE_SOFT_CHECK those that are not ordered. */
-static void run_say_reports(void) {
+static size_t run_say_reports(void) {
     char text[1024];
     size_t count = acre__soft_reports(text, sizeof text);
     if (count)
         fprintf(stderr, "acre: wrong uses of memory: %zu; the first: %s\n", count, text);
+    return count;
+}
+
+/* A program that got nothing has freed everything, but shows nothing. */
+static int run_is_void(void) {
+    uint64_t made = 0;
+    for (int kind = 0; kind < LEDGER_KIND_COUNT; kind++)
+        made += acre__ledger_count((enum ledger_kind)kind).made;
+    return acre__standin_has_failed() && !made;
 }
 
 /* After the program's own functions at exit, which may free, and after those of its libraries. */
 static void run_at_exit(int code, void *nothing) {
     (void)nothing;
     int is_program = getpid() == run.program, is_asked = run.want_stats || run.want_leaks;
+    if (run_is_void()) {
+        fprintf(stderr, "acre: %s could not use CUDA\n", program_invocation_short_name);
+        if (code == 0)
+            exit(2);
+        return;
+    }
     if (!acre__standin_is_used()) {
         if (is_program && is_asked)
             fprintf(stderr, "acre: %s has not used CUDA\n", program_invocation_short_name);
@@ -49,10 +64,12 @@ static void run_at_exit(int code, void *nothing) {
     }
     if (!is_program && is_asked)
         fprintf(stderr, "acre: process %ld, %s:\n", (long)getpid(), program_invocation_short_name);
-    run_say_reports();
+    uint64_t wrong = run_say_reports();
     if (run.want_stats)
         acre__ledger_say_stats(acre__driver_copied_bytes(acre__driver_soft()));
-    if (run.want_leaks && acre__ledger_say_leaks() && code == 0)
+    if (run.want_leaks)
+        wrong += acre__ledger_say_leaks();
+    if (wrong && code == 0)
         exit(1); /* glibc goes on with what is left to do at exit */
 }
 

@@ -4,11 +4,11 @@
 
 static const struct acre__driver *calls_inner; /* set once, before the table is handed out */
 
-/* Notes what a call gave, or that it gave nothing. */
+/* Notes what a call gave, or that it was refused. No bytes, where they can be had, are NULL. */
 static CUresult calls_note(enum ledger_kind kind, CUresult result, uint64_t key, size_t bytes) {
     if (result)
         acre__ledger_refuse(kind);
-    else
+    else if (key)
         acre__ledger_add(kind, key, bytes);
     return result;
 }

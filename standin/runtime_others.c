@@ -6,6 +6,9 @@
  * a program must get to the third, which says that kernels need a GPU.
  *
  * Locks: none; the configurations are the calling thread's own. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "runtime_state.h"
 
 #include "runtime_others.h"
@@ -43,10 +46,15 @@ static cudaError_t others_refuse_kernel(const char *name, const void *address) {
     return acre__runtime_leave(&call, cudaErrorNotSupported);
 }
 
+/* The compiler writes the names with underscores, for launches by <<<>>>. */
+static const char *others_as_written(const char *name) {
+    return strncmp(name, "__", 2) == 0 ? name + 2 : name;
+}
+
 #define KERNEL(name)                                                                               \
     STANDIN_EXPORT cudaError_t name(void);                                                         \
     cudaError_t name(void) {                                                                       \
-        return others_refuse_kernel(#name, __builtin_return_address(0));                           \
+        return others_refuse_kernel(others_as_written(#name), __builtin_return_address(0));        \
     }
 
 KERNEL(cudaLaunchKernel)
@@ -135,9 +143,25 @@ REGISTER(__cudaRegisterFatBinaryEnd)
 REGISTER(__cudaUnregisterFatBinary)
 REGISTER(__cudaRegisterFunction)
 REGISTER(__cudaRegisterVar)
-REGISTER(__cudaRegisterManagedVar)
 REGISTER(__cudaRegisterHostVar)
 REGISTER(__cudaRegisterUnifiedTable)
+
+STANDIN_EXPORT void __cudaRegisterManagedVar(void **handle, void **variable, char *device_address,
+                                             const char *name, int is_external, size_t bytes,
+                                             int is_constant, int is_global);
+/* The host goes through the pointer at once, so there must be memory; what the program gave it as
+ * its first value is in the image that only a GPU loads. Nobody frees such a variable. */
+void __cudaRegisterManagedVar(void **handle, void **variable, char *device_address,
+                              const char *name, int is_external, size_t bytes, int is_constant,
+                              int is_global) {
+    (void)handle, (void)device_address, (void)is_external, (void)is_constant, (void)is_global;
+    void *memory = calloc(1, bytes);
+    if (!memory)
+        return;
+    *variable = memory;
+    acre_standin_say_once(
+        name, "the __managed__ variable %s is host memory here and begins with zeros", name);
+}
 
 /* ---- channels ---- */
 

@@ -12,72 +12,77 @@
 
 #ifdef __cplusplus
 
-static inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags) {
+/* Without optimisation, too: a list of leaks then has the program's line, not one of this file. */
+#define ACRE_SOFT_INLINE __attribute__((always_inline)) static inline
+
+ACRE_SOFT_INLINE cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags) {
     return ::cudaEventCreateWithFlags(event, flags);
 }
 
-static inline cudaError_t cudaMallocHost(void **ptr, size_t bytes, unsigned int flags) {
+ACRE_SOFT_INLINE cudaError_t cudaMallocHost(void **ptr, size_t bytes, unsigned int flags) {
     return ::cudaHostAlloc(ptr, bytes, flags);
 }
 
-static inline cudaError_t cudaMallocAsync(void **ptr, size_t bytes, cudaMemPool_t pool,
-                                          cudaStream_t stream) {
+ACRE_SOFT_INLINE cudaError_t cudaMallocAsync(void **ptr, size_t bytes, cudaMemPool_t pool,
+                                             cudaStream_t stream) {
     return ::cudaMallocFromPoolAsync(ptr, bytes, pool, stream);
 }
 
-template <class T> static inline cudaError_t cudaMalloc(T **ptr, size_t bytes) {
+template <class T> ACRE_SOFT_INLINE cudaError_t cudaMalloc(T **ptr, size_t bytes) {
     return ::cudaMalloc((void **)(void *)ptr, bytes);
 }
 
 template <class T>
-static inline cudaError_t cudaMallocPitch(T **ptr, size_t *pitch, size_t width, size_t height) {
+ACRE_SOFT_INLINE cudaError_t cudaMallocPitch(T **ptr, size_t *pitch, size_t width, size_t height) {
     return ::cudaMallocPitch((void **)(void *)ptr, pitch, width, height);
 }
 
 template <class T>
-static inline cudaError_t cudaMallocHost(T **ptr, size_t bytes, unsigned int flags = 0) {
+ACRE_SOFT_INLINE cudaError_t cudaMallocHost(T **ptr, size_t bytes, unsigned int flags = 0) {
     return ::cudaHostAlloc((void **)(void *)ptr, bytes, flags);
 }
 
 template <class T>
-static inline cudaError_t cudaHostAlloc(T **ptr, size_t bytes, unsigned int flags) {
+ACRE_SOFT_INLINE cudaError_t cudaHostAlloc(T **ptr, size_t bytes, unsigned int flags) {
     return ::cudaHostAlloc((void **)(void *)ptr, bytes, flags);
 }
 
 template <class T>
-static inline cudaError_t cudaHostGetDevicePointer(T **devicePtr, void *hostPtr,
-                                                   unsigned int flags) {
+ACRE_SOFT_INLINE cudaError_t cudaHostGetDevicePointer(T **devicePtr, void *hostPtr,
+                                                      unsigned int flags) {
     return ::cudaHostGetDevicePointer((void **)(void *)devicePtr, hostPtr, flags);
 }
 
 template <class T>
-static inline cudaError_t cudaMallocManaged(T **ptr, size_t bytes,
-                                            unsigned int flags = cudaMemAttachGlobal) {
+ACRE_SOFT_INLINE cudaError_t cudaMallocManaged(T **ptr, size_t bytes,
+                                               unsigned int flags = cudaMemAttachGlobal) {
     return ::cudaMallocManaged((void **)(void *)ptr, bytes, flags);
 }
 
 template <class T>
-static inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *ptr, size_t bytes = 0,
-                                                   unsigned int flags = cudaMemAttachSingle) {
+ACRE_SOFT_INLINE cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *ptr, size_t bytes = 0,
+                                                      unsigned int flags = cudaMemAttachSingle) {
     return ::cudaStreamAttachMemAsync(stream, (void *)ptr, bytes, flags);
 }
 
 template <class T>
-static inline cudaError_t cudaMallocAsync(T **ptr, size_t bytes, cudaStream_t stream) {
+ACRE_SOFT_INLINE cudaError_t cudaMallocAsync(T **ptr, size_t bytes, cudaStream_t stream) {
     return ::cudaMallocAsync((void **)(void *)ptr, bytes, stream);
 }
 
 template <class T>
-static inline cudaError_t cudaMallocAsync(T **ptr, size_t bytes, cudaMemPool_t pool,
-                                          cudaStream_t stream) {
+ACRE_SOFT_INLINE cudaError_t cudaMallocAsync(T **ptr, size_t bytes, cudaMemPool_t pool,
+                                             cudaStream_t stream) {
     return ::cudaMallocFromPoolAsync((void **)(void *)ptr, bytes, pool, stream);
 }
 
 template <class T>
-static inline cudaError_t cudaMallocFromPoolAsync(T **ptr, size_t bytes, cudaMemPool_t pool,
-                                                  cudaStream_t stream) {
+ACRE_SOFT_INLINE cudaError_t cudaMallocFromPoolAsync(T **ptr, size_t bytes, cudaMemPool_t pool,
+                                                     cudaStream_t stream) {
     return ::cudaMallocFromPoolAsync((void **)(void *)ptr, bytes, pool, stream);
 }
+
+#undef ACRE_SOFT_INLINE
 
 #endif
 

@@ -134,7 +134,10 @@ void acre__cond_destroy(struct acre__cond *cond) {
 void acre__cond_wait(struct acre__cond *cond, struct acre__lock *lock) {
     const struct acre__sched_hooks *hooks = lock_virtual();
     if (!hooks) {
+        int before; /* a thread that is cancelled here would keep the lock for ever */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
         pthread_cond_wait(&cond->cond, &lock->mutex);
+        pthread_setcancelstate(before, &before);
         return;
     }
     pthread_mutex_unlock(&lock->mutex);

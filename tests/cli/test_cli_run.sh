@@ -88,6 +88,14 @@ soft --leaks --stats -- "$cases" threads
 expect_rc 0
 expect_err '^acre: everything was freed$'
 
+soft --leaks -- "$cases" no-bytes
+expect_rc 0
+expect_err '^acre: everything was freed$'
+soft -- "$cases" other-names
+expect_rc 0
+soft -- "$cases" cancel
+expect_rc 0
+
 soft --leaks --stats -- "$cases" nothing
 expect_rc 0
 expect_err '^acre: run_cases has not used CUDA$'
@@ -102,8 +110,9 @@ expect_err "^acre: cuModuleLoadData: kernels need a GPU"
 expect_err '^acre: cuModuleGetFunction: kernels need a GPU'
 check "said once" test "$(grep -c 'cuModuleGetFunction' "$err")" -eq 1
 soft -- "$cases" others
-expect_rc 0
-check "each said once" test "$(wc -l <"$err")" -eq 3
+expect_rc 2 # it has seen nothing but refusals, and one that it cannot do without
+check "each said once" test "$(wc -l <"$err")" -eq 4
+expect_err '^acre: run_cases could not use CUDA$'
 expect_err '^acre: the soft device does not have cuGraphCreate$'
 expect_err '^acre: .* -cudart shared'
 expect_err '^acre: cuMemFree without a suffix .* cuMemFree_v2'
@@ -118,7 +127,8 @@ if [ -n "$static" ] && ! is_sanitized; then
     check "a program" "$cc" static.c "$static" -o static -ldl -lrt -lpthread -lstdc++
     soft -- ./static
     expect_rc 1
-    check "said once" test "$(wc -l <"$err")" -eq 1
+    check "said once" test "$(wc -l <"$err")" -eq 2
+    expect_err '^acre: static could not use CUDA$'
     expect_err '^acre: the program brings a CUDA runtime of its own, .* -cudart shared'
 fi
 

@@ -53,6 +53,45 @@ static void do_clean(void) {
     RT(cudaFree(device));
 }
 
+/* No bytes can be had, and are nothing to be freed. */
+static void do_no_bytes(void) {
+    void *pinned = &pinned;
+    RT(cudaMallocHost(&pinned, 0));
+    need(pinned == NULL, "pinned", 0);
+    RT(cudaFreeHost(pinned));
+}
+
+/* The libraries by names that nobody has preloaded. */
+static void do_other_names(void) {
+    void *driver = dlopen("libcuda.so", RTLD_NOW), *runtime = dlopen("libcudart.so", RTLD_NOW);
+    need(driver && dlsym(driver, "cuInit") == (void *)(uintptr_t)cuInit, "libcuda.so", 0);
+    need(runtime && dlsym(runtime, "cudaFree") == (void *)(uintptr_t)cudaFree, "libcudart.so", 0);
+    RT(cudaFree(NULL));
+}
+
+static void *wait_for_it(void *stream) {
+    RT(cudaStreamSynchronize(stream));
+    return NULL;
+}
+
+static void wait_a_while(void *nothing) {
+    (void)nothing;
+    usleep(50000);
+}
+
+/* A thread that is cancelled while it waits. */
+static void do_cancel(void) {
+    cudaStream_t stream;
+    pthread_t thread;
+    RT(cudaStreamCreate(&stream));
+    RT(cudaLaunchHostFunc(stream, wait_a_while, NULL));
+    need(pthread_create(&thread, NULL, wait_for_it, stream) == 0, "a thread", 0);
+    usleep(10000);
+    pthread_cancel(thread);
+    need(pthread_join(thread, NULL) == 0, "its end", 0);
+    RT(cudaStreamDestroy(stream));
+}
+
 /* Three blocks of one call, one of another; and a mapping whose handle was given back. */
 static void do_leak(void) {
     CUmemAllocationProp prop;
@@ -320,6 +359,9 @@ int main(int argc, char **argv) {
                  {"fork-after", do_fork_after},
                  {"fork-before", do_fork_before},
                  {"kernel", do_kernel},
+                 {"no-bytes", do_no_bytes},
+                 {"other-names", do_other_names},
+                 {"cancel", do_cancel},
                  {"others", do_others},
                  {"careful", do_careful},
                  {"nothing", do_nothing}};
