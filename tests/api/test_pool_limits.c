@@ -99,7 +99,10 @@ static void limit_counts_every_way_back(void **state) {
             api_ok(acre_event_create(t.device, 0, &event));
             for (size_t bytes = 1000; bytes < 8 * MIB; bytes *= 200) {
                 api_ok(acre_pool_free(t.pool, alloc(&t, bytes), t.stream));
-                api_ok(acre_pool_free(t.pool, alloc(&t, bytes), t.other));
+                p = alloc(&t, bytes);
+                api_ok(acre_event_record(t.device, event, t.stream)); /* zeroing is work, too */
+                api_ok(acre_stream_wait(t.device, t.other, event));
+                api_ok(acre_pool_free(t.pool, p, t.other));
                 p = alloc(&t, bytes);
                 api_ok(acre_pool_record_use(t.pool, p, t.other));
                 api_ok(acre_pool_free(t.pool, p, t.stream));
