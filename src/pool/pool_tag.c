@@ -142,6 +142,7 @@ static void counter_flush(struct acre__tag_counter *counter) {
     counter->bytes = counter->blocks = 0;
 }
 
+/* The thread is in its cache: others look at the counters when they have claimed it. */
 static struct acre__tag_thread *thread_tags(struct acre__pool_cache *cache) {
     if (!cache->tags)
         cache->tags = calloc(1, sizeof *cache->tags);
@@ -321,9 +322,15 @@ acre_status acre_tag_push(const char *name) {
     if ((status = name_check(name, length)))
         return status;
     struct acre__pool_cache *cache = acre__cache_self();
-    if (!cache || !thread_tags(cache))
+    const struct acre__tag_thread *own = NULL;
+    if (cache) {
+        acre__cache_enter(cache);
+        own = thread_tags(cache);
+        acre__cache_leave(cache);
+    }
+    if (!own)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a thread's tags");
-    if (cache->tags->depth == ACRE__TAG_DEPTH)
+    if (own->depth == ACRE__TAG_DEPTH)
         return acre__fail(ACRE_E_LIMIT, "%d tags are set already", ACRE__TAG_DEPTH);
     if ((status = tag_find(cache->tag, name, length, &tag)))
         return status;
