@@ -39,7 +39,9 @@ static struct {
 /*
  * What goes on working in a context that a kernel has broken: the functions that ask about
  * devices and versions, those that only move contexts about, and memory by hand, which belongs to
- * no context. As seen on an H200 (the lines sticky.* of the conformance suite).
+ * no context. As seen on an H200 (the lines sticky.* of the conformance suite), but for
+ * cuDeviceGetByPCIBusId, cuDevicePrimaryCtxSetFlags, cuCtxDestroy, cuCtxGetApiVersion and
+ * cuCtxGetId, which follow their kin and were not tried there yet.
  */
 static int fault_survives_sticky(enum acre__driver_entry entry) {
     switch (entry) {
