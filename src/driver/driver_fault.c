@@ -38,10 +38,9 @@ static struct {
 
 /*
  * What goes on working in a context that a kernel has broken: the functions that ask about
- * devices and versions, those that only move contexts about, and memory by hand, which belongs to
- * no context. As seen on an H200 (the lines sticky.* of the conformance suite), but for
- * cuDeviceGetByPCIBusId, cuDevicePrimaryCtxSetFlags, cuCtxDestroy, cuCtxGetApiVersion and
- * cuCtxGetId, which follow their kin and were not tried there yet.
+ * devices and versions, those that only move contexts about, memory by hand and the driver's own
+ * pools, which belong to no context. As seen on an H200 (the lines sticky.* of the conformance
+ * suite). A reset works as well, but nothing can be done on the device afterwards.
  */
 static int fault_survives_sticky(enum acre__driver_entry entry) {
     switch (entry) {
@@ -61,6 +60,7 @@ static int fault_survives_sticky(enum acre__driver_entry entry) {
     case ACRE__ENTRY_cuCtxDestroy:
     case ACRE__ENTRY_cuCtxGetApiVersion:
     case ACRE__ENTRY_cuCtxGetId:
+    case ACRE__ENTRY_cuCtxGetFlags:
     case ACRE__ENTRY_cuCtxPushCurrent:
     case ACRE__ENTRY_cuCtxPopCurrent:
     case ACRE__ENTRY_cuCtxGetCurrent:
@@ -68,6 +68,19 @@ static int fault_survives_sticky(enum acre__driver_entry entry) {
     case ACRE__ENTRY_cuCtxGetDevice:
     case ACRE__ENTRY_cuDevicePrimaryCtxRetain:
     case ACRE__ENTRY_cuDevicePrimaryCtxRelease:
+    case ACRE__ENTRY_cuDevicePrimaryCtxReset:
+    case ACRE__ENTRY_cuDeviceGetDefaultMemPool:
+    case ACRE__ENTRY_cuDeviceGetMemPool:
+    case ACRE__ENTRY_cuDeviceSetMemPool:
+    case ACRE__ENTRY_cuMemPoolCreate:
+    case ACRE__ENTRY_cuMemPoolDestroy:
+    case ACRE__ENTRY_cuMemPoolTrimTo:
+    case ACRE__ENTRY_cuMemPoolGetAttribute:
+    case ACRE__ENTRY_cuMemPoolSetAttribute:
+    case ACRE__ENTRY_cuMemPoolGetAccess:
+    case ACRE__ENTRY_cuMemPoolSetAccess:
+    case ACRE__ENTRY_cuMemPoolExportToShareableHandle:
+    case ACRE__ENTRY_cuMemPoolExportPointer:
     case ACRE__ENTRY_cuThreadExchangeStreamCaptureMode:
     case ACRE__ENTRY_cuPointerGetAttribute:
     case ACRE__ENTRY_cuPointerGetAttributes:

@@ -68,8 +68,10 @@ static void async_zero(void) {
     if (async_make(&a) != 0)
         return;
     conf_code("zero", conf.drv->cuMemAllocAsync(&ptr, 0, a.one));
-    conf_fact("kept", ptr == 4711);
+    conf_fact("is-null", ptr == 0);
+    ptr = 4711;
     conf_code("zero-of-pool", conf.drv->cuMemAllocFromPoolAsync(&ptr, 0, a.pool, a.one));
+    conf_fact("is-null", ptr == 0);
     async_drop(&a);
 }
 
@@ -103,21 +105,64 @@ static void async_free_null(void) {
     async_drop(&a);
 }
 
-/* By the call for plain memory, and plain memory by the call in stream order. */
-static void async_free_otherwise(void) {
+/* By the call for plain memory. */
+static void async_free_plainly(void) {
     struct async a;
-    CUdeviceptr ptr, plain = 0;
+    CUdeviceptr ptr;
+
+    if (async_make(&a) != 0)
+        return;
+    ptr = async_take(&a, 8192, a.one);
+    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
+    conf_code("free", conf.drv->cuMemFree(ptr));
+    async_drop(&a);
+}
+
+static void async_free_plainly_interior(void) {
+    struct async a;
+    CUdeviceptr ptr;
 
     if (async_make(&a) != 0)
         return;
     ptr = async_take(&a, 8192, a.one);
     conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
     conf_code("interior", conf.drv->cuMemFree(ptr + 512));
-    conf_code("plain-free", conf.drv->cuMemFree(ptr));
+    conf_code("free", conf.drv->cuMemFree(ptr));
+    async_drop(&a);
+}
+
+static void async_free_plainly_twice(void) {
+    struct async a;
+    CUdeviceptr ptr;
+
+    if (async_make(&a) != 0)
+        return;
+    ptr = async_take(&a, 8192, a.one);
+    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
+    conf_code("free", conf.drv->cuMemFree(ptr));
     conf_code("twice", conf.drv->cuMemFree(ptr));
-    conf_need("alloc", conf.drv->cuMemAlloc(&plain, 8192));
-    conf_code("plain", conf.drv->cuMemFreeAsync(plain, a.one));
-    conf_code("plain-twice", conf.drv->cuMemFreeAsync(plain, a.one));
+    async_drop(&a);
+}
+
+/* Plain memory by the call in stream order. */
+static void async_free_of_plain(void) {
+    struct async a;
+    CUdeviceptr plain = 0;
+
+    if (async_make(&a) != 0 || conf_need("alloc", conf.drv->cuMemAlloc(&plain, 8192)) != 0)
+        return;
+    conf_code("free", conf.drv->cuMemFreeAsync(plain, a.one));
+    async_drop(&a);
+}
+
+static void async_free_of_plain_twice(void) {
+    struct async a;
+    CUdeviceptr plain = 0;
+
+    if (async_make(&a) != 0 || conf_need("alloc", conf.drv->cuMemAlloc(&plain, 8192)) != 0)
+        return;
+    conf_code("free", conf.drv->cuMemFreeAsync(plain, a.one));
+    conf_code("twice", conf.drv->cuMemFreeAsync(plain, a.one));
     async_drop(&a);
 }
 
@@ -254,7 +299,8 @@ static void async_done_note(void *flag) {
     atomic_store((_Atomic int *)flag, 1);
 }
 
-/* Freed on a stream that is through, as a host function behind the free has said. */
+/* Freed on a stream that is through, as a host function behind the free has said. The pool keeps
+ * its memory: what it gives back can come again at the same address. */
 static void async_reuse_done(void) {
     int allowed;
 
@@ -266,6 +312,7 @@ static void async_reuse_done(void) {
         if (async_make(&a) != 0)
             return;
         conf_need("set", pool_set_flag(a.pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, allowed));
+        conf_need("set", pool_set(a.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ull));
         conf_need("set",
                   pool_set_flag(a.pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0));
         ptr = async_take(&a, ASYNC_BYTES, a.one);
@@ -375,6 +422,38 @@ static void async_info(void) {
     async_drop(&a);
 }
 
+/* What a pool keeps is there for other pools, for plain memory and for chunks. */
+static void async_kept_for_all(void) {
+    size_t most, before = 0, total = 0;
+    struct async a, other;
+    CUmemGenericAllocationHandle handle = 0;
+    CUmemAllocationProp prop = conf_prop();
+    CUdeviceptr ptr = 0;
+    int way;
+
+    if (async_make(&a) != 0 || async_make(&other) != 0)
+        return;
+    conf_need("info", conf.drv->cuMemGetInfo(&before, &total));
+    most = before / 3 * 2 / conf.chunk_bytes * conf.chunk_bytes;
+    for (way = 0; way < 3; way++) {
+        conf_need("set", pool_set(a.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ull));
+        conf_need("free", conf.drv->cuMemFreeAsync(async_take(&a, most, a.one), a.one));
+        conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
+        conf_fact("kept", pool_get(a.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= most);
+        if (way == 0 && conf_code("plain", conf.drv->cuMemAlloc(&ptr, most)) == CUDA_SUCCESS)
+            conf_need("free", conf.drv->cuMemFree(ptr));
+        if (way == 1 &&
+            conf_code("chunk", conf.drv->cuMemCreate(&handle, most, &prop, 0)) == CUDA_SUCCESS)
+            conf_need("release", conf.drv->cuMemRelease(handle));
+        if (way == 2 && conf_code("pool", conf.drv->cuMemAllocFromPoolAsync(
+                                              &ptr, most, other.pool, other.one)) == CUDA_SUCCESS)
+            conf_need("free", conf.drv->cuMemFreeAsync(ptr, other.one));
+        conf_need("sync", conf.drv->cuCtxSynchronize());
+    }
+    async_drop(&other);
+    async_drop(&a);
+}
+
 /* The pool is gone for the program, its memory is not. */
 static void async_destroyed_pool(void) {
     struct async a;
@@ -445,10 +524,11 @@ static void async_pointer(void) {
 }
 
 /* The older ways of sharing are not for it. */
-static void async_pointer_refused(void) {
+static void async_pointer_older(void) {
     CUipcMemHandle handle;
     struct async a;
     CUdeviceptr ptr;
+    CUresult code;
     unsigned char flag = 7;
     int one = 1;
 
@@ -457,10 +537,9 @@ static void async_pointer_refused(void) {
     ptr = async_take(&a, 1 << 20, a.one);
     conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
     conf_code("ipc", conf.drv->cuIpcGetMemHandle(&handle, ptr));
-    conf_value("ipc-capable",
-               conf.drv->cuPointerGetAttribute(
-                   &flag, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, ptr),
-               flag);
+    code = conf.drv->cuPointerGetAttribute(&flag, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                           ptr);
+    conf_value("ipc-capable", code, flag);
     conf_code("sync-memops",
               conf.drv->cuPointerSetAttribute(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, ptr));
     conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
@@ -523,7 +602,11 @@ static const struct conf_case async_cases[] = {
     {"zero", async_zero, 0},
     {"frees", async_frees, CONF_ALONE},
     {"free-null", async_free_null, CONF_ALONE},
-    {"free-otherwise", async_free_otherwise, CONF_ALONE},
+    {"free-plainly", async_free_plainly, CONF_ALONE},
+    {"free-plainly-interior", async_free_plainly_interior, CONF_ALONE},
+    {"free-plainly-twice", async_free_plainly_twice, CONF_ALONE},
+    {"free-of-plain", async_free_of_plain, CONF_ALONE},
+    {"free-of-plain-twice", async_free_of_plain_twice, CONF_ALONE},
     {"free-waits-not", async_free_waits_not, 0},
     {"use", async_use, 0},
     {"is-late", async_is_late, 0},
@@ -538,7 +621,8 @@ static const struct conf_case async_cases[] = {
     {"destroyed-pool", async_destroyed_pool, CONF_ALONE},
     {"maximum", async_maximum, 0},
     {"pointer", async_pointer, 0},
-    {"pointer-refused", async_pointer_refused, 0},
+    {"pointer-older", async_pointer_older, 0},
+    {"kept-for-all", async_kept_for_all, 0},
     {"beside-capture", async_beside_capture, 0},
     {"capture", async_capture, CONF_CUDA},
     {"no-context", async_no_context, 0},

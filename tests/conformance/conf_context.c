@@ -155,12 +155,24 @@ static void own_memory(void) {
     conf_fact("word", conf_peek(other));
     conf_code("peer", conf.drv->cuMemcpyPeer(other + 4, conf.ctx, ptr, ctx, 4));
     conf_fact("word", conf_peek(other + 4));
-    conf_code("fill", conf.drv->cuMemsetD32(ptr, 6, 4));
     conf_code("enable-peer", conf.drv->cuCtxEnablePeerAccess(ctx, 0));
     conf_code("free", conf.drv->cuMemFree(ptr));
     conf_code("free-host", conf.drv->cuMemFreeHost(host));
     conf_need("free", conf.drv->cuMemFree(other));
     conf_need("destroy", conf.drv->cuCtxDestroy(ctx));
+}
+
+/* A fill is a kernel, and the memory of another context is none of its addresses. */
+static void own_fill(void) {
+    CUcontext ctx = own_make();
+    CUdeviceptr ptr = 0;
+
+    if (ctx == NULL || conf_need("alloc", conf.drv->cuMemAlloc(&ptr, 4096)) != 0)
+        return;
+    conf.drv->cuCtxPopCurrent(NULL);
+    conf_code("fill", conf.drv->cuMemsetD32(ptr, 6, 4));
+    conf_code("sync", conf.drv->cuCtxSynchronize());
+    conf_code("again", conf.drv->cuCtxSynchronize());
 }
 
 /* What it made goes with it. */
@@ -343,6 +355,7 @@ static const struct conf_case own_cases[] = {
     {"destroy-primary", own_destroy_primary, CONF_ALONE},
     {"limits", own_limits, 0},
     {"memory", own_memory, 0},
+    {"fill", own_fill, CONF_ALONE},
     {"end-of-memory", own_end_of_memory, CONF_ALONE},
     {"end-by-hand", own_end_by_hand, 0},
     {"streams", own_streams, CONF_ALONE},

@@ -209,6 +209,42 @@ static void plane_unaligned(void) {
     conf_need("free", conf.drv->cuMemFree(ptr));
 }
 
+/* Pageable memory that is said to be the device's, or to be found out. */
+static void plane_said(void) {
+    static const CUmemorytype types[] = {CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_UNIFIED};
+    static const char *const from[] = {"from-device", "from-unified"};
+    static const char *const to[] = {"to-device", "to-unified"};
+    static char host[512];
+    size_t pitch = 0;
+    CUdeviceptr ptr = plane_make(&pitch);
+    int i;
+
+    if (ptr == 0)
+        return;
+    for (i = 0; i < 2; i++) {
+        CUDA_MEMCPY2D copy;
+
+        memset(&copy, 0, sizeof copy);
+        copy.srcMemoryType = types[i];
+        copy.srcDevice = (CUdeviceptr)(uintptr_t)host;
+        copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+        copy.dstDevice = ptr;
+        copy.dstPitch = pitch;
+        copy.srcPitch = 256;
+        copy.WidthInBytes = 16;
+        copy.Height = 2;
+        conf_code(from[i], conf.drv->cuMemcpy2D(&copy));
+        copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+        copy.srcDevice = ptr;
+        copy.srcPitch = pitch;
+        copy.dstMemoryType = types[i];
+        copy.dstDevice = (CUdeviceptr)(uintptr_t)host;
+        copy.dstPitch = 256;
+        conf_code(to[i], conf.drv->cuMemcpy2D(&copy));
+    }
+    conf_need("free", conf.drv->cuMemFree(ptr));
+}
+
 static void plane_unaligned_null(void) {
     conf_code("null", conf.drv->cuMemcpy2DUnaligned(NULL));
 }
@@ -254,6 +290,7 @@ static const struct conf_case plane_cases[] = {
     {"fills-bad", plane_fills_bad, 0},
     {"fills-past-end", plane_fills_past_end, 0},
     {"unaligned", plane_unaligned, 0},
+    {"said", plane_said, 0},
     {"unaligned-null", plane_unaligned_null, CONF_ALONE},
     {"peer", plane_peer, 0},
     {"peer-null-context", plane_peer_null_context, CONF_ALONE},

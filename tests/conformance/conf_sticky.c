@@ -5,7 +5,7 @@
  * cuCtxSynchronize fail with the same code and everything after it, which is what the codes below
  * check. Each case breaks its own process.
  */
-#include "conformance.h"
+#include "conf_pool.h"
 #include "driver/driver_fault.h"
 
 static const char sticky_ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
@@ -180,9 +180,69 @@ static void sticky_modules(void) {
     conf_code("cuDevicePrimaryCtxRelease", conf.drv->cuDevicePrimaryCtxRelease(conf.dev));
 }
 
+/* The driver's own pools belong to no context; what is in stream order does. */
+static void sticky_pools(void) {
+    CUmemPoolProps props = pool_props();
+    CUmemAccessDesc desc = {conf_here(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemLocation here = conf_here();
+    CUmemAccess_flags access;
+    CUmemoryPool pool = NULL, other = NULL;
+    CUdeviceptr ptr = 0, more = 0;
+    unsigned long long bytes = 0;
+
+    if (conf_need("create", conf.drv->cuMemPoolCreate(&pool, &props)) != 0 ||
+        conf_need("alloc", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, pool, NULL)) != 0 ||
+        sticky_break() != 0)
+        return;
+    conf_code("default", conf.drv->cuDeviceGetDefaultMemPool(&other, conf.dev));
+    conf_code("current", conf.drv->cuDeviceGetMemPool(&other, conf.dev));
+    conf_code("set-current", conf.drv->cuDeviceSetMemPool(conf.dev, pool));
+    conf_code("get",
+              conf.drv->cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &bytes));
+    conf_code("set", pool_set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0));
+    conf_code("get-access", conf.drv->cuMemPoolGetAccess(&access, pool, &here));
+    conf_code("set-access", conf.drv->cuMemPoolSetAccess(pool, &desc, 1));
+    conf_code("trim", conf.drv->cuMemPoolTrimTo(pool, 0));
+    conf_code("cuMemPoolCreate", conf.drv->cuMemPoolCreate(&other, &props));
+    conf_code("cuMemAllocAsync", conf.drv->cuMemAllocAsync(&more, 4096, NULL));
+    conf_code("cuMemAllocFromPoolAsync",
+              conf.drv->cuMemAllocFromPoolAsync(&more, 4096, pool, NULL));
+    conf_code("cuMemFreeAsync", conf.drv->cuMemFreeAsync(ptr, NULL));
+    conf_code("cuMemPoolDestroy", conf.drv->cuMemPoolDestroy(pool));
+}
+
+/* Contexts, and what else came with programs of CUDA's. */
+static void sticky_contexts(void) {
+    unsigned long long id;
+    unsigned int number;
+    CUcontext ctx = NULL;
+    CUdevice dev;
+    CUdeviceptr ptr = 0;
+    size_t pitch;
+    char bus[32] = "";
+
+    if (sticky_break() != 0)
+        return;
+    conf_code("cuCtxGetApiVersion", conf.drv->cuCtxGetApiVersion(conf.ctx, &number));
+    conf_code("cuCtxGetId", conf.drv->cuCtxGetId(conf.ctx, &id));
+    conf_code("cuCtxGetFlags", conf.drv->cuCtxGetFlags(&number));
+    conf_code("cuStreamGetCtx", conf.drv->cuStreamGetCtx(sticky.stream, &ctx));
+    conf_code("cuStreamGetDevice", conf.drv->cuStreamGetDevice(sticky.stream, &dev));
+    conf_code("cuMemAllocPitch", conf.drv->cuMemAllocPitch(&ptr, &pitch, 100, 3, 4));
+    conf_code("cuMemsetD16", conf.drv->cuMemsetD16(sticky.ptr, 0, 2));
+    conf_code("cuMemcpyPeer", conf.drv->cuMemcpyPeer(sticky.ptr, NULL, sticky.ptr, NULL, 4));
+    conf_code("cuDeviceGetPCIBusId", conf.drv->cuDeviceGetPCIBusId(bus, sizeof bus, conf.dev));
+    conf_code("cuDeviceGetByPCIBusId", conf.drv->cuDeviceGetByPCIBusId(&dev, bus));
+    conf_code("cuCtxEnablePeerAccess", conf.drv->cuCtxEnablePeerAccess(conf.ctx, 0));
+    conf_code("set-flags", conf.drv->cuDevicePrimaryCtxSetFlags(conf.dev, 0));
+    conf_code("cuCtxCreate", conf.drv->cuCtxCreate(&ctx, NULL, 0, conf.dev));
+    conf_code("reset", conf.drv->cuDevicePrimaryCtxReset(conf.dev));
+}
+
 static const struct conf_case sticky_cases[] = {
-    {"queries", sticky_queries, CONF_ALONE}, {"memory", sticky_memory, CONF_ALONE},
-    {"by-hand", sticky_by_hand, CONF_ALONE}, {"streams", sticky_streams, CONF_ALONE},
-    {"modules", sticky_modules, CONF_ALONE},
+    {"queries", sticky_queries, CONF_ALONE},   {"memory", sticky_memory, CONF_ALONE},
+    {"by-hand", sticky_by_hand, CONF_ALONE},   {"streams", sticky_streams, CONF_ALONE},
+    {"modules", sticky_modules, CONF_ALONE},   {"pools", sticky_pools, CONF_ALONE},
+    {"contexts", sticky_contexts, CONF_ALONE},
 };
 CONF_GROUP(sticky, CONF_FAULT);

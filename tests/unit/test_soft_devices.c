@@ -112,6 +112,7 @@ static void devices_streams_belong_to_one(void **state) {
     use_device(1);
     assert_ok(drv->cuMemAlloc(&at, 64));
     assert_refused(drv->cuMemsetD8Async(at, 1, 64, first));
+    assert_ok(drv->cuMemcpyAsync(at, at + 32, 32, first)); /* copies go anywhere */
     /* Legacy streams of two devices have nothing to do with each other. */
     struct soft_gate gate;
     soft_gate_put(&gate, NULL);

@@ -311,7 +311,9 @@ CUresult acre__soft_cuCtxDestroy(CUcontext ctx) {
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
-    if (!ctx || !acre__soft_ctx_is_known(ctx) || !ctx->is_own)
+    if (!ctx)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if (!acre__soft_ctx_is_known(ctx) || !ctx->is_own)
         return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
     acre__soft_ctx_pop(ctx);
     context_close(ctx);

@@ -109,12 +109,27 @@ static void run_rows(const struct soft_op *op, const struct soft_pieces *to,
     }
 }
 
+/* Every context has addresses of its own on a GPU, and a fill is a kernel: other than a copy it
+ * cannot reach what another context allocated. */
+static int fill_is_foreign(const struct soft_stream *stream, const struct soft_op *op) {
+    const struct soft_range *range =
+        op->kind == SOFT_FILL ? acre__soft_range_find(op->to.address) : NULL;
+    return range && range->kind == SOFT_PLAIN && range->ctx->device == stream->device &&
+           range->ctx != stream->ctx;
+}
+
 CUresult acre__soft_run_copy(struct soft_stream *stream, struct soft_op *op) {
     struct soft_pieces to = {0}, from = {0};
     int is_copy = op->kind == SOFT_COPY;
     CUresult result = side_resolve(&op->to, op, 1, &to);
     if (!result && is_copy)
         result = side_resolve(&op->from, op, 0, &from);
+    if (!result && fill_is_foreign(stream, op)) {
+        acre__soft_report("stream %llu step %llu: fill of memory of another context (0x%llx)",
+                          (unsigned long long)stream->id, (unsigned long long)op->step,
+                          (unsigned long long)op->to.address);
+        result = CUDA_ERROR_LAUNCH_FAILED;
+    }
     if (result == CUDA_ERROR_INVALID_VALUE) {
         acre__soft_report(
             "stream %llu step %llu: %s memory that is not mapped any more (to 0x%llx, "
@@ -231,7 +246,7 @@ static CUresult copy_make_op(const struct copy *copy, int from_pageable, int to_
 /* Queues the copy and waits as long as CUDA's rules say. Entered; leaves. */
 static CUresult copy_queue(const struct copy *copy) {
     struct soft_stream *stream;
-    CUresult result = acre__soft_stream_find(copy->stream, &stream);
+    CUresult result = acre__soft_stream_locate(copy->stream, &stream);
     if (result)
         return acre__soft_leave(result);
     if (!copy->width || !copy->rows)
@@ -412,6 +427,11 @@ static uint64_t side_base(CUmemorytype type, const void *host, CUdeviceptr devic
     }
 }
 
+/* What is said to be the device's must be memory that the driver knows. */
+static enum copy_side side_kind(CUmemorytype type) {
+    return type == CU_MEMORYTYPE_DEVICE ? KNOWN_MEMORY : ANY_MEMORY;
+}
+
 static CUresult copy_plane(const CUDA_MEMCPY2D *d, CUstream stream, int is_async) {
     struct soft_device *device;
     CUresult result = acre__soft_enter(&device);
@@ -432,7 +452,9 @@ static CUresult copy_plane(const CUDA_MEMCPY2D *d, CUstream stream, int is_async
         to_pitch > limit / d->Height || d->srcY > limit / from_pitch || d->dstY > limit / to_pitch)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     struct copy copy = {.to = to + d->dstY * to_pitch + d->dstXInBytes,
+                        .to_kind = side_kind(d->dstMemoryType),
                         .from = from + d->srcY * from_pitch + d->srcXInBytes,
+                        .from_kind = side_kind(d->srcMemoryType),
                         .to_pitch = to_pitch,
                         .from_pitch = from_pitch,
                         .width = d->WidthInBytes,
@@ -466,8 +488,10 @@ static CUresult fill_queue(uint64_t to, size_t pitch, size_t width, size_t rows,
     CUresult result = acre__soft_enter(&device);
     if (result)
         return result;
-    if ((result = acre__soft_stream_find(handle, &stream)))
+    if ((result = acre__soft_stream_locate(handle, &stream)))
         return acre__soft_leave(result);
+    if (stream->device != soft_ordinal(device)) /* a copy may be on another device's, a fill not */
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
     if (!width || !rows)
         return acre__soft_leave(CUDA_SUCCESS);
     size_t limit = (size_t)1 << 47;

@@ -207,19 +207,17 @@ static CUresult enter_meant(CUcontext ctx, const void *output, struct CUctx_st *
     return result ? acre__soft_leave(result) : CUDA_SUCCESS;
 }
 
-/* The current context for two questions that a primary one answers before it lives, too. */
+/* The current context for two questions that are answered before it lives and after its end, too.
+ */
 static CUresult enter_current(const void *output, const struct CUctx_st **ctx) {
-    struct CUctx_st *current = NULL;
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
-    result = current_alive(&current);
-    *ctx = current;
-    if (current && !current->is_own)
-        result = CUDA_SUCCESS;
-    if (!result && !output)
-        result = CUDA_ERROR_INVALID_VALUE;
-    return result ? acre__soft_leave(result) : CUDA_SUCCESS;
+    const struct soft_place *place = current_place();
+    if (!place)
+        return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
+    *ctx = place->ctx;
+    return output ? CUDA_SUCCESS : acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult acre__soft_cuCtxGetDevice(CUdevice *device_out) {
@@ -236,7 +234,8 @@ CUresult acre__soft_cuCtxGetFlags(unsigned *flags_out) {
     CUresult result = enter_current(flags_out, &ctx);
     if (result)
         return result;
-    *flags_out = ctx->flags;
+    /* In a primary context host memory can be mapped in any case, and it says so. */
+    *flags_out = ctx->is_own ? ctx->flags : ctx->flags | CU_CTX_MAP_HOST;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 

@@ -66,7 +66,7 @@ CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsig
     if ((result = acre__soft_capture_submit(stream, &swallow)))
         return acre__soft_leave(result);
     if (flags) /* a step of the graph, which is never run here; the event is as it was */
-        return acre__soft_leave(swallow ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+        return acre__soft_leave(swallow ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE);
     struct soft_marker *marker = acre__soft_marker_make();
     if (!marker)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);

@@ -167,7 +167,7 @@ CUresult acre__soft_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, siz
         return result;
     int is_element = element_bytes == 4 || element_bytes == 8 || element_bytes == 16;
     if (!ptr_out || !pitch_out || !width_bytes || !rows || !is_element ||
-        width_bytes > SOFT_PITCH_MOST)
+        width_bytes > SIZE_MAX - SOFT_PLAIN_UNIT)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     size_t pitch = soft_round_up(width_bytes, SOFT_PLAIN_UNIT);
     if (rows > SIZE_MAX / pitch)
@@ -211,7 +211,9 @@ CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
         return result;
     if (!ptr)
         return acre__soft_leave(CUDA_SUCCESS);
-    if ((result = acre__soft_capture_refuse()))
+    struct soft_device *device; /* of no use but for what is wrong with it */
+    if ((result = acre__soft_current(&device)) == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+        (result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
     struct soft_range *range = acre__soft_range_find(ptr);
     if (!range || range->node.key != ptr || range->is_going ||

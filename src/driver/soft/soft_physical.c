@@ -183,6 +183,8 @@ static int backing_own_file(struct soft_backing *backing, char where) {
 CUresult acre__soft_backing_create(struct soft_device *device, size_t bytes,
                                    struct soft_backing **out) {
     if (bytes > acre__soft.config.bytes - device->used_bytes)
+        acre__soft_pools_reclaim(device); /* what they keep is there for everybody */
+    if (bytes > acre__soft.config.bytes - device->used_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct soft_backing *backing = backing_new(soft_ordinal(device), bytes);
     if (!backing)

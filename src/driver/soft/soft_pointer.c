@@ -210,7 +210,7 @@ CUresult acre__soft_cuPointerSetAttribute(const void *value, CUpointer_attribute
     struct soft_range *range = acre__soft_range_find(ptr);
     if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !range)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if (range->kind == SOFT_RESERVED || range->kind == SOFT_POOLED)
+    if (range->kind == SOFT_RESERVED)
         return acre__soft_leave(CUDA_ERROR_NOT_SUPPORTED);
     int flag;
     memcpy(&flag, value, sizeof flag);

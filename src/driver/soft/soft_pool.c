@@ -124,7 +124,7 @@ CUresult acre__soft_pool_current(struct soft_device *device, struct CUmemPoolHan
     return CUDA_SUCCESS;
 }
 
-static CUresult pool_of_device(CUmemoryPool *pool_out, CUdevice dev,
+static CUresult pool_of_device(CUmemoryPool *pool_out, CUdevice dev, CUresult bad_device,
                                CUresult (*which)(struct soft_device *device,
                                                  struct CUmemPoolHandle_st **out)) {
     CUresult result = acre__soft_enter_bare();
@@ -134,16 +134,16 @@ static CUresult pool_of_device(CUmemoryPool *pool_out, CUdevice dev,
     if (!pool_out)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if (!device)
-        return acre__soft_leave(CUDA_ERROR_INVALID_DEVICE);
+        return acre__soft_leave(bad_device);
     return acre__soft_leave(which(device, pool_out));
 }
 
 CUresult acre__soft_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
-    return pool_of_device(pool_out, dev, default_pool);
+    return pool_of_device(pool_out, dev, CUDA_ERROR_INVALID_DEVICE, default_pool);
 }
 
 CUresult acre__soft_cuDeviceGetMemPool(CUmemoryPool *pool_out, CUdevice dev) {
-    return pool_of_device(pool_out, dev, acre__soft_pool_current);
+    return pool_of_device(pool_out, dev, CUDA_ERROR_INVALID_VALUE, acre__soft_pool_current);
 }
 
 CUresult acre__soft_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {
@@ -152,9 +152,7 @@ CUresult acre__soft_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {
         return result;
     struct soft_device *device = acre__soft_device_at(dev);
     struct CUmemPoolHandle_st *pool = acre__soft_pool_find(handle);
-    if (!device)
-        return acre__soft_leave(CUDA_ERROR_INVALID_DEVICE);
-    if (!pool || pool->is_imported || pool->device != dev)
+    if (!device || !pool || pool->is_imported || pool->device != dev)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     device->current_pool = pool;
     return acre__soft_leave(CUDA_SUCCESS);

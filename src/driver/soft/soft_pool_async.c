@@ -105,6 +105,10 @@ static CUresult pool_hand_out(struct soft_stream *stream, const struct soft_fit 
 static CUresult pool_alloc(struct soft_stream *stream, struct CUmemPoolHandle_st *pool,
                            size_t bytes, CUdeviceptr *out) {
     struct soft_fit fit;
+    if (!bytes) { /* nothing, and freeing it is nothing */
+        *out = 0;
+        return CUDA_SUCCESS;
+    }
     if (bytes > acre__soft.config.bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t whole = soft_round_up(bytes, SOFT_POOL_UNIT);
@@ -124,7 +128,7 @@ CUresult acre__soft_cuMemAllocFromPoolAsync(CUdeviceptr *ptr_out, size_t bytes, 
     if (result)
         return result;
     struct CUmemPoolHandle_st *from = acre__soft_pool_find(pool);
-    if (!bytes || !from || from->is_imported)
+    if (!from || from->is_imported)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     return acre__soft_leave(pool_alloc(stream, from, bytes, ptr_out));
 }
@@ -135,8 +139,6 @@ CUresult acre__soft_cuMemAllocAsync(CUdeviceptr *ptr_out, size_t bytes, CUstream
     CUresult result = pooled_enter(handle, ptr_out, &stream);
     if (result)
         return result;
-    if (!bytes)
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = acre__soft_pool_current(&acre__soft.devices[stream->device], &pool)))
         return acre__soft_leave(result);
     return acre__soft_leave(pool_alloc(stream, pool, bytes, ptr_out));
@@ -169,6 +171,8 @@ CUresult acre__soft_cuMemFreeAsync(CUdeviceptr ptr, CUstream handle) {
     CUresult result = pooled_enter(handle, &ptr, &stream);
     if (result)
         return result;
+    if (!ptr)
+        return acre__soft_leave(CUDA_SUCCESS);
     struct soft_range *range = acre__soft_range_find(ptr);
     if (!range || range->node.key != ptr || range->is_going ||
         (range->kind != SOFT_POOLED && range->kind != SOFT_PLAIN))
@@ -194,7 +198,7 @@ CUresult acre__soft_cuMemFreeAsync(CUdeviceptr ptr, CUstream handle) {
 CUresult acre__soft_pool_free_now(struct soft_range *range) {
     struct soft_device *device;
     CUresult result = acre__soft_current(&device); /* none is needed, but a lost one says so */
-    if (result && result != CUDA_ERROR_INVALID_CONTEXT && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    if (result && result != CUDA_ERROR_INVALID_CONTEXT)
         return result;
     struct soft_piece piece = {range->backing, range->offset, range->bytes, range->node.key, 0};
     struct soft_marker *born = range->born;

@@ -211,12 +211,11 @@ static CUresult pool_grow(struct CUmemPoolHandle_st *pool, size_t bytes) {
     return result;
 }
 
-/* Idle memory of all pools of the device. */
-static void device_reclaim(int device) {
+void acre__soft_pools_reclaim(const struct soft_device *device) {
     struct acre__node *node = acre__tree_first(&acre__soft.pools);
     for (; node; node = acre__tree_next(&acre__soft.pools, node)) {
         struct CUmemPoolHandle_st *pool = acre__tree_entry(node, struct CUmemPoolHandle_st, node);
-        if (pool->device == device)
+        if (pool->device == soft_ordinal(device))
             acre__soft_pool_trim(pool, 0);
     }
 }
@@ -272,7 +271,7 @@ CUresult acre__soft_fit_find(struct CUmemPoolHandle_st *pool, const struct soft_
             return CUDA_SUCCESS;
     CUresult result = pool_grow(pool, bytes);
     if (result) {
-        device_reclaim(pool->device);
+        acre__soft_pools_reclaim(&acre__soft.devices[pool->device]);
         result = pool_grow(pool, bytes);
     }
     if (fit_search(pool, stream, bytes, result ? REUSE_WAIT : REUSE_NOW, fit))

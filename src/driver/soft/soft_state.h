@@ -151,6 +151,8 @@ CUresult acre__soft_pool_free_now(struct soft_range *range);
 CUresult acre__soft_run_pooled(struct soft_stream *stream, struct soft_op *op);
 /* The host has waited for something; with a context, for all of its work. */
 void acre__soft_pools_synced(const struct CUctx_st *ctx);
+/* The device is short of memory: what its pools keep and nobody uses goes back to it. */
+void acre__soft_pools_reclaim(const struct soft_device *device);
 /* The end of a device's memory, and of all pools. */
 void acre__soft_pools_stop(struct soft_device *device);
 void acre__soft_pools_forget(void);
