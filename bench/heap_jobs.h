@@ -27,8 +27,9 @@ enum heap_count {
     HEAP_WRONGS,  /* so far what must not be, but for NULL where memory ends */
     HEAP_TAKEN = HEAP_WRONGS,
     HEAP_GIVEN,
-    HEAP_KEPT, /* blocks of rounds that are not given back */
-    HEAP_END,  /* the round in which a thread got NULL, and 1; 0: none yet */
+    HEAP_KEPT,    /* blocks of rounds that are not given back */
+    HEAP_END,     /* the round in which a thread got NULL, and 1; 0: none yet */
+    HEAP_LONGEST, /* nanoseconds that a thread was in malloc at most, until its NULL */
     HEAP_COUNTS
 };
 
@@ -102,6 +103,7 @@ struct heap_job {
     HEAP_ROUND_KERNELS(X, bump, HEAP_BUMP)
 
 #define HEAP_COMMON_KERNELS(X)                                                                     \
+    X(null, heap_do_null)                                                                          \
     X(hold, heap_do_hold)                                                                          \
     X(paint, heap_do_paint)                                                                        \
     X(check, heap_do_check)
@@ -203,6 +205,21 @@ HEAP_FN void heap_do_free(const struct heap_job *job, uint32_t party) {
     uint64_t i = HEAP_INDEX();
     if (i < job->threads)
         heap_give(job, party, job->at[i]);
+}
+
+/* As above where there is no memory left, and how long the one waits that waits longest. */
+HEAP_FN void heap_do_null(const struct heap_job *job) {
+    uint64_t i = HEAP_INDEX();
+    if (i >= job->threads)
+        return;
+    uint64_t begin = acre__heap_time_ns();
+    void *p = acre_heap_malloc(job->heap, heap_bytes_of(job, i));
+    uint64_t took = acre__heap_time_ns() - begin;
+    job->at[i] = p;
+    uint64_t longest = acre__heap_load64(&job->counts[HEAP_LONGEST], relaxed);
+    while (!p && took > longest &&
+           !acre__heap_cas64(&job->counts[HEAP_LONGEST], &longest, took, relaxed)) {
+    }
 }
 
 /* ---- contents: all words of all blocks are written, then all are looked at ---- */

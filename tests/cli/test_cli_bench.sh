@@ -229,6 +229,8 @@ for size in 1KiB 8KiB; do
         | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", false]]"
     expect_json "[.results[] | select(.case == \"NULL when full $size 2^8\") | .who, .unit]
         == [\"acre\", \"ms\"]"
+    expect_json "[.results[] | select(.case == \"longest NULL $size 2^8\") | .who, .value > 0]
+        == [\"acre\", true]"
 done
 expect_json '[.results[] | select(.case == "fill again share mixed") | .who, .value > 0.5]
     == ["acre", true]'
