@@ -9,7 +9,7 @@
 
 enum {
     FULL_LOG2 = 16,      /* of the threads */
-    FULL_NULL_LOG2 = 20, /* that find it full */
+    FULL_NULL_LOG2 = 20, /* that find it full, at most */
     FULL_SOFT_LOG2 = 8,
     ROUND_SOFT_LOG2 = 10,
     ROUND_QUEUED = 64 /* rounds between two looks at what they found */
@@ -87,8 +87,7 @@ static int fill_share(struct heap_bench *b, const struct full *full, uint64_t ta
 }
 
 /* How long it takes many threads to hear that there is no more, and the one that waits longest. */
-static int fill_null(struct heap_bench *b, const struct full *full, uint32_t bytes) {
-    unsigned log2 = b->is_soft ? FULL_SOFT_LOG2 : FULL_NULL_LOG2;
+static int fill_null(struct heap_bench *b, const struct full *full, uint32_t bytes, unsigned log2) {
     char name[BENCH_NAME_BYTES];
     uint64_t threads = UINT64_C(1) << log2;
     struct heap_job job;
@@ -113,6 +112,12 @@ static int fill_null(struct heap_bench *b, const struct full *full, uint32_t byt
     return acre_mem_free(b->device, other.at) == ACRE_OK;
 }
 
+/* As many threads as have filled it, and as many as there are in the other cases. */
+static int fill_nulls(struct heap_bench *b, const struct full *full, uint32_t bytes) {
+    return fill_null(b, full, bytes, full_log2(b)) &&
+           (b->is_soft || fill_null(b, full, bytes, FULL_NULL_LOG2));
+}
+
 /* One party's two fills. */
 static int fill_party(struct heap_bench *b, const struct full *full, enum heap_party party,
                       struct heap_job *job) {
@@ -128,7 +133,7 @@ static int fill_party(struct heap_bench *b, const struct full *full, enum heap_p
         uint64_t taken = counts[HEAP_TAKEN];
         share = (double)taken * job->bytes / (double)full->bytes;
         if (party == HEAP_ACRE &&
-            (!fill_share(b, full, taken, &share) || (i == 1 && !fill_null(b, full, job->bytes)))) {
+            (!fill_share(b, full, taken, &share) || (i == 1 && !fill_nulls(b, full, job->bytes)))) {
             return 0;
         }
         if (!heap_time(b, heap_kernel_of(HEAP_K_drain_acre, party), job, &drain_us) ||

@@ -144,7 +144,7 @@ static void async_free_plainly_twice(void) {
     async_drop(&a);
 }
 
-/* Plain memory by the call in stream order. */
+/* Plain memory by the call in stream order. Twice is not asked for: the driver then hangs. */
 static void async_free_of_plain(void) {
     struct async a;
     CUdeviceptr plain = 0;
@@ -152,17 +152,6 @@ static void async_free_of_plain(void) {
     if (async_make(&a) != 0 || conf_need("alloc", conf.drv->cuMemAlloc(&plain, 8192)) != 0)
         return;
     conf_code("free", conf.drv->cuMemFreeAsync(plain, a.one));
-    async_drop(&a);
-}
-
-static void async_free_of_plain_twice(void) {
-    struct async a;
-    CUdeviceptr plain = 0;
-
-    if (async_make(&a) != 0 || conf_need("alloc", conf.drv->cuMemAlloc(&plain, 8192)) != 0)
-        return;
-    conf_code("free", conf.drv->cuMemFreeAsync(plain, a.one));
-    conf_code("twice", conf.drv->cuMemFreeAsync(plain, a.one));
     async_drop(&a);
 }
 
@@ -299,32 +288,26 @@ static void async_done_note(void *flag) {
     atomic_store((_Atomic int *)flag, 1);
 }
 
-/* Freed on a stream that is through, as a host function behind the free has said. The pool keeps
- * its memory: what it gives back can come again at the same address. */
+/* Freed on a stream that is through, as a host function behind the free has said. Where it is not
+ * allowed an H200 does it all the same, and the soft driver does not: it is to show what a program
+ * relies on. */
 static void async_reuse_done(void) {
-    int allowed;
+    struct async a;
+    CUdeviceptr ptr, again;
+    _Atomic int done = 0;
 
-    for (allowed = 0; allowed < 2; allowed++) {
-        struct async a;
-        CUdeviceptr ptr, again;
-        _Atomic int done = 0;
-
-        if (async_make(&a) != 0)
-            return;
-        conf_need("set", pool_set_flag(a.pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, allowed));
-        conf_need("set", pool_set(a.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ull));
-        conf_need("set",
-                  pool_set_flag(a.pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0));
-        ptr = async_take(&a, ASYNC_BYTES, a.one);
-        conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-        conf_need("note", conf.drv->cuLaunchHostFunc(a.one, async_done_note, (void *)&done));
-        if (!conf_wait_flag(&done, CONF_GATE_SECONDS * 1000))
-            conf_word("setup-note", "never-came");
-        again = async_take(&a, ASYNC_BYTES, a.two);
-        conf_fact(allowed ? "opportunistic" : "not-opportunistic", again == ptr);
-        conf_need("free", conf.drv->cuMemFreeAsync(again, a.two));
-        async_drop(&a);
-    }
+    if (async_make(&a) != 0)
+        return;
+    conf_need("set", pool_set_flag(a.pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0));
+    ptr = async_take(&a, ASYNC_BYTES, a.one);
+    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
+    conf_need("note", conf.drv->cuLaunchHostFunc(a.one, async_done_note, (void *)&done));
+    if (!conf_wait_flag(&done, CONF_GATE_SECONDS * 1000))
+        conf_word("setup-note", "never-came");
+    again = async_take(&a, ASYNC_BYTES, a.two);
+    conf_fact("opportunistic", again == ptr);
+    conf_need("free", conf.drv->cuMemFreeAsync(again, a.two));
+    async_drop(&a);
 }
 
 /* Whatever the attributes say, after a sync. */
@@ -606,7 +589,6 @@ static const struct conf_case async_cases[] = {
     {"free-plainly-interior", async_free_plainly_interior, CONF_ALONE},
     {"free-plainly-twice", async_free_plainly_twice, CONF_ALONE},
     {"free-of-plain", async_free_of_plain, CONF_ALONE},
-    {"free-of-plain-twice", async_free_of_plain_twice, CONF_ALONE},
     {"free-waits-not", async_free_waits_not, 0},
     {"use", async_use, 0},
     {"is-late", async_is_late, 0},

@@ -162,7 +162,6 @@ static void own_memory(void) {
     conf_need("destroy", conf.drv->cuCtxDestroy(ctx));
 }
 
-/* A fill is a kernel, and the memory of another context is none of its addresses. */
 static void own_fill(void) {
     CUcontext ctx = own_make();
     CUdeviceptr ptr = 0;
@@ -172,7 +171,28 @@ static void own_fill(void) {
     conf.drv->cuCtxPopCurrent(NULL);
     conf_code("fill", conf.drv->cuMemsetD32(ptr, 6, 4));
     conf_code("sync", conf.drv->cuCtxSynchronize());
-    conf_code("again", conf.drv->cuCtxSynchronize());
+    conf_fact("read", conf_peek(ptr));
+    conf_code("free", conf.drv->cuMemFree(ptr));
+    conf_code("sync", conf.drv->cuCtxSynchronize());
+}
+
+/* Whose work freeing waits for, when memory is of one context and freed in another. */
+static void own_free_waits(void) {
+    CUcontext ctx = NULL;
+    CUdeviceptr ptr = 0;
+    CUstream stream = NULL;
+    struct conf_gate gate;
+
+    if (conf_need("stream", conf.drv->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING)) != 0 ||
+        (ctx = own_make()) == NULL || conf_need("alloc", conf.drv->cuMemAlloc(&ptr, 4096)) != 0)
+        return;
+    conf.drv->cuCtxPopCurrent(NULL);
+    if (conf_gate_close(&gate, stream) == 0) {
+        conf_code("free", conf.drv->cuMemFree(ptr));
+        conf_fact("gate-holds", conf_gate_holds(&gate));
+        conf_gate_open(&gate);
+    }
+    conf_code("sync", conf.drv->cuCtxSynchronize());
 }
 
 /* What it made goes with it. */
@@ -356,6 +376,7 @@ static const struct conf_case own_cases[] = {
     {"limits", own_limits, 0},
     {"memory", own_memory, 0},
     {"fill", own_fill, CONF_ALONE},
+    {"free-waits", own_free_waits, CONF_ALONE},
     {"end-of-memory", own_end_of_memory, CONF_ALONE},
     {"end-by-hand", own_end_by_hand, 0},
     {"streams", own_streams, CONF_ALONE},

@@ -109,27 +109,12 @@ static void run_rows(const struct soft_op *op, const struct soft_pieces *to,
     }
 }
 
-/* Every context has addresses of its own on a GPU, and a fill is a kernel: other than a copy it
- * cannot reach what another context allocated. */
-static int fill_is_foreign(const struct soft_stream *stream, const struct soft_op *op) {
-    const struct soft_range *range =
-        op->kind == SOFT_FILL ? acre__soft_range_find(op->to.address) : NULL;
-    return range && range->kind == SOFT_PLAIN && range->ctx->device == stream->device &&
-           range->ctx != stream->ctx;
-}
-
 CUresult acre__soft_run_copy(struct soft_stream *stream, struct soft_op *op) {
     struct soft_pieces to = {0}, from = {0};
     int is_copy = op->kind == SOFT_COPY;
     CUresult result = side_resolve(&op->to, op, 1, &to);
     if (!result && is_copy)
         result = side_resolve(&op->from, op, 0, &from);
-    if (!result && fill_is_foreign(stream, op)) {
-        acre__soft_report("stream %llu step %llu: fill of memory of another context (0x%llx)",
-                          (unsigned long long)stream->id, (unsigned long long)op->step,
-                          (unsigned long long)op->to.address);
-        result = CUDA_ERROR_LAUNCH_FAILED;
-    }
     if (result == CUDA_ERROR_INVALID_VALUE) {
         acre__soft_report(
             "stream %llu step %llu: %s memory that is not mapped any more (to 0x%llx, "

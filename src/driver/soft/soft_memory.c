@@ -194,17 +194,6 @@ void acre__soft_plain_free(struct soft_range *range) {
         acre__soft_slab_free(ctx, slab);
 }
 
-/* Before memory is freed: for all work of the context that it belongs to, and of the caller's. */
-static CUresult free_wait(const struct soft_range *range) {
-    struct CUctx_st *owner = range->ctx;
-    struct soft_device *device;
-    struct CUctx_st *now =
-        acre__soft_current(&device) == CUDA_SUCCESS ? acre__soft_ctx_now() : owner;
-    CUresult result = acre__soft_wait_ctx(owner);
-    return result || now == owner || now->device != owner->device ? result
-                                                                  : acre__soft_wait_ctx(now);
-}
-
 CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
     CUresult result = acre__soft_enter_bare(); /* needs no context: the memory has one */
     if (result)
@@ -222,7 +211,7 @@ CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
     if (range->kind == SOFT_POOLED) /* does not wait: the caller has */
         return acre__soft_leave(acre__soft_pool_free_now(range));
     uint64_t id = range->id;
-    if ((result = free_wait(range)))
+    if ((result = acre__soft_wait_ctx(range->ctx)))
         return acre__soft_leave(result);
     range = acre__soft_range_find(ptr); /* another thread may have freed it while this one waited */
     if (!range || range->id != id)
@@ -350,7 +339,7 @@ static CUresult host_end(void *p, enum soft_range_kind kind, CUresult unknown) {
     if (!range || range->node.key != address || range->kind != kind)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     uint64_t id = range->id;
-    if ((result = free_wait(range)))
+    if ((result = acre__soft_wait_ctx(range->ctx)))
         return acre__soft_leave(result);
     range = acre__soft_range_find(address);
     if (!range || range->id != id)
