@@ -19,8 +19,10 @@ function(acre_add_standin target name soversion)
     # The libraries are there before the program starts: they have room among its own variables.
     target_compile_options(${target} PRIVATE -ftls-model=initial-exec)
     target_link_libraries(${target} PRIVATE acre_flags)
+    # DT_RPATH, which wins over LD_LIBRARY_PATH: the runtime works with the driver beside it alone, and
+    # machines with a GPU may have the folder of NVIDIA's driver in that variable.
     target_link_options(${target} PRIVATE LINKER:--version-script=${map}
-        LINKER:-z,nodelete LINKER:--as-needed LINKER:--enable-new-dtags
+        LINKER:-z,nodelete LINKER:--as-needed LINKER:--disable-new-dtags
         LINKER:-Bsymbolic-functions)
     if(NOT ACRE_SANITIZE)
         target_link_options(${target} PRIVATE LINKER:-z,defs)

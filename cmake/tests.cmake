@@ -143,6 +143,8 @@ function(acre_test_program name area)
         target_link_libraries(${name} PRIVATE acre_gpu_kernels)
     elseif(area IN_LIST standin_areas)
         target_include_directories(${name} PRIVATE include/soft)
+        # LD_LIBRARY_PATH may name a folder with NVIDIA's libraries; only DT_RPATH wins over it.
+        target_link_options(${name} PRIVATE LINKER:--disable-new-dtags)
     endif()
 endfunction()
 

@@ -30,7 +30,7 @@ exports "$cudart" >"$tmp/cudart"
 
 [ "$(dynamic "$cuda" SONAME)" = libcuda.so.1 ] || fail "the soname of libcuda.so.1"
 [ "$(dynamic "$cudart" SONAME)" = libcudart.so.13 ] || fail "the soname of libcudart.so.13"
-[ "$(dynamic "$cudart" RUNPATH)" = "\$ORIGIN" ] || fail "the path of libcudart.so.13"
+[ "$(dynamic "$cudart" RPATH)" = "\$ORIGIN" ] || fail "the path of libcudart.so.13"
 dynamic "$cudart" NEEDED | grep -qx libcuda.so.1 || fail "libcudart.so.13 does not need libcuda.so.1"
 for library in "$cuda" "$cudart"; do
     ! dynamic "$library" NEEDED | grep -Ev '^(libc|libm|ld-linux.*|libcuda)\.so' ||

@@ -247,6 +247,22 @@ if ! is_sanitized; then
     expect_rc 1
 fi
 
+# Nor do libraries of all these names in LD_LIBRARY_PATH, as machines with a GPU have them there: for
+# what programs were linked with, and for what they open.
+mkdir gpu
+echo 'int gpu;' >gpu.c
+for name in libcuda.so.1 libcudart.so.13; do
+    check "a library" "$cc" -shared -fPIC "-Wl,-soname,$name" gpu.c -o "gpu/$name"
+    ln -s "$name" "gpu/${name%.so.*}.so"
+done
+run LD_LIBRARY_PATH="$work/gpu" "$cases" clean
+check "found by itself" grep -q "$work/gpu/libcudart.so.13" "$err"
+for case in clean other-names; do
+    run LD_LIBRARY_PATH="$work/gpu" "$acre" run --device soft -- "$cases" "$case"
+    expect_rc 0
+    expect_no_err
+done
+
 # ---- wrong use ----
 
 run "$acre" run --help

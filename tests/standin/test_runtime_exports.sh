@@ -47,7 +47,7 @@ dynamic=$(readelf -dW "$library")
 grep -q 'SONAME.*\[libcudart\.so\.13\]' <<<"$dynamic" || fail "its name is not libcudart.so.13"
 grep -q 'NEEDED.*\[libcuda\.so\.1\]' <<<"$dynamic" || fail "it does not need libcuda.so.1"
 # shellcheck disable=SC2016 # the word is literal
-grep -q 'RUNPATH.*\[$ORIGIN\]' <<<"$dynamic" || fail "it does not look beside itself"
+grep -q '(RPATH).*\[$ORIGIN\]' <<<"$dynamic" || fail "it does not look beside itself before elsewhere"
 if grep NEEDED <<<"$dynamic" | grep -Ev '\[(libcuda\.so\.1|libc\.so\.6|ld-linux.*)\]'; then
     fail "it needs more than libcuda.so.1 and libc"
 fi
