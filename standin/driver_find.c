@@ -49,7 +49,9 @@ CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version,
     struct find_result found = {NULL, 0};
     if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
         found = find(name, version, 1);
-    if (!found.row)
+    /* A function that has such forms is not handed out in another, not even to who asks for a
+     * version from before they came. */
+    if (!found.is_known)
         found = find(name, version, 0);
     *function_out = NULL;
     if (found.row)

@@ -66,6 +66,24 @@ CUresult cuDeviceComputeCapability(int *major_out, int *minor_out, CUdevice dev)
                : cuDeviceGetAttribute(minor_out, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, dev);
 }
 
+/* Soft devices are alike: none is nearer than another, and they have neither atomics over a link
+ * nor arrays. */
+CUresult cuDeviceGetP2PAttribute(int *value_out, CUdevice_P2PAttribute attribute, CUdevice dev,
+                                 CUdevice peer) {
+    int can = 0;
+    if (!value_out)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = cuDeviceCanAccessPeer(&can, dev, peer);
+    if (!result && dev == peer)
+        result = CUDA_ERROR_INVALID_DEVICE;
+    if (!result && (attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+                    attribute > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        *value_out = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED && can;
+    return result;
+}
+
 CUresult cuCtxCreate(CUcontext *ctx_out, unsigned int flags, CUdevice dev) {
     return cuCtxCreate_v4(ctx_out, NULL, flags, dev);
 }
@@ -76,10 +94,9 @@ CUresult cuCtxCreate_v2(CUcontext *ctx_out, unsigned int flags, CUdevice dev) {
 
 CUresult cuCtxCreate_v3(CUcontext *ctx_out, CUexecAffinityParam *affinities, int count,
                         unsigned int flags, CUdevice dev) {
-    if (count < 0 || (count > 0 && !affinities))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (count > 0) /* a share of the multiprocessors, which only a GPU under MPS has */
-        return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    /* A share of the multiprocessors, which only a GPU under MPS has; below 0 are none. */
+    if (count > 0)
+        return affinities ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : CUDA_ERROR_INVALID_VALUE;
     return cuCtxCreate_v4(ctx_out, NULL, flags, dev);
 }
 
@@ -113,10 +130,8 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx) {
 }
 
 CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *ctx_out, CUgreenCtx *green_out) {
-    if (!green_out)
-        return CUDA_ERROR_INVALID_VALUE;
     CUresult result = cuStreamGetCtx(stream, ctx_out);
-    if (!result)
+    if (!result && green_out)
         *green_out = NULL; /* a GPU's multiprocessors cannot be divided here */
     return result;
 }
@@ -155,15 +170,20 @@ CUresult cuMemRangeGetAttributes(void **data_out, size_t *data_bytes,
 
 /* ---- pools by place ---- */
 
-/* The device whose pools are meant. Only devices have pools here. */
+/* The device whose pools are meant. The host's pools and managed ones are a GPU's alone. */
 static CUresult form_pool_device(const CUmemLocation *location, CUmemAllocationType type,
                                  CUdevice *dev) {
-    if (!location)
+    int count = 0;
+    if (!location || location->type == CU_MEM_LOCATION_TYPE_INVALID ||
+        type == CU_MEM_ALLOCATION_TYPE_INVALID)
         return CUDA_ERROR_INVALID_VALUE;
     if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = cuDeviceGetCount(&count);
+    if (!result && (location->id < 0 || location->id >= count))
+        result = CUDA_ERROR_INVALID_VALUE;
     *dev = location->id;
-    return CUDA_SUCCESS;
+    return result;
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,

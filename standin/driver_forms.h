@@ -1,5 +1,6 @@
-/* Other forms of functions in the list, written by hand: those of older and newer versions, and
- * those of programs whose default stream is the thread's own (_ptds, _ptsz).
+/* Other forms of functions in the list, written by hand: those of older and newer versions, those
+ * of programs whose default stream is the thread's own (_ptds, _ptsz), and what can be said with
+ * others.
  *
  * X(name, symbol, version, params): as in driver_list.h; `version` is the CUDA version from which
  * on cuGetProcAddress hands the form out. Forms of before CUDA 3.2, with sizes of 32 bits, are not
@@ -9,9 +10,17 @@
 
 #include "driver_doors.h"
 
-/* Types that only other forms have; nothing of them is looked into. */
+/* Types that only forms have; nothing of the structs is looked into. */
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUgreenCtx_st *CUgreenCtx;
+
+typedef enum {
+    CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1,
+    CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED = 2,
+    CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3,
+    CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED = 4,
+    CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED = 5
+} CUdevice_P2PAttribute;
 
 /* clang-format off */
 #define STANDIN_FORMS(X)                                                                           \
@@ -23,6 +32,8 @@ typedef struct CUgreenCtx_st *CUgreenCtx;
     X(cuGetExportTable, cuGetExportTable, 3000, (const void **table_out, const CUuuid *id))        \
     X(cuDeviceComputeCapability, cuDeviceComputeCapability, 2000,                                  \
       (int *major_out, int *minor_out, CUdevice dev))                                              \
+    X(cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute, 8000,                                      \
+      (int *value_out, CUdevice_P2PAttribute attribute, CUdevice dev, CUdevice peer))              \
     X(cuDeviceGetUuid, cuDeviceGetUuid, 9020, (CUuuid *uuid_out, CUdevice dev))                    \
     X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, 7000, (CUdevice dev))                  \
     X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000, (CUdevice dev))                      \

@@ -59,7 +59,6 @@
     X(cuDeviceGetLuid, cuDeviceGetLuid, 10000, CALL)                                               \
     X(cuDeviceGetNvSciSyncAttributes, cuDeviceGetNvSciSyncAttributes, 10020, CALL)                 \
     X(cuDeviceGetP2PAtomicCapabilities, cuDeviceGetP2PAtomicCapabilities, 13000, CALL)             \
-    X(cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute, 8000, CALL)                                \
     X(cuDeviceGetProperties, cuDeviceGetProperties, 2000, CALL)                                    \
     X(cuDeviceGetTexture1DLinearMaxWidth, cuDeviceGetTexture1DLinearMaxWidth, 11010, CALL)         \
     X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, CALL)                                     \

@@ -189,9 +189,8 @@ cudaError_t acre__runtime_cudaInitDevice(int device, unsigned int device_flags,
                                          unsigned int flags) {
     CUcontext ctx;
     cudaError_t error = acre__runtime_check_device(device);
-    if (!error && flags != 0 && flags != cudaInitDeviceFlagsAreValid)
-        error = cudaErrorInvalidValue;
-    if (!error && flags == cudaInitDeviceFlagsAreValid)
+    /* Flags that are none are not looked at. */
+    if (!error && (flags & cudaInitDeviceFlagsAreValid))
         error = context_set_flags(device, device_flags);
     return error ? error : acre__runtime_primary(device, &ctx);
 }

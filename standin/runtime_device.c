@@ -68,20 +68,12 @@ cudaError_t acre__runtime_cudaDeviceCanAccessPeer(int *can, int device, int peer
     return error ? error : acre__runtime_error(cuDeviceCanAccessPeer(can, device, peer));
 }
 
-/* Soft devices are alike: none is nearer than another, and they have neither atomics over a link
- * nor arrays. */
 cudaError_t acre__runtime_cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute,
                                                     int device, int peer) {
-    int can = 0;
-    if (attribute < cudaDevP2PAttrPerformanceRank ||
-        attribute > cudaDevP2PAttrOnlyPartialNativeAtomicSupported || !value)
-        return cudaErrorInvalidValue;
-    cudaError_t error = acre__runtime_cudaDeviceCanAccessPeer(&can, device, peer);
-    if (!error && device == peer)
-        error = cudaErrorInvalidDevice;
-    if (!error)
-        *value = attribute == cudaDevP2PAttrAccessSupported && can;
-    return error;
+    cudaError_t error = value ? acre__runtime_start() : cudaErrorInvalidValue;
+    return error ? error
+                 : acre__runtime_error(cuDeviceGetP2PAttribute(
+                       value, (CUdevice_P2PAttribute)attribute, device, peer));
 }
 
 static cudaError_t device_peer(int peer, CUcontext *ctx_out) {

@@ -21,7 +21,8 @@ void acre__runtime_enter(struct runtime_call *call, const char *name, const void
 cudaError_t acre__runtime_leave(const struct runtime_call *call, cudaError_t error) {
     runtime_thread_self.is_ptds = call->was_ptds;
     acre_standin_leave(&call->before);
-    if (error != cudaSuccess)
+    /* Work that is not done yet is an answer to who asks for it, and no error to be kept. */
+    if (error != cudaSuccess && error != cudaErrorNotReady)
         runtime_thread_self.last_error = error;
     return error;
 }

@@ -118,6 +118,13 @@
     X(cudaMallocFromPoolAsync, PTSZ,                                                               \
       (void **ptr, size_t bytes, cudaMemPool_t pool, cudaStream_t stream),                         \
       (ptr, bytes, pool, stream))                                                                  \
+    X(cudaMemGetDefaultMemPool, PLAIN, (cudaMemPool_t *pool,                                       \
+      struct cudaMemLocation *location, enum cudaMemAllocationType type),                          \
+      (pool, location, type))                                                                      \
+    X(cudaMemGetMemPool, PLAIN, (cudaMemPool_t *pool, struct cudaMemLocation *location,            \
+      enum cudaMemAllocationType type), (pool, location, type))                                    \
+    X(cudaMemSetMemPool, PLAIN, (struct cudaMemLocation *location,                                 \
+      enum cudaMemAllocationType type, cudaMemPool_t pool), (location, type, pool))                \
     X(cudaMemPoolCreate, PLAIN, (cudaMemPool_t *pool, const struct cudaMemPoolProps *props),       \
       (pool, props))                                                                               \
     X(cudaMemPoolDestroy, PLAIN, (cudaMemPool_t pool), (pool))                                     \

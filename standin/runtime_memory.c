@@ -110,7 +110,8 @@ cudaError_t acre__runtime_cudaMallocManaged(void **ptr, size_t bytes, unsigned i
     if (!ptr)
         return cudaErrorInvalidValue;
     cudaError_t error = acre__runtime_context();
-    if (!error)
+    /* As with cudaMalloc. */
+    if (!error && bytes > 0)
         error = acre__runtime_error(cuMemAllocManaged(&address, bytes, flags));
     if (!error)
         *ptr = runtime_pointer(address);

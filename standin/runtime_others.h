@@ -201,11 +201,8 @@
     X(cudaMemDiscardAndPrefetchBatchAsync_ptsz)                                                    \
     X(cudaMemDiscardBatchAsync)                                                                    \
     X(cudaMemDiscardBatchAsync_ptsz)                                                               \
-    X(cudaMemGetDefaultMemPool)                                                                    \
-    X(cudaMemGetMemPool)                                                                           \
     X(cudaMemPrefetchBatchAsync)                                                                   \
     X(cudaMemPrefetchBatchAsync_ptsz)                                                              \
-    X(cudaMemSetMemPool)                                                                           \
     X(cudaMemcpy2DArrayToArray)                                                                    \
     X(cudaMemcpy2DArrayToArray_ptds)                                                               \
     X(cudaMemcpy2DFromArray)                                                                       \

@@ -59,14 +59,42 @@ cudaError_t acre__runtime_cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int d
     return error ? error : acre__runtime_error(cuDeviceGetDefaultMemPool(pool, device));
 }
 
+/* Only the driver says what a device is that is not there: to these two it is a wrong value. */
 cudaError_t acre__runtime_cudaDeviceGetMemPool(cudaMemPool_t *pool, int device) {
-    cudaError_t error = pool ? acre__runtime_check_device(device) : cudaErrorInvalidValue;
+    cudaError_t error = pool ? acre__runtime_start() : cudaErrorInvalidValue;
     return error ? error : acre__runtime_error(cuDeviceGetMemPool(pool, device));
 }
 
 cudaError_t acre__runtime_cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
-    cudaError_t error = acre__runtime_check_device(device);
+    cudaError_t error = acre__runtime_start();
     return error ? error : acre__runtime_error(cuDeviceSetMemPool(device, pool));
+}
+
+/* ---- the pool of a place ---- */
+
+cudaError_t acre__runtime_cudaMemGetDefaultMemPool(cudaMemPool_t *pool,
+                                                   struct cudaMemLocation *location,
+                                                   enum cudaMemAllocationType type) {
+    cudaError_t error = pool ? acre__runtime_start() : cudaErrorInvalidValue;
+    return error ? error
+                 : acre__runtime_error(cuMemGetDefaultMemPool(
+                       pool, (CUmemLocation *)(void *)location, (CUmemAllocationType)type));
+}
+
+cudaError_t acre__runtime_cudaMemGetMemPool(cudaMemPool_t *pool, struct cudaMemLocation *location,
+                                            enum cudaMemAllocationType type) {
+    cudaError_t error = pool ? acre__runtime_start() : cudaErrorInvalidValue;
+    return error ? error
+                 : acre__runtime_error(cuMemGetMemPool(pool, (CUmemLocation *)(void *)location,
+                                                       (CUmemAllocationType)type));
+}
+
+cudaError_t acre__runtime_cudaMemSetMemPool(struct cudaMemLocation *location,
+                                            enum cudaMemAllocationType type, cudaMemPool_t pool) {
+    cudaError_t error = acre__runtime_start();
+    return error ? error
+                 : acre__runtime_error(cuMemSetMemPool((CUmemLocation *)(void *)location,
+                                                       (CUmemAllocationType)type, pool));
 }
 
 /* ---- pools ---- */

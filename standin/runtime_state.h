@@ -60,7 +60,7 @@ struct runtime_call {
 void acre__runtime_enter(struct runtime_call *call, const char *name, const void *address,
                          int is_ptds);
 
-/* It ends: the error is kept for cudaGetLastError, and returned. */
+/* It ends: the error is returned, and kept for cudaGetLastError unless it is cudaErrorNotReady. */
 cudaError_t acre__runtime_leave(const struct runtime_call *call, cudaError_t error);
 
 /* The stream as the driver is to get it. */

@@ -806,6 +806,13 @@ cudaError_t CUDARTAPI cudaMallocAsync(void **ptr, size_t bytes, cudaStream_t str
 cudaError_t CUDARTAPI cudaFreeAsync(void *ptr, cudaStream_t stream);
 cudaError_t CUDARTAPI cudaMallocFromPoolAsync(void **ptr, size_t bytes, cudaMemPool_t pool,
                                               cudaStream_t stream);
+cudaError_t CUDARTAPI cudaMemGetDefaultMemPool(cudaMemPool_t *pool,
+                                               struct cudaMemLocation *location,
+                                               enum cudaMemAllocationType type);
+cudaError_t CUDARTAPI cudaMemGetMemPool(cudaMemPool_t *pool, struct cudaMemLocation *location,
+                                        enum cudaMemAllocationType type);
+cudaError_t CUDARTAPI cudaMemSetMemPool(struct cudaMemLocation *location,
+                                        enum cudaMemAllocationType type, cudaMemPool_t pool);
 cudaError_t CUDARTAPI cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *props);
 cudaError_t CUDARTAPI cudaMemPoolDestroy(cudaMemPool_t pool);
 cudaError_t CUDARTAPI cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keepBytes);

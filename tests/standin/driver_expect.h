@@ -17,6 +17,8 @@
 
 #include <cuda.h>
 
+#include "on_standin.h"
+
 #define expect(code, call) expect_code((code), (call), #call, __FILE__, __LINE__)
 #define ok(call) expect(CUDA_SUCCESS, call)
 

@@ -7,7 +7,7 @@
                                          after NVIDIA's headers: a compiler refuses what differs
     headers_rows.py calls FOLDER         the names of their functions, a line each
 
-FOLDER has cuda.h, cuda_runtime_api.h and cuda_runtime.h. Everything is read off the headers, so what
+FOLDER has cuda.h, cuda_runtime_api.h, cuda_runtime.h and what they include. Everything is read off the headers, so what
 is added to them is compared without a change here; the compiler is $CC, or cc.
 """
 
@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 
-HEADERS = ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h")
+HEADERS = ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cuda_results.h")
 # The set is of CUDA 13.0. Later toolkits of CUDA 13 agree in all but these.
 MINOR = ("CUDA_VERSION", "CUDART_VERSION")
 

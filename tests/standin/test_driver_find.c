@@ -31,7 +31,7 @@ static void find_library_is_the_one_that_is_loaded(void **state) {
     assert_int_equal(dlclose(library), 0);
     memcpy(&version, &function, sizeof function);
     ok(version(&number));
-    assert_int_equal(number, VERSION);
+    assert_true(on_standin() ? number == VERSION : number >= VERSION);
 }
 
 static void find_form_follows_version(void **state) {
@@ -75,9 +75,9 @@ static void find_own_stream_forms_are_for_who_asks(void **state) {
                      exported("cuMemPrefetchAsync_ptsz"));
     assert_ptr_equal(found("cuMemPrefetchAsync", 12020, own, CU_GET_PROC_ADDRESS_SUCCESS),
                      exported("cuMemPrefetchAsync_v2_ptsz"));
-    /* Before CUDA 7 there were none, and most functions have none. */
-    assert_ptr_equal(found("cuMemcpyAsync", 6050, own, CU_GET_PROC_ADDRESS_SUCCESS),
-                     exported("cuMemcpyAsync"));
+    /* Before CUDA 7 there were none, and the other form is not one; most functions have none. */
+    assert_null(found("cuMemcpyAsync", 6050, own, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT));
+    assert_null(found("cuMemcpyHtoD", 6050, own, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT));
     assert_ptr_equal(found("cuMemAlloc", VERSION, own, CU_GET_PROC_ADDRESS_SUCCESS),
                      exported("cuMemAlloc_v2"));
 }
@@ -103,12 +103,16 @@ static void find_what_is_not_there_is_told(void **state) {
 static void find_wrong_arguments_are_refused(void **state) {
     CUdriverProcAddressQueryResult status;
     void *function;
+    int version;
     (void)state;
-    expect(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2(NULL, &function, VERSION, 0, &status));
-    expect(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuInit", NULL, VERSION, 0, &status));
+    ok(cuDriverGetVersion(&version));
     expect(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuInit", &function, VERSION, 9, &status));
     expect(CUDA_ERROR_INVALID_VALUE,
-           cuGetProcAddress_v2("cuInit", &function, VERSION + 10, 0, &status));
+           cuGetProcAddress_v2("cuInit", &function, version + 10, 0, &status));
+    if (!on_standin())
+        return;
+    expect(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2(NULL, &function, VERSION, 0, &status));
+    expect(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuInit", NULL, VERSION, 0, &status));
 }
 
 /* A program that knows one function alone gets from there to memory and back. */

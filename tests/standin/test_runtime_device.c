@@ -113,7 +113,7 @@ static void device_init_makes_a_context_that_is_not_current(void **state) {
     ok(cudaGetDevice(&device));
     assert_int_equal(device, 0);
     expect(cudaErrorInvalidDevice, cudaInitDevice(99, 0, 0));
-    expect(cudaErrorInvalidValue, cudaInitDevice(0, 0, 2));
+    ok(cudaInitDevice(0, 0, 2)); /* that flags are valid is the first bit, and the only one read */
     expect(cudaErrorInvalidValue, cudaInitDevice(0, 3, cudaInitDeviceFlagsAreValid));
     ok(cudaInitDevice(0, cudaDeviceScheduleYield, cudaInitDeviceFlagsAreValid));
 }
@@ -290,13 +290,17 @@ static void device_neighbours(void **state) {
     assert_int_equal(can, 0);
     expect(cudaErrorInvalidDevice, cudaDeviceCanAccessPeer(&can, 0, count));
     expect(cudaErrorInvalidValue, cudaDeviceCanAccessPeer(NULL, 0, 0));
+    expect(cudaErrorInvalidDevice,
+           cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrAccessSupported, 0, 0));
+    expect(cudaErrorInvalidDevice,
+           cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrAccessSupported, 0, 99));
+    expect(cudaErrorInvalidDevice,
+           cudaDeviceGetP2PAttribute(&value, (enum cudaDeviceP2PAttr)99, 0, 0));
     if (count < 2)
         skip();
     ok(cudaDeviceCanAccessPeer(&can, 0, 1));
     ok(cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrAccessSupported, 0, 1));
     assert_int_equal(value, can);
-    expect(cudaErrorInvalidDevice,
-           cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrAccessSupported, 0, 99));
     expect(cudaErrorInvalidValue,
            cudaDeviceGetP2PAttribute(&value, (enum cudaDeviceP2PAttr)99, 0, 1));
     expect(cudaErrorInvalidValue,
@@ -348,7 +352,8 @@ static void device_driver_functions_are_found(void **state) {
     ok(cudaFree((void *)(uintptr_t)ptr));
     ok(cudaGetDriverEntryPointByVersion("cuMemAlloc", &other, 12000, cudaEnableDefault, &found));
     assert_ptr_equal(other, *(void **)&alloc);
-    ok(cudaGetDriverEntryPointByVersion("cuMemAlloc", &other, 12000, cudaEnableDefault, NULL));
+    if (on_standin())
+        ok(cudaGetDriverEntryPointByVersion("cuMemAlloc", &other, 12000, cudaEnableDefault, NULL));
     ok(cudaGetDriverEntryPoint("cuNoSuchThing", &other, cudaEnableDefault, &found));
     assert_null(other);
     assert_int_equal(found, cudaDriverEntryPointSymbolNotFound);
@@ -356,9 +361,11 @@ static void device_driver_functions_are_found(void **state) {
                                         &found));
     assert_null(other);
     assert_int_equal(found, cudaDriverEntryPointVersionNotSufficent);
+    expect(cudaErrorInvalidValue, cudaGetDriverEntryPoint("cuMemAlloc", &other, 16, &found));
+    if (!on_standin())
+        return;
     expect(cudaErrorInvalidValue, cudaGetDriverEntryPoint(NULL, &other, 0, &found));
     expect(cudaErrorInvalidValue, cudaGetDriverEntryPoint("cuMemAlloc", NULL, 0, &found));
-    expect(cudaErrorInvalidValue, cudaGetDriverEntryPoint("cuMemAlloc", &other, 16, &found));
 }
 
 int main(void) {

@@ -19,22 +19,42 @@ static void error_last_is_kept_until_it_is_asked_for(void **state) {
     ok(cudaFree(p));
 }
 
-/* Also what is checked before the driver is asked, and what is no failure but an answer. */
+/* Also what is checked before the driver is asked. */
 static void error_last_is_kept_of_every_sort(void **state) {
-    struct gate gate;
-    cudaStream_t stream;
     (void)state;
     assert_int_equal(cudaMalloc(NULL, 1), cudaErrorInvalidValue);
     assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
-    ok(cudaStreamCreate(&stream));
-    gate_close(&gate, stream);
-    assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
-    assert_int_equal(cudaGetLastError(), cudaErrorNotReady);
-    gate_open(&gate);
-    ok(cudaStreamSynchronize(stream)); /* the gate is on this stack */
-    ok(cudaStreamDestroy(stream));
     (void)cudaGetErrorString(cudaErrorInvalidValue);
     assert_int_equal(cudaGetLastError(), cudaSuccess);
+}
+
+/* It is an answer, and neither kept nor does it take away what is. */
+static void error_not_ready_is_not_kept(void **state) {
+    struct gate gate;
+    cudaStream_t stream;
+    cudaEvent_t start, end;
+    float ms;
+    (void)state;
+    ok(cudaStreamCreate(&stream));
+    ok(cudaEventCreate(&start));
+    ok(cudaEventCreate(&end));
+    ok(cudaEventRecord(start, stream));
+    gate_close(&gate, stream);
+    ok(cudaEventRecord(end, stream));
+    assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+    assert_int_equal(cudaEventQuery(end), cudaErrorNotReady);
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+    assert_int_equal(cudaEventElapsedTime(&ms, start, end), cudaErrorNotReady);
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+    assert_int_equal(cudaMalloc(NULL, 1), cudaErrorInvalidValue);
+    assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
+    gate_open(&gate);
+    ok(cudaStreamSynchronize(stream)); /* the gate is on this stack */
+    ok(cudaEventDestroy(start));
+    ok(cudaEventDestroy(end));
+    ok(cudaStreamDestroy(stream));
 }
 
 static void *error_elsewhere(void *argument) {
@@ -94,6 +114,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_last_is_kept_until_it_is_asked_for),
         cmocka_unit_test(error_last_is_kept_of_every_sort),
+        cmocka_unit_test(error_not_ready_is_not_kept),
         cmocka_unit_test(error_last_is_the_threads_own),
         cmocka_unit_test(error_names_and_texts),
         cmocka_unit_test(error_names_and_texts_are_nvidias),

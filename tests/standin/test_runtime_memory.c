@@ -182,11 +182,18 @@ static void memory_managed_is_seen_by_both_sides(void **state) {
     expect(cudaErrorInvalidValue, cudaFree(p));
 }
 
+static void memory_managed_of_no_bytes_is_none(void **state) {
+    void *p = &p;
+    (void)state;
+    ok(cudaMallocManaged(&p, 0, cudaMemAttachGlobal));
+    assert_null(p);
+    ok(cudaFree(p));
+}
+
 static void memory_managed_bad_arguments_are_refused(void **state) {
     void *p = NULL, *plain = device_block(BYTES);
     struct cudaMemLocation nowhere = {.type = cudaMemLocationTypeInvalid, .id = 0};
     (void)state;
-    expect(cudaErrorInvalidValue, cudaMallocManaged(&p, 0, cudaMemAttachGlobal));
     expect(cudaErrorInvalidValue, cudaMallocManaged(&p, BYTES, 0));
     expect(cudaErrorInvalidValue, cudaMallocManaged(&p, BYTES, cudaMemAttachSingle));
     expect(cudaErrorInvalidValue, cudaMallocManaged(NULL, BYTES, cudaMemAttachGlobal));
@@ -290,6 +297,7 @@ int main(void) {
         cmocka_unit_test(memory_pinned_queries_of_other_memory_are_refused),
         cmocka_unit_test(memory_registered_is_pinned_until_unregistered),
         cmocka_unit_test(memory_managed_is_seen_by_both_sides),
+        cmocka_unit_test(memory_managed_of_no_bytes_is_none),
         cmocka_unit_test(memory_managed_bad_arguments_are_refused),
         cmocka_unit_test(memory_managed_keeps_advice),
         cmocka_unit_test(memory_managed_can_be_attached_to_a_stream),

