@@ -74,10 +74,12 @@ area_plan() {
     bench_step plan
 }
 
-# CUDA's own calls: the stand-ins, which need no GPU, and the programs of examples/cuda on the real
-# libraries, where they must print what they print on the stand-ins, and free everything.
+# CUDA's own calls: the stand-ins, which need no GPU; their tests with NVIDIA's libraries in their
+# place, which must answer the same; and the programs of examples/cuda on the real libraries, where
+# they must print what they print on the stand-ins, and free everything.
 area_cuda() {
     ctest_step "stand-ins" 'standin|conformance'
+    native_step "native"
     programs_step "programs"
     programs_step "memcheck" "$memcheck" --tool memcheck --leak-check full --error-exitcode 9 \
         --report-api-errors no --target-processes all --log-file "$build/programs-memcheck.log"
@@ -151,6 +153,37 @@ sanitizer_step() {
     done < <(test_commands "$labels" devicefault "$names")
     [ $((passed + failed + skipped)) -gt 0 ] || failed=1
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
+}
+
+# native_step WHAT: the tests of the stand-ins, compiled with the toolkit's headers and linked with its
+# libraries. Left out is the one whose failures only a stand-in can plan; cases that only a stand-in
+# can answer skip themselves (tests/standin/on_standin.h).
+native_step() {
+    local what=$1 begin=$SECONDS passed=0 failed=0 source name program rc
+    local cmocka_include cmocka_library
+    cmocka_include=$(sed -n 's/^ACRE_CMOCKA_INCLUDE:PATH=//p' "$build/CMakeCache.txt")
+    cmocka_library=$(sed -n 's/^ACRE_CMOCKA_LIBRARY:FILEPATH=//p' "$build/CMakeCache.txt")
+    local -a flags=(-O2 -D_GNU_SOURCE -Wno-deprecated-declarations -I tests -I "$cmocka_include"
+        -isystem "$toolkit/include")
+    local -a libraries=("-Wl,-rpath,$toolkit/lib64" -L "$toolkit/lib64" -lcudart
+        -L "$toolkit/lib64/stubs" -lcuda "$cmocka_library" -pthread)
+    mkdir -p "$build/native"
+    for source in tests/standin/test_runtime_*.c tests/standin/test_driver_*.c; do
+        name=$(basename "$source" .c)
+        [ "$name" != test_runtime_faults ] || continue
+        program=$build/native/$name
+        rc=0
+        cc "${flags[@]}" -o "$program" "$source" "${libraries[@]}" &&
+            timeout -k 10 "$PROGRAM_SECONDS" "$program" </dev/null >"$program.out" 2>&1 || rc=$?
+        echo "$what $name: exit code $rc"
+        if [ $rc -eq 0 ]; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+            tail -n 60 "$program.out"
+        fi
+    done
+    row "$what" "$passed" "$failed" 0 $((SECONDS - begin))
 }
 
 # programs_step WHAT [PREFIX...]: the programs of examples/cuda, built by nvcc with the shared runtime,
