@@ -12,6 +12,7 @@
 
 #include "base/parse.h"
 #include "cli.h"
+#include "elf_static.h"
 
 /* The folder of the libraries as seen from an installed tool's; the build says which. */
 #ifndef ACRE_TO_LIBRARIES
@@ -203,6 +204,26 @@ static void run_set_environment(const struct run_args *args, const char *folder)
     }
 }
 
+/* Whether the program has no loader, that would put the libraries under it. It would run, and never
+ * see the soft device: better that it does not. Where execvp will look for it, its name says. */
+static bool run_is_static(const char *program) {
+    if (strchr(program, '/')) {
+        return elf_is_static(program);
+    }
+    const char *folders = getenv("PATH");
+    while (folders && *folders) {
+        size_t length = strcspn(folders, ":");
+        char *path = cli_format("%.*s%s%s", (int)length, folders, length ? "/" : "", program);
+        bool is_there = access(path, X_OK) == 0, is_static = is_there && elf_is_static(path);
+        free(path);
+        if (is_there) {
+            return is_static;
+        }
+        folders += length + (folders[length] != '\0');
+    }
+    return false;
+}
+
 int cmd_run(int argc, char **argv) {
     static const struct argp argp = {.options = run_options,
                                      .parser = run_parse,
@@ -215,6 +236,12 @@ int cmd_run(int argc, char **argv) {
     if (strcmp(args.device, "soft") != 0 && strcmp(args.device, "soft:0") != 0) {
         cli_say("not yet: a program can be run on --device soft alone, not on '%.40s'",
                 args.device);
+        return CLI_CANNOT;
+    }
+    if (run_is_static(args.program[0])) {
+        cli_say("%.200s was linked statically: no library can be put under it, so it cannot run on "
+                "the soft device; link it dynamically",
+                args.program[0]);
         return CLI_CANNOT;
     }
     char *folder = run_find_libraries();

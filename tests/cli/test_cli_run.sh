@@ -132,6 +132,37 @@ if [ -n "$static" ] && ! is_sanitized; then
     expect_err '^acre: the program brings a CUDA runtime of its own, .* -cudart shared'
 fi
 
+# A program that no loader starts gets no libraries.
+printf '%s\n' '#include <stdio.h>' 'int main(void) { return puts("ran") < 0; }' >plain.c
+for flags in -static -static-pie; do
+    if ! "$cc" plain.c "$flags" -o plain 2>/dev/null; then
+        continue # no libc for it
+    fi
+    for program in ./plain plain; do
+        run PATH="$work:$PATH" "$acre" run --device soft -- "$program"
+        expect_rc 2
+        expect_no_out
+        expect_err "^acre: $program was linked statically: .*; link it dynamically$"
+    done
+    for bytes in 0 4 20 63 64 100 200 400; do
+        head -c "$bytes" plain >part # which may not be run, so that it is only looked at
+        soft -- ./part
+        check "not run" test "$rc" -eq 126 -o "$rc" -eq 2
+    done
+done
+if ! is_sanitized; then # whose libraries do not come late under a program that has none
+    for flags in -no-pie -pie; do
+        check "a program" "$cc" plain.c "$flags" -o plain
+        run PATH="$work:$PATH" "$acre" run --device soft -- plain
+        expect_rc 0
+        expect_out '^ran$'
+    done
+    loader=$(readelf -lW plain | sed -n 's/.*program interpreter: \(.*\)]/\1/p')
+    soft -- "$loader" "$work/plain"
+    expect_rc 0
+    expect_out '^ran$'
+fi
+
 # ---- faults ----
 
 soft --stats -- "$cases" fault-device

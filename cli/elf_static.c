@@ -1,0 +1,59 @@
+/* Reads the few parts of an ELF file that tell whether a loader starts it; see elf_static.h. The
+ * file is not trusted: every place in it is read with pread, and read whole or not at all. */
+#include "elf_static.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* More than any linker writes; what is behind them is not looked at. */
+enum { ELF_SEGMENTS = 256, ELF_DYNAMIC_ENTRIES = 512 };
+
+static bool elf_read(int fd, uint64_t offset, void *out, size_t bytes) {
+    return offset <= INT64_MAX && pread(fd, out, bytes, (off_t)offset) == (ssize_t)bytes;
+}
+
+/* Does the dynamic section say that this is a program? Libraries do not. */
+static bool elf_is_pie(int fd, const Elf64_Phdr *dynamic) {
+    for (uint64_t i = 0; i < dynamic->p_filesz / sizeof(Elf64_Dyn) && i < ELF_DYNAMIC_ENTRIES;
+         i++) {
+        Elf64_Dyn entry;
+        if (!elf_read(fd, dynamic->p_offset + i * sizeof entry, &entry, sizeof entry) ||
+            entry.d_tag == DT_NULL) {
+            return false;
+        }
+        if (entry.d_tag == DT_FLAGS_1) {
+            return (entry.d_un.d_val & DF_1_PIE) != 0;
+        }
+    }
+    return false;
+}
+
+static bool elf_fd_is_static(int fd) {
+    Elf64_Ehdr header;
+    bool is_pie = false;
+    if (!elf_read(fd, 0, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) {
+        return false;
+    }
+    for (unsigned i = 0; i < header.e_phnum && i < ELF_SEGMENTS; i++) {
+        Elf64_Phdr segment;
+        if (!elf_read(fd, header.e_phoff + i * sizeof segment, &segment, sizeof segment) ||
+            segment.p_type == PT_INTERP) {
+            return false;
+        }
+        is_pie = is_pie || (segment.p_type == PT_DYNAMIC && elf_is_pie(fd, &segment));
+    }
+    return header.e_type == ET_EXEC || (header.e_type == ET_DYN && is_pie);
+}
+
+bool elf_is_static(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    bool is_static = elf_fd_is_static(fd);
+    close(fd);
+    return is_static;
+}
