@@ -4,6 +4,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* As many as threads that free what others free, at one moment; what does not fit pushes the oldest
+ * out. */
+enum { LEDGER_OWED = 64 };
 
 static struct {
     pthread_mutex_t lock;
@@ -12,6 +17,11 @@ static struct {
     struct acre__tree chunks;    /* by handle; those without one hang on their mappings alone */
     struct acre__tree pools;     /* by handle */
     struct ledger_entry *lost;   /* newest first */
+    struct ledger_owed {
+        const struct acre__tree *tree; /* NULL: none */
+        uint64_t key;
+    } owed[LEDGER_OWED]; /* freed without an entry, which another thread has in its hand */
+    unsigned owed_next;
     uint64_t made;
     struct ledger_count counts[LEDGER_KIND_COUNT + 1]; /* the last: of all memory */
 } ledger = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -83,6 +93,17 @@ static void ledger_lose(struct ledger_entry *entry) {
     ledger.lost = entry;
 }
 
+/* Takes the note that something was freed without its entry; 0: there is none. */
+static int ledger_take_owed(const struct acre__tree *tree, uint64_t key) {
+    for (int i = 0; i < LEDGER_OWED; i++) {
+        if (ledger.owed[i].tree == tree && ledger.owed[i].key == key) {
+            ledger.owed[i].tree = NULL;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Without memory for an entry the thing is counted and not listed. */
 static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, size_t bytes) {
     struct ledger_entry *entry = calloc(1, sizeof *entry);
@@ -96,6 +117,7 @@ static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, s
     entry->caller = acre__standin_caller();
     entry->handles = kind == LEDGER_CHUNK;
     /* The driver has given the address out again: what was there ended unseen. */
+    (void)ledger_take_owed(ledger_tree(kind), key);
     struct ledger_entry *stale = entry_of(acre__tree_find(ledger_tree(kind), key));
     if (stale)
         ledger_lose(stale);
@@ -156,7 +178,37 @@ struct ledger_entry *acre__ledger_take_mappings(uint64_t address, size_t bytes) 
     return list;
 }
 
-void acre__ledger_settle(struct ledger_entry *list, CUresult result) {
+/* Refused: it is back, unless another thread has freed it meanwhile; 0: so it is. */
+static int ledger_put_back(struct ledger_entry *entry) {
+    struct acre__tree *tree = ledger_tree(entry->kind);
+    entry->is_back = 1;
+    return !ledger_take_owed(tree, entry->node.key) && acre__tree_insert(tree, &entry->node);
+}
+
+/* Freed without an entry: it is the one that another thread has, or had when it was refused. */
+static void ledger_owe(struct acre__tree *tree, uint64_t key) {
+    struct ledger_entry *entry = entry_of(acre__tree_find(tree, key));
+    if (entry && entry->is_back) {
+        acre__tree_remove(tree, &entry->node);
+        ledger_free(entry);
+        return;
+    }
+    ledger.owed[ledger.owed_next++ % LEDGER_OWED] = (struct ledger_owed){tree, key};
+}
+
+void acre__ledger_settle(enum ledger_kind kind, uint64_t key, struct ledger_entry *entry,
+                         CUresult result) {
+    if (!key || (!entry && result))
+        return;
+    pthread_mutex_lock(&ledger.lock);
+    if (!entry)
+        ledger_owe(ledger_tree(kind), key);
+    else if (!result || !ledger_put_back(entry))
+        ledger_free(entry);
+    pthread_mutex_unlock(&ledger.lock);
+}
+
+void acre__ledger_settle_mappings(struct ledger_entry *list, CUresult result) {
     if (!list)
         return;
     pthread_mutex_lock(&ledger.lock);
@@ -164,10 +216,8 @@ void acre__ledger_settle(struct ledger_entry *list, CUresult result) {
         struct ledger_entry *entry = list;
         list = entry->next;
         entry->next = NULL;
-        if (result) {
-            acre__tree_insert(ledger_tree(entry->kind), &entry->node);
+        if (result && ledger_put_back(entry))
             continue;
-        }
         if (entry->chunk) {
             entry->chunk->mappings--;
             ledger_free_chunk_if_over(entry->chunk);
@@ -241,6 +291,16 @@ void acre__ledger_sweep(const struct acre__driver *drv) {
                 CUDA_ERROR_INVALID_VALUE)
             ledger_lose(entry);
     }
+    node = acre__tree_first(&ledger.pools);
+    while (node) {
+        struct ledger_entry *entry = entry_of(node);
+        uint64_t threshold = 0;
+        node = acre__tree_next(&ledger.pools, node);
+        if (drv->cuMemPoolGetAttribute((CUmemoryPool)(uintptr_t)entry->node.key,
+                                       CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                                       &threshold) == CUDA_ERROR_INVALID_VALUE)
+            ledger_lose(entry);
+    }
     pthread_mutex_unlock(&ledger.lock);
 }
 
@@ -251,6 +311,7 @@ void acre__ledger_forget(void) {
     ledger.lock = fresh;
     ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = (struct acre__tree){NULL, 0};
     ledger.lost = NULL;
+    memset(ledger.owed, 0, sizeof ledger.owed);
     for (int i = 0; i <= LEDGER_KIND_COUNT; i++)
         ledger.counts[i] = (struct ledger_count){0};
 }

@@ -3,7 +3,9 @@
  * It is a layer of the table behind the doors: functions in front of the calls that hand out memory
  * and of those that take it back. An entry is made after the driver has given something, and taken
  * out before the driver is asked to take it back (and put in again if that is refused): so the
- * address of an entry cannot be given out a second time while the entry is there.
+ * address of an entry cannot be given out a second time while the entry is there. Of two threads
+ * that free the same at once, one has the entry and maybe the other the driver's consent; what the
+ * latter did without an entry is kept until the former is back, and settled then.
  *
  * Locks: one mutex of its own, which is never held while the driver is called, but for the question
  * whether memory is still there after a context has ended. */
@@ -43,6 +45,7 @@ struct ledger_entry {
     uint64_t number;                   /* of entries made, from 1 */
     struct acre_standin_caller caller; /* that it is charged to */
     int is_lost;                       /* its context ended before it was freed */
+    int is_back;                       /* was put in again */
     unsigned handles, mappings;        /* of a chunk: what keeps it */
     struct ledger_entry *chunk;        /* of a mapping; NULL: not known */
     struct ledger_entry *next;         /* of entries taken out together, and of lost ones */
@@ -66,8 +69,12 @@ void acre__ledger_refuse(enum ledger_kind kind);
 struct ledger_entry *acre__ledger_take(enum ledger_kind kind, uint64_t key);
 /* All mappings that begin in [address, address + bytes), as a list. */
 struct ledger_entry *acre__ledger_take_mappings(uint64_t address, size_t bytes);
-/* The end of a list that was taken out: it was freed if the driver said so, else it is back. */
-void acre__ledger_settle(struct ledger_entry *list, CUresult result);
+/* The end of what was taken out at `key`, NULL if it was nothing: it was freed if the driver said
+ * so, else it is back. */
+void acre__ledger_settle(enum ledger_kind kind, uint64_t key, struct ledger_entry *entry,
+                         CUresult result);
+/* The same of a list of mappings. */
+void acre__ledger_settle_mappings(struct ledger_entry *list, CUresult result);
 
 /* A mapping of the chunk behind a handle. */
 void acre__ledger_add_mapping(uint64_t address, size_t bytes, uint64_t handle);

@@ -47,14 +47,14 @@ static CUresult calls_cuMemAllocFromPoolAsync(CUdeviceptr *ptr_out, size_t bytes
 static CUresult calls_cuMemFree(CUdeviceptr ptr) {
     struct ledger_entry *entry = acre__ledger_take(LEDGER_DEVICE, ptr);
     CUresult result = calls_inner->cuMemFree(ptr);
-    acre__ledger_settle(entry, result);
+    acre__ledger_settle(LEDGER_DEVICE, ptr, entry, result);
     return result;
 }
 
 static CUresult calls_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
     struct ledger_entry *entry = acre__ledger_take(LEDGER_ORDERED, ptr);
     CUresult result = calls_inner->cuMemFreeAsync(ptr, stream);
-    acre__ledger_settle(entry, result);
+    acre__ledger_settle(LEDGER_ORDERED, ptr, entry, result);
     return result;
 }
 
@@ -71,7 +71,7 @@ static CUresult calls_cuMemAllocHost(void **ptr_out, size_t bytes) {
 static CUresult calls_cuMemFreeHost(void *p) {
     struct ledger_entry *entry = acre__ledger_take(LEDGER_PINNED, (uintptr_t)p);
     CUresult result = calls_inner->cuMemFreeHost(p);
-    acre__ledger_settle(entry, result);
+    acre__ledger_settle(LEDGER_PINNED, (uintptr_t)p, entry, result);
     return result;
 }
 
@@ -83,7 +83,7 @@ static CUresult calls_cuMemHostRegister(void *p, size_t bytes, unsigned int flag
 static CUresult calls_cuMemHostUnregister(void *p) {
     struct ledger_entry *entry = acre__ledger_take(LEDGER_REGISTERED, (uintptr_t)p);
     CUresult result = calls_inner->cuMemHostUnregister(p);
-    acre__ledger_settle(entry, result);
+    acre__ledger_settle(LEDGER_REGISTERED, (uintptr_t)p, entry, result);
     return result;
 }
 
@@ -105,7 +105,7 @@ static CUresult calls_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out,
 static CUresult calls_cuMemPoolDestroy(CUmemoryPool pool) {
     struct ledger_entry *entry = acre__ledger_take(LEDGER_POOL, (uintptr_t)pool);
     CUresult result = calls_inner->cuMemPoolDestroy(pool);
-    acre__ledger_settle(entry, result);
+    acre__ledger_settle(LEDGER_POOL, (uintptr_t)pool, entry, result);
     return result;
 }
 
@@ -130,7 +130,7 @@ static CUresult calls_cuMemAddressReserve(CUdeviceptr *ptr_out, size_t bytes, si
 static CUresult calls_cuMemAddressFree(CUdeviceptr ptr, size_t bytes) {
     struct ledger_entry *entry = acre__ledger_take(LEDGER_ADDRESSES, ptr);
     CUresult result = calls_inner->cuMemAddressFree(ptr, bytes);
-    acre__ledger_settle(entry, result);
+    acre__ledger_settle(LEDGER_ADDRESSES, ptr, entry, result);
     return result;
 }
 
@@ -176,7 +176,7 @@ static CUresult calls_cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset,
 static CUresult calls_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
     struct ledger_entry *list = acre__ledger_take_mappings(ptr, bytes);
     CUresult result = calls_inner->cuMemUnmap(ptr, bytes);
-    acre__ledger_settle(list, result);
+    acre__ledger_settle_mappings(list, result);
     return result;
 }
 

@@ -82,9 +82,14 @@ expect_err '^acre: not freed: 1$'
 expect_err '^  device +1 +0 +1 +4 KiB +4 KiB$'
 soft --leaks -- "$cases" reset
 expect_rc 1
-expect_err '^acre: not freed: 1$'
-expect_err 'run_cases\+0x[0-9a-f]+ \(until its context ended\)$'
+expect_err '^acre: not freed: 2$'
+expect_err 'cudaMalloc .*run_cases\+0x[0-9a-f]+ \(until its context ended\)$'
+expect_err 'cudaMemPoolCreate .*run_cases\+0x[0-9a-f]+ \(until its context ended\)$'
 soft --leaks --stats -- "$cases" threads
+expect_rc 0
+expect_err '^acre: everything was freed$'
+
+soft --leaks -- "$cases" free-twice
 expect_rc 0
 expect_err '^acre: everything was freed$'
 

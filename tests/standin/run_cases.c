@@ -2,6 +2,8 @@
  * second (default 0). Written against CUDA's headers, as a user's program. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,8 +183,12 @@ static void do_wrong_free(void) {
 
 /* What ends with its context was not freed either. */
 static void do_reset(void) {
+    const struct cudaMemPoolProps props = {.allocType = cudaMemAllocationTypePinned,
+                                           .location = {.type = cudaMemLocationTypeDevice}};
+    cudaMemPool_t pool;
     void *p;
     RT(cudaMalloc(&p, 4096));
+    RT(cudaMemPoolCreate(&pool, &props));
     RT(cudaDeviceReset());
     RT(cudaMalloc(&p, 100));
     RT(cudaFree(p));
@@ -226,6 +232,52 @@ static void do_threads(void) {
         need(pthread_create(&threads[i], NULL, churn, (void *)i) == 0, "thread", 0);
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
+}
+
+/* Memory that two threads free at once, as no program should: one of them is told so. They turn in
+ * place until both are there, since one that sleeps comes too late to meet the other. */
+static struct {
+    _Atomic unsigned arrived;
+    void *p;
+    int freed[2];
+} twice;
+
+enum { TWICE_ROUNDS = 4000 };
+
+static void twice_meet(unsigned round) {
+    atomic_fetch_add(&twice.arrived, 1);
+    for (unsigned turns = 1; atomic_load(&twice.arrived) < 2 * round; turns++) {
+        if (turns % 1024 == 0)
+            sched_yield();
+    }
+}
+
+static void *free_again(void *nothing) {
+    (void)nothing;
+    for (unsigned i = 0; i < TWICE_ROUNDS; i++) {
+        twice_meet(2 * i + 1);
+        twice.freed[1] = cudaFreeAsync(twice.p, cudaStreamPerThread) == cudaSuccess;
+        twice_meet(2 * i + 2);
+    }
+    return NULL;
+}
+
+static void do_free_twice(void) {
+    pthread_t thread;
+    need(pthread_create(&thread, NULL, free_again, NULL) == 0, "thread", 0);
+    for (unsigned i = 0; i < TWICE_ROUNDS; i++) {
+        if (i % 2)
+            RT(cudaMalloc(&twice.p, 4096));
+        else
+            RT(cudaMallocAsync(&twice.p, 4096, NULL));
+        RT(cudaDeviceSynchronize());
+        twice_meet(2 * i + 1);
+        twice.freed[0] = cudaFree(twice.p) == cudaSuccess;
+        twice_meet(2 * i + 2);
+        need(twice.freed[0] + twice.freed[1] == 1, "freed", (int)i);
+    }
+    pthread_join(thread, NULL);
+    RT(cudaDeviceSynchronize());
 }
 
 /* ---- faults ---- */
@@ -353,6 +405,7 @@ int main(int argc, char **argv) {
                  {"wrong-free", do_wrong_free},
                  {"reset", do_reset},
                  {"threads", do_threads},
+                 {"free-twice", do_free_twice},
                  {"fault-device", do_fault_device},
                  {"fault-reserved", do_fault_reserved},
                  {"fault-other", do_fault_other},
