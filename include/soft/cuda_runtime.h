@@ -1,7 +1,7 @@
 /*
- * What C++ programs find in cuda_runtime.h beside the calls of cuda_runtime_api.h: forms that take
- * a pointer to any type of pointer, so that `float *p; cudaMalloc(&p, bytes)` needs no cast. In C
- * it is cuda_runtime_api.h alone.
+ * What programs find in cuda_runtime.h beside the calls of cuda_runtime_api.h: make_int2 and its
+ * like, and in C++ forms that take a pointer to any type of pointer, so that
+ * `float *p; cudaMalloc(&p, bytes)` needs no cast.
  */
 /* Names with two underscores are NVIDIA's, and programs ask for them.
  * NOLINTBEGIN(bugprone-reserved-identifier) */
@@ -9,6 +9,7 @@
 #define __CUDA_RUNTIME_H__
 
 #include "cuda_runtime_api.h"
+#include "vector_functions.h"
 
 #ifdef __cplusplus
 

@@ -18,6 +18,8 @@
 #include <limits.h>
 #include <stddef.h>
 
+#include "vector_types.h"
+
 #define CUDART_VERSION 13000
 
 /* Compilers without kernels have no use for these marks. */

@@ -16,7 +16,14 @@ import re
 import subprocess
 import sys
 
-HEADERS = ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cuda_results.h")
+HEADERS = (
+    "cuda.h",
+    "cuda_runtime_api.h",
+    "cuda_runtime.h",
+    "cuda_results.h",
+    "vector_types.h",
+    "vector_functions.h",
+)
 # The set is of CUDA 13.0. Later toolkits of CUDA 13 agree in all but these.
 MINOR = ("CUDA_VERSION", "CUDART_VERSION")
 
@@ -104,12 +111,14 @@ def rows(folder):
         out.append(f'    NUMBER("{what}", {value});')
 
     for text in statements(own_text(folder, [])):
+        text = re.sub(r" ?__attribute__\(\(aligned\(\d+\)\)\)", "", text)
         kind = re.match(r"(typedef )?(enum|struct) (\w+) ?\{(.*)\} ?(\w*) ?;$", text)
         if not kind:
             continue
         is_typedef, sort, tag, body, name = kind.groups()
         name = name if is_typedef else f"{sort} {tag}"
         number(f"sizeof {name}", f"sizeof({name})")
+        number(f"alignof {name}", f"__alignof__({name})")
         if sort == "enum":
             number(f"signed {name}", f"({name})-1 < ({name})1")
             for value in re.findall(r"(\w+) ?(?:=[^,]*)?(?:,|$)", body):

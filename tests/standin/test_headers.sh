@@ -44,8 +44,8 @@ compile() {
 }
 
 # ---- alone ----
-for headers in cuda.h cuda_runtime_api.h cuda_runtime.h "cuda.h cuda_runtime.h" \
-    "cuda_runtime.h cuda.h cuda_runtime_api.h"; do
+for headers in cuda.h cuda_runtime_api.h cuda_runtime.h vector_types.h vector_functions.h \
+    "cuda.h cuda_runtime.h" "cuda_runtime.h cuda.h cuda_runtime_api.h"; do
     for language in c cpp; do
         read -ra names <<<"$headers"
         printf '#include <%s>\n' "${names[@]}" >"$tmp/alone.$language"
@@ -58,6 +58,10 @@ done
 for mode in "${modes[@]}"; do
     compile "${warnings[@]}" ${mode:+"$mode"} -I"$soft" "$here/headers_calls.cpp"
 done
+cp "$here/headers_vectors.c" "$tmp/vectors.c"
+cp "$here/headers_vectors.c" "$tmp/vectors.cpp"
+compile "${warnings[@]}" -I"$soft" "$tmp/vectors.c"
+compile "${warnings[@]}" -I"$soft" "$tmp/vectors.cpp"
 
 # ---- complete: what the table has, less what is about kernels and other processes ----
 python3 "$here/headers_rows.py" calls "$soft" | sort >"$tmp/declared"
@@ -117,6 +121,16 @@ for mode in "${modes[@]}"; do
         }
     done
     compile ${mode:+"$mode"} "${quiet[@]}" "$here/headers_calls.cpp"
+done
+for language in c cpp; do
+    compiler=$CC
+    [ $language = c ] || compiler=${cpp_compilers[0]}
+    "$compiler" -w -I"$soft" -o "$tmp/ours" "$tmp/vectors.$language"
+    "$compiler" -w -isystem "$nvidia" -o "$tmp/theirs" "$tmp/vectors.$language"
+    diff <("$tmp/ours") <("$tmp/theirs") || {
+        echo "headers: vectors: < include/soft, > $nvidia"
+        exit 1
+    }
 done
 [ "$(wc -l <"$tmp/ours.txt")" -gt 1000 ] || {
     echo "headers: only $(wc -l <"$tmp/ours.txt") rows: were the headers read?"

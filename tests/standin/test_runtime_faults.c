@@ -246,9 +246,6 @@ static void faults_lost_device_is_said_by_every_call_once(void **state) {
 cudaError_t cudaProfilerStart(void);
 cudaError_t cudaGraphLaunch_ptsz(void *graph, cudaStream_t stream);
 
-struct dim3 {
-    unsigned x, y, z;
-};
 unsigned __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size_t shared_bytes,
                                      cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, size_t *shared_bytes,

@@ -1,0 +1,85 @@
+/*
+ * CUDA's small vectors, one to four numbers of a type, and dim3, for cuda_runtime_api.h. Sizes and
+ * alignments are CUDA's: structs of two and four are aligned as a whole, so that a GPU reads them
+ * at once; those of three are not.
+ */
+/* Names with two underscores are NVIDIA's, and programs ask for them.
+ * NOLINTBEGIN(bugprone-reserved-identifier) */
+#ifndef __VECTOR_TYPES_H__
+#define __VECTOR_TYPES_H__
+
+#define ACRE_SOFT_ALIGNED(bytes) __attribute__((aligned(bytes)))
+
+/* The four of a type: its name, the type of a member, and the alignments of two and of four. */
+#define ACRE_SOFT_VECTORS(name, type, two, four)                                                   \
+    struct name##1 {                                                                               \
+        type x;                                                                                    \
+    };                                                                                             \
+    struct name##2 {                                                                               \
+        type x;                                                                                    \
+        type y;                                                                                    \
+    }                                                                                              \
+    ACRE_SOFT_ALIGNED(two);                                                                        \
+    struct name##3 {                                                                               \
+        type x;                                                                                    \
+        type y;                                                                                    \
+        type z;                                                                                    \
+    };                                                                                             \
+    ACRE_SOFT_FOUR(name##4, type, four)                                                            \
+    typedef struct name##1 name##1;                                                                \
+    typedef struct name##2 name##2;                                                                \
+    typedef struct name##3 name##3;
+
+#define ACRE_SOFT_FOUR(name, type, bytes)                                                          \
+    struct name {                                                                                  \
+        type x;                                                                                    \
+        type y;                                                                                    \
+        type z;                                                                                    \
+        type w;                                                                                    \
+    } ACRE_SOFT_ALIGNED(bytes);                                                                    \
+    typedef struct name name;
+
+/* Four numbers of 8 bytes were always aligned to 16; since CUDA 13 programs can say which. */
+#define ACRE_SOFT_WIDE_VECTORS(name, type)                                                         \
+    ACRE_SOFT_VECTORS(name, type, 16, 16)                                                          \
+    ACRE_SOFT_FOUR(name##4_16a, type, 16)                                                          \
+    ACRE_SOFT_FOUR(name##4_32a, type, 32)
+
+ACRE_SOFT_VECTORS(char, signed char, 2, 4)
+ACRE_SOFT_VECTORS(uchar, unsigned char, 2, 4)
+ACRE_SOFT_VECTORS(short, short, 4, 8)
+ACRE_SOFT_VECTORS(ushort, unsigned short, 4, 8)
+ACRE_SOFT_VECTORS(int, int, 8, 16)
+ACRE_SOFT_VECTORS(uint, unsigned int, 8, 16)
+ACRE_SOFT_VECTORS(float, float, 8, 16)
+ACRE_SOFT_WIDE_VECTORS(long, long)
+ACRE_SOFT_WIDE_VECTORS(ulong, unsigned long)
+ACRE_SOFT_WIDE_VECTORS(longlong, long long)
+ACRE_SOFT_WIDE_VECTORS(ulonglong, unsigned long long)
+ACRE_SOFT_WIDE_VECTORS(double, double)
+
+#undef ACRE_SOFT_VECTORS
+#undef ACRE_SOFT_FOUR
+#undef ACRE_SOFT_WIDE_VECTORS
+#undef ACRE_SOFT_ALIGNED
+
+/* The size of a grid or of a block; what is left out is 1. */
+struct dim3 {
+    unsigned int x;
+    unsigned int y;
+    unsigned int z;
+#ifdef __cplusplus
+    constexpr dim3(unsigned int from_x = 1, unsigned int from_y = 1, unsigned int from_z = 1)
+        : x(from_x), y(from_y), z(from_z) {
+    }
+    constexpr dim3(uint3 from) : x(from.x), y(from.y), z(from.z) {
+    }
+    constexpr operator uint3() const {
+        return uint3{x, y, z};
+    }
+#endif
+};
+typedef struct dim3 dim3;
+
+#endif
+/* NOLINTEND(bugprone-reserved-identifier) */
