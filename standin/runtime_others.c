@@ -6,6 +6,8 @@
  * a program must get to the third, which says that kernels need a GPU.
  *
  * Locks: none; the configurations are the calling thread's own. */
+/* Names with two underscores are what compilers call.
+ * NOLINTBEGIN(bugprone-reserved-identifier) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,12 +68,8 @@ KERNEL(cudaLaunchCooperativeKernel_ptsz)
 KERNEL(__cudaLaunchKernel)
 KERNEL(__cudaLaunchKernel_ptsz)
 
-struct others_dim3 {
-    unsigned x, y, z;
-};
-
 struct others_launch {
-    struct others_dim3 grid, block;
+    dim3 grid, block;
     size_t shared_bytes;
     void *stream;
 };
@@ -83,12 +81,10 @@ static _Thread_local struct {
     unsigned count;
 } others_pushed __attribute__((tls_model("initial-exec")));
 
-STANDIN_EXPORT unsigned __cudaPushCallConfiguration(struct others_dim3 grid,
-                                                    struct others_dim3 block, size_t shared_bytes,
+STANDIN_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
                                                     void *stream);
 /* Not 0: the program leaves the launch out. */
-unsigned __cudaPushCallConfiguration(struct others_dim3 grid, struct others_dim3 block,
-                                     size_t shared_bytes, void *stream) {
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, void *stream) {
     if (others_pushed.count == OTHERS_LAUNCHES)
         return 1;
     others_pushed.launches[others_pushed.count++] =
@@ -96,11 +92,10 @@ unsigned __cudaPushCallConfiguration(struct others_dim3 grid, struct others_dim3
     return 0;
 }
 
-STANDIN_EXPORT cudaError_t __cudaPopCallConfiguration(struct others_dim3 *grid,
-                                                      struct others_dim3 *block,
-                                                      size_t *shared_bytes, void *stream);
-cudaError_t __cudaPopCallConfiguration(struct others_dim3 *grid, struct others_dim3 *block,
-                                       size_t *shared_bytes, void *stream) {
+STANDIN_EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes,
+                                                      void *stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes,
+                                       void *stream) {
     if (others_pushed.count == 0)
         return cudaErrorMissingConfiguration;
     const struct others_launch *launch = &others_pushed.launches[--others_pushed.count];
@@ -205,3 +200,4 @@ cudaError_t acre__runtime_cudaGetDriverEntryPoint(const char *symbol, void **fun
     return acre__runtime_cudaGetDriverEntryPointByVersion(symbol, function, CUDART_VERSION, flags,
                                                           found);
 }
+/* NOLINTEND(bugprone-reserved-identifier) */
