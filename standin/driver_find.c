@@ -44,10 +44,10 @@ CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version,
     if (result)
         return result;
     if (!name || !function_out || version > driver_version ||
-        flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+        flags > (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
         return CUDA_ERROR_INVALID_VALUE;
     struct find_result found = {NULL, 0};
-    if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+    if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
         found = find(name, version, 1);
     /* A function that has such forms is not handed out in another, not even to who asks for a
      * version from before they came. */

@@ -45,7 +45,6 @@
     X(cuCtxGetSharedMemConfig, cuCtxGetSharedMemConfig, 4020, CALL)                                \
     X(cuCtxResetPersistingL2Cache, cuCtxResetPersistingL2Cache, 11000, CALL)                       \
     X(cuCtxSetCacheConfig, cuCtxSetCacheConfig, 3020, CALL)                                        \
-    X(cuCtxSetFlags, cuCtxSetFlags, 12010, CALL)                                                   \
     X(cuCtxSetSharedMemConfig, cuCtxSetSharedMemConfig, 4020, CALL)                                \
     X(cuCtxWaitEvent, cuCtxWaitEvent, 12050, CALL)                                                 \
     X(cuDestroyExternalMemory, cuDestroyExternalMemory, 10000, CALL)                               \

@@ -115,7 +115,13 @@ cudaError_t acre__runtime_cudaStreamBeginCapture(cudaStream_t stream,
 
 cudaError_t acre__runtime_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     cudaError_t error = acre__runtime_context();
-    return error ? error : acre__runtime_error(cuStreamEndCapture(runtime_stream(stream), graph));
+    CUgraph made = NULL;
+    if (error)
+        return error;
+    error = acre__runtime_error(cuStreamEndCapture(runtime_stream(stream), graph ? graph : &made));
+    if (made) /* nobody wants it */
+        (void)cuGraphDestroy(made);
+    return error;
 }
 
 cudaError_t acre__runtime_cudaStreamIsCapturing(cudaStream_t stream,

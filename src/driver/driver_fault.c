@@ -61,6 +61,7 @@ static int fault_survives_sticky(enum acre__driver_entry entry) {
     case ACRE__ENTRY_cuCtxGetApiVersion:
     case ACRE__ENTRY_cuCtxGetId:
     case ACRE__ENTRY_cuCtxGetFlags:
+    case ACRE__ENTRY_cuCtxSetFlags:
     case ACRE__ENTRY_cuCtxPushCurrent:
     case ACRE__ENTRY_cuCtxPopCurrent:
     case ACRE__ENTRY_cuCtxGetCurrent:

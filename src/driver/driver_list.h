@@ -61,6 +61,7 @@
       (ctx_out, params, flags, dev))                                                               \
     X(cuCtxDestroy, cuCtxDestroy_v2, 4000, OPTIONAL, (CUcontext ctx), (ctx))                       \
     X(cuCtxGetFlags, cuCtxGetFlags, 7000, OPTIONAL, (unsigned int *flags_out), (flags_out))        \
+    X(cuCtxSetFlags, cuCtxSetFlags, 12010, OPTIONAL, (unsigned int flags), (flags))                \
     X(cuCtxGetApiVersion, cuCtxGetApiVersion, 3020, OPTIONAL,                                      \
       (CUcontext ctx, unsigned int *version_out), (ctx, version_out))                              \
     X(cuCtxGetId, cuCtxGetId, 12000, OPTIONAL,                                                     \

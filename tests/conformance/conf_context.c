@@ -68,6 +68,31 @@ static void own_flags(void) {
     }
 }
 
+static void own_set_flags(void) {
+    static const unsigned int flags[] = {4, 0, 0x80, 3, 0x100};
+    static const char *const labels[] = {"4", "0", "80", "3", "100"};
+    CUcontext ctx = own_make();
+    int i;
+
+    if (ctx == NULL)
+        return;
+    for (i = 0; i < 10; i++) {
+        unsigned int got = 99;
+
+        if (i == 5) { /* the primary one, which says that host memory is mapped */
+            conf_need("destroy", conf.drv->cuCtxDestroy(ctx));
+            own_say_current("primary", conf.ctx);
+        }
+        conf_code(labels[i % 5], conf.drv->cuCtxSetFlags(flags[i % 5]));
+        conf_code("get", conf.drv->cuCtxGetFlags(&got));
+        conf_fact("flags", got);
+    }
+    conf_code("0", conf.drv->cuCtxSetFlags(0));
+    conf.drv->cuCtxSetCurrent(NULL);
+    conf_code("none", conf.drv->cuCtxSetFlags(0));
+    conf.drv->cuCtxSetCurrent(conf.ctx);
+}
+
 static void own_bad(void) {
     CUcontext ctx = NULL;
     unsigned int number = 0;
@@ -367,6 +392,7 @@ static void own_dead_destroyed(void) {
 static const struct conf_case own_cases[] = {
     {"create", own_create, 0},
     {"flags", own_flags, 0},
+    {"set-flags", own_set_flags, 0},
     {"bad", own_bad, 0},
     {"null-create", own_null_create, CONF_ALONE},
     {"null-destroy", own_null_destroy, CONF_ALONE},

@@ -48,6 +48,7 @@ static void context_begin(struct CUctx_st *ctx) {
     ctx->next = NULL;
     ctx->is_alive = 1;
     ctx->id = acre__soft_next_id();
+    ctx->flags_now = ctx->flags;
     limits_set_defaults(ctx);
 }
 
@@ -116,7 +117,7 @@ static void context_stop(struct CUctx_st *ctx) {
         acre__soft_pools_stop(&acre__soft.devices[ctx->device]);
     memset(ctx->peers, 0, sizeof ctx->peers);
     ctx->lost = CUDA_SUCCESS;
-    ctx->flags = 0;
+    ctx->flags = ctx->flags_now = 0;
     ctx->is_alive = ctx->is_ending = 0;
     if (ctx->is_own) {
         ctx->next = acre__soft.free_contexts;
@@ -227,7 +228,7 @@ CUresult acre__soft_cuDevicePrimaryCtxReset(CUdevice dev) {
         context_close(&device->ctx);
     while (device->ctx.is_ending) /* by another thread */
         acre__cond_wait(&acre__soft.done, &acre__soft.lock);
-    device->ctx.flags = 0;
+    device->ctx.flags = device->ctx.flags_now = 0;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
@@ -245,7 +246,7 @@ CUresult acre__soft_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags_out
 
 /* How to wait is asked for by one flag of three or by none. What the flags ask for changes
  * nothing here. */
-static int flags_are_good(unsigned flags) {
+int acre__soft_ctx_flags_are_good(unsigned flags) {
     unsigned wait = flags & CU_CTX_SCHED_MASK;
     return !(flags & ~(unsigned)CU_CTX_FLAGS_MASK) && (wait & (wait - 1)) == 0;
 }
@@ -255,9 +256,9 @@ CUresult acre__soft_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags) {
     CUresult result = acre__soft_enter_device(dev, &dev, &device);
     if (result)
         return result;
-    if (!flags_are_good(flags))
+    if (!acre__soft_ctx_flags_are_good(flags))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    device->ctx.flags = flags;
+    device->ctx.flags = device->ctx.flags_now = flags;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
@@ -288,7 +289,7 @@ CUresult acre__soft_cuCtxCreate(CUcontext *ctx_out, CUctxCreateParams *params, u
     CUresult result = acre__soft_enter_device(dev, ctx_out, &device);
     if (result)
         return result;
-    if (!flags_are_good(flags))
+    if (!acre__soft_ctx_flags_are_good(flags))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = params_check(params)) || (result = acre__soft_device_start(device)))
         return acre__soft_leave(result);

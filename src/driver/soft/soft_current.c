@@ -235,7 +235,18 @@ CUresult acre__soft_cuCtxGetFlags(unsigned *flags_out) {
     if (result)
         return result;
     /* In a primary context host memory can be mapped in any case, and it says so. */
-    *flags_out = ctx->is_own ? ctx->flags : ctx->flags | CU_CTX_MAP_HOST;
+    *flags_out = ctx->is_own ? ctx->flags_now : ctx->flags_now | CU_CTX_MAP_HOST;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuCtxSetFlags(unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (!acre__soft_ctx_flags_are_good(flags))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    acre__soft_ctx_now()->flags_now = flags;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 

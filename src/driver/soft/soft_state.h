@@ -40,6 +40,7 @@ uint64_t acre__soft_next_id(void);
 /* ---- contexts (soft_context.c) ---- */
 
 int acre__soft_ctx_is_known(const struct CUctx_st *ctx); /* one of ours, and alive */
+int acre__soft_ctx_flags_are_good(unsigned flags);
 static inline int soft_ctx_is_alive(const struct CUctx_st *ctx) {
     return ctx->is_alive && !ctx->is_ending;
 }

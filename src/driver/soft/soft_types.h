@@ -279,9 +279,9 @@ struct CUctx_st {
     int device;
     int is_own; /* made by cuCtxCreate; else it is its device's primary one */
     int is_alive, is_ending;
-    unsigned retained; /* a primary one: how often; resetting it does not change that */
-    uint64_t id;       /* another one for every life */
-    unsigned flags;
+    unsigned retained;         /* a primary one: how often; resetting it does not change that */
+    uint64_t id;               /* another one for every life */
+    unsigned flags, flags_now; /* as asked for when it began; as cuCtxSetFlags left them */
     size_t limits[SOFT_LIMITS];
     unsigned char peers[ACRE__SOFT_DEVICES_MAX];
     CUresult lost; /* sticky error, 0 while well */
