@@ -75,20 +75,37 @@ static void run_at_exit(int code, void *nothing) {
 
 /* ---- faults ---- */
 
+enum { RUN_LINE = 1024, RUN_PLACE = 256 };
+
+static const char *run_call(const struct acre_standin_caller *caller) {
+    return caller->call ? caller->call : "a call";
+}
+
+/* What the host has touched, and why it cannot. */
+static const char *run_say_what(const struct ledger_entry *entry, char text[RUN_LINE]) {
+    char place[RUN_PLACE];
+    if (entry->is_lost)
+        return "which is no memory since its context ended";
+    if (!entry->is_freed)
+        return entry->kind == LEDGER_ADDRESSES ? "which is an address with no memory mapped to it"
+                                               : "which is device memory";
+    snprintf(text, RUN_LINE, "which is no memory since %s, called at %s", run_call(&entry->freer),
+             acre__ledger_place(entry->freer.address, place, sizeof place));
+    return text;
+}
+
 static void run_say_fault(uint64_t address) {
-    enum { LINE = 1024, PLACE = 256 };
-    char line[LINE], place[PLACE];
+    enum { LINE = 2 * RUN_LINE };
+    char line[LINE], what[RUN_LINE], place[RUN_PLACE];
     struct ledger_entry entry;
     if (!acre__ledger_find(address, &entry))
         return;
-    int length = snprintf(
-        line, LINE,
-        "acre: the host touched 0x%" PRIx64 ", which is %s: byte %" PRIu64
-        " of %zu that %s gave, called at %s\n",
-        address,
-        entry.kind == LEDGER_ADDRESSES ? "an address with no memory mapped to it" : "device memory",
-        address - entry.node.key, entry.bytes, entry.caller.call ? entry.caller.call : "a call",
-        acre__ledger_place(entry.caller.address, place, PLACE));
+    int length = snprintf(line, LINE,
+                          "acre: the host touched 0x%" PRIx64 ", %s: byte %" PRIu64
+                          " of %zu that %s gave, called at %s\n",
+                          address, run_say_what(&entry, what), address - entry.node.key,
+                          entry.bytes, run_call(&entry.caller),
+                          acre__ledger_place(entry.caller.address, place, sizeof place));
     if (length > 0 && write(STDERR_FILENO, line, (size_t)(length < LINE ? length : LINE - 1)) < 0)
         return;
 }

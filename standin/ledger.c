@@ -10,6 +10,9 @@
  * out. */
 enum { LEDGER_OWED = 64 };
 
+/* What was freed last, to know what a host touches that should not. */
+enum { LEDGER_FREED = 256 };
+
 static struct {
     pthread_mutex_t lock;
     struct acre__tree memory;    /* by first address */
@@ -22,6 +25,8 @@ static struct {
         uint64_t key;
     } owed[LEDGER_OWED]; /* freed without an entry, which another thread has in its hand */
     unsigned owed_next;
+    struct ledger_entry freed[LEDGER_FREED];
+    unsigned freed_next;
     uint64_t made;
     struct ledger_count counts[LEDGER_KIND_COUNT + 1]; /* the last: of all memory */
 } ledger = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -54,6 +59,10 @@ static struct acre__tree *ledger_tree(enum ledger_kind kind) {
 
 static struct ledger_entry *entry_of(struct acre__node *node) {
     return acre__tree_entry(node, struct ledger_entry, node);
+}
+
+static int entry_holds(const struct ledger_entry *entry, uint64_t address) {
+    return address - entry->node.key < entry->bytes;
 }
 
 /* ---- counting, with the lock ---- */
@@ -125,8 +134,18 @@ static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, s
     return entry;
 }
 
+/* Handles are no addresses, and registered pages are the program's before and after. */
+static int kind_has_addresses(enum ledger_kind kind) {
+    return kind != LEDGER_CHUNK && kind != LEDGER_POOL && kind != LEDGER_REGISTERED;
+}
+
 static void ledger_free(struct ledger_entry *entry) {
     ledger_count_ended(entry, 1);
+    if (kind_has_addresses(entry->kind)) {
+        entry->is_freed = 1;
+        entry->freer = acre__standin_caller();
+        ledger.freed[ledger.freed_next++ % LEDGER_FREED] = *entry;
+    }
     free(entry);
 }
 
@@ -243,7 +262,7 @@ void acre__ledger_add_mapping(uint64_t address, size_t bytes, uint64_t handle) {
 /* The entry whose bytes the address is one of, in a tree by first address. */
 static struct ledger_entry *ledger_at(const struct acre__tree *tree, uint64_t address) {
     struct ledger_entry *entry = entry_of(acre__tree_floor(tree, address));
-    return entry && address - entry->node.key < entry->bytes ? entry : NULL;
+    return entry && entry_holds(entry, address) ? entry : NULL;
 }
 
 void acre__ledger_add_handle(uint64_t handle, uint64_t address) {
@@ -312,11 +331,25 @@ void acre__ledger_forget(void) {
     ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = (struct acre__tree){NULL, 0};
     ledger.lost = NULL;
     memset(ledger.owed, 0, sizeof ledger.owed);
+    memset(ledger.freed, 0, sizeof ledger.freed);
     for (int i = 0; i <= LEDGER_KIND_COUNT; i++)
         ledger.counts[i] = (struct ledger_count){0};
 }
 
 /* ---- questions ---- */
+
+/* The entry that ended last of those that the address lay in. */
+static const struct ledger_entry *ledger_at_before(uint64_t address) {
+    for (unsigned i = 1; i <= LEDGER_FREED; i++) {
+        const struct ledger_entry *entry = &ledger.freed[(ledger.freed_next - i) % LEDGER_FREED];
+        if (entry_holds(entry, address))
+            return entry;
+    }
+    const struct ledger_entry *entry = ledger.lost;
+    while (entry && !(kind_has_addresses(entry->kind) && entry_holds(entry, address)))
+        entry = entry->next;
+    return entry;
+}
 
 int acre__ledger_find(uint64_t address, struct ledger_entry *out) {
     int tries = 1000;
@@ -328,6 +361,8 @@ int acre__ledger_find(uint64_t address, struct ledger_entry *out) {
     const struct ledger_entry *entry = ledger_at(&ledger.memory, address);
     if (!entry)
         entry = ledger_at(&ledger.addresses, address);
+    if (!entry)
+        entry = ledger_at_before(address);
     if (entry)
         *out = *entry;
     pthread_mutex_unlock(&ledger.lock);

@@ -44,11 +44,13 @@ struct ledger_entry {
     size_t bytes;
     uint64_t number;                   /* of entries made, from 1 */
     struct acre_standin_caller caller; /* that it is charged to */
-    int is_lost;                       /* its context ended before it was freed */
-    int is_back;                       /* was put in again */
-    unsigned handles, mappings;        /* of a chunk: what keeps it */
-    struct ledger_entry *chunk;        /* of a mapping; NULL: not known */
-    struct ledger_entry *next;         /* of entries taken out together, and of lost ones */
+    struct acre_standin_caller freer;  /* who freed it, if it was */
+    int is_freed;
+    int is_lost;                /* its context ended before it was freed */
+    int is_back;                /* was put in again */
+    unsigned handles, mappings; /* of a chunk: what keeps it */
+    struct ledger_entry *chunk; /* of a mapping; NULL: not known */
+    struct ledger_entry *next;  /* of entries taken out together, and of lost ones */
 };
 
 /* What happened to one kind, or to all memory. */
@@ -90,8 +92,8 @@ void acre__ledger_forget(void);
 
 /* ---- questions ---- */
 
-/* A copy of the entry that the address lies in. 0: none, or the ledger cannot be read now. For the
- * handler of a signal: it never waits for long. */
+/* A copy of the entry that the address lies in, or else lay in, if that is not too long ago. 0:
+ * none, or the ledger cannot be read now. For the handler of a signal: it never waits for long. */
 int acre__ledger_find(uint64_t address, struct ledger_entry *out);
 /* Of a kind; LEDGER_KIND_COUNT: of all memory. */
 struct ledger_count acre__ledger_count(enum ledger_kind kind);

@@ -177,6 +177,12 @@ expect_err '^acre: the host touched 0x[0-9a-f]+, which is device memory: byte 16
 soft -- "$cases" fault-reserved
 expect_rc 139
 expect_err 'an address with no memory mapped to it: byte 4096 of 8388608 that cuMemAddressReserve gave'
+soft -- "$cases" fault-freed
+expect_rc 139
+expect_err '^acre: the host touched 0x[0-9a-f]+, which is no memory since cudaFreeHost, called at run_cases\+0x[0-9a-f]+: byte 16 of 4096 that cudaMallocHost gave, called at run_cases\+0x[0-9a-f]+$'
+soft -- "$cases" fault-reset
+expect_rc 139
+expect_err ', which is no memory since its context ended: byte 16 of 4096 that cudaMallocHost gave, called at run_cases\+0x[0-9a-f]+$'
 soft -- "$cases" fault-other
 expect_rc 139
 check "nothing about other faults" test "$(grep -c '^acre:' "$err")" -eq 0

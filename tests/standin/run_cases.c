@@ -297,6 +297,21 @@ static void do_fault_reserved(void) {
     *(volatile char *)(uintptr_t)(at + 4096) = 1;
 }
 
+/* Right after it has ended: nothing else can be there yet. */
+static void do_fault_freed(void) {
+    char *p;
+    RT(cudaMallocHost((void **)&p, 4096));
+    RT(cudaFreeHost(p));
+    *(volatile char *)(p + 16) = 1;
+}
+
+static void do_fault_reset(void) {
+    char *p;
+    RT(cudaMallocHost((void **)&p, 4096));
+    RT(cudaDeviceReset());
+    *(volatile char *)(p + 16) = 1;
+}
+
 static void do_fault_other(void) {
     void *p;
     RT(cudaMalloc(&p, 4096));
@@ -408,6 +423,8 @@ int main(int argc, char **argv) {
                  {"free-twice", do_free_twice},
                  {"fault-device", do_fault_device},
                  {"fault-reserved", do_fault_reserved},
+                 {"fault-freed", do_fault_freed},
+                 {"fault-reset", do_fault_reset},
                  {"fault-other", do_fault_other},
                  {"fork-after", do_fork_after},
                  {"fork-before", do_fork_before},
