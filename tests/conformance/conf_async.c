@@ -114,31 +114,7 @@ static void async_free_plainly(void) {
         return;
     ptr = async_take(&a, 8192, a.one);
     conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
-    conf_code("free", conf.drv->cuMemFree(ptr));
-    async_drop(&a);
-}
-
-static void async_free_plainly_interior(void) {
-    struct async a;
-    CUdeviceptr ptr;
-
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, 8192, a.one);
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
     conf_code("interior", conf.drv->cuMemFree(ptr + 512));
-    conf_code("free", conf.drv->cuMemFree(ptr));
-    async_drop(&a);
-}
-
-static void async_free_plainly_twice(void) {
-    struct async a;
-    CUdeviceptr ptr;
-
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, 8192, a.one);
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
     conf_code("free", conf.drv->cuMemFree(ptr));
     conf_code("twice", conf.drv->cuMemFree(ptr));
     async_drop(&a);
@@ -586,8 +562,6 @@ static const struct conf_case async_cases[] = {
     {"frees", async_frees, CONF_ALONE},
     {"free-null", async_free_null, CONF_ALONE},
     {"free-plainly", async_free_plainly, CONF_ALONE},
-    {"free-plainly-interior", async_free_plainly_interior, CONF_ALONE},
-    {"free-plainly-twice", async_free_plainly_twice, CONF_ALONE},
     {"free-of-plain", async_free_of_plain, CONF_ALONE},
     {"free-waits-not", async_free_waits_not, 0},
     {"use", async_use, 0},
