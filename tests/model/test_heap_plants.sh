@@ -22,12 +22,13 @@ flags=(-std=gnu11 -O1 -g -pthread -D_GNU_SOURCE -DACRE_TEST_POINTS=1)
 cmocka_include=$(sed -n 's/^ACRE_CMOCKA_INCLUDE:[A-Z]*=//p' "$cache")
 cmocka_library=$(sed -n 's/^ACRE_CMOCKA_LIBRARY:[A-Z]*=//p' "$cache")
 
-# Builds the model with the headers as they are in the copy and runs it.
+# Builds the model with the headers as they are in the copy and runs it. Of the plants the one that
+# hides best shows with seed 174; the parts of the model that do not meet a plant run all seeds.
 run() {
     "$compiler" "${flags[@]}" -I"$tmp/include" -I"$source/src" -I"$source/tests" \
         -idirafter "$cmocka_include" -o "$tmp/model" "$source/tests/model/test_heap_model.c" \
         "$source/tests/model/schedule.c" "$build/libacre_test.a" "$cmocka_library"
-    ACRE_TEST_SEEDS=3000 timeout 100 "$tmp/model" >"$tmp/output" 2>&1
+    ACRE_TEST_SEEDS=600 timeout 100 "$tmp/model" >"$tmp/output" 2>&1
 }
 
 rc=0
