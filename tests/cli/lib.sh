@@ -41,7 +41,8 @@ run() {
     rc=$?
 }
 
-# The same, and leaks are failures where the build can see them.
+# The same, and leaks are failures where the build can see them. Once for each command and way of
+# printing is enough, the one that makes most.
 run_leaks() { run "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=1" "$@"; }
 
 fail() {

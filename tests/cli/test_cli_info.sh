@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 # Without a GPU: the soft device is listed, and why there is no GPU is said on stderr.
-run_leaks "$no_gpu" "$acre" info
+run "$no_gpu" "$acre" info
 expect_rc 0
 expect_plain
 expect_out '^soft:0 '
@@ -12,7 +12,7 @@ expect_out 'GiB|MiB'
 expect_err '^acre: no GPU: '
 check "one line on stderr" test "$(wc -l <"$err")" -eq 1
 
-run_leaks "$no_gpu" "$acre" info --json
+run "$no_gpu" "$acre" info --json
 expect_rc 0
 expect_json 'keys == ["devices", "schema", "version"]'
 expect_json '.schema == "acre-info/1"'
