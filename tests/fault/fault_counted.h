@@ -37,6 +37,7 @@ struct counted {
     uint32_t nth; /* the driver call that fails */
 
     acre_status status; /* what came out */
+    uint64_t calls;     /* that the driver got, the failed ones too */
     uint64_t fired;     /* how many calls failed; 0 ends the loop */
     uint64_t refusals;  /* how many the statistics have more; on a full device also its own */
     unsigned was_unseen;
@@ -94,6 +95,7 @@ static inline void counted_call(struct counted *run, acre_status (*call)(struct 
     uint64_t refusals = api_stats(run->device).driver_refusals;
     fault_on(NULL, run->nth, run->mode, run->code);
     run->status = call(t);
+    run->calls = acre__fault_count();
     run->fired = fault_off();
     if (run->mode == ACRE__FAULT_FROM)
         counted_restore_thread(run->name);
@@ -119,18 +121,38 @@ static inline struct counted_steps counted_steps(size_t plan, const struct count
     return (struct counted_steps){ROUNDS(1, (uint32_t)plan + 1), ROUNDS(1, 2)};
 }
 
+/* The call that fails next. Where rounds are few, only some do in the middle of what makes many, as
+ * it does the same there piece by piece. `all` is how many it makes. */
+static inline uint32_t counted_next(const struct counted *run, uint32_t step, uint64_t all) {
+    enum { BEGIN = 12, END = 20, WIDER = 5 };
+    int is_middle = ROUNDS_ARE_FEW && run->nth > BEGIN && run->nth + END < all;
+    return run->nth + (is_middle ? WIDER * step : step);
+}
+
+/* How many driver calls there are if none fails. */
+static inline uint64_t counted_calls(struct counted run, counted_one *one, struct things *t,
+                                     const struct op *op) {
+    run.mode = ACRE__FAULT_ONCE;
+    run.code = CUDA_ERROR_UNKNOWN;
+    run.nth = UINT32_MAX;
+    one(t, op, &run);
+    return run.calls;
+}
+
 /* Under the first `plans` of counted_plans. Returns in how many driver calls, of the plan that saw
  * fewest. */
 static inline uint32_t counted_loop(struct counted run, size_t plans, counted_one *one,
                                     struct things *t, const struct op *op) {
     uint32_t fewest = UINT32_MAX;
+    uint64_t all = ROUNDS_ARE_FEW ? counted_calls(run, one, t, op) : 0;
     for (size_t i = 0; i < plans; i++) {
         run.mode = counted_plans[i].mode;
         run.code = counted_plans[i].code;
         run.was_unseen = 0;
         struct counted_steps steps = counted_steps(i, &run);
-        for (run.nth = steps.first; one(t, op, &run), run.fired; run.nth += steps.step)
-            ;
+        run.nth = steps.first;
+        while (one(t, op, &run), run.fired)
+            run.nth = counted_next(&run, steps.step, all);
         if (i == 0)
             print_message("%s: %s: %u driver calls\n", run.name, run.op, run.nth - 1);
         if (run.unseen && run.mode == ACRE__FAULT_ONCE && steps.step == 1)
@@ -144,10 +166,7 @@ static inline uint32_t counted_loop(struct counted run, size_t plans, counted_on
  * then, and nothing more. */
 static inline void counted_keeps_memory(struct counted run, counted_one *one, struct things *t,
                                         const struct op *op) {
-    run.mode = ACRE__FAULT_ONCE;
-    run.code = CUDA_ERROR_UNKNOWN;
-    run.nth = UINT32_MAX;
-    one(t, op, &run);
+    (void)counted_calls(run, one, t, op);
     uint64_t free_bytes = fault_free_bytes(run.name);
     assert_true(counted_loop(run, COUNTED_SHORT, one, t, op) > 0); /* it does call the driver */
     if (strcmp(run.name, "soft") == 0)

@@ -303,7 +303,7 @@ static void staging_of_several_threads_bears_every_refusal(void **state) {
     setenv("ACRE_COPY_THREADS", "4", 1);
     for (API_EACH(name)) {
         struct things t = things_begin(name);
-        size_t bytes = 12 * MIB;
+        size_t bytes = ROUNDS(12, 5) * MIB;
         struct api_buffer block = api_buffer_make(t.device, SORT_DEVICE, bytes);
         struct api_buffer page = api_buffer_make(t.device, SORT_PAGEABLE, bytes);
         for (int is_from = 0; is_from < 2; is_from++) {
