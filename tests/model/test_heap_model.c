@@ -14,6 +14,7 @@
 
 #include "driver/soft/sched.h"
 #include "model/schedule.h"
+#include "support/rounds.h"
 #include "unit/heap_fixture.h"
 
 enum { GRAIN = 16, BLOCKS = 3000 };
@@ -139,11 +140,12 @@ static void heap_random_calls_agree_with_the_shadow(void **state) {
     (void)state;
     static struct block blocks[BLOCKS];
     struct shadow s;
-    for (uint64_t round = 1; round <= 6; round++) {
+    enum { STEPS = ROUNDS(60000, 12000), GROWTHS = 15 };
+    for (uint64_t round = 1; round <= ROUNDS(6, 4); round++) {
         uint64_t seed = round;
         shadow_begin(&s, 6, 24);
         memset(blocks, 0, sizeof blocks);
-        for (int step = 0; step < 60000 && !s.fault; step++) {
+        for (int step = 0; step < STEPS && !s.fault; step++) {
             struct block *block = &blocks[heap_random(&seed) % (BLOCKS >> round % 4)];
             uint32_t what = heap_random(&seed) % 16;
             if (what == 0)
@@ -154,7 +156,7 @@ static void heap_random_calls_agree_with_the_shadow(void **state) {
                 step_malloc(&s, block, &seed);
             else
                 shadow_free(&s, block);
-            if (step % 4000 == 0 && s.f.h.control->committed < 24)
+            if (step % (STEPS / GROWTHS) == 0 && s.f.h.control->committed < 24)
                 s.f.h.control->committed++;
             if (step % 500 == 0 && !s.fault)
                 s.fault = heap_fault(s.f.h);

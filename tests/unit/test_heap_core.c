@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "support/rounds.h"
 #include "unit/heap_fixture.h"
 
 /* A size of each way: classes, pages, segments. */
@@ -94,7 +95,7 @@ static size_t fill(struct heap_fixture *f, size_t bytes, void **blocks) {
 
 static void heap_everything_freed_is_allocatable_again_in_every_size(void **state) {
     (void)state;
-    enum { SEGMENTS = 20 };
+    enum { SEGMENTS = ROUNDS(20, 6) };
     struct heap_fixture f;
     heap_begin(&f, SEGMENTS, SEGMENTS);
     size_t all = SEGMENTS * ACRE__HEAP_SEGMENT_BYTES;
@@ -147,7 +148,8 @@ static double survivors(size_t bytes, uint32_t segments, size_t round) {
 
 static void heap_slots_are_reused_without_their_neighbours(void **state) {
     (void)state;
-    double small = survivors(64, 8, 1 << 12), middle = survivors(1024, 32, 1 << 12);
+    double small = survivors(64, ROUNDS(8, 2), 1 << ROUNDS(12, 10));
+    double middle = survivors(1024, ROUNDS(32, 8), 1 << ROUNDS(12, 10));
     print_message("live at the first NULL: %.1f %% (64 B), %.1f %% (1 KiB)\n", small * 100,
                   middle * 100);
     assert_true(small > 0.95 && middle > 0.95);

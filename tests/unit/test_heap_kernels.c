@@ -8,7 +8,7 @@
 
 #include "heap/heap.h"
 
-enum { THREADS = 96, MOST_BLOCKS = ROUNDS(64, 24) };
+enum { THREADS = 96, MOST_BLOCKS = ROUNDS(64, 12) };
 
 struct job {
     acre_heap_handle h;
@@ -110,7 +110,7 @@ static void heap_kernels_take_and_give(void **state) {
     for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
         struct job job;
         job_begin(&job, 32 << 20, 32 << 20, bytes[i]);
-        for (int round = 0; round < 3; round++) {
+        for (int round = 0; round < ROUNDS(3, 2); round++) {
             job_run(&job, kernel_take);
             assert_int_equal(job.nulls, 0);
             assert_int_equal(job_stats(&job).live_blocks, job.blocks * THREADS);
@@ -150,17 +150,18 @@ static void kernel_drain(void *arg) {
 
 static void heap_kernels_fill_it_twice(void **state) {
     (void)state;
+    enum { BYTES = ROUNDS(4, 2) << 20 };
     static size_t (*const bytes[])(uint32_t) = {bytes_2000, bytes_mixed};
     int few = ROUNDS_ARE_FEW && launch_is_seeded();
     for (int i = 0; i < (few ? 1 : 2); i++) {
         struct job job;
-        job_begin(&job, 4 << 20, 4 << 20, bytes[i]);
+        job_begin(&job, BYTES, BYTES, bytes[i]);
         for (int round = 0; round < 2; round++) {
             job.count = 0;
             job_run(&job, kernel_fill);
             assert_int_equal(job_stats(&job).live_blocks, job.count);
             if (i == 0)
-                assert_true(job.count * 2048 >= (4 << 20) / 100 * 97);
+                assert_true(job.count * 2048 >= BYTES / 100 * 97);
             job_run(&job, kernel_drain);
         }
         job_end(&job, 0);
@@ -249,7 +250,7 @@ static void heap_kernels_free_the_same_at_once_and_it_is_counted(void **state) {
     (void)state;
     enum { WARPS = 4 };
     struct job job;
-    uint64_t rounds = launch_is_seeded() ? 10 : ROUNDS(400, 100);
+    uint64_t rounds = launch_is_seeded() ? 10 : ROUNDS(400, 50);
     job_begin(&job, 8 << 20, 8 << 20, bytes_2048);
     for (uint64_t i = 0; i < rounds; i++) {
         launch_run(1, 32, 0, kernel_take_32, &job);

@@ -14,7 +14,7 @@
 #include "support/rounds.h"
 #include "unit/heap_fixture.h"
 
-enum { THREADS = 8, PLACES = 512, STEPS = ROUNDS(100000, 20000) };
+enum { THREADS = 8, PLACES = 512, STEPS = ROUNDS(100000, 10000) };
 
 struct shared {
     struct heap_fixture f;
@@ -151,7 +151,7 @@ static void all_threads(struct filler *fillers, void *(*run)(void *), int shift)
 
 static void heap_threads_fill_it_again_and_again(void **state) {
     (void)state;
-    static const size_t sizes[] = {16, 200, 1024, 8192, 32768, 150000};
+    static const size_t sizes[] = {ROUNDS(16, 64), 200, 1024, 8192, 32768, 150000};
     struct heap_fixture f;
     struct filler fillers[THREADS];
     heap_begin(&f, 8, 8);
