@@ -1,6 +1,7 @@
 /* Copies and fills of the soft driver: when the bytes are read and written, where they land
  * (against a naive model), and memory that is taken away under them. */
 #include "soft_fixture.h"
+#include "support/rounds.h"
 
 /* ---- when ---- */
 
@@ -75,7 +76,7 @@ static void copies_to_pinned_return_at_once(void **state) {
 
 /* ---- where: every kind of memory against arrays ---- */
 
-enum { PLANE_BYTES = 6 << 20, PLANE_KINDS = 5, PLANE_COPIES = 250 };
+enum { PLANE_BYTES = 6 << 20, PLANE_KINDS = 5, PLANE_COPIES = ROUNDS(250, 80) };
 
 enum plane_kind { PAGEABLE, PINNED, PLAIN, MANAGED, CHUNKS };
 

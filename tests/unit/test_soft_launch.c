@@ -1,6 +1,7 @@
 /* Kernels of the soft device: indices, barriers, shared memory, lanes, mistakes, seeds, and how
  * they reach device memory. Everything that does not depend on it runs with warps of 32 and of 1,
  * by threads and by a seed. */
+#include "support/rounds.h"
 #include "unit/launch_fixture.h"
 
 #include "base/lock.h"
@@ -98,10 +99,11 @@ static void launch_barrier_orders_shared_memory(void **state) {
 
 static void launch_largest_block_works(void **state) {
     (void)state;
+    enum { BLOCKS = ROUNDS(2, 1) };
     struct reversal result = {0};
-    launch_run(2, 1024, 1024 * sizeof(uint32_t), kernel_reverse, &result);
+    launch_run(BLOCKS, 1024, 1024 * sizeof(uint32_t), kernel_reverse, &result);
     assert_int_equal(result.wrong, 0);
-    assert_int_equal(result.blocks, 2);
+    assert_int_equal(result.blocks, BLOCKS);
 }
 
 /* A third of the threads end before each barrier. */
@@ -450,7 +452,7 @@ static void memory_is_reached(uint64_t address, uint32_t times) {
 static void launch_memory_plain_is_open_in_kernels_only(void **state) {
     (void)state;
     launch_driver_begin();
-    for (size_t bytes = 4096; bytes <= 5 * MIB; bytes *= 32) {
+    for (size_t bytes = 4096; bytes <= 5 * MIB; bytes *= ROUNDS(32, 1024)) {
         CUdeviceptr at = 0;
         assert_ok(drv->cuMemAlloc(&at, bytes));
         assert_ok(drv->cuMemsetD8(at, 0, bytes));
@@ -465,7 +467,7 @@ static void launch_memory_plain_is_open_in_kernels_only(void **state) {
 static void launch_memory_of_pools_is_open_in_kernels_only(void **state) {
     (void)state;
     launch_driver_begin();
-    for (size_t bytes = 4096; bytes <= 5 * MIB; bytes *= 32) {
+    for (size_t bytes = 4096; bytes <= 5 * MIB; bytes *= ROUNDS(32, 1024)) {
         CUdeviceptr at = 0;
         assert_ok(drv->cuMemAllocAsync(&at, bytes, NULL));
         assert_ok(drv->cuMemsetD8(at, 0, bytes));

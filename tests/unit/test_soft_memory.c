@@ -1,6 +1,7 @@
 /* Plain, pinned, registered and managed memory of the soft driver: who may touch it, what it costs,
  * where it lies, and when it goes. */
 #include "soft_fixture.h"
+#include "support/rounds.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -273,7 +274,7 @@ static void memory_without_addresses_for_slab_changes_nothing(void **state) {
 
 /* ---- where it lies ---- */
 
-enum { LIVE_MAX = 300, ROUNDS = 4000 };
+enum { LIVE_MAX = 300, STEPS = ROUNDS(4000, 1500) };
 
 struct live {
     CUdeviceptr at;
@@ -293,7 +294,7 @@ static void memory_random_small_blocks_are_aligned_and_disjoint(void **state) {
     struct soft_random random = soft_random_begin("small blocks");
     struct live list[LIVE_MAX];
     size_t count = 0;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int step = 0; step < STEPS; step++) {
         if (count < LIVE_MAX && soft_draw(&random, 100) < 55) {
             struct live *new = &list[count];
             size_t limit = soft_draw(&random, 8) ? 20000 : 3 * MIB;
