@@ -21,6 +21,10 @@ set(fuzz_events_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
 set(fuzz_plan_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_plan)
 set(fuzz_events_mutations 3000)
 set(fuzz_plan_mutations 1000)
+if(ACRE_SANITIZE STREQUAL "tsan") # readers have one thread
+    set(fuzz_events_mutations 300)
+    set(fuzz_plan_mutations 100)
+endif()
 
 foreach(name fuzz_events fuzz_plan)
     acre_fuzz_program(${name}_plain tests/fuzz/fuzz_main.c ${${name}_sources})
