@@ -84,9 +84,9 @@ if(ACRE_SANITIZE STREQUAL "tsan")
 endif()
 
 # These take longest and are begun first, so that none of them is left to one core at the end.
-set(long_tests test_counted_mem conformance_soft test_cli_bench test_pool_model test_copy
-    test_cli_demo test_pool_bounds test_heap_plants test_heap_languages test_heap_model
-    test_pool_plants)
+set(long_tests test_cli_bench test_counted_mem test_cli_demo test_heap_languages test_heap_plants
+    conformance_soft test_copy test_soft_heap_room test_heap_kernels test_pool_model test_soft_launch
+    test_cli_trace)
 
 # acre_test_run(NAME AREA COMMAND...)
 function(acre_test_run name area)

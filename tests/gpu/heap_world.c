@@ -8,6 +8,7 @@
 
 #include "driver/soft/soft.h"
 #include "heap_kernels.h"
+#include "support/rounds.h"
 
 #ifdef ACRE_HAVE_KERNELS
 extern const unsigned char acre__heap_kernels_fatbin[];
@@ -43,7 +44,7 @@ static void setup_soft(struct heap_world *w) {
     acre__soft_reset();
     assert_int_equal(acre_open("soft", NULL, &w->dev), ACRE_OK);
     w->lanes = (uint32_t)atoi(heap_soft_warp);
-    w->threads = 1024;
+    w->threads = ROUNDS(1024, 512);
     w->bytes = 24 * MIB;
 }
 
