@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/parse.h"
@@ -204,24 +205,29 @@ static void run_set_environment(const struct run_args *args, const char *folder)
     }
 }
 
-/* Whether the program has no loader, that would put the libraries under it. It would run, and never
- * see the soft device: better that it does not. Where execvp will look for it, its name says. */
+static bool run_can_start(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
+}
+
+/* Whether the program has no loader, that would put the libraries under it. It is looked for where
+ * execvp will look. */
 static bool run_is_static(const char *program) {
+    const char *folders = getenv("PATH");
     if (strchr(program, '/')) {
         return elf_is_static(program);
     }
-    const char *folders = getenv("PATH");
-    while (folders && *folders) {
+    for (folders = folders ? folders : "/bin:/usr/bin";; folders++) {
         size_t length = strcspn(folders, ":");
-        char *path = cli_format("%.*s%s%s", (int)length, folders, length ? "/" : "", program);
-        bool is_there = access(path, X_OK) == 0, is_static = is_there && elf_is_static(path);
+        char *path =
+            cli_format("%.*s/%s", length ? (int)length : 1, length ? folders : ".", program);
+        bool is_there = run_can_start(path), is_static = is_there && elf_is_static(path);
         free(path);
-        if (is_there) {
+        folders += length;
+        if (is_there || !*folders) {
             return is_static;
         }
-        folders += length + (folders[length] != '\0');
     }
-    return false;
 }
 
 int cmd_run(int argc, char **argv) {
@@ -239,10 +245,9 @@ int cmd_run(int argc, char **argv) {
         return CLI_CANNOT;
     }
     if (run_is_static(args.program[0])) {
-        cli_say("%.200s was linked statically: no library can be put under it, so it cannot run on "
-                "the soft device; link it dynamically",
+        cli_say("%.200s was linked statically: no library can be put under it, so it does not see "
+                "the soft device, only programs that it starts do; link it dynamically",
                 args.program[0]);
-        return CLI_CANNOT;
     }
     char *folder = run_find_libraries();
     folder = folder ? run_plain_folder(folder) : NULL;

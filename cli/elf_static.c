@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* More than any linker writes; what is behind them is not looked at. */
@@ -49,11 +50,12 @@ static bool elf_fd_is_static(int fd) {
 }
 
 bool elf_is_static(const char *path) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* waits for nobody */
     if (fd < 0) {
         return false;
     }
-    bool is_static = elf_fd_is_static(fd);
+    bool is_static = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && elf_fd_is_static(fd);
     close(fd);
     return is_static;
 }

@@ -94,11 +94,17 @@ static const char *run_say_what(const struct ledger_entry *entry, char text[RUN_
     return text;
 }
 
-static void run_say_fault(uint64_t address) {
+/* `is_unmapped`: there is nothing at the address, and not the program's own pages, which come where
+ * pages were that were given back. */
+static void run_say_fault(uint64_t address, int is_unmapped) {
     enum { LINE = 2 * RUN_LINE };
     char line[LINE], what[RUN_LINE], place[RUN_PLACE];
     struct ledger_entry entry;
     if (!acre__ledger_find(address, &entry))
+        return;
+    int is_past = entry.is_freed || entry.is_lost;
+    int is_pages = entry.kind == LEDGER_PINNED || entry.kind == LEDGER_MANAGED;
+    if (is_past && is_pages && !is_unmapped)
         return;
     int length = snprintf(line, LINE,
                           "acre: the host touched 0x%" PRIx64 ", %s: byte %" PRIu64
@@ -115,7 +121,7 @@ static void run_on_fault(int number, siginfo_t *info, void *context) {
     (void)context;
     signal(number, SIG_DFL);
     if (info->si_code > 0)
-        run_say_fault((uintptr_t)info->si_addr);
+        run_say_fault((uintptr_t)info->si_addr, info->si_code == SEGV_MAPERR);
     else
         raise(number); /* sent, and not repeated by itself */
 }

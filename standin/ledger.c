@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As many as threads that free what others free, at one moment; what does not fit pushes the oldest
- * out. */
-enum { LEDGER_OWED = 64 };
-
 /* What was freed last, to know what a host touches that should not. */
 enum { LEDGER_FREED = 256 };
 
@@ -20,14 +16,11 @@ static struct {
     struct acre__tree chunks;    /* by handle; those without one hang on their mappings alone */
     struct acre__tree pools;     /* by handle */
     struct ledger_entry *lost;   /* newest first */
-    struct ledger_owed {
-        const struct acre__tree *tree; /* NULL: none */
-        uint64_t key;
-    } owed[LEDGER_OWED]; /* freed without an entry, which another thread has in its hand */
-    unsigned owed_next;
+    struct ledger_entry *held;   /* what threads have in hand while they ask the driver */
     struct ledger_entry freed[LEDGER_FREED];
     unsigned freed_next;
-    uint64_t made;
+    unsigned endings; /* contexts that are being ended */
+    uint64_t made, ended;
     struct ledger_count counts[LEDGER_KIND_COUNT + 1]; /* the last: of all memory */
 } ledger = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -98,20 +91,86 @@ static void ledger_lose(struct ledger_entry *entry) {
     acre__tree_remove(ledger_tree(entry->kind), &entry->node);
     ledger_count_ended(entry, 0);
     entry->is_lost = 1;
+    entry->ended = ++ledger.ended;
     entry->next = ledger.lost;
     ledger.lost = entry;
 }
 
-/* Takes the note that something was freed without its entry; 0: there is none. */
-static int ledger_take_owed(const struct acre__tree *tree, uint64_t key) {
-    for (int i = 0; i < LEDGER_OWED; i++) {
-        if (ledger.owed[i].tree == tree && ledger.owed[i].key == key) {
-            ledger.owed[i].tree = NULL;
-            return 1;
+/* Handles are no addresses, and registered pages are the program's before and after. */
+static int kind_has_addresses(enum ledger_kind kind) {
+    return kind != LEDGER_CHUNK && kind != LEDGER_POOL && kind != LEDGER_REGISTERED;
+}
+
+static void ledger_free(struct ledger_entry *entry) {
+    ledger_count_ended(entry, 1);
+    if (kind_has_addresses(entry->kind)) {
+        entry->is_freed = 1;
+        entry->ended = ++ledger.ended;
+        if (!entry->is_over)
+            entry->freer = acre__standin_caller();
+        ledger.freed[ledger.freed_next++ % LEDGER_FREED] = *entry;
+    }
+    free(entry);
+}
+
+/* Nothing keeps the chunk any more? */
+static void ledger_free_chunk_if_over(struct ledger_entry *chunk) {
+    if (!chunk->handles && !chunk->mappings)
+        ledger_free(chunk);
+}
+
+/* A mapping lets go of its chunk. */
+static void ledger_end(struct ledger_entry *entry) {
+    if (entry->chunk) {
+        entry->chunk->mappings--;
+        ledger_free_chunk_if_over(entry->chunk);
+    }
+    ledger_free(entry);
+}
+
+/* ---- entries in a thread's hand, with the lock ---- */
+
+static void ledger_hold(struct ledger_entry *entry) {
+    acre__tree_remove(ledger_tree(entry->kind), &entry->node);
+    entry->is_over = 0;
+    entry->next_held = ledger.held;
+    ledger.held = entry;
+}
+
+/* Out of the hand: it has ended, or is in the ledger again. Where it was there is something else if
+ * it ended unseen and its address was given out again. */
+static void ledger_let_go(struct ledger_entry *entry, CUresult result) {
+    struct ledger_entry **link = &ledger.held;
+    while (*link != entry)
+        link = &(*link)->next_held;
+    *link = entry->next_held;
+    entry->is_back = 1;
+    if (!result || entry->is_over || !acre__tree_insert(ledger_tree(entry->kind), &entry->node))
+        ledger_end(entry);
+}
+
+/* What begins in [first, first + bytes) was freed by who has no entry for it: it is what others
+ * have in hand, or had, when they were refused. */
+static void ledger_end_unseen(struct acre__tree *tree, uint64_t first, uint64_t bytes) {
+    for (struct ledger_entry *entry = ledger.held; entry; entry = entry->next_held) {
+        if (ledger_tree(entry->kind) == tree && entry->node.key - first < bytes &&
+            !entry->is_over) {
+            entry->is_over = 1;
+            entry->freer = acre__standin_caller();
         }
     }
-    return 0;
+    struct acre__node *node = acre__tree_ceil(tree, first);
+    while (node && node->key - first < bytes) {
+        struct ledger_entry *entry = entry_of(node);
+        node = acre__tree_next(tree, node);
+        if (entry->is_back) {
+            acre__tree_remove(tree, &entry->node);
+            ledger_end(entry);
+        }
+    }
 }
+
+/* ---- new entries, with the lock ---- */
 
 /* Without memory for an entry the thing is counted and not listed. */
 static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, size_t bytes) {
@@ -125,34 +184,18 @@ static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, s
     entry->number = ++ledger.made;
     entry->caller = acre__standin_caller();
     entry->handles = kind == LEDGER_CHUNK;
-    /* The driver has given the address out again: what was there ended unseen. */
-    (void)ledger_take_owed(ledger_tree(kind), key);
+    /* The driver has given the address out again: what was there ended unseen, with its context if
+     * one is ending now, or else by a thread that has freed another one's. */
+    ledger_end_unseen(ledger_tree(kind), key, 1);
     struct ledger_entry *stale = entry_of(acre__tree_find(ledger_tree(kind), key));
-    if (stale)
+    if (stale && ledger.endings) {
         ledger_lose(stale);
+    } else if (stale) {
+        acre__tree_remove(ledger_tree(kind), &stale->node);
+        ledger_end(stale);
+    }
     acre__tree_insert(ledger_tree(kind), &entry->node);
     return entry;
-}
-
-/* Handles are no addresses, and registered pages are the program's before and after. */
-static int kind_has_addresses(enum ledger_kind kind) {
-    return kind != LEDGER_CHUNK && kind != LEDGER_POOL && kind != LEDGER_REGISTERED;
-}
-
-static void ledger_free(struct ledger_entry *entry) {
-    ledger_count_ended(entry, 1);
-    if (kind_has_addresses(entry->kind)) {
-        entry->is_freed = 1;
-        entry->freer = acre__standin_caller();
-        ledger.freed[ledger.freed_next++ % LEDGER_FREED] = *entry;
-    }
-    free(entry);
-}
-
-/* Nothing keeps the chunk any more? */
-static void ledger_free_chunk_if_over(struct ledger_entry *chunk) {
-    if (!chunk->handles && !chunk->mappings)
-        ledger_free(chunk);
 }
 
 /* ---- entries ---- */
@@ -175,7 +218,7 @@ struct ledger_entry *acre__ledger_take(enum ledger_kind kind, uint64_t key) {
     pthread_mutex_lock(&ledger.lock);
     struct ledger_entry *entry = entry_of(acre__tree_find(ledger_tree(kind), key));
     if (entry)
-        acre__tree_remove(ledger_tree(kind), &entry->node);
+        ledger_hold(entry);
     pthread_mutex_unlock(&ledger.lock);
     return entry;
 }
@@ -189,7 +232,7 @@ struct ledger_entry *acre__ledger_take_mappings(uint64_t address, size_t bytes) 
         node = acre__tree_next(&ledger.memory, node);
         if (entry->kind != LEDGER_MAPPED)
             continue;
-        acre__tree_remove(&ledger.memory, &entry->node);
+        ledger_hold(entry);
         entry->next = list;
         list = entry;
     }
@@ -197,52 +240,29 @@ struct ledger_entry *acre__ledger_take_mappings(uint64_t address, size_t bytes) 
     return list;
 }
 
-/* Refused: it is back, unless another thread has freed it meanwhile; 0: so it is. */
-static int ledger_put_back(struct ledger_entry *entry) {
-    struct acre__tree *tree = ledger_tree(entry->kind);
-    entry->is_back = 1;
-    return !ledger_take_owed(tree, entry->node.key) && acre__tree_insert(tree, &entry->node);
-}
-
-/* Freed without an entry: it is the one that another thread has, or had when it was refused. */
-static void ledger_owe(struct acre__tree *tree, uint64_t key) {
-    struct ledger_entry *entry = entry_of(acre__tree_find(tree, key));
-    if (entry && entry->is_back) {
-        acre__tree_remove(tree, &entry->node);
-        ledger_free(entry);
-        return;
-    }
-    ledger.owed[ledger.owed_next++ % LEDGER_OWED] = (struct ledger_owed){tree, key};
-}
-
 void acre__ledger_settle(enum ledger_kind kind, uint64_t key, struct ledger_entry *entry,
                          CUresult result) {
     if (!key || (!entry && result))
         return;
     pthread_mutex_lock(&ledger.lock);
-    if (!entry)
-        ledger_owe(ledger_tree(kind), key);
-    else if (!result || !ledger_put_back(entry))
-        ledger_free(entry);
+    if (entry)
+        ledger_let_go(entry, result);
+    else
+        ledger_end_unseen(ledger_tree(kind), key, 1);
     pthread_mutex_unlock(&ledger.lock);
 }
 
-void acre__ledger_settle_mappings(struct ledger_entry *list, CUresult result) {
-    if (!list)
-        return;
+void acre__ledger_settle_mappings(uint64_t address, size_t bytes, struct ledger_entry *list,
+                                  CUresult result) {
     pthread_mutex_lock(&ledger.lock);
     while (list) {
         struct ledger_entry *entry = list;
         list = entry->next;
         entry->next = NULL;
-        if (result && ledger_put_back(entry))
-            continue;
-        if (entry->chunk) {
-            entry->chunk->mappings--;
-            ledger_free_chunk_if_over(entry->chunk);
-        }
-        ledger_free(entry);
+        ledger_let_go(entry, result);
     }
+    if (!result)
+        ledger_end_unseen(&ledger.memory, address, bytes);
     pthread_mutex_unlock(&ledger.lock);
 }
 
@@ -298,8 +318,13 @@ void acre__ledger_drop_handle(uint64_t handle) {
 
 /* ---- the end of contexts and processes ---- */
 
-void acre__ledger_sweep(const struct acre__driver *drv) {
+void acre__ledger_ending(void) {
     pthread_mutex_lock(&ledger.lock);
+    ledger.endings++;
+    pthread_mutex_unlock(&ledger.lock);
+}
+
+static void ledger_sweep(const struct acre__driver *drv) {
     struct acre__node *node = acre__tree_first(&ledger.memory);
     while (node) {
         struct ledger_entry *entry = entry_of(node);
@@ -320,6 +345,13 @@ void acre__ledger_sweep(const struct acre__driver *drv) {
                                        &threshold) == CUDA_ERROR_INVALID_VALUE)
             ledger_lose(entry);
     }
+}
+
+void acre__ledger_ended(const struct acre__driver *drv, CUresult result) {
+    pthread_mutex_lock(&ledger.lock);
+    if (!result)
+        ledger_sweep(drv);
+    ledger.endings--;
     pthread_mutex_unlock(&ledger.lock);
 }
 
@@ -330,7 +362,8 @@ void acre__ledger_forget(void) {
     ledger.lock = fresh;
     ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = (struct acre__tree){NULL, 0};
     ledger.lost = NULL;
-    memset(ledger.owed, 0, sizeof ledger.owed);
+    ledger.held = NULL;
+    ledger.endings = 0;
     memset(ledger.freed, 0, sizeof ledger.freed);
     for (int i = 0; i <= LEDGER_KIND_COUNT; i++)
         ledger.counts[i] = (struct ledger_count){0};
@@ -340,15 +373,17 @@ void acre__ledger_forget(void) {
 
 /* The entry that ended last of those that the address lay in. */
 static const struct ledger_entry *ledger_at_before(uint64_t address) {
-    for (unsigned i = 1; i <= LEDGER_FREED; i++) {
-        const struct ledger_entry *entry = &ledger.freed[(ledger.freed_next - i) % LEDGER_FREED];
-        if (entry_holds(entry, address))
-            return entry;
+    const struct ledger_entry *last = NULL, *entry;
+    for (unsigned i = 0; i < LEDGER_FREED; i++) {
+        entry = &ledger.freed[i];
+        if (entry_holds(entry, address) && (!last || entry->ended > last->ended))
+            last = entry;
     }
-    const struct ledger_entry *entry = ledger.lost;
-    while (entry && !(kind_has_addresses(entry->kind) && entry_holds(entry, address)))
-        entry = entry->next;
-    return entry;
+    for (entry = ledger.lost; entry; entry = entry->next)
+        if (kind_has_addresses(entry->kind) && entry_holds(entry, address) &&
+            (!last || entry->ended > last->ended))
+            last = entry;
+    return last;
 }
 
 int acre__ledger_find(uint64_t address, struct ledger_entry *out) {

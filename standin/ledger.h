@@ -4,8 +4,8 @@
  * and of those that take it back. An entry is made after the driver has given something, and taken
  * out before the driver is asked to take it back (and put in again if that is refused): so the
  * address of an entry cannot be given out a second time while the entry is there. Of two threads
- * that free the same at once, one has the entry and maybe the other the driver's consent; what the
- * latter did without an entry is kept until the former is back, and settled then.
+ * that free the same at once, one has the entry in its hand and maybe the other the driver's
+ * consent: the latter then marks the entry, which ends when the former lets go of it.
  *
  * Locks: one mutex of its own, which is never held while the driver is called, but for the question
  * whether memory is still there after a context has ended. */
@@ -46,7 +46,10 @@ struct ledger_entry {
     struct acre_standin_caller caller; /* that it is charged to */
     struct acre_standin_caller freer;  /* who freed it, if it was */
     int is_freed;
-    int is_lost;                /* its context ended before it was freed */
+    int is_lost;    /* its context ended before it was freed */
+    int is_over;    /* freed by another thread than the one that has it in hand */
+    uint64_t ended; /* of entries that were freed or lost, from 1 */
+    struct ledger_entry *next_held;
     int is_back;                /* was put in again */
     unsigned handles, mappings; /* of a chunk: what keeps it */
     struct ledger_entry *chunk; /* of a mapping; NULL: not known */
@@ -75,8 +78,9 @@ struct ledger_entry *acre__ledger_take_mappings(uint64_t address, size_t bytes);
  * so, else it is back. */
 void acre__ledger_settle(enum ledger_kind kind, uint64_t key, struct ledger_entry *entry,
                          CUresult result);
-/* The same of a list of mappings. */
-void acre__ledger_settle_mappings(struct ledger_entry *list, CUresult result);
+/* The same of the mappings that begin in [address, address + bytes), of which `list` were taken. */
+void acre__ledger_settle_mappings(uint64_t address, size_t bytes, struct ledger_entry *list,
+                                  CUresult result);
 
 /* A mapping of the chunk behind a handle. */
 void acre__ledger_add_mapping(uint64_t address, size_t bytes, uint64_t handle);
@@ -84,8 +88,9 @@ void acre__ledger_add_mapping(uint64_t address, size_t bytes, uint64_t handle);
 void acre__ledger_add_handle(uint64_t handle, uint64_t address);
 void acre__ledger_drop_handle(uint64_t handle);
 
-/* A context has ended: what the driver does not know any more is lost. */
-void acre__ledger_sweep(const struct acre__driver *drv);
+/* Around a call that may end a context: what the driver does not know any more after it is lost. */
+void acre__ledger_ending(void);
+void acre__ledger_ended(const struct acre__driver *drv, CUresult result);
 
 /* In a child made by fork: the ledger is empty. */
 void acre__ledger_forget(void);

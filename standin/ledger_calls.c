@@ -176,28 +176,30 @@ static CUresult calls_cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset,
 static CUresult calls_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
     struct ledger_entry *list = acre__ledger_take_mappings(ptr, bytes);
     CUresult result = calls_inner->cuMemUnmap(ptr, bytes);
-    acre__ledger_settle_mappings(list, result);
+    acre__ledger_settle_mappings(ptr, bytes, list, result);
     return result;
 }
 
 /* ---- ends of contexts ---- */
 
-static CUresult calls_swept(CUresult result) {
-    if (!result)
-        acre__ledger_sweep(acre__driver_soft()); /* no refusal is planned for our own questions */
+static CUresult calls_ended(CUresult result) {
+    acre__ledger_ended(acre__driver_soft(), result); /* no refusal is planned for our questions */
     return result;
 }
 
 static CUresult calls_cuCtxDestroy(CUcontext ctx) {
-    return calls_swept(calls_inner->cuCtxDestroy(ctx));
+    acre__ledger_ending();
+    return calls_ended(calls_inner->cuCtxDestroy(ctx));
 }
 
 static CUresult calls_cuDevicePrimaryCtxRelease(CUdevice dev) {
-    return calls_swept(calls_inner->cuDevicePrimaryCtxRelease(dev));
+    acre__ledger_ending();
+    return calls_ended(calls_inner->cuDevicePrimaryCtxRelease(dev));
 }
 
 static CUresult calls_cuDevicePrimaryCtxReset(CUdevice dev) {
-    return calls_swept(calls_inner->cuDevicePrimaryCtxReset(dev));
+    acre__ledger_ending();
+    return calls_ended(calls_inner->cuDevicePrimaryCtxReset(dev));
 }
 
 /* ---- the table ---- */

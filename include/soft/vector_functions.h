@@ -9,22 +9,22 @@
 #include "vector_types.h"
 
 #define ACRE_SOFT_MAKE(name, type)                                                                 \
-    static inline name##1 make_##name##1(type x) {                                                 \
+    static __inline__ name##1 make_##name##1(type x) {                                             \
         name##1 made = {x};                                                                        \
         return made;                                                                               \
     }                                                                                              \
-    static inline name##2 make_##name##2(type x, type y) {                                         \
+    static __inline__ name##2 make_##name##2(type x, type y) {                                     \
         name##2 made = {x, y};                                                                     \
         return made;                                                                               \
     }                                                                                              \
-    static inline name##3 make_##name##3(type x, type y, type z) {                                 \
+    static __inline__ name##3 make_##name##3(type x, type y, type z) {                             \
         name##3 made = {x, y, z};                                                                  \
         return made;                                                                               \
     }                                                                                              \
     ACRE_SOFT_MAKE_FOUR(name##4, type)
 
 #define ACRE_SOFT_MAKE_FOUR(name, type)                                                            \
-    static inline name make_##name(type x, type y, type z, type w) {                               \
+    static __inline__ name make_##name(type x, type y, type z, type w) {                           \
         name made = {x, y, z, w};                                                                  \
         return made;                                                                               \
     }

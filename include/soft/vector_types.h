@@ -63,23 +63,37 @@ ACRE_SOFT_WIDE_VECTORS(double, double)
 #undef ACRE_SOFT_WIDE_VECTORS
 #undef ACRE_SOFT_ALIGNED
 
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define ACRE_SOFT_CONSTEXPR constexpr
+#else
+#define ACRE_SOFT_CONSTEXPR
+#endif
+
 /* The size of a grid or of a block; what is left out is 1. */
 struct dim3 {
     unsigned int x;
     unsigned int y;
     unsigned int z;
 #ifdef __cplusplus
-    constexpr dim3(unsigned int from_x = 1, unsigned int from_y = 1, unsigned int from_z = 1)
+    ACRE_SOFT_CONSTEXPR dim3(unsigned int from_x = 1, unsigned int from_y = 1,
+                             unsigned int from_z = 1)
         : x(from_x), y(from_y), z(from_z) {
     }
-    constexpr dim3(uint3 from) : x(from.x), y(from.y), z(from.z) {
+    ACRE_SOFT_CONSTEXPR dim3(uint3 from) : x(from.x), y(from.y), z(from.z) {
     }
-    constexpr operator uint3() const {
+    ACRE_SOFT_CONSTEXPR operator uint3() const {
+#if __cplusplus >= 201103L
         return uint3{x, y, z};
+#else
+        uint3 made = {x, y, z};
+        return made;
+#endif
     }
 #endif
 };
 typedef struct dim3 dim3;
+
+#undef ACRE_SOFT_CONSTEXPR
 
 #endif
 /* NOLINTEND(bugprone-reserved-identifier) */

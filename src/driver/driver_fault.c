@@ -40,7 +40,7 @@ static struct {
  * What goes on working in a context that a kernel has broken: the functions that ask about
  * devices and versions, those that only move contexts about, memory by hand and the driver's own
  * pools, which belong to no context. As seen on an H200 (the lines sticky.* of the conformance
- * suite). A reset works as well, but nothing can be done on the device afterwards.
+ * suite). A reset works as well, but there nothing can be done on the device afterwards.
  */
 static int fault_survives_sticky(enum acre__driver_entry entry) {
     switch (entry) {

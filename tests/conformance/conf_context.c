@@ -220,6 +220,35 @@ static void own_free_waits(void) {
     conf_code("sync", conf.drv->cuCtxSynchronize());
 }
 
+/* The same of host memory. */
+static void own_free_host_waits(void) {
+    static unsigned char pages[2 << 20];
+    CUcontext ctx = NULL;
+    CUstream stream = NULL;
+    struct conf_gate gate;
+    void *host = NULL;
+    int way;
+
+    if (conf_need("stream", conf.drv->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING)) != 0 ||
+        (ctx = own_make()) == NULL ||
+        conf_need("host", conf.drv->cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_PORTABLE)) != 0 ||
+        conf_need("register", conf.drv->cuMemHostRegister(pages, sizeof pages,
+                                                          CU_MEMHOSTREGISTER_PORTABLE)) != 0)
+        return;
+    conf.drv->cuCtxPopCurrent(NULL);
+    for (way = 0; way < 2; way++) {
+        if (conf_gate_close(&gate, stream) != 0)
+            return;
+        if (way == 0)
+            conf_code("free", conf.drv->cuMemFreeHost(host));
+        else
+            conf_code("unregister", conf.drv->cuMemHostUnregister(pages));
+        conf_fact("gate-holds", conf_gate_holds(&gate));
+        conf_gate_open(&gate);
+        conf_need("sync", conf.drv->cuCtxSynchronize());
+    }
+}
+
 /* What it made goes with it. */
 static void own_end_of_memory(void) {
     CUdeviceptr ptr = 0, large = 0, managed = 0;
@@ -403,6 +432,7 @@ static const struct conf_case own_cases[] = {
     {"memory", own_memory, 0},
     {"fill", own_fill, CONF_ALONE},
     {"free-waits", own_free_waits, CONF_ALONE},
+    {"free-host-waits", own_free_host_waits, CONF_ALONE},
     {"end-of-memory", own_end_of_memory, CONF_ALONE},
     {"end-by-hand", own_end_by_hand, 0},
     {"streams", own_streams, CONF_ALONE},

@@ -90,9 +90,11 @@ static void sticky_queries(void) {
 }
 
 static void sticky_memory(void) {
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
     CUdeviceptr ptr = 0;
     void *host = NULL;
     unsigned int type;
+    void *outputs[] = {&type};
     size_t bytes;
 
     if (sticky_break() != 0)
@@ -107,6 +109,8 @@ static void sticky_memory(void) {
     conf_code("cuMemsetD8", conf.drv->cuMemsetD8(sticky.ptr, 0, 4));
     conf_code("cuPointerGetAttribute",
               conf.drv->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, sticky.ptr));
+    conf_code("cuPointerGetAttributes",
+              conf.drv->cuPointerGetAttributes(1, &attribute, outputs, sticky.ptr));
     conf_code("cuMemGetAddressRange", conf.drv->cuMemGetAddressRange(&ptr, &bytes, sticky.ptr));
     conf_code("cuMemHostGetDevicePointer",
               conf.drv->cuMemHostGetDevicePointer(&ptr, sticky.host, 0));
@@ -115,7 +119,7 @@ static void sticky_memory(void) {
 }
 
 static void sticky_by_hand(void) {
-    CUmemGenericAllocationHandle handle = 0;
+    CUmemGenericAllocationHandle handle = 0, more = 0;
     CUmemAllocationProp prop = conf_prop();
     CUmemLocation here = conf_here();
     struct conf_range *range = &sticky.range;
@@ -135,6 +139,10 @@ static void sticky_by_hand(void) {
     conf_code("cuMemSetAccess",
               conf_allow(range->base, conf.chunk_bytes, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
     conf_code("cuMemGetAccess", conf.drv->cuMemGetAccess(&flags, &here, range->base));
+    conf_code("properties",
+              conf.drv->cuMemGetAllocationPropertiesFromHandle(&prop, range->handle[0]));
+    conf_code("retain",
+              conf.drv->cuMemRetainAllocationHandle(&more, (void *)(uintptr_t)range->base));
     conf_code("cuMemUnmap", conf.drv->cuMemUnmap(range->base, conf.chunk_bytes));
     conf_code("cuMemRelease", conf.drv->cuMemRelease(range->handle[0]));
     if (base != 0)
@@ -187,9 +195,12 @@ static void sticky_pools(void) {
     CUmemLocation here = conf_here();
     CUmemAccess_flags access;
     CUmemoryPool pool = NULL, other = NULL;
+    CUmemPoolPtrExportData data;
     CUdeviceptr ptr = 0, more = 0;
     unsigned long long bytes = 0;
+    int fd = -1;
 
+    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     if (conf_need("create", conf.drv->cuMemPoolCreate(&pool, &props)) != 0 ||
         conf_need("alloc", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, pool, NULL)) != 0 ||
         sticky_break() != 0)
@@ -203,6 +214,9 @@ static void sticky_pools(void) {
     conf_code("get-access", conf.drv->cuMemPoolGetAccess(&access, pool, &here));
     conf_code("set-access", conf.drv->cuMemPoolSetAccess(pool, &desc, 1));
     conf_code("trim", conf.drv->cuMemPoolTrimTo(pool, 0));
+    conf_code("export", conf.drv->cuMemPoolExportToShareableHandle(
+                            &fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    conf_code("export-pointer", conf.drv->cuMemPoolExportPointer(&data, ptr));
     conf_code("cuMemPoolCreate", conf.drv->cuMemPoolCreate(&other, &props));
     conf_code("cuMemAllocAsync", conf.drv->cuMemAllocAsync(&more, 4096, NULL));
     conf_code("cuMemAllocFromPoolAsync",
@@ -215,27 +229,35 @@ static void sticky_pools(void) {
 static void sticky_contexts(void) {
     unsigned long long id;
     unsigned int number;
-    CUcontext ctx = NULL;
+    CUcontext ctx = NULL, own = NULL;
     CUdevice dev;
     CUdeviceptr ptr = 0;
+    CUuuid uuid;
     size_t pitch;
-    char bus[32] = "";
+    char text[64] = "";
+    int can;
 
-    if (sticky_break() != 0)
+    if (conf_need("own", conf.drv->cuCtxCreate(&own, NULL, 0, conf.dev)) != 0 ||
+        conf_need("pop", conf.drv->cuCtxPopCurrent(NULL)) != 0 || sticky_break() != 0)
         return;
     conf_code("cuCtxGetApiVersion", conf.drv->cuCtxGetApiVersion(conf.ctx, &number));
     conf_code("cuCtxGetId", conf.drv->cuCtxGetId(conf.ctx, &id));
     conf_code("cuCtxGetFlags", conf.drv->cuCtxGetFlags(&number));
+    conf_code("cuCtxSetFlags", conf.drv->cuCtxSetFlags(0));
+    conf_code("cuDeviceGetName", conf.drv->cuDeviceGetName(text, sizeof text, conf.dev));
+    conf_code("cuDeviceGetUuid", conf.drv->cuDeviceGetUuid(&uuid, conf.dev));
+    conf_code("cuDeviceCanAccessPeer", conf.drv->cuDeviceCanAccessPeer(&can, conf.dev, conf.dev));
     conf_code("cuStreamGetCtx", conf.drv->cuStreamGetCtx(sticky.stream, &ctx));
     conf_code("cuStreamGetDevice", conf.drv->cuStreamGetDevice(sticky.stream, &dev));
     conf_code("cuMemAllocPitch", conf.drv->cuMemAllocPitch(&ptr, &pitch, 100, 3, 4));
     conf_code("cuMemsetD16", conf.drv->cuMemsetD16(sticky.ptr, 0, 2));
     conf_code("cuMemcpyPeer", conf.drv->cuMemcpyPeer(sticky.ptr, NULL, sticky.ptr, NULL, 4));
-    conf_code("cuDeviceGetPCIBusId", conf.drv->cuDeviceGetPCIBusId(bus, sizeof bus, conf.dev));
-    conf_code("cuDeviceGetByPCIBusId", conf.drv->cuDeviceGetByPCIBusId(&dev, bus));
+    conf_code("cuDeviceGetPCIBusId", conf.drv->cuDeviceGetPCIBusId(text, sizeof text, conf.dev));
+    conf_code("cuDeviceGetByPCIBusId", conf.drv->cuDeviceGetByPCIBusId(&dev, text));
     conf_code("cuCtxEnablePeerAccess", conf.drv->cuCtxEnablePeerAccess(conf.ctx, 0));
-    conf_code("set-flags", conf.drv->cuDevicePrimaryCtxSetFlags(conf.dev, 0));
+    conf_code("primary-flags", conf.drv->cuDevicePrimaryCtxSetFlags(conf.dev, 0));
     conf_code("cuCtxCreate", conf.drv->cuCtxCreate(&ctx, NULL, 0, conf.dev));
+    conf_code("cuCtxDestroy", conf.drv->cuCtxDestroy(own));
     conf_code("reset", conf.drv->cuDevicePrimaryCtxReset(conf.dev));
 }
 

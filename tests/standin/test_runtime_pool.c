@@ -188,6 +188,39 @@ static void pool_access_is_the_devices_own(void **state) {
     ok(cudaMemPoolDestroy(pool));
 }
 
+/* Within one process; examples/cuda has two of them. */
+static void pool_is_shared_by_its_handle(void **state) {
+    const enum cudaMemAllocationHandleType type = cudaMemHandleTypePosixFileDescriptor;
+    struct cudaMemPoolProps props = pool_props();
+    struct cudaMemPoolPtrExportData data;
+    cudaMemPool_t pool, plain, imported;
+    void *block, *again, *none;
+    int fd = -1;
+    (void)state;
+    ok(cudaMemPoolCreate(&plain, &props));
+    props.handleTypes = type;
+    ok(cudaMemPoolCreate(&pool, &props));
+    expect(cudaErrorInvalidValue, cudaMemPoolExportToShareableHandle(&fd, plain, type, 0));
+    ok(cudaMemPoolExportToShareableHandle(&fd, pool, type, 0));
+    assert_true(fd >= 0);
+    ok(cudaMemPoolImportFromShareableHandle(&imported, (void *)(uintptr_t)fd, type, 0));
+    ok(cudaMallocFromPoolAsync(&block, 4096, pool, NULL));
+    ok(cudaMemset(block, 7, 4096));
+    ok(cudaDeviceSynchronize());
+    ok(cudaMemPoolExportPointer(&data, block));
+    ok(cudaMemPoolImportPointer(&again, imported, &data));
+    assert_int_equal(device_byte(again), 7);
+    expect(cudaErrorInvalidValue, cudaMallocFromPoolAsync(&none, 4096, imported, NULL));
+    ok(cudaFreeAsync(again, NULL));
+    assert_int_equal(device_byte(block), 7); /* the exporter's is still there */
+    ok(cudaFreeAsync(block, NULL));
+    ok(cudaDeviceSynchronize());
+    ok(cudaMemPoolDestroy(imported));
+    ok(cudaMemPoolDestroy(pool));
+    ok(cudaMemPoolDestroy(plain));
+    assert_int_equal(close(fd), 0);
+}
+
 static void pool_bad_properties_are_refused(void **state) {
     struct cudaMemPoolProps props = pool_props();
     cudaMemPool_t pool;
@@ -207,6 +240,7 @@ int main(void) {
         cmocka_unit_test(pool_of_a_place_is_that_of_its_device),
         cmocka_unit_test(pool_attributes_count_and_are_kept),
         cmocka_unit_test(pool_access_is_the_devices_own),
+        cmocka_unit_test(pool_is_shared_by_its_handle),
         cmocka_unit_test(pool_bad_properties_are_refused),
     };
     setenv("ACRE_SOFT_DEVICES", "2", 1);

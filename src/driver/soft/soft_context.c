@@ -274,6 +274,15 @@ static struct CUctx_st *context_take(void) {
     return ctx;
 }
 
+/* A device with a context that is lost gives no other. After a reset a GPU still does not, until
+ * the process has ended; here it does, so that one test can follow the other. */
+static CUresult device_lost(CUdevice dev) {
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        if (ctx->device == dev && ctx->lost)
+            return ctx->lost;
+    return CUDA_SUCCESS;
+}
+
 /* Neither shares of the device nor work beside graphics can be had here. */
 static CUresult params_check(const CUctxCreateParams *params) {
     if (!params)
@@ -291,7 +300,8 @@ CUresult acre__soft_cuCtxCreate(CUcontext *ctx_out, CUctxCreateParams *params, u
         return result;
     if (!acre__soft_ctx_flags_are_good(flags))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = params_check(params)) || (result = acre__soft_device_start(device)))
+    if ((result = params_check(params)) || (result = device_lost(dev)) ||
+        (result = acre__soft_device_start(device)))
         return acre__soft_leave(result);
     struct CUctx_st *ctx = context_take();
     if (!ctx)

@@ -132,7 +132,7 @@ CUresult acre__soft_ctx_push(struct CUctx_st *ctx) {
     struct soft_thread *self = acre__soft_thread_self();
     if (self->depth == SOFT_STACK)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    self->stack[self->depth++] = (struct soft_place){ctx, ctx->id};
+    self->stack[self->depth++] = (struct soft_place){ctx, ctx->id, ctx->device};
     return CUDA_SUCCESS;
 }
 
@@ -209,44 +209,46 @@ static CUresult enter_meant(CUcontext ctx, const void *output, struct CUctx_st *
 
 /* The current context for two questions that are answered before it lives and after its end, too.
  */
-static CUresult enter_current(const void *output, const struct CUctx_st **ctx) {
+static CUresult enter_current(const void *output, const struct soft_place **place) {
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
-    const struct soft_place *place = current_place();
-    if (!place)
+    *place = current_place();
+    if (!*place)
         return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
-    *ctx = place->ctx;
     return output ? CUDA_SUCCESS : acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult acre__soft_cuCtxGetDevice(CUdevice *device_out) {
-    const struct CUctx_st *ctx;
-    CUresult result = enter_current(device_out, &ctx);
+    const struct soft_place *place;
+    CUresult result = enter_current(device_out, &place);
     if (result)
         return result;
-    *device_out = ctx->device;
+    *device_out = place->device;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
 CUresult acre__soft_cuCtxGetFlags(unsigned *flags_out) {
-    const struct CUctx_st *ctx;
-    CUresult result = enter_current(flags_out, &ctx);
+    const struct soft_place *place;
+    CUresult result = enter_current(flags_out, &place);
     if (result)
         return result;
+    const struct CUctx_st *ctx = place->ctx;
     /* In a primary context host memory can be mapped in any case, and it says so. */
-    *flags_out = ctx->is_own ? ctx->flags_now : ctx->flags_now | CU_CTX_MAP_HOST;
+    *flags_out = !ctx->is_own           ? ctx->flags_now | CU_CTX_MAP_HOST
+                 : ctx->id == place->id ? ctx->flags_now
+                                        : 0;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
 CUresult acre__soft_cuCtxSetFlags(unsigned flags) {
-    struct soft_device *device;
-    CUresult result = acre__soft_enter(&device);
+    struct CUctx_st *ctx;
+    CUresult result = enter_meant(NULL, &flags, &ctx);
     if (result)
         return result;
     if (!acre__soft_ctx_flags_are_good(flags))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    acre__soft_ctx_now()->flags_now = flags;
+    ctx->flags_now = flags;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 

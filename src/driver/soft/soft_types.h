@@ -281,7 +281,7 @@ struct CUctx_st {
     int is_alive, is_ending;
     unsigned retained;         /* a primary one: how often; resetting it does not change that */
     uint64_t id;               /* another one for every life */
-    unsigned flags, flags_now; /* as asked for when it began; as cuCtxSetFlags left them */
+    unsigned flags, flags_now; /* as the device's state has them; as cuCtxSetFlags left them */
     size_t limits[SOFT_LIMITS];
     unsigned char peers[ACRE__SOFT_DEVICES_MAX];
     CUresult lost; /* sticky error, 0 while well */
@@ -305,6 +305,7 @@ struct soft_device {
 struct soft_place {
     struct CUctx_st *ctx;
     uint64_t id;
+    int device; /* the record may be another context's by now */
 };
 
 /* The soft driver's part of a thread's record. */
