@@ -3,7 +3,7 @@
  * Small plain allocations share 2 MiB chunks in units of 512 bytes, larger ones have a chunk of
  * their own, as on the real driver. Host memory, as managed memory (soft_managed.c), is pages of
  * this process that both sides reach at the same address. Freeing waits for all work of the context
- * that it belongs to, as the real calls do, and of host memory for that of the caller's, too. */
+ * that it belongs to, as the real calls do. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -322,15 +322,7 @@ CUresult acre__soft_cuMemAllocHost(void **ptr_out, size_t bytes) {
     return acre__soft_cuMemHostAlloc(ptr_out, bytes, 0);
 }
 
-/* For all work of the context that host memory belongs to, and of the caller's. */
-static CUresult host_wait(const struct soft_range *range) {
-    struct CUctx_st *owner = range->ctx, *now = acre__soft_ctx_now();
-    CUresult result = acre__soft_wait_ctx(owner);
-    return result || now == owner || now->device != owner->device ? result
-                                                                  : acre__soft_wait_ctx(now);
-}
-
-/* Frees or unregisters host memory of that kind, after all work is done. */
+/* Frees or unregisters host memory of that kind, after all work of its context is done. */
 static CUresult host_end(void *p, enum soft_range_kind kind, CUresult unknown) {
     struct soft_device *device;
     CUresult result = acre__soft_enter(&device);
@@ -347,7 +339,7 @@ static CUresult host_end(void *p, enum soft_range_kind kind, CUresult unknown) {
     if (!range || range->node.key != address || range->kind != kind)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     uint64_t id = range->id;
-    if ((result = host_wait(range)))
+    if ((result = acre__soft_wait_ctx(range->ctx)))
         return acre__soft_leave(result);
     range = acre__soft_range_find(address);
     if (!range || range->id != id)
