@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
 
-run "$no_gpu" ACRE_TRACE=demo.trace "$acre" demo --device soft --output page
+run "$no_gpu" "${smaller[@]}" ACRE_TRACE=demo.trace "$acre" demo --device soft --output page
 expect_rc 0
 check "a trace was written" test -s demo.trace
 
