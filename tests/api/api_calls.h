@@ -3,6 +3,8 @@
 #ifndef ACRE_TESTS_API_CALLS_H
 #define ACRE_TESTS_API_CALLS_H
 
+#include <string.h>
+
 #include "acre.h"
 #include "acre_soft.h"
 
@@ -31,7 +33,12 @@ struct api_call {
     const char *name;
     acre_status (*call)(const struct api_arguments *with);
     int gives_back; /* destroys or closes: also works on a lost device */
+    int is_soft;    /* for soft devices alone */
 };
+
+static inline int api_call_is_for(const struct api_call *call, const char *device) {
+    return !call->is_soft || strncmp(device, "soft", 4) == 0;
+}
 
 static inline acre_status api_call_info(const struct api_arguments *with) {
     acre_device_info info = {.struct_size = sizeof info};
@@ -224,46 +231,46 @@ static inline acre_status api_call_close(const struct api_arguments *with) {
 
 /* The last five end what they are given, so they come last and in this order. */
 static const struct api_call api_calls[] = {
-    {"acre_device_get_info", api_call_info, 0},
-    {"acre_device_sync", api_call_sync, 0},
-    {"acre_stream_create", api_call_stream_create, 0},
-    {"acre_stream_sync", api_call_stream_sync, 0},
-    {"acre_stream_query", api_call_stream_query, 0},
-    {"acre_stream_wait", api_call_stream_wait, 0},
-    {"acre_stream_get_id", api_call_stream_get_id, 0},
-    {"acre_event_create", api_call_event_create, 0},
-    {"acre_event_record", api_call_event_record, 0},
-    {"acre_event_query", api_call_event_query, 0},
-    {"acre_event_sync", api_call_event_sync, 0},
-    {"acre_event_elapsed", api_call_event_elapsed, 0},
-    {"acre_mem_alloc", api_call_mem_alloc, 0},
-    {"acre_mem_realloc", api_call_mem_realloc, 0},
-    {"acre_mem_set_access", api_call_mem_set_access, 0},
-    {"acre_mem_device_pointer", api_call_mem_device_pointer, 0},
-    {"acre_mem_register", api_call_mem_register, 0},
-    {"acre_mem_prefetch", api_call_mem_prefetch, 0},
-    {"acre_mem_advise", api_call_mem_advise, 0},
-    {"acre_mem_attach", api_call_mem_attach, 0},
-    {"acre_mem_query", api_call_mem_query, 0},
-    {"acre_copy", api_call_copy, 0},
-    {"acre_copy_as", api_call_copy_as, 0},
-    {"acre_copy_sync", api_call_copy_sync, 0},
-    {"acre_copy_2d", api_call_copy_2d, 0},
-    {"acre_fill", api_call_fill, 0},
-    {"acre_fill_sync", api_call_fill_sync, 0},
-    {"acre_soft_launch", api_call_soft_launch, 0},
-    {"acre_alloc", api_call_alloc, 0},
-    {"acre_pool_create", api_call_pool_create, 0},
-    {"acre_pool_default", api_call_pool_default, 0},
-    {"acre_plan_create", api_call_plan_create, 0},
-    {"acre_stream_retire", api_call_stream_retire, 0},
-    {"acre_trim", api_call_trim, 0},
-    {"acre_get_stats", api_call_stats, 1},
-    {"acre_mem_unregister", api_call_mem_unregister, 1},
-    {"acre_mem_free", api_call_mem_free, 1},
-    {"acre_event_destroy", api_call_event_destroy, 1},
-    {"acre_stream_destroy", api_call_stream_destroy, 1},
-    {"acre_close", api_call_close, 1},
+    {"acre_device_get_info", api_call_info, 0, 0},
+    {"acre_device_sync", api_call_sync, 0, 0},
+    {"acre_stream_create", api_call_stream_create, 0, 0},
+    {"acre_stream_sync", api_call_stream_sync, 0, 0},
+    {"acre_stream_query", api_call_stream_query, 0, 0},
+    {"acre_stream_wait", api_call_stream_wait, 0, 0},
+    {"acre_stream_get_id", api_call_stream_get_id, 0, 0},
+    {"acre_event_create", api_call_event_create, 0, 0},
+    {"acre_event_record", api_call_event_record, 0, 0},
+    {"acre_event_query", api_call_event_query, 0, 0},
+    {"acre_event_sync", api_call_event_sync, 0, 0},
+    {"acre_event_elapsed", api_call_event_elapsed, 0, 0},
+    {"acre_mem_alloc", api_call_mem_alloc, 0, 0},
+    {"acre_mem_realloc", api_call_mem_realloc, 0, 0},
+    {"acre_mem_set_access", api_call_mem_set_access, 0, 0},
+    {"acre_mem_device_pointer", api_call_mem_device_pointer, 0, 0},
+    {"acre_mem_register", api_call_mem_register, 0, 0},
+    {"acre_mem_prefetch", api_call_mem_prefetch, 0, 0},
+    {"acre_mem_advise", api_call_mem_advise, 0, 0},
+    {"acre_mem_attach", api_call_mem_attach, 0, 0},
+    {"acre_mem_query", api_call_mem_query, 0, 0},
+    {"acre_copy", api_call_copy, 0, 0},
+    {"acre_copy_as", api_call_copy_as, 0, 0},
+    {"acre_copy_sync", api_call_copy_sync, 0, 0},
+    {"acre_copy_2d", api_call_copy_2d, 0, 0},
+    {"acre_fill", api_call_fill, 0, 0},
+    {"acre_fill_sync", api_call_fill_sync, 0, 0},
+    {"acre_soft_launch", api_call_soft_launch, 0, 1},
+    {"acre_alloc", api_call_alloc, 0, 0},
+    {"acre_pool_create", api_call_pool_create, 0, 0},
+    {"acre_pool_default", api_call_pool_default, 0, 0},
+    {"acre_plan_create", api_call_plan_create, 0, 0},
+    {"acre_stream_retire", api_call_stream_retire, 0, 0},
+    {"acre_trim", api_call_trim, 0, 0},
+    {"acre_get_stats", api_call_stats, 1, 0},
+    {"acre_mem_unregister", api_call_mem_unregister, 1, 0},
+    {"acre_mem_free", api_call_mem_free, 1, 0},
+    {"acre_event_destroy", api_call_event_destroy, 1, 0},
+    {"acre_stream_destroy", api_call_stream_destroy, 1, 0},
+    {"acre_close", api_call_close, 1, 0},
 };
 
 enum { API_CALLS = sizeof api_calls / sizeof api_calls[0] };
