@@ -56,26 +56,20 @@ check "page in a folder of its own" test -s deep/er/page/index.html
 run "$no_gpu" "$small" "$acre" demo --output deep/er/page
 expect_rc 0
 
+# expect_no_page FOLDER MESSAGE: a place where no page can be.
+expect_no_page() {
+    run "$no_gpu" "$small" "$acre" demo --output "$1"
+    expect_rc 2
+    expect_err "$2"
+}
 if ! is_tsan; then
-    # Places where no page can be.
-    run "$no_gpu" "$small" "$acre" demo --output /dev/null/page
-    expect_rc 2
-    expect_err '^acre: cannot make the folder '
-    mkdir -p taken/index.html
-    run "$no_gpu" "$small" "$acre" demo --output taken
-    expect_rc 2
-    expect_err '^acre: cannot write taken/index.html: '
-    run "$no_gpu" "$small" "$acre" demo --output ''
-    expect_rc 2
-    mkdir -p full && ln -s /dev/full full/index.html
-    run "$no_gpu" "$small" "$acre" demo --output full
-    expect_rc 2
-    expect_err '^acre: cannot write full/index.html: No space left'
-
-    mkdir -p taken_too/plan.svg
-    run "$no_gpu" "$small" "$acre" demo --output taken_too
-    expect_rc 2
-    expect_err '^acre: cannot write taken_too/plan.svg: '
+    mkdir -p taken/index.html full taken_too/plan.svg
+    ln -s /dev/full full/index.html
+    expect_no_page /dev/null/page '^acre: cannot make the folder '
+    expect_no_page taken '^acre: cannot write taken/index.html: '
+    expect_no_page '' '^acre: '
+    expect_no_page full '^acre: cannot write full/index.html: No space left'
+    expect_no_page taken_too '^acre: cannot write taken_too/plan.svg: '
 fi
 
 # Under the seeded scheduler too.

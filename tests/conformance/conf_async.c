@@ -381,6 +381,14 @@ static void async_info(void) {
     async_drop(&a);
 }
 
+/* The pool has that much, and nobody uses it. */
+static void async_keep(struct async *a, size_t bytes) {
+    conf_need("sync", conf.drv->cuCtxSynchronize());
+    conf_need("free", conf.drv->cuMemFreeAsync(async_take(a, bytes, a->one), a->one));
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
+    conf_fact("kept", pool_get(a->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= bytes);
+}
+
 /* What a pool keeps is there for other pools, for plain memory and for chunks. */
 static void async_kept_for_all(void) {
     size_t most, before = 0, total = 0;
@@ -388,27 +396,22 @@ static void async_kept_for_all(void) {
     CUmemGenericAllocationHandle handle = 0;
     CUmemAllocationProp prop = conf_prop();
     CUdeviceptr ptr = 0;
-    int way;
 
     if (async_make(&a) != 0 || async_make(&other) != 0)
         return;
+    conf_need("set", pool_set(a.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ull));
     conf_need("info", conf.drv->cuMemGetInfo(&before, &total));
     most = before / 3 * 2 / conf.chunk_bytes * conf.chunk_bytes;
-    for (way = 0; way < 3; way++) {
-        conf_need("set", pool_set(a.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ull));
-        conf_need("free", conf.drv->cuMemFreeAsync(async_take(&a, most, a.one), a.one));
-        conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
-        conf_fact("kept", pool_get(a.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= most);
-        if (way == 0 && conf_code("plain", conf.drv->cuMemAlloc(&ptr, most)) == CUDA_SUCCESS)
-            conf_need("free", conf.drv->cuMemFree(ptr));
-        if (way == 1 &&
-            conf_code("chunk", conf.drv->cuMemCreate(&handle, most, &prop, 0)) == CUDA_SUCCESS)
-            conf_need("release", conf.drv->cuMemRelease(handle));
-        if (way == 2 && conf_code("pool", conf.drv->cuMemAllocFromPoolAsync(
-                                              &ptr, most, other.pool, other.one)) == CUDA_SUCCESS)
-            conf_need("free", conf.drv->cuMemFreeAsync(ptr, other.one));
-        conf_need("sync", conf.drv->cuCtxSynchronize());
-    }
+    async_keep(&a, most);
+    if (conf_code("plain", conf.drv->cuMemAlloc(&ptr, most)) == CUDA_SUCCESS)
+        conf_need("free", conf.drv->cuMemFree(ptr));
+    async_keep(&a, most);
+    if (conf_code("chunk", conf.drv->cuMemCreate(&handle, most, &prop, 0)) == CUDA_SUCCESS)
+        conf_need("release", conf.drv->cuMemRelease(handle));
+    async_keep(&a, most);
+    if (conf_code("pool", conf.drv->cuMemAllocFromPoolAsync(&ptr, most, other.pool, other.one)) ==
+        CUDA_SUCCESS)
+        conf_need("free", conf.drv->cuMemFreeAsync(ptr, other.one));
     async_drop(&other);
     async_drop(&a);
 }
