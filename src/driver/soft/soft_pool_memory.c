@@ -166,8 +166,7 @@ void acre__soft_pool_settle(struct CUmemPoolHandle_st *pool, const struct CUctx_
 static CUresult shared_grow(struct CUmemPoolHandle_st *pool, size_t bytes, struct soft_gap *gap) {
     struct soft_device *device = &acre__soft.devices[pool->device];
     struct soft_segment *segment = pool->segments;
-    if (bytes > segment->backing->bytes - segment->bytes ||
-        bytes > acre__soft.config.bytes - device->used_bytes)
+    if (bytes > segment->backing->bytes - segment->bytes || !acre__soft_device_has(device, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     gap->node.key = segment->node.key + segment->bytes;
     segment->bytes += bytes;
@@ -193,10 +192,19 @@ static CUresult own_grow(struct CUmemPoolHandle_st *pool, size_t bytes, struct s
     return CUDA_SUCCESS;
 }
 
+/* Within the pool's largest size; what it keeps and nobody uses goes first. */
+static int pool_may_grow(struct CUmemPoolHandle_st *pool, size_t bytes) {
+    if (!pool->props.maxSize || pool->props.maxSize > acre__soft.config.bytes)
+        return 1;
+    size_t most = soft_round_up(pool->props.maxSize, SOFT_CHUNK_BYTES);
+    if (pool->reserved_bytes + bytes > most)
+        acre__soft_pool_trim(pool, 0);
+    return pool->reserved_bytes + bytes <= most;
+}
+
 static CUresult pool_grow(struct CUmemPoolHandle_st *pool, size_t bytes) {
     size_t whole = soft_round_up(bytes, SOFT_CHUNK_BYTES);
-    if (pool->props.maxSize && pool->props.maxSize <= acre__soft.config.bytes &&
-        pool->reserved_bytes + whole > soft_round_up(pool->props.maxSize, SOFT_CHUNK_BYTES))
+    if (!pool_may_grow(pool, whole))
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct soft_gap *gap = calloc(1, sizeof *gap);
     if (!gap)
@@ -270,10 +278,6 @@ CUresult acre__soft_fit_find(struct CUmemPoolHandle_st *pool, const struct soft_
         if (fit_search(pool, stream, bytes, most, fit))
             return CUDA_SUCCESS;
     CUresult result = pool_grow(pool, bytes);
-    if (result) {
-        acre__soft_pools_reclaim(&acre__soft.devices[pool->device]);
-        result = pool_grow(pool, bytes);
-    }
     if (fit_search(pool, stream, bytes, result ? REUSE_WAIT : REUSE_NOW, fit))
         return CUDA_SUCCESS;
     return result;

@@ -67,6 +67,8 @@ void acre__soft_address_reset(void);
 /* ---- physical memory (soft_physical.c) ---- */
 
 CUresult acre__soft_device_start(struct soft_device *device);
+/* Has it that many bytes to give? Pools give up what nobody uses, if need be. */
+int acre__soft_device_has(const struct soft_device *device, size_t bytes);
 void acre__soft_device_forget(
     struct soft_device *device); /* its file; nothing may use it any more */
 /* A new chunk of device memory, refs = 1. CUDA_ERROR_OUT_OF_MEMORY when it does not fit. */
