@@ -141,9 +141,9 @@ void acre__soft_device_forget(struct soft_device *device) {
     device->fd = -1;
 }
 
-/* What pools keep is there for everybody. */
+/* What pools keep is there for everybody, but not for who cannot have it anyway. */
 int acre__soft_device_has(const struct soft_device *device, size_t bytes) {
-    if (bytes > acre__soft.config.bytes - device->used_bytes)
+    if (bytes > acre__soft.config.bytes - device->used_bytes && bytes <= acre__soft.config.bytes)
         acre__soft_pools_reclaim(device);
     return bytes <= acre__soft.config.bytes - device->used_bytes;
 }
