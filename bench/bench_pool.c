@@ -9,6 +9,7 @@
  *   cross-stream  blocks are allocated on one stream and freed on another
  *   busy          the longest call while a function of the host holds up another stream
  *   frag          memory that a long-tailed mix of sizes needs (pool_frag.c)
+ *   drift         memory that sizes need which change from step to step (pool_drift.c)
  *   trace         pairs of 64 KiB while a trace is written, and without one (pool_trace.c)
  *
  * No work is queued, but for `busy`: what is measured is the host's path. Sizes and places are
@@ -454,6 +455,7 @@ static const struct {
                   {"live", pool_live_cases},
                   {"busy", pool_busy},
                   {"frag", pool_frag},
+                  {"drift", pool_drift},
                   {"trace", pool_trace_cases}};
 
 enum { POOL_CASES = sizeof pool_cases / sizeof pool_cases[0] };

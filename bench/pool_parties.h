@@ -1,5 +1,4 @@
-/* What bench_pool.c, pool_threads.c and pool_frag.c share: who hands out memory, and one block of
- * each.
+/* What bench_pool.c and pool_*.c share: who hands out memory, and one block of each.
  *
  * The calls are inline and the loops are made for each party apart, so that no party pays for the
  * choice between them. */
@@ -50,11 +49,12 @@ uint64_t pool_count(const struct pool_bench *p, uint64_t count);
 uint64_t pool_random(uint64_t *state);
 double pool_random_share(uint64_t *state);
 
-/* ---- pool_threads.c, pool_frag.c: each returns 0 when something was refused ---- */
+/* ---- pool_threads.c, pool_frag.c, pool_drift.c: each returns 0 when something was refused ---- */
 
 int pool_thread_cases(struct pool_bench *p);
 int pool_cross_thread(struct pool_bench *p);
 int pool_frag(struct pool_bench *p);
+int pool_drift(struct pool_bench *p);
 
 /* ---- pool_trace.c: the same ---- */
 

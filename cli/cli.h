@@ -95,7 +95,7 @@ enum cli_style { CLI_PLAIN, CLI_BOLD, CLI_DIM, CLI_GREEN, CLI_YELLOW, CLI_RED };
 const char *cli_style_begin(FILE *stream, enum cli_style style);
 const char *cli_style_end(FILE *stream);
 
-enum { CLI_TABLE_COLUMNS = 12 };
+enum { CLI_TABLE_COLUMNS = 16 };
 
 struct cli_cell {
     char *text;

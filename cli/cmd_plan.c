@@ -310,7 +310,8 @@ static int plan_replay(const struct plan_args *args, const struct plan_input *in
         cli_say_failure("cannot open the device for the pool", status);
         return CLI_CANNOT;
     }
-    int code = replay_run(device, REPLAY_ACRE, input->path, &input->events, 1, &results);
+    const struct replay_how how = {.passes = 1};
+    int code = replay_run(device, &how, input->path, &input->events, &results);
     if (code == CLI_OK) {
         answer->pool_bytes = results.list[0].peak_reserved_bytes;
     }

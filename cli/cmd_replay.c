@@ -2,15 +2,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parse.h"
 #include "replay.h"
 
-enum { REPLAY_KEY_POOL = 'p', REPLAY_KEY_PASSES = 'n', REPLAY_PASSES = 1000 };
+enum {
+    REPLAY_KEY_POOL = 'p',
+    REPLAY_KEY_PASSES = 'n',
+    REPLAY_KEY_LAG = 512, /* no letter: -l, -t and -w mean other things elsewhere */
+    REPLAY_KEY_THREADS,
+    REPLAY_KEY_WARMUP,
+    REPLAY_PASSES = 1000
+};
 
 struct replay_args {
     bool json;
     const char *device;
-    enum replay_pool which;
-    unsigned passes;
+    struct replay_how how;
     char **files;
     size_t file_count;
 };
@@ -30,14 +37,27 @@ static error_t replay_parse(int key, char *arg, struct argp_state *state) {
         if (strcmp(arg, "acre") != 0 && strcmp(arg, "driver") != 0) {
             argp_error(state, "there is no pool '%s': there are acre and driver", arg);
         }
-        args->which = strcmp(arg, "driver") == 0 ? REPLAY_DRIVER : REPLAY_ACRE;
+        args->how.pool = strcmp(arg, "driver") == 0 ? REPLAY_DRIVER : REPLAY_ACRE;
         return 0;
     case REPLAY_KEY_PASSES:
         passes = strtol(arg, &end, 10);
         if (!*arg || *end || passes < 1 || passes > REPLAY_PASSES) {
             argp_error(state, "--passes takes a number from 1 to %d, not '%s'", REPLAY_PASSES, arg);
         }
-        args->passes = (unsigned)passes;
+        args->how.passes = (unsigned)passes;
+        return 0;
+    case REPLAY_KEY_LAG:
+        if (acre__parse_lag(arg, &args->how.lag_operations, &args->how.lag_ns)) {
+            argp_error(state, "--lag takes operations (1000) or milliseconds (5ms), not '%s'", arg);
+        }
+        return 0;
+    case REPLAY_KEY_THREADS:
+        args->how.threads = true;
+        return 0;
+    case REPLAY_KEY_WARMUP:
+        if (acre__parse_number(arg, &args->how.warmup)) {
+            argp_error(state, "--warmup takes a number of operations, not '%s'", arg);
+        }
         return 0;
     case ARGP_KEY_ARGS:
         args->files = state->argv + state->next;
@@ -61,7 +81,7 @@ static int replay_files(acre_device *device, const struct replay_args *args,
         int code = events_read(path, &events);
         code = code ? code : events_settle(path, &events);
         if (code == CLI_OK) {
-            code = replay_run(device, args->which, path, &events, args->passes, results);
+            code = replay_run(device, &args->how, path, &events, results);
             events_free(&events);
         }
         worst = code > worst ? code : worst;
@@ -75,6 +95,16 @@ static const struct argp_option replay_options[] = {
     {"pool", REPLAY_KEY_POOL, "NAME", 0, "acre (the default), or driver: cuMemAllocAsync", 0},
     {"passes", REPLAY_KEY_PASSES, "N", 0,
      "replay each file N times on one pool; what is live at the end is freed between", 0},
+    {"lag", REPLAY_KEY_LAG, "N|Nms", 0,
+     "the device is N operations, or N milliseconds, behind the host, as a busy GPU is; every "
+     "operation queues work. On a GPU at most 1000 operations",
+     0},
+    {"threads", REPLAY_KEY_THREADS, NULL, 0,
+     "replay each thread of the trace by a thread of its own, in the order of the trace", 0},
+    {"warmup", REPLAY_KEY_WARMUP, "N", 0,
+     "leave the first N operations of a pass out of what is counted: driver calls, and bytes "
+     "created and released",
+     0},
     {0}};
 
 int cmd_replay(int argc, char **argv) {
@@ -88,9 +118,10 @@ int cmd_replay(int argc, char **argv) {
                "(id,lower,upper,size), or traces that acre wrote, packed with gzip or not.\n\n"
                "Examples:\n  acre replay training.rmm.csv.gz\n"
                "  ACRE_SOFT_BYTES=64GiB acre replay --device soft *.csv.gz --passes 2\n"
+               "  acre replay --lag 1000 training.rmm.csv.gz\n"
                "  acre replay trace.csv --pool driver\n"
                "  acre replay *.csv --json | jq '.results[] | {file, reserved_over_requested}'\n"};
-    struct replay_args args = {.passes = 1};
+    struct replay_args args = {.how = {.passes = 1}};
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
         return CLI_USAGE;
     }
@@ -105,10 +136,10 @@ int cmd_replay(int argc, char **argv) {
     }
     struct replay_results results = {0};
     int code = CLI_CANNOT;
-    if (replay_has(device, args.which)) {
+    if (replay_has(device, args.how.pool)) {
         code = replay_files(device, &args, &results);
         if (args.json) {
-            replay_print_json(&results, &info, args.which);
+            replay_print_json(&results, &info, &args.how);
         } else {
             replay_print(&results);
         }

@@ -33,7 +33,7 @@ struct events {
     char **tag_names;
     size_t tag_count;
     /* After events_settle. */
-    size_t blocks, streams, threads; /* ids and streams are below these */
+    size_t blocks, streams, threads; /* ids, streams and threads are below these */
     uint64_t ops;                    /* events that can be replayed */
     uint64_t peak_bytes;             /* most that was live at a time; UINT64_MAX for more */
 };
@@ -52,9 +52,9 @@ int events_read(const char *path, struct events *events);
 int events_parse(const char *path, const unsigned char *bytes, size_t count, struct events *events);
 void events_free(struct events *events);
 
-/* Makes events ready to be replayed: ids and streams become numbers from 0 on, what cannot be
- * replayed (a free of a block that is not live, which a trace begun late has) becomes EVENT_OTHER,
- * and the fields at the end are filled. Returns as events_read, and frees as well. */
+/* Makes events ready to be replayed: ids, streams and threads become numbers from 0 on, what cannot
+ * be replayed (a free of a block that is not live, which a trace begun late has) becomes
+ * EVENT_OTHER, and the fields at the end are filled. Returns as events_read, and frees as well. */
 int events_settle(const char *path, struct events *events);
 
 /* One more event, zeroed. */

@@ -95,6 +95,12 @@ static void settle_streams(struct events *events, uint64_t *numbers) {
         }
     }
     events->threads = settle_unique(numbers, count);
+    for (size_t i = 0; i < events->count; i++) {
+        struct event *event = &events->list[i];
+        event->thread = event->kind == EVENT_OTHER
+                            ? 0
+                            : (uint32_t)settle_find(numbers, events->threads, event->thread);
+    }
 }
 
 int events_settle(const char *path, struct events *events) {

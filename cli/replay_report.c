@@ -36,19 +36,21 @@ static void replay_row(struct cli_table *table, const struct replay_result *resu
     }
     if (result->has_calls && !result->failed) {
         cli_table_cell(table, CLI_PLAIN, "%" PRIu64, replay_calls(result));
+        cli_table_cell(table, CLI_PLAIN, "%s", cli_bytes(result->created_bytes, text));
+        cli_table_cell(table, CLI_PLAIN, "%s", cli_bytes(result->released_bytes, text));
         cli_table_cell(table, CLI_PLAIN, "%" PRIu64, result->chunks_moved);
         cli_table_cell(table, CLI_PLAIN, "%" PRIu64, result->waits);
     } else {
-        cli_table_cell(table, CLI_DIM, "-");
-        cli_table_cell(table, CLI_DIM, "-");
-        cli_table_cell(table, CLI_DIM, "-");
+        for (unsigned i = 0; i < 5; i++) {
+            cli_table_cell(table, CLI_DIM, "-");
+        }
     }
 }
 
 void replay_print(const struct replay_results *results) {
-    static const char *const titles[] = {"FILE",      ">PASS",  ">OPS",      ">P50",
-                                         ">P99",      ">LIVE",  ">AT LEAST", ">RESERVED",
-                                         ">RES/LIVE", ">CALLS", ">MOVED",    ">WAITS"};
+    static const char *const titles[] = {
+        "FILE",      ">PASS",     ">OPS",   ">P50",     ">P99",      ">LIVE",  ">AT LEAST",
+        ">RESERVED", ">RES/LIVE", ">CALLS", ">CREATED", ">RELEASED", ">MOVED", ">WAITS"};
     struct cli_table table;
     if (results->count == 0) {
         return;
@@ -69,6 +71,8 @@ static json_t *replay_calls_json(const struct replay_result *result) {
     cli_json_set(calls, "release", cli_json_number(result->releases));
     cli_json_set(calls, "alloc", cli_json_number(result->allocs_plain));
     cli_json_set(calls, "total", cli_json_number(replay_calls(result)));
+    cli_json_set(calls, "created_bytes", cli_json_number(result->created_bytes));
+    cli_json_set(calls, "released_bytes", cli_json_number(result->released_bytes));
     return calls;
 }
 
@@ -103,14 +107,17 @@ static json_t *replay_result_json(const struct replay_result *result) {
 }
 
 void replay_print_json(const struct replay_results *results, const acre_device_info *info,
-                       enum replay_pool which) {
+                       const struct replay_how *how) {
     json_t *root = cli_json_begin("acre-replay/1");
     json_t *list = json_array();
     for (size_t i = 0; i < results->count; i++) {
         cli_json_append(list, replay_result_json(&results->list[i]));
     }
     cli_json_set(root, "device", cli_device_json(info));
-    cli_json_set(root, "pool", cli_json_text(which == REPLAY_ACRE ? "acre" : "driver"));
+    cli_json_set(root, "pool", cli_json_text(how->pool == REPLAY_ACRE ? "acre" : "driver"));
+    cli_json_set(root, "lag_operations", cli_json_number(how->lag_operations));
+    cli_json_set(root, "lag_ns", cli_json_number(how->lag_ns));
+    cli_json_set(root, "warmup", cli_json_number(how->warmup));
     cli_json_set(root, "results", list);
     cli_json_end(root);
 }

@@ -510,7 +510,8 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void
     X(served_callback, "that the callback's frees served")                                         \
     X(served_waiting, "that waiting on the host served")                                           \
     X(refused, "calls that nothing served")                                                        \
-    X(moved_chunks, "chunks that moved, or were given back so that others could be mapped")
+    X(moved_chunks, "chunks that moved, or were given back so that others could be mapped")        \
+    X(held_peak_bytes, "the most physical memory that the pool ever had")
 
 typedef struct acre_pool_stats {
     size_t struct_size; /* set by the caller */
@@ -828,7 +829,9 @@ ACRE_API acre_status acre_trim(acre_device *device);
     X(driver_accesses, "the same of cuMemSetAccess")                                               \
     X(driver_unmaps, "the same of cuMemUnmap")                                                     \
     X(driver_releases, "the same of cuMemRelease")                                                 \
-    X(driver_allocs, "the same of cuMemAlloc")
+    X(driver_allocs, "the same of cuMemAlloc")                                                     \
+    X(chunk_created_bytes, "bytes of chunks created since the device was opened")                  \
+    X(chunk_released_bytes, "bytes of chunks released since the device was opened")
 
 typedef struct acre_stats {
     size_t struct_size; /* set by the caller */

@@ -52,6 +52,20 @@ ACRE_API acre_status acre_soft_launch(acre_device *device, acre_stream stream, a
                                       const uint32_t grid[3], const uint32_t block[3],
                                       size_t shared_bytes, void *arg);
 
+/* Makes soft devices lag behind the host, as a busy GPU does: queued work begins only when
+ * `operations` more copies, fills, kernels or host functions have been queued on any stream, or,
+ * with `ns`, so many nanoseconds after it was queued. One of the two is 0; with both 0 the lag
+ * ends. Work queued before the call no longer lags. ACRE_SOFT_LAG=1000 or =5ms does the same from
+ * the start.
+ *
+ * A lag in operations is repeatable: the calling thread runs what has become due before its driver
+ * call returns. A host that waits for work, or that asks for it 10,000 times in a row, lets the
+ * device catch up.
+ *
+ * Returns ACRE_OK; ACRE_E_INVALID (both are given); ACRE_E_UNSUPPORTED (not a soft device; a time
+ * with ACRE_SOFT_SEED); ACRE_E_HANDLE. Applies to all soft devices of the process. */
+ACRE_API acre_status acre_soft_set_lag(acre_device *device, uint64_t operations, uint64_t ns);
+
 /* ---- Where the calling thread is --------------------------------------------------------------
  * `dimension` is 0, 1 or 2 for x, y or z; beyond that the index is 0 and the size 1. */
 

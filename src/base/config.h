@@ -18,6 +18,8 @@
       "from this seed")                                                                            \
     X(SOFT_CHECK, FLAG,                                                                            \
       "check that uses of soft device memory are ordered (default: with a seed)")                  \
+    X(SOFT_LAG, TEXT,                                                                              \
+      "how far soft devices are behind the host: operations (1000) or milliseconds (5ms)")         \
     X(SOFT_WARP, NUMBER, "lanes of a warp in kernels of soft devices: 1 or 32 (default 32)")       \
     X(ADDRESS_BYTES, BYTES, "addresses reserved for a device's memory (default 8 times its size)") \
     X(VMM, FLAG, "no: do without mapping memory by hand, as on devices that cannot (default yes)") \

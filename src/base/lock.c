@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <time.h>
 
 #ifdef ACRE_DEBUG
 #include <stdio.h>
@@ -143,6 +144,14 @@ void acre__cond_wait(struct acre__cond *cond, struct acre__lock *lock) {
     pthread_mutex_unlock(&lock->mutex);
     hooks->yield();
     lock_take_virtual(lock, hooks);
+}
+
+void acre__cond_wait_until(struct acre__cond *cond, struct acre__lock *lock, uint64_t ns) {
+    struct timespec until = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    pthread_cond_clockwait(&cond->cond, &lock->mutex, CLOCK_MONOTONIC, &until);
+    pthread_setcancelstate(before, &before);
 }
 
 void acre__cond_wake(struct acre__cond *cond) {

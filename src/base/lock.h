@@ -56,6 +56,8 @@ void acre__cond_init(struct acre__cond *cond);
 void acre__cond_destroy(struct acre__cond *cond);
 /* May return early: callers loop on their condition. */
 void acre__cond_wait(struct acre__cond *cond, struct acre__lock *lock);
+/* The same, but not beyond a time of CLOCK_MONOTONIC. Not for virtual threads. */
+void acre__cond_wait_until(struct acre__cond *cond, struct acre__lock *lock, uint64_t ns);
 void acre__cond_wake(struct acre__cond *cond); /* wakes all */
 
 /* Set by the seeded scheduler while it runs virtual threads, NULL otherwise. `yield` runs something

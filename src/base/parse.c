@@ -99,3 +99,15 @@ int acre__parse_flag(const char *text, int *value) {
     }
     return -1;
 }
+
+int acre__parse_lag(const char *text, uint64_t *operations, uint64_t *ns) {
+    uint64_t count, nanoseconds;
+    if (parse_digits(&text, 10, &count) != 0)
+        return -1;
+    int is_time = parse_same_word(text, "ms");
+    if ((*text && !is_time) || __builtin_mul_overflow(count, UINT64_C(1000000), &nanoseconds))
+        return -1;
+    *operations = is_time ? 0 : count;
+    *ns = is_time ? nanoseconds : 0;
+    return 0;
+}

@@ -15,4 +15,8 @@ int acre__parse_number(const char *text, uint64_t *value);
 /* 0/1/yes/no/on/off/true/false, any case. */
 int acre__parse_flag(const char *text, int *value);
 
+/* How far a device is behind: "1000" is operations, "5ms" milliseconds, given in nanoseconds; the
+ * other value becomes 0. */
+int acre__parse_lag(const char *text, uint64_t *operations, uint64_t *ns);
+
 #endif

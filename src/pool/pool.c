@@ -564,6 +564,7 @@ void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats) {
     stats->live_blocks = live.blocks;
     stats->live_bytes = live.bytes;
     stats->held_bytes = acre__pool_held(pool);
+    stats->held_peak_bytes = pool->held_peak;
     stats->refills = pool->refills;
     stats->spills = pool->spills;
     stats->events = pool->events;

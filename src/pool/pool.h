@@ -180,6 +180,7 @@ struct acre_pool {
     struct acre__tree uses; /* by address: who else uses a block (struct pool_use) */
     acre_stream relay;      /* waits for users' events; NULL before the first */
     uint64_t refills, spills, events, waits;
+    uint64_t held_peak;              /* bytes */
     struct acre__trace_pool trace;   /* fixed: what it is called in traces */
     struct acre__stats_row *row;     /* fixed: for ACRE_STATS, or NULL */
     acre_pool_stats exported;        /* when it was last counted, */
@@ -305,6 +306,11 @@ void acre__slab_end_all(acre_pool *pool);
 
 static inline uint64_t acre__pool_held(const acre_pool *pool) {
     return pool->slabs_in.held + pool->blocks_in.held;
+}
+/* Lock held: notes the most that the pool has had. */
+static inline void acre__pool_note_held(acre_pool *pool) {
+    uint64_t held = acre__pool_held(pool);
+    pool->held_peak = held > pool->held_peak ? held : pool->held_peak;
 }
 
 /* ---- pool_large.c: blocks of more than ACRE__SMALL_MOST bytes, or far alignments ---- */

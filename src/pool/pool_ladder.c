@@ -268,6 +268,7 @@ acre_status acre__ladder_take(struct acre__want *want) {
         status = climb_to(want, status, end, &served);
         pool->served[served] += status == ACRE_OK;
     }
+    acre__pool_note_held(pool);
     if (status == ACRE_OK)
         acre__limit_relieve(pool, want->stream, want->id);
     else if (acre__is_no_memory(status))

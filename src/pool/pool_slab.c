@@ -130,6 +130,7 @@ acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {
             "%llu bytes wanted ahead, no pool has so much", (unsigned long long)bytes);
     acre_status status = acre__arena_grow_ahead(&pool->blocks_in, bytes - held);
     pool->is_reserved |= status == ACRE_OK;
+    acre__pool_note_held(pool);
     return status;
 }
 

@@ -27,8 +27,9 @@ static struct chunk_store {
     uint64_t cached_bytes;
     uint64_t bytes, count; /* of all chunks */
     uint64_t created;      /* since the device was opened */
-    size_t host_unit;      /* 0: not known to be there */
-    int is_ending;         /* nothing is cached any more */
+    uint64_t created_bytes, released_bytes;
+    size_t host_unit; /* 0: not known to be there */
+    int is_ending;    /* nothing is cached any more */
 } stores[ACRE__DEVICE_SLOTS];
 static pthread_once_t stores_once = PTHREAD_ONCE_INIT;
 
@@ -60,6 +61,7 @@ static void chunk_forget(struct acre__limbo_item *item) {
     acre__lock_take(&store->lock);
     store->bytes -= chunk->bytes;
     store->count--;
+    store->released_bytes += chunk->bytes;
     acre__lock_give(&store->lock);
     free(chunk);
 }
@@ -273,6 +275,7 @@ static acre_status chunk_create(acre_device *dev, struct acre__chunk *chunk) {
     }
     acre__lock_take(&store->lock);
     store->created++;
+    store->created_bytes += chunk->bytes;
     acre__lock_give(&store->lock);
     return ACRE_OK;
 }
@@ -407,19 +410,23 @@ void acre__chunk_count(acre_device *dev, uint64_t *count, uint64_t *bytes, uint6
     acre__lock_give(&store->lock);
 }
 
-uint64_t acre__chunk_created(acre_device *dev) {
+void acre__chunk_stats(acre_device *dev, acre_stats *stats) {
     struct chunk_store *store = store_of(dev);
     acre__lock_take(&store->lock);
-    uint64_t created = store->created;
+    stats->chunks = store->count;
+    stats->chunk_bytes = store->bytes;
+    stats->chunk_cached_bytes = store->cached_bytes;
+    stats->chunks_created = store->created;
+    stats->chunk_created_bytes = store->created_bytes;
+    stats->chunk_released_bytes = store->released_bytes;
     acre__lock_give(&store->lock);
-    return created;
 }
 
 void acre__chunk_end(acre_device *dev) {
     struct chunk_store *store = store_of(dev);
     acre__lock_take(&store->lock);
     store->is_ending = 1;
-    store->created = 0;
+    store->created = store->created_bytes = store->released_bytes = 0;
     store->host_unit = 0;
     acre__lock_give(&store->lock);
     (void)acre__chunk_trim(dev);

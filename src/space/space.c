@@ -19,8 +19,7 @@ static void space_close(acre_device *dev) {
 
 static void space_stats(acre_device *dev, acre_stats *stats) {
     uint64_t taken;
-    acre__chunk_count(dev, &stats->chunks, &stats->chunk_bytes, &stats->chunk_cached_bytes);
-    stats->chunks_created = acre__chunk_created(dev);
+    acre__chunk_stats(dev, stats);
     acre__range_count(dev, &stats->address_bytes, &taken);
 }
 

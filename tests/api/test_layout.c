@@ -101,6 +101,8 @@ static void layout_stats_is_pinned(void **state) {
         FIELD(acre_stats, driver_unmaps, 224),
         FIELD(acre_stats, driver_releases, 232),
         FIELD(acre_stats, driver_allocs, 240),
+        FIELD(acre_stats, chunk_created_bytes, 248),
+        FIELD(acre_stats, chunk_released_bytes, 256),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
     assert_int_equal(sizeof(acre_stats), 8 * (sizeof fields / sizeof fields[0]));
@@ -143,10 +145,10 @@ static void layout_pool_stats_is_pinned(void **state) {
         FIELD(acre_pool_stats, served_moved, 128),   FIELD(acre_pool_stats, served_behind, 136),
         FIELD(acre_pool_stats, served_pools, 144),   FIELD(acre_pool_stats, served_callback, 152),
         FIELD(acre_pool_stats, served_waiting, 160), FIELD(acre_pool_stats, refused, 168),
-        FIELD(acre_pool_stats, moved_chunks, 176),
+        FIELD(acre_pool_stats, moved_chunks, 176),   FIELD(acre_pool_stats, held_peak_bytes, 184),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
-    assert_int_equal(sizeof(acre_pool_stats), 184);
+    assert_int_equal(sizeof(acre_pool_stats), 192);
 }
 
 static void layout_vec_options_is_pinned(void **state) {

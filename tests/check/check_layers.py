@@ -43,6 +43,7 @@ PROGRAM_EXTRAS = [
     ("cli/cmd_plan*", {"plan", "base"}),
     ("cli/wishes*", {"plan"}),
     ("cli/cmd_run*", {"base"}),
+    ("cli/cmd_replay*", {"base"}),
     ("cli/replay*", {"driver"}),
     ("cli/trace_decode*", {"watch"}),
     ("cli/stats_read*", {"watch"}),

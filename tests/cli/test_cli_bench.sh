@@ -162,7 +162,8 @@ run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --device soft 
 expect_rc 0
 expect_err 'suite pool: frag has at most 1.5 GiB live, not 40 GiB: the device has 3 GiB free'
 expect_json '[.results[] | [.suite, .case, .who, .unit]]
-    == [["pool", "frag", "acre", "ratio"], ["pool", "frag", "acre", "ns/op"]]'
+    == [["pool", "frag", "acre", "ratio"], ["pool", "frag", "acre", "ns/op"],
+        ["pool", "frag, lag 1000", "acre", "ratio"], ["pool", "frag, lag 1000", "acre", "ns/op"]]'
 expect_json '.results[0].value >= 1 and .results[0].value < 2.01 and .results[1].value > 0'
 if ! is_sanitized; then
     ratio=$(jq '.results[0].value' "$out")
@@ -171,8 +172,14 @@ if ! is_sanitized; then
     expect_json ".results[0].value == $ratio"
     run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --case cross-stream --json
     expect_rc 0
-    expect_json '[.results[].case] == ["cross-stream", "frag", "frag"]'
+    expect_json '[.results[].case] == ["cross-stream", "frag", "frag", "frag, lag 1000", "frag, lag 1000"]'
 fi
+run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case drift --device soft --json
+expect_rc 0
+expect_err 'suite pool: drift is skipped: it needs a device with 24 GiB free'
+run "$no_gpu" ACRE_SOFT_BYTES=100GiB "$acre" bench pool --case drift --quick --device soft --json
+expect_rc 0
+expect_json '[.results[].case] | unique == ["drift", "drift, lag 1000", "drift, lag 100000"]'
 run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case frag --json
 expect_rc 0
 expect_err 'suite pool: frag is left out: it needs a device with 2 GiB free'

@@ -24,7 +24,8 @@ END
 replay two_streams.csv --json
 expect_rc 0
 expect_no_err
-expect_json 'keys == ["device", "pool", "results", "schema", "version"]'
+expect_json 'keys == ["device", "lag_ns", "lag_operations", "pool", "results", "schema", "version",
+    "warmup"]'
 expect_json '.schema == "acre-replay/1" and .pool == "acre" and .device.driver == "soft"'
 expect_json '.results | length == 1'
 expect_json '.results[0] | keys == ["allocs", "chunks_moved", "driver_calls", "file", "format",
@@ -39,8 +40,8 @@ expect_json '.results[0] | .peak_reserved_bytes >= .lower_bound_bytes
     and .peak_reserved_bytes % 2097152 == 0 and .ns_p50 <= .ns_p99'
 expect_json '.results[0] | (.reserved_over_requested - .peak_reserved_bytes / .peak_live_bytes)
     | fabs < 1e-9'
-expect_json '.results[0].driver_calls | keys == ["access", "alloc", "create", "map", "release",
-    "total", "unmap"] and .create > 0 and .map > 0 and .access > 0
+expect_json '.results[0].driver_calls | keys == ["access", "alloc", "create", "created_bytes", "map",
+    "release", "released_bytes", "total", "unmap"] and .create > 0 and .map > 0 and .access > 0
     and .total == .create + .map + .access + .unmap + .release + .alloc'
 
 # At one time frees come before allocations: 4 bytes are never live beside the next 4.
@@ -69,8 +70,8 @@ head -c -1 two_streams.csv >no_end.csv
 replay no_end.csv
 expect_rc 0
 expect_plain
-expect_out '^FILE +PASS +OPS +P50 +P99 +LIVE +AT LEAST +RESERVED +RES/LIVE +CALLS +MOVED +WAITS$'
-expect_out '^no_end.csv +1 +4 .* 3\.8 MiB +4 MiB .* [0-9]+\.[0-9]{3} +[0-9]+ +[0-9]+ +[0-9]+$'
+expect_out '^FILE +PASS +OPS +P50 +P99 +LIVE +AT LEAST +RESERVED +RES/LIVE +CALLS +CREATED +RELEASED +MOVED +WAITS$'
+expect_out '^no_end.csv +1 +4 .* 3\.8 MiB +4 MiB .* [0-9]+\.[0-9]{3} +[0-9]+ .*[0-9]+ +[0-9]+$'
 
 # A real trace. What came before it does not change what it needs: all of that was given back.
 run_leaks "$no_gpu" ACRE_SOFT_BYTES=4GiB "$acre" replay "$trace" --json
@@ -95,6 +96,31 @@ run "$no_gpu" ACRE_VMM=no ACRE_SOFT_BYTES=4GiB "$acre" replay two_streams.csv --
 expect_rc 0
 expect_json '.results[0] | .driver_calls.alloc > 0 and .driver_calls.create == 0'
 expect_json '.results[0] | .peak_reserved_bytes >= .peak_live_bytes'
+
+# ---- a device that is behind, threads, warm-up ----
+
+replay --lag 100 "$trace" --passes 2 --json
+expect_rc 0
+expect_json '.lag_operations == 100 and .lag_ns == 0 and [.results[].operations] == [2011, 2011]'
+replay --lag 1ms two_streams.csv --json
+expect_rc 0
+expect_json '.lag_operations == 0 and .lag_ns == 1000000'
+# Work on blocks is checked for order by the device, whichever thread queues it.
+for words in '' --threads '--lag 100' '--lag 100 --threads' '--lag 2ms --threads'; do
+    # shellcheck disable=SC2086 # the words of a command
+    run "$no_gpu" ACRE_SOFT_BYTES=4GiB ACRE_SOFT_CHECK=1 "$acre" replay --device soft $words \
+        two_streams.csv "$trace" --json
+    expect_rc 0
+    expect_no_err
+    expect_json '[.results[] | .operations] == [4, 2011] and .results[0].threads == 2'
+done
+replay --threads --pool driver two_streams.csv --json
+expect_rc 0
+# Memory is created before the warm-up ends, and none after it.
+replay "$trace" --json
+expect_json '.results[0].driver_calls | .created_bytes > 700000000 and .released_bytes == 0'
+replay --warmup 2010 "$trace" --json
+expect_json '.results[0].driver_calls | .create == 0 and .created_bytes == 0' '.warmup == 2010'
 
 # ---- damaged files ----
 
@@ -251,13 +277,22 @@ if [ "${ACRE_REQUIRE_CUDA:-0}" = 1 ]; then
         expect_json '[.results[] | .operations] == [2011, 2011, 4, 4]'
         expect_json 'all(.results[]; .ns_p50 > 0 and .peak_reserved_bytes >= .peak_live_bytes)'
         expect_json "all(.results[]; has(\"driver_calls\") == (\"$pool\" == \"acre\"))"
+        for words in '--lag 1000' '--lag 5ms --threads'; do
+            # shellcheck disable=SC2086 # the words of a command
+            run "$acre" replay --device cuda --pool "$pool" $words "$trace" two_streams.csv --json
+            expect_rc 0
+            expect_json '[.results[] | .operations] == [2011, 4]'
+        done
     done
+    run "$acre" replay --device cuda --lag 1001 "$trace"
+    expect_rc 2
+    expect_err 'at most 1000 operations'
 fi
 
 # ---- wrong use ----
 
 for words in '' '--no-such-option x' '--passes 0 x' '--passes -1 x' '--passes x x' '--passes 1001 x' \
-    '--passes 2x x' '--pool heap x'; do
+    '--passes 2x x' '--pool heap x' '--lag x x' '--lag 5s x' '--warmup x x'; do
     # shellcheck disable=SC2086 # the words of a command
     replay $words
     expect_rc 64

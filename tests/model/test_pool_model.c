@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "acre.h"
+#include "acre_soft.h"
 #include "driver/driver.h"
 #include "driver/soft/sched.h"
 #include "driver/soft/soft.h"
@@ -533,6 +534,9 @@ static void world_begin(uint64_t seed) {
     setenv("ACRE_SOFT_SEED", text, 1);
     assert_int_equal(acre_open("soft", &options, &world.device), ACRE_OK);
     world.drv = acre_driver(world.device);
+    /* The device is right behind the host in one world, and far behind in the next. */
+    static const uint64_t lags[] = {0, 10, 100, 1000};
+    assert_int_equal(acre_soft_set_lag(world.device, lags[seed % 4], 0), ACRE_OK);
     assert_int_equal(world.drv->cuDevicePrimaryCtxRetain(&world.context, 0), 0);
     assert_int_equal(world.drv->cuCtxSetCurrent(world.context), 0);
     assert_int_equal(acre_pool_default(world.device, ACRE_KIND_DEVICE, &world.pools[0]), 0);

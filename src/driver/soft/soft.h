@@ -16,12 +16,13 @@
 enum { ACRE__SOFT_DEVICES_MAX = 16 };
 
 struct acre__soft_config {
-    uint64_t bytes;         /* memory of each device, a multiple of 2 MiB */
-    uint32_t devices;       /* 1 .. ACRE__SOFT_DEVICES_MAX */
-    int seeded;             /* 1: no worker threads, one seeded scheduler */
-    uint64_t seed;          /* with seeded */
-    int check;              /* 1: vector clocks are kept and uses checked */
-    uint64_t address_bytes; /* size of the first window of device addresses */
+    uint64_t bytes;                  /* memory of each device, a multiple of 2 MiB */
+    uint32_t devices;                /* 1 .. ACRE__SOFT_DEVICES_MAX */
+    int seeded;                      /* 1: no worker threads, one seeded scheduler */
+    uint64_t seed;                   /* with seeded */
+    int check;                       /* 1: vector clocks are kept and uses checked */
+    uint64_t address_bytes;          /* size of the first window of device addresses */
+    uint64_t lag_operations, lag_ns; /* how far devices are behind at first; 0: not on purpose */
 };
 
 /* What the ACRE_SOFT_* variables say; ACRE_E_CONFIG if one cannot be read. */

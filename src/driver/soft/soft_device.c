@@ -44,7 +44,8 @@ acre_status acre__soft_config_default(struct acre__soft_config *config) {
         return status;
     config->seeded = acre__config_string(ACRE__CONFIG_SOFT_SEED) != NULL;
     config->seed = seed;
-    if ((status = acre__config_flag(ACRE__CONFIG_SOFT_CHECK, config->seeded, &config->check)))
+    if ((status = acre__config_flag(ACRE__CONFIG_SOFT_CHECK, config->seeded, &config->check)) ||
+        (status = acre__soft_lag_config(config)))
         return status;
     if (devices < 1 || devices > ACRE__SOFT_DEVICES_MAX)
         return acre__fail(ACRE_E_CONFIG, "ACRE_SOFT_DEVICES is %llu; it must be 1 to %d",
@@ -61,7 +62,8 @@ acre_status acre__soft_config_default(struct acre__soft_config *config) {
 static int soft_config_equal(const struct acre__soft_config *a, const struct acre__soft_config *b) {
     return a->bytes == b->bytes && a->devices == b->devices && a->seeded == b->seeded &&
            (!a->seeded || a->seed == b->seed) && a->check == b->check &&
-           a->address_bytes == b->address_bytes;
+           a->address_bytes == b->address_bytes && a->lag_operations == b->lag_operations &&
+           a->lag_ns == b->lag_ns;
 }
 
 static void soft_free_nodes(struct acre__tree *tree) {
@@ -207,6 +209,7 @@ CUresult acre__soft_cuInit(unsigned flags) {
             acre__soft.devices[i].ctx.device = i;
         }
         acre__soft.random = acre__soft.config.seed;
+        acre__soft_lag_start();
         atomic_store_explicit(&acre__soft.is_seeded, acre__soft.config.seeded,
                               memory_order_relaxed);
         result = acre__soft_clock_room(&acre__soft.host);

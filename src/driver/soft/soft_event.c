@@ -119,8 +119,10 @@ CUresult acre__soft_cuEventQuery(CUevent event) {
         return result;
     if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
-    if (event->marker && !event->marker->done)
+    if (event->marker && !event->marker->done) {
+        acre__soft_lag_asked();
         return acre__soft_leave(CUDA_ERROR_NOT_READY);
+    }
     if (event->marker)
         acre__soft_clock_join(&acre__soft.host, &event->marker->clock);
     return acre__soft_leave(CUDA_SUCCESS);

@@ -25,7 +25,12 @@ static uint64_t now_ns(void) {
 
 int acre__soft_stream_is_ready(const struct soft_stream *stream) {
     const struct soft_op *op = stream->head;
-    return op && !stream->is_running && !(op->kind == SOFT_WAIT && !op->marker->done);
+    return op && !stream->is_running && !(op->kind == SOFT_WAIT && !op->marker->done) &&
+           acre__soft_lag_is_due(op);
+}
+
+static int worker_may_run(const struct soft_stream *stream) {
+    return acre__soft_stream_is_ready(stream) && !acre__soft_lag_is_inline(stream);
 }
 
 size_t acre__soft_ready_count(void) {
@@ -34,7 +39,7 @@ size_t acre__soft_ready_count(void) {
         return 0;
     for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         for (const struct soft_stream *s = ctx->streams; s; s = s->next)
-            count += (size_t)acre__soft_stream_is_ready(s);
+            count += (size_t)worker_may_run(s);
     return count;
 }
 
@@ -42,7 +47,7 @@ size_t acre__soft_ready_count(void) {
 static struct soft_stream *ready_at(size_t index) {
     for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         for (struct soft_stream *s = ctx->streams; s; s = s->next)
-            if (acre__soft_stream_is_ready(s) && index-- == 0)
+            if (worker_may_run(s) && index-- == 0)
                 return s;
     return NULL;
 }
@@ -137,6 +142,17 @@ void acre__soft_run_step(struct soft_stream *stream) {
 
 /* ---- workers ---- */
 
+/* Waits for work, or until work that lags is due. */
+static void worker_wait(void) {
+    uint64_t next_ns = acre__soft_lag_next_ns();
+    acre__soft.idle_count++;
+    if (next_ns)
+        acre__cond_wait_until(&acre__soft.work, &acre__soft.lock, next_ns);
+    else
+        acre__cond_wait(&acre__soft.work, &acre__soft.lock);
+    acre__soft.idle_count--;
+}
+
 static void *worker_main(void *unused) {
     (void)unused;
     acre__lock_take(&acre__soft.lock);
@@ -145,10 +161,9 @@ static void *worker_main(void *unused) {
         struct soft_stream *stream = acre__soft_ready_pick();
         if (stream) {
             acre__soft_run_step(stream);
+            (void)acre__soft_lag_run(); /* what was behind a host function */
         } else {
-            acre__soft.idle_count++;
-            acre__cond_wait(&acre__soft.work, &acre__soft.lock);
-            acre__soft.idle_count--;
+            worker_wait();
         }
     }
     acre__lock_give(&acre__soft.lock);
@@ -185,6 +200,8 @@ void acre__soft_workers_wake(void) {
     if (acre__soft.config.seeded || acre__soft.stopping)
         return;
     size_t ready = acre__soft_ready_count();
+    if (!ready && acre__soft_lag_next_ns())
+        ready = 1; /* one that waits for it to be due */
     if (!ready)
         return;
     /* Several streams may have become ready at once. */
@@ -237,7 +254,11 @@ int acre__soft_help(void) {
 int acre__soft_wait_some(void) {
     const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
     struct soft_stream *stream;
+    acre__soft_lag_wait();
     if (!acre__soft.config.seeded || (hooks && hooks->is_virtual())) {
+        if (acre__soft_lag_run())
+            return 1;
+        acre__soft_workers_wake();
         if (acre__soft.config.seeded || !acre__soft_help())
             acre__cond_wait(&acre__soft.done, &acre__soft.lock);
         return 1;

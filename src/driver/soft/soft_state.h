@@ -25,8 +25,12 @@ CUresult acre__soft_enter_bare(void);
 CUresult acre__soft_enter_device(CUdevice dev, const void *output, struct soft_device **device);
 /* The device of the current context, with the lock held: INVALID_CONTEXT, or its sticky error. */
 CUresult acre__soft_current(struct soft_device **device);
+/* Runs what has become due, where the device lags by operations; 1 if there was something. */
+int acre__soft_lag_run(void);
 /* Gives the lock back and returns `result`. */
 static inline CUresult acre__soft_leave(CUresult result) {
+    if (acre__soft.lag.operations)
+        (void)acre__soft_lag_run();
     acre__lock_give(&acre__soft.lock);
     return result;
 }
@@ -36,6 +40,23 @@ CUresult acre__soft_ctx_push(struct CUctx_st *ctx);
 void acre__soft_ctx_pop(const struct CUctx_st *ctx);   /* if it is on top of the stack */
 struct soft_device *acre__soft_device_at(int ordinal); /* NULL when out of range */
 uint64_t acre__soft_next_id(void);
+
+/* ---- a device that is behind (soft_lag.c) ---- */
+
+/* An operation is queued: notes when it may begin. */
+void acre__soft_lag_queued(struct soft_op *op);
+/* 1 if it may begin now, as far as the lag goes. */
+int acre__soft_lag_is_due(const struct soft_op *op);
+/* When the next operation becomes due; 0 without a lag in time, or when nothing is queued. */
+uint64_t acre__soft_lag_next_ns(void);
+/* The host waits, or was told "not ready". */
+void acre__soft_lag_wait(void);
+void acre__soft_lag_asked(void);
+/* 1 if callers run the stream's next operation and workers leave it alone. */
+int acre__soft_lag_is_inline(const struct soft_stream *stream);
+/* What ACRE_SOFT_LAG says. */
+acre_status acre__soft_lag_config(struct acre__soft_config *config);
+void acre__soft_lag_start(void);
 
 /* ---- contexts (soft_context.c) ---- */
 

@@ -308,6 +308,7 @@ CUresult acre__soft_submit_bare(struct soft_stream *stream, struct soft_op *op) 
     }
     op->step = ++stream->submitted;
     op->serial = ++acre__soft.last_serial;
+    acre__soft_lag_queued(op);
     if (stream->tail)
         stream->tail->next = op;
     else
@@ -456,8 +457,10 @@ CUresult acre__soft_cuStreamQuery(CUstream handle) {
     CUresult result = stream_ask(handle, &stream);
     if (result)
         return result;
-    if (stream->completed < stream->submitted)
+    if (stream->completed < stream->submitted) {
+        acre__soft_lag_asked();
         return acre__soft_leave(CUDA_ERROR_NOT_READY);
+    }
     acre__soft_clock_join(&acre__soft.host, &stream->clock);
     return acre__soft_leave(CUDA_SUCCESS);
 }

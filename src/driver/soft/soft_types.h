@@ -204,6 +204,8 @@ struct soft_op {
     enum soft_op_kind kind;
     uint64_t step;
     uint64_t serial;         /* of all operations, in the order of the calls */
+    uint64_t queued;         /* operations that were work by then (soft_lag.c), */
+    uint64_t due_ns;         /* and when it may begin; 0: without a lag in time */
     struct soft_clock known; /* what the host knew when it queued this */
     struct soft_side to, from;
     size_t width, rows;
@@ -317,6 +319,14 @@ struct soft_thread {
     uint64_t generation; /* of acre__soft.generation when `stack` was filled */
 };
 
+/* How far devices are behind the host (soft_lag.c). */
+struct soft_lag {
+    uint64_t operations, ns; /* one of them; 0: none */
+    uint64_t queued;         /* operations so far, but for records and waits */
+    uint64_t waited_for;     /* serial up to which nothing is late any more */
+    uint64_t questions;      /* that were answered "not ready" since the last operation */
+};
+
 struct soft_state {
     struct acre__lock lock;
     struct acre__cond work; /* workers wait for a stream that can go on */
@@ -326,6 +336,7 @@ struct soft_state {
     _Atomic int is_seeded; /* config.seeded, readable without the lock */
     uint64_t generation;   /* of restarts */
     uint64_t last_id, last_serial;
+    struct soft_lag lag;
     struct soft_device devices[ACRE__SOFT_DEVICES_MAX];
     struct CUctx_st *contexts;      /* that live */
     struct CUctx_st *free_contexts; /* own ones that have ended */
