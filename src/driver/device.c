@@ -153,6 +153,13 @@ acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream) {
     return status;
 }
 
+void acre__device_hooks_synced(acre_device *dev) {
+    const struct acre__device_hooks *at;
+    for (unsigned i = 0; (at = hooks_at(i)); i++)
+        if (at->synced)
+            at->synced(dev);
+}
+
 void acre__device_hooks_stats(acre_device *dev, acre_stats *stats) {
     const struct acre__device_hooks *at;
     for (unsigned i = 0; (at = hooks_at(i)); i++)
@@ -485,7 +492,10 @@ acre_status acre_device_sync(acre_device *device) {
         return acre__driver_fail(device, code, what);
     code = device->drv->cuCtxSynchronize();
     acre__device_pop(device, &current);
-    return code ? acre__driver_fail(device, code, "cuCtxSynchronize") : ACRE_OK;
+    if (code)
+        return acre__driver_fail(device, code, "cuCtxSynchronize");
+    acre__device_hooks_synced(device);
+    return ACRE_OK;
 }
 
 const struct acre__driver *acre_driver(acre_device *device) {

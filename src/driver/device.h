@@ -95,12 +95,14 @@ struct acre__device_hooks {
     acre_status (*trim)(acre_device *dev); /* gives back what can be given back */
     void (*close)(acre_device *dev);       /* the device ends: drops all that belongs to it */
     acre_status (*retire)(acre_device *dev, acre_stream stream); /* the stream is about to end */
-    void (*stats)(acre_device *dev, acre_stats *stats);          /* fills in its part */
+    void (*synced)(acre_device *dev); /* the program has waited for all work of the device */
+    void (*stats)(acre_device *dev, acre_stats *stats); /* fills in its part */
 };
 void acre__device_hooks_add(const struct acre__device_hooks *hooks);
 /* With `is_below` the layer below the objects, else all others. */
 acre_status acre__device_hooks_trim(acre_device *dev, int is_below);
 acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream);
+void acre__device_hooks_synced(acre_device *dev);
 void acre__device_hooks_stats(acre_device *dev, acre_stats *stats);
 
 /* Stores the device's statistics for ACRE_STATS. The caller keeps it open, and holds no lock but
@@ -119,6 +121,10 @@ acre_device *acre__stream_device(acre_device *dev, acre_stream stream);
 
 /* ACRE_E_HANDLE when another open device is known to have made the stream. */
 acre_status acre__stream_check(acre_device *dev, acre_stream stream);
+
+/* 1 for a stream that the program made with CUDA and may destroy without telling; 0 for default
+ * streams and those that acre made. */
+int acre__stream_is_foreign(acre_device *dev, acre_stream stream);
 
 /* ACRE_E_CAPTURING, with `why` as its detail, while the stream is captured. Asking breaks nothing.
  */

@@ -133,6 +133,11 @@ acre_status acre__stream_check(acre_device *dev, acre_stream stream) {
                       owner.label, dev->label);
 }
 
+int acre__stream_is_foreign(acre_device *dev, acre_stream stream) {
+    return (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
+           !made_number(dev, &dev->streams, stream);
+}
+
 /* ACRE_OK with *has_owner = 1 when another open device is known to have the event. */
 static acre_status event_owner(acre_device *dev, acre_event event, int *has_owner,
                                struct acre__owner *owner) {

@@ -88,22 +88,6 @@ static void pool_walk_live(acre_pool *pool, acre_pool_block_fn fn, void *user) {
 static void pool_free(acre_pool *pool) {
     acre__pool_debug_end(pool);
     acre__slab_end_all(pool);
-    while (pool->streams) {
-        struct acre__pool_stream *next = pool->streams->next;
-        free(pool->streams->freed);
-        free(pool->streams);
-        pool->streams = next;
-    }
-    for (int i = 0; i < 2; i++) {
-        struct acre__pool_batch **batches = i ? &pool->unused : &pool->batches;
-        while (*batches) {
-            struct acre__pool_batch *next = (*batches)->next;
-            acre__uses_close(&(*batches)->uses);
-            free((*batches)->freed);
-            free(*batches);
-            *batches = next;
-        }
-    }
     struct acre__node *node;
     while ((node = acre__tree_first(&pool->uses))) {
         struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
@@ -111,8 +95,7 @@ static void pool_free(acre_pool *pool) {
         acre__uses_close(&use->uses);
         free(use);
     }
-    if (pool->relay)
-        (void)acre_stream_destroy(pool->dev, pool->relay);
+    acre__pool_streams_end(pool);
     if (pool->waiter)
         (void)acre_stream_destroy(pool->dev, pool->waiter);
     acre__pool_watch_end(pool);
@@ -222,7 +205,7 @@ static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, a
 
 void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     acre__cache_drain(pool, NULL, 1, 0);
-    acre__central_settle(pool, NULL);
+    acre__streams_settle(pool, NULL, 1);
     acre__slab_trim(pool, keep_bytes);
 }
 
@@ -252,11 +235,21 @@ void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *u
 
 static acre_status pool_retire(acre_pool *pool, acre_stream stream) {
     acre__cache_drain(pool, stream, 0, 1);
-    return acre__central_retire(pool, stream);
+    return acre__stream_retire(pool, stream);
 }
 
 static acre_status pools_retire(acre_device *dev, acre_stream stream) {
     return pools_each(dev, pool_retire, stream);
+}
+
+static acre_status pool_synced(acre_pool *pool, acre_stream ignored) {
+    (void)ignored;
+    acre__streams_recover(pool);
+    return ACRE_OK;
+}
+
+static void pools_synced(acre_device *dev) {
+    (void)pools_each(dev, pool_synced, NULL);
 }
 
 /* For acre_stats_export. */
@@ -275,7 +268,8 @@ static void pools_use(void) {
     static const struct acre__device_hooks hooks = {.layer = ACRE__HOOK_ABOVE,
                                                     .trim = pools_trim,
                                                     .close = pools_close,
-                                                    .retire = pools_retire};
+                                                    .retire = pools_retire,
+                                                    .synced = pools_synced};
     acre__device_hooks_add(&hooks);
     acre__cache_init();
     if (acre__stats_is_on())
@@ -293,11 +287,21 @@ static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, in
     pool->kind = kind;
     pool->flags = flags;
     pool->is_default = is_default;
-    acre__arena_open(&pool->blocks_in, dev, kind, (size_t)4 << 20, 256, dev->info.total_bytes,
-                     (size_t)1 << ACRE__TABLE_UNIT_BITS);
-    acre__arena_open(&pool->slabs_in, dev, kind, (size_t)32 << 20, 16, dev->info.total_bytes / 8,
-                     (size_t)1 << ACRE__TABLE_UNIT_BITS);
+    struct acre__arena_setup setup = {.dev = dev,
+                                      .kind = kind,
+                                      .step = (size_t)16 << 20,
+                                      .chunk_most = (size_t)64 << 20,
+                                      .region_bytes = dev->info.total_bytes,
+                                      .alignment = (size_t)1 << ACRE__TABLE_UNIT_BITS,
+                                      .prepare = acre__pool_table_prepare,
+                                      .account = &pool->account};
+    acre__arena_open(&pool->blocks_in, &setup);
+    setup.step = setup.chunk_most = (size_t)2 << 20; /* so that few small blocks keep little */
+    setup.region_bytes = dev->info.total_bytes / 8;
+    setup.is_simple = 1;
+    acre__arena_open(&pool->slabs_in, &setup);
     acre__lock_init(&pool->lock, "pool", ACRE__RANK_POOL);
+    acre__uses_open(&pool->spare_events, dev);
     acre__pool_watch_begin(pool);
     return pool;
 }
@@ -424,12 +428,6 @@ acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t cou
     return status;
 }
 
-/* With the lock held: the stream on which users' events are waited for. */
-static acre_status pool_relay(acre_pool *pool) {
-    return pool->relay ? ACRE_OK
-                       : acre_stream_create(pool->dev, ACRE_STREAM_NON_BLOCKING, &pool->relay);
-}
-
 acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
     struct acre__slab *slab;
     uint8_t before;
@@ -445,29 +443,22 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
         return (status = acre_event_sync(pool->dev, event)) ? status
                                                             : acre_pool_free(pool, p, NULL);
     acre__lock_take(&pool->lock);
-    struct acre__pool_batch *batch = acre__central_batch(pool);
-    status = batch ? pool_relay(pool)
-                   : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a freed block");
-    if (status == ACRE_OK)
-        status = acre__uses_record_event(&batch->uses, event, pool->relay);
-    int is_freed = status == ACRE_OK && acre__pool_unlive(slot, &before);
-    if (status == ACRE_OK && !is_freed)
-        status = acre__fail(ACRE_E_POINTER, "%p was freed already", p);
-    if (is_freed) {
-        acre__tag_change(acre__tag_of(slab, slot->state, before), -(int64_t)slab->slot_bytes, -1);
-        if (acre__trace_is_on())
-            acre__trace_free_after(&pool->trace, p, event);
-        acre__central_take_uses(pool, p, batch);
-        struct acre__slots one = {0};
-        acre__slots_push(&one, slot);
-        acre__freed_put(pool, batch->freed, slab->size_class, &one);
+    if (!acre__pool_unlive(slot, &before)) {
+        acre__lock_give(&pool->lock);
+        return acre__fail(ACRE_E_POINTER, "%p was freed already", p);
     }
-    if (batch) {
-        batch->next = is_freed ? pool->batches : pool->unused;
-        *(is_freed ? &pool->batches : &pool->unused) = batch;
-    }
+    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large one's record may go */
+    int64_t bytes = (int64_t)slab->slot_bytes;
+    status = acre__stream_put_after(pool, slot, slab->size_class, event);
+    if (status)
+        acre__store(slot->state, before, memory_order_release);
     acre__lock_give(&pool->lock);
-    return status;
+    if (status)
+        return status;
+    acre__tag_change(tag, -bytes, -1);
+    if (acre__trace_is_on())
+        acre__trace_free_after(&pool->trace, p, event);
+    return ACRE_OK;
 }
 
 /* ---- other streams ---- */
@@ -486,14 +477,15 @@ acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
     if (!use && (use = calloc(1, sizeof *use))) {
         use->node.key = (uintptr_t)p;
         acre__uses_open(&use->uses, pool->dev);
-        if (pool->unused) /* an event that it will bring back when the block is freed */
-            acre__uses_lend(&pool->unused->uses, &use->uses);
+        acre__uses_lend(&pool->spare_events, &use->uses);
         acre__tree_insert(&pool->uses, &use->node);
     }
     status = use ? acre__uses_record(&use->uses, stream)
                  : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a use");
-    if (status == ACRE_OK)
+    if (status == ACRE_OK) {
+        use->key ^= (uintptr_t)stream;
         atomic_fetch_or_explicit(slot->state, ACRE__SLOT_USED, memory_order_release);
+    }
     acre__lock_give(&pool->lock);
     return status;
 }
@@ -564,7 +556,7 @@ void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats) {
     stats->live_blocks = live.blocks;
     stats->live_bytes = live.bytes;
     stats->held_bytes = acre__pool_held(pool);
-    stats->held_peak_bytes = pool->held_peak;
+    stats->held_peak_bytes = pool->account.held_peak;
     stats->refills = pool->refills;
     stats->spills = pool->spills;
     stats->events = pool->events;

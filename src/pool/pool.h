@@ -1,15 +1,14 @@
 /* Pools: what the files of src/pool have in common.
  *
  * A slot is what a block is served from. Small blocks have slots of size classes, many in a slab;
- * a large block's slab has one slot, of just its size. Both are pieces of arenas (pool_arena.h):
+ * a large block's slab has one slot, of just its size. Both are pieces of arenas (arena/arena.h):
  * slabs of small blocks in one, large blocks in the other, so that no small block keeps the memory
  * of large ones.
  *
  * A free slot is in exactly one place: in a stack of a thread's cache, for one pool and stream
- * (pool_cache.c); in the pool's list of a stream, to be used again on that stream; in a batch
- * behind an event; or in the pool's list of slots that wait for nothing (pool_central.c). A large
- * one that is not in a thread's cache is no slot any more but a hole, of the stream, of the batch
- * or of nobody.
+ * (pool_cache.c); in the pool's lists of what was freed on a stream (pool_stream.c); or among those
+ * that are ready for any stream (pool_central.c). A large one that is not in a thread's cache is no
+ * slot any more but a hole, of the stream or ready.
  *
  * A hit pops from or pushes to a stack of the calling thread: no lock, no driver call. Stacks are
  * filled and emptied in batches under the pool's lock. */
@@ -23,11 +22,11 @@
 #include <string.h>
 
 #include "acre.h"
+#include "arena/arena.h"
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/tree.h"
 #include "driver/device.h"
-#include "pool/pool_arena.h"
 #include "pool/pool_class.h"
 #include "pool/pool_table.h"
 #include "space/book.h"
@@ -123,21 +122,24 @@ static inline int acre__freed_has(const struct acre__freed *freed) {
     return freed->count || freed->holes.bytes || freed->holes.ghosts;
 }
 
-/* What was freed on a stream and may be used again there. */
-struct acre__pool_stream {
-    struct acre__pool_stream *next;
-    acre_stream stream;
-    uint64_t id;     /* of the stream */
-    uint64_t thread; /* acre__stream_thread of who freed */
-    int is_over; /* it ended, and no event could be recorded: nothing may be asked of the handle */
+/* What was freed on a stream up to one event. */
+struct acre__generation {
     struct acre__freed *freed;
+    struct acre__uses mark; /* the event, on one stream */
+    int is_covered;         /* it is behind everything in `freed` */
 };
 
-/* Slots that may be used by anybody when their events have passed. */
-struct acre__pool_batch {
-    struct acre__pool_batch *next;
-    struct acre__uses uses;
-    struct acre__freed *freed;
+/* A stream, or one that ended and whose memory still waits (pool_stream.c). */
+struct acre__pool_stream {
+    struct acre__node node; /* key: the handle, or the thread of a per-thread default stream */
+    struct acre__pool_stream *next; /* of the pool's */
+    acre_stream stream;
+    uint64_t id;      /* of the stream */
+    uint64_t thread;  /* acre__stream_thread of who freed */
+    int is_foreign;   /* made with CUDA: it may be destroyed without a word */
+    int is_over;      /* it ended: nothing may be asked of the handle */
+    int is_forgotten; /* it is found by no key any more */
+    struct acre__generation generations[2], *recent, *marked;
 };
 
 /* What is done, in this order, when a pool has no memory for a call (pool_ladder.h). */
@@ -152,6 +154,8 @@ enum acre__rung {
     ACRE__RUNGS
 };
 
+enum { ACRE__RELAYS = 8 };
+
 enum {
     ACRE__QUARANTINE = 64
 }; /* blocks that are kept from being used again at once, for debugging */
@@ -163,24 +167,25 @@ struct acre_pool {
     uint32_t flags;
     int is_default;
     struct acre__lock lock;                  /* guards the rest */
+    struct acre__account account;            /* of both arenas */
     struct acre__arena slabs_in, blocks_in;  /* where slabs of small blocks are, and large blocks */
     int is_reserved;                         /* memory was taken ahead, for both */
     struct acre__slots ready[ACRE__CLASSES]; /* wait for nothing */
     struct acre__slab *fresh[ACRE__CLASSES]; /* the slab with slots that were never used, or NULL */
     uint32_t slots[ACRE__CLASSES];           /* in all slabs of the class */
-    struct acre__pool_stream *streams;
-    struct acre__pool_batch *batches; /* newest first */
-    struct acre__pool_batch *unused;  /* empty ones, with their events */
-    struct acre__slab *slabs;         /* of small blocks */
-    struct acre__slab *spare;         /* records of large blocks, to be used again */
-    struct acre__tree asked; /* with ACRE_POOL_DEBUG, by address: bytes asked for (pool_debug.c) */
+    struct acre__pool_stream *streams;       /* all, those that ended too */
+    struct acre__tree handle_streams, thread_streams; /* those that did not, by key */
+    struct acre__pool_stream *lost;                   /* frees whose stream nobody knows, or NULL */
+    acre_stream relays[ACRE__RELAYS];                 /* made when needed */
+    struct acre__uses spare_events;
+    struct acre__slab *slabs; /* of small blocks */
+    struct acre__slab *spare; /* records of large blocks, to be used again */
+    struct acre__tree asked;  /* with ACRE_POOL_DEBUG, by address: bytes asked for (pool_debug.c) */
     struct acre__slot *quarantine[ACRE__QUARANTINE]; /* freed last, or NULL */
     unsigned quarantine_next;
     uint64_t overruns, late_writes;
     struct acre__tree uses; /* by address: who else uses a block (struct pool_use) */
-    acre_stream relay;      /* waits for users' events; NULL before the first */
     uint64_t refills, spills, events, waits;
-    uint64_t held_peak;              /* bytes */
     struct acre__trace_pool trace;   /* fixed: what it is called in traces */
     struct acre__stats_row *row;     /* fixed: for ACRE_STATS, or NULL */
     acre_pool_stats exported;        /* when it was last counted, */
@@ -200,6 +205,7 @@ struct acre_pool {
 struct acre__pool_use {
     struct acre__node node; /* key: the block's address */
     struct acre__uses uses;
+    uint64_t key; /* of their handles together */
 };
 
 /* ---- what a thread wants of a pool ---- */
@@ -212,7 +218,6 @@ struct acre__want {
     uint32_t count;           /* slots at most; at least one */
     size_t bytes;             /* of each, as the pool rounds them */
     size_t alignment;         /* of a large block */
-    int is_movable;           /* it will get larger: with chunks of its own, if possible */
     struct acre__slots slots; /* those that were found */
     int is_limited;           /* the pool's own limit is in the way, not its memory */
 };
@@ -305,12 +310,7 @@ acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes);
 void acre__slab_end_all(acre_pool *pool);
 
 static inline uint64_t acre__pool_held(const acre_pool *pool) {
-    return pool->slabs_in.held + pool->blocks_in.held;
-}
-/* Lock held: notes the most that the pool has had. */
-static inline void acre__pool_note_held(acre_pool *pool) {
-    uint64_t held = acre__pool_held(pool);
-    pool->held_peak = held > pool->held_peak ? held : pool->held_peak;
+    return pool->account.held;
 }
 
 /* ---- pool_large.c: blocks of more than ACRE__SMALL_MOST bytes, or far alignments ---- */
@@ -324,49 +324,82 @@ size_t acre__large_bytes(size_t bytes);
 /* Lock held: a large block's slot. As acre__central_take. */
 acre_status acre__large_take(struct acre__want *want, enum acre__effort effort);
 /* Lock held: the block becomes a hole that waits for what `to` waits for; its slot is gone. */
-void acre__large_give(acre_pool *pool, struct acre__slab *slab, struct acre__holes *to);
+void acre__large_give(acre_pool *pool, struct acre__slab *slab, const struct acre__reach *to);
 
 /* ---- pool_central.c: under the pool's lock ---- */
 
 /* Slots for work of a stream, as far as the effort goes. ACRE_OK without slots: there were none,
  * but for ACRE__TAKE_NEW, which says why. */
 acre_status acre__central_take(struct acre__want *want, enum acre__effort effort);
-/* What was freed on the stream; NULL and *status otherwise. */
-struct acre__freed *acre__central_freed(acre_pool *pool, acre_stream stream, uint64_t id,
-                                        acre_status *status);
-/* Puts slots that a thread had to what waits for the same; large ones, of any class above the small
- * ones, become holes. */
-void acre__freed_put(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
-                     struct acre__slots *slots);
-/* Slots that were freed on the stream. 0 when that cannot be noted: they stay the caller's. */
+/* The record of the wish's stream; NULL and *status otherwise. */
+struct acre__pool_stream *acre__central_stream(const struct acre__want *want, acre_status *status);
+/* Slots that were freed on the stream, by the call that names it. 0 when that cannot be noted: they
+ * stay the caller's. */
 int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
                        struct acre__slots *slots);
-/* The same for slots that a thread has had since the stream had that id: if it has another now,
- * they were freed on one that ended without being retired. `thread`: acre__stream_thread of it. */
+/* The same for slots that a thread has had since the stream had that id, which may be dead by now.
+ * `thread`: acre__stream_thread of it. */
 int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream stream,
                            uint64_t thread, uint64_t id, struct acre__slots *slots);
-/* The stream ends: what was freed on it waits for an event from now on. */
-acre_status acre__central_retire(acre_pool *pool, acre_stream stream);
-/* Waits for the device, if there is memory that only this brings back: of streams that ended while
- * the driver refused to mark it. */
-void acre__central_recover(acre_pool *pool);
-/* The calling thread ends, and with it its own default stream. */
-void acre__central_leave(acre_pool *pool, uint64_t thread);
-/* An empty batch, in no list yet; NULL without memory. */
-struct acre__pool_batch *acre__central_batch(acre_pool *pool);
 /* Slots that a thread had, and that wait for nothing. */
 void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots);
-/* Records events behind everything that was freed on any stream, and takes what is done. Streams
- * that are captured right now are left out, and so is what `own` has, unless it is done. */
-void acre__central_settle(acre_pool *pool, const struct acre__freed *own);
-/* Moves what else uses a block that is freed now to its batch. */
-void acre__central_take_uses(acre_pool *pool, const void *p, struct acre__pool_batch *batch);
-/* Looks which batches are done. */
-void acre__central_poll(acre_pool *pool);
-/* How many are not. */
-uint32_t acre__central_pending(const acre_pool *pool);
-/* Makes a stream wait for the oldest batch, or for all. */
-acre_status acre__central_join(acre_pool *pool, acre_stream waiter, int all);
+/* Puts slots that a thread had to what was freed on a stream last; large ones, of any class above
+ * the small ones, become holes. */
+void acre__freed_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
+                     struct acre__slots *slots);
+/* All of it waits for nothing any more. */
+void acre__freed_ready(acre_pool *pool, struct acre__freed *freed);
+
+/* ---- pool_stream.c: under the pool's lock ---- */
+
+/* The record of a stream that the caller names, made now if there is none; NULL and *status
+ * otherwise. */
+struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle, uint64_t thread,
+                                            uint64_t id, acre_status *status);
+/* 1 if the handle is known to belong to a stream with another id by now. */
+int acre__stream_is_gone(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id);
+/* Takes the place of a stream that nobody knows; NULL without memory. */
+struct acre__pool_stream *acre__stream_lost(acre_pool *pool);
+/* The holes that the stream may use. */
+struct acre__reach acre__stream_reach(const struct acre__pool_stream *stream);
+/* Slots were freed on the stream; `is_named`: by a call that names it, so that it exists. */
+void acre__stream_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
+                      struct acre__slots *slots, int is_named);
+/* A block is freed that other streams use as well (acre_pool_record_use). */
+acre_status acre__stream_put_used(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+                                  acre_stream stream);
+/* A block is freed when an event has passed. */
+acre_status acre__stream_put_after(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+                                   acre_event event);
+/* 1 if a stream that the caller names has nothing under way, so that what was freed on it waits for
+ * nothing. */
+int acre__stream_is_idle(acre_pool *pool, const struct acre__pool_stream *stream);
+/* Records an event behind what was freed on the stream, if its handle may be touched, and takes
+ * what events have passed. */
+void acre__stream_settle(acre_pool *pool, struct acre__pool_stream *stream, int is_named);
+/* The same for all streams, or some of them; `own` is named by the caller, or NULL. */
+void acre__streams_settle(acre_pool *pool, const struct acre__pool_stream *own, int all);
+/* Makes a stream wait for the event of a generation; ACRE_E_NOT_READY without detail: there is
+ * none, and the stream may be dead. */
+acre_status acre__stream_join(acre_pool *pool, struct acre__pool_stream *stream,
+                              struct acre__generation *generation, acre_stream waiter);
+/* Makes a stream wait for the first thing that memory of the pool waits for; *is_over: there is
+ * none. */
+acre_status acre__streams_join_one(acre_pool *pool, acre_stream waiter, int *is_over);
+/* Makes a stream wait for everything that was freed, as far as there are events. */
+acre_status acre__streams_join(acre_pool *pool, acre_stream waiter);
+/* How many streams have memory that is not ready. */
+uint32_t acre__streams_pending(const acre_pool *pool);
+/* The stream is about to end. */
+acre_status acre__stream_retire(acre_pool *pool, acre_stream handle);
+/* The calling thread ends, and with it its own default stream. */
+void acre__stream_leave(acre_pool *pool, uint64_t thread);
+/* Waits for the device, if there is memory that only this brings back. */
+void acre__streams_recover(acre_pool *pool);
+/* 1 for a stream of the pool's own that stands for several others, or for events. */
+int acre__stream_is_relay(const acre_pool *pool, acre_stream stream);
+/* Frees all records. */
+void acre__pool_streams_end(acre_pool *pool);
 
 static inline void acre__slots_push(struct acre__slots *slots, struct acre__slot *slot) {
     slot->next = slots->first;
@@ -429,6 +462,7 @@ struct acre__pool_cache {
     _Atomic uint32_t claimed; /* somebody else wants in, or is */
     uint8_t live;             /* the state of slots that were handed out to the owner */
     uint16_t tag;             /* set by the owner, or 0 (pool_tag.h) */
+    uint8_t is_tag_full;      /* a block of that tag was refused: no hits until one is not */
     struct acre__lane *last;  /* used last, not one for debugging; always NULL without membarrier,
                                  and while a tag is set */
     struct acre__lane *lanes[ACRE__CACHE_LANES];

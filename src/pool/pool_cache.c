@@ -368,7 +368,7 @@ static void cache_end(struct acre__thread *thread) {
             acre__lock_take(&caches.lock);
             cache_drain(cache, pool, NULL, 1, 1);
             acre__lock_give(&caches.lock);
-            acre__central_leave(pool, thread->id);
+            acre__stream_leave(pool, thread->id);
             acre__lock_give(&pool->lock);
         }
     }

@@ -6,8 +6,8 @@
  * pool may be another one afterwards, so every rung looks for everything again. One place for small
  * and large blocks, for want of memory and for limits.
  *
- * The host waits without a lock and without an event of a batch in its hands, which others may end
- * meanwhile: a stream of the pool's own is made to wait for the batch, and the host for that. */
+ * The host waits without a lock and without an event of a stream's in its hands, which others may
+ * record again meanwhile: a stream of the pool's own is made to wait, and the host for that. */
 #include "base/atomic.h"
 #include "base/status.h"
 #include "driver/limbo.h"
@@ -55,9 +55,8 @@ static acre_status climb_caches(struct acre__want *want) {
 
 static acre_status climb_done(struct acre__want *want) {
     acre_status status;
-    const struct acre__freed *own =
-        acre__central_freed(want->pool, want->stream, want->id, &status);
-    acre__central_settle(want->pool, own);
+    const struct acre__pool_stream *own = acre__central_stream(want, &status);
+    acre__streams_settle(want->pool, own, 1);
     return ladder_try(want, ACRE__TAKE_FREE);
 }
 
@@ -147,30 +146,30 @@ static acre_status wait_for_waiter(acre_pool *pool) {
 }
 
 /* What was freed last on the stream itself is waited for as well: it may be what keeps two holes
- * apart, or a chunk from being moved. */
-static acre_status wait_for_oldest(struct acre__want *want) {
-    acre_status status = acre__central_join(want->pool, want->pool->waiter, 0);
-    if (status == ACRE_OK)
+ * apart, or a chunk from being released. */
+static acre_status wait_for_one(struct acre__want *want, int *is_over) {
+    acre_status status = acre__streams_join_one(want->pool, want->pool->waiter, is_over);
+    if (status == ACRE_OK && !*is_over)
         status = wait_for_waiter(want->pool);
-    if (status)
+    if (status || *is_over)
         return status;
-    acre__central_settle(want->pool, NULL);
+    acre__streams_settle(want->pool, NULL, 1);
     status = ladder_try(want, ACRE__TAKE_FREE);
     return status || want->slots.count ? status : climb_moved(want);
 }
 
 struct others {
     const acre_pool *pool;
-    uint32_t count; /* batches that are waited for */
+    uint32_t count; /* streams that are waited for */
 };
 
 static void join_other(acre_pool *pool, void *user) {
     struct others *others = user;
     if (pool->dev != others->pool->dev)
         return;
-    acre__central_settle(pool, NULL);
-    if (acre__central_join(pool, others->pool->waiter, 1) == ACRE_OK)
-        others->count += acre__central_pending(pool);
+    acre__streams_settle(pool, NULL, 1);
+    if (acre__streams_join(pool, others->pool->waiter) == ACRE_OK)
+        others->count += acre__streams_pending(pool);
 }
 
 static acre_status wait_for_others(struct acre__want *want) {
@@ -194,12 +193,13 @@ static acre_status climb_waiting(struct acre__want *want) {
     acre_status status = waiter_make(pool);
     if (status)
         return status;
-    acre__central_recover(pool);
-    acre__central_settle(pool, NULL);
-    uint32_t left = acre__central_pending(pool); /* others may free all the time: not for ever */
-    status = left ? ACRE_OK : climb_moved(want); /* what was settled just now */
-    while (left-- && pool->batches && !want->slots.count && (!status || acre__is_no_memory(status)))
-        status = wait_for_oldest(want);
+    acre__streams_recover(pool);
+    acre__streams_settle(pool, NULL, 1);
+    uint32_t left = 2 * acre__streams_pending(pool); /* others may free all the time */
+    int is_over = 0;
+    status = climb_moved(want); /* what was settled just now */
+    while (left-- && !is_over && !want->slots.count && (!status || acre__is_no_memory(status)))
+        status = wait_for_one(want, &is_over);
     if (!want->slots.count && (!status || acre__is_no_memory(status)))
         status = wait_for_others(want);
     return status;
@@ -213,8 +213,8 @@ acre_status acre__ladder_give_back(acre_pool *pool) {
         acre__pool_debug_flush(pool);
     acre__lock_take(&pool->lock);
     acre__pool_trim(pool, 0); /* marks what was freed, too */
-    if (pool->batches && (status = waiter_make(pool)) == ACRE_OK &&
-        (status = acre__central_join(pool, pool->waiter, 1)) == ACRE_OK &&
+    if (acre__streams_pending(pool) && (status = waiter_make(pool)) == ACRE_OK &&
+        (status = acre__streams_join(pool, pool->waiter)) == ACRE_OK &&
         (status = wait_for_waiter(pool)) == ACRE_OK)
         acre__pool_trim(pool, 0);
     acre__lock_give(&pool->lock);
@@ -268,7 +268,6 @@ acre_status acre__ladder_take(struct acre__want *want) {
         status = climb_to(want, status, end, &served);
         pool->served[served] += status == ACRE_OK;
     }
-    acre__pool_note_held(pool);
     if (status == ACRE_OK)
         acre__limit_relieve(pool, want->stream, want->id);
     else if (acre__is_no_memory(status))

@@ -46,55 +46,66 @@ static void large_make(struct acre__want *want, struct acre__slab *slab,
     acre__slots_push(&want->slots, acre__slab_fresh(slab));
 }
 
-void acre__large_give(acre_pool *pool, struct acre__slab *slab, struct acre__holes *to) {
+void acre__large_give(acre_pool *pool, struct acre__slab *slab, const struct acre__reach *to) {
     acre__pool_table_remove(slab);
     acre__arena_give(slab->piece, to);
     large_unrecord(pool, slab);
 }
 
-static acre_status take_from(struct acre__want *want, struct acre__holes *own,
+static acre_status take_from(struct acre__want *want, const struct acre__reach *reach,
                              struct acre__piece **piece) {
-    return acre__arena_take(&want->pool->blocks_in, own, want->bytes, want->alignment, piece);
+    return acre__arena_take(&want->pool->blocks_in, reach, want->bytes, want->alignment, piece);
 }
 
-/* The oldest batch that has a hole for it: the stream waits for the work behind it. */
-static acre_status take_behind(struct acre__want *want, struct acre__piece **piece) {
-    struct acre__pool_batch *found = NULL;
-    for (struct acre__pool_batch *at = want->pool->batches; at; at = at->next) {
-        acre_status status = take_from(want, &at->freed->holes, piece);
-        if (status)
-            return status;
-        if (*piece) {
-            acre__arena_give(*piece, &at->freed->holes);
-            *piece = NULL;
-            found = at;
+/* Another stream that has a hole for it: the stream waits for the work before that. */
+static acre_status take_behind(struct acre__want *want, const struct acre__pool_stream *own,
+                               struct acre__piece **piece) {
+    acre_pool *pool = want->pool;
+    for (struct acre__pool_stream *at = pool->streams; at; at = at->next) {
+        for (int i = 0; i < 2 && at != own; i++) {
+            struct acre__generation *from = i ? at->recent : at->marked;
+            if (from->freed->holes.bytes < want->bytes)
+                continue;
+            acre_status status = acre__stream_join(pool, at, from, want->stream);
+            if (status == ACRE_E_NOT_READY)
+                continue;
+            if (status)
+                return status;
+            const struct acre__reach reach = {.recent = &from->freed->holes};
+            status = take_from(want, &reach, piece);
+            if (*piece) {
+                pool->waits++;
+                if (acre__trace_is_on())
+                    acre__trace_wait(&pool->trace, want->stream);
+            }
+            if (status || *piece)
+                return status;
         }
     }
-    if (!found)
-        return ACRE_OK;
-    acre_status status = acre__uses_join(&found->uses, want->stream);
-    if (status)
-        return status;
-    want->pool->waits++;
-    if (acre__trace_is_on())
-        acre__trace_wait(&want->pool->trace, want->stream);
-    return take_from(want, &found->freed->holes, piece);
+    return ACRE_OK;
 }
 
-/* No batch has a hole for it, but together they may: the stream waits for all of them, and has what
- * was freed behind them from then on. */
-static acre_status take_behind_all(struct acre__want *want, struct acre__freed *own,
+/* No stream has a hole for it, but together they may: the stream waits for all of them, and has
+ * what was freed on them from then on. */
+static acre_status take_behind_all(struct acre__want *want, struct acre__pool_stream *own,
                                    struct acre__piece **piece) {
-    for (struct acre__pool_batch *at = want->pool->batches; at; at = at->next) {
-        if (!at->freed->holes.bytes)
-            continue;
-        acre_status status = acre__uses_join(&at->uses, want->stream);
-        if (status)
-            return status;
-        want->pool->waits++;
-        acre__arena_inherit(&at->freed->holes, &own->holes);
+    const struct acre__reach reach = acre__stream_reach(own);
+    for (struct acre__pool_stream *at = want->pool->streams; at; at = at->next) {
+        for (int i = 0; i < 2 && at != own; i++) {
+            struct acre__generation *from = i ? at->recent : at->marked;
+            if (!from->freed->holes.bytes)
+                continue;
+            acre_status status = acre__stream_join(want->pool, at, from, want->stream);
+            if (status == ACRE_E_NOT_READY)
+                continue;
+            if (status)
+                return status;
+            want->pool->waits++;
+            acre__arena_inherit(&from->freed->holes, reach.recent);
+            own->recent->is_covered = 0;
+        }
     }
-    return take_from(want, &own->holes, piece);
+    return take_from(want, &reach, piece);
 }
 
 /* 1 if there is so much memory that streams should rather wait for each other than take more: twice
@@ -103,30 +114,29 @@ static int has_plenty(const struct acre__want *want) {
     const struct acre__arena *arena = &want->pool->blocks_in;
     uint64_t most = arena->taken + want->bytes;
     most = most > arena->peak ? most : arena->peak;
-    return arena->held + want->bytes > 2 * most + arena->slack;
+    return arena->held + want->bytes > 2 * most + ((uint64_t)64 << 20);
 }
 
 static acre_status large_find(struct acre__want *want, enum acre__effort effort,
-                              struct acre__freed *own, struct acre__piece **out) {
+                              struct acre__pool_stream *own, struct acre__piece **out) {
     struct acre__arena *arena = &want->pool->blocks_in;
+    struct acre__reach reach = acre__stream_reach(own);
     struct acre__piece *piece = NULL;
-    acre_status status = ACRE_OK;
-    if (effort == ACRE__TAKE_BEHIND)
-        status = take_behind(want, &piece);
-    else if (want->is_movable && effort == ACRE__TAKE_NEW)
-        (void)acre__arena_take_own(arena, want->bytes, &piece);
-    if (!piece && effort != ACRE__TAKE_BEHIND)
-        status = take_from(want, &own->holes, &piece);
+    acre_status status = effort == ACRE__TAKE_BEHIND ? take_behind(want, own, &piece)
+                                                     : take_from(want, &reach, &piece);
     if (status == ACRE_OK && !piece && effort == ACRE__TAKE_NEW) {
-        acre__central_settle(want->pool, own);
-        status = take_from(want, &own->holes, &piece);
+        acre__stream_settle(want->pool, own, 1);
+        acre__streams_settle(want->pool, own, 0);
+        reach = acre__stream_reach(own);
+        status = take_from(want, &reach, &piece);
         if (status == ACRE_OK && !piece && has_plenty(want)) {
-            status = take_behind(want, &piece);
+            status = take_behind(want, own, &piece);
             if (status == ACRE_OK && !piece)
                 status = take_behind_all(want, own, &piece);
         }
+        reach.is_behind = !piece && !acre__stream_is_idle(want->pool, own);
         if (status == ACRE_OK && !piece)
-            status = acre__arena_take_new(arena, &own->holes, want->bytes, want->alignment, &piece);
+            status = acre__arena_take_new(arena, &reach, want->bytes, want->alignment, &piece);
     }
     *out = piece;
     return status;
@@ -135,7 +145,7 @@ static acre_status large_find(struct acre__want *want, enum acre__effort effort,
 acre_status acre__large_take(struct acre__want *want, enum acre__effort effort) {
     struct acre__piece *piece = NULL;
     acre_status status;
-    struct acre__freed *own = acre__central_freed(want->pool, want->stream, want->id, &status);
+    struct acre__pool_stream *own = acre__central_stream(want, &status);
     if (!own)
         return status;
     struct acre__slab *slab = large_record(want->pool);

@@ -40,7 +40,8 @@ void acre__limit_relieve(acre_pool *pool, acre_stream stream, uint64_t id) {
         return;
     pool->over_soft++;
     acre__cache_drain(pool, NULL, 1, 0);
-    acre__central_settle(pool, acre__central_freed(pool, stream, id, &status));
+    acre__streams_settle(
+        pool, acre__stream_find(pool, stream, acre__stream_thread(stream), id, &status), 1);
     acre__slab_trim(pool, pool->soft_bytes);
     if (pool->used > pool->soft_bytes)
         pool->soft_mark = pool->used + pool->used / 8;

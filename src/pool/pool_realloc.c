@@ -1,5 +1,4 @@
-/* A block with another size: in place where it can be, by mapping its chunks elsewhere where that
- * is possible, and by a copy in stream order otherwise. */
+/* A block with another size: in place where it can be, by a copy in stream order otherwise. */
 #include "base/atomic.h"
 #include "base/status.h"
 #include "pool/pool_slow.h"
@@ -43,58 +42,35 @@ static int change_is_allowed(const struct change *change) {
            acre__tag_allows(acre__tag_of(slab, &slab->states[0], value), more);
 }
 
-/* Lock held. Its slab, which nobody but the caller has, follows the block to another place. */
-static void slab_follow(struct acre__slab *slab, struct acre__piece *piece) {
-    acre__pool_table_remove(slab);
-    slab->at = piece->at;
-    slab->piece = piece;
-    slab_resize(slab);
-    slab->slots[0].p = (void *)(uintptr_t)slab->at;
-    piece->user = slab;
-    (void)acre__pool_table_add(slab); /* the table has room where a region is */
-}
-
-/* Lock held: by mapping the chunks elsewhere. *is_done: it has moved. Work that other streams were
- * said to have queued is not waited for here: such a block is copied. */
-static acre_status change_by_moving(struct change *change, struct acre__freed *own, int *is_done) {
-    struct acre__slab *slab = change->slab;
-    struct acre__piece *piece;
-    if (acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_USED)
-        return ACRE_OK;
-    acre_status status = acre__arena_move(slab->piece, &own->holes, change->bytes, &piece);
-    if (status || !piece)
-        return status;
-    slab_follow(slab, piece);
-    change_tell(change, slab->slots[0].p);
-    change->p = slab->slots[0].p;
-    *is_done = 1;
-    return ACRE_OK;
-}
-
 /* Lock held: without copying, if possible. */
 static acre_status change_large(struct change *change, uint64_t id, int *is_done) {
     struct acre__slab *slab = change->slab;
     acre_status status;
-    struct acre__freed *own = acre__central_freed(change->pool, change->stream, id, &status);
+    struct acre__pool_stream *own = acre__stream_find(
+        change->pool, change->stream, acre__stream_thread(change->stream), id, &status);
     if (!own)
         return status;
+    struct acre__reach reach = acre__stream_reach(own);
     if (change->bytes <= slab->bytes) {
         /* What other streams still use cannot go to this one's holes: it stays with the block. */
-        if (!(acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_USED))
-            acre__arena_cut(slab->piece, &own->holes, change->bytes);
+        if (!(acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_USED)) {
+            acre__arena_cut(slab->piece, &reach, change->bytes);
+            own->recent->is_covered = 0;
+        }
         *is_done = 1;
     } else if (!change_is_allowed(change)) {
         return ACRE_OK;
     } else {
-        *is_done = acre__arena_extend(slab->piece, &own->holes, change->bytes);
+        *is_done = acre__arena_extend(slab->piece, &reach, change->bytes);
         if (!*is_done) { /* others may be done with what lies behind it */
-            acre__central_settle(change->pool, own);
-            *is_done = acre__arena_extend(slab->piece, &own->holes, change->bytes) ||
-                       acre__arena_extend_new(slab->piece, &own->holes, change->bytes) == ACRE_OK;
+            acre__streams_settle(change->pool, own, 0);
+            reach = acre__stream_reach(own);
+            *is_done = acre__arena_extend(slab->piece, &reach, change->bytes) ||
+                       acre__arena_extend_new(slab->piece, &reach, change->bytes) == ACRE_OK;
         }
     }
     if (!*is_done)
-        return change_by_moving(change, own, is_done);
+        return ACRE_OK;
     slab_resize(slab);
     change_tell(change, change->p);
     return ACRE_OK;
@@ -130,8 +106,7 @@ static acre_status change_in_place(struct change *change, int *is_done) {
 static acre_status change_by_copy(struct change *change, size_t has) {
     acre_pool *pool = change->pool;
     void *made;
-    acre_status status =
-        acre__pool_alloc_slow(pool, change->bytes, 0, change->stream, ACRE__ALLOC_MOVABLE, &made);
+    acre_status status = acre__pool_alloc_slow(pool, change->bytes, 0, change->stream, 0, &made);
     if (status)
         return status;
     status = acre_copy(pool->dev, made, change->p, change->bytes < has ? change->bytes : has,

@@ -111,37 +111,29 @@ static uint64_t freed_bytes(const struct acre__freed *freed) {
 
 /* What was freed, and by which streams it may still be used. */
 static void collect_pending(struct acre__oom *oom, const struct acre__want *want,
-                            const struct acre__freed *own) {
+                            const struct acre__pool_stream *own) {
     const acre_pool *pool = want->pool;
     for (const struct acre__pool_stream *at = pool->streams; at; at = at->next) {
-        uint64_t bytes = freed_bytes(at->freed);
-        if (at->freed == own) {
+        uint64_t bytes = freed_bytes(at->recent->freed) + freed_bytes(at->marked->freed);
+        if (at == own) {
             oom->own += bytes;
             continue;
         }
+        int is_relay = acre__stream_is_relay(pool, at->stream);
         oom->pending += bytes;
-        list_join(&oom->streams, (uintptr_t)at->stream, bytes);
-    }
-    for (const struct acre__pool_batch *at = pool->batches; at; at = at->next) {
-        uint64_t bytes = freed_bytes(at->freed);
-        acre_stream stream = acre__uses_stream(&at->uses);
-        oom->pending += bytes;
-        list_join(&oom->streams,
-                  stream && stream == pool->relay ? ACRE__OOM_EVENT : (uintptr_t)stream, bytes);
+        list_join(&oom->streams, is_relay ? ACRE__OOM_EVENT : (uintptr_t)at->stream, bytes);
     }
 }
 
 /* How long the largest hole is, and how long one would be if nothing was waited for. */
 static void collect_holes(struct acre__oom *oom, const struct acre__arena *arena,
-                          const struct acre__holes *own) {
+                          const struct acre__reach *own) {
     for (const struct acre__region *region = arena->regions; region; region = region->next) {
         uint64_t run = 0;
         for (const struct acre__piece *piece = region->first; piece; piece = piece->behind) {
             run = piece->state == ACRE__PIECE_HOLE ? run + piece->bytes : 0;
             oom->largest_run = run > oom->largest_run ? run : oom->largest_run;
-            if (piece->state == ACRE__PIECE_HOLE &&
-                (piece->holes == own || piece->holes == &arena->ready) &&
-                piece->bytes > oom->largest_hole)
+            if (acre__hole_is_usable(piece, own, &arena->ready) && piece->bytes > oom->largest_hole)
                 oom->largest_hole = piece->bytes;
         }
     }
@@ -151,7 +143,8 @@ static void collect_holes(struct acre__oom *oom, const struct acre__arena *arena
 static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     acre_pool *pool = want->pool;
     acre_status ignored;
-    const struct acre__freed *own = acre__central_freed(pool, want->stream, want->id, &ignored);
+    const struct acre__pool_stream *own = acre__central_stream(want, &ignored);
+    const struct acre__reach reach = own ? acre__stream_reach(own) : (struct acre__reach){0};
     oom->held = acre__pool_held(pool);
     oom->used = pool->used;
     oom->soft_bytes = pool->soft_bytes;
@@ -164,7 +157,7 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     collect_pending(oom, want, own);
     for (uint32_t i = 0; i < ACRE__CLASSES; i++)
         oom->slots += pool->ready[i].count * acre__class_bytes(i);
-    collect_holes(oom, &pool->blocks_in, own ? &own->holes : NULL);
+    collect_holes(oom, &pool->blocks_in, &reach);
     collect_holes(oom, &pool->slabs_in, NULL);
 }
 

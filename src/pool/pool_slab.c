@@ -71,7 +71,7 @@ static acre_status slab_place(acre_pool *pool, size_t bytes, struct acre__piece 
 
 /* Nobody has the piece any more. */
 static void slab_unplace(struct acre__piece *piece) {
-    acre__arena_give(piece, &piece->region->arena->ready);
+    acre__arena_give(piece, NULL);
 }
 
 acre_status acre__slab_make(acre_pool *pool, uint32_t size_class, struct acre__slab **out) {
@@ -130,7 +130,6 @@ acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {
             "%llu bytes wanted ahead, no pool has so much", (unsigned long long)bytes);
     acre_status status = acre__arena_grow_ahead(&pool->blocks_in, bytes - held);
     pool->is_reserved |= status == ACRE_OK;
-    acre__pool_note_held(pool);
     return status;
 }
 

@@ -260,7 +260,6 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     struct acre__pool_cache *cache = acre__cache_self();
     size_t zone = pool->flags & ACRE_POOL_DEBUG ? ACRE__GRAIN : 0;
     struct acre__want want = want_of(pool, bytes + zone, alignment, stream);
-    want.is_movable = how & ACRE__ALLOC_MOVABLE;
     struct acre__slot *slot = NULL;
     uint8_t live;
     if (cache)
@@ -316,21 +315,8 @@ static void spill(acre_pool *pool, acre_stream stream, uint32_t size_class,
 /* A block that other streams use as well: it waits for all of them, and for this one. */
 static acre_status free_used(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream) {
     acre_pool *pool = slab->pool;
-    struct acre__slots one = {0};
     acre__lock_take(&pool->lock);
-    struct acre__pool_batch *batch = acre__central_batch(pool);
-    acre_status status = batch ? acre__uses_record(&batch->uses, stream)
-                               : acre__fail(ACRE_E_HOST_MEMORY, "no memory to note a freed block");
-    if (status == ACRE_OK) {
-        acre__central_take_uses(pool, slot->p, batch);
-        acre__slots_push(&one, slot);
-        acre__freed_put(pool, batch->freed, slab->size_class, &one);
-    }
-    if (batch) {
-        struct acre__pool_batch **to = status ? &pool->unused : &pool->batches;
-        batch->next = *to;
-        *to = batch;
-    }
+    acre_status status = acre__stream_put_used(pool, slot, slab->size_class, stream);
     acre__lock_give(&pool->lock);
     return status;
 }

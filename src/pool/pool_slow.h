@@ -4,10 +4,7 @@
 
 #include "pool/pool.h"
 
-enum {
-    ACRE__ALLOC_ZERO = 1,   /* zeroed in stream order */
-    ACRE__ALLOC_MOVABLE = 2 /* it will get larger: with chunks of its own, if it is large */
-};
+enum { ACRE__ALLOC_ZERO = 1 }; /* zeroed in stream order */
 
 /* Checks everything. `how` is of ACRE__ALLOC_*. */
 acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignment,

@@ -228,7 +228,7 @@ void acre__tag_forget(struct acre__slab *slab) {
 }
 
 void *acre__tag_take(struct acre__pool_cache *cache, struct acre__stack *stack) {
-    if (!stack->count)
+    if (!stack->count || cache->is_tag_full)
         return NULL;
     struct acre__entry entry = stack->entries[stack->count - 1];
     struct acre__slab *slab = acre__pool_table_find(entry.p);
@@ -301,6 +301,7 @@ acre_status acre__tag_charge(struct acre__want *want, struct acre__pool_cache *c
             acre__caches_visit(acre__tag_flush, NULL);
             over = tag_try(cache->tag, want->bytes);
         }
+        cache->is_tag_full = over != 0;
         if (!over)
             return ACRE_OK;
         acre__tag_limit(over, &used, &limit);
@@ -337,6 +338,7 @@ acre_status acre_tag_push(const char *name) {
     acre__cache_enter(cache);
     cache->tags->before[cache->tags->depth++] = cache->tag;
     cache->tag = (uint16_t)tag;
+    cache->is_tag_full = 0;
     cache->last = NULL; /* the near way of a hit knows no tags */
     acre__cache_leave(cache);
     return ACRE_OK;
@@ -351,6 +353,7 @@ acre_status acre_tag_pop(void) {
         return acre__fail(ACRE_E_INVALID, "acre_tag_pop: the thread has no tag set");
     acre__cache_enter(cache);
     cache->tag = cache->tags->before[--cache->tags->depth];
+    cache->is_tag_full = 0;
     acre__cache_leave(cache);
     return ACRE_OK;
 }

@@ -82,7 +82,7 @@ static void export_store(acre_pool *pool, const acre_pool_stats *now) {
 static void export_quick(acre_pool *pool, acre_pool_stats *now) {
     *now = pool->exported;
     now->held_bytes = acre__pool_held(pool);
-    now->held_peak_bytes = pool->held_peak;
+    now->held_peak_bytes = pool->account.held_peak;
     now->refills = pool->refills;
     now->spills = pool->spills;
     now->events = pool->events;

@@ -245,6 +245,11 @@ void acre__uses_lend(struct acre__uses *uses, struct acre__uses *other) {
     other->first = use;
 }
 
+void acre__uses_forget(struct acre__uses *uses) {
+    for (struct acre__use *use = uses->first; use; use = use->next)
+        use->is_pending = 0;
+}
+
 void acre__uses_close(struct acre__uses *uses) {
     while (uses->first) {
         struct acre__use *use = uses->first;

@@ -48,6 +48,9 @@ void acre__uses_append(struct acre__uses *uses, struct acre__uses *other);
 /* Moves one event that nothing waits for to another, if there is one. */
 void acre__uses_lend(struct acre__uses *uses, struct acre__uses *other);
 
+/* Nothing of it is waited for any more: somebody else does. The events can be used again. */
+void acre__uses_forget(struct acre__uses *uses);
+
 /* Gives the events back; does not wait. */
 void acre__uses_close(struct acre__uses *uses);
 

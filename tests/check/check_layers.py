@@ -23,10 +23,11 @@ LAYERS = {
     "copy": UNDER,
     "vm": UNDER,
     "vec": UNDER,
-    "pool": UNDER,
+    "arena": UNDER,
+    "pool": UNDER | {"arena"},
     "heap": UNDER,
-    "share": UNDER | {"vec", "pool"},
-    "plan": UNDER | {"pool"},
+    "share": UNDER | {"vec", "pool", "arena"},
+    "plan": UNDER | {"pool", "arena"},
 }
 
 # Files with a narrower rule than their folder: they may include each other, include/ and these.

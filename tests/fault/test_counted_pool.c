@@ -3,6 +3,7 @@
  * before, the caller's context untouched; the same call works once the driver does, and nothing is
  * left after the pool's end and trim. Further: captured streams, streams whose end the driver
  * refuses to mark, a lost device. */
+#include "acre_soft.h"
 #include "api/api_memory.h"
 #include "fault_counted.h"
 #include "pool/pool.h"
@@ -73,24 +74,41 @@ static void make_large(struct things *t) {
     api_ok(acre_pool_alloc(t->pool, 30 * MIB, 0, t->stream, &t->block));
     api_ok(acre_pool_alloc(t->pool, 2 * MIB, 0, t->stream, &t->many[0]));
 }
-/* One with chunks of its own, which can move. */
-static void make_movable(struct things *t) {
-    void *p;
-    make_large(t);
-    api_ok(acre_pool_realloc(t->pool, t->block, 70 * MIB, t->stream, &p));
-    api_ok(acre_pool_alloc(t->pool, 2 * MIB, 0, t->stream, &t->many[1]));
-    t->block = p;
-}
-/* Large blocks are kept apart, and memory that is free must be given back for another one. */
+/* Large blocks have chunks of their own, and memory that is free must go for another one. */
 static void make_apart(struct things *t) {
     make(t);
     t->pool->blocks_in.slack = 0;
     t->pool->blocks_in.own_bytes = 4 * MIB;
-    api_ok(acre_pool_alloc_many(t->pool, 6 * MIB, 20, t->stream, t->many));
-    api_ok(acre_pool_free_many(t->pool, t->many, 10, t->stream, NULL));
+    api_ok(acre_pool_alloc_many(t->pool, 6 * MIB, 40, t->stream, t->many));
+    api_ok(acre_pool_free_many(t->pool, t->many, 6, t->stream, NULL));
     api_ok(acre_pool_alloc(t->pool, 70 * MIB, 0, t->stream, &t->block));
-    assert_true(t->pool->blocks_in.is_apart);
     api_ok(acre_pool_free(t->pool, t->block, t->stream));
+    assert_false(t->pool->blocks_in.is_joined);
+}
+/* Live memory has risen and fallen, and what is free lies in holes of 16 MiB. */
+static void make_joined(struct things *t) {
+    make(t);
+    t->pool->blocks_in.slack = 0;
+    api_ok(acre_pool_alloc_many(t->pool, 16 * MIB, 8, t->stream, t->many));
+    api_ok(acre_pool_free_many(t->pool, t->many, 8, t->stream, NULL));
+    api_ok(acre_pool_alloc_many(t->pool, 16 * MIB, 8, t->stream, t->many));
+    for (int i = 0; i < 8; i += 2) {
+        api_ok(acre_fill(t->device, t->many[i], 1, 64, t->stream));
+        api_ok(acre_pool_free(t->pool, t->many[i], t->stream));
+    }
+    assert_true(t->pool->blocks_in.is_joined);
+}
+/* The same, and the device is behind: chunks are mapped a second time. */
+static void make_behind(struct things *t) {
+    if (strncmp(t->name, "soft", 4) == 0)
+        api_ok(acre_soft_set_lag(t->device, 100000, 0));
+    make_joined(t);
+}
+static void make_apart_behind(struct things *t) {
+    if (strncmp(t->name, "soft", 4) == 0)
+        api_ok(acre_soft_set_lag(t->device, 100000, 0));
+    make_apart(t);
+    api_ok(acre_fill(t->device, t->many[39], 1, 64, t->stream));
 }
 static void make_freed_pinned(struct things *t) {
     void *p;
@@ -171,8 +189,8 @@ static acre_status resize_large(struct things *t) {
 static acre_status resize_shorter(struct things *t) {
     return resize_to(t, 3 * MIB);
 }
-static acre_status resize_moving(struct things *t) {
-    return resize_to(t, 90 * MIB);
+static acre_status alloc_gathered(struct things *t) {
+    return alloc(t, 40 * MIB, 0);
 }
 static acre_status retire(struct things *t) {
     return acre_stream_retire(t->device, t->brief);
@@ -218,7 +236,9 @@ static const struct op ops[] = {
     {"alloc apart", alloc_apart, make_apart},
     {"realloc large", resize_large, make_large},
     {"realloc shorter", resize_shorter, make_large},
-    {"realloc moving", resize_moving, make_movable},
+    {"alloc apart behind", alloc_apart, make_apart_behind},
+    {"alloc gathered", alloc_gathered, make_joined},
+    {"alloc gathered behind", alloc_gathered, make_behind},
     {"retire", retire, make_brief},
     {"trim", trim, make_freed},
     {"trim pinned", trim, make_freed_pinned},
@@ -260,6 +280,8 @@ static void expect_all_memory_goes(struct things *t) {
 }
 
 static void expect_nothing_left(struct things *t) {
+    if (strncmp(t->name, "soft", 4) == 0)
+        api_ok(acre_soft_set_lag(t->device, 0, 0));
     if (t->brief)
         api_ok(acre_stream_destroy(t->device, t->brief));
     t->brief = NULL;

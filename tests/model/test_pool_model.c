@@ -544,7 +544,7 @@ static void world_begin(uint64_t seed) {
     /* Large blocks are soon kept apart in one of them, and their chunks move. */
     world.pools[1]->blocks_in.slack = 0;
     world.pools[1]->blocks_in.own_bytes = (uint64_t)2 << 20;
-    world.pools[1]->blocks_in.shared_bytes = (uint64_t)4 << 20;
+    world.pools[1]->blocks_in.setup.chunk_most = (size_t)4 << 20;
     for (int i = 0; i < STREAMS; i++) {
         stream_make(i);
         if (i == PER_THREAD)

@@ -1,27 +1,22 @@
-/* Memory and addresses of an arena's regions: see pool_arena.h. */
+/* Memory and addresses of an arena's regions: see arena.h. */
 #include <stdlib.h>
 
+#include "arena/arena.h"
 #include "base/status.h"
 #include "driver/device.h"
-#include "pool/pool_arena.h"
-#include "pool/pool_table.h"
-
-static size_t round_up(size_t bytes, size_t unit) {
-    return (bytes + unit - 1) / unit * unit;
-}
 
 /* ---- regions whose memory is mapped ---- */
 
 static acre_status region_by_mapping(struct acre__region *region, size_t bytes, size_t alignment) {
     struct acre__arena *arena = region->arena;
-    size_t wanted =
-        round_up(bytes > arena->region_bytes ? bytes : arena->region_bytes, arena->unit);
+    size_t wanted = bytes > arena->setup.region_bytes ? bytes : arena->setup.region_bytes;
+    wanted = acre__round_up(wanted, arena->unit);
     size_t aligned = alignment > arena->unit ? alignment : arena->unit;
-    size_t least = round_up(bytes, arena->unit);
-    acre_status status = acre__range_take(arena->dev, wanted, aligned, &region->range);
+    size_t least = acre__round_up(bytes, arena->unit);
+    acre_status status = acre__range_take(arena->setup.dev, wanted, aligned, &region->range);
     while (status == ACRE_E_ADDRESS_SPACE && wanted > least) { /* few addresses: with fewer */
-        wanted = wanted / 2 > least ? round_up(wanted / 2, arena->unit) : least;
-        status = acre__range_take(arena->dev, wanted, aligned, &region->range);
+        wanted = wanted / 2 > least ? acre__round_up(wanted / 2, arena->unit) : least;
+        status = acre__range_take(arena->setup.dev, wanted, aligned, &region->range);
     }
     region->end = region->range.at;
     return status;
@@ -29,7 +24,7 @@ static acre_status region_by_mapping(struct acre__region *region, size_t bytes, 
 
 /* Access of the device's own alone: nobody else has to do with a pool. */
 acre_status acre__region_access(const struct acre__region *region, uint64_t at, size_t bytes) {
-    acre_device *dev = region->arena->dev;
+    acre_device *dev = region->arena->setup.dev;
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, dev->device},
                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     return acre__step_access(dev, at, bytes, &access, 1);
@@ -43,7 +38,7 @@ acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t by
     struct acre__region_part *part = calloc(1, sizeof *part);
     if (!part)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a chunk");
-    acre_status status = acre__chunk_take(arena->dev, bytes, ACRE__CHUNK_SHAREABLE, &chunk);
+    acre_status status = acre__chunk_take(arena->setup.dev, bytes, ACRE__CHUNK_SHAREABLE, &chunk);
     if (status == ACRE_OK)
         status = acre__mapping_make(chunk, at, &part->mapping);
     if (chunk)
@@ -55,8 +50,9 @@ acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t by
     part->node.key = at;
     part->bytes = bytes;
     part->sort = sort;
+    part->is_counted = 1;
     acre__tree_insert(&region->mappings, &part->node);
-    arena->held += bytes;
+    acre__arena_count_held(arena, bytes, 0);
     arena->made++;
     status = acre__region_access(region, at, bytes);
     if (status) {
@@ -68,8 +64,8 @@ acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t by
     return ACRE_OK;
 }
 
-acre_status acre__region_alias(struct acre__region *region, uint64_t at,
-                               const struct acre__region_part *of) {
+acre_status acre__region_alias(struct acre__region *region, uint64_t at, unsigned sort,
+                               struct acre__region_part *of) {
     struct acre__region_part *part = calloc(1, sizeof *part);
     if (!part)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a chunk");
@@ -80,16 +76,25 @@ acre_status acre__region_alias(struct acre__region *region, uint64_t at,
     }
     part->node.key = at;
     part->bytes = of->bytes;
-    part->sort = ACRE__FIT_OWN;
+    part->sort = sort;
+    part->older = of;
+    of->newer = part;
     acre__tree_insert(&region->mappings, &part->node);
-    region->arena->held += part->bytes;
     return ACRE_OK;
 }
 
 int acre__region_unmap(struct acre__region *region, struct acre__region_part *part) {
     struct acre__arena *arena = region->arena;
-    arena->held -= part->is_ghost ? 0 : part->bytes;
-    arena->ended += !part->is_ghost;
+    if (part->older)
+        part->older->newer = part->newer;
+    if (part->newer)
+        part->newer->older = part->older;
+    if (part->is_counted && part->older) { /* its memory stays as long as that does */
+        part->older->is_counted = 1;
+    } else if (part->is_counted) {
+        acre__arena_count_held(arena, 0, part->bytes);
+        arena->ended++;
+    }
     acre__tree_remove(&region->mappings, &part->node);
     /* The arena kept it as long as it should be kept: no cache of chunks. */
     atomic_store_explicit(&part->mapping->chunk->is_alone, 1, memory_order_relaxed);
@@ -98,24 +103,40 @@ int acre__region_unmap(struct acre__region *region, struct acre__region_part *pa
     return is_ours;
 }
 
+void acre__piece_unmap(struct acre__piece *piece) {
+    struct acre__region *region = piece->region;
+    piece->state = ACRE__PIECE_LOST;
+    if (acre__region_unmap(region, acre__part_of(acre__tree_find(&region->mappings, piece->at))))
+        acre__bare_make(piece);
+}
+
+void acre__region_settle(struct acre__region *region) {
+    acre__region_shorten(region);
+    (void)acre__region_note(region);
+    if (region->end == region->range.at)
+        acre__region_end(region);
+}
+
 /* ---- regions that are a block each ---- */
 
 /* The driver aligns less than pieces are: what is in front of the first good address is unused. */
 static acre_status region_by_block(struct acre__region *region, size_t bytes, size_t alignment) {
     const struct acre__arena *arena = region->arena;
-    acre_status status = acre_mem_alloc(arena->dev, arena->kind, bytes, 0, &region->mem);
+    acre_status status =
+        acre_mem_alloc(arena->setup.dev, arena->setup.kind, bytes, 0, &region->mem);
     region->mem_bytes = bytes;
     if (status == ACRE_OK && (uintptr_t)region->mem % alignment) {
-        (void)acre_mem_free(arena->dev, region->mem);
+        (void)acre_mem_free(arena->setup.dev, region->mem);
         region->mem_bytes = bytes + alignment;
-        status = acre_mem_alloc(arena->dev, arena->kind, region->mem_bytes, 0, &region->mem);
+        status =
+            acre_mem_alloc(arena->setup.dev, arena->setup.kind, region->mem_bytes, 0, &region->mem);
     }
     if (status)
         return status;
-    region->range.at = round_up((uintptr_t)region->mem, alignment);
+    region->range.at = acre__round_up((uintptr_t)region->mem, alignment);
     region->range.bytes = bytes;
     region->end = region->range.at;
-    region->pinned = acre__book_pin(arena->dev, region->mem, &status);
+    region->pinned = acre__book_pin(arena->setup.dev, region->mem, &status);
     if (region->pinned)
         acre__book_pass_on(region->pinned, ACRE__OWNED_BY_POOL);
     return status;
@@ -130,15 +151,15 @@ static int is_no_memory(acre_status status) {
 static acre_status region_by_some_block(struct acre__region *region, size_t bytes,
                                         size_t alignment) {
     struct acre__arena *arena = region->arena;
-    size_t wanted = arena->region_bytes, most = (size_t)64 << 20;
+    size_t wanted = arena->block_bytes, most = (size_t)64 << 20;
     if (wanted > bytes) {
         acre_status status = region_by_block(region, wanted, alignment);
         if (status == ACRE_OK)
-            arena->region_bytes = 2 * wanted > most ? most : 2 * wanted;
+            arena->block_bytes = 2 * wanted > most ? most : 2 * wanted;
         if (!is_no_memory(status))
             return status;
     }
-    return region_by_block(region, round_up(bytes, (size_t)2 << 20), alignment);
+    return region_by_block(region, acre__round_up(bytes, (size_t)2 << 20), alignment);
 }
 
 /* ---- both ---- */
@@ -156,7 +177,7 @@ acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t al
         return status;
     }
     if (region->mem) {
-        arena->held += region->mem_bytes;
+        acre__arena_count_held(arena, region->mem_bytes, 0);
         arena->made++;
     }
     region->next = arena->regions;
@@ -167,7 +188,7 @@ acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t al
 
 acre_status acre__region_note(struct acre__region *region) {
     size_t bytes = (size_t)(region->end - region->range.at);
-    if (bytes && !acre__pool_table_prepare(region->range.at, region->end))
+    if (bytes && !region->arena->setup.prepare(region->range.at, region->end))
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the table of addresses");
     if (region->mem || !bytes)
         return ACRE_OK;
@@ -176,7 +197,7 @@ acre_status acre__region_note(struct acre__region *region) {
         return ACRE_OK;
     }
     region->block = (struct acre__block){.node.key = region->range.at,
-                                         .dev = region->arena->dev,
+                                         .dev = region->arena->setup.dev,
                                          .bytes = bytes,
                                          .kind = ACRE_KIND_DEVICE,
                                          .source = ACRE__FROM_SPACE,
@@ -193,10 +214,10 @@ static void region_give_addresses(struct acre__region *region) {
     for (const struct acre__piece *piece = region->first; piece; piece = piece->behind) {
         if (piece->state != ACRE__PIECE_LOST || piece->at < from || piece->at >= end)
             continue;
-        acre__range_give(region->arena->dev, from, (size_t)(piece->at - from));
+        acre__range_give(region->arena->setup.dev, from, (size_t)(piece->at - from));
         from = piece->at + piece->bytes;
     }
-    acre__range_give(region->arena->dev, from, (size_t)(end - from));
+    acre__range_give(region->arena->setup.dev, from, (size_t)(end - from));
 }
 
 /* A part that cannot be unmapped keeps its addresses, which are given back by limbo. */
@@ -224,14 +245,14 @@ void acre__region_end(struct acre__region *region) {
         link = &(*link)->next;
     *link = region->next;
     if (region->is_entered)
-        (void)acre__book_remove(arena->dev, (void *)(uintptr_t)region->range.at,
+        (void)acre__book_remove(arena->setup.dev, (void *)(uintptr_t)region->range.at,
                                 ACRE__OWNED_BY_POOL, &status);
     if (region->mem) {
-        arena->held -= region->mem_bytes;
+        acre__arena_count_held(arena, 0, region->mem_bytes);
         arena->ended++;
         acre__book_pass_on(region->pinned, ACRE__OWNED_BY_MEM);
         acre__book_unpin(region->pinned);
-        (void)acre_mem_free(arena->dev, region->mem);
+        (void)acre_mem_free(arena->setup.dev, region->mem);
     } else {
         region_unmap_all(region);
         region_give_addresses(region);

@@ -1,15 +1,11 @@
-/* Pieces and holes: see pool_arena.h.
+/* Pieces and holes: see arena.h.
  *
  * The pieces of a region touch: each ends where the next begins, and the last ends where the region
  * does. A hole is in one tree by size, its owner's; a bare piece in the arena's; others are in
  * none. Whoever changes a hole's size takes it out of its tree first. */
 #include <stdlib.h>
 
-#include "pool/pool_arena.h"
-
-static uint64_t round_up(uint64_t bytes, uint64_t unit) {
-    return (bytes + unit - 1) / unit * unit;
-}
+#include "arena/arena.h"
 
 /* ---- trees by size ---- */
 
@@ -61,8 +57,6 @@ static void piece_drop(struct acre__piece *piece) {
     region->arena->spare = piece;
 }
 
-/* The piece is cut at `at`: returns the second part, which is of the same state but in no tree by
- * size; NULL without memory. The piece itself must be in none. */
 struct acre__piece *acre__piece_split(struct acre__piece *piece, uint64_t at) {
     struct acre__piece *rest =
         acre__piece_new(piece->region, piece, at, acre__piece_end(piece) - at);
@@ -74,32 +68,33 @@ struct acre__piece *acre__piece_split(struct acre__piece *piece, uint64_t at) {
     return rest;
 }
 
-/* Two neighbours become one; both are in no tree by size. */
 void acre__piece_absorb(struct acre__piece *piece, struct acre__piece *behind) {
     piece->bytes += behind->bytes;
     piece_drop(behind);
 }
 
-/* 1 if the second can be part of a hole of the first's: it waits for the same, or for nothing.
- * Where several streams take memory, of the latter only small ones: it waits for one stream's work
- * then, and the others must not have to take new memory for that. */
+/* ---- holes ---- */
+
+/* 1 if the neighbour can be part of the piece's hole: it waits for the same stream, or for nothing.
+ * Where several streams take memory, of what is ready only smaller holes join: they wait for one
+ * stream then, and other streams must not need new memory for that. */
 static int hole_joins(const struct acre__piece *piece, const struct acre__piece *other,
-                      const struct acre__holes *holes) {
-    if (!other || other->state != ACRE__PIECE_HOLE || other->sort != piece->sort)
-        return 0;
+                      const struct acre__reach *to) {
     const struct acre__arena *arena = piece->region->arena;
-    return other->holes == holes ||
-           (other->holes == &arena->ready && (!arena->is_common || other->bytes <= piece->bytes));
+    if (!other || other->sort != piece->sort || !acre__hole_is_usable(other, to, &arena->ready))
+        return 0;
+    return !to || other->holes != &arena->ready || !arena->is_common ||
+           other->bytes <= piece->bytes;
 }
 
-/* Makes a piece that is in no tree by size a hole, one with its neighbours. */
-void acre__hole_make(struct acre__piece *piece, struct acre__holes *holes) {
+void acre__hole_make(struct acre__piece *piece, const struct acre__reach *to) {
     struct acre__piece *before = piece->before, *behind = piece->behind;
-    if (hole_joins(piece, behind, holes)) {
+    struct acre__holes *holes = to ? to->recent : &piece->region->arena->ready;
+    if (hole_joins(piece, behind, to)) {
         acre__hole_remove(behind);
         acre__piece_absorb(piece, behind);
     }
-    if (hole_joins(piece, before, holes)) {
+    if (hole_joins(piece, before, to)) {
         acre__hole_remove(before);
         acre__piece_absorb(before, piece);
         piece = before;
@@ -132,19 +127,23 @@ struct acre__piece *acre__hole_take(struct acre__piece *hole, uint64_t at, uint6
     return hole;
 }
 
+struct acre__piece *acre__hole_behind(const struct acre__piece *piece,
+                                      const struct acre__reach *reach) {
+    struct acre__piece *behind = piece->behind;
+    const struct acre__holes *ready = &piece->region->arena->ready;
+    return behind && acre__hole_is_usable(behind, reach, ready) ? behind : NULL;
+}
+
 /* ---- sorts of chunks ---- */
 
 static struct acre__region_part *part_around(const struct acre__region *region, uint64_t at) {
-    struct acre__node *node = acre__tree_floor(&region->mappings, at);
-    return acre__tree_entry(node, struct acre__region_part, node);
+    return acre__part_of(acre__tree_floor(&region->mappings, at));
 }
 
-/* Apart, a hole is of one sort: cuts a piece where the sort of its chunks changes. Returns what is
+/* Gives a piece the sort of its first chunk and cuts it where the sort changes. Returns what is
  * behind the cut, or NULL. Without memory for the record it stays whole. */
-struct acre__piece *acre__piece_cut_sort(struct acre__piece *piece) {
+static struct acre__piece *piece_cut_sort(struct acre__piece *piece) {
     const struct acre__region_part *part = part_around(piece->region, piece->at);
-    if (!part || !piece->region->arena->is_apart)
-        return NULL;
     piece->sort = part->sort;
     uint64_t end = part->node.key + part->bytes;
     while (end < acre__piece_end(piece)) {
@@ -156,20 +155,40 @@ struct acre__piece *acre__piece_cut_sort(struct acre__piece *piece) {
     return NULL;
 }
 
-/* The same for holes, before and after. */
-void acre__hole_make_apart(struct acre__piece *piece, struct acre__holes *holes) {
-    struct acre__piece *rest;
+void acre__hole_make_sorted(struct acre__piece *piece, const struct acre__reach *to) {
+    const struct acre__arena *arena = piece->region->arena;
+    struct acre__piece *rest = NULL;
     do {
         piece->sort = ACRE__FIT_SHARED;
-        rest = acre__piece_cut_sort(piece);
-        acre__hole_make(piece, holes);
+        rest = arena->unit && !arena->is_joined ? piece_cut_sort(piece) : NULL;
+        acre__hole_make(piece, to);
         piece = rest;
     } while (rest);
 }
 
+/* Neighbours become one only when they are given next: their owners are not known here. */
+void acre__arena_join(struct acre__arena *arena) {
+    arena->is_joined = 1;
+    for (struct acre__region *region = arena->regions; region; region = region->next) {
+        for (struct acre__piece *piece = region->first; piece; piece = piece->behind) {
+            struct acre__piece *before = piece->before;
+            if (piece->state != ACRE__PIECE_HOLE)
+                continue;
+            struct acre__holes *holes = piece->holes;
+            acre__hole_remove(piece);
+            piece->sort = ACRE__FIT_SHARED;
+            if (before && before->state == ACRE__PIECE_HOLE && before->holes == holes) {
+                acre__hole_remove(before);
+                acre__piece_absorb(before, piece);
+                piece = before;
+            }
+            acre__hole_insert(piece, holes);
+        }
+    }
+}
+
 /* ---- bare addresses ---- */
 
-/* Bare pieces at the end of a region are no pieces. */
 void acre__region_shorten(struct acre__region *region) {
     while (region->end > region->range.at) {
         struct acre__piece *last = region->last;
@@ -181,7 +200,6 @@ void acre__region_shorten(struct acre__region *region) {
     }
 }
 
-/* A piece that is in no tree by size has no memory from now on. */
 void acre__bare_make(struct acre__piece *piece) {
     struct acre__piece *before = piece->before, *behind = piece->behind;
     struct acre__tree *bare = &piece->region->arena->bare;
@@ -198,32 +216,40 @@ void acre__bare_make(struct acre__piece *piece) {
     fit_insert(bare, piece);
 }
 
-/* Bare addresses that have room, cut to size and in no tree by size; NULL if there are none, or no
- * memory for the records. */
+struct acre__piece *acre__bare_cut(struct acre__piece *bare, uint64_t bytes) {
+    struct acre__tree *tree = &bare->region->arena->bare;
+    acre__tree_remove(tree, &bare->fit);
+    if (bare->bytes > bytes) {
+        struct acre__piece *rest = acre__piece_split(bare, bare->at + bytes);
+        fit_insert(tree, rest ? rest : bare);
+        if (!rest)
+            return NULL;
+    }
+    bare->state = ACRE__PIECE_LOST;
+    return bare;
+}
+
 struct acre__piece *acre__bare_take(struct acre__arena *arena, uint64_t bytes, uint64_t alignment) {
     struct acre__tree *bare = &arena->bare;
     struct acre__node *node = acre__tree_ceil(bare, acre__fit_key(bytes, 0));
-    struct acre__piece *piece = NULL, *rest = NULL;
+    struct acre__piece *piece = NULL;
     uint64_t at = 0;
     for (; node; node = acre__tree_next(bare, node)) {
         piece = acre__piece_fit(node);
-        at = round_up(piece->at, alignment);
+        at = acre__round_up(piece->at, alignment);
         if (at + bytes <= acre__piece_end(piece))
             break;
     }
     if (!node)
         return NULL;
-    acre__tree_remove(bare, node);
-    if (at + bytes < acre__piece_end(piece)) {
-        rest = acre__piece_split(piece, at + bytes);
-        fit_insert(bare, rest ? rest : piece);
-        if (!rest)
-            return NULL;
-    }
-    if (at > piece->at) {
+    if (at > piece->at) { /* the part in front stays */
         struct acre__piece *front = piece;
+        acre__tree_remove(bare, node);
         piece = acre__piece_split(front, at);
         fit_insert(bare, front);
+        if (!piece)
+            return NULL;
+        fit_insert(bare, piece);
     }
-    return piece;
+    return acre__bare_cut(piece, bytes);
 }

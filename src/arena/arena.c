@@ -1,0 +1,451 @@
+/* Where pieces are placed, how they are given back, and what is released: see arena.h.
+ *
+ * Joined, the rule is best fit, judged by what is left of the hole and by what would be left of the
+ * chunk in which the piece ends, which could not be moved any more; the hole at the very end is
+ * taken last. So the order of calls alone decides, and the same calls find the same places. Apart,
+ * a large piece takes a hole only if it nearly fills it. */
+#include "arena/arena.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "driver/device.h"
+
+enum {
+    FIT_TRIES = 4,   /* holes of each owner that are compared */
+    OWN_MISFIT = 20, /* apart, a 20th of a large piece may be left unused behind it */
+    FALL_PERCENT = 70,
+    RISE_PERCENT = 80
+};
+
+static uint64_t less(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- live memory that falls and rises ---- */
+
+/* Live memory fell: what was taken until now is what the next cycle is compared with. */
+static void arena_fall(struct acre__arena *arena) {
+    arena->is_low = 1;
+    arena->cycles++;
+    arena->cycle_bytes = 0;
+    arena->taken_before = arena->taken_now;
+    arena->gathered_before = arena->gathered_now;
+    arena->taken_now = arena->gathered_now = (struct acre__seen){{0}};
+    if (!arena->is_joined)
+        acre__arena_join(arena);
+}
+
+static void arena_note_taken(struct acre__arena *arena, uint64_t bytes) {
+    acre__seen_add(&arena->taken_now, bytes);
+    acre__arena_count_taken(arena, bytes);
+    arena->cycle_bytes += bytes;
+    if (arena->taken / RISE_PERCENT > arena->peak / 100)
+        arena->is_low = 0;
+}
+
+static void arena_note_given(struct acre__arena *arena, uint64_t bytes) {
+    acre__arena_count_given(arena, bytes);
+    if (!arena->is_low && arena->taken / FALL_PERCENT < arena->peak / 100 &&
+        arena->cycle_bytes >= arena->peak)
+        arena_fall(arena);
+}
+
+/* ---- taking ---- */
+
+struct fit {
+    struct acre__piece *hole;
+    uint64_t at, score;
+    uint64_t most_stranded; /* bytes of a chunk that may be left unused */
+};
+
+/* A hole at the very end, behind which memory can be added. */
+static int hole_is_last(const struct acre__piece *hole) {
+    const struct acre__region *region = hole->region;
+    return region == region->arena->regions && acre__piece_end(hole) == region->end && !region->mem;
+}
+
+/* Bytes of the chunk in which the piece would end that are left behind it, if the chunk was wholly
+ * free before. The first chunk never is: a hole begins with it, or in it. */
+static uint64_t hole_stranded(const struct acre__piece *hole, uint64_t end) {
+    const struct acre__region_part *part =
+        acre__part_of(acre__tree_floor(&hole->region->mappings, end - 1));
+    uint64_t behind = part ? part->node.key + part->bytes : 0;
+    return part && part->node.key >= hole->at && behind <= acre__piece_end(hole) ? behind - end : 0;
+}
+
+/* Looks through the holes of one owner, from the smallest that is large enough. */
+static void fit_search(const struct acre__tree *tree, uint64_t bytes, uint64_t alignment,
+                       struct fit *fit) {
+    unsigned tries = 0;
+    struct acre__node *node = acre__tree_ceil(tree, acre__fit_key(bytes, 0));
+    for (; node && tries < FIT_TRIES; node = acre__tree_next(tree, node)) {
+        struct acre__piece *hole = acre__piece_fit(node);
+        uint64_t at = acre__round_up(hole->at, alignment), left = hole->bytes - bytes;
+        if (left >= fit->score)
+            return;
+        if (at + bytes > acre__piece_end(hole) || hole_is_last(hole))
+            continue;
+        uint64_t stranded = hole_stranded(hole, at + bytes);
+        if (stranded <= fit->most_stranded && left + stranded < fit->score) {
+            fit->hole = hole;
+            fit->at = at;
+            fit->score = left + stranded;
+        }
+        tries++;
+    }
+}
+
+/* Apart, for a large piece: the smallest hole of chunks that others do not share. */
+static void own_search(const struct acre__tree *tree, uint64_t bytes, uint64_t alignment,
+                       struct fit *fit) {
+    struct acre__node *node = acre__tree_ceil(tree, acre__fit_key(bytes, 0));
+    struct acre__piece *hole = node ? acre__piece_fit(node) : NULL;
+    if (!hole || hole->bytes - bytes > bytes / OWN_MISFIT || hole->bytes - bytes >= fit->score ||
+        acre__round_up(hole->at, alignment) + bytes > acre__piece_end(hole))
+        return;
+    fit->hole = hole;
+    fit->at = acre__round_up(hole->at, alignment);
+    fit->score = hole->bytes - bytes;
+}
+
+static void owner_search(const struct acre__holes *holes, unsigned sort, uint64_t bytes,
+                         uint64_t alignment, struct fit *fit) {
+    if (!holes)
+        return;
+    if (sort == ACRE__FIT_OWN)
+        own_search(&holes->fit[sort], bytes, alignment, fit);
+    else
+        fit_search(&holes->fit[sort], bytes, alignment, fit);
+}
+
+/* The hole at the end of the newest region. */
+static void last_search(const struct acre__arena *arena, const struct acre__reach *reach,
+                        uint64_t bytes, uint64_t alignment, struct fit *fit) {
+    struct acre__piece *last = acre__arena_tail(arena, reach);
+    if (!last || acre__round_up(last->at, alignment) + bytes > acre__piece_end(last))
+        return;
+    fit->hole = last;
+    fit->at = acre__round_up(last->at, alignment);
+}
+
+static acre_status hole_take(struct acre__piece *hole, uint64_t at, uint64_t bytes,
+                             struct acre__piece **out) {
+    struct acre__arena *arena = hole->region->arena;
+    *out = acre__hole_take(hole, at, bytes);
+    if (!*out)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block's place");
+    arena_note_taken(arena, bytes);
+    return ACRE_OK;
+}
+
+static acre_status arena_take(struct acre__arena *arena, const struct acre__reach *reach,
+                              size_t size, size_t alignment, uint64_t most_stranded,
+                              struct acre__piece **out) {
+    struct fit fit = {.score = UINT64_MAX, .most_stranded = most_stranded};
+    uint64_t bytes = acre__round_up(size, ACRE__PIECE_GRAIN);
+    unsigned sort = acre__arena_is_own(arena, bytes) ? ACRE__FIT_OWN : ACRE__FIT_SHARED;
+    *out = NULL;
+    owner_search(reach ? reach->recent : NULL, sort, bytes, alignment, &fit);
+    owner_search(reach ? reach->marked : NULL, sort, bytes, alignment, &fit);
+    owner_search(&arena->ready, sort, bytes, alignment, &fit);
+    if (!fit.hole && sort == ACRE__FIT_OWN && arena->is_ahead)
+        owner_search(&arena->ready, ACRE__FIT_SHARED, bytes, alignment, &fit);
+    if (!fit.hole && (sort == ACRE__FIT_SHARED || arena->is_ahead))
+        last_search(arena, reach, bytes, alignment, &fit);
+    return fit.hole ? hole_take(fit.hole, fit.at, bytes, out) : ACRE_OK;
+}
+
+acre_status acre__arena_take(struct acre__arena *arena, const struct acre__reach *reach,
+                             size_t bytes, size_t alignment, struct acre__piece **out) {
+    uint64_t most = arena->is_joined ? arena->setup.chunk_most : UINT64_MAX;
+    return arena_take(arena, reach, bytes, alignment, most, out);
+}
+
+acre_status acre__arena_take_any(struct acre__arena *arena, const struct acre__reach *reach,
+                                 size_t bytes, size_t alignment, struct acre__piece **out) {
+    return arena_take(arena, reach, bytes, alignment, UINT64_MAX, out);
+}
+
+acre_status acre__arena_take_at(struct acre__piece *hole, uint64_t bytes, uint64_t alignment,
+                                struct acre__piece **out) {
+    return hole_take(hole, acre__round_up(hole->at, alignment), bytes, out);
+}
+
+int acre__arena_extend(struct acre__piece *piece, const struct acre__reach *reach, size_t bytes) {
+    uint64_t wanted = acre__round_up(bytes, ACRE__PIECE_GRAIN);
+    if (wanted <= piece->bytes)
+        return 1;
+    uint64_t more = wanted - piece->bytes;
+    struct acre__piece *behind = acre__hole_behind(piece, reach);
+    if (!behind || behind->bytes < more)
+        return 0;
+    behind = acre__hole_take(behind, behind->at, more);
+    if (!behind)
+        return 0;
+    acre__piece_absorb(piece, behind);
+    acre__arena_count_taken(piece->region->arena, more);
+    return 1;
+}
+
+/* ---- giving ---- */
+
+void acre__arena_give(struct acre__piece *piece, const struct acre__reach *to) {
+    struct acre__arena *arena = piece->region->arena;
+    uint64_t bytes = piece->bytes;
+    acre__hole_make_sorted(piece, to);
+    arena_note_given(arena, bytes);
+}
+
+void acre__arena_cut(struct acre__piece *piece, const struct acre__reach *to, size_t bytes) {
+    uint64_t keep = acre__round_up(bytes, ACRE__PIECE_GRAIN);
+    if (keep >= piece->bytes)
+        return;
+    struct acre__piece *rest = acre__piece_split(piece, piece->at + keep);
+    if (rest)
+        acre__arena_give(rest, to);
+}
+
+/* ---- what is waited for ---- */
+
+/* Moves holes to another owner, where they become one with their neighbours. */
+static void holes_move(struct acre__holes *from, const struct acre__reach *to) {
+    for (unsigned sort = 0; sort < ACRE__FITS; sort++) {
+        struct acre__node *node;
+        while ((node = acre__tree_first(&from->fit[sort]))) {
+            struct acre__piece *piece = acre__piece_fit(node);
+            acre__hole_remove(piece);
+            acre__hole_make(piece, to);
+        }
+    }
+}
+
+static struct acre__piece *ghost_next(struct acre__holes *holes) {
+    struct acre__piece *ghost = holes->ghosts;
+    if (ghost) {
+        holes->ghosts = ghost->user;
+        ghost->user = NULL;
+    }
+    return ghost;
+}
+
+void acre__arena_ready(struct acre__arena *arena, struct acre__holes *holes) {
+    struct acre__piece *ghost;
+    (void)arena;
+    while ((ghost = ghost_next(holes))) {
+        struct acre__region *region = ghost->region;
+        acre__piece_unmap(ghost);
+        acre__region_settle(region);
+    }
+    holes_move(holes, NULL);
+}
+
+void acre__arena_inherit(struct acre__holes *from, struct acre__holes *to) {
+    const struct acre__reach reach = {.recent = to};
+    struct acre__piece *ghost;
+    while ((ghost = ghost_next(from))) {
+        ghost->user = to->ghosts;
+        to->ghosts = ghost;
+    }
+    holes_move(from, &reach);
+}
+
+/* ---- releasing ---- */
+
+/* Chooses chunks of at least `want` bytes together if there are so many, or with `is_most` at most:
+ * each time the smallest that is enough, or else the largest. They are ordered by size. */
+static void release_choose(struct acre__picks *picks, uint64_t want, int is_most) {
+    while (want) {
+        struct acre__pick *best = NULL;
+        for (size_t i = 0; i < picks->count; i++) {
+            struct acre__pick *pick = &picks->list[i];
+            if (pick->is_chosen || (is_most && pick->part->bytes > want))
+                continue;
+            if (best && pick->part->bytes < want) /* only smaller ones follow */
+                break;
+            best = pick;
+            if (is_most)
+                break;
+        }
+        if (!best)
+            return;
+        best->is_chosen = 1;
+        want -= less(want, best->part->bytes);
+    }
+}
+
+uint64_t acre__picks_release(struct acre__picks *picks) {
+    uint64_t went = 0;
+    acre__picks_by_place(picks);
+    for (size_t i = 0; i < picks->count; i++) {
+        const struct acre__pick *pick = &picks->list[i];
+        size_t bytes = pick->part->bytes;
+        struct acre__region *region = pick->hole->region;
+        if (!pick->is_chosen)
+            continue;
+        struct acre__piece *piece = acre__hole_take(pick->hole, pick->part->node.key, bytes);
+        if (!piece)
+            continue;
+        acre__piece_unmap(piece);
+        acre__region_settle(region);
+        went += bytes;
+    }
+    return went;
+}
+
+static uint64_t chunks_release(struct acre__arena *arena, uint64_t want, int is_most) {
+    struct acre__picks picks = {0};
+    uint64_t went = 0;
+    if (acre__picks_add(&picks, &arena->ready, 1, arena->unit)) {
+        acre__picks_by_size(&picks);
+        if (want >= picks.bytes)
+            for (size_t i = 0; i < picks.count; i++)
+                picks.list[i].is_chosen = 1;
+        else
+            release_choose(&picks, want, is_most);
+        went = acre__picks_release(&picks);
+    }
+    free(picks.list);
+    return went;
+}
+
+/* The same where each region is a block of acre_mem_alloc: those that are one hole. */
+static uint64_t blocks_release(struct acre__arena *arena, uint64_t want, int is_most) {
+    uint64_t went = 0;
+    for (struct acre__region *region = arena->regions, *next; region && went < want;
+         region = next) {
+        struct acre__piece *piece = region->first;
+        uint64_t bytes = piece->bytes;
+        next = region->next;
+        if (piece->holes != &arena->ready || bytes != region->range.bytes ||
+            (is_most && bytes > want - went))
+            continue;
+        acre__hole_remove(piece);
+        acre__region_end(region);
+        went += bytes;
+    }
+    return went;
+}
+
+static uint64_t arena_release(struct acre__arena *arena, uint64_t want, int is_most) {
+    uint64_t went = !want         ? 0
+                    : arena->unit ? chunks_release(arena, want, is_most)
+                                  : blocks_release(arena, want, is_most);
+    if (!arena->held) { /* all may begin anew */
+        arena->is_joined = arena->is_ahead = arena->is_low = 0;
+        arena->cycles = 0;
+        arena->taken_now = arena->taken_before = (struct acre__seen){{0}};
+        arena->gathered_now = arena->gathered_before = (struct acre__seen){{0}};
+    }
+    return went;
+}
+
+uint64_t acre__arena_release(struct acre__arena *arena, uint64_t bytes) {
+    return arena_release(arena, bytes, 0);
+}
+
+uint64_t acre__arena_trim(struct acre__arena *arena, uint64_t most) {
+    struct acre__account *account = arena->setup.account;
+    uint64_t went = arena_release(arena, most, 1);
+    arena->peak = arena->taken;
+    account->peak = account->taken;
+    account->ahead = 0;
+    return went;
+}
+
+/* ---- opening, looking, ending ---- */
+
+void acre__arena_open(struct acre__arena *arena, const struct acre__arena_setup *setup) {
+    *arena = (struct acre__arena){.setup = *setup};
+    arena->unit = setup->kind == ACRE_KIND_DEVICE ? acre__chunk_unit(setup->dev, 0) : 0;
+    arena->block_bytes = (size_t)8 << 20;
+    arena->own_bytes = (uint64_t)64 << 20;
+    arena->slack = (uint64_t)32 << 20;
+}
+
+int acre__arena_has(const struct acre__arena *arena, uint64_t address) {
+    for (const struct acre__region *region = arena->regions; region; region = region->next)
+        if (address >= region->range.at && address < region->end)
+            return 1;
+    return 0;
+}
+
+void acre__arena_walk(const struct acre__arena *arena,
+                      void (*fn)(void *user, struct acre__piece *piece), void *user) {
+    for (const struct acre__region *region = arena->regions; region; region = region->next) {
+        for (struct acre__piece *piece = region->first; piece; piece = piece->behind)
+            if (piece->state == ACRE__PIECE_TAKEN)
+                fn(user, piece);
+    }
+}
+
+void acre__arena_end(struct acre__arena *arena) {
+    while (arena->regions)
+        acre__region_end(arena->regions);
+    arena->ready = (struct acre__holes){0};
+    arena->bare = (struct acre__tree){0};
+    acre__arena_count_given(arena, arena->taken);
+    while (arena->spare) {
+        struct acre__piece *next = arena->spare->behind;
+        free(arena->spare);
+        arena->spare = next;
+    }
+}
+
+/* ---- invariants ---- */
+
+static const char *piece_fault(const struct acre__piece *piece) {
+    const struct acre__region_part *part;
+    if (piece->state == ACRE__PIECE_LOST || piece->region->mem)
+        return NULL;
+    struct acre__node *node = acre__tree_floor(&piece->region->mappings, piece->at);
+    uint64_t covered = piece->at;
+    for (; node && covered < acre__piece_end(piece);
+         node = acre__tree_next(&piece->region->mappings, node)) {
+        part = acre__part_of(node);
+        if (node->key > covered || node->key + part->bytes <= covered)
+            break;
+        if (part->is_ghost != (piece->state == ACRE__PIECE_GHOST))
+            return "a ghost's chunk is where no ghost is, or the other way round";
+        covered = node->key + part->bytes;
+    }
+    if (piece->state == ACRE__PIECE_BARE)
+        return covered > piece->at ? "a bare piece has memory" : NULL;
+    return covered < acre__piece_end(piece) ? "a piece without memory" : NULL;
+}
+
+static const char *region_fault(const struct acre__region *region, uint64_t *taken,
+                                uint64_t *held) {
+    uint64_t at = region->range.at;
+    const struct acre__piece *before = NULL;
+    for (const struct acre__piece *piece = region->first; piece; piece = piece->behind) {
+        const char *fault = piece_fault(piece);
+        if (fault || piece->at != at || piece->before != before)
+            return fault ? fault : "a piece does not begin where the one before it ends";
+        if (piece->state == ACRE__PIECE_HOLE &&
+            acre__tree_find(&piece->holes->fit[piece->sort], piece->fit.key) != &piece->fit)
+            return "a hole is not in its owner's tree";
+        before = piece;
+        at = acre__piece_end(piece);
+        *taken += piece->state == ACRE__PIECE_TAKEN ? piece->bytes : 0;
+    }
+    *held += region->mem ? region->mem_bytes : 0;
+    struct acre__node *node = acre__tree_first(&region->mappings);
+    for (; node; node = acre__tree_next(&region->mappings, node))
+        *held += acre__part_of(node)->is_counted ? acre__part_of(node)->bytes : 0;
+    return at != region->end || region->last != before
+               ? "the last piece does not end where the region does"
+               : NULL;
+}
+
+const char *acre__arena_fault(const struct acre__arena *arena) {
+    uint64_t taken = 0, held = 0;
+    for (const struct acre__region *region = arena->regions; region; region = region->next) {
+        const char *fault = region_fault(region, &taken, &held);
+        if (fault)
+            return fault;
+    }
+    if (taken != arena->taken)
+        return "the pieces that are taken are not as many bytes as counted";
+    return held != arena->held ? "the memory is not as many bytes as counted" : NULL;
+}

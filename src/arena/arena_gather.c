@@ -1,0 +1,356 @@
+/* Free chunks that are mapped side by side at other addresses: see arena.h.
+ *
+ * The piece begins with the hole that leaves the least to be mapped, if there are bare addresses
+ * behind it. Chunks of holes that are ready are unmapped where they were; those that only
+ * the stream may use stay mapped there too, as ghosts, until the device has passed.
+ *
+ * A gathering happens whole or not at all: records are made and chunks cut out of their holes
+ * first, then everything is mapped, and only then the old places end. */
+#include <stdlib.h>
+
+#include "arena/arena.h"
+#include "base/status.h"
+
+/* ---- picks ---- */
+
+static int picks_push(struct acre__picks *picks, struct acre__pick pick) {
+    if (picks->count == picks->room) {
+        size_t room = picks->room ? 2 * picks->room : 64;
+        struct acre__pick *list = realloc(picks->list, room * sizeof *list);
+        if (!list)
+            return 0;
+        picks->list = list;
+        picks->room = room;
+    }
+    picks->list[picks->count++] = pick;
+    picks->bytes += pick.part->bytes;
+    return 1;
+}
+
+static int picks_add_hole(struct acre__picks *picks, struct acre__piece *hole, int is_ready) {
+    const struct acre__tree *parts = &hole->region->mappings;
+    struct acre__node *node = acre__tree_ceil(parts, hole->at);
+    for (; node; node = acre__tree_next(parts, node)) {
+        struct acre__region_part *part = acre__part_of(node);
+        if (node->key + part->bytes > acre__piece_end(hole))
+            return 1;
+        if (!picks_push(picks, (struct acre__pick){part, hole, is_ready, 0}))
+            return 0;
+    }
+    return 1;
+}
+
+int acre__picks_add(struct acre__picks *picks, const struct acre__holes *holes, int are_ready,
+                    uint64_t least) {
+    for (unsigned sort = 0; holes && sort < ACRE__FITS; sort++) {
+        const struct acre__tree *tree = &holes->fit[sort];
+        struct acre__node *node = acre__tree_ceil(tree, acre__fit_key(least, 0));
+        for (; node; node = acre__tree_next(tree, node))
+            if (!picks_add_hole(picks, acre__piece_fit(node), are_ready))
+                return 0;
+    }
+    return 1;
+}
+
+/* By address among those of one size, so that the same calls choose the same. */
+static int compare_size(const void *a, const void *b) {
+    const struct acre__region_part *x = ((const struct acre__pick *)a)->part;
+    const struct acre__region_part *y = ((const struct acre__pick *)b)->part;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->node.key > y->node.key) - (x->node.key < y->node.key);
+}
+
+static int compare_place(const void *a, const void *b) {
+    uint64_t x = ((const struct acre__pick *)a)->part->node.key;
+    uint64_t y = ((const struct acre__pick *)b)->part->node.key;
+    return (x < y) - (x > y);
+}
+
+void acre__picks_by_size(struct acre__picks *picks) {
+    if (picks->count)
+        qsort(picks->list, picks->count, sizeof *picks->list, compare_size);
+}
+
+void acre__picks_by_place(struct acre__picks *picks) {
+    if (picks->count)
+        qsort(picks->list, picks->count, sizeof *picks->list, compare_place);
+}
+
+/* ---- choosing ---- */
+
+struct gather {
+    struct acre__arena *arena;
+    const struct acre__reach *reach;
+    uint64_t bytes, alignment;
+    struct acre__picks picks;
+    struct acre__piece *base; /* the hole that the piece begins with, or NULL */
+    uint64_t missing;         /* bytes that are mapped behind it, or for all of the piece */
+    uint64_t created;         /* of these */
+};
+
+/* Bare addresses behind a hole. */
+static uint64_t room_behind(const struct acre__piece *hole) {
+    const struct acre__region *region = hole->region;
+    uint64_t end = acre__piece_end(hole);
+    if (hole->behind)
+        return hole->behind->state == ACRE__PIECE_BARE ? hole->behind->bytes : 0;
+    return region == region->arena->regions ? region->range.at + region->range.bytes - end : 0;
+}
+
+static uint64_t picks_inside(const struct acre__picks *picks, const struct acre__piece *hole) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < picks->count; i++)
+        bytes += picks->list[i].hole == hole ? picks->list[i].part->bytes : 0;
+    return bytes;
+}
+
+/* Whether the hole is a better beginning than the one before. */
+static void base_consider(struct gather *gather, struct acre__piece *hole) {
+    uint64_t at = acre__round_up(hole->at, gather->alignment), end = acre__piece_end(hole);
+    if (at >= end || end % gather->arena->unit || at + gather->bytes <= end)
+        return;
+    uint64_t missing = acre__round_up(at + gather->bytes - end, gather->arena->unit);
+    if (missing >= gather->missing || room_behind(hole) < missing ||
+        gather->picks.bytes - picks_inside(&gather->picks, hole) < missing)
+        return;
+    gather->base = hole;
+    gather->missing = missing;
+}
+
+static void base_search(struct gather *gather, const struct acre__holes *holes) {
+    if (!holes)
+        return;
+    const struct acre__tree *tree = &holes->fit[ACRE__FIT_SHARED];
+    for (struct acre__node *node = acre__tree_first(tree); node; node = acre__tree_next(tree, node))
+        base_consider(gather, acre__piece_fit(node));
+}
+
+/* The smallest chunk that is not smaller than what is left. */
+static struct acre__pick *pick_around(struct gather *gather, uint64_t left) {
+    struct acre__pick *best = NULL;
+    for (size_t i = 0; i < gather->picks.count; i++) {
+        struct acre__pick *pick = &gather->picks.list[i];
+        if (pick->part->bytes < left)
+            break;
+        if (!pick->is_chosen && (!gather->base || pick->hole != gather->base))
+            best = pick;
+    }
+    return best;
+}
+
+/* The largest that fit. What is left then is created, or beyond the budget one that is too large is
+ * taken. */
+static void picks_choose(struct gather *gather) {
+    uint64_t left = gather->missing;
+    for (size_t i = 0; i < gather->picks.count && left; i++) {
+        struct acre__pick *pick = &gather->picks.list[i];
+        if (pick->part->bytes > left || (gather->base && pick->hole == gather->base))
+            continue;
+        pick->is_chosen = 1;
+        left -= pick->part->bytes;
+    }
+    struct acre__pick *around = left && !acre__arena_may_hold(gather->arena, left, gather->bytes)
+                                    ? pick_around(gather, left)
+                                    : NULL;
+    uint64_t room = gather->base ? room_behind(gather->base) : UINT64_MAX;
+    if (around && gather->missing - left + around->part->bytes <= room) {
+        around->is_chosen = 1;
+        gather->missing += around->part->bytes - left;
+        left = 0;
+    }
+    gather->created = left;
+}
+
+/* 0 without host memory, or when so much would be created all the same. */
+static int gather_plan(struct gather *gather, uint64_t instead) {
+    const struct acre__reach *reach = gather->reach;
+    struct acre__arena *arena = gather->arena;
+    uint64_t unit = arena->unit;
+    if ((reach && (!acre__picks_add(&gather->picks, reach->recent, 0, unit) ||
+                   !acre__picks_add(&gather->picks, reach->marked, 0, unit))) ||
+        !acre__picks_add(&gather->picks, &arena->ready, 1, unit) || !gather->picks.count)
+        return 0;
+    acre__picks_by_size(&gather->picks);
+    gather->missing = acre__round_up(gather->bytes, unit);
+    base_search(gather, reach ? reach->recent : NULL);
+    base_search(gather, reach ? reach->marked : NULL);
+    base_search(gather, &arena->ready);
+    picks_choose(gather);
+    return gather->created < instead;
+}
+
+/* ---- mapping ---- */
+
+/* Unmaps everything from there on: 0 if the driver refused some of it. */
+static int parts_end(struct acre__region *region, uint64_t from, uint64_t end) {
+    struct acre__node *node;
+    int is_done = 1;
+    while ((node = acre__tree_ceil(&region->mappings, from)) && node->key < end) {
+        struct acre__region_part *part = acre__part_of(node);
+        from = node->key + part->bytes;
+        is_done &= acre__region_unmap(region, part);
+    }
+    return is_done;
+}
+
+static acre_status fill_chosen(const struct acre__piece *piece, const struct acre__picks *picks,
+                               unsigned sort, uint64_t *filled) {
+    acre_status status = ACRE_OK;
+    for (size_t i = 0; picks && i < picks->count && status == ACRE_OK; i++) {
+        const struct acre__pick *pick = &picks->list[i];
+        if (!pick->is_chosen)
+            continue;
+        status = acre__region_alias(piece->region, piece->at + *filled, sort, pick->part);
+        *filled += status ? 0 : pick->part->bytes;
+    }
+    if (status == ACRE_OK && *filled)
+        status = acre__region_access(piece->region, piece->at, (size_t)*filled);
+    return status;
+}
+
+acre_status acre__piece_fill(struct acre__piece *piece, const struct acre__picks *picks,
+                             unsigned sort, uint64_t chunk) {
+    struct acre__region *region = piece->region;
+    uint64_t filled = 0;
+    int is_lost = 0;
+    acre_status status = fill_chosen(piece, picks, sort, &filled);
+    while (status == ACRE_OK && filled < piece->bytes) {
+        uint64_t left = piece->bytes - filled;
+        size_t bytes = (size_t)(left < chunk ? left : chunk);
+        status = acre__region_map(region, piece->at + filled, bytes, sort, &is_lost);
+        filled += bytes;
+    }
+    if (status == ACRE_OK)
+        return ACRE_OK;
+    struct acre__said said;
+    acre__said_keep(&said);
+    piece->state = ACRE__PIECE_LOST;
+    if (parts_end(region, piece->at, acre__piece_end(piece)) && !is_lost)
+        acre__bare_make(piece);
+    acre__region_settle(region);
+    return acre__said_fail(status, &said);
+}
+
+/* ---- the old places ---- */
+
+/* Cuts the chosen chunks out of their holes; 0, and all is as before, without memory for the
+ * records. `hole` is the piece of each from then on. */
+static int picks_cut(struct acre__picks *picks) {
+    acre__picks_by_place(picks);
+    for (size_t i = 0; i < picks->count; i++) {
+        struct acre__pick *pick = &picks->list[i];
+        if (!pick->is_chosen)
+            continue;
+        struct acre__piece *hole = pick->hole;
+        struct acre__holes *holes = hole->holes;
+        struct acre__piece *piece = acre__hole_take(hole, pick->part->node.key, pick->part->bytes);
+        if (!piece) {
+            pick->is_chosen = 0;
+            return 0;
+        }
+        piece->holes = holes;
+        pick->hole = piece;
+    }
+    return 1;
+}
+
+/* Puts them back. */
+static void picks_uncut(struct acre__picks *picks) {
+    for (size_t i = 0; i < picks->count; i++) {
+        struct acre__pick *pick = &picks->list[i];
+        if (!pick->is_chosen || pick->hole->state != ACRE__PIECE_TAKEN)
+            continue;
+        struct acre__piece *piece = pick->hole;
+        const struct acre__reach to = {.recent = piece->holes};
+        int is_ready = piece->holes == &piece->region->arena->ready;
+        piece->holes = NULL;
+        acre__hole_make(piece, is_ready ? NULL : &to);
+    }
+}
+
+/* The chunks are where they are mapped now: returns 1 if the stream has to pass an old place. */
+static int picks_commit(struct gather *gather, struct acre__region *region, uint64_t at) {
+    int is_in_flight = 0;
+    for (size_t i = 0; i < gather->picks.count; i++) {
+        const struct acre__pick *pick = &gather->picks.list[i];
+        struct acre__piece *piece = pick->hole;
+        struct acre__region *old = piece->region;
+        if (!pick->is_chosen)
+            continue;
+        acre__part_of(acre__tree_find(&region->mappings, at))->is_counted = 1;
+        at += pick->part->bytes;
+        pick->part->is_counted = 0;
+        pick->part->is_ghost = 1;
+        gather->arena->moved++;
+        piece->holes = NULL;
+        if (pick->is_ready) {
+            acre__piece_unmap(piece);
+            if (old != region)
+                acre__region_settle(old);
+            continue;
+        }
+        is_in_flight = 1;
+        piece->state = ACRE__PIECE_GHOST;
+        piece->user = gather->reach->recent->ghosts;
+        gather->reach->recent->ghosts = piece;
+    }
+    return is_in_flight;
+}
+
+/* ---- all of it ---- */
+
+/* Addresses for what is mapped. */
+static acre_status gather_addresses(struct gather *gather, struct acre__piece **out) {
+    struct acre__piece *base = gather->base;
+    if (!base)
+        return acre__arena_addresses(gather->arena, gather->missing, gather->arena->unit, 0, out);
+    if (!base->behind)
+        return acre__region_append(base->region, gather->missing, out);
+    *out = acre__bare_cut(base->behind, gather->missing);
+    return *out ? ACRE_OK
+                : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block's place");
+}
+
+/* The mapped memory is a hole, one with the base. */
+static struct acre__piece *gather_hole(struct gather *gather, struct acre__piece *piece,
+                                       int is_in_flight) {
+    struct acre__holes *ready = &gather->arena->ready, *holes = ready;
+    piece->sort = ACRE__FIT_SHARED;
+    if (gather->base) {
+        is_in_flight |= gather->base->holes != ready;
+        acre__hole_remove(gather->base);
+        acre__piece_absorb(gather->base, piece);
+        piece = gather->base;
+    }
+    if (is_in_flight)
+        holes = gather->reach->recent;
+    acre__hole_insert(piece, holes);
+    return piece;
+}
+
+acre_status acre__arena_gather(struct acre__arena *arena, const struct acre__reach *reach,
+                               uint64_t bytes, uint64_t alignment, uint64_t instead,
+                               struct acre__piece **out) {
+    struct gather gather = {.arena = arena, .reach = reach, .bytes = bytes, .alignment = alignment};
+    struct acre__piece *piece = NULL;
+    acre_status status = ACRE_OK;
+    *out = NULL;
+    if (!gather_plan(&gather, instead) || !picks_cut(&gather.picks)) {
+        picks_uncut(&gather.picks);
+        free(gather.picks.list);
+        return ACRE_OK;
+    }
+    status = gather_addresses(&gather, &piece);
+    if (status == ACRE_OK)
+        status = acre__piece_fill(piece, &gather.picks, ACRE__FIT_SHARED, acre__arena_chunk(arena));
+    if (status) {
+        picks_uncut(&gather.picks);
+        free(gather.picks.list);
+        return status;
+    }
+    int is_in_flight = picks_commit(&gather, piece->region, piece->at);
+    free(gather.picks.list);
+    piece = gather_hole(&gather, piece, is_in_flight);
+    return acre__arena_take_at(piece, bytes, alignment, out);
+}

@@ -1,0 +1,433 @@
+/* How an arena gets more memory, and a piece more room: see arena.h. */
+#include <stdlib.h>
+
+#include "arena/arena.h"
+#include "base/status.h"
+#include "driver/device.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+enum {
+    BUDGET_PART =
+        100, /* the budget is this part beyond the peak, and as much again, at most slack */
+    TAKEN_PERCENT = 4,     /* beyond the peak, for sizes that a program takes again and again, */
+    GATHERED_PERCENT = 10, /* and for those that were gathered the last time as well */
+    CHUNK_PART = 64        /* of the peak: the size of chunks that pieces share */
+};
+#define CHUNK_LEAST (8 * MIB)
+#define OWN_CHUNK_MOST (512 * MIB)
+
+static uint64_t less(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- how much ---- */
+
+static uint64_t most_taken(const struct acre__arena *arena, uint64_t more) {
+    const struct acre__account *account = arena->setup.account;
+    uint64_t most = account->taken + more > account->peak ? account->taken + more : account->peak;
+    return most > account->ahead ? most : account->ahead;
+}
+
+uint64_t acre__arena_over(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
+    uint64_t most = most_taken(arena, more), part = most / BUDGET_PART;
+    uint64_t budget = most + part + less(part, arena->slack), held = arena->setup.account->held;
+    return held + bytes > budget ? held + bytes - budget : 0;
+}
+
+int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
+    return acre__arena_over(arena, bytes, more) == 0;
+}
+
+int acre__arena_is_own(const struct acre__arena *arena, uint64_t bytes) {
+    return arena->unit && !arena->is_joined && bytes >= arena->own_bytes;
+}
+
+uint64_t acre__arena_chunk(const struct acre__arena *arena) {
+    uint64_t bytes = less(CHUNK_LEAST, arena->setup.chunk_most);
+    while (2 * bytes <= arena->setup.chunk_most && 2 * bytes <= arena->peak / CHUNK_PART)
+        bytes *= 2;
+    return acre__round_up(bytes, arena->unit);
+}
+
+/* 1 if the program took the same size before live memory fell last: it repeats itself, and memory
+ * that is created now will be enough from the next time on. */
+static int size_is_repeated(const struct acre__arena *arena, uint64_t bytes, uint64_t missing) {
+    uint64_t percent = acre__seen_has(&arena->gathered_before, bytes) ? GATHERED_PERCENT
+                       : acre__seen_has(&arena->taken_before, bytes)  ? TAKEN_PERCENT
+                                                                      : 0;
+    uint64_t most = most_taken(arena, bytes);
+    return percent && arena->setup.account->held + missing <= most + most / 100 * percent;
+}
+
+/* ---- memory for pieces ---- */
+
+static acre_status no_record(void) {
+    return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block's place");
+}
+
+/* Gives a piece that is in no tree by size the memory of a new chunk. After a failure it is bare,
+ * or lost. */
+static acre_status piece_map(struct acre__piece *piece, unsigned sort) {
+    struct acre__region *region = piece->region;
+    int is_lost;
+    acre_status status = acre__region_map(region, piece->at, piece->bytes, sort, &is_lost);
+    if (status) {
+        struct acre__said said;
+        acre__said_keep(&said);
+        piece->state = ACRE__PIECE_LOST;
+        if (!is_lost)
+            acre__bare_make(piece);
+        acre__region_shorten(region);
+        return acre__said_fail(status, &said);
+    }
+    piece->sort = region->arena->is_joined ? ACRE__FIT_SHARED : sort;
+    return ACRE_OK;
+}
+
+int acre__region_reaches(const struct acre__region *region, uint64_t at, uint64_t bytes) {
+    return region && at + bytes <= region->range.at + region->range.bytes;
+}
+
+/* The newest region, or another one if its addresses do not reach from `*at` on. */
+static acre_status region_for(struct acre__arena *arena, uint64_t *at, uint64_t bytes,
+                              uint64_t alignment, struct acre__region **region) {
+    *region = arena->regions;
+    if (acre__region_reaches(*region, *at, bytes))
+        return ACRE_OK;
+    acre_status status = acre__region_make(arena, bytes, alignment, region);
+    *at = status ? 0 : (*region)->end;
+    return status;
+}
+
+acre_status acre__region_append(struct acre__region *region, uint64_t bytes,
+                                struct acre__piece **out) {
+    *out = acre__piece_new(region, region->last, region->end, bytes);
+    if (!*out)
+        return no_record();
+    region->end += bytes;
+    (*out)->state = ACRE__PIECE_LOST;
+    acre_status status = acre__region_note(region);
+    if (status) {
+        acre__bare_make(*out);
+        acre__region_shorten(region);
+    }
+    return status;
+}
+
+/* Addresses without memory up to there, so that what follows begins where it should. */
+static acre_status region_skip(struct acre__region *region, uint64_t to) {
+    struct acre__piece *piece;
+    if (to <= region->end)
+        return ACRE_OK;
+    acre_status status = acre__region_append(region, to - region->end, &piece);
+    if (status == ACRE_OK)
+        acre__bare_make(piece);
+    return status;
+}
+
+/* One more chunk behind the last piece, as a hole. */
+static acre_status region_append_hole(struct acre__region *region, uint64_t bytes,
+                                      const struct acre__reach *to) {
+    struct acre__piece *piece;
+    acre_status status = acre__region_append(region, bytes, &piece);
+    if (status == ACRE_OK)
+        status = piece_map(piece, ACRE__FIT_SHARED);
+    if (status == ACRE_OK)
+        acre__hole_make(piece, to);
+    return status;
+}
+
+struct acre__piece *acre__arena_tail(const struct acre__arena *arena,
+                                     const struct acre__reach *reach) {
+    const struct acre__region *region = arena->regions;
+    if (!region || region->end == region->range.at || region->mem)
+        return NULL;
+    struct acre__piece *last = region->last;
+    int is_usable = acre__hole_is_usable(last, reach, &arena->ready) &&
+                    (arena->is_joined || last->sort == ACRE__FIT_SHARED);
+    return is_usable ? last : NULL;
+}
+
+/* Takes the last chunk away, if it is part of the hole at the end. */
+static int region_drop_last(struct acre__region *region, const struct acre__reach *reach) {
+    struct acre__piece *last = acre__arena_tail(region->arena, reach);
+    struct acre__region_part *part =
+        acre__part_of(acre__tree_floor(&region->mappings, region->end));
+    if (!last || !part || part->node.key < last->at)
+        return 0;
+    struct acre__piece *piece = acre__hole_take(last, part->node.key, part->bytes);
+    if (!piece)
+        return 0;
+    acre__piece_unmap(piece);
+    acre__region_settle(region);
+    return 1;
+}
+
+/* Adds `bytes` behind the last piece of the newest region, in chunks; all of it or nothing. */
+static acre_status append_chunks(struct acre__arena *arena, struct acre__region *region,
+                                 const struct acre__reach *to, uint64_t bytes, uint64_t chunk) {
+    uint64_t before = arena->held;
+    acre_status status = ACRE_OK;
+    for (uint64_t left = bytes; left && status == ACRE_OK; left -= less(left, chunk))
+        status = region_append_hole(region, less(left, chunk), to);
+    if (status == ACRE_OK)
+        return ACRE_OK;
+    struct acre__said said;
+    acre__said_keep(&said);
+    while (arena->held > before && arena->regions && region_drop_last(arena->regions, to))
+        continue;
+    return acre__said_fail(status, &said);
+}
+
+/* Bytes that are missing for a piece behind the last one. */
+static uint64_t missing_behind(const struct acre__arena *arena, const struct acre__reach *reach,
+                               uint64_t bytes) {
+    const struct acre__piece *tail = acre__arena_tail(arena, reach);
+    return acre__round_up(bytes - (tail ? less(tail->bytes, bytes) : 0), arena->unit);
+}
+
+/* Adds memory behind the last piece, as much as is missing. */
+static acre_status grow_behind(struct acre__arena *arena, const struct acre__reach *reach,
+                               uint64_t bytes, uint64_t alignment) {
+    struct acre__region *region = arena->regions;
+    const struct acre__piece *tail = acre__arena_tail(arena, reach);
+    const struct acre__reach *to = tail && tail->holes != &arena->ready ? reach : NULL;
+    uint64_t at = acre__round_up(tail ? tail->at : region ? region->end : 0, alignment);
+    uint64_t chunk = acre__arena_chunk(arena);
+    acre_status status = region_for(arena, &at, acre__round_up(bytes, arena->unit) + arena->unit,
+                                    alignment, &region);
+    if (status == ACRE_OK)
+        status = region_skip(region, at / arena->unit * arena->unit);
+    if (status)
+        return status;
+    if (at + bytes <= region->end)
+        return ACRE_OK;
+    uint64_t missing = acre__round_up(at + bytes - region->end, arena->unit);
+    uint64_t step = acre__round_up(less(arena->setup.step, chunk), arena->unit);
+    if (missing < step && acre__region_reaches(region, region->end, step) &&
+        acre__arena_may_hold(arena, step, bytes))
+        missing = step;
+    return append_chunks(arena, region, to, missing, chunk);
+}
+
+acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,
+                                  uint64_t gap, struct acre__piece **out) {
+    struct acre__region *region = arena->regions;
+    uint64_t all = bytes + 2 * gap;
+    *out = alignment <= arena->unit ? acre__bare_take(arena, all, arena->unit) : NULL;
+    if (!*out) {
+        uint64_t at = region ? acre__round_up(region->end + gap, alignment) - gap : 0;
+        acre_status status = region_for(arena, &at, all, alignment, &region);
+        if (status == ACRE_OK)
+            status = region_skip(region, at);
+        if (status == ACRE_OK)
+            status = acre__region_append(region, all, out);
+        if (status)
+            return status;
+    }
+    if (!gap)
+        return ACRE_OK;
+    struct acre__piece *front = *out;
+    struct acre__piece *piece = acre__piece_split(front, front->at + gap);
+    struct acre__piece *rest = piece ? acre__piece_split(piece, piece->at + bytes) : NULL;
+    if (!rest && piece)
+        acre__piece_absorb(front, piece);
+    acre__bare_make(front);
+    if (rest)
+        acre__bare_make(rest);
+    *out = rest ? piece : NULL;
+    return rest ? ACRE_OK : no_record();
+}
+
+/* ---- apart ---- */
+
+/* Chunks of its own for a piece, which is taken at once. */
+static acre_status grow_own(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,
+                            uint64_t chunk, struct acre__piece **out) {
+    uint64_t aligned = alignment > arena->unit ? alignment : arena->unit;
+    struct acre__piece *piece;
+    acre_status status = acre__arena_addresses(arena, acre__round_up(bytes, arena->unit), aligned,
+                                               arena->unit, &piece);
+    if (status == ACRE_OK)
+        status = acre__piece_fill(piece, NULL, ACRE__FIT_OWN, chunk);
+    if (status)
+        return status;
+    piece->sort = ACRE__FIT_OWN;
+    acre__hole_insert(piece, &arena->ready);
+    return acre__arena_take_at(piece, bytes, alignment, out);
+}
+
+static acre_status take_joined(struct acre__arena *arena, const struct acre__reach *reach,
+                               uint64_t bytes, uint64_t alignment, struct acre__piece **out);
+
+/* Beyond the budget, free chunks are released for the new ones. Where the device has not passed
+ * them, that cannot be done, and pieces share chunks from then on. */
+static acre_status take_apart(struct acre__arena *arena, const struct acre__reach *reach,
+                              uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
+    int is_own = acre__arena_is_own(arena, bytes), is_behind = reach && reach->is_behind;
+    uint64_t missing =
+        is_own ? acre__round_up(bytes, arena->unit) : missing_behind(arena, reach, bytes);
+    uint64_t over = acre__arena_over(arena, missing, bytes), ended = arena->ended;
+    if (over && is_behind) {
+        acre__arena_join(arena);
+        acre_status status = acre__arena_take(arena, reach, bytes, alignment, out);
+        return status || *out ? status : take_joined(arena, reach, bytes, alignment, out);
+    }
+    if (over)
+        (void)acre__arena_release(arena, over);
+    arena->moved += arena->ended - ended;
+    if (is_own) /* large chunks are released at little cost, but are hard to use for others */
+        return grow_own(arena, bytes, alignment,
+                        is_behind ? arena->setup.chunk_most : OWN_CHUNK_MOST, out);
+    acre_status status = grow_behind(arena, reach, bytes, alignment);
+    return status ? status : acre__arena_take(arena, reach, bytes, alignment, out);
+}
+
+/* ---- joined ---- */
+
+static acre_status take_gathered(struct acre__arena *arena, const struct acre__reach *reach,
+                                 uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
+    if (alignment > arena->unit)
+        return ACRE_OK;
+    return acre__arena_gather(arena, reach, bytes, alignment, missing_behind(arena, reach, bytes),
+                              out);
+}
+
+/* Releases chunks that were created for one large piece each: they are hard to use for others. */
+static void release_large(struct acre__arena *arena) {
+    struct acre__picks picks = {0};
+    if (acre__picks_add(&picks, &arena->ready, 1, arena->setup.chunk_most + arena->unit))
+        for (size_t i = 0; i < picks.count; i++)
+            picks.list[i].is_chosen = picks.list[i].part->bytes > arena->setup.chunk_most;
+    (void)acre__picks_release(&picks);
+    free(picks.list);
+}
+
+/* Memory is created within the budget, or a little beyond it for a program that repeats itself;
+ * else free chunks are gathered, and only when there are too few of them more is created after all.
+ */
+static acre_status take_joined(struct acre__arena *arena, const struct acre__reach *reach,
+                               uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
+    uint64_t missing = missing_behind(arena, reach, bytes);
+    int is_tried = 0;
+    acre_status status = ACRE_OK;
+    if (!acre__arena_may_hold(arena, missing, bytes))
+        release_large(arena);
+    if (!acre__arena_may_hold(arena, missing, bytes) && !size_is_repeated(arena, bytes, missing)) {
+        is_tried = 1;
+        acre__seen_add(&arena->gathered_now, bytes);
+        status = take_gathered(arena, reach, bytes, alignment, out);
+        if (status == ACRE_OK && !*out)
+            status = acre__arena_take_any(arena, reach, bytes, alignment, out);
+        if (status || *out)
+            return status;
+    }
+    status = grow_behind(arena, reach, bytes, alignment);
+    if (status == ACRE_OK)
+        return acre__arena_take(arena, reach, bytes, alignment, out);
+    if (is_tried || status != ACRE_E_DEVICE_MEMORY)
+        return status;
+    struct acre__said said;
+    acre__said_keep(&said);
+    acre_status gathered = take_gathered(arena, reach, bytes, alignment, out);
+    if (gathered == ACRE_OK && !*out)
+        gathered = acre__arena_take_any(arena, reach, bytes, alignment, out);
+    return *out ? ACRE_OK : gathered ? gathered : acre__said_fail(status, &said);
+}
+
+/* ---- other kinds of memory ---- */
+
+/* A block of acre_mem_alloc, as a hole. */
+static acre_status grow_block(struct acre__arena *arena, uint64_t bytes, uint64_t alignment) {
+    struct acre__region *region;
+    acre_status status = acre__region_make(arena, bytes, alignment, &region);
+    if (status)
+        return status;
+    struct acre__piece *piece =
+        acre__piece_new(region, NULL, region->range.at, region->range.bytes);
+    region->end = region->range.at + region->range.bytes;
+    status = piece ? acre__region_note(region) : no_record();
+    if (status) {
+        acre__region_end(region);
+        return status;
+    }
+    acre__hole_make(piece, NULL);
+    return ACRE_OK;
+}
+
+/* ---- for others ---- */
+
+acre_status acre__arena_take_new(struct acre__arena *arena, const struct acre__reach *reach,
+                                 size_t size, size_t alignment, struct acre__piece **out) {
+    uint64_t bytes = acre__round_up(size, ACRE__PIECE_GRAIN);
+    *out = NULL;
+    if (arena->unit && !arena->setup.is_simple)
+        return arena->is_joined ? take_joined(arena, reach, bytes, alignment, out)
+                                : take_apart(arena, reach, bytes, alignment, out);
+    acre_status status = arena->unit ? grow_behind(arena, reach, bytes, alignment)
+                                     : grow_block(arena, bytes, alignment);
+    return status ? status : acre__arena_take(arena, reach, bytes, alignment, out);
+}
+
+acre_status acre__arena_grow_ahead(struct acre__arena *arena, uint64_t bytes) {
+    const uint64_t chunk = (uint64_t)1 << 30;
+    struct acre__region *region;
+    if (!arena->unit)
+        return grow_block(arena, acre__round_up(bytes, 2 * MIB), arena->setup.alignment);
+    uint64_t wanted = acre__round_up(bytes, arena->unit);
+    uint64_t at = arena->regions ? arena->regions->end : 0;
+    acre_status status = region_for(arena, &at, wanted, arena->unit, &region);
+    if (status == ACRE_OK)
+        status = append_chunks(arena, region, NULL, wanted, chunk);
+    if (status == ACRE_OK) {
+        arena->is_ahead = 1;
+        arena->setup.account->ahead = arena->setup.account->held;
+    }
+    return status;
+}
+
+/* Gives the first `bytes` of a bare piece memory, as a hole. */
+static acre_status bare_fill(struct acre__piece *bare, uint64_t bytes, unsigned sort,
+                             const struct acre__reach *to) {
+    struct acre__piece *piece = acre__bare_cut(bare, bytes);
+    if (!piece)
+        return no_record();
+    acre_status status = piece_map(piece, sort);
+    if (status == ACRE_OK)
+        acre__hole_make(piece, to);
+    return status;
+}
+
+acre_status acre__arena_extend_new(struct acre__piece *piece, const struct acre__reach *reach,
+                                   size_t bytes) {
+    struct acre__region *region = piece->region;
+    struct acre__arena *arena = region->arena;
+    struct acre__piece *hole = acre__hole_behind(piece, reach);
+    struct acre__piece *next = (hole ? hole : piece)->behind;
+    const struct acre__reach *to = hole && hole->holes != &arena->ready ? reach : NULL;
+    uint64_t from = acre__piece_end(hole ? hole : piece);
+    uint64_t end = piece->at + acre__round_up(bytes, ACRE__PIECE_GRAIN);
+    acre_status status = ACRE_E_INTERIOR;
+    if (!arena->unit || end <= from)
+        return ACRE_E_INTERIOR;
+    uint64_t missing = acre__round_up(end - from, arena->unit);
+    if (!acre__arena_may_hold(arena, missing, bytes - piece->bytes))
+        return ACRE_E_INTERIOR;
+    unsigned sort = acre__arena_is_own(arena, bytes) ? ACRE__FIT_OWN : ACRE__FIT_SHARED;
+    if (hole)
+        sort = hole->sort;
+    if (!next && from == region->end && acre__region_reaches(region, from, missing)) {
+        struct acre__piece *more;
+        status = acre__region_append(region, missing, &more);
+        if (status == ACRE_OK)
+            status = piece_map(more, sort);
+        if (status == ACRE_OK)
+            acre__hole_make(more, to);
+    } else if (next && next->state == ACRE__PIECE_BARE && next->bytes >= missing) {
+        status = bare_fill(next, missing, sort, to);
+    }
+    if (status)
+        return status;
+    return acre__arena_extend(piece, reach, bytes) ? ACRE_OK : no_record();
+}

@@ -1,0 +1,409 @@
+/* Streams of a pool: what was freed on each, and when other streams may have it.
+ *
+ * Memory freed on a stream may be used there again at once. For all others an event is recorded
+ * behind the frees, and when it has passed, the memory is ready for anybody. There are two
+ * generations of what was freed: `marked`, whose event stays where it is, and `recent`, whose event
+ * is recorded again behind later frees. When the first event has passed, `recent` takes its place.
+ * So a stream has two events, however much is freed on it, and each generation one thing to wait
+ * for.
+ *
+ * A stream that the program made with CUDA is *foreign*: the program may destroy it without a word,
+ * and no call may touch a dead handle. So its event is recorded inside the call that frees, which
+ * names the stream. Default streams and acre's own never dangle; theirs is recorded when somebody
+ * wants the memory.
+ *
+ * A block that several streams use goes through a *relay*, a stream of acre's: it is made to wait
+ * for all of them, and the block counts as freed on the relay.
+ *
+ * All of this is called with the pool's lock held. */
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "pool/pool.h"
+
+enum {
+    STREAM_PER_THREAD = 2, /* one handle in all threads, another stream in each */
+    SETTLE_MOST = 16       /* streams that one call looks at, unless memory is short */
+};
+
+uint64_t acre__stream_thread(acre_stream stream) {
+    return (uintptr_t)stream == STREAM_PER_THREAD ? acre__thread_self()->id : 0;
+}
+
+/* ---- records ---- */
+
+static struct acre__tree *stream_index(acre_pool *pool, uint64_t thread) {
+    return thread ? &pool->thread_streams : &pool->handle_streams;
+}
+
+static struct acre__pool_stream *stream_lookup(acre_pool *pool, acre_stream handle,
+                                               uint64_t thread) {
+    uint64_t key = thread ? thread : (uintptr_t)handle;
+    return acre__tree_entry(acre__tree_find(stream_index(pool, thread), key),
+                            struct acre__pool_stream, node);
+}
+
+static void stream_free(struct acre__pool_stream *stream) {
+    for (int i = 0; i < 2; i++) {
+        acre__uses_close(&stream->generations[i].mark);
+        free(stream->generations[i].freed);
+    }
+    free(stream);
+}
+
+static struct acre__pool_stream *stream_make(acre_pool *pool, acre_stream handle, uint64_t thread,
+                                             uint64_t id) {
+    struct acre__pool_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        acre__uses_open(&stream->generations[i].mark, pool->dev);
+        stream->generations[i].freed = calloc(1, sizeof *stream->generations[i].freed);
+    }
+    if (!stream->generations[0].freed || !stream->generations[1].freed) {
+        stream_free(stream);
+        return NULL;
+    }
+    stream->recent = &stream->generations[0];
+    stream->marked = &stream->generations[1];
+    stream->stream = handle;
+    stream->thread = thread;
+    stream->id = id;
+    stream->is_foreign = acre__stream_is_foreign(pool->dev, handle);
+    stream->next = pool->streams;
+    pool->blocks_in.is_common |= pool->streams != NULL;
+    pool->streams = stream;
+    return stream;
+}
+
+static int stream_has(const struct acre__pool_stream *stream) {
+    return acre__freed_has(stream->recent->freed) || acre__freed_has(stream->marked->freed);
+}
+
+/* The handle may be another stream's from now on. */
+static void stream_forget(acre_pool *pool, struct acre__pool_stream *stream) {
+    acre__tree_remove(stream_index(pool, stream->thread), &stream->node);
+    stream->is_forgotten = 1;
+}
+
+struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle, uint64_t thread,
+                                            uint64_t id, acre_status *status) {
+    struct acre__pool_stream *stream = stream_lookup(pool, handle, thread);
+    *status = ACRE_OK;
+    if (stream && acre__id_differs(stream->id, id)) {
+        stream->is_over = 1;
+        stream_forget(pool, stream);
+        stream = NULL;
+    }
+    if (stream) {
+        stream->is_over = 0; /* it could not be retired, and goes on */
+        stream->id = id == ACRE__ID_UNKNOWN ? stream->id : id;
+        return stream;
+    }
+    stream = stream_make(pool, handle, thread, id);
+    if (!stream) {
+        *status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
+        return NULL;
+    }
+    stream->node.key = thread ? thread : (uintptr_t)handle;
+    acre__tree_insert(stream_index(pool, thread), &stream->node);
+    return stream;
+}
+
+int acre__stream_is_gone(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id) {
+    const struct acre__pool_stream *stream = stream_lookup(pool, handle, thread);
+    return stream && acre__id_differs(stream->id, id);
+}
+
+struct acre__reach acre__stream_reach(const struct acre__pool_stream *stream) {
+    return (struct acre__reach){.recent = &stream->recent->freed->holes,
+                                .marked = &stream->marked->freed->holes};
+}
+
+/* ---- events ---- */
+
+static void generation_ready(acre_pool *pool, struct acre__generation *generation) {
+    acre__freed_ready(pool, generation->freed);
+    generation->is_covered = 0;
+}
+
+int acre__stream_is_idle(acre_pool *pool, const struct acre__pool_stream *stream) {
+    struct acre__current current;
+    const char *what;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    const struct acre__driver *drv = pool->dev->drv;
+    if (acre__device_push_relaxed(pool->dev, &current, &what) != CUDA_SUCCESS)
+        return 0;
+    int is_idle = drv->cuStreamIsCapturing(stream->stream, &state) == CUDA_SUCCESS &&
+                  state == CU_STREAM_CAPTURE_STATUS_NONE &&
+                  drv->cuStreamQuery(stream->stream) == CUDA_SUCCESS;
+    acre__device_pop(pool->dev, &current);
+    return is_idle;
+}
+
+/* 1 if the handle can be touched: the caller names the stream, or it never dangles. */
+static int stream_is_safe(const struct acre__pool_stream *stream, int is_named) {
+    return !stream->is_over && stream->thread == acre__stream_thread(stream->stream) &&
+           (is_named || !stream->is_foreign);
+}
+
+/* Records an event behind all that was freed: 1, or 0 when the driver refuses. */
+static int stream_mark(acre_pool *pool, struct acre__pool_stream *stream) {
+    if (acre__uses_record(&stream->recent->mark, stream->stream))
+        return 0;
+    stream->recent->is_covered = 1;
+    pool->events++;
+    return 1;
+}
+
+/* Takes what events have passed. */
+static void stream_advance(acre_pool *pool, struct acre__pool_stream *stream) {
+    for (;;) {
+        struct acre__generation *marked = stream->marked;
+        if (acre__freed_has(marked->freed)) {
+            if (!acre__uses_are_done(&marked->mark))
+                return;
+            generation_ready(pool, marked);
+        }
+        if (!stream->recent->is_covered || !acre__freed_has(stream->recent->freed))
+            return;
+        stream->marked = stream->recent;
+        stream->recent = marked;
+    }
+}
+
+void acre__stream_settle(acre_pool *pool, struct acre__pool_stream *stream, int is_named) {
+    if (!stream_has(stream))
+        return;
+    if (stream_is_safe(stream, is_named) && !stream->recent->is_covered &&
+        acre__freed_has(stream->recent->freed)) {
+        if (acre__stream_is_idle(pool, stream)) {
+            generation_ready(pool, stream->marked);
+            generation_ready(pool, stream->recent);
+            return;
+        }
+        (void)stream_mark(pool, stream);
+    }
+    stream_advance(pool, stream);
+}
+
+/* Ends the records of streams that ended and that nothing waits for. */
+static void streams_sweep(acre_pool *pool) {
+    for (struct acre__pool_stream **link = &pool->streams; *link;) {
+        struct acre__pool_stream *stream = *link;
+        if (!stream->is_forgotten || stream_has(stream)) {
+            link = &stream->next;
+            continue;
+        }
+        *link = stream->next;
+        stream_free(stream);
+    }
+}
+
+void acre__streams_settle(acre_pool *pool, const struct acre__pool_stream *own, int all) {
+    unsigned looked = 0;
+    struct acre__pool_stream *last = NULL, *first = pool->streams;
+    for (struct acre__pool_stream *at = first; at && (all || looked < SETTLE_MOST); at = at->next) {
+        looked += stream_has(at) != 0;
+        acre__stream_settle(pool, at, at == own);
+        last = at;
+    }
+    if (last && last->next) { /* the others come first the next time */
+        struct acre__pool_stream *end = last->next;
+        while (end->next)
+            end = end->next;
+        pool->streams = last->next;
+        last->next = NULL;
+        end->next = first;
+    }
+    if (all)
+        streams_sweep(pool);
+}
+
+/* ---- freeing ---- */
+
+void acre__stream_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
+                      struct acre__slots *slots, int is_named) {
+    acre__freed_put(pool, stream, size_class, slots);
+    stream->recent->is_covered = 0;
+    if (is_named && stream->is_foreign && !acre__device_is_lost(pool->dev))
+        (void)stream_mark(pool, stream);
+}
+
+struct acre__pool_stream *acre__stream_lost(acre_pool *pool) {
+    if (!pool->lost && (pool->lost = stream_make(pool, NULL, 0, 0)))
+        pool->lost->is_over = 1;
+    return pool->lost;
+}
+
+/* The relay for blocks that wait for what `key` stands for: what waits for the same shares one. */
+static struct acre__pool_stream *relay_for(acre_pool *pool, uint64_t key, acre_status *status) {
+    acre_stream *relay = &pool->relays[(key * 0x9e3779b97f4a7c15u) >> 61];
+    *status = ACRE_OK;
+    if (!*relay)
+        *status = acre_stream_create(pool->dev, ACRE_STREAM_NON_BLOCKING, relay);
+    return *status ? NULL : acre__stream_find(pool, *relay, 0, ACRE__ID_UNKNOWN, status);
+}
+
+/* The relay waits for everybody who was said to use the block, and the block counts as freed on the
+ * relay. Events can be used again as soon as the relay has been made to wait. */
+static acre_status relay_put(acre_pool *pool, struct acre__pool_stream *relay,
+                             struct acre__slot *slot, uint32_t size_class) {
+    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
+    struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+    acre_status status = use ? acre__uses_join(&use->uses, relay->stream) : ACRE_OK;
+    if (status)
+        return status;
+    if (use) {
+        acre__uses_forget(&use->uses);
+        acre__tree_remove(&pool->uses, node);
+        acre__uses_append(&pool->spare_events, &use->uses);
+        free(use);
+    }
+    struct acre__slots one = {0};
+    acre__slots_push(&one, slot);
+    acre__stream_put(pool, relay, size_class, &one, 0);
+    return ACRE_OK;
+}
+
+acre_status acre__stream_put_used(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+                                  acre_stream stream) {
+    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
+    const struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+    acre_status status;
+    struct acre__pool_stream *relay =
+        relay_for(pool, (uintptr_t)stream ^ (use ? use->key : 0), &status);
+    if (relay)
+        status = acre__uses_record(&pool->spare_events, stream);
+    if (status == ACRE_OK)
+        status = acre__uses_join(&pool->spare_events, relay->stream);
+    acre__uses_forget(&pool->spare_events);
+    return status ? status : relay_put(pool, relay, slot, size_class);
+}
+
+acre_status acre__stream_put_after(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
+                                   acre_event event) {
+    acre_status status;
+    struct acre__pool_stream *relay = relay_for(pool, (uintptr_t)event, &status);
+    if (relay)
+        status = acre_stream_wait(pool->dev, relay->stream, event);
+    return status ? status : relay_put(pool, relay, slot, size_class);
+}
+
+int acre__stream_is_relay(const acre_pool *pool, acre_stream stream) {
+    for (unsigned i = 0; i < ACRE__RELAYS; i++)
+        if (stream && pool->relays[i] == stream)
+            return 1;
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+acre_status acre__stream_join(acre_pool *pool, struct acre__pool_stream *stream,
+                              struct acre__generation *generation, acre_stream waiter) {
+    if (generation == stream->recent && !generation->is_covered &&
+        (!stream_is_safe(stream, 0) || !stream_mark(pool, stream)))
+        return ACRE_E_NOT_READY;
+    return acre__uses_join(&generation->mark, waiter);
+}
+
+uint32_t acre__streams_pending(const acre_pool *pool) {
+    uint32_t count = 0;
+    for (const struct acre__pool_stream *at = pool->streams; at; at = at->next)
+        count += (uint32_t)stream_has(at);
+    return count;
+}
+
+acre_status acre__streams_join_one(acre_pool *pool, acre_stream waiter, int *is_over) {
+    *is_over = 0;
+    for (struct acre__pool_stream *at = pool->streams; at; at = at->next) {
+        struct acre__generation *from =
+            acre__freed_has(at->marked->freed) ? at->marked : at->recent;
+        if (!acre__freed_has(from->freed))
+            continue;
+        acre_status status = acre__stream_join(pool, at, from, waiter);
+        if (status != ACRE_E_NOT_READY)
+            return status;
+    }
+    *is_over = 1;
+    return ACRE_OK;
+}
+
+acre_status acre__streams_join(acre_pool *pool, acre_stream waiter) {
+    acre_status status = ACRE_OK;
+    for (struct acre__pool_stream *at = pool->streams; at && status == ACRE_OK; at = at->next) {
+        if (acre__freed_has(at->marked->freed))
+            status = acre__stream_join(pool, at, at->marked, waiter);
+        if (status == ACRE_OK && acre__freed_has(at->recent->freed))
+            status = acre__stream_join(pool, at, at->recent, waiter);
+        if (status == ACRE_E_NOT_READY) /* nothing is known about that stream */
+            status = ACRE_OK;
+    }
+    return status;
+}
+
+/* ---- streams that end ---- */
+
+/* What was freed on a stream that ended without an event behind it: only an idle device tells. */
+static int stream_is_unknown(const struct acre__pool_stream *stream) {
+    return stream->is_over && !stream->recent->is_covered && acre__freed_has(stream->recent->freed);
+}
+
+static void stream_ready(acre_pool *pool, struct acre__pool_stream *stream) {
+    generation_ready(pool, stream->marked);
+    generation_ready(pool, stream->recent);
+}
+
+/* Where no event can be recorded all work of the device is waited for; where that cannot be done
+ * either, the record stays, and the call can be made again. */
+acre_status acre__stream_retire(acre_pool *pool, acre_stream handle) {
+    struct acre__pool_stream *stream = stream_lookup(pool, handle, acre__stream_thread(handle));
+    if (!stream)
+        return ACRE_OK;
+    if (!stream->is_over)
+        acre__stream_settle(pool, stream, 1);
+    stream->is_over = 1;
+    if (stream_is_unknown(stream)) {
+        acre_status status = acre__step_quiesce(pool->dev);
+        if (status)
+            return status;
+        stream_ready(pool, stream);
+    }
+    stream_forget(pool, stream);
+    streams_sweep(pool);
+    return ACRE_OK;
+}
+
+void acre__stream_leave(acre_pool *pool, uint64_t thread) {
+    struct acre__pool_stream *stream = stream_lookup(pool, NULL, thread);
+    if (!stream)
+        return;
+    acre__stream_settle(pool, stream, 1);
+    stream->is_over = 1;
+    stream_forget(pool, stream);
+}
+
+void acre__streams_recover(acre_pool *pool) {
+    int is_quiet = -1; /* not tried */
+    for (struct acre__pool_stream *at = pool->streams; at && is_quiet; at = at->next) {
+        if (!stream_is_unknown(at))
+            continue;
+        if (is_quiet < 0)
+            is_quiet = acre__step_quiesce(pool->dev) == ACRE_OK;
+        if (is_quiet)
+            stream_ready(pool, at);
+    }
+}
+
+void acre__pool_streams_end(acre_pool *pool) {
+    while (pool->streams) {
+        struct acre__pool_stream *next = pool->streams->next;
+        stream_free(pool->streams);
+        pool->streams = next;
+    }
+    pool->lost = NULL;
+    for (unsigned i = 0; i < ACRE__RELAYS; i++)
+        if (pool->relays[i])
+            (void)acre_stream_destroy(pool->dev, pool->relays[i]);
+    acre__uses_close(&pool->spare_events);
+}

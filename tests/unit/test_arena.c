@@ -1,0 +1,482 @@
+/* Arenas: pieces tile their regions, holes belong to what they wait for, the same calls find the
+ * same places, chunks that a stream has not passed are mapped a second time, and memory is released
+ * only where nothing waits. Random operations are checked against the records' invariants (the seed
+ * is printed; ACRE_TEST_SEED takes one back). */
+#include "arena/arena.h"
+#include "space_fixture.h"
+
+enum { OWNERS = 3, PIECES = 400 };
+
+#define DEVICE_BYTES ((uint64_t)8 << 30)
+
+static acre_device *dev;
+static uint64_t whole;
+static struct acre__account account;
+static struct acre__arena arena;
+static struct acre__holes owners[OWNERS][2];
+static struct acre__reach reaches[OWNERS]; /* one for each stream */
+static int can_prepare = 1;
+
+static int prepare(uint64_t at, uint64_t end) {
+    assert_true(at < end);
+    return can_prepare;
+}
+
+static struct acre__arena_setup setup_of(acre_kind kind) {
+    return (struct acre__arena_setup){.dev = dev,
+                                      .kind = kind,
+                                      .step = 4 * MIB,
+                                      .chunk_most = 64 * MIB,
+                                      .region_bytes = DEVICE_BYTES,
+                                      .alignment = 1 << 16,
+                                      .prepare = prepare,
+                                      .account = &account};
+}
+
+static int arena_setup(void **state) {
+    (void)state;
+    setenv("ACRE_CHUNK_CACHE_BYTES", "0", 1); /* what is given back is free */
+    dev = space_open_soft(DEVICE_BYTES, 1, 0);
+    whole = space_free_bytes(dev);
+    memset(owners, 0, sizeof owners);
+    memset(&account, 0, sizeof account);
+    for (unsigned i = 0; i < OWNERS; i++)
+        reaches[i] = (struct acre__reach){.recent = &owners[i][0], .marked = &owners[i][1]};
+    struct acre__arena_setup setup = setup_of(ACRE_KIND_DEVICE);
+    acre__arena_open(&arena, &setup);
+    return 0;
+}
+
+static int arena_teardown(void **state) {
+    (void)state;
+    acre__arena_end(&arena);
+    unsetenv("ACRE_CHUNK_CACHE_BYTES");
+    space_close_empty(dev, whole);
+    return 0;
+}
+
+static void expect_truth(void) {
+    const char *fault = acre__arena_fault(&arena);
+    if (fault)
+        fail_msg("%s", fault);
+    assert_int_equal(arena.held, account.held);
+    assert_int_equal(arena.taken, account.taken);
+    assert_true(account.held_peak >= account.held);
+    assert_int_equal(whole - space_free_bytes(dev), arena.held);
+}
+
+/* A piece out of what is there, or new. */
+static struct acre__piece *take(const struct acre__reach *own, size_t bytes, size_t alignment) {
+    struct acre__piece *piece;
+    api_ok(acre__arena_take(&arena, own, bytes, alignment, &piece));
+    if (!piece)
+        api_ok(acre__arena_take_new(&arena, own, bytes, alignment, &piece));
+    assert_non_null(piece);
+    assert_int_equal(piece->at % alignment, 0);
+    assert_true(piece->bytes >= bytes);
+    return piece;
+}
+
+static void pieces_of_any_size_touch(void **state) {
+    (void)state;
+    struct acre__piece *a = take(NULL, 3 * MIB + 1, 256), *b = take(NULL, 5 * MIB, 256);
+    assert_int_equal(a->bytes, 3 * MIB + 512);
+    assert_int_equal(b->at, acre__piece_end(a));
+    assert_int_equal(arena.taken, 8 * MIB + 512);
+    expect_truth();
+    acre__arena_give(a, NULL);
+    acre__arena_give(b, NULL);
+    expect_truth();
+    assert_int_equal(arena.taken, 0);
+    assert_int_equal(arena.ready.bytes, arena.held);
+}
+
+static void holes_are_their_owners(void **state) {
+    (void)state;
+    struct acre__piece *a = take(&reaches[0], 3 * MIB, 256), *b;
+    take(NULL, 2 * MIB, 256); /* so that the hole is not the last one */
+    uint64_t at = a->at;
+    acre__arena_give(a, &reaches[0]);
+    api_ok(acre__arena_take(&arena, &reaches[1], 3 * MIB, 256, &b));
+    assert_true(!b || b->at != at); /* it may fit at the end */
+    api_ok(acre__arena_take(&arena, &reaches[0], 3 * MIB, 256, &a));
+    assert_int_equal(a->at, at);
+    acre__arena_give(a, &reaches[0]);
+    acre__arena_ready(&arena, &owners[0][0]);
+    api_ok(acre__arena_take(&arena, &reaches[1], 3 * MIB, 256, &b));
+    assert_int_equal(b->at, at);
+    expect_truth();
+}
+
+static void neighbours_that_wait_for_others_stay_apart(void **state) {
+    (void)state;
+    struct acre__piece *a = take(NULL, 2 * MIB, 256), *b = take(NULL, 2 * MIB, 256), *c;
+    take(NULL, 2 * MIB, 256);
+    uint64_t at = a->at;
+    acre__arena_give(a, &reaches[0]);
+    acre__arena_give(b, &reaches[1]);
+    api_ok(acre__arena_take(&arena, &reaches[0], 4 * MIB, 256, &c));
+    assert_true(!c || c->at != at);
+    acre__arena_ready(&arena,
+                      &owners[1][0]); /* nobody's now: the first owner's hole may reach over */
+    api_ok(acre__arena_take(&arena, &reaches[0], 2 * MIB, 256, &c));
+    assert_int_equal(c->at, at);
+    acre__arena_give(c, &reaches[0]);
+    api_ok(acre__arena_take(&arena, &reaches[0], 4 * MIB, 256, &c));
+    assert_int_equal(c->at, at);
+    expect_truth();
+}
+
+static void far_alignments_are_kept(void **state) {
+    (void)state;
+    for (size_t alignment = 512; alignment <= ((size_t)1 << 30); alignment *= 4) {
+        take(NULL, MIB + 256, 256);
+        take(NULL, 1 << 16, alignment);
+        expect_truth();
+    }
+}
+
+static void pieces_grow_and_shrink_in_place(void **state) {
+    (void)state;
+    struct acre__piece *a = take(&reaches[0], 2 * MIB, 256), *b = take(&reaches[0], 4 * MIB, 256);
+    assert_int_equal(acre__arena_extend(a, &reaches[0], 3 * MIB), 0);
+    acre__arena_give(b, &reaches[0]);
+    assert_int_equal(acre__arena_extend(a, &reaches[1], 3 * MIB), 0); /* another's hole */
+    assert_int_equal(acre__arena_extend(a, &reaches[0], 3 * MIB), 1);
+    assert_int_equal(a->bytes, 3 * MIB);
+    expect_truth();
+    acre__arena_cut(a, &reaches[0], 1 * MIB);
+    assert_int_equal(a->bytes, 1 * MIB);
+    assert_int_equal(arena.taken, 1 * MIB);
+    expect_truth();
+}
+
+static void pieces_grow_by_new_memory_behind_them(void **state) {
+    (void)state;
+    struct acre__piece *a = take(&reaches[0], 3 * MIB, 256);
+    uint64_t at = a->at;
+    api_ok(acre__arena_extend_new(a, &reaches[0], 200 * MIB));
+    assert_int_equal(a->at, at);
+    assert_int_equal(a->bytes, 200 * MIB);
+    expect_truth();
+    take(&reaches[0], 3 * MIB, 256);
+    assert_int_equal(acre__arena_extend_new(a, &reaches[0], 300 * MIB), ACRE_E_INTERIOR);
+    expect_truth();
+}
+
+static void memory_ahead_serves_without_the_driver(void **state) {
+    (void)state;
+    api_ok(acre__arena_grow_ahead(&arena, 3 * ((uint64_t)1 << 30) / 2));
+    uint64_t made = arena.made;
+    take(NULL, (size_t)1 << 30, 256);
+    take(NULL, 100 * MIB, 256);
+    assert_int_equal(arena.made, made);
+    uint64_t held = arena.held;
+    acre_status status = acre__arena_grow_ahead(&arena, 2 * DEVICE_BYTES);
+    assert_true(status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_ADDRESS_SPACE);
+    assert_int_equal(arena.held, held);
+    expect_truth();
+}
+
+/* ---- the same calls ---- */
+
+static uint64_t draw(uint64_t *seed) {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+/* Takes and gives at random and in the end gives all; the sum of the addresses in a mix. */
+static uint64_t play(uint64_t seed, unsigned count) {
+    struct acre__piece *taken[40] = {0};
+    uint64_t mix = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct acre__piece **at = &taken[draw(&seed) % 40];
+        if (*at)
+            acre__arena_give(*at, &reaches[0]);
+        *at = take(&reaches[0], (size_t)(MIB + draw(&seed) % (4 * MIB)), 256);
+        mix = mix * 31 + ((*at)->at - arena.regions->range.at);
+    }
+    for (unsigned i = 0; i < 40; i++)
+        if (taken[i])
+            acre__arena_give(taken[i], &reaches[0]);
+    return mix;
+}
+
+static void the_same_calls_find_the_same_places(void **state) {
+    (void)state;
+    (void)play(12345, 2000);
+    assert_true(arena.is_joined); /* all of it was given */
+    (void)play(12345, 2000);
+    uint64_t third = play(12345, 2000), made = arena.made + arena.moved, ended = arena.ended;
+    assert_int_equal(play(12345, 2000), third);
+    assert_int_equal(arena.made + arena.moved, made);
+    assert_int_equal(arena.ended, ended);
+    expect_truth();
+}
+
+/* ---- chunks that are used elsewhere ---- */
+
+/* Live memory rises to `bytes` in pieces of 8 MiB and falls again, so that pieces share chunks. */
+static void rise_and_fall(uint64_t bytes) {
+    struct acre__piece *taken[64];
+    unsigned count = 0;
+    for (; count * 8 * MIB < bytes; count++)
+        taken[count] = take(&reaches[0], 8 * MIB, 256);
+    while (count)
+        acre__arena_give(taken[--count], &reaches[0]);
+    assert_true(arena.is_joined);
+    expect_truth();
+}
+
+/* Takes 8 pieces of 16 MiB, and gives every second one: no hole has more. */
+static void make_holes(struct acre__piece *kept[4], const struct acre__reach *to) {
+    struct acre__piece *given[4];
+    for (unsigned i = 0; i < 4; i++) {
+        given[i] = take(&reaches[0], 16 * MIB, 256);
+        kept[i] = take(&reaches[0], 16 * MIB, 256);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        acre__arena_give(given[i], to);
+    expect_truth();
+}
+
+/* The contents of both places are one, until the stream has passed the old one. */
+static void chunks_in_flight_are_mapped_a_second_time(void **state) {
+    (void)state;
+    struct acre__piece *kept[4];
+    rise_and_fall(128 * MIB);
+    make_holes(kept, &reaches[0]);
+    uint64_t held = arena.held, made = arena.made;
+    uint64_t old = acre__piece_end(kept[0]); /* the second hole */
+    assert_int_equal(kept[0]->behind->state, ACRE__PIECE_HOLE);
+    space_write(dev, old, 111);
+    struct acre__piece *piece = take(&reaches[0], 40 * MIB, 256);
+    expect_truth();
+    assert_int_equal(arena.held, held);
+    assert_int_equal(arena.made, made);
+    assert_true(arena.moved > 0);
+    assert_non_null(owners[0][0].ghosts);
+    assert_int_equal(space_read(dev, old), 111); /* work that is still queued can use it */
+    int is_seen = 0;
+    for (uint64_t at = piece->at; at < acre__piece_end(piece); at += 2 * MIB)
+        is_seen |= space_read(dev, at) == 111;
+    assert_true(is_seen);
+    acre__arena_ready(&arena, &owners[0][0]);
+    assert_null(owners[0][0].ghosts);
+    assert_int_equal(space_access_at(dev, old, 0), -1);
+    expect_truth();
+    acre__arena_give(piece, NULL);
+    expect_truth();
+}
+
+/* What is ready is unmapped where it was at once: there are no ghosts. */
+static void chunks_that_are_ready_leave_no_ghosts(void **state) {
+    (void)state;
+    struct acre__piece *kept[4];
+    rise_and_fall(128 * MIB);
+    acre__arena_ready(&arena, &owners[0][0]);
+    make_holes(kept, NULL);
+    uint64_t held = arena.held;
+    take(&reaches[1], 40 * MIB, 256);
+    assert_int_equal(arena.held, held);
+    assert_null(owners[1][0].ghosts);
+    expect_truth();
+}
+
+/* Another stream's memory is never gathered. */
+static void chunks_of_another_stream_stay(void **state) {
+    (void)state;
+    struct acre__piece *kept[4];
+    rise_and_fall(128 * MIB);
+    make_holes(kept, &reaches[0]);
+    uint64_t held = arena.held, moved = arena.moved;
+    take(&reaches[1], 40 * MIB, 256);
+    assert_int_equal(arena.moved, moved);
+    assert_int_equal(arena.held, held + 40 * MIB);
+    expect_truth();
+}
+
+/* A program that repeats itself gets memory instead, so that the next time needs no call. */
+static void sizes_that_come_again_get_memory_of_their_own(void **state) {
+    (void)state;
+    uint64_t made = 0;
+    for (unsigned round = 0; round < 6; round++) {
+        struct acre__piece *kept[4], *large;
+        made = arena.made + arena.moved;
+        rise_and_fall(256 * MIB);
+        make_holes(kept, &reaches[0]);
+        large = take(&reaches[0], 37 * MIB, 256);
+        acre__arena_give(large, &reaches[0]);
+        for (unsigned i = 0; i < 4; i++)
+            acre__arena_give(kept[i], &reaches[0]);
+    }
+    assert_int_equal(arena.made + arena.moved, made);
+    expect_truth();
+}
+
+/* ---- apart ---- */
+
+static void large_pieces_have_chunks_of_their_own_at_first(void **state) {
+    (void)state;
+    struct acre__piece *rest = take(NULL, 900 * MIB, 256), *a = take(NULL, 99 * MIB, 256);
+    assert_int_equal(a->at % arena.unit, 0);
+    assert_true(rest->at != a->at);
+    assert_int_equal(arena.held, 1000 * MIB);
+    acre__arena_give(a, NULL); /* 90 % are left: live memory has not fallen */
+    assert_false(arena.is_joined);
+    uint64_t ended = arena.ended;
+    struct acre__piece *b = take(NULL, 97 * MIB, 256); /* nearly as large: the same place */
+    assert_int_equal(arena.ended, ended);
+    acre__arena_give(b, NULL);
+    take(NULL, 70 * MIB, 256); /* much smaller: the chunk is released for it, if that is needed */
+    assert_true(arena.held <= 1020 * MIB);
+    expect_truth();
+}
+
+/* What a stream has not passed cannot be released: pieces share chunks from then on. */
+static void large_pieces_share_chunks_when_the_device_is_behind(void **state) {
+    (void)state;
+    take(NULL, 900 * MIB, 256);
+    reaches[0].is_behind = 1;
+    for (unsigned i = 0; i < 20; i++) {
+        struct acre__piece *piece = take(&reaches[0], (size_t)(70 + i * 3) * MIB, 256);
+        acre__arena_give(piece, &reaches[0]);
+        expect_truth();
+    }
+    assert_true(arena.is_joined);
+    assert_true(arena.held <= 1060 * MIB); /* of which 127 MiB were taken at most */
+}
+
+/* ---- failures ---- */
+
+static void addresses_that_cannot_be_prepared_change_nothing(void **state) {
+    (void)state;
+    struct acre__piece *piece = NULL;
+    take(NULL, 3 * MIB, 256);
+    uint64_t held = arena.held;
+    can_prepare = 0;
+    assert_int_equal(acre__arena_take_new(&arena, NULL, 300 * MIB, 256, &piece),
+                     ACRE_E_HOST_MEMORY);
+    assert_null(piece);
+    can_prepare = 1;
+    assert_int_equal(arena.held, held);
+    expect_truth();
+    take(NULL, 300 * MIB, 256);
+    expect_truth();
+}
+
+/* ---- random operations ---- */
+
+struct random_state {
+    struct acre__piece *taken[PIECES];
+    uint64_t seed;
+};
+
+static size_t random_bytes(uint64_t *seed) {
+    uint64_t sort = draw(seed) % 10;
+    uint64_t most = sort < 6 ? 4 * MIB : sort < 9 ? 40 * MIB : 300 * MIB;
+    return (size_t)(MIB + draw(seed) % most);
+}
+
+static void random_step(struct random_state *random) {
+    struct acre__piece **at = &random->taken[draw(&random->seed) % PIECES];
+    unsigned owner = (unsigned)(draw(&random->seed) % OWNERS);
+    const struct acre__reach *own = &reaches[owner];
+    uint64_t what = draw(&random->seed) % 64;
+    if (what == 0) {
+        acre__arena_ready(&arena, &owners[owner][0]);
+    } else if (what == 63) { /* what was freed last becomes what was freed before */
+        acre__arena_ready(&arena, &owners[owner][1]);
+        acre__arena_inherit(&owners[owner][0], &owners[owner][1]);
+    } else if (what == 1) {
+        (void)acre__arena_release(&arena, draw(&random->seed) % (200 * MIB));
+    } else if (*at && what < 6) {
+        (void)acre__arena_extend(*at, own, (size_t)((*at)->bytes + MIB));
+    } else if (*at && what < 8) {
+        size_t bytes = (size_t)((*at)->bytes + draw(&random->seed) % (30 * MIB));
+        if (arena.taken < DEVICE_BYTES / 3) {
+            acre_status status = acre__arena_extend_new(*at, own, bytes);
+            assert_true(status == ACRE_OK || status == ACRE_E_INTERIOR);
+        }
+    } else if (*at && what < 11) {
+        acre__arena_cut(*at, own, (size_t)((*at)->bytes / 2));
+    } else if (*at) {
+        acre__arena_give(*at, own);
+        *at = NULL;
+    } else if (arena.taken < DEVICE_BYTES / 3) {
+        size_t alignment = what > 60 ? 4 * MIB : 256;
+        *at = take(own, random_bytes(&random->seed), alignment);
+    }
+}
+
+static void random_operations_keep_the_records(void **state) {
+    (void)state;
+    struct random_state random = {.seed = 0x9e3779b97f4a7c15};
+    const char *text = getenv("ACRE_TEST_SEED");
+    random.seed = text ? strtoull(text, NULL, 0) | 1 : random.seed;
+    printf("seed %llu\n", (unsigned long long)random.seed);
+    for (unsigned i = 0; i < 6000; i++) {
+        random_step(&random);
+        if (i % 50 == 0)
+            expect_truth();
+    }
+    assert_true(arena.moved > 0);
+    for (unsigned i = 0; i < PIECES; i++)
+        if (random.taken[i])
+            acre__arena_give(random.taken[i], NULL);
+    for (unsigned i = 0; i < 2 * OWNERS; i++)
+        acre__arena_ready(&arena, &owners[i / 2][i % 2]);
+    expect_truth();
+    acre__arena_release(&arena, UINT64_MAX);
+    assert_int_equal(arena.held, 0);
+    assert_null(arena.regions);
+    assert_false(arena.is_joined); /* it begins anew */
+}
+
+/* ---- other kinds ---- */
+
+static void blocks_of_other_kinds_are_regions(void **state) {
+    (void)state;
+    struct acre__arena pinned;
+    struct acre__piece *a, *b;
+    struct acre__arena_setup setup = setup_of(ACRE_KIND_PINNED);
+    acre__arena_open(&pinned, &setup);
+    api_ok(acre__arena_take_new(&pinned, NULL, 3 * MIB, 256, &a));
+    api_ok(acre__arena_take(&pinned, NULL, MIB, 256, &b));
+    assert_int_equal(b->at, acre__piece_end(a));
+    memset((void *)(uintptr_t)a->at, 1, 3 * MIB);
+    acre__arena_give(a, NULL);
+    assert_int_equal(acre__arena_release(&pinned, UINT64_MAX), 0);
+    acre__arena_give(b, NULL);
+    assert_null(acre__arena_fault(&pinned));
+    assert_true(acre__arena_release(&pinned, UINT64_MAX) >= 4 * MIB);
+    assert_int_equal(pinned.held, 0);
+    acre__arena_end(&pinned);
+}
+
+#define ARENA_TEST(name) cmocka_unit_test_setup_teardown(name, arena_setup, arena_teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(pieces_of_any_size_touch),
+        ARENA_TEST(holes_are_their_owners),
+        ARENA_TEST(neighbours_that_wait_for_others_stay_apart),
+        ARENA_TEST(far_alignments_are_kept),
+        ARENA_TEST(pieces_grow_and_shrink_in_place),
+        ARENA_TEST(pieces_grow_by_new_memory_behind_them),
+        ARENA_TEST(memory_ahead_serves_without_the_driver),
+        ARENA_TEST(the_same_calls_find_the_same_places),
+        ARENA_TEST(chunks_in_flight_are_mapped_a_second_time),
+        ARENA_TEST(chunks_that_are_ready_leave_no_ghosts),
+        ARENA_TEST(chunks_of_another_stream_stay),
+        ARENA_TEST(sizes_that_come_again_get_memory_of_their_own),
+        ARENA_TEST(large_pieces_have_chunks_of_their_own_at_first),
+        ARENA_TEST(large_pieces_share_chunks_when_the_device_is_behind),
+        ARENA_TEST(addresses_that_cannot_be_prepared_change_nothing),
+        ARENA_TEST(random_operations_keep_the_records),
+        ARENA_TEST(blocks_of_other_kinds_are_regions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
