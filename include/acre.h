@@ -194,6 +194,9 @@ typedef struct CUevent_st *acre_event;
 
 #define ACRE_STREAM_DEFAULT 0u      /* waits for the legacy stream and is waited for by it */
 #define ACRE_STREAM_NON_BLOCKING 1u /* independent of the legacy stream */
+#define ACRE_STREAM_NO_CAPTURE                                                                     \
+    2u /* the program never captures it into a graph: pools need not ask                           \
+          the driver with every allocation, which takes 30 ns */
 
 ACRE_API acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream *stream);
 

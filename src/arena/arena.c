@@ -190,6 +190,20 @@ int acre__arena_extend(struct acre__piece *piece, const struct acre__reach *reac
 
 /* ---- giving ---- */
 
+uint64_t acre__arena_largest(const struct acre__arena *arena, const struct acre__reach *reach) {
+    const struct acre__holes *owners[] = {&arena->ready, reach ? reach->recent : NULL,
+                                          reach ? reach->marked : NULL};
+    uint64_t bytes = 0;
+    for (int i = 0; i < 3 * ACRE__FITS; i++) {
+        const struct acre__holes *holes = owners[i / ACRE__FITS];
+        const struct acre__piece *last =
+            holes ? acre__piece_fit(acre__tree_floor(&holes->fit[i % ACRE__FITS], UINT64_MAX))
+                  : NULL;
+        bytes = last && last->bytes > bytes ? last->bytes : bytes;
+    }
+    return bytes;
+}
+
 void acre__arena_give(struct acre__piece *piece, const struct acre__reach *to) {
     struct acre__arena *arena = piece->region->arena;
     uint64_t bytes = piece->bytes;
@@ -252,25 +266,18 @@ void acre__arena_inherit(struct acre__holes *from, struct acre__holes *to) {
 
 /* ---- releasing ---- */
 
-/* Chooses chunks of at least `want` bytes together if there are so many, or with `is_most` at most:
- * each time the smallest that is enough, or else the largest. They are ordered by size. */
+/* Chooses chunks of at least `want` bytes together if there are so many, or with `is_most` at most.
+ * They are ordered by size, the largest first: large ones are taken as long as all of them are
+ * needed, and last the smallest one that is enough. */
 static void release_choose(struct acre__picks *picks, uint64_t want, int is_most) {
-    while (want) {
-        struct acre__pick *best = NULL;
-        for (size_t i = 0; i < picks->count; i++) {
-            struct acre__pick *pick = &picks->list[i];
-            if (pick->is_chosen || (is_most && pick->part->bytes > want))
-                continue;
-            if (best && pick->part->bytes < want) /* only smaller ones follow */
-                break;
-            best = pick;
-            if (is_most)
-                break;
-        }
-        if (!best)
-            return;
-        best->is_chosen = 1;
-        want -= less(want, best->part->bytes);
+    for (size_t i = 0; i < picks->count && want; i++) {
+        struct acre__pick *pick = &picks->list[i];
+        int is_too_large = pick->part->bytes > want;
+        int is_smaller_next = i + 1 < picks->count && picks->list[i + 1].part->bytes >= want;
+        if (is_too_large && (is_most || is_smaller_next))
+            continue;
+        pick->is_chosen = 1;
+        want -= less(want, pick->part->bytes);
     }
 }
 

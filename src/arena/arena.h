@@ -68,10 +68,12 @@ struct acre__piece {
     enum acre__piece_state state;
     unsigned sort;             /* ACRE__FIT_*, of a hole */
     struct acre__holes *holes; /* a hole's */
+    int was_ready;             /* any stream could have it when it was taken */
     void *user;                /* of who took it */
 };
 
 struct acre__arena;
+struct acre__account;
 
 struct acre__region {
     struct acre__region *next; /* older */
@@ -104,6 +106,10 @@ struct acre__account {
     uint64_t held_peak;   /* at most */
     uint64_t taken, peak; /* bytes in pieces that are taken, now and at most */
     uint64_t ahead;       /* bytes that are to be held whatever is taken */
+    /* Called when an arena needs more than the budget allows: the owner releases up to so many
+     * bytes that its other arenas hold and do not use. NULL: it cannot. */
+    void (*reclaim)(struct acre__account *account, const struct acre__arena *asking,
+                    uint64_t bytes);
 };
 
 /* Sizes of pieces that were taken, as a Bloom filter. */
@@ -167,6 +173,9 @@ void acre__arena_open(struct acre__arena *arena, const struct acre__arena_setup 
  * is NULL when none fits. ACRE_E_HOST_MEMORY without memory for the record. */
 acre_status acre__arena_take(struct acre__arena *arena, const struct acre__reach *reach,
                              size_t bytes, size_t alignment, struct acre__piece **out);
+
+/* Bytes of the largest hole that the stream may use. */
+uint64_t acre__arena_largest(const struct acre__arena *arena, const struct acre__reach *reach);
 
 /* The same after acre__arena_take found none: with memory that is created or gathered. */
 acre_status acre__arena_take_new(struct acre__arena *arena, const struct acre__reach *reach,

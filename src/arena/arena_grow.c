@@ -39,6 +39,16 @@ int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64
     return acre__arena_over(arena, bytes, more) == 0;
 }
 
+/* Bytes that are missing beyond the budget, after what other arenas do not use was released. */
+static uint64_t over_after_reclaim(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
+    struct acre__account *account = arena->setup.account;
+    uint64_t over = acre__arena_over(arena, bytes, more);
+    if (!over || !account->reclaim)
+        return over;
+    account->reclaim(account, arena, over);
+    return acre__arena_over(arena, bytes, more);
+}
+
 int acre__arena_is_own(const struct acre__arena *arena, uint64_t bytes) {
     return arena->unit && !arena->is_joined && bytes >= arena->own_bytes;
 }
@@ -187,6 +197,17 @@ static uint64_t missing_behind(const struct acre__arena *arena, const struct acr
     return acre__round_up(bytes - (tail ? less(tail->bytes, bytes) : 0), arena->unit);
 }
 
+/* How much to add when so much is missing. A program that repeats itself finds slightly other
+ * places the next time: at its peak it gets a chunk more, so that it need not grow again. */
+static uint64_t grow_bytes(const struct acre__arena *arena, uint64_t missing, uint64_t chunk) {
+    uint64_t step = acre__round_up(less(arena->setup.step, chunk), arena->unit);
+    if (!arena->cycles)
+        return missing > step ? missing : step;
+    if (arena->held + missing >= arena->peak)
+        return missing + chunk;
+    return missing > chunk ? missing : chunk;
+}
+
 /* Adds memory behind the last piece, as much as is missing. */
 static acre_status grow_behind(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment) {
@@ -204,10 +225,10 @@ static acre_status grow_behind(struct acre__arena *arena, const struct acre__rea
     if (at + bytes <= region->end)
         return ACRE_OK;
     uint64_t missing = acre__round_up(at + bytes - region->end, arena->unit);
-    uint64_t step = acre__round_up(less(arena->setup.step, chunk), arena->unit);
-    if (missing < step && acre__region_reaches(region, region->end, step) &&
-        acre__arena_may_hold(arena, step, bytes))
-        missing = step;
+    uint64_t wanted = grow_bytes(arena, missing, chunk);
+    if (acre__region_reaches(region, region->end, wanted) &&
+        acre__arena_may_hold(arena, wanted, bytes))
+        missing = wanted;
     return append_chunks(arena, region, to, missing, chunk);
 }
 
@@ -217,10 +238,10 @@ acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uin
     uint64_t all = bytes + 2 * gap;
     *out = alignment <= arena->unit ? acre__bare_take(arena, all, arena->unit) : NULL;
     if (!*out) {
-        uint64_t at = region ? acre__round_up(region->end + gap, alignment) - gap : 0;
-        acre_status status = region_for(arena, &at, all, alignment, &region);
+        uint64_t at = region ? region->end : 0;
+        acre_status status = region_for(arena, &at, all + alignment, alignment, &region);
         if (status == ACRE_OK)
-            status = region_skip(region, at);
+            status = region_skip(region, acre__round_up(at + gap, alignment) - gap);
         if (status == ACRE_OK)
             status = acre__region_append(region, all, out);
         if (status)
@@ -268,7 +289,7 @@ static acre_status take_apart(struct acre__arena *arena, const struct acre__reac
     int is_own = acre__arena_is_own(arena, bytes), is_behind = reach && reach->is_behind;
     uint64_t missing =
         is_own ? acre__round_up(bytes, arena->unit) : missing_behind(arena, reach, bytes);
-    uint64_t over = acre__arena_over(arena, missing, bytes), ended = arena->ended;
+    uint64_t over = over_after_reclaim(arena, missing, bytes), ended = arena->ended;
     if (over && is_behind) {
         acre__arena_join(arena);
         acre_status status = acre__arena_take(arena, reach, bytes, alignment, out);
@@ -314,7 +335,8 @@ static acre_status take_joined(struct acre__arena *arena, const struct acre__rea
     acre_status status = ACRE_OK;
     if (!acre__arena_may_hold(arena, missing, bytes))
         release_large(arena);
-    if (!acre__arena_may_hold(arena, missing, bytes) && !size_is_repeated(arena, bytes, missing)) {
+    if (!acre__arena_may_hold(arena, missing, bytes) && !size_is_repeated(arena, bytes, missing) &&
+        over_after_reclaim(arena, missing, bytes)) {
         is_tried = 1;
         acre__seen_add(&arena->gathered_now, bytes);
         status = take_gathered(arena, reach, bytes, alignment, out);
@@ -365,6 +387,7 @@ acre_status acre__arena_take_new(struct acre__arena *arena, const struct acre__r
     if (arena->unit && !arena->setup.is_simple)
         return arena->is_joined ? take_joined(arena, reach, bytes, alignment, out)
                                 : take_apart(arena, reach, bytes, alignment, out);
+    (void)over_after_reclaim(arena, bytes, bytes);
     acre_status status = arena->unit ? grow_behind(arena, reach, bytes, alignment)
                                      : grow_block(arena, bytes, alignment);
     return status ? status : acre__arena_take(arena, reach, bytes, alignment, out);

@@ -124,6 +124,7 @@ struct acre__piece *acre__hole_take(struct acre__piece *hole, uint64_t at, uint6
     if (rest)
         acre__hole_insert(rest, holes);
     hole->state = ACRE__PIECE_TAKEN;
+    hole->was_ready = holes == &hole->region->arena->ready;
     return hole;
 }
 

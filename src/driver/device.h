@@ -126,6 +126,12 @@ acre_status acre__stream_check(acre_device *dev, acre_stream stream);
  * streams and those that acre made. */
 int acre__stream_is_foreign(acre_device *dev, acre_stream stream);
 
+/* 1 if the stream may be captured: not a legacy default stream, nor one made with
+ * ACRE_STREAM_NO_CAPTURE. */
+int acre__stream_is_capturable(acre_device *dev, acre_stream stream);
+/* 1 while it is captured. Asking breaks nothing. */
+int acre__stream_is_captured(acre_device *dev, acre_stream stream);
+
 /* ACRE_E_CAPTURING, with `why` as its detail, while the stream is captured. Asking breaks nothing.
  */
 acre_status acre__stream_not_captured(acre_device *dev, acre_stream stream, const char *why);

@@ -28,6 +28,7 @@ struct made {
     struct acre__node node; /* key: the handle */
     struct acre__limbo_item item;
     uint64_t number; /* ours, of all things made in the process */
+    uint32_t flags;  /* as the caller gave them */
 };
 
 /* Set in ids that are not the CUDA driver's, so that they differ from those. */
@@ -138,6 +139,30 @@ int acre__stream_is_foreign(acre_device *dev, acre_stream stream) {
            !made_number(dev, &dev->streams, stream);
 }
 
+int acre__stream_is_capturable(acre_device *dev, acre_stream stream) {
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
+        return (uintptr_t)stream == (uintptr_t)CU_STREAM_PER_THREAD;
+    acre__lock_take(&dev->lock);
+    const struct acre__node *node = acre__tree_find(&dev->streams, (uintptr_t)stream);
+    const struct made *made = acre__tree_entry(node, struct made, node);
+    int is_promised = made && made->flags & ACRE_STREAM_NO_CAPTURE;
+    acre__lock_give(&dev->lock);
+    return !is_promised;
+}
+
+int acre__stream_is_captured(acre_device *dev, acre_stream stream) {
+    struct acre__current current;
+    const char *what;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    int is_own = (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD; /* needs no context */
+    if (!is_own && acre__device_push(dev, &current, &what) != CUDA_SUCCESS)
+        return 0;
+    CUresult code = dev->drv->cuStreamIsCapturing(stream, &state);
+    if (!is_own)
+        acre__device_pop(dev, &current);
+    return code == CUDA_SUCCESS && state != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 /* ACRE_OK with *has_owner = 1 when another open device is known to have the event. */
 static acre_status event_owner(acre_device *dev, acre_event event, int *has_owner,
                                struct acre__owner *owner) {
@@ -229,11 +254,12 @@ acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream 
         return status;
     if (!stream)
         return acre__fail(ACRE_E_NULL, "acre_stream_create: stream is NULL");
-    if (flags & ~ACRE_STREAM_NON_BLOCKING)
+    if (flags & ~(ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE))
         return acre__fail(ACRE_E_INVALID, "acre_stream_create: unknown flags 0x%x", flags);
     struct made *made = made_create(&stream_kind);
     if (!made)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a stream's record");
+    made->flags = flags;
 
     struct acre__current current;
     CUstream handle = NULL;

@@ -17,6 +17,7 @@ struct acre__lock acre__pool_list_lock = ACRE__LOCK_INIT("pools", ACRE__RANK_POO
 
 static struct {
     struct acre__tree pools; /* the list's lock */
+    struct acre__tree ended; /* that lanes may still refer to: their addresses stay in use */
     _Atomic(acre_pool *) defaults[ACRE__DEVICE_SLOTS][POOL_KINDS];
 } list;
 
@@ -99,6 +100,13 @@ static void pool_free(acre_pool *pool) {
     if (pool->waiter)
         (void)acre_stream_destroy(pool->dev, pool->waiter);
     acre__pool_watch_end(pool);
+    if (pool->is_ended) { /* a thread has lanes of it that could not be reached */
+        pool->node.left = pool->node.right = NULL;
+        acre__lock_take(&acre__pool_list_lock);
+        acre__tree_insert(&list.ended, &pool->node);
+        acre__lock_give(&acre__pool_list_lock);
+        return;
+    }
     acre__lock_destroy(&pool->lock);
     free(pool);
 }
@@ -108,7 +116,7 @@ static void pool_free(acre_pool *pool) {
 static void pool_leave(acre_pool *pool) {
     acre__tree_remove(&list.pools, &pool->node);
     acre__lock_take(&pool->lock);
-    acre__cache_drain(pool, NULL, 1, 1);
+    pool->is_ended = !acre__cache_drain(pool, NULL, 1, 1);
     acre__lock_give(&pool->lock);
 }
 
@@ -204,7 +212,7 @@ static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, a
 }
 
 void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes) {
-    acre__cache_drain(pool, NULL, 1, 0);
+    (void)acre__cache_drain(pool, NULL, 1, 0);
     acre__streams_settle(pool, NULL, 1);
     acre__slab_trim(pool, keep_bytes);
 }
@@ -234,7 +242,7 @@ void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *u
 }
 
 static acre_status pool_retire(acre_pool *pool, acre_stream stream) {
-    acre__cache_drain(pool, stream, 0, 1);
+    (void)acre__cache_drain(pool, stream, 0, 1);
     return acre__stream_retire(pool, stream);
 }
 
@@ -278,6 +286,20 @@ static void pools_use(void) {
 
 /* ---- making ---- */
 
+/* Small and large blocks need their memory at different times: what one arena does not use is
+ * released for the other. */
+static void pool_reclaim(struct acre__account *account, const struct acre__arena *asking,
+                         uint64_t bytes) {
+    acre_pool *pool = (acre_pool *)(void *)((char *)account - offsetof(acre_pool, account));
+    if (asking == &pool->blocks_in) {
+        (void)acre__cache_drain(pool, NULL, 1, 0); /* one slot in a cache keeps a slab */
+        acre__streams_settle(pool, NULL, 0);
+        (void)acre__slabs_end_idle(pool, NULL, UINT64_MAX);
+    }
+    (void)acre__arena_release(asking == &pool->blocks_in ? &pool->slabs_in : &pool->blocks_in,
+                              bytes);
+}
+
 static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, int is_default) {
     acre_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
@@ -287,6 +309,7 @@ static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, in
     pool->kind = kind;
     pool->flags = flags;
     pool->is_default = is_default;
+    pool->account.reclaim = pool_reclaim;
     struct acre__arena_setup setup = {.dev = dev,
                                       .kind = kind,
                                       .step = (size_t)16 << 20,
@@ -430,7 +453,7 @@ acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t cou
 
 acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
     struct acre__slab *slab;
-    uint8_t before;
+    uint32_t before;
     acre_status status = acre__pool_enter(pool);
     if (status || !p)
         return status;
@@ -551,10 +574,14 @@ acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void *user) {
 }
 
 void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats) {
-    struct leaks live = {0};
-    pool_walk_live(pool, leak_count, &live);
-    stats->live_blocks = live.blocks;
-    stats->live_bytes = live.bytes;
+    uint64_t blocks, bytes = acre__caches_bytes(pool, &blocks);
+    for (unsigned i = 0; i < ACRE__QUARANTINE; i++) {
+        const struct acre__slot *slot = pool->quarantine[i];
+        blocks += slot != NULL;
+        bytes += slot ? acre__pool_table_find(slot->p)->slot_bytes : 0;
+    }
+    stats->live_blocks = pool->used_blocks - blocks;
+    stats->live_bytes = pool->used - bytes;
     stats->held_bytes = acre__pool_held(pool);
     stats->held_peak_bytes = pool->account.held_peak;
     stats->refills = pool->refills;

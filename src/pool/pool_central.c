@@ -1,59 +1,133 @@
-/* What a pool has in common for all threads: slots by class, free ones of each stream, and ready
- * ones.
+/* Small slots that threads do not have: given to the pool, and taken from it.
  *
- * A free slot is in exactly one list, and every list has one thing to wait for (pool_stream.c), so
- * no order can be lost. All of this is called with the pool's lock held. */
+ * What was freed on a stream is kept per slab (struct acre__share), so that the lowest address is
+ * used first: then the upper slabs empty, and their memory can be used for something else. Lists of
+ * many slots, as threads give them, are kept as they are at first (bundles), since threads want
+ * lists of many slots: handing one over takes constant time.
+ *
+ * Every list has one thing to wait for (pool_stream.c), so no order can be lost. All of this is
+ * called with the pool's lock held. */
 #include <stdlib.h>
 
 #include "base/status.h"
 #include "pool/pool.h"
 
-void acre__slots_move(struct acre__slots *to, struct acre__slots *from, uint32_t count) {
-    while (count-- && from->first) {
-        struct acre__slot *slot = from->first;
-        from->first = slot->next;
-        from->count--;
-        if (!from->first)
-            from->last = NULL;
-        acre__slots_push(to, slot);
+enum {
+    BUNDLE_SLOTS = 8, /* at least; fewer are spread over their slabs at once */
+    BUNDLES = 8       /* of a class, at most */
+};
+
+/* ---- lists ---- */
+
+/* Into the share of the slab that is the owner's; 0 when both are others'. */
+static int share_put(struct acre__freed *freed, struct acre__slab *slab, struct acre__slot *slot) {
+    struct acre__share *share = NULL;
+    for (int i = 0; i < ACRE__SHARES && (!share || share->owner != freed); i++)
+        if (!slab->shares[i].owner || slab->shares[i].owner == freed)
+            share = &slab->shares[i];
+    if (!share)
+        return 0;
+    if (!share->owner) {
+        share->owner = freed;
+        acre__tree_insert(&freed->classes[slab->size_class].shares, &share->node);
     }
+    acre__slots_push(&share->slots, slot);
+    return 1;
+}
+
+static void list_sort(struct acre__freed *freed, uint32_t size_class, struct acre__slots *slots) {
+    struct acre__slot *slot;
+    while ((slot = acre__slots_pop(slots))) {
+        struct acre__slab *slab = acre__pool_table_find(slot->p);
+        if (share_put(freed, slab, slot))
+            acre__slab_note(slab);
+        else
+            acre__slots_push(&freed->classes[size_class].loose, slot);
+    }
+}
+
+void acre__freed_sort(struct acre__freed *freed) {
+    for (uint32_t i = 0; i < ACRE__CLASSES; i++) {
+        struct acre__freed_class *of = &freed->classes[i];
+        while (of->bundle_count)
+            list_sort(freed, i, &of->bundles[--of->bundle_count]);
+    }
+}
+
+/* 1 if the list was kept as it is. */
+static int bundle_put(struct acre__freed_class *of, struct acre__slots *slots) {
+    if (slots->count < BUNDLE_SLOTS || of->bundle_count == BUNDLES)
+        return 0;
+    if (!of->bundles)
+        of->bundles = calloc(BUNDLES, sizeof *of->bundles);
+    if (!of->bundles)
+        return 0;
+    of->bundles[of->bundle_count++] = *slots;
+    *slots = (struct acre__slots){0};
+    return 1;
+}
+
+void acre__freed_end(struct acre__freed *freed) {
+    for (uint32_t i = 0; freed && i < ACRE__CLASSES; i++)
+        free(freed->classes[i].bundles);
+    free(freed);
+}
+
+static uint64_t class_count(const struct acre__freed_class *of) {
+    uint64_t count = of->loose.count;
+    for (uint32_t i = 0; i < of->bundle_count; i++)
+        count += of->bundles[i].count;
+    for (struct acre__node *node = acre__tree_first(&of->shares); node;
+         node = acre__tree_next(&of->shares, node))
+        count += acre__tree_entry(node, struct acre__share, node)->slots.count;
+    return count;
+}
+
+uint64_t acre__freed_bytes(const struct acre__freed *freed) {
+    uint64_t bytes = freed->holes[ACRE__ARENA_SLABS].bytes + freed->holes[ACRE__ARENA_BLOCKS].bytes;
+    for (uint32_t i = 0; freed->count && i < ACRE__CLASSES; i++)
+        bytes += class_count(&freed->classes[i]) * acre__class_bytes(i);
+    return bytes;
 }
 
 /* ---- giving ---- */
 
 /* Large ones become holes. */
 static void large_put(acre_pool *pool, const struct acre__reach *to, struct acre__slots *slots) {
-    for (struct acre__slot *slot = slots->first, *next; slot; slot = next) {
+    struct acre__slot *slot;
+    while ((slot = acre__slots_pop(slots))) {
         struct acre__slab *slab = acre__pool_table_find(slot->p);
-        next = slot->next;
-        acre__limit_credit(pool, slab->slot_bytes);
+        acre__limit_credit(pool, slab->slot_bytes, 1);
         acre__large_give(pool, slab, to);
     }
-    *slots = (struct acre__slots){0};
 }
 
 /* Small ones, which threads had, are the pool's again. */
 static void small_credit(acre_pool *pool, uint32_t size_class, const struct acre__slots *slots) {
-    acre__limit_credit(pool, (uint64_t)slots->count * acre__class_bytes(size_class));
+    acre__limit_credit(pool, (uint64_t)slots->count * acre__class_bytes(size_class), slots->count);
 }
 
 void acre__freed_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                      struct acre__slots *slots) {
     struct acre__freed *freed = stream->recent->freed;
     if (size_class == ACRE__CLASSES) {
-        struct acre__reach to = acre__stream_reach(stream);
+        struct acre__reach to = acre__stream_reach(stream, ACRE__ARENA_BLOCKS);
         large_put(pool, &to, slots);
         return;
     }
     small_credit(pool, size_class, slots);
     freed->count += slots->count;
-    acre__slots_join(&freed->slots[size_class], slots);
+    if (!bundle_put(&freed->classes[size_class], slots))
+        list_sort(freed, size_class, slots);
 }
 
-static void slots_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
-    for (struct acre__slot *slot = slots->first; slot; slot = slot->next)
-        acre__pool_table_find(slot->p)->idle++;
-    acre__slots_join(&pool->ready[size_class], slots);
+static void list_ready(struct acre__slots *slots) {
+    struct acre__slot *slot;
+    while ((slot = acre__slots_pop(slots))) {
+        struct acre__slab *slab = acre__pool_table_find(slot->p);
+        acre__slots_push(&slab->ready, slot);
+        acre__slab_note(slab);
+    }
 }
 
 void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
@@ -62,14 +136,29 @@ void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slot
         return;
     }
     small_credit(pool, size_class, slots);
-    slots_ready(pool, size_class, slots);
+    list_ready(slots);
+}
+
+static void class_ready(struct acre__freed_class *of) {
+    struct acre__node *node;
+    while (of->bundle_count)
+        list_ready(&of->bundles[--of->bundle_count]);
+    list_ready(&of->loose);
+    while ((node = acre__tree_first(&of->shares))) {
+        struct acre__share *share = acre__tree_entry(node, struct acre__share, node);
+        acre__tree_remove(&of->shares, node);
+        acre__slots_join(&share->slab->ready, &share->slots);
+        share->owner = NULL;
+        acre__slab_note(share->slab);
+    }
 }
 
 void acre__freed_ready(acre_pool *pool, struct acre__freed *freed) {
     for (uint32_t i = 0; freed->count && i < ACRE__CLASSES; i++)
-        slots_ready(pool, i, &freed->slots[i]);
-    acre__arena_ready(&pool->blocks_in, &freed->holes);
+        class_ready(&freed->classes[i]);
     freed->count = 0;
+    acre__arena_ready(&pool->slabs_in, &freed->holes[ACRE__ARENA_SLABS]);
+    acre__arena_ready(&pool->blocks_in, &freed->holes[ACRE__ARENA_BLOCKS]);
 }
 
 int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
@@ -98,47 +187,115 @@ int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream han
     return 1;
 }
 
+int acre__central_give_after_all(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
+    if (!acre__device_is_lost(pool->dev) && acre__step_quiesce(pool->dev))
+        return 0;
+    acre__central_ready(pool, size_class, slots);
+    return 1;
+}
+
 /* ---- taking ---- */
 
-static void take_freed(struct acre__want *want, struct acre__freed *freed) {
-    struct acre__slots *from = &freed->slots[want->size_class];
+static uint32_t want_left(const struct acre__want *want) {
+    return want->count - want->slots.count;
+}
+
+/* A list as a thread gave it, or a part. */
+static void take_bundle(struct acre__want *want, struct acre__freed *freed) {
+    struct acre__freed_class *of = &freed->classes[want->size_class];
+    if (!of->bundle_count || want->slots.count)
+        return;
+    struct acre__slots *from = &of->bundles[of->bundle_count - 1];
+    freed->count -= from->count;
+    if (from->count <= want->count)
+        acre__slots_join(&want->slots, from);
+    else
+        acre__slots_move(&want->slots, from, want->count);
+    freed->count += from->count;
+    of->bundle_count -= !from->count;
+}
+
+static void take_share(struct acre__want *want, struct acre__share *share) {
+    struct acre__freed *freed = share->owner;
+    uint32_t had = share->slots.count;
+    acre__slots_move(&want->slots, &share->slots, want_left(want));
+    freed->count -= had - share->slots.count;
+    if (!share->slots.count) {
+        acre__tree_remove(&freed->classes[want->size_class].shares, &share->node);
+        share->owner = NULL;
+    }
+    acre__slab_note(share->slab);
+}
+
+static void take_open(struct acre__want *want, struct acre__slab *slab) {
+    acre__slots_move(&want->slots, &slab->ready, want_left(want));
+    while (want_left(want) && slab->fresh < slab->count)
+        acre__slots_push(&want->slots, acre__slab_fresh(slab));
+    acre__slab_note(slab);
+}
+
+static void take_loose(struct acre__want *want, struct acre__freed *freed) {
+    struct acre__slots *from = &freed->classes[want->size_class].loose;
     uint32_t had = from->count;
-    acre__slots_move(&want->slots, from, want->count - want->slots.count);
+    acre__slots_move(&want->slots, from, want_left(want));
     freed->count -= had - from->count;
 }
 
-/* From the list of those that wait for nothing. */
-static void take_ready(struct acre__want *want) {
-    uint32_t before = want->slots.count;
-    acre__slots_move(&want->slots, &want->pool->ready[want->size_class], want->count - before);
-    struct acre__slot *slot = want->slots.first;
-    for (uint32_t i = before; i < want->slots.count; i++, slot = slot->next)
-        acre__pool_table_find(slot->p)->idle--;
+/* The one of two that has the lower address; either may be NULL. */
+static struct acre__node *lower(struct acre__node *a, struct acre__node *b) {
+    return !a || (b && b->key < a->key) ? b : a;
 }
 
-/* Slots that were never used. */
-static void take_fresh(struct acre__want *want) {
-    struct acre__slab **fresh = &want->pool->fresh[want->size_class], *slab = *fresh;
-    while (slab && slab->fresh < slab->count && want->slots.count < want->count)
-        acre__slots_push(&want->slots, acre__slab_fresh(slab));
-    if (slab && slab->fresh == slab->count)
-        *fresh = NULL;
+/* Out of what was freed on the stream and what is ready, the lowest address first. */
+static void take_lowest(struct acre__want *want, struct acre__pool_stream *own) {
+    uint32_t i = want->size_class;
+    while (want_left(want)) {
+        struct acre__node *open = acre__tree_first(&want->pool->open[i]);
+        struct acre__node *recent = acre__tree_first(&own->recent->freed->classes[i].shares);
+        struct acre__node *marked = acre__tree_first(&own->marked->freed->classes[i].shares);
+        struct acre__node *first = lower(lower(recent, marked), open);
+        if (!first)
+            break;
+        if (first == open)
+            take_open(want, acre__tree_entry(open, struct acre__slab, node));
+        else
+            take_share(want, acre__tree_entry(first, struct acre__share, node));
+    }
 }
 
-static uint32_t stream_slots(const struct acre__pool_stream *stream, uint32_t size_class) {
-    return stream->recent->freed->slots[size_class].count +
-           stream->marked->freed->slots[size_class].count;
+static void take_free(struct acre__want *want, struct acre__pool_stream *own) {
+    take_bundle(want, own->recent->freed);
+    take_bundle(want, own->marked->freed);
+    if (want->slots.count)
+        return;
+    take_lowest(want, own);
+    take_loose(want, own->recent->freed);
+    take_loose(want, own->marked->freed);
+}
+
+static int freed_has_class(const struct acre__freed *freed, uint32_t size_class) {
+    const struct acre__freed_class *of = &freed->classes[size_class];
+    return of->bundle_count || of->loose.count || of->shares.count;
 }
 
 /* Memory of other streams that are known to be done with it. */
 static void take_done(struct acre__want *want, struct acre__pool_stream *own) {
     acre_pool *pool = want->pool;
     for (struct acre__pool_stream *at = pool->streams; at && !want->slots.count; at = at->next) {
-        if (at == own || !stream_slots(at, want->size_class))
+        if (at == own || (!freed_has_class(at->recent->freed, want->size_class) &&
+                          !freed_has_class(at->marked->freed, want->size_class)))
             continue;
         acre__stream_settle(pool, at, 0);
-        take_ready(want);
+        take_lowest(want, own);
     }
+}
+
+static void take_freed(struct acre__want *want, struct acre__freed *freed) {
+    struct acre__node *node;
+    take_bundle(want, freed);
+    while (want_left(want) && (node = acre__tree_first(&freed->classes[want->size_class].shares)))
+        take_share(want, acre__tree_entry(node, struct acre__share, node));
+    take_loose(want, freed);
 }
 
 /* The stream waits for the work behind memory of another one. */
@@ -146,8 +303,8 @@ static acre_status take_behind(struct acre__want *want, struct acre__pool_stream
     acre_pool *pool = want->pool;
     for (struct acre__pool_stream *at = pool->streams; at; at = at->next) {
         struct acre__generation *from =
-            at->marked->freed->slots[want->size_class].count ? at->marked : at->recent;
-        if (at == own || !from->freed->slots[want->size_class].count)
+            freed_has_class(at->marked->freed, want->size_class) ? at->marked : at->recent;
+        if (at == own || !freed_has_class(from->freed, want->size_class))
             continue;
         acre_status status = acre__stream_join(pool, at, from, want->stream);
         if (status == ACRE_E_NOT_READY)
@@ -163,14 +320,18 @@ static acre_status take_behind(struct acre__want *want, struct acre__pool_stream
     return ACRE_OK;
 }
 
-/* Slots of a new slab. */
-static acre_status take_new(struct acre__want *want) {
-    struct acre__slab *slab;
-    acre_status status = acre__slab_make(want->pool, want->size_class, &slab);
+/* Slots of a new slab. Slabs that are wholly free may be in use for that, which lists as threads
+ * gave them hide. */
+static acre_status take_new(struct acre__want *want, struct acre__pool_stream *own) {
+    acre__freed_sort(own->recent->freed);
+    acre__freed_sort(own->marked->freed);
+    acre__stream_settle(want->pool, own, 1);
+    acre_status status = acre__slab_make(want->pool, want->size_class, own);
     if (status)
         return status;
-    want->pool->fresh[want->size_class] = slab;
-    take_fresh(want);
+    if (own->is_foreign)
+        acre__stream_settle(want->pool, own, 1); /* now that it is named */
+    take_lowest(want, own);
     return ACRE_OK;
 }
 
@@ -181,17 +342,11 @@ acre_status acre__central_take(struct acre__want *want, enum acre__effort effort
         return status;
     if (effort == ACRE__TAKE_BEHIND)
         return take_behind(want, own);
-    take_freed(want, own->recent->freed);
-    if (want->slots.count < want->count)
-        take_freed(want, own->marked->freed);
-    if (want->slots.count < want->count)
-        take_ready(want);
-    if (want->slots.count < want->count)
-        take_fresh(want);
+    take_free(want, own);
     if (want->slots.count || effort == ACRE__TAKE_FREE)
         return ACRE_OK;
     take_done(want, own);
-    return want->slots.count ? ACRE_OK : take_new(want);
+    return want->slots.count ? ACRE_OK : take_new(want, own);
 }
 
 struct acre__pool_stream *acre__central_stream(const struct acre__want *want, acre_status *status) {

@@ -1,5 +1,7 @@
-/* Size classes of small blocks: multiples of 256 bytes up to 2 KiB, then 8 classes for each
- * doubling, so that a block has at most an eighth more than was asked for. */
+/* Size classes of small blocks: 256 bytes, multiples of 512 bytes up to 4 KiB, then 8 classes for
+ * each doubling up to 512 KiB. So every block of more than 256 bytes is aligned to 512 bytes, as
+ * cuMemAlloc's are; a block of more than 4 KiB has at most an eighth more than was requested, one
+ * of more than 256 bytes at most 511 bytes more. */
 #ifndef ACRE_POOL_CLASS_H
 #define ACRE_POOL_CLASS_H
 
@@ -8,28 +10,24 @@
 
 #define ACRE__GRAIN ((size_t)256)
 
-enum {
-    ACRE__CLASSES = 8 + 8 * 9, /* up to 1 MiB; larger blocks are placed one by one */
-    ACRE__KEPT = 8 * 6,        /* above them, up to 64 MiB: of which a thread keeps one each, */
-    ACRE__KEPT_MORE = 8        /* and a few of the smaller ones for a while */
-};
+enum { ACRE__CLASSES = 1 + 8 + 8 * 7 }; /* up to 512 KiB; larger blocks are placed one by one */
 
-#define ACRE__SMALL_MOST ((size_t)1 << 20)
+#define ACRE__SMALL_MOST ((size_t)512 << 10)
 #define ACRE__BYTES_MOST ((size_t)2048 << 30)
 
 /* The class of 1 to ACRE__BYTES_MOST bytes. */
 static inline uint32_t acre__class_of(size_t bytes) {
-    /* Without a branch: sizes vary, and one that is guessed wrong costs as much as half a hit. */
-    uint32_t top = 63 - (uint32_t)__builtin_clzll((bytes - 1) | 2048); /* 11 or more */
-    return (top - 11) * 8 + (uint32_t)((bytes - 1) >> (top - 3));
+    /* Without a branch: sizes vary, and a mispredicted one costs as much as half a hit. */
+    uint32_t top = 63 - (uint32_t)__builtin_clzll((bytes - 1) | 4096); /* 12 or more */
+    return (top - 12) * 8 + (uint32_t)((bytes - 1) >> (top - 3)) + (bytes > ACRE__GRAIN);
 }
 
 /* Bytes of its slots. */
 static inline size_t acre__class_bytes(uint32_t size_class) {
-    if (size_class < 8)
-        return (size_class + 1) * ACRE__GRAIN;
-    uint32_t top = (size_class - 8) / 8, step = (size_class - 8) % 8;
-    return ((size_t)9 + step) << (top + 8);
+    if (size_class <= 8)
+        return size_class ? (size_t)512 * size_class : ACRE__GRAIN;
+    uint32_t top = (size_class - 9) / 8, step = (size_class - 9) % 8;
+    return ((size_t)9 + step) << (top + 9);
 }
 
 #endif

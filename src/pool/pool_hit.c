@@ -3,12 +3,16 @@
  * A hit finds a slot in the calling thread's stack for the pool, stream and class, or room in it.
  * A lane exists only for a pool that exists, so a hit needs no other check of the handle.
  *
- * There are three ways. The near one serves the lane that was used last and calls nothing: how many
- * instructions it has decides how many misses of one call and the next the processor can wait for
- * at a time. The far one finds any lane, knows tags, and waits for whoever has claimed the cache;
- * while the thread has a tag set there is no lane used last, so that the near one need not look for
- * it, and a tagged block's state is not what the near one expects. What is not a hit goes to the
- * slow way (pool_slow.h), which checks everything and fetches or gives a batch. */
+ * There are three paths. The near one serves the lane that was used last and calls nothing: how
+ * many instructions it has decides how many cache misses of one call and the next overlap. The far
+ * one finds any lane, knows tags, frees blocks of other threads, asks the driver whether the stream
+ * is captured, and waits for whoever has claimed the cache. While the thread has a tag set, or the
+ * lane must be checked in any way, there is no lane used last, so that the near path need not ask.
+ * What is not a hit takes the slow path (pool_slow.h), which checks everything and moves slots
+ * between the cache and the pool.
+ *
+ * A free looks at the slab inside the cache, since the slab may end at any time if the block was
+ * freed already. */
 #include "base/atomic.h"
 #include "base/thread.h"
 #include "pool/pool.h"
@@ -21,7 +25,7 @@ static inline struct acre__pool_cache *cache_here(void) {
     return thread ? thread->pool : NULL;
 }
 
-/* Goes in plainly, and gives the lane used last; NULL when the far way has to be taken. The caller
+/* Goes in plainly, and gives the lane used last; NULL when the far path has to be taken. The caller
  * leaves in any case. */
 static inline struct acre__lane *near_enter(struct acre__pool_cache *cache) {
     acre__cache_mark(cache);
@@ -29,19 +33,22 @@ static inline struct acre__lane *near_enter(struct acre__pool_cache *cache) {
 }
 
 /* A block of the stack; NULL when it is empty. */
-static inline void *stack_pop(struct acre__stack *stack, uint8_t live) {
+static inline void *stack_pop(struct acre__stack *stack, uint32_t live, size_t bytes) {
     if (!stack->count)
         return NULL;
     struct acre__entry entry = stack->entries[--stack->count];
-    acre__store(entry.state, live, memory_order_relaxed);
+    stack->used = 1;
+    acre__store(entry.state, live | (uint32_t)bytes << ACRE__SLOT_BYTES_SHIFT,
+                memory_order_relaxed);
     return entry.p;
 }
 
 /* 0 when it is full. */
-static inline int stack_push(struct acre__stack *stack, void *p, _Atomic uint8_t *state) {
+static inline int stack_push(struct acre__stack *stack, void *p, acre__slot_state *state) {
     if (stack->count >= stack->most)
         return 0;
     stack->entries[stack->count++] = (struct acre__entry){p, state};
+    stack->used = 1;
     acre__store(state, 0, memory_order_relaxed);
     return 1;
 }
@@ -49,7 +56,19 @@ static inline int stack_push(struct acre__stack *stack, void *p, _Atomic uint8_t
 /* ---- alloc ---- */
 
 static inline int alloc_is_plain(size_t bytes, size_t alignment, void *const *p) {
-    return p && bytes - 1 < ACRE__SMALL_MOST && (alignment & ~ACRE__GRAIN) == 0;
+    return p && bytes - 1 < ACRE__SMALL_MOST && !(alignment & (alignment - 1)) &&
+           alignment <= 2 * ACRE__GRAIN;
+}
+
+/* Every class but the first is aligned to 512 bytes. */
+static inline uint32_t alloc_class(size_t bytes, size_t alignment) {
+    return acre__class_of(bytes +
+                          (alignment > ACRE__GRAIN && bytes <= ACRE__GRAIN ? ACRE__GRAIN : 0));
+}
+
+/* The far path asks inside the cache, so that it need not come in twice. */
+static inline int lane_is_captured(const struct acre__lane *lane) {
+    return lane->is_checked && acre__stream_is_captured(lane->pool->dev, lane->stream);
 }
 
 static __attribute__((noinline)) acre_status
@@ -58,9 +77,10 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     void *block = NULL;
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    if (lane && lane->fast == pool) {
-        struct acre__stack *stack = &lane->stacks[acre__class_of(bytes)];
-        block = cache->tag ? acre__tag_take(cache, stack) : stack_pop(stack, cache->live);
+    if (lane && lane->fast == pool && !lane_is_captured(lane)) {
+        struct acre__stack *stack = &lane->stacks[alloc_class(bytes, alignment)];
+        block =
+            cache->tag ? acre__tag_take(cache, stack, bytes) : stack_pop(stack, cache->live, bytes);
     }
     acre__cache_leave(cache);
     if (!block)
@@ -75,12 +95,15 @@ alloc_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
     struct acre__pool_cache *cache = cache_here();
     struct acre__slab *slab = NULL;
     if (cache && !cache->tag && p && bytes - 1 < ACRE__BYTES_MOST &&
-        (alignment & ~ACRE__GRAIN) == 0) {
+        !(alignment & (alignment - 1)) && alignment <= ACRE__PIECE_GRAIN) {
         acre__cache_enter(cache);
         struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-        slab = lane && lane->fast == pool ? acre__lane_kept(lane, bytes) : NULL;
-        if (slab)
+        if (lane && lane->fast == pool && lane->kept_count && !lane_is_captured(lane))
+            slab = acre__lane_kept(lane, bytes);
+        if (slab) {
+            acre__store(&slab->asked, bytes, memory_order_relaxed);
             acre__store(&slab->states[0], cache->live, memory_order_relaxed);
+        }
         acre__cache_leave(cache);
     }
     if (!slab)
@@ -98,7 +121,7 @@ alloc_untraced(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stre
     void *block = NULL;
     struct acre__lane *lane = near_enter(cache);
     if (lane && lane->fast == pool && lane->stream == stream)
-        block = stack_pop(&lane->stacks[acre__class_of(bytes)], cache->live);
+        block = stack_pop(&lane->stacks[alloc_class(bytes, alignment)], cache->live, bytes);
     acre__cache_leave(cache);
     if (!block)
         return alloc_far(pool, bytes, alignment, stream, p);
@@ -135,7 +158,7 @@ acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, vo
     void *block = NULL;
     struct acre__lane *lane = near_enter(cache);
     if (lane && lane->simple == device && lane->stream == stream)
-        block = stack_pop(&lane->stacks[acre__class_of(bytes)], cache->live);
+        block = stack_pop(&lane->stacks[acre__class_of(bytes)], cache->live, bytes);
     acre__cache_leave(cache);
     if (!block)
         return alloc_default(device, bytes, stream, p);
@@ -145,79 +168,94 @@ acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, vo
 
 /* ---- free ---- */
 
-/* A large block that the thread keeps from now on. */
-static int keep_hit(struct acre__lane *lane, struct acre__slab *slab) {
-    int is_last;
-    if (!acre__lane_keep(lane, slab, &is_last))
+enum freed { FREED, FREED_BUT_NOT_PUT, FREED_NOT };
+
+/* Ends the state of being handed out: of the thread's own block plainly, of another thread's by an
+ * exchange that one thread wins. Blocks with uses or of a graph take the slow path. */
+static int far_unlive(const struct acre__pool_cache *cache, acre__slot_state *state,
+                      uint32_t *value) {
+    *value = acre__load(state, memory_order_relaxed);
+    uint32_t who = *value & ACRE__SLOT_WHO;
+    if (!(who & ACRE__SLOT_LIVE) || who & (ACRE__SLOT_USED | ACRE__SLOT_GRAPH))
         return 0;
-    acre__store(&slab->states[0], 0, memory_order_relaxed);
-    return 1;
+    if ((who & ~(uint32_t)ACRE__SLOT_TAGGED) == cache->live) {
+        acre__store(state, 0, memory_order_relaxed);
+        return 1;
+    }
+    return acre__cas(state, value, 0, memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* `pool` NULL: whichever has the address. `tag` is the block's, or 0. */
-static __attribute__((noinline)) acre_status free_far(acre_pool *pool, struct acre__slab *slab,
-                                                      void *p, acre_stream stream, uint32_t tag) {
-    struct acre__pool_cache *cache = cache_here();
-    int64_t bytes = (int64_t)slab->slot_bytes;
-    int is_hit = 0;
+/* Puts a free slot into the lane; 0 when there is no room. */
+static int far_put(struct acre__lane *lane, struct acre__slab *slab, void *p,
+                   acre__slot_state *state) {
+    int is_last;
+    if (acre__slab_is_large(slab))
+        return acre__lane_keep(lane, slab, &is_last);
+    return stack_push(&lane->stacks[slab->size_class], p, state);
+}
+
+/* `pool` NULL: whichever has the address. What is freed here, but does not fit into the lane, is
+ * the caller's to put somewhere: then *out is its slab, and *value what its state was. */
+static enum freed far_free(struct acre__pool_cache *cache, acre_pool *pool, void *p,
+                           acre_stream stream, struct acre__slab **out, uint32_t *value) {
+    enum freed freed = FREED_NOT;
     acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, slab->pool, stream);
-    if (lane && !lane->is_debugged && acre__slab_is_large(slab))
-        is_hit = keep_hit(lane, slab);
-    else if (lane && !lane->is_debugged)
-        is_hit = stack_push(&lane->stacks[slab->size_class], p, acre__slab_state(slab, p));
-    if (is_hit && tag)
-        acre__tag_count(cache, tag, -bytes, -1);
+    struct acre__slab *slab = acre__pool_table_find(p);
+    struct acre__lane *lane =
+        slab && (!pool || slab->pool == pool) ? acre__cache_lane(cache, slab->pool, stream) : NULL;
+    acre__slot_state *state = lane && !lane->is_debugged ? acre__slab_state(slab, p) : NULL;
+    if (state && far_unlive(cache, state, value)) {
+        uint32_t tag = acre__tag_of(slab, state, *value);
+        if (tag)
+            acre__tag_count(cache, tag, -(int64_t)slab->slot_bytes, -1);
+        freed = far_put(lane, slab, p, state) ? FREED : FREED_BUT_NOT_PUT;
+        *out = slab;
+    }
     acre__cache_leave(cache);
-    return is_hit ? ACRE_OK : acre__pool_free_slow(pool, p, stream);
+    return freed;
 }
 
-/* The thread's own block with a tag, or one that is not its own. */
-static __attribute__((noinline)) acre_status free_other(acre_pool *pool, struct acre__slab *slab,
-                                                        void *p, acre_stream stream) {
-    const struct acre__pool_cache *cache = cache_here();
-    const _Atomic uint8_t *state = acre__slab_state(slab, p);
-    if (!cache || !state ||
-        acre__load(state, memory_order_relaxed) != (cache->live | ACRE__SLOT_TAGGED))
+static __attribute__((noinline)) acre_status free_far(acre_pool *pool, void *p,
+                                                      acre_stream stream) {
+    struct acre__pool_cache *cache = cache_here();
+    struct acre__slab *slab;
+    uint32_t value;
+    enum freed freed = cache ? far_free(cache, pool, p, stream, &slab, &value) : FREED_NOT;
+    if (freed == FREED)
+        return ACRE_OK;
+    if (freed == FREED_NOT)
         return acre__pool_free_slow(pool, p, stream);
-    return free_far(pool, slab, p, stream, acre__tag_of(slab, state, ACRE__SLOT_TAGGED));
-}
-
-/* The state of a block that the calling thread itself was handed, which is its own: no other thread
- * may touch the state at the same time. NULL for the rest, which takes the slow way. */
-static inline _Atomic uint8_t *state_own(const struct acre__pool_cache *cache,
-                                         struct acre__slab *slab, const void *p) {
-    _Atomic uint8_t *state = acre__slab_state(slab, p);
-    return state && acre__load(state, memory_order_relaxed) == cache->live ? state : NULL;
+    struct acre__slot *slot = acre__slab_slot(slab, p);
+    acre_status status = acre__pool_free_plain(slab, slot, stream);
+    if (status) {
+        acre__tag_change(acre__tag_of(slab, slot->state, value), (int64_t)slab->slot_bytes, 1);
+        acre__store(slot->state, value, memory_order_release);
+    }
+    return status;
 }
 
 /* Inlined in both places: the call would be a tenth of it. */
-static inline __attribute__((always_inline)) acre_status
-free_near(acre_pool *pool, struct acre__slab *slab, void *p, acre_stream stream) {
+static inline __attribute__((always_inline)) acre_status free_near(acre_pool *pool, void *p,
+                                                                   acre_stream stream) {
     struct acre__pool_cache *cache = cache_here();
-    _Atomic uint8_t *state = cache ? state_own(cache, slab, p) : NULL;
-    if (!state)
-        return free_other(pool, slab, p, stream);
+    if (!cache)
+        return acre__pool_free_slow(pool, p, stream);
     int is_hit = 0;
     struct acre__lane *lane = near_enter(cache);
-    if (lane && lane->pool == slab->pool && lane->stream == stream)
-        is_hit = stack_push(&lane->stacks[slab->size_class], p, state);
+    struct acre__slab *slab = lane ? acre__pool_table_find(p) : NULL;
+    if (slab && lane->pool == slab->pool && lane->stream == stream &&
+        (!pool || lane->pool == pool)) {
+        acre__slot_state *state = acre__slab_state(slab, p);
+        if (state && (acre__load(state, memory_order_relaxed) & ACRE__SLOT_WHO) == cache->live)
+            is_hit = stack_push(&lane->stacks[slab->size_class], p, state);
+    }
     acre__cache_leave(cache);
-    return is_hit ? ACRE_OK : free_far(pool, slab, p, stream, 0);
+    return is_hit ? ACRE_OK : free_far(pool, p, stream);
 }
 
 static inline __attribute__((always_inline)) acre_status
 pool_free_untraced(acre_pool *pool, void *p, acre_stream stream) {
-    struct acre__slab *slab = acre__pool_table_find(p);
-    if (slab && slab->pool == pool)
-        return free_near(pool, slab, p, stream);
-    return pool ? acre__pool_free_slow(pool, p, stream) : acre__pool_check(pool);
-}
-
-static inline __attribute__((always_inline)) acre_status free_untraced(void *p,
-                                                                       acre_stream stream) {
-    struct acre__slab *slab = acre__pool_table_find(p);
-    return slab ? free_near(NULL, slab, p, stream) : acre__pool_free_slow(NULL, p, stream);
+    return pool ? free_near(pool, p, stream) : acre__pool_check(pool);
 }
 
 static __attribute__((noinline)) acre_status free_traced(acre_pool *pool, void *p,
@@ -237,9 +275,9 @@ acre_status acre__pool_free_untraced(acre_pool *pool, void *p, acre_stream strea
 
 static __attribute__((noinline)) acre_status free_any_traced(void *p, acre_stream stream) {
     acre_pool *told = acre__pool_trace_free(p, stream);
-    return acre__pool_trace_freed(told, p, stream, free_untraced(p, stream));
+    return acre__pool_trace_freed(told, p, stream, free_near(NULL, p, stream));
 }
 
 acre_status acre_free(void *p, acre_stream stream) {
-    return acre__trace_is_on() ? free_any_traced(p, stream) : free_untraced(p, stream);
+    return acre__trace_is_on() ? free_any_traced(p, stream) : free_near(NULL, p, stream);
 }

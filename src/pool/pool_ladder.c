@@ -29,7 +29,7 @@ static acre_status ladder_try(struct acre__want *want, enum acre__effort effort)
     if (!part.slots.count)
         return status;
     uint64_t each = acre__pool_table_find(part.slots.first->p)->slot_bytes; /* perhaps more */
-    acre__limit_charge(want->pool, part.slots.count * each);
+    acre__limit_charge(want->pool, part.slots.count * each, part.slots.count);
     return ACRE_OK;
 }
 
@@ -49,7 +49,7 @@ static acre_status climb_caches(struct acre__want *want) {
         acre__pool_debug_flush(pool);
         acre__lock_take(&pool->lock);
     }
-    acre__cache_drain(pool, NULL, 1, 0);
+    (void)acre__cache_drain(pool, NULL, 1, 0);
     return ladder_try(want, want->is_limited ? ACRE__TAKE_NEW : ACRE__TAKE_FREE);
 }
 

@@ -7,8 +7,6 @@
 #include "base/status.h"
 #include "pool/pool.h"
 
-#define KEPT_MORE_BYTES ((size_t)16 << 20)
-
 /* Blocks with far alignments may be small; no two may begin in one unit of the table. */
 size_t acre__large_bytes(size_t bytes) {
     size_t least = (size_t)1 << ACRE__TABLE_UNIT_BITS;
@@ -42,12 +40,15 @@ static void large_make(struct acre__want *want, struct acre__slab *slab,
     slab->pool = want->pool;
     slab->piece = piece;
     piece->user = slab;
+    slab->node.key = slab->at;
+    acre__tree_insert(&want->pool->large, &slab->node);
     (void)acre__pool_table_add(slab); /* the table has room where a region is */
     acre__slots_push(&want->slots, acre__slab_fresh(slab));
 }
 
 void acre__large_give(acre_pool *pool, struct acre__slab *slab, const struct acre__reach *to) {
     acre__pool_table_remove(slab);
+    acre__tree_remove(&pool->large, &slab->node);
     acre__arena_give(slab->piece, to);
     large_unrecord(pool, slab);
 }
@@ -64,14 +65,14 @@ static acre_status take_behind(struct acre__want *want, const struct acre__pool_
     for (struct acre__pool_stream *at = pool->streams; at; at = at->next) {
         for (int i = 0; i < 2 && at != own; i++) {
             struct acre__generation *from = i ? at->recent : at->marked;
-            if (from->freed->holes.bytes < want->bytes)
+            if (from->freed->holes[ACRE__ARENA_BLOCKS].bytes < want->bytes)
                 continue;
             acre_status status = acre__stream_join(pool, at, from, want->stream);
             if (status == ACRE_E_NOT_READY)
                 continue;
             if (status)
                 return status;
-            const struct acre__reach reach = {.recent = &from->freed->holes};
+            const struct acre__reach reach = {.recent = &from->freed->holes[ACRE__ARENA_BLOCKS]};
             status = take_from(want, &reach, piece);
             if (*piece) {
                 pool->waits++;
@@ -89,11 +90,11 @@ static acre_status take_behind(struct acre__want *want, const struct acre__pool_
  * what was freed on them from then on. */
 static acre_status take_behind_all(struct acre__want *want, struct acre__pool_stream *own,
                                    struct acre__piece **piece) {
-    const struct acre__reach reach = acre__stream_reach(own);
+    const struct acre__reach reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
     for (struct acre__pool_stream *at = want->pool->streams; at; at = at->next) {
         for (int i = 0; i < 2 && at != own; i++) {
             struct acre__generation *from = i ? at->recent : at->marked;
-            if (!from->freed->holes.bytes)
+            if (!from->freed->holes[ACRE__ARENA_BLOCKS].bytes)
                 continue;
             acre_status status = acre__stream_join(want->pool, at, from, want->stream);
             if (status == ACRE_E_NOT_READY)
@@ -101,7 +102,7 @@ static acre_status take_behind_all(struct acre__want *want, struct acre__pool_st
             if (status)
                 return status;
             want->pool->waits++;
-            acre__arena_inherit(&from->freed->holes, reach.recent);
+            acre__arena_inherit(&from->freed->holes[ACRE__ARENA_BLOCKS], reach.recent);
             own->recent->is_covered = 0;
         }
     }
@@ -120,20 +121,23 @@ static int has_plenty(const struct acre__want *want) {
 static acre_status large_find(struct acre__want *want, enum acre__effort effort,
                               struct acre__pool_stream *own, struct acre__piece **out) {
     struct acre__arena *arena = &want->pool->blocks_in;
-    struct acre__reach reach = acre__stream_reach(own);
+    struct acre__reach reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
     struct acre__piece *piece = NULL;
     acre_status status = effort == ACRE__TAKE_BEHIND ? take_behind(want, own, &piece)
                                                      : take_from(want, &reach, &piece);
     if (status == ACRE_OK && !piece && effort == ACRE__TAKE_NEW) {
         acre__stream_settle(want->pool, own, 1);
         acre__streams_settle(want->pool, own, 0);
-        reach = acre__stream_reach(own);
+        reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
         status = take_from(want, &reach, &piece);
         if (status == ACRE_OK && !piece && has_plenty(want)) {
             status = take_behind(want, own, &piece);
             if (status == ACRE_OK && !piece)
                 status = take_behind_all(want, own, &piece);
         }
+        /* Idle slabs are not in use: they must not count as if they were. */
+        if (status == ACRE_OK && !piece)
+            (void)acre__slabs_end_idle(want->pool, own, UINT64_MAX);
         reach.is_behind = !piece && !acre__stream_is_idle(want->pool, own);
         if (status == ACRE_OK && !piece)
             status = acre__arena_take_new(arena, &reach, want->bytes, want->alignment, &piece);
@@ -157,61 +161,4 @@ acre_status acre__large_take(struct acre__want *want, enum acre__effort effort) 
     else
         large_make(want, slab, piece);
     return status;
-}
-
-/* ---- what threads keep ---- */
-
-/* Where a lane keeps blocks of so many bytes; ACRE__KEPT or more: nowhere. */
-static uint32_t kept_index(size_t bytes) {
-    uint32_t size_class = acre__class_of(bytes);
-    return size_class < ACRE__CLASSES ? 0 : size_class - ACRE__CLASSES;
-}
-
-struct acre__slab *acre__lane_kept(struct acre__lane *lane, size_t bytes) {
-    uint32_t index = kept_index(bytes);
-    struct acre__slab *slab = index < ACRE__KEPT ? lane->kept[index] : NULL;
-    if (!slab || slab->bytes < bytes || slab->bytes - bytes > bytes / 64)
-        return NULL;
-    lane->kept[index] = NULL;
-    lane->kept_count--;
-    lane->large_live++;
-    return slab;
-}
-
-int acre__lane_keep(struct acre__lane *lane, struct acre__slab *slab, int *is_last) {
-    uint32_t index = kept_index(slab->bytes);
-    *is_last = lane->large_live <= 1 && lane->kept_count;
-    if (index >= ACRE__KEPT || *is_last)
-        return 0;
-    if (!lane->kept[index])
-        lane->kept[index] = slab;
-    else if (lane->more_count < ACRE__KEPT_MORE && slab->bytes <= KEPT_MORE_BYTES)
-        lane->more[lane->more_count++] = slab;
-    else
-        return 0;
-    lane->kept_count++;
-    lane->large_live--;
-    return 1;
-}
-
-void acre__lane_put_kept(struct acre__lane *lane, struct acre__slab *slab) {
-    uint32_t index = kept_index(slab->bytes);
-    if (!lane->kept[index])
-        lane->kept[index] = slab;
-    else
-        lane->more[lane->more_count++] = slab;
-    lane->kept_count++;
-}
-
-void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots) {
-    lane->kept_count -= lane->more_count;
-    while (lane->more_count)
-        acre__slots_push(slots, &lane->more[--lane->more_count]->slots[0]);
-    for (uint32_t i = 0; i < ACRE__KEPT && lane->kept_count; i++) {
-        if (!lane->kept[i])
-            continue;
-        acre__slots_push(slots, &lane->kept[i]->slots[0]);
-        lane->kept[i] = NULL;
-        lane->kept_count--;
-    }
 }

@@ -22,12 +22,14 @@ acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *cou
     return ACRE_OK;
 }
 
-void acre__limit_charge(acre_pool *pool, uint64_t bytes) {
+void acre__limit_charge(acre_pool *pool, uint64_t bytes, uint32_t count) {
     pool->used += bytes;
+    pool->used_blocks += count;
 }
 
-void acre__limit_credit(acre_pool *pool, uint64_t bytes) {
+void acre__limit_credit(acre_pool *pool, uint64_t bytes, uint32_t count) {
     pool->used -= bytes;
+    pool->used_blocks -= count;
     if (pool->used <= pool->soft_bytes)
         pool->soft_mark = pool->soft_bytes;
 }
@@ -39,7 +41,7 @@ void acre__limit_relieve(acre_pool *pool, acre_stream stream, uint64_t id) {
     if (!pool->soft_bytes || pool->used <= pool->soft_mark)
         return;
     pool->over_soft++;
-    acre__cache_drain(pool, NULL, 1, 0);
+    (void)acre__cache_drain(pool, NULL, 1, 0);
     acre__streams_settle(
         pool, acre__stream_find(pool, stream, acre__stream_thread(stream), id, &status), 1);
     acre__slab_trim(pool, pool->soft_bytes);

@@ -25,9 +25,9 @@ static void slab_resize(struct acre__slab *slab) {
     uint64_t before = slab->slot_bytes;
     slab->bytes = (size_t)slab->piece->bytes;
     slab->slot_bytes = slab->bytes;
-    uint8_t value = acre__load(&slab->states[0], memory_order_relaxed);
-    acre__limit_charge(slab->pool, slab->slot_bytes);
-    acre__limit_credit(slab->pool, before);
+    uint32_t value = acre__load(&slab->states[0], memory_order_relaxed);
+    acre__limit_charge(slab->pool, slab->slot_bytes, 1);
+    acre__limit_credit(slab->pool, before, 1);
     acre__tag_change(acre__tag_of(slab, &slab->states[0], value),
                      (int64_t)slab->slot_bytes - (int64_t)before, 0);
 }
@@ -36,7 +36,7 @@ static void slab_resize(struct acre__slab *slab) {
 static int change_is_allowed(const struct change *change) {
     struct acre__slab *slab = change->slab;
     size_t more = acre__large_bytes(change->bytes) - slab->slot_bytes;
-    uint8_t value = acre__load(&slab->states[0], memory_order_relaxed);
+    uint32_t value = acre__load(&slab->states[0], memory_order_relaxed);
     uint32_t one = 1;
     return acre__limit_check(change->pool, more, &one) == ACRE_OK &&
            acre__tag_allows(acre__tag_of(slab, &slab->states[0], value), more);
@@ -50,12 +50,14 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
         change->pool, change->stream, acre__stream_thread(change->stream), id, &status);
     if (!own)
         return status;
-    struct acre__reach reach = acre__stream_reach(own);
+    struct acre__reach reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
     if (change->bytes <= slab->bytes) {
         /* What other streams still use cannot go to this one's holes: it stays with the block. */
         if (!(acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_USED)) {
             acre__arena_cut(slab->piece, &reach, change->bytes);
             own->recent->is_covered = 0;
+            if (own->is_foreign)
+                acre__stream_settle(change->pool, own, 1);
         }
         *is_done = 1;
     } else if (!change_is_allowed(change)) {
@@ -64,7 +66,7 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
         *is_done = acre__arena_extend(slab->piece, &reach, change->bytes);
         if (!*is_done) { /* others may be done with what lies behind it */
             acre__streams_settle(change->pool, own, 0);
-            reach = acre__stream_reach(own);
+            reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
             *is_done = acre__arena_extend(slab->piece, &reach, change->bytes) ||
                        acre__arena_extend_new(slab->piece, &reach, change->bytes) == ACRE_OK;
         }
@@ -117,12 +119,10 @@ static acre_status change_by_copy(struct change *change, size_t has) {
         status = acre__pool_free_untraced(pool, change->p, change->stream);
     }
     if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
+        struct acre__slab *slab = acre__pool_table_find(made);
         if (is_told && acre__trace_is_on())
             (void)acre__pool_trace_free(made, change->stream);
-        (void)acre__pool_free_untraced(pool, made, change->stream);
-        return acre__said_fail(status, &said);
+        return acre__pool_alloc_undo(status, slab, acre__slab_slot(slab, made), change->stream);
     }
     change->p = made;
     return ACRE_OK;

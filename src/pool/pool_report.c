@@ -72,7 +72,7 @@ static void sum_slab(void *user, struct acre__piece *piece) {
     struct acre__slab *slab = piece->user;
     uint64_t count = 0;
     for (uint32_t i = 0; i < slab->fresh; i++) {
-        uint8_t value = acre__load(&slab->states[i], memory_order_acquire);
+        uint32_t value = acre__load(&slab->states[i], memory_order_acquire);
         if (!(value & ACRE__SLOT_LIVE))
             continue;
         item_add(&sums.tags[acre__tag_of(slab, &slab->states[i], value)], slab->slot_bytes, 1);
@@ -81,7 +81,7 @@ static void sum_slab(void *user, struct acre__piece *piece) {
     item_add(&sums.sizes[acre__class_of(slab->slot_bytes)], count * slab->slot_bytes, count);
     oom->live += count * slab->slot_bytes;
     oom->live_blocks += count;
-    oom->slots += (slab->count - slab->fresh) * slab->slot_bytes;
+    oom->slots += (slab->count - slab->fresh + slab->ready.count) * slab->slot_bytes;
     oom->ends += slab->bytes - slab->count * slab->slot_bytes;
 }
 
@@ -102,19 +102,13 @@ static void collect_live(struct acre__oom *oom, const acre_pool *pool) {
     acre__lock_give(&sums.lock);
 }
 
-static uint64_t freed_bytes(const struct acre__freed *freed) {
-    uint64_t bytes = freed->holes.bytes;
-    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
-        bytes += freed->slots[i].count * acre__class_bytes(i);
-    return bytes;
-}
-
 /* What was freed, and by which streams it may still be used. */
 static void collect_pending(struct acre__oom *oom, const struct acre__want *want,
                             const struct acre__pool_stream *own) {
     const acre_pool *pool = want->pool;
     for (const struct acre__pool_stream *at = pool->streams; at; at = at->next) {
-        uint64_t bytes = freed_bytes(at->recent->freed) + freed_bytes(at->marked->freed);
+        uint64_t bytes =
+            acre__freed_bytes(at->recent->freed) + acre__freed_bytes(at->marked->freed);
         if (at == own) {
             oom->own += bytes;
             continue;
@@ -144,7 +138,8 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     acre_pool *pool = want->pool;
     acre_status ignored;
     const struct acre__pool_stream *own = acre__central_stream(want, &ignored);
-    const struct acre__reach reach = own ? acre__stream_reach(own) : (struct acre__reach){0};
+    const struct acre__reach reach =
+        own ? acre__stream_reach(own, ACRE__ARENA_BLOCKS) : (struct acre__reach){0};
     oom->held = acre__pool_held(pool);
     oom->used = pool->used;
     oom->soft_bytes = pool->soft_bytes;
@@ -155,8 +150,6 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     collect_live(oom, pool);
     oom->cached = minus(pool->used, oom->live + oom->quarantined);
     collect_pending(oom, want, own);
-    for (uint32_t i = 0; i < ACRE__CLASSES; i++)
-        oom->slots += pool->ready[i].count * acre__class_bytes(i);
     collect_holes(oom, &pool->blocks_in, &reach);
     collect_holes(oom, &pool->slabs_in, NULL);
 }

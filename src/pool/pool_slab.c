@@ -1,4 +1,9 @@
-/* Slabs of small blocks: pieces of an arena that are cut into slots of one class. */
+/* Slabs of small blocks: pieces of an arena that are cut into slots of one class.
+ *
+ * A slab that is wholly free is *idle*. Idle slabs are kept for their class until memory is needed:
+ * then they end, and their memory is a hole of the arena again, for the stream that freed it or for
+ * all. A thread that frees a block twice may look at a slab that ends meanwhile, so the record
+ * stays until every thread has left its cache (acre__slabs_reap). */
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -6,10 +11,16 @@
 #include "pool/pool_tag.h"
 
 enum { SLAB_LEAST = 1 << 16, SLAB_MOST = 2 << 20 }; /* bytes; multiples of the table's unit */
+enum {
+    END_MOST = 32 << 20, /* bytes of idle slabs that end at a time: neighbours make larger holes */
+    RETIRED_MOST = 4 << 20 /* bytes of records */
+};
 
 static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
+
+/* ---- records ---- */
 
 struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_bytes, size_t count) {
     struct acre__slab *slab;
@@ -36,12 +47,129 @@ void acre__slab_drop(struct acre__slab *slab) {
     free(slab);
 }
 
+static void slab_retire(acre_pool *pool, struct acre__slab *slab) {
+    slab->next = pool->retired;
+    pool->retired = slab;
+    pool->retired_bytes += sizeof *slab + slab->count * (sizeof *slab->slots + 4);
+}
+
+void acre__slabs_reap(acre_pool *pool) {
+    while (pool->retired) {
+        struct acre__slab *next = pool->retired->next;
+        acre__slab_drop(pool->retired);
+        pool->retired = next;
+    }
+    pool->retired_bytes = 0;
+}
+
+/* ---- free slots ---- */
+
+static uint32_t slab_free_count(const struct acre__slab *slab) {
+    uint32_t count = slab->count - slab->fresh + slab->ready.count;
+    for (int i = 0; i < ACRE__SHARES; i++)
+        count += slab->shares[i].slots.count;
+    return count;
+}
+
+static void idle_remove(acre_pool *pool, struct acre__slab *slab) {
+    if (slab->newer)
+        slab->newer->older = slab->older;
+    else
+        pool->idle = slab->older;
+    if (slab->older)
+        slab->older->newer = slab->newer;
+    slab->is_idle = 0;
+}
+
+static void idle_add(acre_pool *pool, struct acre__slab *slab) {
+    slab->newer = NULL;
+    slab->older = pool->idle;
+    if (pool->idle)
+        pool->idle->newer = slab;
+    pool->idle = slab;
+    slab->is_idle = 1;
+}
+
+void acre__slab_note(struct acre__slab *slab) {
+    acre_pool *pool = slab->pool;
+    int is_open = slab->ready.count || slab->fresh < slab->count;
+    int is_idle = slab_free_count(slab) == slab->count;
+    if (is_open && !slab->is_open)
+        acre__tree_insert(&pool->open[slab->size_class], &slab->node);
+    else if (!is_open && slab->is_open)
+        acre__tree_remove(&pool->open[slab->size_class], &slab->node);
+    slab->is_open = is_open;
+    if (is_idle && !slab->is_idle)
+        idle_add(pool, slab);
+    else if (!is_idle && slab->is_idle)
+        idle_remove(pool, slab);
+}
+
 struct acre__slot *acre__slab_fresh(struct acre__slab *slab) {
     uint32_t index = slab->fresh++;
     struct acre__slot *slot = &slab->slots[index];
     slot->p = (void *)(uintptr_t)(slab->at + index * slab->slot_bytes);
     return slot;
 }
+
+/* ---- ending ---- */
+
+static void share_end(struct acre__share *share, uint32_t size_class) {
+    if (!share->owner)
+        return;
+    acre__tree_remove(&share->owner->classes[size_class].shares, &share->node);
+    share->owner->count -= share->slots.count;
+    share->owner = NULL;
+    share->slots = (struct acre__slots){0};
+}
+
+/* The generation that an idle slab's memory waits for: NULL when it waits for nothing. 0 when the
+ * stream may not have it. */
+static int slab_waits_for(const struct acre__slab *slab, const struct acre__pool_stream *own,
+                          struct acre__generation **generation) {
+    *generation = NULL;
+    for (int i = 0; i < ACRE__SHARES; i++) {
+        const struct acre__freed *owner = slab->shares[i].owner;
+        if (!owner)
+            continue;
+        if (!own || (owner != own->recent->freed && owner != own->marked->freed))
+            return 0;
+        if (!*generation || owner == own->recent->freed)
+            *generation = owner == own->recent->freed ? own->recent : own->marked;
+    }
+    return 1;
+}
+
+static void slab_end(acre_pool *pool, struct acre__slab *slab,
+                     const struct acre__generation *generation) {
+    struct acre__reach to = {0};
+    if (generation)
+        to.recent = &generation->freed->holes[slab->piece->region->arena == &pool->blocks_in];
+    for (int i = 0; i < ACRE__SHARES; i++)
+        share_end(&slab->shares[i], slab->size_class);
+    if (slab->is_open)
+        acre__tree_remove(&pool->open[slab->size_class], &slab->node);
+    idle_remove(pool, slab);
+    pool->slots[slab->size_class] -= slab->count;
+    acre__pool_table_remove(slab);
+    acre__arena_give(slab->piece, generation ? &to : NULL);
+    slab_retire(pool, slab);
+}
+
+uint64_t acre__slabs_end_idle(acre_pool *pool, const struct acre__pool_stream *own, uint64_t most) {
+    uint64_t bytes = 0;
+    struct acre__generation *generation;
+    for (struct acre__slab *slab = pool->idle, *older; slab; slab = older) {
+        older = slab->older;
+        if (bytes + slab->bytes > most || !slab_waits_for(slab, own, &generation))
+            continue;
+        bytes += slab->bytes;
+        slab_end(pool, slab, generation);
+    }
+    return bytes;
+}
+
+/* ---- making ---- */
 
 /* How many slots the next slab of a class gets: as many as the class has, so that one with few
  * blocks takes little memory. */
@@ -52,73 +180,142 @@ static size_t slab_slots(const acre_pool *pool, uint32_t size_class) {
     return count < 1 ? 1 : count;
 }
 
-/* Memory for a slab. What was taken ahead lies with the large blocks; otherwise they are asked only
- * when there is no other memory. */
-static acre_status slab_place(acre_pool *pool, size_t bytes, struct acre__piece **piece) {
-    acre_status status = acre__arena_take(&pool->slabs_in, NULL, bytes, SLAB_LEAST, piece);
-    if (status == ACRE_OK && !*piece && pool->is_reserved)
-        status = acre__arena_take(&pool->blocks_in, NULL, bytes, SLAB_LEAST, piece);
-    if (status || *piece)
+/* What is being placed. */
+struct placing {
+    acre_pool *pool;
+    const struct acre__pool_stream *own;
+    size_t slot_bytes, wanted; /* of a slot, and of the slab, */
+    size_t bytes;              /* and what it gets */
+    struct acre__piece *piece;
+};
+
+/* A piece that is there already, of the size that is wanted, or else of as much as the largest hole
+ * has, if that is not much less: otherwise slabs of one size leave holes that no other size fits
+ * into. What was taken ahead lies with the large blocks. */
+static acre_status place_old(struct placing *placing) {
+    acre_pool *pool = placing->pool;
+    const struct acre__reach reach = acre__stream_reach(placing->own, ACRE__ARENA_SLABS);
+    size_t slots = acre__arena_largest(&pool->slabs_in, &reach) / placing->slot_bytes;
+    size_t hole = round_up(slots * placing->slot_bytes, SLAB_LEAST);
+    int is_near = slots && hole < placing->wanted && hole >= placing->wanted / 4;
+    placing->bytes = is_near ? hole : placing->wanted;
+    acre_status status =
+        acre__arena_take(&pool->slabs_in, &reach, placing->bytes, SLAB_LEAST, &placing->piece);
+    if (status == ACRE_OK && !placing->piece && pool->is_reserved)
+        status =
+            acre__arena_take(&pool->blocks_in, NULL, placing->bytes, SLAB_LEAST, &placing->piece);
+    return status;
+}
+
+/* The same, and idle slabs of other classes end one after the other until there is one. */
+static acre_status place_ended(struct placing *placing) {
+    acre_status status = place_old(placing);
+    while (status == ACRE_OK && !placing->piece &&
+           acre__slabs_end_idle(placing->pool, placing->own, END_MOST))
+        status = place_old(placing);
+    return status;
+}
+
+/* Memory for a slab: created when there is none that could be used. Large blocks are asked when
+ * none can be created. */
+static acre_status slab_place(struct placing *placing) {
+    acre_pool *pool = placing->pool;
+    acre_status status = place_ended(placing);
+    if (status == ACRE_OK && !placing->piece &&
+        !acre__arena_may_hold(&pool->slabs_in, placing->wanted, placing->wanted)) {
+        (void)acre__cache_drain(pool, NULL, 1, 0); /* one slot in a cache keeps a slab */
+        acre__freed_sort(placing->own->recent->freed);
+        status = place_ended(placing);
+    }
+    if (status || placing->piece)
         return status;
-    status = acre__arena_take_new(&pool->slabs_in, NULL, bytes, SLAB_LEAST, piece);
+    const struct acre__reach reach = acre__stream_reach(placing->own, ACRE__ARENA_SLABS);
+    status =
+        acre__arena_take_new(&pool->slabs_in, &reach, placing->bytes, SLAB_LEAST, &placing->piece);
     if (status == ACRE_OK)
         return ACRE_OK;
     struct acre__said said;
     acre__said_keep(&said);
-    (void)acre__arena_take(&pool->blocks_in, NULL, bytes, SLAB_LEAST, piece);
-    return *piece ? ACRE_OK : acre__said_fail(status, &said);
+    (void)acre__arena_take(&pool->blocks_in, NULL, placing->bytes, SLAB_LEAST, &placing->piece);
+    return placing->piece ? ACRE_OK : acre__said_fail(status, &said);
 }
 
-/* Nobody has the piece any more. */
-static void slab_unplace(struct acre__piece *piece) {
-    acre__arena_give(piece, NULL);
-}
-
-acre_status acre__slab_make(acre_pool *pool, uint32_t size_class, struct acre__slab **out) {
-    size_t slot_bytes = acre__class_bytes(size_class);
-    size_t bytes = round_up(slab_slots(pool, size_class) * slot_bytes, SLAB_LEAST);
-    struct acre__slab *slab = acre__slab_record(0, bytes, slot_bytes, bytes / slot_bytes);
-    if (!slab)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a slab");
-    acre_status status = slab_place(pool, bytes, &slab->piece);
-    if (status) {
-        free(slab);
-        return status;
+/* The memory was a hole of the stream's own, so that its slots are free for the stream alone. */
+static void slab_fill_share(struct acre__slab *slab, struct acre__freed *freed) {
+    struct acre__share *share = &slab->shares[0];
+    struct acre__slot *slot = NULL;
+    while (slab->fresh < slab->count) {
+        struct acre__slot *next = acre__slab_fresh(slab);
+        next->next = NULL;
+        if (slot)
+            slot->next = next;
+        else
+            share->slots.first = next;
+        slot = next;
     }
-    slab->at = slab->piece->at;
-    slab->size_class = size_class;
+    share->slots.last = slot;
+    share->slots.count = slab->count;
+    share->owner = freed;
+    freed->count += slab->count;
+    acre__tree_insert(&freed->classes[slab->size_class].shares, &share->node);
+}
+
+static void slab_enter(acre_pool *pool, struct acre__slab *slab,
+                       const struct acre__pool_stream *own) {
+    for (int i = 0; i < ACRE__SHARES; i++) {
+        slab->shares[i].slab = slab;
+        slab->shares[i].node.key = slab->at;
+    }
+    slab->node.key = slab->at;
     slab->pool = pool;
     slab->piece->user = slab;
-    if (!acre__pool_table_add(slab)) {
-        slab_unplace(slab->piece);
-        free(slab);
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the table of addresses");
+    pool->slots[slab->size_class] += slab->count;
+    if (!slab->piece->was_ready)
+        slab_fill_share(slab, own->recent->freed);
+    acre__slab_note(slab);
+}
+
+acre_status acre__slab_make(acre_pool *pool, uint32_t size_class,
+                            const struct acre__pool_stream *own) {
+    struct placing placing = {.pool = pool, .own = own};
+    placing.slot_bytes = acre__class_bytes(size_class);
+    placing.wanted = round_up(slab_slots(pool, size_class) * placing.slot_bytes, SLAB_LEAST);
+    acre_status status = slab_place(&placing);
+    if (status)
+        return status;
+    struct acre__slab *slab = acre__slab_record(
+        placing.piece->at, placing.bytes, placing.slot_bytes, placing.bytes / placing.slot_bytes);
+    if (slab) {
+        slab->size_class = size_class;
+        slab->piece = placing.piece;
     }
-    pool->slots[size_class] += slab->count;
-    slab->next = pool->slabs;
-    pool->slabs = slab;
-    *out = slab;
+    if (!slab || !acre__pool_table_add(slab)) {
+        struct acre__holes *recent = own->recent->freed->holes;
+        const struct acre__reach to = {
+            .recent = &recent[placing.piece->region->arena == &pool->blocks_in]};
+        acre__arena_give(placing.piece, placing.piece->was_ready ? NULL : &to);
+        acre__slab_drop(slab);
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a slab");
+    }
+    slab_enter(pool, slab, own);
     return ACRE_OK;
 }
 
+/* ---- finding ---- */
+
 /* A slab that the table has may be another pool's, which ends it as it likes: only what lies in
- * this pool's regions is looked at. A large block is entered with its first unit alone, which the
- * one before it may reach into: so the last one that begins before the address is looked for. */
+ * this pool's regions is looked at. A large block is entered with its first unit alone. */
 struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p) {
-    uint64_t at = (uintptr_t)p, unit = (uint64_t)1 << ACRE__TABLE_UNIT_BITS;
-    while (acre__arena_has(&pool->slabs_in, at) || acre__arena_has(&pool->blocks_in, at)) {
-        struct acre__slab *slab = acre__pool_table_find((void *)(uintptr_t)at);
-        if (slab && slab->at <= (uintptr_t)p)
-            return (uintptr_t)p - slab->at < slab->bytes ? slab : NULL;
-        at -= unit;
-    }
-    return NULL;
+    uint64_t at = (uintptr_t)p;
+    if (!acre__arena_has(&pool->slabs_in, at) && !acre__arena_has(&pool->blocks_in, at))
+        return NULL;
+    struct acre__slab *slab = acre__pool_table_find(p);
+    if (!slab || at < slab->at || acre__slab_is_large(slab))
+        slab = acre__tree_entry(acre__tree_floor(&pool->large, at), struct acre__slab, node);
+    return slab && at - slab->at < slab->bytes ? slab : NULL;
 }
 
-struct acre__slot *acre__slab_around(struct acre__slab *slab, const void *p) {
-    uint64_t index = ((uintptr_t)p - slab->at) / slab->slot_bytes;
-    return index < slab->count ? &slab->slots[index] : NULL;
-}
+/* ---- ahead ---- */
 
 acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {
     uint64_t held = acre__pool_held(pool);
@@ -135,84 +332,48 @@ acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {
 
 /* ---- giving back ---- */
 
-/* Takes the slots of slabs that end out of the list of those that wait for nothing. */
-static void ready_filter(acre_pool *pool, uint32_t size_class) {
-    struct acre__slots kept = {0};
-    struct acre__slot *slot = pool->ready[size_class].first;
-    while (slot) {
-        struct acre__slot *next = slot->next;
-        if (acre__pool_table_find(slot->p))
-            acre__slots_push(&kept, slot);
-        slot = next;
-    }
-    pool->ready[size_class] = kept;
-}
-
-static void slab_end(acre_pool *pool, struct acre__slab *slab) {
-    pool->slots[slab->size_class] -= slab->count;
-    slab_unplace(slab->piece);
-    acre__slab_drop(slab);
-}
-
-/* Slabs none of whose slots is used. */
-static void slabs_end_idle(acre_pool *pool, uint64_t most) {
-    struct acre__slab *ended = NULL;
-    uint64_t bytes = 0;
-    for (struct acre__slab **link = &pool->slabs; *link;) {
-        struct acre__slab *slab = *link;
-        if (slab->idle + (slab->count - slab->fresh) < slab->count || bytes + slab->bytes > most) {
-            link = &slab->next;
-            continue;
-        }
-        *link = slab->next;
-        bytes += slab->bytes;
-        acre__pool_table_remove(slab);
-        if (pool->fresh[slab->size_class] == slab)
-            pool->fresh[slab->size_class] = NULL;
-        slab->next = ended;
-        ended = slab;
-    }
-    for (struct acre__slab *slab = ended; slab; slab = slab->next)
-        if (slab->idle)
-            ready_filter(pool, slab->size_class);
-    while (ended) {
-        struct acre__slab *next = ended->next;
-        slab_end(pool, ended);
-        ended = next;
-    }
-}
-
 void acre__slab_trim(acre_pool *pool, uint64_t keep) {
     uint64_t held = acre__pool_held(pool);
     if (held <= keep)
         return;
-    slabs_end_idle(pool, held - keep);
+    (void)acre__slabs_end_idle(pool, NULL, held - keep);
     uint64_t went = acre__arena_trim(&pool->blocks_in, held - keep);
     (void)acre__arena_trim(&pool->slabs_in, held - keep - went);
     pool->is_reserved &= acre__pool_held(pool) > 0;
-}
-
-static void spare_end(acre_pool *pool) {
-    while (pool->spare) {
-        struct acre__slab *next = pool->spare->next;
-        free(pool->spare);
-        pool->spare = next;
+    if (pool->retired_bytes > RETIRED_MOST) {
+        if (acre__caches_claim())
+            acre__slabs_reap(pool);
+        acre__caches_unclaim();
     }
 }
 
-static void slab_forget(void *user, struct acre__piece *piece) {
+static void slab_leave(void *user, struct acre__piece *piece) {
     struct acre__slab *slab = piece->user;
     (void)user;
     acre__tag_forget(slab);
     acre__pool_table_remove(slab);
-    acre__slab_drop(slab);
 }
 
+static void slab_retire_piece(void *user, struct acre__piece *piece) {
+    slab_retire(user, piece->user);
+}
+
+/* Who looks at a record in the wrong still finds it until its thread has left its cache. */
 void acre__slab_end_all(acre_pool *pool) {
-    acre__arena_walk(&pool->slabs_in, slab_forget, NULL);
-    acre__arena_walk(&pool->blocks_in, slab_forget, NULL);
+    acre__arena_walk(&pool->slabs_in, slab_leave, NULL);
+    acre__arena_walk(&pool->blocks_in, slab_leave, NULL);
+    acre__arena_walk(&pool->slabs_in, slab_retire_piece, pool);
+    acre__arena_walk(&pool->blocks_in, slab_retire_piece, pool);
     acre__arena_end(&pool->slabs_in);
     acre__arena_end(&pool->blocks_in);
-    pool->slabs = NULL;
-    spare_end(pool);
+    while (pool->spare) {
+        struct acre__slab *next = pool->spare->next;
+        slab_retire(pool, pool->spare);
+        pool->spare = next;
+    }
+    if (!pool->retired)
+        return;
+    if (acre__caches_claim())
+        acre__slabs_reap(pool);
+    acre__caches_unclaim();
 }

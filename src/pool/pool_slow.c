@@ -1,4 +1,4 @@
-/* The slow way: everything checked, slots fetched from the pool and given to it in batches. */
+/* The slow path: everything checked, slots moved between the thread's cache and the pool. */
 #include "pool/pool_slow.h"
 
 #include <stdlib.h>
@@ -55,13 +55,19 @@ static struct acre__want want_of(acre_pool *pool, size_t bytes, size_t alignment
     return want;
 }
 
+/* A slab that nobody has a block of may end at any time, hence the reader's section. */
 struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre__slab **found,
                                     acre_status *status) {
+    struct acre__pool_cache *cache = acre__cache_self();
+    acre__reader_enter(cache);
     struct acre__slab *slab = acre__pool_table_find(p);
     struct acre__slot *around = slab ? acre__slab_around(slab, p) : NULL;
     int is_live = around && acre__load(around->state, memory_order_acquire) & ACRE__SLOT_LIVE;
     const acre_pool *owner = is_live ? slab->pool : NULL;
-    const void *begin = is_live ? around->p : acre__pools_around(p, &owner);
+    const void *begin = is_live ? around->p : NULL;
+    acre__reader_leave(cache);
+    if (!is_live)
+        begin = acre__pools_around(p, &owner);
     *found = slab;
     *status = ACRE_OK;
     if (!begin)
@@ -73,7 +79,16 @@ struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre_
     return *status ? NULL : around;
 }
 
-int acre__pool_unlive(struct acre__slot *slot, uint8_t *before) {
+void acre__pool_enliven(struct acre__slab *slab, struct acre__slot *slot, uint32_t live,
+                        size_t bytes) {
+    if (acre__slab_is_large(slab))
+        acre__store(&slab->asked, bytes, memory_order_relaxed);
+    else
+        live |= (uint32_t)bytes << ACRE__SLOT_BYTES_SHIFT;
+    acre__store(slot->state, live, memory_order_release);
+}
+
+int acre__pool_unlive(struct acre__slot *slot, uint32_t *before) {
     *before = acre__load(slot->state, memory_order_acquire);
     while (*before & ACRE__SLOT_LIVE)
         if (acre__cas(slot->state, before, 0, memory_order_acq_rel, memory_order_acquire))
@@ -115,23 +130,28 @@ static struct acre__slot *take_cached(struct acre__pool_cache *cache, acre_pool 
     return slots.first;
 }
 
-/* Puts slots into the calling thread's stack; *is_full: it then has more than it should. 0 when
- * there is no lane for them, or no memory. */
+/* Puts slots into the calling thread's stack; 0 when there is no lane for them, or no memory. */
 static int put_cached(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
-                      uint32_t size_class, struct acre__slots *slots, int *is_full) {
+                      uint32_t size_class, struct acre__slots *slots) {
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    int is_put = lane && acre__lane_put(lane, size_class, slots);
-    if (is_put)
-        *is_full = lane->stacks[size_class].count > lane->stacks[size_class].most;
+    int is_put = lane && acre__lane_put(cache, lane, size_class, slots);
     acre__cache_leave(cache);
     return is_put;
 }
 
-/* How many to fetch at a time: half of what a stack may hold. */
-static uint32_t batch_count(uint32_t size_class) {
-    size_t count = ((size_t)4 << 20) / acre__class_bytes(size_class);
-    return (uint32_t)(count < 1 ? 1 : count > 64 ? 64 : count);
+/* Lock held. How many slots to fetch: half of what the stack may hold from now on. */
+static uint32_t batch_count(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                            uint32_t size_class) {
+    uint32_t most = 0;
+    acre__cache_enter(cache);
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    if (lane) {
+        acre__lane_grow(cache, lane, size_class);
+        most = lane->stacks[size_class].most;
+    }
+    acre__cache_leave(cache);
+    return most > 2 ? most / 2 : 1;
 }
 
 /* What the thread has of a stream that ended without being retired goes first. */
@@ -140,25 +160,23 @@ static acre_status refill(struct acre__want *want, struct acre__pool_cache *cach
     acre_pool *pool = want->pool;
     acre_stream stream = want->stream;
     uint32_t size_class = want->size_class;
-    int is_full;
     acre_status status = acre__pool_stream_id(pool->dev, stream, &want->id);
     if (status)
         return status;
-    want->count = cache ? batch_count(size_class) : 1;
     acre__lock_take(&pool->lock);
-    if (cache)
+    if (cache) {
         acre__cache_renew(cache, pool, stream, want->id);
+        acre__cache_age(cache, pool, stream);
+        want->count = batch_count(cache, pool, stream, size_class);
+    }
     status = acre__ladder_take(want);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
     struct acre__slots slots = want->slots;
     if (status)
         return status;
-    *out = slots.first;
-    slots.first = slots.first->next;
-    slots.last = slots.first ? slots.last : NULL;
-    slots.count--;
-    if (slots.count && !put_cached(cache, pool, stream, size_class, &slots, &is_full)) {
+    *out = acre__slots_pop(&slots);
+    if (slots.count && !put_cached(cache, pool, stream, size_class, &slots)) {
         acre__lock_take(&pool->lock);
         (void)acre__central_give(pool, size_class, stream, want->id, &slots);
         acre__lock_give(&pool->lock);
@@ -172,7 +190,7 @@ static struct acre__slot *kept_take(struct acre__pool_cache *cache, acre_pool *p
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
     struct acre__slab *slab =
-        lane && alignment <= ACRE__GRAIN ? acre__lane_kept(lane, bytes) : NULL;
+        lane && alignment <= ACRE__PIECE_GRAIN ? acre__lane_kept(lane, bytes) : NULL;
     acre__cache_leave(cache);
     return slab ? &slab->slots[0] : NULL;
 }
@@ -188,10 +206,11 @@ static acre_status take_large(struct acre__want *want, struct acre__pool_cache *
     if (status)
         return status;
     acre__lock_take(&pool->lock);
-    if (cache)
+    if (cache) {
         acre__cache_renew(cache, pool, stream, want->id);
-    if (cache)
         acre__cache_flush_kept(cache, pool, stream, want->id);
+        acre__cache_age(cache, pool, stream);
+    }
     status = acre__ladder_take(want);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
@@ -214,9 +233,23 @@ static acre_status take_slot(struct acre__want *want, struct acre__pool_cache *c
     return *slot ? ACRE_OK : refill(want, cache, slot);
 }
 
+/* A slot whose stream the driver does not know: only an idle device brings it back. */
+static void give_lost(struct acre__slab *slab, struct acre__slot *slot) {
+    acre_pool *pool = slab->pool;
+    struct acre__slots one = {0};
+    acre__slots_push(&one, slot);
+    acre__lock_take(&pool->lock);
+    struct acre__pool_stream *lost = acre__stream_lost(pool);
+    if (lost)
+        acre__stream_put(pool, lost, slab->size_class, &one, 0);
+    else
+        (void)acre__central_give_after_all(pool, slab->size_class, &one);
+    acre__lock_give(&pool->lock);
+}
+
 /* The same, marked with the thread's tag, if it has one set. *live is the state it is to have. */
 static acre_status take_tagged(struct acre__want *want, struct acre__pool_cache *cache,
-                               struct acre__slot **slot, uint8_t *live) {
+                               struct acre__slot **slot, uint32_t *live) {
     uint32_t tag = cache ? cache->tag : 0;
     acre_status status = tag ? acre__tag_charge(want, cache) : ACRE_OK;
     *live = cache ? cache->live : ACRE__SLOT_LIVE;
@@ -235,18 +268,21 @@ static acre_status take_tagged(struct acre__want *want, struct acre__pool_cache 
     acre__tag_change(tag, -charged, -1);
     if (status)
         return status;
-    (void)acre__pool_free_plain(slab, *slot, want->stream);
+    if (acre__pool_free_plain(slab, *slot, want->stream))
+        give_lost(slab, *slot);
     return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the tags of a slab");
 }
 
-/* Nobody is told of the block: it goes back. */
-static acre_status alloc_undo(acre_status status, struct acre__slab *slab, struct acre__slot *slot,
-                              acre_stream stream) {
+acre_status acre__pool_alloc_undo(acre_status status, struct acre__slab *slab,
+                                  struct acre__slot *slot, acre_stream stream) {
     struct acre__said said;
     acre__said_keep(&said);
-    uint8_t live = acre__exchange(slot->state, 0, memory_order_acq_rel);
+    if (slab->pool->flags & ACRE_POOL_DEBUG)
+        acre__pool_debug_forget(slab->pool, slot->p);
+    uint32_t live = acre__exchange(slot->state, 0, memory_order_acq_rel);
     acre__tag_change(acre__tag_of(slab, slot->state, live), -(int64_t)slab->slot_bytes, -1);
-    (void)acre__pool_free_plain(slab, slot, stream);
+    if (acre__pool_free_plain(slab, slot, stream))
+        give_lost(slab, slot);
     return acre__said_fail(status, &said);
 }
 
@@ -261,7 +297,7 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     size_t zone = pool->flags & ACRE_POOL_DEBUG ? ACRE__GRAIN : 0;
     struct acre__want want = want_of(pool, bytes + zone, alignment, stream);
     struct acre__slot *slot = NULL;
-    uint8_t live;
+    uint32_t live;
     if (cache)
         status = lane_ensure(cache, pool, stream, 0);
     if (status == ACRE_OK)
@@ -269,47 +305,59 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     if (status)
         return status;
     struct acre__slab *slab = acre__pool_table_find(slot->p);
-    acre__store(slot->state, live, memory_order_release);
+    acre__pool_enliven(slab, slot, live, bytes);
     int zero = how & ACRE__ALLOC_ZERO || pool->flags & ACRE_POOL_ZERO;
     if (zone)
         status = acre__pool_debug_alloc(pool, slab, slot->p, bytes, zero, stream);
     else if (zero)
         status = zero_fill(pool, slot->p, slab->slot_bytes, stream);
     if (status)
-        return alloc_undo(status, slab, slot, stream);
+        return acre__pool_alloc_undo(status, slab, slot, stream);
     *p = slot->p;
     return ACRE_OK;
 }
 
 /* ---- giving ---- */
 
-/* Half of a stack that is full goes to the pool. A stream that is captured cannot be asked for its
- * id: the stack just grows. */
-static void spill(acre_pool *pool, acre_stream stream, uint32_t size_class,
-                  struct acre__pool_cache *cache) {
-    struct acre__slots slots = {0};
-    uint64_t id = ACRE__ID_UNKNOWN, lane_id = ACRE__ID_UNKNOWN;
-    int ignored;
-    if (!acre__device_is_lost(pool->dev) && acre__pool_stream_id(pool->dev, stream, &id))
-        return;
+/* Lock held. More may be kept from now on: 1 when there is room for another slot. Otherwise half of
+ * the stack is moved to the list, which has the slot that is freed. */
+static int lane_make_room(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                          uint32_t size_class, struct acre__slots *slots, uint64_t *id) {
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    int has_room = 0;
     if (lane) {
-        acre__lane_take(lane, size_class, lane->stacks[size_class].most / 2, &slots);
-        lane_id = lane->id;
+        acre__lane_grow(cache, lane, size_class);
+        const struct acre__stack *stack = &lane->stacks[size_class];
+        has_room = stack->count < stack->most;
+        if (!has_room)
+            acre__lane_take(lane, size_class, stack->most / 2, slots);
+        *id = lane->id;
     }
     acre__cache_leave(cache);
+    return has_room;
+}
+
+/* A slot that is freed, or half of a stack with it, goes to the pool. */
+static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_class,
+                         struct acre__pool_cache *cache, uint64_t id, struct acre__slots *slots) {
+    uint64_t lane_id = id;
+    int is_given = 1;
     acre__lock_take(&pool->lock);
-    int is_given = acre__id_differs(lane_id, id)
+    if (cache)
+        acre__cache_age(cache, pool, stream);
+    if (!cache || !lane_make_room(cache, pool, stream, size_class, slots, &lane_id))
+        is_given = acre__id_differs(lane_id, id)
                        ? acre__central_give_old(pool, size_class, stream,
-                                                acre__stream_thread(stream), lane_id, &slots)
-                       : acre__central_give(pool, size_class, stream, id, &slots);
-    if (is_given)
+                                                acre__stream_thread(stream), lane_id, slots)
+                       : acre__central_give(pool, size_class, stream, id, slots);
+    if (cache && is_given)
         acre__cache_renew(cache, pool, stream, id);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
-    if (!is_given)
-        (void)put_cached(cache, pool, stream, size_class, &slots, &ignored);
+    if (!slots->count || (cache && put_cached(cache, pool, stream, size_class, slots)))
+        return ACRE_OK;
+    return acre__fail(ACRE_E_HOST_MEMORY, "no memory to note that a block was freed");
 }
 
 /* A block that other streams use as well: it waits for all of them, and for this one. */
@@ -321,65 +369,57 @@ static acre_status free_used(struct acre__slab *slab, struct acre__slot *slot, a
     return status;
 }
 
-/* To the pool's lists. */
-static acre_status free_central(acre_pool *pool, uint32_t size_class, acre_stream stream,
-                                struct acre__slots *slots) {
-    uint64_t id = ACRE__ID_UNKNOWN;
-    acre_status status =
-        acre__device_is_lost(pool->dev) ? ACRE_OK : acre__pool_stream_id(pool->dev, stream, &id);
-    if (status && status != ACRE_E_CAPTURING)
-        return status;
-    acre__lock_take(&pool->lock);
-    int is_given = acre__central_give(pool, size_class, stream, id, slots);
-    acre__lock_give(&pool->lock);
-    acre__pool_export(pool);
-    return is_given ? ACRE_OK
-                    : acre__fail(ACRE_E_HOST_MEMORY, "no memory to note that a block was freed");
-}
-
 /* Keeps a large block; 0 when it goes to the pool. The last one of a thread takes the others with
  * it. */
 static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab,
                        acre_stream stream) {
+    acre_pool *pool = slab->pool;
     int is_last = 0;
     acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, slab->pool, stream);
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
     int is_kept = lane && acre__lane_keep(lane, slab, &is_last);
-    if (lane && !is_kept)
-        lane->large_live--;
     acre__cache_leave(cache);
     uint64_t id;
-    if (is_last && !acre__device_is_lost(slab->pool->dev) &&
-        acre__pool_stream_id(slab->pool->dev, stream, &id) == ACRE_OK) {
-        acre__lock_take(&slab->pool->lock);
-        acre__cache_flush_kept(cache, slab->pool, stream, id);
-        acre__lock_give(&slab->pool->lock);
+    if (is_kept || acre__device_is_lost(pool->dev) ||
+        acre__pool_stream_id(pool->dev, stream, &id) != ACRE_OK)
+        return is_kept;
+    acre__lock_take(&pool->lock);
+    if (is_last)
+        acre__cache_flush_kept(cache, pool, stream, id);
+    acre__cache_enter(cache);
+    lane = acre__cache_lane(cache, pool, stream);
+    if (lane) {
+        lane->large_live--;
+        acre__lane_grow_kept(cache, lane, slab->bytes);
     }
-    return is_kept;
+    acre__cache_leave(cache);
+    acre__lock_give(&pool->lock);
+    return 0;
 }
 
-/* Into the calling thread's stack, or where that cannot be to the pool. */
+/* Into the calling thread's stack, or where that cannot be to the pool. What is freed on a stream
+ * that is captured stays in the stack, however much it is: no event can be recorded behind it. */
 acre_status acre__pool_free_plain(struct acre__slab *slab, struct acre__slot *slot,
                                   acre_stream stream) {
     acre_pool *pool = slab->pool;
     struct acre__pool_cache *cache = acre__cache_self();
-    struct acre__slots one = {0};
+    struct acre__slots slots = {0};
     uint32_t size_class = slab->size_class;
-    int is_full = 0;
+    uint64_t id = ACRE__ID_UNKNOWN;
+    int is_large = acre__slab_is_large(slab);
     acre_status status = cache ? lane_ensure(cache, pool, stream, 1) : ACRE_OK;
     if (status)
         return status;
-    if (acre__slab_is_large(slab) && cache && keep_cached(cache, slab, stream))
+    if (is_large && cache && keep_cached(cache, slab, stream))
         return ACRE_OK;
-    acre__slots_push(&one, slot);
-    one.last->next = NULL;
-    if (!acre__slab_is_large(slab) && cache &&
-        put_cached(cache, pool, stream, size_class, &one, &is_full)) {
-        if (is_full)
-            spill(pool, stream, size_class, cache);
+    if (!acre__device_is_lost(pool->dev))
+        status = acre__pool_stream_id(pool->dev, stream, &id);
+    if (status && status != ACRE_E_CAPTURING)
+        return status;
+    acre__slots_push(&slots, slot);
+    if (status && !is_large && cache && put_cached(cache, pool, stream, size_class, &slots))
         return ACRE_OK;
-    }
-    return free_central(pool, size_class, stream, &one);
+    return spill(pool, stream, size_class, is_large ? NULL : cache, id, &slots);
 }
 
 acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
@@ -392,7 +432,7 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
         return status;
     pool = slab->pool;
     status = acre__stream_check(pool->dev, stream);
-    uint8_t before;
+    uint32_t before;
     if (status)
         return status;
     if (!acre__pool_unlive(slot, &before))

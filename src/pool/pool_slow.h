@@ -28,8 +28,16 @@ struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre_
 /* Where the large block of any pool begins that an address lies in; NULL if none does. */
 const void *acre__pools_around(const void *p, const acre_pool **owner);
 
+/* The block is handed out from now on: sets its state, and the bytes that were requested. */
+void acre__pool_enliven(struct acre__slab *slab, struct acre__slot *slot, uint32_t live,
+                        size_t bytes);
 /* Ends the state of being handed out: 1, or 0 when another thread was first. */
-int acre__pool_unlive(struct acre__slot *slot, uint8_t *before);
+int acre__pool_unlive(struct acre__slot *slot, uint32_t *before);
+
+/* Takes a block back that nobody was told of, whatever the driver refuses; returns the status and
+ * keeps its detail. */
+acre_status acre__pool_alloc_undo(acre_status status, struct acre__slab *slab,
+                                  struct acre__slot *slot, acre_stream stream);
 
 /* Gives a slot that is not handed out any more to the calling thread's stack, or where that cannot
  * be to the pool, for work of the stream. */
@@ -47,6 +55,8 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
                                   acre_stream stream);
 /* Lock held: bytes that were asked for, 0 if that is not known. */
 size_t acre__pool_debug_bytes(acre_pool *pool, const void *p);
+/* Forgets that, without looking at the block. */
+void acre__pool_debug_forget(acre_pool *pool, const void *p);
 /* Empties the quarantine. */
 void acre__pool_debug_flush(acre_pool *pool);
 /* Frees the records of a pool that ends. */

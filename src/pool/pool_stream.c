@@ -46,7 +46,7 @@ static struct acre__pool_stream *stream_lookup(acre_pool *pool, acre_stream hand
 static void stream_free(struct acre__pool_stream *stream) {
     for (int i = 0; i < 2; i++) {
         acre__uses_close(&stream->generations[i].mark);
-        free(stream->generations[i].freed);
+        acre__freed_end(stream->generations[i].freed);
     }
     free(stream);
 }
@@ -115,9 +115,10 @@ int acre__stream_is_gone(acre_pool *pool, acre_stream handle, uint64_t thread, u
     return stream && acre__id_differs(stream->id, id);
 }
 
-struct acre__reach acre__stream_reach(const struct acre__pool_stream *stream) {
-    return (struct acre__reach){.recent = &stream->recent->freed->holes,
-                                .marked = &stream->marked->freed->holes};
+struct acre__reach acre__stream_reach(const struct acre__pool_stream *stream,
+                                      enum acre__pool_arena arena) {
+    return (struct acre__reach){.recent = &stream->recent->freed->holes[arena],
+                                .marked = &stream->marked->freed->holes[arena]};
 }
 
 /* ---- events ---- */
@@ -169,6 +170,7 @@ static void stream_advance(acre_pool *pool, struct acre__pool_stream *stream) {
             return;
         stream->marked = stream->recent;
         stream->recent = marked;
+        marked->is_covered = 0; /* its event is older than the other's */
     }
 }
 

@@ -202,14 +202,14 @@ static _Atomic uint16_t *slab_tags(struct acre__slab *slab) {
     return made;
 }
 
-int acre__tag_set(struct acre__slab *slab, const _Atomic uint8_t *state, uint32_t tag) {
+int acre__tag_set(struct acre__slab *slab, const acre__slot_state *state, uint32_t tag) {
     _Atomic uint16_t *numbers = slab_tags(slab);
     if (numbers)
         acre__store(&numbers[state - slab->states], (uint16_t)tag, memory_order_relaxed);
     return numbers != NULL;
 }
 
-uint32_t acre__tag_of(struct acre__slab *slab, const _Atomic uint8_t *state, uint8_t value) {
+uint32_t acre__tag_of(struct acre__slab *slab, const acre__slot_state *state, uint32_t value) {
     if (!(value & ACRE__SLOT_TAGGED))
         return 0;
     _Atomic uint16_t *numbers = acre__load(&slab->tags, memory_order_acquire);
@@ -220,14 +220,14 @@ void acre__tag_forget(struct acre__slab *slab) {
     if (!acre__load(&slab->tags, memory_order_acquire))
         return;
     for (uint32_t i = 0; i < slab->fresh; i++) {
-        uint8_t value = acre__load(&slab->states[i], memory_order_acquire);
+        uint32_t value = acre__load(&slab->states[i], memory_order_acquire);
         if (value & ACRE__SLOT_LIVE)
             acre__tag_change(acre__tag_of(slab, &slab->states[i], value),
                              -(int64_t)slab->slot_bytes, -1);
     }
 }
 
-void *acre__tag_take(struct acre__pool_cache *cache, struct acre__stack *stack) {
+void *acre__tag_take(struct acre__pool_cache *cache, struct acre__stack *stack, size_t asked) {
     if (!stack->count || cache->is_tag_full)
         return NULL;
     struct acre__entry entry = stack->entries[stack->count - 1];
@@ -239,7 +239,10 @@ void *acre__tag_take(struct acre__pool_cache *cache, struct acre__stack *stack) 
     if (more > ACRE__TAG_SLACK || !acre__tag_set(slab, entry.state, cache->tag))
         return NULL;
     stack->count--;
-    acre__store(entry.state, (uint8_t)(cache->live | ACRE__SLOT_TAGGED), memory_order_relaxed);
+    stack->used = 1;
+    acre__store(entry.state,
+                cache->live | ACRE__SLOT_TAGGED | (uint32_t)asked << ACRE__SLOT_BYTES_SHIFT,
+                memory_order_relaxed);
     acre__tag_count(cache, cache->tag, bytes, 1);
     return entry.p;
 }

@@ -35,9 +35,9 @@ struct acre__tag_thread {
 
 /* ---- the owner, inside its cache ---- */
 
-/* A hit of a thread that has a tag set: a block of the stack, marked and counted; NULL when the
- * slow way has to be taken. */
-void *acre__tag_take(struct acre__pool_cache *cache, struct acre__stack *stack);
+/* A hit of a thread that has a tag set: a block of the stack for so many bytes, marked and counted;
+ * NULL when the slow path has to be taken. */
+void *acre__tag_take(struct acre__pool_cache *cache, struct acre__stack *stack, size_t asked);
 /* Counts blocks of a tag. */
 void acre__tag_count(struct acre__pool_cache *cache, uint32_t tag, int64_t bytes, int64_t blocks);
 /* Adds what the thread has counted to the tags. Also for who has claimed the cache. */
@@ -53,9 +53,9 @@ int acre__tag_allows(uint32_t tag, size_t bytes);
 /* So many blocks and bytes more or less, by the calling thread. */
 void acre__tag_change(uint32_t tag, int64_t bytes, int64_t blocks);
 /* Notes the tag of a block that is being handed out: 0 without memory. */
-int acre__tag_set(struct acre__slab *slab, const _Atomic uint8_t *state, uint32_t tag);
+int acre__tag_set(struct acre__slab *slab, const acre__slot_state *state, uint32_t tag);
 /* The tag of a block, by the state that it has or had; 0 if it has none. */
-uint32_t acre__tag_of(struct acre__slab *slab, const _Atomic uint8_t *state, uint8_t value);
+uint32_t acre__tag_of(struct acre__slab *slab, const acre__slot_state *state, uint32_t value);
 /* The blocks of a slab that ends are no tag's any more. */
 void acre__tag_forget(struct acre__slab *slab);
 

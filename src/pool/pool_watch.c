@@ -48,10 +48,14 @@ void acre__pool_trace_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
 }
 
 acre_pool *acre__pool_trace_free(const void *p, acre_stream stream) {
+    struct acre__pool_cache *cache = acre__cache_self();
+    acre__reader_enter(cache); /* it may have been freed already */
     const struct acre__slab *slab = p ? acre__pool_table_find(p) : NULL;
-    if (slab)
-        acre__trace_free(&slab->pool->trace, p, stream);
-    return slab ? slab->pool : NULL;
+    acre_pool *pool = slab ? slab->pool : NULL;
+    acre__reader_leave(cache);
+    if (pool)
+        acre__trace_free(&pool->trace, p, stream);
+    return pool;
 }
 
 acre_status acre__pool_trace_freed(acre_pool *pool, const void *p, acre_stream stream,
@@ -64,7 +68,7 @@ acre_status acre__pool_trace_freed(acre_pool *pool, const void *p, acre_stream s
 void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
                               acre_stream stream) {
     struct acre__slab *slab = acre__pool_table_find(p);
-    const _Atomic uint8_t *state = acre__slab_state(slab, p);
+    const acre__slot_state *state = acre__slab_state(slab, p);
     uint32_t tag = acre__tag_of(slab, state, acre__load(state, memory_order_relaxed));
     acre__trace_realloc(&pool->trace, before, p, bytes, slab->slot_bytes, stream, tag);
 }

@@ -49,7 +49,7 @@ static void limit_hard_leaves_room_for_what_caches_have(void **state) {
         acre_pool_options options = with_limits(0, 16 * MIB);
         struct things t = begin(name, &options);
         void *blocks[8];
-        api_ok(acre_pool_alloc_many(t.pool, MIB, 8, t.stream, blocks));
+        api_ok(acre_pool_alloc_many(t.pool, 256 * KIB, 8, t.stream, blocks));
         api_ok(acre_pool_free_many(t.pool, blocks, 8, t.stream, NULL));
         assert_true(stats_of(t.pool).used_bytes > 0);
         assert_int_equal(stats_of(t.pool).live_bytes, 0);

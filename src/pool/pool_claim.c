@@ -1,0 +1,245 @@
+/* Who may work in a thread's cache, and when.
+ *
+ * The owner marks itself busy with a plain store while it is inside and checks whether somebody has
+ * claimed the cache. Who claims caches makes every thread of the process execute a memory barrier
+ * (membarrier) and then sees either that the owner is inside, and waits for it, or that the owner
+ * will see the claim. So the owner pays for no barrier, and a sleeping thread's cache can be
+ * emptied. One barrier serves all caches.
+ *
+ * An owner is *strong* when it enters with full barriers of its own: where there is no membarrier,
+ * and under the thread sanitizer. Its hits do not take the near path (pool_hit.c). When membarrier
+ * fails later, as in a sandbox, owners that are not strong cannot be claimed: they are asked to
+ * become strong, which they do at their next call, and until then their caches stay as they are.
+ *
+ * Locks: the list of caches has one, which a claim holds. A pool's lock may be held outside it. The
+ * owner never takes a lock inside its cache. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/thread.h"
+#include "pool/pool.h"
+
+enum {
+    CLAIM_SPINS = 200,         /* before a claim sleeps; the owner is inside for less than that */
+    CLAIM_SLEEP_NS = 20000,    /* at first, */
+    CLAIM_SLEEP_MOST = 1000000 /* and at most */
+};
+
+static struct {
+    struct acre__lock lock;
+    struct acre__pool_cache *first;
+    pthread_once_t once;
+    _Atomic int has_membarrier;
+    uint32_t mark; /* given out last */
+} caches = {.lock = ACRE__LOCK_INIT("pool caches", ACRE__RANK_POOL + 1), .once = PTHREAD_ONCE_INIT};
+
+static void cache_end(struct acre__thread *thread);
+
+static void caches_init(void) {
+#if !defined(__SANITIZE_THREAD__) && !defined(ACRE_SANITIZE_tsan)
+    acre__store(&caches.has_membarrier,
+                syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0,
+                memory_order_relaxed);
+#endif
+    acre__thread_at_exit(cache_end);
+}
+
+void acre__cache_init(void) {
+    pthread_once(&caches.once, caches_init);
+}
+
+/* ---- waiting ---- */
+
+static int is_virtual(void) {
+    const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
+    return hooks && hooks->is_virtual();
+}
+
+static void claim_wait(struct acre__pool_cache *cache) {
+    if (is_virtual()) {
+        acre__sched_hooks_get()->yield();
+        return;
+    }
+    acre__store(&cache->is_waiting, 1, memory_order_seq_cst);
+    (void)syscall(__NR_futex, &cache->claimed, FUTEX_WAIT_PRIVATE, ACRE__CLAIM_TAKEN, NULL, NULL,
+                  0);
+}
+
+/* After `claimed` got another value. The list's lock is held, so the cache is still there. */
+static void claim_wake(struct acre__pool_cache *cache) {
+    if (acre__exchange(&cache->is_waiting, 0, memory_order_seq_cst))
+        (void)syscall(__NR_futex, &cache->claimed, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Until the owner is outside. It leaves without waking anybody, so that a hit stays cheap: hence
+ * sleeping in between, which also lets an owner of lower priority run. */
+static void busy_wait(struct acre__pool_cache *cache) {
+    long sleep_ns = CLAIM_SLEEP_NS;
+    for (int spins = 0; acre__load(&cache->busy, memory_order_seq_cst); spins++) {
+        if (is_virtual()) {
+            acre__sched_hooks_get()->yield();
+        } else if (spins >= CLAIM_SPINS) {
+            const struct timespec pause = {.tv_nsec = sleep_ns};
+            nanosleep(&pause, NULL);
+            sleep_ns = sleep_ns < CLAIM_SLEEP_MOST ? 2 * sleep_ns : CLAIM_SLEEP_MOST;
+        }
+    }
+}
+
+/* ---- the owner ---- */
+
+/* Outside: from now on the cache can be claimed without a barrier of the kernel's. */
+static void cache_strengthen(struct acre__pool_cache *cache) {
+    uint32_t weak = ACRE__CLAIM_WEAK;
+    cache->last = NULL;
+    acre__store(&cache->is_strong, 1, memory_order_seq_cst);
+    (void)acre__cas(&cache->claimed, &weak, ACRE__CLAIM_NONE, memory_order_seq_cst,
+                    memory_order_seq_cst);
+}
+
+void acre__cache_enter(struct acre__pool_cache *cache) {
+    for (;;) {
+        if (acre__load(&cache->is_strong, memory_order_relaxed))
+            acre__exchange(&cache->busy, 1, memory_order_seq_cst);
+        else
+            acre__cache_mark(cache);
+        uint32_t claimed = acre__load(&cache->claimed, memory_order_seq_cst);
+        if (claimed == ACRE__CLAIM_NONE)
+            return;
+        acre__store(&cache->busy, 0, memory_order_release);
+        if (claimed == ACRE__CLAIM_WEAK)
+            cache_strengthen(cache);
+        else
+            claim_wait(cache);
+    }
+}
+
+void acre__reader_enter(struct acre__pool_cache *cache) {
+    if (cache)
+        acre__cache_enter(cache);
+    else
+        acre__lock_take(&caches.lock);
+}
+
+void acre__reader_leave(struct acre__pool_cache *cache) {
+    if (cache)
+        acre__cache_leave(cache);
+    else
+        acre__lock_give(&caches.lock);
+}
+
+/* ---- claiming ---- */
+
+/* Makes every running thread of the process execute a full barrier; 0 when the kernel refuses. */
+static int caches_barrier(void) {
+    if (!acre__load(&caches.has_membarrier, memory_order_relaxed))
+        return 0;
+    if (syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
+        return 1;
+    acre__store(&caches.has_membarrier, 0, memory_order_relaxed);
+    return 0;
+}
+
+/* `is_strong` is read racily where there is no barrier: an owner that becomes strong just now is
+ * left out once more, or has seen the claim. */
+int acre__caches_claim(void) {
+    int is_all = 1;
+    acre__cache_init();
+    acre__lock_take(&caches.lock);
+    for (struct acre__pool_cache *at = caches.first; at; at = at->next)
+        acre__exchange(&at->claimed, ACRE__CLAIM_TAKEN, memory_order_seq_cst);
+    int is_ordered = caches_barrier();
+    for (struct acre__pool_cache *at = caches.first; at; at = at->next) {
+        at->is_mine = is_ordered || acre__load(&at->is_strong, memory_order_seq_cst);
+        if (at->is_mine) {
+            busy_wait(at);
+        } else {
+            is_all = 0;
+            acre__store(&at->claimed, ACRE__CLAIM_WEAK, memory_order_seq_cst);
+            claim_wake(at);
+        }
+    }
+    return is_all;
+}
+
+/* An owner that is not strong looks for the claim plainly: what it read ahead of that, it read
+ * before the barrier, and then the claim was still there. Without the barrier it must not: it is
+ * asked to become strong. */
+void acre__caches_unclaim(void) {
+    int is_ordered = caches_barrier();
+    for (struct acre__pool_cache *at = caches.first; at; at = at->next) {
+        int is_free = is_ordered || acre__load(&at->is_strong, memory_order_seq_cst);
+        if (!at->is_mine)
+            continue;
+        at->is_mine = 0;
+        acre__store(&at->claimed, is_free ? ACRE__CLAIM_NONE : ACRE__CLAIM_WEAK,
+                    memory_order_seq_cst);
+        claim_wake(at);
+    }
+    acre__lock_give(&caches.lock);
+}
+
+static struct acre__pool_cache *skip_others(struct acre__pool_cache *cache) {
+    while (cache && !cache->is_mine)
+        cache = cache->next;
+    return cache;
+}
+
+struct acre__pool_cache *acre__cache_first(void) {
+    return skip_others(caches.first);
+}
+
+struct acre__pool_cache *acre__cache_next(const struct acre__pool_cache *cache) {
+    return skip_others(cache->next);
+}
+
+void acre__caches_visit(void (*fn)(struct acre__pool_cache *cache, void *user), void *user) {
+    (void)acre__caches_claim();
+    for (struct acre__pool_cache *at = acre__cache_first(); at; at = acre__cache_next(at))
+        fn(at, user);
+    acre__caches_unclaim();
+}
+
+/* ---- beginning and end ---- */
+
+struct acre__pool_cache *acre__cache_self(void) {
+    struct acre__thread *thread = acre__thread_self();
+    if (thread->pool || !thread->id)
+        return thread->pool;
+    acre__cache_init();
+    struct acre__pool_cache *cache = acre__pool_lines(sizeof *cache);
+    if (!cache)
+        return NULL;
+    acre__lock_take(&caches.lock);
+    cache->is_strong = !acre__load(&caches.has_membarrier, memory_order_relaxed);
+    caches.mark = caches.mark % ACRE__SLOT_MARKS + 1;
+    cache->live = caches.mark * ACRE__SLOT_MARK | ACRE__SLOT_LIVE;
+    cache->next = caches.first;
+    cache->link = &caches.first;
+    if (caches.first)
+        caches.first->link = &cache->next;
+    caches.first = cache;
+    acre__lock_give(&caches.lock);
+    thread->pool = cache;
+    return cache;
+}
+
+static void cache_end(struct acre__thread *thread) {
+    struct acre__pool_cache *cache = thread->pool;
+    if (!cache)
+        return;
+    acre__cache_empty(cache, thread->id);
+    acre__lock_take(&caches.lock);
+    *cache->link = cache->next;
+    if (cache->next)
+        cache->next->link = cache->link;
+    acre__lock_give(&caches.lock);
+    thread->pool = NULL;
+    acre__cache_free(cache);
+}
