@@ -39,15 +39,15 @@ typedef void (*acre_soft_kernel)(void *arg);
  * blocks and `block` threads, each in x, y and z, with CUDA's limits: 2^31 - 1, 65535 and 65535
  * blocks; 1024, 1024 and 64 threads, and 1024 in all. Each block has `shared_bytes` of shared
  * memory, at most 227 KiB, whose contents are undefined when the block begins. `arg` and what it
- * points to have to stay until the kernel is done.
+ * points to have to stay until the kernel is done. On a stream that is being captured the kernel
+ * becomes a part of the graph, and `arg` has to stay as long as the graph is launched.
  *
  * Returns ACRE_OK; ACRE_E_NULL (fn, grid or block); ACRE_E_INVALID (a count of 0 or beyond its
  * limit, too much shared memory); ACRE_E_UNSUPPORTED (not a soft device; called inside a kernel);
- * ACRE_E_HANDLE; ACRE_E_CAPTURING; ACRE_E_CONFIG (ACRE_SOFT_WARP is not 1 or 32);
- * ACRE_E_HOST_MEMORY; ACRE_E_DEVICE_LOST.
- * Later, as for every kernel: a kernel that uses the lane functions wrongly is reported to the log
- * and ended, and the device is lost; so it is when the system has no memory for the lanes.
- * Sync: returns before the kernel has run. */
+ * ACRE_E_HANDLE; ACRE_E_CAPTURING (the capture was broken); ACRE_E_CONFIG (ACRE_SOFT_WARP is not 1
+ * or 32); ACRE_E_HOST_MEMORY; ACRE_E_DEVICE_LOST. Later, as for every kernel: a kernel that uses
+ * the lane functions wrongly is reported to the log and ended, and the device is lost; so it is
+ * when the system has no memory for the lanes. Sync: returns before the kernel has run. */
 ACRE_API acre_status acre_soft_launch(acre_device *device, acre_stream stream, acre_soft_kernel fn,
                                       const uint32_t grid[3], const uint32_t block[3],
                                       size_t shared_bytes, void *arg);

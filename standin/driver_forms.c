@@ -136,6 +136,17 @@ CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *ctx_out, CUgreenCtx *gree
     return result;
 }
 
+/* Edges without data are all there are, and the dependencies cannot be asked for. */
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status_out,
+                                   cuuint64_t *id_out, CUgraph *graph_out,
+                                   const CUgraphNode **dependencies_out,
+                                   const CUgraphEdgeData **edges_out, size_t *count_out) {
+    if (edges_out && !dependencies_out)
+        return CUDA_ERROR_INVALID_VALUE;
+    return cuStreamGetCaptureInfo_v2(stream, status_out, id_out, graph_out, dependencies_out,
+                                     count_out);
+}
+
 CUresult cuStreamBeginCapture(CUstream stream) {
     return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }

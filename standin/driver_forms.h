@@ -13,6 +13,7 @@
 /* Types that only forms have; nothing of the structs is looked into. */
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 
 typedef enum {
     CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1,
@@ -67,6 +68,10 @@ typedef enum {
     X(cuStreamGetCtx, cuStreamGetCtx_v2, 12050,                                                    \
       (CUstream stream, CUcontext *ctx_out, CUgreenCtx *green_out))                                \
     X(cuStreamBeginCapture, cuStreamBeginCapture, 10000, (CUstream stream))                        \
+    X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v3, 12030,                                    \
+      (CUstream stream, CUstreamCaptureStatus *status_out, cuuint64_t *id_out,                     \
+       CUgraph *graph_out, const CUgraphNode **dependencies_out,                                   \
+       const CUgraphEdgeData **edges_out, size_t *count_out))                                      \
     X(cuEventDestroy, cuEventDestroy, 2000, (CUevent event))                                       \
     X(cuEventElapsedTime, cuEventElapsedTime_v2, 12080,                                            \
       (float *ms_out, CUevent start, CUevent end))
@@ -98,6 +103,10 @@ typedef enum {
     X(cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz, 8000,                                           \
       (CUdeviceptr ptr, size_t bytes, CUdevice dev, CUstream stream))                              \
     X(cuStreamBeginCapture, cuStreamBeginCapture_ptsz, 10000, (CUstream stream))                   \
+    X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v3_ptsz, 12030,                               \
+      (CUstream stream, CUstreamCaptureStatus *status_out, cuuint64_t *id_out,                     \
+       CUgraph *graph_out, const CUgraphNode **dependencies_out,                                   \
+       const CUgraphEdgeData **edges_out, size_t *count_out))                                      \
     X(cuStreamGetCtx, cuStreamGetCtx_v2_ptsz, 12050,                                               \
       (CUstream stream, CUcontext *ctx_out, CUgreenCtx *green_out))
 /* clang-format on */

@@ -139,7 +139,6 @@
     X(cuGraphEventWaitNodeSetEvent, cuGraphEventWaitNodeSetEvent, 11010, CALL)                     \
     X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070, CALL)         \
     X(cuGraphExecChildGraphNodeSetParams, cuGraphExecChildGraphNodeSetParams, 11010, CALL)         \
-    X(cuGraphExecDestroy, cuGraphExecDestroy, 10000, CALL)                                         \
     X(cuGraphExecEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent, 11010, CALL)         \
     X(cuGraphExecEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent, 11010, CALL)             \
     X(cuGraphExecExternalSemaphoresSignalNodeSetParams,                                            \
@@ -171,7 +170,6 @@
     X(cuGraphHostNodeSetParams, cuGraphHostNodeSetParams, 10000, CALL)                             \
     X(cuGraphInstantiate, cuGraphInstantiate, 10000, CALL)                                         \
     X(cuGraphInstantiate, cuGraphInstantiate_v2, 11000, CALL)                                      \
-    X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, CALL)                       \
     X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, 12000, CALL)                     \
     X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz, 12000, CALL)                \
     X(cuGraphKernelNodeCopyAttributes, cuGraphKernelNodeCopyAttributes, 11000, CALL)               \
@@ -181,8 +179,6 @@
     X(cuGraphKernelNodeSetAttribute, cuGraphKernelNodeSetAttribute, 11000, CALL)                   \
     X(cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams, 10000, CALL)                         \
     X(cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams_v2, 12000, CALL)                      \
-    X(cuGraphLaunch, cuGraphLaunch, 10000, CALL)                                                   \
-    X(cuGraphLaunch, cuGraphLaunch_ptsz, 10000, CALL)                                              \
     X(cuGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams, 11040, CALL)                     \
     X(cuGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams, 11040, CALL)                       \
     X(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000, CALL)                         \
@@ -198,10 +194,8 @@
     X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, CALL)                                         \
     X(cuGraphNodeSetEnabled, cuGraphNodeSetEnabled, 11060, CALL)                                   \
     X(cuGraphNodeSetParams, cuGraphNodeSetParams, 12020, CALL)                                     \
-    X(cuGraphReleaseUserObject, cuGraphReleaseUserObject, 11030, CALL)                             \
     X(cuGraphRemoveDependencies, cuGraphRemoveDependencies, 10000, CALL)                           \
     X(cuGraphRemoveDependencies, cuGraphRemoveDependencies_v2, 12030, CALL)                        \
-    X(cuGraphRetainUserObject, cuGraphRetainUserObject, 11030, CALL)                               \
     X(cuGraphUpload, cuGraphUpload, 11010, CALL)                                                   \
     X(cuGraphUpload, cuGraphUpload_ptsz, 11010, CALL)                                              \
     X(cuGraphicsEGLRegisterImage, cuGraphicsEGLRegisterImage, 7000, CALL)                          \
@@ -400,10 +394,6 @@
     X(cuStreamGetAttribute, cuStreamGetAttribute_ptsz, 11000, CALL)                                \
     X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo, 10010, CALL)                                 \
     X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz, 10010, CALL)                            \
-    X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v2, 11030, CALL)                              \
-    X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v2_ptsz, 11030, CALL)                         \
-    X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v3, 12030, CALL)                              \
-    X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v3_ptsz, 12030, CALL)                         \
     X(cuStreamGetGreenCtx, cuStreamGetGreenCtx, 12040, CALL)                                       \
     X(cuStreamSetAttribute, cuStreamSetAttribute, 11000, CALL)                                     \
     X(cuStreamSetAttribute, cuStreamSetAttribute_ptsz, 11000, CALL)                                \
@@ -472,9 +462,6 @@
     X(cuTexRefSetMipmapLevelBias, cuTexRefSetMipmapLevelBias, 5000, CALL)                          \
     X(cuTexRefSetMipmapLevelClamp, cuTexRefSetMipmapLevelClamp, 5000, CALL)                        \
     X(cuTexRefSetMipmappedArray, cuTexRefSetMipmappedArray, 5000, CALL)                            \
-    X(cuUserObjectCreate, cuUserObjectCreate, 11030, CALL)                                         \
-    X(cuUserObjectRelease, cuUserObjectRelease, 11030, CALL)                                       \
-    X(cuUserObjectRetain, cuUserObjectRetain, 11030, CALL)                                         \
     X(cuVDPAUCtxCreate, cuVDPAUCtxCreate, 3010, CALL)                                              \
     X(cuVDPAUCtxCreate, cuVDPAUCtxCreate_v2, 3020, CALL)                                           \
     X(cuVDPAUGetDevice, cuVDPAUGetDevice, 3010, CALL)                                              \

@@ -9,6 +9,7 @@
 /* Entries of the list that have such a form. An entry that is not defined here has none. */
 #define OWN_cuEventRecord OWN_YES
 #define OWN_cuEventRecordWithFlags OWN_YES
+#define OWN_cuGraphLaunch OWN_YES
 #define OWN_cuLaunchHostFunc OWN_YES
 #define OWN_cuLaunchKernel OWN_YES
 #define OWN_cuMemAllocAsync OWN_YES
@@ -31,6 +32,7 @@
 #define OWN_cuStreamAttachMemAsync OWN_YES
 #define OWN_cuStreamBeginCapture OWN_YES
 #define OWN_cuStreamEndCapture OWN_YES
+#define OWN_cuStreamGetCaptureInfo OWN_YES
 #define OWN_cuStreamGetCtx OWN_YES
 #define OWN_cuStreamGetDevice OWN_YES
 #define OWN_cuStreamGetFlags OWN_YES
@@ -82,6 +84,14 @@ CUresult cuStreamBeginCapture_ptsz(CUstream stream) {
 
 CUresult cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext *ctx_out, CUgreenCtx *green_out) {
     return cuStreamGetCtx_v2(own(stream), ctx_out, green_out);
+}
+
+CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus *status_out,
+                                        cuuint64_t *id_out, CUgraph *graph_out,
+                                        const CUgraphNode **dependencies_out,
+                                        const CUgraphEdgeData **edges_out, size_t *count_out) {
+    return cuStreamGetCaptureInfo_v3(own(stream), status_out, id_out, graph_out, dependencies_out,
+                                     edges_out, count_out);
 }
 
 /* ---- without one ---- */

@@ -96,8 +96,11 @@
 #define cuStreamGetCtx ACRE_SOFT_PTSZ(cuStreamGetCtx)
 #define cuStreamGetDevice ACRE_SOFT_PTSZ(cuStreamGetDevice)
 #define cuStreamIsCapturing ACRE_SOFT_PTSZ(cuStreamIsCapturing)
+#define cuStreamGetCaptureInfo ACRE_SOFT_PTSZ(cuStreamGetCaptureInfo_v3)
 #define cuStreamBeginCapture ACRE_SOFT_PTSZ(cuStreamBeginCapture_v2)
 #define cuStreamEndCapture ACRE_SOFT_PTSZ(cuStreamEndCapture)
+#define cuGraphInstantiate cuGraphInstantiateWithFlags
+#define cuGraphLaunch ACRE_SOFT_PTSZ(cuGraphLaunch)
 #define cuLaunchHostFunc ACRE_SOFT_PTSZ(cuLaunchHostFunc)
 #define cuStreamAddCallback ACRE_SOFT_PTSZ(cuStreamAddCallback)
 #define cuEventRecord ACRE_SOFT_PTSZ(cuEventRecord)
@@ -119,6 +122,9 @@ typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUuserObject_st *CUuserObject;
 typedef struct CUarray_st *CUarray;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 
@@ -576,6 +582,26 @@ typedef enum CUstreamCaptureMode_enum {
     CU_STREAM_CAPTURE_MODE_RELAXED = 2
 } CUstreamCaptureMode;
 
+typedef enum CUuserObject_flags_enum { CU_USER_OBJECT_NO_DESTRUCTOR_SYNC = 1 } CUuserObject_flags;
+
+typedef enum CUuserObjectRetain_flags_enum {
+    CU_GRAPH_USER_OBJECT_MOVE = 1
+} CUuserObjectRetain_flags;
+
+typedef enum CUgraphInstantiate_flags_enum {
+    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,
+    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2,
+    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4,
+    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8
+} CUgraphInstantiate_flags;
+
+typedef struct CUgraphEdgeData_st {
+    unsigned char from_port;
+    unsigned char to_port;
+    unsigned char type;
+    unsigned char reserved[5];
+} CUgraphEdgeData;
+
 typedef enum CUdriverProcAddress_flags_enum {
     CU_GET_PROC_ADDRESS_DEFAULT = 0,
     CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1 << 0,
@@ -769,7 +795,25 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status);
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode);
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
+/* The edges of graphs cannot be asked for: dependencies, edges and count have to be NULL. */
+CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                CUgraph *graph, const CUgraphNode **dependencies,
+                                const CUgraphEdgeData **edges, size_t *count);
+
+/* ---- graphs, and objects that they keep alive ---- */
 CUresult cuGraphDestroy(CUgraph graph);
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
+CUresult cuGraphExecDestroy(CUgraphExec exec);
+CUresult cuUserObjectCreate(CUuserObject *object, void *ptr, CUhostFn destroy, unsigned int count,
+                            unsigned int flags);
+CUresult cuUserObjectRetain(CUuserObject object, unsigned int count);
+CUresult cuUserObjectRelease(CUuserObject object, unsigned int count);
+CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
+                                 unsigned int flags);
+CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count);
+
+/* ---- functions of the host in stream order ---- */
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg);
 CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *arg,
                              unsigned int flags);

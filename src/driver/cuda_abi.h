@@ -10,12 +10,13 @@
  * Layouts are those of CUDA 13 for 64-bit Linux. Values never change between CUDA versions,
  * they are only added to, so an older driver is served by the same file.
  *
- * Relies on: stddef.h alone. No state, no locks.
+ * Relies on: stddef.h and stdint.h alone. No state, no locks.
  */
 #ifndef ACRE_DRIVER_CUDA_ABI_H
 #define ACRE_DRIVER_CUDA_ABI_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Every result code of the driver: X(name, value, what it means in our words). The enum below
@@ -135,6 +136,7 @@ typedef enum cudaError_enum {
 /* ---- handles --------------------------------------------------------------------------------- */
 
 typedef int CUdevice;
+typedef uint64_t cuuint64_t;
 typedef unsigned long long CUdeviceptr;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef struct CUctx_st *CUcontext;
@@ -143,6 +145,9 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUuserObject_st *CUuserObject;
 typedef struct CUarray_st *CUarray;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 /* What it points to is never looked at. */
@@ -484,6 +489,19 @@ typedef enum CUstreamCaptureMode_enum {
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
     CU_STREAM_CAPTURE_MODE_RELAXED = 2
 } CUstreamCaptureMode;
+
+typedef enum CUuserObject_flags_enum { CU_USER_OBJECT_NO_DESTRUCTOR_SYNC = 1 } CUuserObject_flags;
+
+typedef enum CUuserObjectRetain_flags_enum {
+    CU_GRAPH_USER_OBJECT_MOVE = 1
+} CUuserObjectRetain_flags;
+
+typedef enum CUgraphInstantiate_flags_enum {
+    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,
+    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2,
+    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4,
+    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8
+} CUgraphInstantiate_flags;
 
 /* ---- finding entries ------------------------------------------------------------------------- */
 

@@ -298,7 +298,30 @@
       (CUstream stream, CUgraph *graph_out), (stream, graph_out))                                  \
     X(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, 10010, REQUIRED,       \
       (CUstreamCaptureMode *mode_inout), (mode_inout))                                             \
+    X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v2, 11030, OPTIONAL,                          \
+      (CUstream stream, CUstreamCaptureStatus *status_out, cuuint64_t *id_out,                     \
+       CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *count_out),               \
+      (stream, status_out, id_out, graph_out, dependencies_out, count_out))                        \
+    /* graphs, and objects that they keep alive */                                                 \
     X(cuGraphDestroy, cuGraphDestroy, 10000, REQUIRED, (CUgraph graph), (graph))                   \
+    X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, OPTIONAL,                   \
+      (CUgraphExec *exec_out, CUgraph graph, unsigned long long flags),                            \
+      (exec_out, graph, flags))                                                                    \
+    X(cuGraphLaunch, cuGraphLaunch, 10000, OPTIONAL,                                               \
+      (CUgraphExec exec, CUstream stream), (exec, stream))                                         \
+    X(cuGraphExecDestroy, cuGraphExecDestroy, 10000, OPTIONAL, (CUgraphExec exec), (exec))         \
+    X(cuUserObjectCreate, cuUserObjectCreate, 11030, OPTIONAL,                                     \
+      (CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int count,                  \
+       unsigned int flags), (object_out, ptr, destroy, count, flags))                              \
+    X(cuUserObjectRetain, cuUserObjectRetain, 11030, OPTIONAL,                                     \
+      (CUuserObject object, unsigned int count), (object, count))                                  \
+    X(cuUserObjectRelease, cuUserObjectRelease, 11030, OPTIONAL,                                   \
+      (CUuserObject object, unsigned int count), (object, count))                                  \
+    X(cuGraphRetainUserObject, cuGraphRetainUserObject, 11030, OPTIONAL,                           \
+      (CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags),                \
+      (graph, object, count, flags))                                                               \
+    X(cuGraphReleaseUserObject, cuGraphReleaseUserObject, 11030, OPTIONAL,                         \
+      (CUgraph graph, CUuserObject object, unsigned int count), (graph, object, count))            \
     X(cuLaunchHostFunc, cuLaunchHostFunc, 10000, REQUIRED,                                         \
       (CUstream stream, CUhostFn fn, void *arg), (stream, fn, arg))                                \
     X(cuStreamAddCallback, cuStreamAddCallback, 5000, OPTIONAL,                                    \

@@ -21,6 +21,8 @@ static struct {
     CUdeviceptr ptr;  /* device memory, 0 once freed */
     void *host;       /* pinned memory, NULL once freed */
     CUdeviceptr made; /* by the call, to be freed after the capture */
+    CUgraph graph;    /* another one, empty; NULL once destroyed */
+    CUgraphExec exec; /* of that; NULL once destroyed */
     struct conf_range range;
 } capture;
 
@@ -34,7 +36,11 @@ static int capture_make(unsigned stream_flags) {
         conf_need("alloc", conf.drv->cuMemAlloc(&capture.ptr, 4096)) != 0 ||
         conf_need("host", conf.drv->cuMemHostAlloc(&capture.host, 4096, 0)) != 0 ||
         conf_need("record", conf.drv->cuEventRecord(capture.done, capture.other)) != 0 ||
-        conf_range_make(&capture.range, 2, 1, conf.chunk_bytes) != 0)
+        conf_range_make(&capture.range, 2, 1, conf.chunk_bytes) != 0 ||
+        conf_need("begin", conf.drv->cuStreamBeginCapture(capture.other,
+                                                          CU_STREAM_CAPTURE_MODE_RELAXED)) != 0 ||
+        conf_need("end", conf.drv->cuStreamEndCapture(capture.other, &capture.graph)) != 0 ||
+        conf_need("exec", conf.drv->cuGraphInstantiateWithFlags(&capture.exec, capture.graph, 0)))
         return -1;
     return conf_need("sync", conf.drv->cuCtxSynchronize());
 }
@@ -46,6 +52,10 @@ static void capture_drop(void) {
         conf_need("free", conf.drv->cuMemFree(capture.ptr));
     if (capture.host != NULL)
         conf_need("free-host", conf.drv->cuMemFreeHost(capture.host));
+    if (capture.graph != NULL)
+        conf_need("graph-destroy", conf.drv->cuGraphDestroy(capture.graph));
+    if (capture.exec != NULL)
+        conf_need("exec-destroy", conf.drv->cuGraphExecDestroy(capture.exec));
     conf_range_drop(&capture.range);
     conf_need("destroy", conf.drv->cuEventDestroy(capture.done));
     conf_need("destroy", conf.drv->cuEventDestroy(capture.fresh));
@@ -343,6 +353,76 @@ static CUresult capture_call_end_elsewhere(void) {
     return capture_elsewhere(capture_end_now);
 }
 
+/* The graph that is being captured into. */
+static CUgraph capture_graph(void) {
+    CUstreamCaptureStatus state;
+    CUgraph graph = NULL;
+
+    conf_need("info",
+              conf.drv->cuStreamGetCaptureInfo(capture.captured, &state, NULL, &graph, NULL, NULL));
+    return graph;
+}
+
+static CUresult capture_call_capture_info(void) {
+    CUstreamCaptureStatus state;
+
+    return conf.drv->cuStreamGetCaptureInfo(capture.captured, &state, NULL, NULL, NULL, NULL);
+}
+
+static CUresult capture_call_object(void) {
+    CUuserObject object = NULL;
+    CUresult code = conf.drv->cuUserObjectCreate(&object, NULL, capture_nothing, 1,
+                                                 CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+
+    if (code == CUDA_SUCCESS)
+        code = conf.drv->cuGraphRetainUserObject(capture_graph(), object, 1, 0);
+    if (code == CUDA_SUCCESS)
+        code = conf.drv->cuUserObjectRelease(object, 1);
+    return code;
+}
+
+static CUresult capture_make_exec(CUgraph graph) {
+    CUgraphExec exec = NULL;
+    CUresult code = conf.drv->cuGraphInstantiateWithFlags(&exec, graph, 0);
+
+    return code != CUDA_SUCCESS ? code : conf.drv->cuGraphExecDestroy(exec);
+}
+static CUresult capture_call_instantiate(void) {
+    return capture_make_exec(capture.graph);
+}
+static CUresult capture_call_instantiate_own(void) {
+    return capture_make_exec(capture_graph());
+}
+
+static CUresult capture_call_exec_destroy(void) {
+    CUresult code = conf.drv->cuGraphExecDestroy(capture.exec);
+
+    if (code == CUDA_SUCCESS)
+        capture.exec = NULL;
+    return code;
+}
+
+static CUresult capture_call_graph_destroy(void) {
+    CUresult code = conf.drv->cuGraphDestroy(capture.graph);
+
+    if (code == CUDA_SUCCESS)
+        capture.graph = NULL;
+    return code;
+}
+
+static CUresult capture_call_graph_destroy_own(void) {
+    return conf.drv->cuGraphDestroy(capture_graph());
+}
+static CUresult capture_call_graph_launch(void) {
+    return conf.drv->cuGraphLaunch(capture.exec, capture.captured);
+}
+static CUresult capture_call_graph_launch_other(void) {
+    return conf.drv->cuGraphLaunch(capture.exec, capture.other);
+}
+static CUresult capture_call_wait_external(void) {
+    return conf.drv->cuStreamWaitEvent(capture.captured, capture.done, CU_EVENT_WAIT_EXTERNAL);
+}
+
 #define CAPTURE_CASE(word)                                                                         \
     static void capture_##word(void) {                                                             \
         capture_try(capture_call_##word);                                                          \
@@ -387,6 +467,16 @@ CAPTURE_CASE(event_create)
 CAPTURE_CASE(host_function)
 CAPTURE_CASE(fork_join)
 CAPTURE_CASE(fork)
+CAPTURE_CASE(capture_info)
+CAPTURE_CASE(object)
+CAPTURE_CASE(instantiate)
+CAPTURE_CASE(instantiate_own)
+CAPTURE_CASE(exec_destroy)
+CAPTURE_CASE(graph_destroy)
+CAPTURE_CASE(graph_destroy_own)
+CAPTURE_CASE(graph_launch)
+CAPTURE_CASE(graph_launch_other)
+CAPTURE_CASE(wait_external)
 
 /* ---- blocking streams and the legacy stream -------------------------------------------------- */
 
@@ -548,6 +638,16 @@ static const struct conf_case capture_cases[] = {
     {"host-function", capture_host_function, 0},
     {"fork-join", capture_fork_join, 0},
     {"fork", capture_fork, 0},
+    {"capture-info", capture_capture_info, 0},
+    {"object", capture_object, 0},
+    {"instantiate", capture_instantiate, 0},
+    {"instantiate-own", capture_instantiate_own, 0},
+    {"exec-destroy", capture_exec_destroy, 0},
+    {"graph-destroy", capture_graph_destroy, 0},
+    {"graph-destroy-own", capture_graph_destroy_own, 0},
+    {"graph-launch", capture_graph_launch, 0},
+    {"graph-launch-other", capture_graph_launch_other, 0},
+    {"wait-external", capture_wait_external, 0},
     {"event-after", capture_event_after, 0},
     {"graph-null", capture_graph_null, CONF_ALONE},
 };

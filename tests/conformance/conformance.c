@@ -29,13 +29,14 @@
 extern char **environ;
 
 static const struct conf_group *const groups[] = {
-    &conf_group_before,    &conf_group_device, &conf_group_context, &conf_group_limits,
-    &conf_group_chunk,     &conf_group_map,    &conf_group_access,  &conf_group_share,
-    &conf_group_plain,     &conf_group_host,   &conf_group_managed, &conf_group_pointer,
-    &conf_group_copy,      &conf_group_fill,   &conf_group_stream,  &conf_group_event,
-    &conf_group_order,     &conf_group_wait,   &conf_group_capture, &conf_group_null,
-    &conf_group_sticky,    &conf_group_launch, &conf_group_pool,    &conf_group_async,
-    &conf_group_poolshare, &conf_group_plane,  &conf_group_own,     &conf_group_reset,
+    &conf_group_before, &conf_group_device,    &conf_group_context, &conf_group_limits,
+    &conf_group_chunk,  &conf_group_map,       &conf_group_access,  &conf_group_share,
+    &conf_group_plain,  &conf_group_host,      &conf_group_managed, &conf_group_pointer,
+    &conf_group_copy,   &conf_group_fill,      &conf_group_stream,  &conf_group_event,
+    &conf_group_order,  &conf_group_wait,      &conf_group_capture, &conf_group_graph,
+    &conf_group_null,   &conf_group_sticky,    &conf_group_launch,  &conf_group_pool,
+    &conf_group_async,  &conf_group_poolshare, &conf_group_plane,   &conf_group_own,
+    &conf_group_reset,
 };
 
 enum { GROUPS = sizeof groups / sizeof groups[0], NO_DRIVER = 77, NO_START = 3 };

@@ -235,13 +235,12 @@ static CUresult kernel_result(const struct soft_stream *stream, const struct sof
     return CUDA_ERROR_LAUNCH_FAILED;
 }
 
-CUresult acre__soft_run_kernel(struct soft_device *device, struct soft_stream *stream,
-                               struct soft_op *op, int *is_over) {
+CUresult acre__soft_run_kernel(struct soft_stream *stream, struct soft_op *op, int *is_over) {
     struct soft_launch *launch = op->launch;
     int is_made = 1;
     if (!launch->device) {
-        launch->device = device;
-        is_made = acre__soft_views_open(device);
+        launch->device = &acre__soft.devices[launch->ordinal];
+        is_made = acre__soft_views_open(launch->device);
         if (is_made && launch->is_seeded)
             is_made = launch_begin_seeded(launch);
     }
@@ -260,21 +259,18 @@ CUresult acre__soft_run_kernel(struct soft_device *device, struct soft_stream *s
 /* Queues the launch, and takes it in any case. */
 static CUresult launch_submit(struct soft_launch *launch, CUstream handle) {
     struct soft_stream *stream;
-    struct soft_op *op = NULL;
     CUresult result = acre__soft_stream_enter(handle, launch, &stream);
     if (result) {
         acre__soft_launch_free(launch);
         return result;
     }
-    if (stream->capture != CU_STREAM_CAPTURE_STATUS_NONE)
-        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    else if (!(op = acre__soft_op_make(SOFT_KERNEL)))
-        result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (result) {
+    struct soft_op *op = acre__soft_op_make(SOFT_KERNEL);
+    if (!op) {
         acre__soft_launch_free(launch);
-        return acre__soft_leave(result);
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     }
     launch->is_seeded = acre__soft.config.seeded;
+    launch->ordinal = stream->device;
     op->launch = launch;
     return acre__soft_leave(acre__soft_submit(stream, op));
 }
@@ -319,6 +315,17 @@ static struct soft_launch *launch_make(acre_soft_kernel fn, const uint32_t grid[
     return launch;
 }
 
+struct soft_launch *acre__soft_launch_copy(const struct soft_launch *from) {
+    struct soft_launch *launch =
+        launch_make(from->fn, from->grid, from->block, from->shared_bytes, from->arg);
+    if (launch) {
+        launch->warp_lanes = from->warp_lanes;
+        launch->is_seeded = from->is_seeded;
+        launch->ordinal = from->ordinal;
+    }
+    return launch;
+}
+
 static acre_status launch_queue(acre_device *device, acre_stream stream,
                                 struct soft_launch *launch) {
     struct acre__current current;
@@ -349,8 +356,6 @@ acre_status acre_soft_launch(acre_device *device, acre_stream stream, acre_soft_
                                   : "the block");
     if ((status = launch_check(device, grid, block, shared_bytes)) ||
         (status = acre__stream_check(device, stream)) ||
-        (status = acre__stream_not_captured(device, stream,
-                                            "kernels of the soft device cannot be captured")) ||
         (status = acre__config_number(ACRE__CONFIG_SOFT_WARP, SOFT_WARP_LANES, &warp_lanes)))
         return status;
     if (warp_lanes != 1 && warp_lanes != SOFT_WARP_LANES)

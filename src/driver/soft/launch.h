@@ -77,6 +77,7 @@ struct soft_launch {
     uint32_t warp_lanes; /* 1 or 32 */
     uint64_t block_count;
     int is_seeded;
+    int ordinal;                /* of the device that runs it */
     struct soft_device *device; /* whose views it has opened; NULL: none */
     struct soft_block *blocks;
     uint32_t place_count; /* of blocks */
@@ -138,6 +139,8 @@ void acre__soft_block_run(struct soft_block *block, uint32_t member);
 void acre__soft_launch_mistake(const struct soft_lane *lane, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void acre__soft_launch_free(struct soft_launch *launch);
+/* The same kernel, not begun: for a graph that is launched. NULL without memory. */
+struct soft_launch *acre__soft_launch_copy(const struct soft_launch *from);
 
 static inline int soft_launch_is_over(struct soft_launch *launch) {
     return atomic_load_explicit(&launch->is_over, memory_order_acquire);

@@ -2,7 +2,8 @@
  *
  * A device has one primary context, which lives while somebody retains it and nobody has reset it,
  * and any number of a program's own. What a context made goes with it: streams, events, modules,
- * plain, host and managed memory. Chunks, reservations and pools belong to none.
+ * executable graphs, plain, host and managed memory. Chunks, reservations, pools and graphs belong
+ * to none.
  *
  * Living contexts are in acre__soft.contexts, in the order of their beginnings. The record of an
  * own context is never freed while the driver runs, since threads may have it on their stacks, but
@@ -104,6 +105,7 @@ static void context_stop(struct CUctx_st *ctx) {
     ctx->legacy = ctx->gather = NULL;
     acre__soft_clock_host_joins(ctx); /* nobody can wait for those streams any more */
     acre__soft_pools_synced(ctx);
+    acre__soft_execs_end(ctx);
     context_free_events(ctx);
     context_free_modules(ctx);
     context_free_ranges(ctx);
@@ -170,6 +172,7 @@ static void context_end(struct CUctx_st *ctx) {
     while (acre__soft_ctx_is_running(ctx))
         acre__cond_wait(&acre__soft.done, &acre__soft.lock);
     context_stop(ctx);
+    acre__soft_objects_settle();
     if (is_last)
         acre__soft_workers_start();
 }

@@ -115,13 +115,13 @@ CUresult acre__soft_run_copy(struct soft_stream *stream, struct soft_op *op) {
     CUresult result = side_resolve(&op->to, op, 1, &to);
     if (!result && is_copy)
         result = side_resolve(&op->from, op, 0, &from);
-    if (result == CUDA_ERROR_INVALID_VALUE) {
-        acre__soft_report(
-            "stream %llu step %llu: %s memory that is not mapped any more (to 0x%llx, "
-            "from 0x%llx, %zu bytes)",
-            (unsigned long long)stream->id, (unsigned long long)op->step,
-            is_copy ? "copy with" : "fill of", (unsigned long long)op->to.address,
-            (unsigned long long)op->from.address, op->width);
+    if (result == CUDA_ERROR_INVALID_VALUE || op->is_stale) {
+        acre__soft_report("stream %llu step %llu: %s memory that is not %s any more (to 0x%llx, "
+                          "from 0x%llx, %zu bytes)",
+                          (unsigned long long)stream->id, (unsigned long long)op->step,
+                          is_copy ? "copy with" : "fill of", op->is_stale ? "allocated" : "mapped",
+                          (unsigned long long)op->to.address, (unsigned long long)op->from.address,
+                          op->width);
         result = CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     /* What is not ordered is reported and not done: the other use may be running right now. */
@@ -228,6 +228,21 @@ static CUresult copy_make_op(const struct copy *copy, int from_pageable, int to_
     return CUDA_SUCCESS;
 }
 
+/* In a capture pageable memory is the program's until the graph is gone: launches read and write
+ * it, and the call waits for nothing. */
+static CUresult copy_record(const struct copy *copy, struct soft_stream *stream, int from_pageable,
+                            int to_pageable) {
+    struct soft_op *op;
+    CUresult result = copy_make_op(copy, 0, 0, &op);
+    if (result)
+        return result;
+    if (from_pageable)
+        op->from.raw = (char *)(uintptr_t)copy->from;
+    if (to_pageable)
+        op->to.raw = (char *)(uintptr_t)copy->to;
+    return acre__soft_submit(stream, op);
+}
+
 /* Queues the copy and waits as long as CUDA's rules say. Entered; leaves. */
 static CUresult copy_queue(const struct copy *copy) {
     struct soft_stream *stream;
@@ -240,6 +255,8 @@ static CUresult copy_queue(const struct copy *copy) {
         (result = side_check(copy->from, copy->from_pitch, copy, copy->from_device, 0)))
         return acre__soft_leave(result);
     int from_pageable = is_pageable(copy->from), to_pageable = is_pageable(copy->to);
+    if (stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        return acre__soft_leave(copy_record(copy, stream, from_pageable, to_pageable));
     int must_wait =
         copy->must_wait || to_pageable ||
         (!copy->is_async && !(is_device_memory(copy->to) && is_device_memory(copy->from)));

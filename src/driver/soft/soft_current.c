@@ -5,6 +5,7 @@
  * The stack is in the thread's record, which other threads do not touch. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/thread.h"
 #include "driver/soft/launch.h"
@@ -21,6 +22,7 @@ static void soft_thread_exit(struct acre__thread *thread) {
     acre__lock_take(&acre__soft.lock);
     for (struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         acre__soft_stream_end_of_thread(ctx, thread->id);
+    acre__soft_objects_settle();
     acre__lock_give(&acre__soft.lock);
     thread->soft = NULL;
     free(self);
@@ -30,18 +32,44 @@ static void soft_register_exit(void) {
     acre__thread_at_exit(soft_thread_exit);
 }
 
-struct soft_thread *acre__soft_thread_self(void) {
+/* Threads that have only the shared record: without memory, or about to end. */
+struct soft_orphan {
+    struct soft_orphan *next;
+    pid_t thread; /* of which one is left to the next thread with the same number */
+    struct soft_thread self;
+};
+
+/* Lock held. */
+static struct soft_thread *orphan_self(void) {
+    static struct soft_orphan *orphans;
+    pid_t thread = gettid();
+    struct soft_orphan *orphan = orphans;
+    while (orphan && orphan->thread != thread)
+        orphan = orphan->next;
+    if (!orphan && (orphan = calloc(1, sizeof *orphan))) {
+        orphan->thread = thread;
+        orphan->next = orphans;
+        orphans = orphan;
+    }
+    return orphan ? &orphan->self : NULL;
+}
+
+static struct soft_thread *soft_thread_find(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct acre__thread *thread = acre__thread_self();
     if (!thread->id)
-        return NULL; /* the shared record of threads that got none */
+        return orphan_self();
     if (!thread->soft) {
         pthread_once(&once, soft_register_exit);
         thread->soft = calloc(1, sizeof(struct soft_thread));
-        if (!thread->soft)
-            return NULL;
     }
-    struct soft_thread *self = thread->soft;
+    return thread->soft;
+}
+
+struct soft_thread *acre__soft_thread_self(void) {
+    struct soft_thread *self = soft_thread_find();
+    if (!self)
+        return NULL;
     if (self->generation != acre__soft.generation) {
         memset(self, 0, sizeof *self);
         self->generation = acre__soft.generation;

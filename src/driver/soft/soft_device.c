@@ -70,7 +70,7 @@ static void soft_free_nodes(struct acre__tree *tree) {
     struct acre__node *node;
     while ((node = acre__tree_first(tree))) {
         acre__tree_remove(tree, node);
-        free(node); /* graphs, modules and events begin with their node */
+        free(node); /* modules begin with their node */
     }
 }
 
@@ -91,7 +91,8 @@ static void soft_drop_all(void) {
         free(handle);
     }
     acre__soft_pools_forget();
-    soft_free_nodes(&acre__soft.graphs);
+    acre__soft_graphs_forget();
+    acre__soft_objects_forget();
     soft_free_nodes(&acre__soft.modules);
     for (uint32_t i = 0; i < ACRE__SOFT_DEVICES_MAX; i++)
         acre__soft_device_forget(&acre__soft.devices[i]);

@@ -51,6 +51,36 @@ static void event_set(CUevent event, struct soft_marker *marker) {
     event->marker = marker;
 }
 
+/* A node: launches of the graph record the event, or wait for it. */
+static CUresult event_later(CUevent event, enum soft_op_kind kind, struct soft_stream *stream) {
+    struct soft_op *op = acre__soft_op_make(kind);
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    op->event = event;
+    acre__soft_graph_record(stream->capturing, op);
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_event_launch(const struct soft_op *node, struct soft_stream *stream) {
+    CUevent event = node->event;
+    if (!acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)event))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (node->kind == SOFT_WAIT) {
+        if (event->marker && event->marker->capture_id)
+            return CUDA_ERROR_INVALID_VALUE; /* nothing will ever be recorded there */
+        return event->marker ? acre__soft_wait_for(stream, event->marker) : CUDA_SUCCESS;
+    }
+    struct soft_marker *marker = acre__soft_marker_make();
+    if (!marker)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = acre__soft_record(stream, marker);
+    if (result)
+        acre__soft_marker_drop(marker);
+    else
+        event_set(event, marker);
+    return result;
+}
+
 CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
     struct soft_stream *stream;
     CUresult result = event_enter(event);
@@ -62,18 +92,19 @@ CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsig
         return acre__soft_leave(result);
     if (stream->ctx != event->ctx)
         return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
-    int swallow = 0;
-    if ((result = acre__soft_capture_submit(stream, &swallow)))
+    int is_captured = 0;
+    if ((result = acre__soft_capture_submit(stream, &is_captured)))
         return acre__soft_leave(result);
-    if (flags) /* a step of the graph, which is never run here; the event is as it was */
-        return acre__soft_leave(swallow ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE);
+    if (flags) /* the event is as it was until the graph is launched */
+        return acre__soft_leave(is_captured ? event_later(event, SOFT_RECORD, stream)
+                                            : CUDA_ERROR_ILLEGAL_STATE);
     struct soft_marker *marker = acre__soft_marker_make();
     if (!marker)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    if (swallow)
+    if (is_captured)
         acre__soft_capture_record(stream, marker);
-    if (!swallow && ((result = acre__soft_follow_legacy(stream)) ||
-                     (result = acre__soft_record(stream, marker)))) {
+    if (!is_captured && ((result = acre__soft_follow_legacy(stream)) ||
+                         (result = acre__soft_record(stream, marker)))) {
         acre__soft_marker_drop(marker);
         return acre__soft_leave(result);
     }
@@ -148,10 +179,14 @@ CUresult acre__soft_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned f
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = acre__soft_stream_locate(handle, &stream)))
         return acre__soft_leave(result);
-    int swallow = 0;
-    if ((result = acre__soft_capture_wait(stream, event, &swallow)))
+    int is_captured = 0;
+    if (flags && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+        result = acre__soft_capture_submit(stream, &is_captured);
+        return acre__soft_leave(result ? result : event_later(event, SOFT_WAIT, stream));
+    }
+    if ((result = acre__soft_capture_wait(stream, event, &is_captured)))
         return acre__soft_leave(result);
-    if (swallow || !event->marker)
+    if (is_captured || !event->marker)
         return acre__soft_leave(CUDA_SUCCESS);
     if ((result = acre__soft_follow_legacy(stream)))
         return acre__soft_leave(result);

@@ -39,14 +39,14 @@ static CUresult pooled_queue(struct soft_stream *stream, struct soft_op *op,
     return result;
 }
 
-/* How calls in stream order begin. What a capture would make of them, a part of its graph, there
- * is not: graphs are not launched here. */
+/* How calls in stream order begin. What a capture would make of them, memory that a graph allocates
+ * and frees by itself, there is not. */
 static CUresult pooled_enter(CUstream handle, const void *output, struct soft_stream **stream) {
     CUresult result = acre__soft_stream_enter(handle, output, stream);
     if (result)
         return result;
-    int swallow = 0;
-    if ((result = acre__soft_capture_submit(*stream, &swallow)) ||
+    int is_captured = 0;
+    if ((result = acre__soft_capture_submit(*stream, &is_captured)) ||
         (result = acre__soft_capture_disturb(*stream)))
         return acre__soft_leave(result);
     return CUDA_SUCCESS;

@@ -111,7 +111,7 @@ void acre__soft_run_step(struct soft_stream *stream) {
             run_call(op, ctx->lost);
             break;
         case SOFT_KERNEL:
-            result = acre__soft_run_kernel(&acre__soft.devices[ctx->device], stream, op, &is_over);
+            result = acre__soft_run_kernel(stream, op, &is_over);
             break;
         case SOFT_ALLOC:
         case SOFT_FREE:
@@ -138,6 +138,7 @@ void acre__soft_run_step(struct soft_stream *stream) {
     acre__soft_stream_free_if_over(stream);
     acre__cond_wake(&acre__soft.done);
     acre__soft_workers_wake();
+    acre__soft_objects_settle_late();
 }
 
 /* ---- workers ---- */
@@ -158,6 +159,8 @@ static void *worker_main(void *unused) {
     acre__lock_take(&acre__soft.lock);
     acre__soft.idle_count--; /* counted as idle from its creation to here */
     while (!acre__soft.stopping) {
+        if (acre__soft_object_destroy_late())
+            continue;
         struct soft_stream *stream = acre__soft_ready_pick();
         if (stream) {
             acre__soft_run_step(stream);
@@ -199,7 +202,7 @@ static void worker_add(void) {
 void acre__soft_workers_wake(void) {
     if (acre__soft.config.seeded || acre__soft.stopping)
         return;
-    size_t ready = acre__soft_ready_count();
+    size_t ready = acre__soft_ready_count() + (acre__soft.dying_late && acre__soft.contexts);
     if (!ready && acre__soft_lag_next_ns())
         ready = 1; /* one that waits for it to be due */
     if (!ready)
@@ -244,8 +247,11 @@ int acre__soft_ctx_is_running(const struct CUctx_st *ctx) {
 
 int acre__soft_help(void) {
     struct soft_stream *stream;
-    if (!acre__soft.is_short_of_threads || acre__soft.config.seeded || acre__soft.idle_count ||
-        !(stream = acre__soft_ready_pick()))
+    if (!acre__soft.is_short_of_threads || acre__soft.config.seeded || acre__soft.idle_count)
+        return 0;
+    if (acre__soft_object_destroy_late())
+        return 1;
+    if (!(stream = acre__soft_ready_pick()))
         return 0;
     acre__soft_run_step(stream);
     return 1;

@@ -224,8 +224,8 @@ void acre__soft_stream_free_if_over(struct soft_stream *stream);
 void acre__soft_stream_end_of_thread(struct CUctx_st *ctx, uint64_t thread);
 struct soft_op *acre__soft_op_make(enum soft_op_kind kind);
 void acre__soft_op_free(struct soft_op *op);
-/* Queues the operation, behind what the legacy stream's rules ask for. Takes the operation in any
- * case. */
+/* Queues the operation, behind what the legacy stream's rules ask for, or records it if the stream
+ * is captured. Takes the operation in any case. */
 CUresult acre__soft_submit(struct soft_stream *stream, struct soft_op *op);
 /* Without the legacy stream's rules. */
 CUresult acre__soft_submit_bare(struct soft_stream *stream, struct soft_op *op);
@@ -236,6 +236,8 @@ CUresult acre__soft_wait_for(struct soft_stream *stream, struct soft_marker *mar
 CUresult acre__soft_order(struct soft_stream *before, struct soft_stream *after);
 /* The legacy stream's rule, before an operation is queued on `stream`. */
 CUresult acre__soft_follow_legacy(struct soft_stream *stream);
+/* A launched graph records the node's event or waits for it: INVALID_VALUE if it was destroyed. */
+CUresult acre__soft_event_launch(const struct soft_op *node, struct soft_stream *stream);
 struct soft_marker *acre__soft_marker_make(void);
 void acre__soft_marker_drop(struct soft_marker *marker);
 void acre__soft_marker_finish(struct soft_marker *marker); /* done, now */
@@ -265,8 +267,7 @@ void acre__soft_workers_start(void);
 int acre__soft_ctx_is_running(const struct CUctx_st *ctx); /* any operation, right now */
 CUresult acre__soft_run_copy(struct soft_stream *stream, struct soft_op *op);
 /* *is_over is 0 when the kernel has more steps: with a seed it runs a little at a time. */
-CUresult acre__soft_run_kernel(struct soft_device *device, struct soft_stream *stream,
-                               struct soft_op *op, int *is_over);
+CUresult acre__soft_run_kernel(struct soft_stream *stream, struct soft_op *op, int *is_over);
 
 /* Does work queued after the operation of that serial use addresses in [address, address + bytes)?
  * Then it is reported. */
@@ -277,11 +278,11 @@ void acre__soft_report_pending(uint64_t address, size_t bytes, uint64_t since, c
 /* The result of a call that is not allowed while a capture is under way that the calling thread's
  * mode respects; such a call also breaks the capture. */
 CUresult acre__soft_capture_refuse(void);
-/* For an operation on this stream: *swallow is 1 when it belongs to the capture. */
-CUresult acre__soft_capture_submit(struct soft_stream *stream, int *swallow);
+/* For an operation on this stream: *is_captured is 1 when it belongs to the capture. */
+CUresult acre__soft_capture_submit(struct soft_stream *stream, int *is_captured);
 /* The same for a wait, by which a stream can join a capture. */
 CUresult acre__soft_capture_wait(struct soft_stream *stream, const struct CUevent_st *event,
-                                 int *swallow);
+                                 int *is_captured);
 /* A captured stream gets an event. */
 void acre__soft_capture_record(const struct soft_stream *stream, struct soft_marker *marker);
 /* For a host's question about the event: an error when it was recorded in a capture. */
@@ -290,6 +291,40 @@ CUresult acre__soft_capture_event(const struct CUevent_st *event);
 CUresult acre__soft_capture_disturb(struct soft_stream *stream);
 /* A call on the whole context: breaks every capture in it, if there is one. */
 CUresult acre__soft_capture_break(struct CUctx_st *ctx);
+
+/* The stream ends while it is captured: the capture goes on without it, and without its last
+ * stream it is over. */
+void acre__soft_capture_leave(struct soft_stream *stream);
+
+/* ---- graphs (soft_graph.c) ---- */
+
+/* A graph for a capture to record into, by one stream so far. NULL without memory. */
+struct CUgraph_st *acre__soft_graph_make(void);
+struct CUgraph_st *acre__soft_graph_find(CUgraph graph); /* NULL: there is none */
+void acre__soft_graph_free(struct CUgraph_st *graph);
+/* The operation becomes the graph's next node. */
+void acre__soft_graph_record(struct CUgraph_st *graph, struct soft_op *op);
+/* One reference less. The last one frees it and lets go of the objects. */
+void acre__soft_work_drop(struct soft_work *work);
+void acre__soft_execs_end(const struct CUctx_st *ctx); /* of that context; NULL: all */
+void acre__soft_graphs_forget(void);
+
+/* ---- objects that graphs keep alive (soft_object.c) ---- */
+
+/* The graph's work holds so many references more, or less: 0 if it has not so many. */
+CUresult acre__soft_object_hold(struct soft_work *work, struct CUuserObject_st *object,
+                                uint64_t count);
+int acre__soft_object_let_go(struct soft_work *work, struct CUuserObject_st *object,
+                             uint64_t count);
+/* Calls the destructors of objects whose last reference this call has dropped. The lock is given up
+ * meanwhile. */
+void acre__soft_objects_settle(void);
+/* The same for references that finished work has dropped: a worker calls the destructors. */
+void acre__soft_objects_settle_late(void);
+/* What that worker does; 0: there is no such destructor. */
+int acre__soft_object_destroy_late(void);
+/* No destructor is called: as at the end of a process. */
+void acre__soft_objects_forget(void);
 
 /* ---- clocks (soft_clock.c) ---- */
 

@@ -34,6 +34,7 @@ void acre__soft_op_free(struct soft_op *op) {
     acre__soft_marker_drop(op->marker);
     acre__soft_launch_free(op->launch);
     acre__soft_backing_drop(op->backing);
+    acre__soft_work_drop(op->work);
     free(op);
 }
 
@@ -106,7 +107,7 @@ void acre__soft_stream_free(struct soft_stream *stream) {
         acre__soft_op_free(op);
     }
     if (stream->capture)
-        acre__soft.captures--;
+        acre__soft_capture_leave(stream);
     if (stream->handle) {
         stream->handle->stream = NULL;
         stream->handle->next_free = acre__soft.free_streams;
@@ -244,6 +245,7 @@ CUresult acre__soft_cuStreamDestroy(CUstream handle) {
     acre__soft.free_streams = handle;
     stream->handle = NULL;
     acre__soft_stream_free_if_over(stream);
+    acre__soft_objects_settle();
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
@@ -390,11 +392,15 @@ CUresult acre__soft_follow_legacy(struct soft_stream *stream) {
 }
 
 CUresult acre__soft_submit(struct soft_stream *stream, struct soft_op *op) {
-    int swallow = 0;
-    CUresult result = acre__soft_capture_submit(stream, &swallow);
-    if (!result && !swallow)
+    int is_captured = 0;
+    CUresult result = acre__soft_capture_submit(stream, &is_captured);
+    if (!result && is_captured) {
+        acre__soft_graph_record(stream->capturing, op);
+        return CUDA_SUCCESS;
+    }
+    if (!result)
         result = acre__soft_follow_legacy(stream);
-    if (result || swallow) {
+    if (result) {
         acre__soft_op_free(op);
         return result;
     }
@@ -444,8 +450,8 @@ static CUresult stream_ask(CUstream handle, struct soft_stream **stream) {
     CUresult result = acre__soft_stream_enter(handle, stream, stream);
     if (result)
         return result;
-    int swallow = 0;
-    if ((result = acre__soft_capture_submit(*stream, &swallow)) ||
+    int is_captured = 0;
+    if ((result = acre__soft_capture_submit(*stream, &is_captured)) ||
         (result = acre__soft_capture_disturb(*stream)) || (result = acre__soft_capture_refuse()) ||
         (*stream == (*stream)->ctx->legacy && (result = acre__soft_follow_legacy(*stream))))
         return acre__soft_leave(result);

@@ -6,6 +6,8 @@
  *   stream    an in-order queue of operations
  *   marker    one recording of an event: done or not, when, and what was known then
  *   context   what streams, events and plain memory belong to
+ *   work      what a graph does and what it keeps alive; of a graph or of executables
+ *   object    what a program asks graphs to keep alive, and the destructor that it gave
  */
 #ifndef ACRE_SOFT_TYPES_H
 #define ACRE_SOFT_TYPES_H
@@ -172,7 +174,7 @@ struct soft_marker {
     struct soft_past past;  /* what comes before it */
     uint64_t time_ns;
     struct soft_clock clock;
-    unsigned capture_id;                   /* recorded in that capture; 0: not in one */
+    uint64_t capture_id;                   /* recorded in that capture; 0: not in one */
     uint64_t capture_stream, capture_step; /* where it was recorded, for joining again */
 };
 
@@ -217,6 +219,9 @@ struct soft_op {
     CUstream caller;           /* the handle that the callback gets */
     void *argument;
     struct soft_launch *launch;   /* of a kernel (launch.h) */
+    CUevent event;                /* of a graph's node: launches record it, or wait for it */
+    struct soft_work *work;       /* of the graph whose launch ends with this operation */
+    int is_stale;                 /* its memory was freed when the graph was launched */
     struct soft_backing *backing; /* of an alloc or free of `width` bytes at `to` */
     size_t offset;                /* in it */
 };
@@ -243,9 +248,10 @@ struct soft_stream {
     CUstreamCaptureStatus capture;
     CUstreamCaptureMode capture_mode;
     uint64_t capture_thread;
-    unsigned capture_id;
-    uint64_t capture_step; /* operations that the capture swallowed here */
-    int capture_is_fork;   /* drawn in by a wait, and not waited for again since its last step */
+    uint64_t capture_id;          /* the same for all streams of a capture, and never again */
+    struct CUgraph_st *capturing; /* what the capture records into; NULL: none is under way */
+    uint64_t capture_step;        /* operations that the capture recorded here */
+    int capture_is_fork; /* drawn in by a wait, and not waited for again since its last step */
 };
 
 /* What a CUstream points to: given out again by the next create after a destroy, as the real
@@ -262,8 +268,42 @@ struct CUevent_st {
     struct soft_marker *marker; /* of the last record, or NULL */
 };
 
+/* ---- graphs (soft_graph.c, soft_object.c) ---- */
+
+struct CUuserObject_st {
+    struct acre__node node; /* key: own address */
+    void *argument;
+    CUhostFn destroy;
+    uint64_t owned;               /* references of the program, */
+    uint64_t held;                /* and of graphs, executables and launches */
+    struct CUuserObject_st *next; /* in acre__soft.dying or dying_late */
+};
+
+struct soft_hold {
+    struct CUuserObject_st *object;
+    uint64_t count;
+};
+
+/* What a graph does, in the order of the capture, and the objects it holds. A graph has one of its
+ * own; an executable has a copy of it, which its launches keep until they are done. */
+struct soft_work {
+    unsigned refs;
+    struct soft_op *first, *last;
+    struct soft_hold *holds;
+    size_t hold_count;
+};
+
 struct CUgraph_st {
-    struct acre__node node;
+    struct acre__node node; /* key: own address */
+    struct soft_work *work;
+    unsigned capturing; /* streams that are captured into it */
+};
+
+struct CUgraphExec_st {
+    struct acre__node node; /* key: own address */
+    struct CUctx_st *ctx;   /* with which it ends */
+    struct soft_work *work;
+    struct soft_marker *launched; /* the end of its last launch; NULL: none */
 };
 
 struct CUmod_st {
@@ -340,11 +380,13 @@ struct soft_state {
     struct soft_device devices[ACRE__SOFT_DEVICES_MAX];
     struct CUctx_st *contexts;      /* that live */
     struct CUctx_st *free_contexts; /* own ones that have ended */
-    struct acre__tree ranges, mappings, handles, events, graphs, modules;
-    struct acre__tree free_addresses, windows; /* of soft_address.c */
-    struct acre__tree files;                   /* chunks with a memfd of their own, by inode */
-    struct acre__tree pools, segments;         /* of soft_pool.h */
-    int is_past_kept;                          /* there was a pool to use it */
+    struct acre__tree ranges, mappings, handles, events, modules;
+    struct acre__tree graphs, execs, objects;
+    struct CUuserObject_st *dying, *dying_late; /* objects without references (soft_object.c) */
+    struct acre__tree free_addresses, windows;  /* of soft_address.c */
+    struct acre__tree files;                    /* chunks with a memfd of their own, by inode */
+    struct acre__tree pools, segments;          /* of soft_pool.h */
+    int is_past_kept;                           /* there was a pool to use it */
     struct CUstream_st *free_streams;
     struct acre__tree stream_handles; /* all CUstream_st ever made (soft_stream.c) */
     unsigned captures;                /* streams being captured */
