@@ -1,15 +1,22 @@
 /* Memory in stream order: acre's pool against the driver's own (cuMemAllocAsync, where the driver
  * has it) and, for what a call costs at all on this machine, glibc's malloc.
  *
- *   pair          a block and back, at once; malloc's has 64 bytes
+ *   pair          a block and back, at once; malloc's has 64 bytes. Then on a stream that may be
+ *                 captured, and on the legacy stream: what a hit costs where the driver is asked
  *   random        1000 live blocks of 256 B to 2 MiB, log-uniform, one replaced at a time
  *   live          the same with 256 B to 4 KiB and ever more live blocks
  *   threads       pairs of 64 KiB, each thread with its own stream, all with one pool
  *   cross-thread  one thread allocates, another frees
+ *   handover      the same by eight pairs of threads, beside their queues alone
  *   cross-stream  blocks are allocated on one stream and freed on another
  *   busy          the longest call while a function of the host holds up another stream
  *   frag          memory that a long-tailed mix of sizes needs (pool_frag.c)
  *   drift         memory that sizes need which change from step to step (pool_drift.c)
+ *   idle          memory that idle threads and streams hold (pool_held.c)
+ *   survivors     memory that few survivors among many small blocks hold (pool_held.c)
+ *   streams       pairs on thousands of streams, and in a thousand pools, in turn (pool_many.c)
+ *   trim          giving back what millions of small blocks had (pool_many.c)
+ *   use           how fast kernels and copies are in a pool's memory, on a GPU (pool_use.c)
  *   trace         pairs of 64 KiB while a trace is written, and without one (pool_trace.c)
  *
  * No work is queued, but for `busy`: what is measured is the host's path. Sizes and places are
@@ -65,8 +72,7 @@ static void pool_report(const struct pool_bench *p, const char *name,
     }
 }
 
-/* 1 if the device has so much free; else the case is left out, which is said. */
-static int pool_has_room(const struct pool_bench *p, const char *name, uint64_t bytes) {
+int pool_has_room(const struct pool_bench *p, const char *name, uint64_t bytes) {
     char text[CLI_NUMBER_BYTES];
     if (p->info.free_bytes >= bytes) {
         return 1;
@@ -83,15 +89,34 @@ struct pool_pair {
     const enum pool_party *parties;
     size_t bytes;
     uint64_t count;
+    acre_stream stream;
 };
 
 static int pair_turn(void *user, unsigned party, double *ns) {
     const struct pool_pair *pair = user;
     uint64_t begin = cli_now_ns();
-    int ok = POOL_EACH(pair->parties[party], pool_pairs, pair->p, pair->bytes, pair->p->streams[0],
+    int ok = POOL_EACH(pair->parties[party], pool_pairs, pair->p, pair->bytes, pair->stream,
                        pair->count);
     *ns = (double)(cli_now_ns() - begin) / (double)pair->count;
     return ok;
+}
+
+/* The pair on streams about which the caller has promised nothing: malloc has no part in it. */
+static int pool_pair_streams(struct pool_bench *p) {
+    enum pool_party parties[POOL_PARTIES];
+    unsigned count = pool_parties(p, false, parties);
+    struct pool_pair pair = {p, parties, POOL_BLOCK_BYTES, pool_count(p, 100000), NULL};
+    double ns[BENCH_PARTIES][BENCH_FIGURES];
+    if (!bench_rounds(p->bench, pair_turn, &pair, count, 1, ns)) {
+        return 0;
+    }
+    pool_report(p, "pair 65536, legacy stream", parties, count, ns);
+    if (acre_stream_create(p->device, ACRE_STREAM_NON_BLOCKING, &pair.stream) ||
+        !bench_rounds(p->bench, pair_turn, &pair, count, 1, ns)) {
+        return 0;
+    }
+    pool_report(p, "pair 65536, stream may be captured", parties, count, ns);
+    return acre_stream_destroy(p->device, pair.stream) == ACRE_OK;
 }
 
 static int pool_pair_cases(struct pool_bench *p) {
@@ -99,7 +124,7 @@ static int pool_pair_cases(struct pool_bench *p) {
     enum pool_party parties[POOL_PARTIES];
     unsigned count = pool_parties(p, true, parties);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        struct pool_pair pair = {p, parties, sizes[i], pool_count(p, 100000)};
+        struct pool_pair pair = {p, parties, sizes[i], pool_count(p, 100000), p->streams[0]};
         double ns[BENCH_PARTIES][BENCH_FIGURES];
         char name[BENCH_NAME_BYTES];
         snprintf(name, sizeof name, "pair %zu", sizes[i]);
@@ -116,7 +141,7 @@ static int pool_pair_cases(struct pool_bench *p) {
                          ns[k][0] / ns[count - 1][0], "times");
         }
     }
-    return 1;
+    return pool_pair_streams(p);
 }
 
 /* ---- many live blocks, one replaced at a time ---- */
@@ -304,7 +329,7 @@ static int cross_turn(void *user, unsigned party, double *ns) {
 static int pool_cross_stream(struct pool_bench *p) {
     enum pool_party parties[POOL_PARTIES];
     unsigned count = pool_parties(p, false, parties);
-    struct pool_pair pair = {p, parties, POOL_BLOCK_BYTES, pool_count(p, 50000)};
+    struct pool_pair pair = {p, parties, POOL_BLOCK_BYTES, pool_count(p, 50000), NULL};
     double ns[BENCH_PARTIES][BENCH_FIGURES];
     if (!bench_rounds(p->bench, cross_turn, &pair, count, 1, ns)) {
         return 0;
@@ -406,7 +431,8 @@ static int pool_begin(struct pool_bench *p) {
         return 0;
     }
     for (unsigned i = 0; i < POOL_STREAMS; i++) {
-        if (acre_stream_create(p->device, ACRE_STREAM_NON_BLOCKING, &p->streams[i])) {
+        if (acre_stream_create(p->device, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE,
+                               &p->streams[i])) {
             return 0;
         }
     }
@@ -451,11 +477,17 @@ static const struct {
                   {"random", pool_random_case},
                   {"threads", pool_thread_cases},
                   {"cross-thread", pool_cross_thread},
+                  {"handover", pool_handover},
                   {"cross-stream", pool_cross_stream},
                   {"live", pool_live_cases},
                   {"busy", pool_busy},
                   {"frag", pool_frag},
                   {"drift", pool_drift},
+                  {"idle", pool_idle},
+                  {"survivors", pool_survivors},
+                  {"streams", pool_many_streams},
+                  {"trim", pool_trim_case},
+                  {"use", pool_use},
                   {"trace", pool_trace_cases}};
 
 enum { POOL_CASES = sizeof pool_cases / sizeof pool_cases[0] };

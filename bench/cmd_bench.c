@@ -382,7 +382,7 @@ static void bench_print_table(const struct bench *bench) {
 
 /* ---- the command ---- */
 
-enum { BENCH_KEY_QUICK = 'q', BENCH_KEY_CHART = 'c', BENCH_KEY_CASE = 'C', BENCH_CASES = 16 };
+enum { BENCH_KEY_QUICK = 'q', BENCH_KEY_CHART = 'c', BENCH_KEY_CASE = 'C', BENCH_CASES = 32 };
 
 struct bench_args {
     bool json, quick;

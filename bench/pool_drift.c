@@ -4,7 +4,9 @@
  * A step has 16 layers. On the way up each leaves six activations for the way down, of which one
  * grows with the square of the length; on the way down they are freed from the last to the first,
  * with gradients of the same sizes that live for one layer. Weights stay all the time. No two steps
- * have the same length, so no hole of the step before is of the right size. */
+ * have the same length, so no hole of the step before is of the right size.
+ *
+ * Before that, sizes that drift with the device waited for in between: pool_held.c. */
 #include "cli.h"
 #include "pool_ops.h"
 
@@ -54,7 +56,10 @@ int pool_drift(struct pool_bench *p) {
     struct pool_ops ops = {0};
     uint64_t state = 0x9e3779b97f4a7c15, needed = UINT64_C(24) << 30;
     char text[CLI_NUMBER_BYTES];
-    int ok = 1;
+    int ok = pool_drift_sizes(p);
+    if (!ok) {
+        return 0;
+    }
     if (p->info.free_bytes < needed) {
         cli_say("suite pool: drift is skipped: it needs a device with %s free",
                 cli_bytes(needed, text));

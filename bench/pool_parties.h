@@ -45,20 +45,27 @@ unsigned pool_parties(const struct pool_bench *p, bool with_malloc,
 /* How often something is done in a turn; few times in a quick run. */
 uint64_t pool_count(const struct pool_bench *p, uint64_t count);
 
+/* 1 if the device has so much free; else the case is left out, which is said. */
+int pool_has_room(const struct pool_bench *p, const char *name, uint64_t bytes);
+
 /* A number, and one from 0 to below 1. */
 uint64_t pool_random(uint64_t *state);
 double pool_random_share(uint64_t *state);
 
-/* ---- pool_threads.c, pool_frag.c, pool_drift.c: each returns 0 when something was refused ---- */
+/* ---- cases in files of their own: each returns 0 when something was refused ---- */
 
-int pool_thread_cases(struct pool_bench *p);
+int pool_thread_cases(struct pool_bench *p); /* pool_threads.c */
 int pool_cross_thread(struct pool_bench *p);
-int pool_frag(struct pool_bench *p);
-int pool_drift(struct pool_bench *p);
-
-/* ---- pool_trace.c: the same ---- */
-
-int pool_trace_cases(struct pool_bench *p);
+int pool_handover(struct pool_bench *p);
+int pool_frag(struct pool_bench *p);        /* pool_frag.c */
+int pool_drift(struct pool_bench *p);       /* pool_drift.c */
+int pool_trace_cases(struct pool_bench *p); /* pool_trace.c */
+int pool_idle(struct pool_bench *p);        /* pool_held.c */
+int pool_survivors(struct pool_bench *p);
+int pool_drift_sizes(struct pool_bench *p);  /* a part of the case drift */
+int pool_many_streams(struct pool_bench *p); /* pool_many.c */
+int pool_trim_case(struct pool_bench *p);
+int pool_use(struct pool_bench *p); /* pool_use.c */
 
 /* ---- one block ---- */
 

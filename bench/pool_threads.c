@@ -1,7 +1,8 @@
 /* Pools and threads: many threads with one pool, and blocks that one thread allocates and another
- * frees. Threads are made for each turn, warm up, wait for each other, and take their own times:
- * what counts is from the first one's begin to the last one's end. A turn lasts long enough for the
- * system to give each thread a core. */
+ * frees: by one pair of threads (cross-thread), and by eight pairs at once, each with a queue and a
+ * stream of its own (handover), beside the queues alone. Threads are made for each turn, warm up,
+ * wait for each other, and take their own times: what counts is from the first one's begin to the
+ * last one's end. A turn lasts long enough for the system to give each thread a core. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,7 +15,8 @@
 enum {
     POOL_STEP_PAIRS = 500, /* between two looks at the clock */
     POOL_RING = 256,       /* 16 MiB on their way */
-    POOL_SPINS = 64,       /* before a thread that waits lets others run */
+    POOL_HANDOVER_PAIRS = POOL_STREAMS / 2,
+    POOL_SPINS = 64, /* before a thread that waits lets others run */
     POOL_DETAIL_BYTES = 256
 };
 
@@ -26,6 +28,7 @@ struct pool_thread {
     uint64_t last_ns; /* how long to go on, otherwise */
     pthread_barrier_t *start;
     struct pool_ring *ring;
+    bool is_floor; /* nothing is allocated or freed: the ring alone */
     uint64_t begin_ns, end_ns;
     int ok;
     char detail[POOL_DETAIL_BYTES]; /* acre's, which is the thread's own */
@@ -39,12 +42,15 @@ struct pool_ring {
     void *blocks[POOL_RING];
 };
 
-/* A turn: `count` threads run `run`, each with its own stream or all with the first one. */
+/* A turn: `count` threads run `run`, each with its own stream; for rings the functions in turn, and
+ * two threads have a ring and a stream. */
 struct pool_team {
     struct pool_bench *p;
-    const enum pool_party *parties;
+    const enum pool_party *parties; /* of the first turns; another one is the floor's */
+    unsigned party_count;
     unsigned count;
     uint64_t pairs;   /* for a ring */
+    uint64_t few;     /* the driver's, for a ring; 0: as many */
     uint64_t last_ns; /* otherwise */
     void *(*run[2])(void *);
     bool is_ring;
@@ -101,12 +107,12 @@ static int ring_wait(struct pool_ring *ring, _Atomic uint64_t *number, uint64_t 
     return 1;
 }
 
-POOL_INLINE int ring_put(struct pool_thread *thread, enum pool_party party) {
+POOL_INLINE int ring_put(struct pool_thread *thread, bool is_floor, enum pool_party party) {
     struct pool_ring *ring = thread->ring;
     size_t bytes = party == POOL_MALLOC ? POOL_MALLOC_BYTES : POOL_BLOCK_BYTES;
     uint64_t taken = 0;
     for (uint64_t i = 0; i < thread->count; i++) {
-        void *block = pool_alloc(thread->p, party, bytes, thread->stream);
+        void *block = is_floor ? ring : pool_alloc(thread->p, party, bytes, thread->stream);
         /* A place is free when what lay there a ring ago was taken. */
         if (!block || (i >= POOL_RING && !ring_wait(ring, &ring->tail, i - POOL_RING, &taken))) {
             return 0;
@@ -117,7 +123,7 @@ POOL_INLINE int ring_put(struct pool_thread *thread, enum pool_party party) {
     return 1;
 }
 
-POOL_INLINE int ring_take(struct pool_thread *thread, enum pool_party party) {
+POOL_INLINE int ring_take(struct pool_thread *thread, bool is_floor, enum pool_party party) {
     struct pool_ring *ring = thread->ring;
     uint64_t put = 0;
     for (uint64_t i = 0; i < thread->count; i++) {
@@ -126,22 +132,26 @@ POOL_INLINE int ring_take(struct pool_thread *thread, enum pool_party party) {
         }
         void *block = ring->blocks[i % POOL_RING];
         atomic_store_explicit(&ring->tail, i + 1, memory_order_release);
-        if (!pool_free(thread->p, party, block, thread->stream)) {
+        if (!is_floor && !pool_free(thread->p, party, block, thread->stream)) {
             return 0;
         }
     }
     return 1;
 }
 
+static int thread_ring(struct pool_thread *thread, bool puts) {
+    if (thread->is_floor) {
+        return puts ? ring_put(thread, true, POOL_MALLOC) : ring_take(thread, true, POOL_MALLOC);
+    }
+    return puts ? POOL_EACH(thread->party, ring_put, thread, false)
+                : POOL_EACH(thread->party, ring_take, thread, false);
+}
+
 static void *thread_side(struct pool_thread *thread, bool puts) {
     int ok = thread_begin(thread);
     pthread_barrier_wait(thread->start);
     thread->begin_ns = cli_now_ns();
-    if (puts) {
-        ok = ok && POOL_EACH(thread->party, ring_put, thread);
-    } else {
-        ok = ok && POOL_EACH(thread->party, ring_take, thread);
-    }
+    ok = ok && thread_ring(thread, puts);
     if (!ok) {
         atomic_store_explicit(&thread->ring->is_broken, 1, memory_order_relaxed);
     }
@@ -167,31 +177,35 @@ static int team_result(const struct pool_team *team, const struct pool_thread *t
             bench_reason(team->p->bench, threads[i].detail);
             return 0;
         }
-        pairs = team->is_ring ? threads[i].count : pairs + threads[i].count;
+        pairs += threads[i].count;
         begin = threads[i].begin_ns < begin ? threads[i].begin_ns : begin;
         end = threads[i].end_ns > end ? threads[i].end_ns : end;
     }
+    pairs = team->is_ring ? pairs / 2 : pairs; /* both sides count them */
     *ns = (double)(end - begin) / (double)pairs;
     return 1;
 }
 
 static int team_turn(void *user, unsigned party, double *ns) {
-    static struct pool_ring ring;
+    static struct pool_ring rings[POOL_HANDOVER_PAIRS];
     struct pool_team *team = user;
     struct pool_thread threads[POOL_STREAMS];
     pthread_t ids[POOL_STREAMS];
     pthread_barrier_t start;
-    memset(&ring, 0, sizeof ring);
+    bool is_floor = party == team->party_count;
+    bool has_few = !is_floor && team->parties[party] == POOL_DRIVER && team->few;
+    memset(rings, 0, sizeof rings);
     memset(threads, 0, sizeof threads);
     pthread_barrier_init(&start, NULL, team->count);
     for (unsigned i = 0; i < team->count; i++) {
         threads[i] = (struct pool_thread){.p = team->p,
-                                          .party = team->parties[party],
-                                          .stream = team->p->streams[team->is_ring ? 0 : i],
-                                          .count = team->pairs,
+                                          .party = is_floor ? POOL_MALLOC : team->parties[party],
+                                          .is_floor = is_floor,
+                                          .stream = team->p->streams[team->is_ring ? i / 2 : i],
+                                          .count = has_few ? team->few : team->pairs,
                                           .last_ns = team->last_ns,
                                           .start = &start,
-                                          .ring = &ring};
+                                          .ring = &rings[i / 2]};
         if (pthread_create(&ids[i], NULL, team->run[i % 2], &threads[i]) != 0) {
             cli_say("suite pool: the system gives no more threads");
             exit(CLI_CANNOT); /* those that were made wait for the others */
@@ -206,6 +220,7 @@ static int team_turn(void *user, unsigned party, double *ns) {
 
 static int team_measure(struct pool_team *team, unsigned parties,
                         double ns[BENCH_PARTIES][BENCH_FIGURES]) {
+    team->party_count = parties;
     return bench_rounds(team->p->bench, team_turn, team, parties, 1, ns);
 }
 
@@ -254,6 +269,35 @@ int pool_cross_thread(struct pool_bench *p) {
     }
     for (unsigned i = 0; i < count; i++) {
         bench_result(p->bench, "cross-thread free", pool_who(parties[i]), ns[i][0], "ns/pair");
+    }
+    return 1;
+}
+
+int pool_handover(struct pool_bench *p) {
+    enum pool_party parties[POOL_PARTIES];
+    unsigned count = pool_parties(p, true, parties);
+    struct pool_team team = {.p = p,
+                             .parties = parties,
+                             .party_count = count,
+                             .count = 2 * POOL_HANDOVER_PAIRS,
+                             .pairs = pool_count(p, 50000),
+                             .few = pool_count(p, 1000), /* 25 us each, with so many threads */
+                             .run = {thread_allocates, thread_frees},
+                             .is_ring = true};
+    double ns[BENCH_PARTIES][BENCH_FIGURES];
+    char name[BENCH_NAME_BYTES];
+    /* 128 MiB on their way, for each party, and what threads keep. */
+    if (!pool_has_room(p, "handover", UINT64_C(512) << 20)) {
+        return 1;
+    }
+    if (!bench_rounds(p->bench, team_turn, &team, count + 1, 1, ns)) {
+        return 0;
+    }
+    snprintf(name, sizeof name, "handover %d + %d threads", POOL_HANDOVER_PAIRS,
+             POOL_HANDOVER_PAIRS);
+    for (unsigned i = 0; i <= count; i++) {
+        bench_result(p->bench, name, i < count ? pool_who(parties[i]) : "floor", 1e3 / ns[i][0],
+                     "M blocks/s");
     }
     return 1;
 }

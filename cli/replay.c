@@ -109,7 +109,9 @@ static acre_status replay_begin(struct replay *replay) {
     acre_status status = acre_device_sync(replay->device);
     status = status ? status : acre_trim(replay->device);
     for (size_t i = 0; status == ACRE_OK && i < events->streams; i++) {
-        status = acre_stream_create(replay->device, ACRE_STREAM_NON_BLOCKING, &replay->streams[i]);
+        /* A trace has no captures. */
+        status = acre_stream_create(
+            replay->device, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, &replay->streams[i]);
     }
     status = status ? status : acre_device_get_info(replay->device, &replay->info);
     replay->free_bytes = replay->info.free_bytes;

@@ -129,13 +129,15 @@ done
 # A pool: everybody's pairs, and what follows from them.
 of_suite pool
 expect_err 'suite pool: driver is left out: the soft device has what it does, not its speed'
-expect_json 'all(.results[]; .value > 0 and (.who | IN("acre", "driver", "malloc")))'
+expect_json 'all(.results[]; .value > 0 and (.who | IN("acre", "driver", "malloc", "floor")))'
 for case in 'pair 256' 'pair 65536' 'pair 2097152' 'pair 67108864' 'random 256B..2MiB 1000 live' \
     'cross-thread free' 'live 1e3' 'live 1e4'; do
     expect_json "[.results[] | select(.case == \"$case\" and .unit == \"ns/pair\") | .who]
         == [\"acre\", \"malloc\"]"
 done
-expect_json '[.results[] | select(.case == "cross-stream" and .unit == "ns/pair") | .who] == ["acre"]'
+for case in cross-stream 'pair 65536, legacy stream' 'pair 65536, stream may be captured'; do
+    expect_json "[.results[] | select(.case == \"$case\" and .unit == \"ns/pair\") | .who] == [\"acre\"]"
+done
 # Threads by powers of two, as many as there are cores; each compared with how malloc scales.
 threads=1
 while [ "$threads" -le "$(nproc)" ] && [ "$threads" -le 16 ]; do
@@ -150,6 +152,24 @@ expect_json '(.results | map({(.case + " " + .who): .value}) | add) as $v
     | ($v["pair 65536 acre"] / $v["pair 65536 malloc"] - $v["pair 65536 / malloc'"'"'s pair acre"])
     | fabs < 1e-6'
 expect_json '[.results[] | select(.case == "live 1e4 / live 1e3") | .who] == ["acre", "malloc"]'
+expect_json '[.results[] | select(.case == "handover 8 + 8 threads" and .unit == "M blocks/s") | .who]
+    == ["acre", "malloc", "floor"]'
+# Memory that is held while little is live; with few blocks, of which each size class has a chunk.
+for case in 'idle, 16 threads x 16 streams: held' 'idle, 64 threads x 16 streams: held' \
+    'survivors: live' 'survivors: held at first' 'survivors: held after 80 turnovers' \
+    'drift, synchronised, 16MiB live: held'; do
+    expect_json "[.results[] | select(.case == \"$case\") | .who, .unit] == [\"acre\", \"MiB\"]"
+done
+expect_json '[.results[] | select(.case | startswith("idle, ")) | .value] | length == 2 and all(. < 256)'
+# shellcheck disable=SC2016 # $v is jq's
+expect_json '(.results | map({(.case): .value}) | add) as $v
+    | $v["survivors: held at first"] >= $v["survivors: live"]
+    and $v["survivors: held after 80 turnovers"] <= $v["survivors: held at first"]'
+for what in '64 streams' '16 pools'; do
+    expect_json "[.results[] | select(.case | startswith(\"pair, $what in turn\")) | .unit][:2]
+        == [\"ns/pair\", \"times\"]"
+done
+expect_json '[.results[] | select(.case == "trim of 80000 blocks") | .who, .unit] == ["acre", "s"]'
 # No call of acre's waits for the 50 ms of another stream.
 expect_json '[.results[] | select(.case == "busy") | .who, .unit, .value < 45] == ["acre", "ms", true]'
 if ! is_sanitized; then
@@ -179,11 +199,28 @@ expect_rc 0
 expect_err 'suite pool: drift is skipped: it needs a device with 24 GiB free'
 run "$no_gpu" ACRE_SOFT_BYTES=100GiB "$acre" bench pool --case drift --quick --device soft --json
 expect_rc 0
-expect_json '[.results[].case] | unique == ["drift", "drift, lag 1000", "drift, lag 100000"]'
+expect_json '[.results[].case] | unique
+    == ["drift", "drift, lag 1000", "drift, lag 100000", "drift, synchronised, 16MiB live: held"]'
 run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case frag --json
 expect_rc 0
 expect_err 'suite pool: frag is left out: it needs a device with 2 GiB free'
 expect_json '.results == []'
+run "$no_gpu" "$acre" bench pool --case use --device soft --json
+expect_rc 0
+expect_err 'suite pool: use is skipped: it needs a GPU'
+expect_json '.results == []'
+# The other cases by name, each with nothing but its own.
+while read -r name pattern; do
+    run "$no_gpu" "$acre" bench pool --case "$name" --device soft --quick --json
+    expect_rc 0
+    expect_json ".results | length > 0 and all(.case | test(\"$pattern\"))"
+done <<'END'
+idle ^idle,
+survivors ^survivors:
+streams ^pair,.[0-9]+.(streams|pools).in.turn
+trim ^trim.of.
+handover ^handover.
+END
 run "$acre" bench pool --case nothing
 expect_rc 64
 expect_err "the suite pool has no case 'nothing'"
@@ -199,6 +236,7 @@ run "$no_gpu" ACRE_SOFT_BYTES=64MiB "$acre" bench pool --quick --json
 expect_rc 0
 expect_err 'suite pool: pair 67108864 is left out: it needs a device with 128 MiB free'
 expect_err 'suite pool: random 256B..2MiB 1000 live is left out'
+expect_err 'suite pool: idle is left out: it needs a device with 512 MiB free'
 expect_json '[.results[].case] | index("pair 2097152") and index("live 1e4") and index("busy")'
 run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench pool --quick
 expect_rc 2

@@ -8,10 +8,16 @@
 #
 # An area is a function area_<name> below and a word in `areas`; it may take AREA_SECONDS. It calls
 # ctest_step, memcheck_step and bench_step, each of which makes one line of the table.
+#
+# Where ACRE_TORCH_DIR names a folder with work.py and acre_torch.c, the area pool compares PyTorch on acre
+# with PyTorch on its own allocator too; the area torch does nothing else.
 set -uo pipefail
 
 areas=(ground kinds grow pool heap plan cuda)
 AREA_SECONDS=360
+# PyTorch's part: of the comparison, and of all of it.
+TORCH_SECONDS=200
+TORCH_MOST_SECONDS=420
 # One program under compute-sanitizer; far more than any of them needs.
 PROGRAM_SECONDS=120
 
@@ -50,12 +56,18 @@ area_grow() {
     [ -z "${OUT:-}" ] || cp "$build/bench-grow.svg" "$OUT/"
 }
 
-# Memory in stream order.
+# Memory in stream order. The bench comes with all of its cases, those that only a GPU can show too.
 area_pool() {
     ctest_step "tests" 'unit|conformance|api|fault|model|cli|examples|gpu' \
         "$about_pool|bench|cli_demo|cli_replay"
     memcheck_step "memcheck" 'api|examples|gpu' "$about_pool"
     bench_step pool
+    [ ! -d "${ACRE_TORCH_DIR:-}" ] || torch_step "torch"
+}
+
+# PyTorch on acre's pool alone; not among the areas that run by default, since pool has it.
+area_torch() {
+    torch_step "torch"
 }
 
 # Malloc and free inside kernels. Unit tests are left out: they have run on the soft device, where
@@ -93,6 +105,15 @@ area_cuda() {
 
 # row WHAT PASSED FAILED SKIPPED SECONDS: one line of the table, for the current area.
 row() { printf '%-10s %-12s %7s %7s %8s %8s\n' "$area" "$@" >>"$ROWS"; }
+
+# How long the area may take: longer where it has PyTorch's part too.
+area_seconds() {
+    case $area in
+    torch) echo "$TORCH_MOST_SECONDS" ;;
+    pool) [ -d "${ACRE_TORCH_DIR:-}" ] && echo $((AREA_SECONDS + TORCH_MOST_SECONDS)) || echo "$AREA_SECONDS" ;;
+    *) echo "$AREA_SECONDS" ;;
+    esac
+}
 
 # What an area leaves to others. The heap has an area of its own, and names that others' patterns would
 # find by chance (oom in room, grow in grows): what fails there is said there, and once. The ground has
@@ -222,13 +243,35 @@ programs_step() {
     row "$what" "$passed" "$failed" 0 $((SECONDS - begin))
 }
 
+# torch_step WHAT: PyTorch on its own allocator and on acre (tests/gpu/torch_compare.py), with a table of
+# its own; as JSON it goes to build/gpu/torch.json and, where OUT names a folder, there too.
+torch_step() {
+    local what=$1 begin=$SECONDS rc=0 folder=${ACRE_TORCH_DIR:-} file=$build/torch.json
+    echo
+    if [ ! -f "$folder/work.py" ] || [ ! -f "$folder/acre_torch.c" ]; then
+        echo "ACRE_TORCH_DIR names no folder with work.py and acre_torch.c"
+        row "$what" 0 1 0 0
+        return
+    fi
+    cc -O2 -shared -fPIC -I include -o "$build/libplug.so" "$folder/acre_torch.c" -L "$build" -lacre \
+        "-Wl,-rpath,$build" -pthread &&
+        timeout -k 10 "$TORCH_MOST_SECONDS" python3 tests/gpu/torch_compare.py "$folder" \
+            "$build/libplug.so" --seconds "$TORCH_SECONDS" --output "$file" || rc=$?
+    [ -z "${OUT:-}" ] || [ ! -f "$file" ] || cp "$file" "$OUT/"
+    case $rc in
+    0) row "$what" 1 0 0 $((SECONDS - begin)) ;;
+    77) row "$what" 0 0 1 $((SECONDS - begin)) ;;
+    *) row "$what" 0 1 0 $((SECONDS - begin)) ;;
+    esac
+}
+
 # bench_step SUITE [OPTION...]: prints the figures; as JSON they go to build/gpu/bench-SUITE.json and, where OUT
 # names a folder, there too.
 bench_step() {
     local suite=$1 begin=$SECONDS file=$build/bench-$1.json
     shift
     echo
-    if "$build/acre" bench "$suite" --device cuda --output "$file" "$@"; then
+    if timeout -k 10 "$AREA_SECONDS" "$build/acre" bench "$suite" --device cuda --output "$file" "$@"; then
         [ -z "${OUT:-}" ] || cp "$file" "$OUT/"
         row "bench $suite" 1 0 0 $((SECONDS - begin))
     else
@@ -312,7 +355,7 @@ if build_all; then
         begin=$SECONDS
         rc=0
         # A program of its own, so that the limit ends all that it started.
-        timeout -k 10 "$AREA_SECONDS" bash "$self" --inside "$area" || rc=$?
+        timeout -k 10 "$(area_seconds)" bash "$self" --inside "$area" || rc=$?
         [ $rc -eq 0 ] || row "stopped ($rc)" 0 1 0 $((SECONDS - begin))
     done
 else
