@@ -194,9 +194,7 @@ typedef struct CUevent_st *acre_event;
 
 #define ACRE_STREAM_DEFAULT 0u      /* waits for the legacy stream and is waited for by it */
 #define ACRE_STREAM_NON_BLOCKING 1u /* independent of the legacy stream */
-#define ACRE_STREAM_NO_CAPTURE                                                                     \
-    2u /* the program never captures it into a graph: pools need not ask                           \
-          the driver with every allocation, which takes 30 ns */
+#define ACRE_STREAM_NO_CAPTURE 2u   /* never captured into a graph: pools need not ask, 30 ns */
 
 ACRE_API acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream *stream);
 
@@ -351,10 +349,12 @@ typedef struct acre_mem_info {
     acre_device *device;    /* that acre handed it out for; NULL if the program made it itself */
     uint32_t ordinal;       /* of the device it belongs to, by the driver */
     uint32_t is_registered; /* 1: the program's own memory, registered */
+    struct acre_pool *pool; /* that the block is of, or NULL */
+    uint64_t usable_bytes;  /* `bytes`, or what a pool rounded them up to */
 } acre_mem_info;
 
 /* Tells what an address is: memory of acre, memory that the program got from CUDA itself, or
- * pageable memory. Any address is safe to ask about. */
+ * pageable memory. Any address is safe. Where a pool has no block: the pool's region. */
 ACRE_API acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *info);
 
 /* ---- 6. Copies and fills ------------------------------------------------------------------- */
@@ -406,18 +406,18 @@ ACRE_API acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value
  * other streams may use it after they waited for that one (acre_stream_wait), and must be waited
  * for by it before the block is freed on it, or be named by acre_pool_record_use.
  *
- * Calls that find what they need make no driver call, take no lock and wait for nothing. Every
- * address is a multiple of 256. Any thread may free what another allocated. */
+ * Calls that find what they need take no lock, wait for nothing, and make no driver call but to ask
+ * whether the stream is captured. Every address is a multiple of 256, of 512 for more than 256
+ * bytes. A block has at most 511 bytes more than requested, or an eighth if that is more and the
+ * block has at most 512 KiB. Any thread may free what another allocated. */
 typedef struct acre_pool acre_pool;
 
 /* Device memory of the device's default pool. acre_free finds the pool by the address. */
 ACRE_API acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, void **p);
 ACRE_API acre_status acre_free(void *p, acre_stream stream);
 
-#define ACRE_POOL_ZERO 1u /* memory is zeroed, in stream order, whenever it is handed out */
-#define ACRE_POOL_DEBUG                                                                            \
-    2u /* looks for writes past a block's end and after it was freed; slow, and                    \
-        * freeing waits for the stream; what is found is logged and counted */
+#define ACRE_POOL_ZERO 1u  /* memory is zeroed, in stream order, whenever it is handed out */
+#define ACRE_POOL_DEBUG 2u /* logs and counts writes past a block or after its free; slow */
 
 /* Zero in any field means the default. */
 typedef struct acre_pool_options {
@@ -443,19 +443,17 @@ typedef void (*acre_pool_block_fn)(void *user, void *p, size_t bytes);
 ACRE_API acre_status acre_pool_destroy(acre_pool *pool, acre_pool_block_fn leak, void *user);
 
 /* `alignment` is 0 (256) or a power of two up to 1 GiB. ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY,
- * ACRE_E_LIMIT, ACRE_E_CAPTURING (the pool must fetch memory and the stream is being captured). */
+ * ACRE_E_LIMIT, ACRE_E_CAPTURING (the stream's capture has failed; see acre_pool_graph_share). */
 ACRE_API acre_status acre_pool_alloc(acre_pool *pool, size_t bytes, size_t alignment,
                                      acre_stream stream, void **p);
-/* The same, and zeroed in stream order. */
 ACRE_API acre_status acre_pool_alloc_zeroed(acre_pool *pool, size_t bytes, size_t alignment,
                                             acre_stream stream, void **p);
 /* `count` blocks of `bytes` each, all or none. */
 ACRE_API acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t count,
                                           acre_stream stream, void **blocks);
 
-/* Gives a block back: work queued on `stream` so far may still use it. NULL is nothing.
- * Returns ACRE_E_POINTER (of no pool, or freed already), ACRE_E_INTERIOR, ACRE_E_HANDLE (of another
- * pool); nothing is changed then. */
+/* Gives a block back: work queued on `stream` so far may still use it. NULL is nothing. Unchanged:
+ * ACRE_E_POINTER (of no pool, or freed already), ACRE_E_INTERIOR, ACRE_E_HANDLE (of another). */
 ACRE_API acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream);
 /* Stops at the first block that is refused; *freed (may be NULL) is how many went. */
 ACRE_API acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t count,
@@ -463,13 +461,20 @@ ACRE_API acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, s
 /* Gives a block back that may be used again, on any stream, when `event` has passed. */
 ACRE_API acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event);
 
-/* Says that work queued on another stream so far uses the block: after it is freed it is not used
- * again before that work is done. */
+/* Work queued on another stream so far uses the block: freed, it is not used again before that. */
 ACRE_API acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream);
 
-/* Another size, by a copy in stream order unless the block has room; NULL for `p` is a new block.
- * Work of other streams that writes to the block must be waited for by `stream`, recorded or not.
- * After a failure the old block is as it was. */
+/* Memory that is allocated on a captured stream belongs to the graph: freed in the capture, the
+ * capture uses it again; others get it when it was freed, at any time, and the graph and everything
+ * made of it are destroyed. Graphs that are launched one after another, in the order of their
+ * captures, can share memory: captures of `stream` take that of `key`, any number, until it is 0
+ * again. They must not overlap. Streams that join a capture share as soon as `stream` has. */
+ACRE_API acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t key);
+/* No graph that took memory of the key is launched any more. Waits for the device if some exist. */
+ACRE_API acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key);
+
+/* Another size, by a copy in stream order unless there is room; NULL for `p` is a new block.
+ * `stream` must wait for streams that write to the block. After a failure all is as it was. */
 ACRE_API acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
                                        void **new_p);
 
@@ -478,16 +483,13 @@ ACRE_API int acre_pool_owns(acre_pool *pool, const void *p);
 /* Bytes that a block really has, 0 for what is no block. */
 ACRE_API size_t acre_pool_usable_size(acre_pool *pool, const void *p);
 
-/* Takes memory ahead, so that `bytes` in all can be handed out without asking the driver for
- * memory. */
+/* Takes memory ahead, so that `bytes` in all can be handed out without asking the driver. */
 ACRE_API acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes);
-/* Gives memory back that is free and not in use by queued work, as long as more than `keep_bytes`
- * remain. Drains the caches of all threads. Waits for nothing on a device that maps memory by hand;
- * segments of other kinds go back as by acre_mem_free. */
+/* Gives memory back that is free and not in use by queued work, all threads' caches too, as long as
+ * more than `keep_bytes` remain. Waits for nothing; other kinds go back as by acre_mem_free. */
 ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
 
-/* Calls `fn` for every block that is handed out. Meanwhile other threads' calls on the pool wait.
- */
+/* Calls `fn` for every block that is handed out; other threads' calls on the pool wait. */
 ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void *user);
 
 /* Every statistic of a pool: name, meaning. */

@@ -139,8 +139,11 @@ struct acre__arena_setup {
     size_t alignment;    /* of its regions */
     /* Called before pieces are placed at addresses: 0 refuses, for want of host memory. */
     int (*prepare)(uint64_t at, uint64_t end);
+    /* Makes blocks where memory is not mapped: acre_mem_alloc, or the same for who holds locks. */
+    acre_status (*alloc)(acre_device *dev, acre_kind kind, size_t bytes, uint32_t flags, void **p);
     int is_simple; /* chunks are created and released, but never moved */
     struct acre__account *account;
+    acre_pool *pool; /* that the book names as the owner of the memory, or NULL */
 };
 
 struct acre__arena {

@@ -290,8 +290,9 @@ static acre_status take_apart(struct acre__arena *arena, const struct acre__reac
     uint64_t missing =
         is_own ? acre__round_up(bytes, arena->unit) : missing_behind(arena, reach, bytes);
     uint64_t over = over_after_reclaim(arena, missing, bytes), ended = arena->ended;
-    if (over && is_behind) {
-        acre__arena_join(arena);
+    if (arena->is_joined || (over && is_behind)) { /* what was reclaimed may have joined it, too */
+        if (!arena->is_joined)
+            acre__arena_join(arena);
         acre_status status = acre__arena_take(arena, reach, bytes, alignment, out);
         return status || *out ? status : take_joined(arena, reach, bytes, alignment, out);
     }

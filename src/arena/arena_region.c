@@ -123,13 +123,13 @@ void acre__region_settle(struct acre__region *region) {
 static acre_status region_by_block(struct acre__region *region, size_t bytes, size_t alignment) {
     const struct acre__arena *arena = region->arena;
     acre_status status =
-        acre_mem_alloc(arena->setup.dev, arena->setup.kind, bytes, 0, &region->mem);
+        arena->setup.alloc(arena->setup.dev, arena->setup.kind, bytes, 0, &region->mem);
     region->mem_bytes = bytes;
     if (status == ACRE_OK && (uintptr_t)region->mem % alignment) {
         (void)acre_mem_free(arena->setup.dev, region->mem);
         region->mem_bytes = bytes + alignment;
-        status =
-            acre_mem_alloc(arena->setup.dev, arena->setup.kind, region->mem_bytes, 0, &region->mem);
+        status = arena->setup.alloc(arena->setup.dev, arena->setup.kind, region->mem_bytes, 0,
+                                    &region->mem);
     }
     if (status)
         return status;
@@ -201,7 +201,8 @@ acre_status acre__region_note(struct acre__region *region) {
                                          .bytes = bytes,
                                          .kind = ACRE_KIND_DEVICE,
                                          .source = ACRE__FROM_SPACE,
-                                         .owner = ACRE__OWNED_BY_POOL};
+                                         .owner = ACRE__OWNED_BY_POOL,
+                                         .pool = region->arena->setup.pool};
     region->is_entered = acre__book_add(&region->block);
     return region->is_entered ? ACRE_OK
                               : acre__fail(ACRE_E_REGISTERED,

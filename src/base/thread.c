@@ -5,12 +5,14 @@
  * it; acre__thread_pointer is that record, or, while the seeded scheduler runs a virtual thread on
  * it, the virtual thread's. A record is touched by one thread at a time. A thread that calls into
  * acre after its record went (from the destructor of a later key) gets a new one, and the C library
- * runs our destructor again.
+ * runs our destructor again, PTHREAD_DESTRUCTOR_ITERATIONS times in all: in the last round it gets
+ * none.
  *
  * Nothing is locked: ids, hooks and the fork state are atomics. */
 #include "base/thread.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sched.h>
@@ -27,6 +29,7 @@ enum thread_process { PROCESS_NEW = 0, PROCESS_WATCHED, PROCESS_FORKED };
 typedef void (*thread_hook)(struct acre__thread *thread);
 
 _Thread_local struct acre__thread *acre__thread_pointer;
+static _Thread_local unsigned thread_ends; /* times that the destructor ran */
 
 static struct {
     pthread_once_t once; /* makes the key */
@@ -59,6 +62,7 @@ static void thread_exit(void *value) {
     acre__thread_pointer = thread;
     thread_run_hooks(thread);
     acre__thread_pointer = NULL;
+    thread_ends++;
     free(thread);
 }
 
@@ -89,7 +93,7 @@ struct acre__thread *acre__thread_self(void) {
 
     /* Without a key the record could never be freed; then it is not made. */
     pthread_once(&threads.once, thread_make_key);
-    if (!threads.has_key)
+    if (!threads.has_key || thread_ends + 1 >= PTHREAD_DESTRUCTOR_ITERATIONS)
         return &thread_shared;
     struct acre__thread *thread = acre__thread_create();
     if (!thread)

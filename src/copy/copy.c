@@ -104,6 +104,8 @@ static acre_status side_look(acre_device *dev, const void *p, size_t span, const
     if (is_foreign && side->is_device)
         return acre__fail(ACRE_E_HANDLE, "the %s %p belongs to %s, which %s cannot reach", which, p,
                           side->info.device->label, dev->label);
+    if (side->info.device && !is_foreign)
+        acre__device_note_user(side->info.device, dev->device);
     return ACRE_OK;
 }
 

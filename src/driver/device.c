@@ -153,6 +153,24 @@ acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream) {
     return status;
 }
 
+/* Twice: what waits for nothing, and then, after waiting, what does. */
+int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_status status,
+                         int tries) {
+    struct acre__said said;
+    uint64_t went = 0;
+    const struct acre__device_hooks *at;
+    int is_short = status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;
+    int is_host = kind == ACRE_KIND_PINNED || kind == ACRE_KIND_MAPPED;
+    if (!is_short || tries > 1 || (!is_host && bytes > dev->info.total_bytes))
+        return 0;
+    acre__said_keep(&said);
+    for (int wait = tries; wait < 2 && !went; wait++)
+        for (unsigned i = 0; (at = hooks_at(i)); i++)
+            went += at->reclaim ? at->reclaim(dev, kind, wait) : 0;
+    (void)acre__said_fail(status, &said);
+    return went != 0;
+}
+
 void acre__device_hooks_synced(acre_device *dev) {
     const struct acre__device_hooks *at;
     for (unsigned i = 0; (at = hooks_at(i)); i++)
@@ -172,6 +190,22 @@ static void device_hooks_close(acre_device *dev) {
     for (unsigned i = 0; (at = hooks_at(i)); i++)
         if (at->close)
             at->close(dev);
+}
+
+/* ---- devices that use each other's memory ---- */
+
+static uint64_t user_bits(CUdevice user) {
+    return user >= 0 && user < 64 ? (uint64_t)1 << user : UINT64_MAX;
+}
+
+void acre__device_note_user(acre_device *owner, CUdevice user) {
+    uint64_t bits = user_bits(user);
+    if (user != owner->device && (acre__load(&owner->users, memory_order_relaxed) & bits) != bits)
+        atomic_fetch_or_explicit(&owner->users, bits, memory_order_relaxed);
+}
+
+int acre__device_is_user(const acre_device *owner, CUdevice user) {
+    return (acre__load(&owner->users, memory_order_relaxed) & user_bits(user)) != 0;
 }
 
 /* ---- the current context ---- */

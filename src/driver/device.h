@@ -33,6 +33,8 @@ struct acre_device {
     _Atomic uint32_t lost; /* the sticky code that ended the device, 0 while it is well */
     _Atomic uint64_t driver_refusals; /* driver calls that failed */
 
+    _Atomic uint64_t users; /* by number: other devices whose work may use this one's memory */
+
     _Atomic uint32_t open_count; /* opens not yet closed; changed under the registry lock */
 
     struct acre__lock lock; /* guards the rest */
@@ -51,6 +53,12 @@ acre_status acre__device_enter(acre_device *dev);
 
 /* 1 after a sticky error. */
 int acre__device_is_lost(acre_device *dev);
+
+/* Work of another device may use memory of this one from now on: it was given access, or is part of
+ * a copy. Who ends such memory waits for that device too. */
+void acre__device_note_user(acre_device *owner, CUdevice user);
+/* 1 if that was said of the device. */
+int acre__device_is_user(const acre_device *owner, CUdevice user);
 
 /* What was current before acre__device_push. */
 struct acre__current {
@@ -95,6 +103,9 @@ struct acre__device_hooks {
     acre_status (*trim)(acre_device *dev); /* gives back what can be given back */
     void (*close)(acre_device *dev);       /* the device ends: drops all that belongs to it */
     acre_status (*retire)(acre_device *dev, acre_stream stream); /* the stream is about to end */
+    /* Memory of the kind is short on the device: gives back what nobody uses, after waiting for
+     * work that still does if `wait`. Returns how many bytes went. */
+    uint64_t (*reclaim)(acre_device *dev, acre_kind kind, int wait);
     void (*synced)(acre_device *dev); /* the program has waited for all work of the device */
     void (*stats)(acre_device *dev, acre_stats *stats); /* fills in its part */
 };
@@ -102,6 +113,10 @@ void acre__device_hooks_add(const struct acre__device_hooks *hooks);
 /* With `is_below` the layer below the objects, else all others. */
 acre_status acre__device_hooks_trim(acre_device *dev, int is_below);
 acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream);
+/* A call found no memory of the kind for `bytes`, `tries` times before: 1 if others gave some back,
+ * so that it can be tried again. The last detail stays. No lock of pools or below is held. */
+int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_status status,
+                         int tries);
 void acre__device_hooks_synced(acre_device *dev);
 void acre__device_hooks_stats(acre_device *dev, acre_stats *stats);
 
@@ -129,8 +144,11 @@ int acre__stream_is_foreign(acre_device *dev, acre_stream stream);
 /* 1 if the stream may be captured: not a legacy default stream, nor one made with
  * ACRE_STREAM_NO_CAPTURE. */
 int acre__stream_is_capturable(acre_device *dev, acre_stream stream);
-/* 1 while it is captured. Asking breaks nothing. */
+/* 0 if it is not captured right now; 1 if it is, or the driver does not say. Asking breaks nothing.
+ */
 int acre__stream_is_captured(acre_device *dev, acre_stream stream);
+/* The same with a status. */
+acre_status acre__stream_ask_captured(acre_device *dev, acre_stream stream, int *is_captured);
 
 /* ACRE_E_CAPTURING, with `why` as its detail, while the stream is captured. Asking breaks nothing.
  */

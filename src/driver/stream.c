@@ -150,17 +150,35 @@ int acre__stream_is_capturable(acre_device *dev, acre_stream stream) {
     return !is_promised;
 }
 
-int acre__stream_is_captured(acre_device *dev, acre_stream stream) {
+static CUresult captured_ask(acre_device *dev, acre_stream stream, int *is_captured,
+                             const char **what) {
     struct acre__current current;
-    const char *what;
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     int is_own = (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD; /* needs no context */
-    if (!is_own && acre__device_push(dev, &current, &what) != CUDA_SUCCESS)
-        return 0;
-    CUresult code = dev->drv->cuStreamIsCapturing(stream, &state);
+    CUresult code = is_own ? CUDA_SUCCESS : acre__device_push(dev, &current, what);
+    if (code)
+        return code;
+    *what = "cuStreamIsCapturing";
+    code = dev->drv->cuStreamIsCapturing(stream, &state);
     if (!is_own)
         acre__device_pop(dev, &current);
-    return code == CUDA_SUCCESS && state != CU_STREAM_CAPTURE_STATUS_NONE;
+    *is_captured = state != CU_STREAM_CAPTURE_STATUS_NONE;
+    return code;
+}
+
+int acre__stream_is_captured(acre_device *dev, acre_stream stream) {
+    const char *what;
+    int is_captured = 0;
+    return captured_ask(dev, stream, &is_captured, &what) != CUDA_SUCCESS || is_captured;
+}
+
+acre_status acre__stream_ask_captured(acre_device *dev, acre_stream stream, int *is_captured) {
+    const char *what;
+    *is_captured = 0;
+    if (acre__device_is_lost(dev) || !acre__stream_is_capturable(dev, stream))
+        return ACRE_OK;
+    CUresult code = captured_ask(dev, stream, is_captured, &what);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
 }
 
 /* ACRE_OK with *has_owner = 1 when another open device is known to have the event. */

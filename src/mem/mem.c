@@ -68,7 +68,7 @@ static const struct acre__limbo_kind kind_pages = {"cuMemHostUnregister", give_b
 static CUresult give_back_space(const struct acre__driver *drv, struct acre__limbo_item *item) {
     acre_device *dev = block_of(item)->dev;
     (void)drv;
-    if (acre__step_quiesce_all(dev) == ACRE_OK)
+    if (acre__step_quiesce_users(dev) == ACRE_OK)
         return CUDA_SUCCESS;
     uint32_t lost = acre__load(&dev->lost, memory_order_relaxed);
     return lost ? (CUresult)lost : CUDA_ERROR_UNKNOWN;
@@ -293,8 +293,8 @@ static acre_status mem_choose(acre_device *dev, acre_kind kind, size_t bytes, ui
     return ACRE_OK;
 }
 
-acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes, uint32_t flags,
-                           void **p) {
+acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, uint32_t flags,
+                            void **p) {
     if (p)
         *p = NULL;
     acre_status status = acre__mem_enter(device);
@@ -323,6 +323,16 @@ acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes, ui
     status = acre__mem_block_enter(call.block, call.p);
     if (status == ACRE_OK)
         *p = call.p;
+    return status;
+}
+
+acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes, uint32_t flags,
+                           void **p) {
+    acre_status status;
+    int tries = 0;
+    do
+        status = acre__mem_alloc(device, kind, bytes, flags, p);
+    while (status && acre__device_reclaim(device, kind, bytes, status, tries++));
     return status;
 }
 
@@ -370,6 +380,8 @@ acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_
         return acre__fail(ACRE_E_KIND, "%p is pageable memory: register it first", p);
     if ((status = acre__mem_check_driver(device, p, &info)))
         return status;
+    if (info.device && info.device->drv == device->drv)
+        acre__device_note_user(info.device, device->device);
     int is_mapped = acre__book_is_mapped(p);
     if (is_mapped && info.kind == ACRE_KIND_PINNED && info.device != device)
         return acre__fail(ACRE_E_HANDLE, "%p is a pinned vec of %s, which alone has access to it",

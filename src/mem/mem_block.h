@@ -9,6 +9,10 @@
 /* Checks the device, and makes what src/mem has to do with devices known to them. */
 acre_status acre__mem_enter(acre_device *dev);
 
+/* acre_mem_alloc for who holds locks: without asking others to give memory back. */
+acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, uint32_t flags,
+                            void **p);
+
 /* A record for a block that is being made; NULL without memory. */
 struct acre__block *acre__mem_block_create(acre_device *dev, acre_kind kind, size_t bytes,
                                            uint32_t flags, enum acre__source source);

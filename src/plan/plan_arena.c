@@ -69,7 +69,7 @@ static void segment_end(struct acre__plan_arena *arena, struct acre__plan_segmen
         acre__book_unpin(segment->pinned);
         (void)acre_mem_free(arena->dev, segment->mem);
     } else {
-        (void)acre__step_quiesce_all(arena->dev); /* copies may use them */
+        (void)acre__step_quiesce_users(arena->dev); /* copies may use them */
         acre__host_pages_free(segment->mem, segment->mem_bytes);
     }
     free(segment);

@@ -23,7 +23,7 @@ acre_status acre__plan_wait(acre_plan *plan) {
     if (!plan->must_wait)
         return ACRE_OK;
     if (plan->must_wait_all)
-        status = acre__step_quiesce_all(plan->dev);
+        status = acre__step_quiesce_users(plan->dev);
     if (status == ACRE_OK)
         status = acre__uses_wait(&plan->uses);
     if (status)

@@ -293,7 +293,7 @@ acre_status acre__plan_step_is_over(acre_plan *plan, const char *who) {
     if (stepper && stepper != ACRE__PLAN_LEFT)
         return acre__fail(ACRE_E_BUSY, "%s: a step of the plan's loop has begun and not ended",
                           who);
-    acre_status status = stepper ? acre__step_quiesce_all(plan->dev) : ACRE_OK;
+    acre_status status = stepper ? acre__step_quiesce_users(plan->dev) : ACRE_OK;
     if (stepper && status == ACRE_OK)
         step_close(plan);
     return status;

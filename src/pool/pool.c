@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "driver/driver_status.h"
+#include "mem/mem_block.h"
 #include "pool/pool_slow.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
@@ -96,6 +97,7 @@ static void pool_free(acre_pool *pool) {
         acre__uses_close(&use->uses);
         free(use);
     }
+    acre__graphs_end(pool);
     acre__pool_streams_end(pool);
     if (pool->waiter)
         (void)acre_stream_destroy(pool->dev, pool->waiter);
@@ -143,7 +145,7 @@ acre_status acre_pool_destroy(acre_pool *pool, acre_pool_block_fn leak, void *us
     acre__lock_give(&pool->lock);
     if (is_asking)
         return acre__fail(ACRE_E_BUSY, "the pool's callback is under way");
-    if (!acre__device_is_lost(pool->dev) && (status = acre__step_quiesce_all(pool->dev)) &&
+    if (!acre__device_is_lost(pool->dev) && (status = acre__step_quiesce_users(pool->dev)) &&
         status != ACRE_E_DEVICE_LOST)
         return status;
     acre__lock_take(&acre__pool_list_lock);
@@ -184,7 +186,7 @@ static void pools_close(acre_device *dev) {
         acre__store(&list.defaults[acre__device_index(dev)][i], NULL, memory_order_relaxed);
     acre_pool *pool = list_take(dev);
     if (pool && !acre__device_is_lost(dev))
-        (void)acre__step_quiesce_all(dev);
+        (void)acre__step_quiesce_users(dev);
     for (; pool; pool = list_take(dev))
         pool_end(pool, leak_count, &leaks);
     if (leaks.blocks)
@@ -212,6 +214,7 @@ static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, a
 }
 
 void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes) {
+    acre__graphs_settle(pool);
     (void)acre__cache_drain(pool, NULL, 1, 0);
     acre__streams_settle(pool, NULL, 1);
     acre__slab_trim(pool, keep_bytes);
@@ -241,6 +244,13 @@ void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *u
     acre__lock_give(&acre__pool_list_lock);
 }
 
+int acre__pool_is_like(const acre_pool *pool, const acre_device *dev, acre_kind kind) {
+    int is_host = kind == ACRE_KIND_PINNED || kind == ACRE_KIND_MAPPED;
+    int pool_is_host = pool->kind == ACRE_KIND_PINNED || pool->kind == ACRE_KIND_MAPPED;
+    return is_host == pool_is_host && !acre__device_is_lost(pool->dev) &&
+           (is_host ? pool->dev->drv == dev->drv : pool->dev == dev);
+}
+
 static acre_status pool_retire(acre_pool *pool, acre_stream stream) {
     (void)acre__cache_drain(pool, stream, 0, 1);
     return acre__stream_retire(pool, stream);
@@ -260,6 +270,47 @@ static void pools_synced(acre_device *dev) {
     (void)pools_each(dev, pool_synced, NULL);
 }
 
+/* ---- acre_mem_query ---- */
+
+/* The lock, or the reader's section, keeps the slab. 0 if no block is there. */
+static int slot_describe(struct acre__slab *slab, const void *p, acre_mem_info *info) {
+    const struct acre__slot *slot = acre__slab_around(slab, p);
+    uint32_t state = slot ? acre__load(slot->state, memory_order_relaxed) : 0;
+    if (!(state & ACRE__SLOT_LIVE))
+        return 0;
+    info->pool = slab->pool;
+    info->base = slot->p;
+    info->usable_bytes = slab->slot_bytes;
+    info->bytes = acre__slab_is_large(slab) ? acre__load(&slab->asked, memory_order_relaxed)
+                                            : acre__slot_asked(state);
+    return 1;
+}
+
+static int pool_describe(acre_pool *pool, const void *p, acre_mem_info *info) {
+    acre__lock_take(&pool->lock);
+    struct acre__slab *slab = acre__slab_of(pool, p);
+    int is_found = slab && slot_describe(slab, p, info);
+    acre__lock_give(&pool->lock);
+    return is_found;
+}
+
+/* Small blocks are found without a lock, large ones by their pool. */
+static void describe_block(const void *p, acre_pool *pool, acre_mem_info *info) {
+    struct acre__pool_cache *cache = acre__cache_self();
+    acre__reader_enter(cache);
+    struct acre__slab *slab = acre__pool_table_find(p);
+    int is_found = slab && (uintptr_t)p - slab->at < slab->bytes && slot_describe(slab, p, info);
+    acre__reader_leave(cache);
+    if (is_found)
+        return;
+    acre__lock_take(&acre__pool_list_lock);
+    struct acre__node *node =
+        pool ? acre__tree_find(&list.pools, (uintptr_t)pool) : acre__tree_first(&list.pools);
+    while (node && !pool_describe(pool_of(node), p, info))
+        node = pool ? NULL : acre__tree_next(&list.pools, node);
+    acre__lock_give(&acre__pool_list_lock);
+}
+
 /* For acre_stats_export. */
 static void pools_export(void) {
     acre__lock_take(&acre__pool_list_lock);
@@ -275,10 +326,12 @@ static void pools_export(void) {
 static void pools_use(void) {
     static const struct acre__device_hooks hooks = {.layer = ACRE__HOOK_ABOVE,
                                                     .trim = pools_trim,
+                                                    .reclaim = acre__ladder_reclaim,
                                                     .close = pools_close,
                                                     .retire = pools_retire,
                                                     .synced = pools_synced};
     acre__device_hooks_add(&hooks);
+    acre__book_set_parts(describe_block);
     acre__cache_init();
     if (acre__stats_is_on())
         acre__stats_source_add(pools_export);
@@ -300,6 +353,18 @@ static void pool_reclaim(struct acre__account *account, const struct acre__arena
                               bytes);
 }
 
+/* What pools have and do not use goes first, this one's own too. */
+static acre_status pool_reserve(acre_pool *pool, uint64_t bytes) {
+    acre_status status = ACRE_OK;
+    int tries = 0;
+    do {
+        acre__lock_take(&pool->lock);
+        status = acre__slab_reserve(pool, bytes);
+        acre__lock_give(&pool->lock);
+    } while (status && acre__device_reclaim(pool->dev, pool->kind, bytes, status, tries++));
+    return status;
+}
+
 static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, int is_default) {
     acre_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
@@ -317,7 +382,9 @@ static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, in
                                       .region_bytes = dev->info.total_bytes,
                                       .alignment = (size_t)1 << ACRE__TABLE_UNIT_BITS,
                                       .prepare = acre__pool_table_prepare,
-                                      .account = &pool->account};
+                                      .alloc = acre__mem_alloc,
+                                      .account = &pool->account,
+                                      .pool = pool};
     acre__arena_open(&pool->blocks_in, &setup);
     setup.step = setup.chunk_most = (size_t)2 << 20; /* so that few small blocks keep little */
     setup.region_bytes = dev->info.total_bytes / 8;
@@ -360,9 +427,9 @@ acre_status acre_pool_create(acre_device *device, const acre_pool_options *optio
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a pool's record");
     acre__lock_take(&made->lock);
     status = acre__limit_set(made, wishes.soft_bytes, wishes.hard_bytes);
-    if (status == ACRE_OK)
-        status = acre__slab_reserve(made, wishes.reserve_bytes);
     acre__lock_give(&made->lock);
+    if (status == ACRE_OK)
+        status = pool_reserve(made, wishes.reserve_bytes);
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);
@@ -465,19 +532,21 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
     if (pool->flags & ACRE_POOL_DEBUG)
         return (status = acre_event_sync(pool->dev, event)) ? status
                                                             : acre_pool_free(pool, p, NULL);
-    acre__lock_take(&pool->lock);
-    if (!acre__pool_unlive(slot, &before)) {
-        acre__lock_give(&pool->lock);
+    if (!acre__pool_unlive(slot, &before))
         return acre__fail(ACRE_E_POINTER, "%p was freed already", p);
-    }
     uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large one's record may go */
     int64_t bytes = (int64_t)slab->slot_bytes;
-    status = acre__stream_put_after(pool, slot, slab->size_class, event);
-    if (status)
+    if (before & ACRE__SLOT_GRAPH) {
+        status = acre__graph_free(slab, slot, before, NULL, event);
+    } else {
+        acre__lock_take(&pool->lock);
+        status = acre__stream_put_after(pool, slot, slab->size_class, event);
+        acre__lock_give(&pool->lock);
+    }
+    if (status) {
         acre__store(slot->state, before, memory_order_release);
-    acre__lock_give(&pool->lock);
-    if (status)
         return status;
+    }
     acre__tag_change(tag, -bytes, -1);
     if (acre__trace_is_on())
         acre__trace_free_after(&pool->trace, p, event);
@@ -486,29 +555,40 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
 
 /* ---- other streams ---- */
 
+/* Lock held. */
+static acre_status record_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream) {
+    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
+    struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+    if (!use && (use = calloc(1, sizeof *use))) {
+        use->node.key = (uintptr_t)slot->p;
+        acre__uses_open(&use->uses, pool->dev);
+        acre__uses_lend(&pool->spare_events, &use->uses);
+        acre__tree_insert(&pool->uses, &use->node);
+    }
+    acre_status status = use ? acre__uses_record(&use->uses, stream)
+                             : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a use");
+    if (status == ACRE_OK) {
+        use->key ^= (uintptr_t)stream;
+        atomic_fetch_or_explicit(slot->state, ACRE__SLOT_USED, memory_order_release);
+    }
+    return status;
+}
+
 acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
     struct acre__slab *slab;
     acre_status status = acre__pool_enter(pool);
     if (status)
         return status;
     struct acre__slot *slot = acre__pool_block(pool, p, &slab, &status);
-    if (!slot)
+    if (!slot || (status = acre__stream_check(pool->dev, stream)))
+        return status;
+    int is_captured;
+    if ((status = acre__stream_ask_captured(pool->dev, stream, &is_captured)))
         return status;
     acre__lock_take(&pool->lock);
-    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)p);
-    struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
-    if (!use && (use = calloc(1, sizeof *use))) {
-        use->node.key = (uintptr_t)p;
-        acre__uses_open(&use->uses, pool->dev);
-        acre__uses_lend(&pool->spare_events, &use->uses);
-        acre__tree_insert(&pool->uses, &use->node);
-    }
-    status = use ? acre__uses_record(&use->uses, stream)
-                 : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a use");
-    if (status == ACRE_OK) {
-        use->key ^= (uintptr_t)stream;
-        atomic_fetch_or_explicit(slot->state, ACRE__SLOT_USED, memory_order_release);
-    }
+    int is_graphs = acre__load(slot->state, memory_order_relaxed) & ACRE__SLOT_GRAPH;
+    status = is_captured || is_graphs ? acre__graph_use(pool, slot, stream)
+                                      : record_use(pool, slot, stream);
     acre__lock_give(&pool->lock);
     return status;
 }
@@ -543,10 +623,7 @@ acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes) {
     acre_status status = acre__pool_enter(pool);
     if (status)
         return status;
-    acre__lock_take(&pool->lock);
-    status = acre__slab_reserve(pool, bytes);
-    acre__lock_give(&pool->lock);
-    return status;
+    return pool_reserve(pool, bytes);
 }
 
 acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes) {

@@ -14,6 +14,7 @@
 #include "driver/device.h"
 #include "pool/pool_cache.h"
 #include "pool/pool_class.h"
+#include "pool/pool_graph.h"
 #include "pool/pool_slab.h"
 #include "pool/pool_stream.h"
 #include "pool/pool_table.h"
@@ -58,10 +59,14 @@ struct acre_pool {
     struct acre__slab *retired;             /* records that a thread may still be reading, */
     uint64_t retired_bytes;                 /* and their size */
     uint64_t granted, denied;          /* bytes that caches may hold; times that more was wanted */
+    uint64_t aged;                     /* lanes that were looked at when that was too often */
     struct acre__pool_stream *streams; /* all, those that ended too */
+    struct acre__pool_stream *hand;    /* of these the one to look at next, or NULL */
+    struct acre__freed *freed;         /* some member of the ring of what has slots, or NULL */
     struct acre__tree handle_streams, thread_streams; /* those that did not, by key */
     struct acre__pool_stream *lost;                   /* frees whose stream nobody knows, or NULL */
     acre_stream relays[ACRE__RELAYS];                 /* made when needed */
+    struct acre__graphs graphs;
     struct acre__uses spare_events;
     struct acre__slab *slabs; /* of small blocks */
     struct acre__slab *spare; /* records of large blocks, to be used again */
@@ -99,13 +104,16 @@ struct acre__pool_use {
 struct acre__want {
     acre_pool *pool;
     acre_stream stream;
-    uint64_t id;              /* as acre__pool_stream_id gave it */
-    uint32_t size_class;      /* ACRE__CLASSES: a large block */
-    uint32_t count;           /* slots at most; at least one */
-    size_t bytes;             /* of each, as the pool rounds them */
-    size_t alignment;         /* of a large block */
-    struct acre__slots slots; /* those that were found */
-    int is_limited;           /* the pool's own limit is in the way, not its memory */
+    uint64_t id;                     /* as acre__pool_stream_id gave it, or the thread's lane; */
+    int is_id_known;                 /* 0: it is to be asked for */
+    uint32_t size_class;             /* ACRE__CLASSES: a large block */
+    uint32_t count;                  /* slots at most; at least one */
+    size_t bytes;                    /* of each, as the pool rounds them */
+    size_t alignment;                /* of a large block */
+    struct acre__slots slots;        /* those that were found */
+    int is_limited;                  /* the pool's own limit is in the way, not its memory */
+    int is_captured;                 /* the stream is, and */
+    struct acre__pool_stream *graph; /* its record (pool_graph.h) */
 };
 
 enum acre__effort {
@@ -139,6 +147,9 @@ static inline int acre__is_no_memory(acre_status status) {
 acre_status acre__ladder_take(struct acre__want *want);
 /* Gives all memory back that nobody has, and waits for the work that it was freed behind. */
 acre_status acre__ladder_give_back(acre_pool *pool);
+/* For other users of memory of that kind: gives back what pools have and do not use, after waiting
+ * for the work that it was freed behind if `wait`. Returns how many bytes went. */
+uint64_t acre__ladder_reclaim(acre_device *dev, acre_kind kind, int wait);
 /* Lock held: fills in what limits and the ladder count. */
 void acre__ladder_stats(const acre_pool *pool, acre_pool_stats *stats);
 
@@ -151,6 +162,8 @@ int acre__ladder_ask(acre_pool *pool, uint64_t bytes, uint32_t attempt);
 /* Lock held: drains the caches and gives memory back until `keep_bytes` remain. What was freed on a
  * stream that is captured right now stays. */
 void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes);
+/* 1 if the pool's memory is of the same physical memory as that of the kind on the device. */
+int acre__pool_is_like(const acre_pool *pool, const acre_device *dev, acre_kind kind);
 /* No lock held: calls `fn` with the lock of every pool but one. */
 void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *user), void *user);
 
@@ -217,6 +230,13 @@ int acre__central_give_after_all(acre_pool *pool, uint32_t size_class, struct ac
 /* Puts slots that a thread had to what was freed on a stream last; large ones become holes. */
 void acre__freed_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                      struct acre__slots *slots);
+/* So many slots more, or less. */
+void acre__freed_count(struct acre__freed *freed, int64_t more);
+/* The same, to what waits for something else. */
+void acre__freed_add(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
+                     struct acre__slots *slots);
+/* Moves all of it: `to` waits for what `from` waits for as well. */
+void acre__freed_inherit(struct acre__freed *from, struct acre__freed *to);
 /* Spreads lists as threads gave them over their slabs. */
 void acre__freed_sort(struct acre__freed *freed);
 /* All of it waits for nothing any more. */

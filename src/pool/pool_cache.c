@@ -26,29 +26,45 @@ static int lane_drain(struct acre__pool_cache *cache, struct acre__lane *lane, i
     return is_empty;
 }
 
-static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
-                        int any, int end) {
-    uint64_t thread = acre__stream_thread(stream);
+/* All lanes of the pool. */
+static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, int end) {
     for (uint32_t i = 0; cache->lane_mask && i <= cache->lane_mask;) {
         struct acre__lane *lane = cache->lanes[i].lane;
-        if (!lane || lane->pool != pool ||
-            (!any && (lane->stream != stream || lane->thread != thread))) {
+        if (!lane || lane->pool != pool) {
             i++;
             continue;
         }
-        /* A stream's end leaves a lane that is not empty: its id tells that the stream is gone. */
-        int is_empty = lane_drain(cache, lane, end);
-        if (end && (any || is_empty))
+        (void)lane_drain(cache, lane, end);
+        if (end)
             acre__cache_lane_end(cache, lane); /* another one may be in its place now */
         else
             i++;
     }
 }
 
+/* The lane of one stream. Its end leaves a lane that is not empty: from now on only the stream's id
+ * tells whose it is. */
+static void cache_drain_stream(struct acre__pool_cache *cache, const acre_pool *pool,
+                               acre_stream stream, int end) {
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    if (!lane || lane->thread != acre__stream_thread(stream))
+        return;
+    int is_empty = lane_drain(cache, lane, end);
+    if (is_empty && end) {
+        acre__cache_lane_end(cache, lane);
+    } else if (!is_empty) {
+        lane->is_foreign = lane->is_checked = 1;
+        cache->last = NULL;
+    }
+}
+
 int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, int end) {
     int is_all = acre__caches_claim();
     for (struct acre__pool_cache *at = acre__cache_first(); at; at = acre__cache_next(at))
-        cache_drain(at, pool, stream, any, end);
+        if (any)
+            cache_drain(at, pool, end);
+        else
+            cache_drain_stream(at, pool, stream, end);
     if (is_all)
         acre__slabs_reap(pool); /* nobody looks at them any more */
     acre__caches_unclaim();
@@ -123,15 +139,18 @@ void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_strea
     acre__caches_age(pool);
 }
 
+/* As rarely as it takes long. */
 void acre__caches_age(acre_pool *pool) {
-    if (pool->denied < AGE_DENIALS)
+    if (pool->denied < AGE_DENIALS + pool->aged)
         return;
-    pool->denied = 0;
+    pool->denied = pool->aged = 0;
     (void)acre__caches_claim();
-    for (struct acre__pool_cache *at = acre__cache_first(); at; at = acre__cache_next(at))
+    for (struct acre__pool_cache *at = acre__cache_first(); at; at = acre__cache_next(at)) {
+        pool->aged += at->lane_mask;
         for (uint32_t i = 0; at->lane_mask && i <= at->lane_mask; i++)
             if (at->lanes[i].lane && at->lanes[i].lane->pool == pool)
                 (void)acre__lane_age(at, at->lanes[i].lane);
+    }
     acre__caches_unclaim();
 }
 
@@ -166,7 +185,7 @@ void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread) {
     while ((pool = some_pool(cache))) {
         acre__lock_take(&pool->lock);
         acre__cache_enter(cache);
-        cache_drain(cache, pool, NULL, 1, 1);
+        cache_drain(cache, pool, 1);
         acre__cache_leave(cache);
         if (!pool->is_ended)
             acre__stream_leave(pool, thread);
@@ -184,6 +203,13 @@ void acre__cache_free(struct acre__pool_cache *cache) {
 }
 
 /* ---- streams ---- */
+
+int acre__lane_is_stale(const struct acre__lane *lane) {
+    unsigned long long id = 0;
+    const struct acre__driver *drv = lane->pool->dev->drv;
+    return ACRE__DRIVER_HAS(drv, cuStreamGetId) &&
+           drv->cuStreamGetId(lane->stream, &id) == CUDA_SUCCESS && acre__id_differs(lane->id, id);
+}
 
 acre_status acre__pool_stream_id(acre_device *dev, acre_stream stream, uint64_t *id) {
     struct acre__current current;

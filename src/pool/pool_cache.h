@@ -217,6 +217,9 @@ void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread);
 /* Frees an empty cache that is in no list. */
 void acre__cache_free(struct acre__pool_cache *cache);
 
+/* 1 if the lane's handle is another stream's by now. The stream is not captured. */
+int acre__lane_is_stale(const struct acre__lane *lane);
+
 /* The id of a stream, ACRE__ID_UNKNOWN where the driver does not tell; ACRE_E_CAPTURING while it is
  * captured, since asking would break the capture. */
 acre_status acre__pool_stream_id(acre_device *dev, acre_stream stream, uint64_t *id);

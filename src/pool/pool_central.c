@@ -14,8 +14,39 @@
 
 enum {
     BUNDLE_SLOTS = 8, /* at least; fewer are spread over their slabs at once */
-    BUNDLES = 8       /* of a class, at most */
+    BUNDLES = 8,      /* of a class, at most */
+    DONE_LOOKS = 64   /* at what was freed on other streams, for one call */
 };
+
+/* ---- what has slots ---- */
+
+static void ring_add(struct acre__freed *freed) {
+    acre_pool *pool = freed->pool;
+    struct acre__freed *hand = pool->freed ? pool->freed : freed;
+    freed->after = hand;
+    freed->before = hand == freed ? freed : hand->before;
+    freed->before->after = freed;
+    hand->before = freed;
+    pool->freed = hand;
+}
+
+static void ring_remove(struct acre__freed *freed) {
+    acre_pool *pool = freed->pool;
+    if (pool->freed == freed)
+        pool->freed = freed->after == freed ? NULL : freed->after;
+    freed->before->after = freed->after;
+    freed->after->before = freed->before;
+}
+
+void acre__freed_count(struct acre__freed *freed, int64_t more) {
+    int had = freed->count != 0;
+    freed->count += (uint64_t)more;
+    int has = freed->count != 0;
+    if (freed->stream && has && !had)
+        ring_add(freed);
+    else if (freed->stream && !has && had)
+        ring_remove(freed);
+}
 
 /* ---- lists ---- */
 
@@ -47,7 +78,7 @@ static void list_sort(struct acre__freed *freed, uint32_t size_class, struct acr
 }
 
 void acre__freed_sort(struct acre__freed *freed) {
-    for (uint32_t i = 0; i < ACRE__CLASSES; i++) {
+    for (uint32_t i = 0; acre__freed_next(freed, &i); i++) {
         struct acre__freed_class *of = &freed->classes[i];
         while (of->bundle_count)
             list_sort(freed, i, &of->bundles[--of->bundle_count]);
@@ -85,7 +116,7 @@ static uint64_t class_count(const struct acre__freed_class *of) {
 
 uint64_t acre__freed_bytes(const struct acre__freed *freed) {
     uint64_t bytes = freed->holes[ACRE__ARENA_SLABS].bytes + freed->holes[ACRE__ARENA_BLOCKS].bytes;
-    for (uint32_t i = 0; freed->count && i < ACRE__CLASSES; i++)
+    for (uint32_t i = 0; acre__freed_next(freed, &i); i++)
         bytes += class_count(&freed->classes[i]) * acre__class_bytes(i);
     return bytes;
 }
@@ -109,16 +140,47 @@ static void small_credit(acre_pool *pool, uint32_t size_class, const struct acre
 
 void acre__freed_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                      struct acre__slots *slots) {
-    struct acre__freed *freed = stream->recent->freed;
     if (size_class == ACRE__CLASSES) {
         struct acre__reach to = acre__stream_reach(stream, ACRE__ARENA_BLOCKS);
+        large_put(pool, &to, slots);
+    } else {
+        acre__freed_add(pool, stream->recent->freed, size_class, slots);
+    }
+}
+
+void acre__freed_add(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
+                     struct acre__slots *slots) {
+    if (size_class == ACRE__CLASSES) {
+        const struct acre__reach to = {.recent = &freed->holes[ACRE__ARENA_BLOCKS]};
         large_put(pool, &to, slots);
         return;
     }
     small_credit(pool, size_class, slots);
-    freed->count += slots->count;
+    acre__freed_count(freed, slots->count);
+    acre__freed_use(freed, size_class);
     if (!bundle_put(&freed->classes[size_class], slots))
         list_sort(freed, size_class, slots);
+}
+
+void acre__freed_inherit(struct acre__freed *from, struct acre__freed *to) {
+    acre__freed_sort(from);
+    for (uint32_t i = 0; acre__freed_next(from, &i); i++) {
+        struct acre__node *node;
+        acre__freed_use(to, i);
+        while ((node = acre__tree_first(&from->classes[i].shares))) {
+            struct acre__share *share = acre__tree_entry(node, struct acre__share, node);
+            struct acre__slots slots = share->slots;
+            acre__tree_remove(&from->classes[i].shares, node);
+            share->owner = NULL;
+            share->slots = (struct acre__slots){0};
+            list_sort(to, i, &slots);
+        }
+        list_sort(to, i, &from->classes[i].loose);
+    }
+    acre__freed_count(to, (int64_t)from->count);
+    acre__freed_count(from, -(int64_t)from->count);
+    for (int i = 0; i < ACRE__ARENAS; i++)
+        acre__arena_inherit(&from->holes[i], &to->holes[i]);
 }
 
 static void list_ready(struct acre__slots *slots) {
@@ -154,9 +216,10 @@ static void class_ready(struct acre__freed_class *of) {
 }
 
 void acre__freed_ready(acre_pool *pool, struct acre__freed *freed) {
-    for (uint32_t i = 0; freed->count && i < ACRE__CLASSES; i++)
+    for (uint32_t i = 0; acre__freed_next(freed, &i); i++)
         class_ready(&freed->classes[i]);
-    freed->count = 0;
+    memset(freed->used, 0, sizeof freed->used);
+    acre__freed_count(freed, -(int64_t)freed->count);
     acre__arena_ready(&pool->slabs_in, &freed->holes[ACRE__ARENA_SLABS]);
     acre__arena_ready(&pool->blocks_in, &freed->holes[ACRE__ARENA_BLOCKS]);
 }
@@ -206,12 +269,12 @@ static void take_bundle(struct acre__want *want, struct acre__freed *freed) {
     if (!of->bundle_count || want->slots.count)
         return;
     struct acre__slots *from = &of->bundles[of->bundle_count - 1];
-    freed->count -= from->count;
+    uint32_t had = from->count;
     if (from->count <= want->count)
         acre__slots_join(&want->slots, from);
     else
         acre__slots_move(&want->slots, from, want->count);
-    freed->count += from->count;
+    acre__freed_count(freed, (int64_t)from->count - had);
     of->bundle_count -= !from->count;
 }
 
@@ -219,7 +282,7 @@ static void take_share(struct acre__want *want, struct acre__share *share) {
     struct acre__freed *freed = share->owner;
     uint32_t had = share->slots.count;
     acre__slots_move(&want->slots, &share->slots, want_left(want));
-    freed->count -= had - share->slots.count;
+    acre__freed_count(freed, (int64_t)share->slots.count - had);
     if (!share->slots.count) {
         acre__tree_remove(&freed->classes[want->size_class].shares, &share->node);
         share->owner = NULL;
@@ -238,7 +301,7 @@ static void take_loose(struct acre__want *want, struct acre__freed *freed) {
     struct acre__slots *from = &freed->classes[want->size_class].loose;
     uint32_t had = from->count;
     acre__slots_move(&want->slots, from, want_left(want));
-    freed->count -= had - from->count;
+    acre__freed_count(freed, (int64_t)from->count - had);
 }
 
 /* The one of two that has the lower address; either may be NULL. */
@@ -281,11 +344,12 @@ static int freed_has_class(const struct acre__freed *freed, uint32_t size_class)
 /* Memory of other streams that are known to be done with it. */
 static void take_done(struct acre__want *want, struct acre__pool_stream *own) {
     acre_pool *pool = want->pool;
-    for (struct acre__pool_stream *at = pool->streams; at && !want->slots.count; at = at->next) {
-        if (at == own || (!freed_has_class(at->recent->freed, want->size_class) &&
-                          !freed_has_class(at->marked->freed, want->size_class)))
+    for (int i = 0; i < DONE_LOOKS && pool->freed && !want->slots.count; i++) {
+        struct acre__freed *freed = pool->freed;
+        pool->freed = freed->after; /* the others come first the next time */
+        if (freed->stream == own || !freed_has_class(freed, want->size_class))
             continue;
-        acre__stream_settle(pool, at, 0);
+        acre__stream_settle(pool, freed->stream, 0);
         take_lowest(want, own);
     }
 }
@@ -341,7 +405,7 @@ acre_status acre__central_take(struct acre__want *want, enum acre__effort effort
     if (!own)
         return status;
     if (effort == ACRE__TAKE_BEHIND)
-        return take_behind(want, own);
+        return own->graph ? ACRE_OK : take_behind(want, own); /* no graph waits for work outside */
     take_free(want, own);
     if (want->slots.count || effort == ACRE__TAKE_FREE)
         return ACRE_OK;
@@ -350,6 +414,9 @@ acre_status acre__central_take(struct acre__want *want, enum acre__effort effort
 }
 
 struct acre__pool_stream *acre__central_stream(const struct acre__want *want, acre_status *status) {
+    *status = ACRE_OK;
+    if (want->graph)
+        return want->graph;
     return acre__stream_find(want->pool, want->stream, acre__stream_thread(want->stream), want->id,
                              status);
 }

@@ -69,11 +69,13 @@ static void claim_wait(struct acre__pool_cache *cache) {
     acre__store(&cache->is_waiting, 1, memory_order_seq_cst);
     (void)syscall(__NR_futex, &cache->claimed, FUTEX_WAIT_PRIVATE, ACRE__CLAIM_TAKEN, NULL, NULL,
                   0);
+    acre__store(&cache->is_waiting, 0, memory_order_relaxed);
 }
 
-/* After `claimed` got another value. The list's lock is held, so the cache is still there. */
+/* After `claimed` got another value. The list's lock is held, so the cache is still there. Only the
+ * owner says that it does not wait any more: it may be about to sleep, and find the next claim. */
 static void claim_wake(struct acre__pool_cache *cache) {
-    if (acre__exchange(&cache->is_waiting, 0, memory_order_seq_cst))
+    if (acre__load(&cache->is_waiting, memory_order_seq_cst))
         (void)syscall(__NR_futex, &cache->claimed, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 

@@ -164,11 +164,9 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
 }
 
 void acre__pool_debug_forget(acre_pool *pool, const void *p) {
-    acre__lock_take(&pool->lock);
     struct acre__node *node = acre__tree_find(&pool->asked, (uintptr_t)p);
     if (node)
         acre__tree_remove(&pool->asked, node);
-    acre__lock_give(&pool->lock);
     free(acre__tree_entry(node, struct debug_block, node));
 }
 

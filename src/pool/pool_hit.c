@@ -66,9 +66,11 @@ static inline uint32_t alloc_class(size_t bytes, size_t alignment) {
                           (alignment > ACRE__GRAIN && bytes <= ACRE__GRAIN ? ACRE__GRAIN : 0));
 }
 
-/* The far path asks inside the cache, so that it need not come in twice. */
-static inline int lane_is_captured(const struct acre__lane *lane) {
-    return lane->is_checked && acre__stream_is_captured(lane->pool->dev, lane->stream);
+/* The far path asks inside the cache, so that it need not come in twice. A foreign stream may have
+ * ended without a word, and the handle be another one's. */
+static inline int lane_is_barred(const struct acre__lane *lane) {
+    return lane->is_checked && (acre__stream_is_captured(lane->pool->dev, lane->stream) ||
+                                (lane->is_foreign && acre__lane_is_stale(lane)));
 }
 
 static __attribute__((noinline)) acre_status
@@ -77,7 +79,7 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     void *block = NULL;
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    if (lane && lane->fast == pool && !lane_is_captured(lane)) {
+    if (lane && lane->fast == pool && !lane_is_barred(lane)) {
         struct acre__stack *stack = &lane->stacks[alloc_class(bytes, alignment)];
         block =
             cache->tag ? acre__tag_take(cache, stack, bytes) : stack_pop(stack, cache->live, bytes);
@@ -98,7 +100,7 @@ alloc_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
         !(alignment & (alignment - 1)) && alignment <= ACRE__PIECE_GRAIN) {
         acre__cache_enter(cache);
         struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-        if (lane && lane->fast == pool && lane->kept_count && !lane_is_captured(lane))
+        if (lane && lane->fast == pool && lane->kept_count && !lane_is_barred(lane))
             slab = acre__lane_kept(lane, bytes);
         if (slab) {
             acre__store(&slab->asked, bytes, memory_order_relaxed);

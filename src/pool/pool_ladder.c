@@ -71,18 +71,51 @@ static acre_status climb_behind(struct acre__want *want) {
 
 /* ---- other pools ---- */
 
+/* Pools that have the same physical memory. */
+struct others {
+    acre_device *dev;
+    acre_kind kind;
+    acre_stream waiter;
+    uint32_t count; /* streams that it was made to wait for */
+    uint64_t bytes; /* given back */
+};
+
 static void trim_other(acre_pool *pool, void *user) {
-    const acre_device *dev = user;
-    if (pool->dev->drv == dev->drv && !acre__device_is_lost(pool->dev))
-        acre__pool_trim(pool, 0);
+    struct others *others = user;
+    uint64_t before = acre__pool_held(pool);
+    if (!acre__pool_is_like(pool, others->dev, others->kind))
+        return;
+    acre__pool_trim(pool, 0);
+    others->bytes += before - acre__pool_held(pool);
+}
+
+static void join_other(acre_pool *pool, void *user) {
+    struct others *others = user;
+    if (pool->dev != others->dev || !acre__pool_is_like(pool, others->dev, others->kind))
+        return;
+    acre__streams_settle(pool, NULL, 1);
+    if (acre__streams_join(pool, others->waiter) == ACRE_OK)
+        others->count += acre__streams_pending(pool);
+}
+
+uint64_t acre__ladder_reclaim(acre_device *dev, acre_kind kind, int wait) {
+    struct others others = {.dev = dev, .kind = kind};
+    if (wait && acre_stream_create(dev, ACRE_STREAM_NON_BLOCKING, &others.waiter) == ACRE_OK) {
+        acre__pools_visit(NULL, join_other, &others);
+        (void)acre_stream_sync(dev, others.waiter);
+        (void)acre_stream_destroy(dev, others.waiter);
+    }
+    acre__pools_visit(NULL, trim_other, &others);
+    return others.bytes;
 }
 
 /* Also what the driver refused to take back earlier. */
 static acre_status climb_pools(struct acre__want *want) {
     acre_device *dev = want->pool->dev;
+    struct others others = {.dev = dev, .kind = want->pool->kind};
     uint64_t retired = 0;
     acre__lock_give(&want->pool->lock);
-    acre__pools_visit(want->pool, trim_other, dev);
+    acre__pools_visit(want->pool, trim_other, &others);
     (void)acre__limbo_retry(dev, &retired);
     acre__lock_take(&dev->lock);
     dev->limbo_retired += retired;
@@ -158,22 +191,9 @@ static acre_status wait_for_one(struct acre__want *want, int *is_over) {
     return status || want->slots.count ? status : climb_moved(want);
 }
 
-struct others {
-    const acre_pool *pool;
-    uint32_t count; /* streams that are waited for */
-};
-
-static void join_other(acre_pool *pool, void *user) {
-    struct others *others = user;
-    if (pool->dev != others->pool->dev)
-        return;
-    acre__streams_settle(pool, NULL, 1);
-    if (acre__streams_join(pool, others->pool->waiter) == ACRE_OK)
-        others->count += acre__streams_pending(pool);
-}
-
 static acre_status wait_for_others(struct acre__want *want) {
-    struct others others = {want->pool, 0};
+    const acre_pool *pool = want->pool;
+    struct others others = {.dev = pool->dev, .kind = pool->kind, .waiter = pool->waiter};
     acre_status status = ACRE_OK;
     acre__lock_give(&want->pool->lock);
     acre__pools_visit(want->pool, join_other, &others);
@@ -262,13 +282,17 @@ acre_status acre__ladder_take(struct acre__want *want) {
     const struct acre__pool_cache *cache = acre__cache_self();
     int served = 0;
     pool->refills++;
+    if (acre__graphs_have(&pool->graphs))
+        acre__graphs_settle(pool);
     acre_status status = ladder_try(want, ACRE__TAKE_NEW);
     if (acre__is_no_memory(status) && !is_hopeless(want)) {
-        int end = cache && cache->is_asking ? ACRE__RUNG_POOLS : ACRE__RUNGS;
+        int end = cache && cache->is_asking ? ACRE__RUNG_POOLS
+                  : want->graph             ? ACRE__RUNG_WAITING /* a capture is open */
+                                            : ACRE__RUNGS;
         status = climb_to(want, status, end, &served);
         pool->served[served] += status == ACRE_OK;
     }
-    if (status == ACRE_OK)
+    if (status == ACRE_OK && !want->graph)
         acre__limit_relieve(pool, want->stream, want->id);
     else if (acre__is_no_memory(status))
         status = acre__report_refusal(want, status, 0);

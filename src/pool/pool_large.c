@@ -118,6 +118,24 @@ static int has_plenty(const struct acre__want *want) {
     return arena->held + want->bytes > 2 * most + ((uint64_t)64 << 20);
 }
 
+/* Kernels of a graph have addresses: memory is not gathered for it from what it freed itself. */
+static acre_status graph_find(struct acre__want *want, enum acre__effort effort,
+                              const struct acre__pool_stream *own, struct acre__piece **piece) {
+    acre_pool *pool = want->pool;
+    const struct acre__reach reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
+    if (effort == ACRE__TAKE_BEHIND)
+        return ACRE_OK;
+    acre_status status = take_from(want, &reach, piece);
+    if (status || *piece || effort == ACRE__TAKE_FREE)
+        return status;
+    acre__streams_settle(pool, NULL, 0);
+    (void)acre__slabs_end_idle(pool, NULL, UINT64_MAX);
+    status = take_from(want, NULL, piece);
+    if (status || *piece)
+        return status;
+    return acre__arena_take_new(&pool->blocks_in, NULL, want->bytes, want->alignment, piece);
+}
+
 static acre_status large_find(struct acre__want *want, enum acre__effort effort,
                               struct acre__pool_stream *own, struct acre__piece **out) {
     struct acre__arena *arena = &want->pool->blocks_in;
@@ -155,7 +173,8 @@ acre_status acre__large_take(struct acre__want *want, enum acre__effort effort) 
     struct acre__slab *slab = large_record(want->pool);
     if (!slab)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
-    status = large_find(want, effort, own, &piece);
+    status =
+        own->graph ? graph_find(want, effort, own, &piece) : large_find(want, effort, own, &piece);
     if (status || !piece)
         large_unrecord(want->pool, slab);
     else

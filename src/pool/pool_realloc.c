@@ -94,7 +94,11 @@ static acre_status change_in_place(struct change *change, int *is_done) {
     if (*is_done || !acre__slab_is_large(change->slab) || change->bytes <= ACRE__SMALL_MOST ||
         is_zeroed)
         return ACRE_OK;
+    if (acre__load(&change->slab->states[0], memory_order_relaxed) & ACRE__SLOT_GRAPH)
+        return ACRE_OK; /* kernels of the graph have its address */
     acre_status status = acre__pool_stream_id(change->pool->dev, change->stream, &id);
+    if (status == ACRE_E_CAPTURING)
+        return ACRE_OK;
     if (status)
         return status;
     acre__lock_take(&change->pool->lock);

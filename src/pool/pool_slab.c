@@ -118,7 +118,7 @@ static void share_end(struct acre__share *share, uint32_t size_class) {
     if (!share->owner)
         return;
     acre__tree_remove(&share->owner->classes[size_class].shares, &share->node);
-    share->owner->count -= share->slots.count;
+    acre__freed_count(share->owner, -(int64_t)share->slots.count);
     share->owner = NULL;
     share->slots = (struct acre__slots){0};
 }
@@ -256,7 +256,8 @@ static void slab_fill_share(struct acre__slab *slab, struct acre__freed *freed) 
     share->slots.last = slot;
     share->slots.count = slab->count;
     share->owner = freed;
-    freed->count += slab->count;
+    acre__freed_count(freed, slab->count);
+    acre__freed_use(freed, slab->size_class);
     acre__tree_insert(&freed->classes[slab->size_class].shares, &share->node);
 }
 

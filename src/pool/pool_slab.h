@@ -195,8 +195,27 @@ enum acre__pool_arena { ACRE__ARENA_SLABS, ACRE__ARENA_BLOCKS, ACRE__ARENAS };
 struct acre__freed {
     struct acre__freed_class classes[ACRE__CLASSES];
     struct acre__holes holes[ACRE__ARENAS];
-    uint64_t count; /* slots */
+    uint64_t count;                           /* slots */
+    uint64_t used[(ACRE__CLASSES + 63) / 64]; /* bits: classes that may have slots */
+    struct acre__pool_stream *stream;         /* that it was freed on; NULL: by a capture */
+    acre_pool *pool;                          /* with a stream */
+    struct acre__freed *before, *after;       /* in the ring pool->freed, while there are slots */
 };
+
+static inline void acre__freed_use(struct acre__freed *freed, uint32_t size_class) {
+    freed->used[size_class / 64] |= (uint64_t)1 << size_class % 64;
+}
+/* Steps through the classes that may have slots, from *size_class on; 0 at the end. */
+static inline int acre__freed_next(const struct acre__freed *freed, uint32_t *size_class) {
+    for (uint32_t i = *size_class; i < ACRE__CLASSES; i = (i / 64 + 1) * 64) {
+        uint64_t bits = freed->used[i / 64] >> i % 64;
+        if (bits) {
+            *size_class = i + (uint32_t)__builtin_ctzll(bits);
+            return 1;
+        }
+    }
+    return 0;
+}
 
 static inline int acre__freed_has(const struct acre__freed *freed) {
     return freed->count || freed->holes[ACRE__ARENA_SLABS].bytes ||

@@ -9,11 +9,46 @@
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 
+/* ---- what a lane tells ---- */
+
+/* A lane is there only while its pool is, and its stream, unless that is foreign. So nobody else
+ * need be asked about them. */
+struct known {
+    int is_known;
+    int is_checked; /* the stream may be captured */
+    uint64_t id;    /* of the stream */
+};
+
+/* Any values are safe. */
+static struct known lane_known(struct acre__pool_cache *cache, const acre_pool *pool,
+                               acre_stream stream) {
+    struct known known = {0, 1, ACRE__ID_UNKNOWN};
+    if (!cache)
+        return known;
+    acre__cache_enter(cache);
+    const struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    if (lane && !lane->is_foreign && !lane->pool->is_ended && !acre__device_is_lost(pool->dev))
+        known = (struct known){1, lane->is_checked, lane->id};
+    acre__cache_leave(cache);
+    return known;
+}
+
+/* As acre__pool_stream_id. */
+static acre_status known_id(const struct known *known, const acre_pool *pool, acre_stream stream,
+                            uint64_t *id) {
+    if (!known->is_known)
+        return acre__pool_stream_id(pool->dev, stream, id);
+    *id = known->id;
+    if (known->is_checked && acre__stream_is_captured(pool->dev, stream))
+        return acre__pool_stream_id(pool->dev, stream, id);
+    return ACRE_OK;
+}
+
 /* ---- checks ---- */
 
-static acre_status alloc_check(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
-                               void **p) {
-    acre_status status = acre__pool_enter(pool);
+static acre_status alloc_check(const struct known *known, acre_pool *pool, size_t bytes,
+                               size_t alignment, acre_stream stream, void **p) {
+    acre_status status = known->is_known ? ACRE_OK : acre__pool_enter(pool);
     if (status)
         return status;
     if (!p)
@@ -25,7 +60,7 @@ static acre_status alloc_check(acre_pool *pool, size_t bytes, size_t alignment, 
         return acre__fail(ACRE_E_INVALID,
                           "acre_pool_alloc: an alignment of %zu is no power of two up to 1 GiB",
                           alignment);
-    return acre__stream_check(pool->dev, stream);
+    return known->is_known ? ACRE_OK : acre__stream_check(pool->dev, stream);
 }
 
 /* 1 for a block that is placed by itself: slabs begin at multiples of the table's unit only. */
@@ -104,11 +139,20 @@ static acre_status lane_ensure(struct acre__pool_cache *cache, acre_pool *pool, 
                                int may_be_captured) {
     uint64_t id = ACRE__ID_UNKNOWN;
     acre__cache_enter(cache);
-    int is_there = acre__cache_lane(cache, pool, stream) != NULL;
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    int is_there = lane != NULL, is_foreign = lane && lane->is_foreign;
     acre__cache_leave(cache);
-    if (is_there || acre__device_is_lost(pool->dev))
+    if ((is_there && !is_foreign) || acre__device_is_lost(pool->dev))
         return ACRE_OK;
     acre_status status = acre__pool_stream_id(pool->dev, stream, &id);
+    if (is_there) { /* a foreign stream's handle may be another one's by now */
+        if (status == ACRE_OK) {
+            acre__lock_take(&pool->lock);
+            acre__cache_renew(cache, pool, stream, id);
+            acre__lock_give(&pool->lock);
+        }
+        return status == ACRE_E_CAPTURING ? ACRE_OK : status;
+    }
     if (status && !(may_be_captured && status == ACRE_E_CAPTURING))
         return status;
     acre__cache_enter(cache);
@@ -154,18 +198,24 @@ static uint32_t batch_count(struct acre__pool_cache *cache, acre_pool *pool, acr
     return most > 2 ? most / 2 : 1;
 }
 
+static acre_status want_id(struct acre__want *want) {
+    return want->is_id_known ? ACRE_OK
+                             : acre__pool_stream_id(want->pool->dev, want->stream, &want->id);
+}
+
 /* What the thread has of a stream that ended without being retired goes first. */
 static acre_status refill(struct acre__want *want, struct acre__pool_cache *cache,
                           struct acre__slot **out) {
     acre_pool *pool = want->pool;
     acre_stream stream = want->stream;
     uint32_t size_class = want->size_class;
-    acre_status status = acre__pool_stream_id(pool->dev, stream, &want->id);
+    acre_status status = want_id(want);
     if (status)
         return status;
     acre__lock_take(&pool->lock);
     if (cache) {
-        acre__cache_renew(cache, pool, stream, want->id);
+        if (!want->is_id_known)
+            acre__cache_renew(cache, pool, stream, want->id);
         acre__cache_age(cache, pool, stream);
         want->count = batch_count(cache, pool, stream, size_class);
     }
@@ -202,12 +252,13 @@ static acre_status take_large(struct acre__want *want, struct acre__pool_cache *
     acre_stream stream = want->stream;
     if (cache && (*out = kept_take(cache, pool, stream, want->bytes, want->alignment)))
         return ACRE_OK;
-    acre_status status = acre__pool_stream_id(pool->dev, stream, &want->id);
+    acre_status status = want_id(want);
     if (status)
         return status;
     acre__lock_take(&pool->lock);
     if (cache) {
-        acre__cache_renew(cache, pool, stream, want->id);
+        if (!want->is_id_known)
+            acre__cache_renew(cache, pool, stream, want->id);
         acre__cache_flush_kept(cache, pool, stream, want->id);
         acre__cache_age(cache, pool, stream);
     }
@@ -227,6 +278,8 @@ static acre_status zero_fill(acre_pool *pool, void *p, size_t bytes, acre_stream
 /* A slot out of the thread's cache or of the pool, whichever way it is asked for. */
 static acre_status take_slot(struct acre__want *want, struct acre__pool_cache *cache,
                              struct acre__slot **slot) {
+    if (want->is_captured)
+        return acre__graph_take(want, slot);
     if (want->size_class == ACRE__CLASSES)
         return take_large(want, cache, slot);
     *slot = cache ? take_cached(cache, want->pool, want->stream, want->size_class) : NULL;
@@ -247,12 +300,22 @@ static void give_lost(struct acre__slab *slab, struct acre__slot *slot) {
     acre__lock_give(&pool->lock);
 }
 
-/* The same, marked with the thread's tag, if it has one set. *live is the state it is to have. */
+/* Takes a slot back that nobody used, whatever the driver refuses. */
+static void slot_return(struct acre__slab *slab, struct acre__slot *slot, uint32_t live,
+                        acre_stream stream) {
+    if (live & ACRE__SLOT_GRAPH)
+        acre__graph_discard(slab, slot);
+    else if (acre__pool_free_plain(slab, slot, stream))
+        give_lost(slab, slot);
+}
+
+/* A slot as take_slot gives it, marked with the thread's tag, if it has one set. *live is the state
+ * it is to have. */
 static acre_status take_tagged(struct acre__want *want, struct acre__pool_cache *cache,
                                struct acre__slot **slot, uint32_t *live) {
     uint32_t tag = cache ? cache->tag : 0;
     acre_status status = tag ? acre__tag_charge(want, cache) : ACRE_OK;
-    *live = cache ? cache->live : ACRE__SLOT_LIVE;
+    *live = (cache ? cache->live : ACRE__SLOT_LIVE) | (want->is_captured ? ACRE__SLOT_GRAPH : 0);
     if (status)
         return status;
     int64_t charged = (int64_t)want->bytes;
@@ -268,8 +331,7 @@ static acre_status take_tagged(struct acre__want *want, struct acre__pool_cache 
     acre__tag_change(tag, -charged, -1);
     if (status)
         return status;
-    if (acre__pool_free_plain(slab, *slot, want->stream))
-        give_lost(slab, *slot);
+    slot_return(slab, *slot, *live, want->stream);
     return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the tags of a slab");
 }
 
@@ -277,12 +339,14 @@ acre_status acre__pool_alloc_undo(acre_status status, struct acre__slab *slab,
                                   struct acre__slot *slot, acre_stream stream) {
     struct acre__said said;
     acre__said_keep(&said);
-    if (slab->pool->flags & ACRE_POOL_DEBUG)
+    if (slab->pool->flags & ACRE_POOL_DEBUG) {
+        acre__lock_take(&slab->pool->lock);
         acre__pool_debug_forget(slab->pool, slot->p);
+        acre__lock_give(&slab->pool->lock);
+    }
     uint32_t live = acre__exchange(slot->state, 0, memory_order_acq_rel);
     acre__tag_change(acre__tag_of(slab, slot->state, live), -(int64_t)slab->slot_bytes, -1);
-    if (acre__pool_free_plain(slab, slot, stream))
-        give_lost(slab, slot);
+    slot_return(slab, slot, live, stream);
     return acre__said_fail(status, &said);
 }
 
@@ -290,15 +354,20 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
                                   acre_stream stream, int how, void **p) {
     if (p)
         *p = NULL;
-    acre_status status = alloc_check(pool, bytes, alignment, stream, p);
+    struct acre__pool_cache *cache = acre__cache_self();
+    const struct known known = lane_known(cache, pool, stream);
+    acre_status status = alloc_check(&known, pool, bytes, alignment, stream, p);
     if (status)
         return status;
-    struct acre__pool_cache *cache = acre__cache_self();
     size_t zone = pool->flags & ACRE_POOL_DEBUG ? ACRE__GRAIN : 0;
     struct acre__want want = want_of(pool, bytes + zone, alignment, stream);
     struct acre__slot *slot = NULL;
     uint32_t live;
-    if (cache)
+    want.is_id_known = known.is_known;
+    want.id = known.id;
+    if (known.is_checked)
+        status = acre__stream_ask_captured(pool->dev, stream, &want.is_captured);
+    if (status == ACRE_OK && cache && !known.is_known && !want.is_captured)
         status = lane_ensure(cache, pool, stream, 0);
     if (status == ACRE_OK)
         status = take_tagged(&want, cache, &slot, &live);
@@ -351,7 +420,7 @@ static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_clas
                        ? acre__central_give_old(pool, size_class, stream,
                                                 acre__stream_thread(stream), lane_id, slots)
                        : acre__central_give(pool, size_class, stream, id, slots);
-    if (cache && is_given)
+    if (cache && is_given && acre__id_differs(lane_id, id))
         acre__cache_renew(cache, pool, stream, id);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
@@ -371,8 +440,8 @@ static acre_status free_used(struct acre__slab *slab, struct acre__slot *slot, a
 
 /* Keeps a large block; 0 when it goes to the pool. The last one of a thread takes the others with
  * it. */
-static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab,
-                       acre_stream stream) {
+static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab, acre_stream stream,
+                       const struct known *known) {
     acre_pool *pool = slab->pool;
     int is_last = 0;
     acre__cache_enter(cache);
@@ -380,8 +449,7 @@ static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab,
     int is_kept = lane && acre__lane_keep(lane, slab, &is_last);
     acre__cache_leave(cache);
     uint64_t id;
-    if (is_kept || acre__device_is_lost(pool->dev) ||
-        acre__pool_stream_id(pool->dev, stream, &id) != ACRE_OK)
+    if (is_kept || acre__device_is_lost(pool->dev) || known_id(known, pool, stream, &id) != ACRE_OK)
         return is_kept;
     acre__lock_take(&pool->lock);
     if (is_last)
@@ -407,13 +475,14 @@ acre_status acre__pool_free_plain(struct acre__slab *slab, struct acre__slot *sl
     uint32_t size_class = slab->size_class;
     uint64_t id = ACRE__ID_UNKNOWN;
     int is_large = acre__slab_is_large(slab);
-    acre_status status = cache ? lane_ensure(cache, pool, stream, 1) : ACRE_OK;
+    const struct known known = lane_known(cache, pool, stream);
+    acre_status status = cache && !known.is_known ? lane_ensure(cache, pool, stream, 1) : ACRE_OK;
     if (status)
         return status;
-    if (is_large && cache && keep_cached(cache, slab, stream))
+    if (is_large && cache && keep_cached(cache, slab, stream, &known))
         return ACRE_OK;
     if (!acre__device_is_lost(pool->dev))
-        status = acre__pool_stream_id(pool->dev, stream, &id);
+        status = known_id(&known, pool, stream, &id);
     if (status && status != ACRE_E_CAPTURING)
         return status;
     acre__slots_push(&slots, slot);
@@ -439,15 +508,18 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
         return acre__fail(ACRE_E_POINTER, "%p was freed already", p);
     uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large one's record may go */
     int64_t bytes = (int64_t)slab->slot_bytes;
-    if (pool->flags & ACRE_POOL_DEBUG)
+    if (before & ACRE__SLOT_GRAPH)
+        status = acre__graph_free(slab, slot, before, stream, NULL);
+    else if (pool->flags & ACRE_POOL_DEBUG)
         status = acre__pool_debug_free(slab, slot, stream);
     else if (before & ACRE__SLOT_USED)
         status = free_used(slab, slot, stream);
     else
         status = acre__pool_free_plain(slab, slot, stream);
-    if (status)
+    if (status) {
         acre__store(slot->state, before, memory_order_release);
-    else
-        acre__tag_change(tag, -bytes, -1);
-    return status;
+        return status;
+    }
+    acre__tag_change(tag, -bytes, -1);
+    return ACRE_OK;
 }

@@ -55,7 +55,7 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
                                   acre_stream stream);
 /* Lock held: bytes that were asked for, 0 if that is not known. */
 size_t acre__pool_debug_bytes(acre_pool *pool, const void *p);
-/* Forgets that, without looking at the block. */
+/* Lock held: forgets that, without looking at the block. */
 void acre__pool_debug_forget(acre_pool *pool, const void *p);
 /* Empties the quarantine. */
 void acre__pool_debug_flush(acre_pool *pool);

@@ -17,17 +17,23 @@
  *
  * All of this is called with the pool's lock held. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "pool/pool.h"
 
 enum {
     STREAM_PER_THREAD = 2, /* one handle in all threads, another stream in each */
+    WALK_MOST = 256,       /* streams that one call passes, and */
     SETTLE_MOST = 16       /* streams that one call looks at, unless memory is short */
 };
 
+/* A thread without a record has no id of ours, but one of the kernel's. */
 uint64_t acre__stream_thread(acre_stream stream) {
-    return (uintptr_t)stream == STREAM_PER_THREAD ? acre__thread_self()->id : 0;
+    if ((uintptr_t)stream != STREAM_PER_THREAD)
+        return 0;
+    uint64_t id = acre__thread_self()->id;
+    return id ? id : (uint64_t)1 << 63 | (uint64_t)gettid();
 }
 
 /* ---- records ---- */
@@ -63,6 +69,10 @@ static struct acre__pool_stream *stream_make(acre_pool *pool, acre_stream handle
     if (!stream->generations[0].freed || !stream->generations[1].freed) {
         stream_free(stream);
         return NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        stream->generations[i].freed->stream = stream;
+        stream->generations[i].freed->pool = pool;
     }
     stream->recent = &stream->generations[0];
     stream->marked = &stream->generations[1];
@@ -175,7 +185,7 @@ static void stream_advance(acre_pool *pool, struct acre__pool_stream *stream) {
 }
 
 void acre__stream_settle(acre_pool *pool, struct acre__pool_stream *stream, int is_named) {
-    if (!stream_has(stream))
+    if (stream->graph || !stream_has(stream))
         return;
     if (stream_is_safe(stream, is_named) && !stream->recent->is_covered &&
         acre__freed_has(stream->recent->freed)) {
@@ -198,28 +208,35 @@ static void streams_sweep(acre_pool *pool) {
             continue;
         }
         *link = stream->next;
+        if (pool->hand == stream)
+            pool->hand = stream->next;
         stream_free(stream);
     }
 }
 
-void acre__streams_settle(acre_pool *pool, const struct acre__pool_stream *own, int all) {
+/* Some of them, other ones each time. */
+static void streams_settle_some(acre_pool *pool, const struct acre__pool_stream *own) {
     unsigned looked = 0;
-    struct acre__pool_stream *last = NULL, *first = pool->streams;
-    for (struct acre__pool_stream *at = first; at && (all || looked < SETTLE_MOST); at = at->next) {
+    for (unsigned i = 0; i < WALK_MOST && looked < SETTLE_MOST; i++) {
+        struct acre__pool_stream *at = pool->hand ? pool->hand : pool->streams;
+        if (!at)
+            return;
+        pool->hand = at->next;
         looked += stream_has(at) != 0;
         acre__stream_settle(pool, at, at == own);
-        last = at;
+        if (!at->next)
+            return;
     }
-    if (last && last->next) { /* the others come first the next time */
-        struct acre__pool_stream *end = last->next;
-        while (end->next)
-            end = end->next;
-        pool->streams = last->next;
-        last->next = NULL;
-        end->next = first;
+}
+
+void acre__streams_settle(acre_pool *pool, const struct acre__pool_stream *own, int all) {
+    if (!all) {
+        streams_settle_some(pool, own);
+        return;
     }
-    if (all)
-        streams_sweep(pool);
+    for (struct acre__pool_stream *at = pool->streams; at; at = at->next)
+        acre__stream_settle(pool, at, at == own);
+    streams_sweep(pool);
 }
 
 /* ---- freeing ---- */
@@ -283,13 +300,26 @@ acre_status acre__stream_put_used(acre_pool *pool, struct acre__slot *slot, uint
     return status ? status : relay_put(pool, relay, slot, size_class);
 }
 
+/* The relay that waits for an event; NULL and *status otherwise. */
+static struct acre__pool_stream *relay_behind(acre_pool *pool, acre_event event,
+                                              acre_status *status) {
+    struct acre__pool_stream *relay = relay_for(pool, (uintptr_t)event, status);
+    if (relay)
+        *status = acre_stream_wait(pool->dev, relay->stream, event);
+    return *status ? NULL : relay;
+}
+
 acre_status acre__stream_put_after(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
                                    acre_event event) {
     acre_status status;
-    struct acre__pool_stream *relay = relay_for(pool, (uintptr_t)event, &status);
-    if (relay)
-        status = acre_stream_wait(pool->dev, relay->stream, event);
-    return status ? status : relay_put(pool, relay, slot, size_class);
+    struct acre__pool_stream *relay = relay_behind(pool, event, &status);
+    return relay ? relay_put(pool, relay, slot, size_class) : status;
+}
+
+acre_status acre__stream_record_event(acre_pool *pool, struct acre__uses *uses, acre_event event) {
+    acre_status status;
+    const struct acre__pool_stream *relay = relay_behind(pool, event, &status);
+    return relay ? acre__uses_record(uses, relay->stream) : status;
 }
 
 int acre__stream_is_relay(const acre_pool *pool, acre_stream stream) {
@@ -348,7 +378,8 @@ acre_status acre__streams_join(acre_pool *pool, acre_stream waiter) {
 
 /* What was freed on a stream that ended without an event behind it: only an idle device tells. */
 static int stream_is_unknown(const struct acre__pool_stream *stream) {
-    return stream->is_over && !stream->recent->is_covered && acre__freed_has(stream->recent->freed);
+    return (stream->is_over || stream->is_foreign) && !stream->recent->is_covered &&
+           acre__freed_has(stream->recent->freed);
 }
 
 static void stream_ready(acre_pool *pool, struct acre__pool_stream *stream) {
@@ -360,8 +391,15 @@ static void stream_ready(acre_pool *pool, struct acre__pool_stream *stream) {
  * either, the record stays, and the call can be made again. */
 acre_status acre__stream_retire(acre_pool *pool, acre_stream handle) {
     struct acre__pool_stream *stream = stream_lookup(pool, handle, acre__stream_thread(handle));
+    uint64_t id;
     if (!stream)
         return ACRE_OK;
+    if (acre__pool_stream_id(pool->dev, handle, &id) == ACRE_OK &&
+        acre__id_differs(stream->id, id)) { /* the record is of one that had the handle before */
+        stream->is_over = 1;
+        stream_forget(pool, stream);
+        return ACRE_OK;
+    }
     if (!stream->is_over)
         acre__stream_settle(pool, stream, 1);
     stream->is_over = 1;
@@ -404,6 +442,8 @@ void acre__pool_streams_end(acre_pool *pool) {
         pool->streams = next;
     }
     pool->lost = NULL;
+    pool->hand = NULL;
+    pool->freed = NULL;
     for (unsigned i = 0; i < ACRE__RELAYS; i++)
         if (pool->relays[i])
             (void)acre_stream_destroy(pool->dev, pool->relays[i]);

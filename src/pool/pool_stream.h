@@ -29,11 +29,12 @@ struct acre__pool_stream {
     struct acre__node node; /* key: the handle, or the thread of a per-thread default stream */
     struct acre__pool_stream *next; /* of the pool's */
     acre_stream stream;
-    uint64_t id;      /* of the stream */
-    uint64_t thread;  /* acre__stream_thread of who freed */
-    int is_foreign;   /* made with CUDA: it may be destroyed without a word */
-    int is_over;      /* it ended: nothing may be asked of the handle */
-    int is_forgotten; /* it is found by no key any more */
+    uint64_t id;                      /* of the stream */
+    uint64_t thread;                  /* acre__stream_thread of who freed */
+    int is_foreign;                   /* made with CUDA: it may be destroyed without a word */
+    int is_over;                      /* it ended: nothing may be asked of the handle */
+    int is_forgotten;                 /* it is found by no key any more */
+    struct acre__graph_memory *graph; /* of a capture: nothing is asked of it (pool_graph.h) */
     struct acre__generation generations[2], *recent, *marked;
 };
 
@@ -57,6 +58,8 @@ acre_status acre__stream_put_used(acre_pool *pool, struct acre__slot *slot, uint
 /* A block is freed when an event has passed. */
 acre_status acre__stream_put_after(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
                                    acre_event event);
+/* Notes that what an event marks is a use. */
+acre_status acre__stream_record_event(acre_pool *pool, struct acre__uses *uses, acre_event event);
 /* 1 if a stream that the caller names has nothing under way, so that what was freed on it waits for
  * nothing. */
 int acre__stream_is_idle(acre_pool *pool, const struct acre__pool_stream *stream);

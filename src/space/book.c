@@ -1,6 +1,7 @@
 /* The book of blocks: see book.h. */
 #include "space/book.h"
 
+#include "base/atomic.h"
 #include "base/lock.h"
 #include "base/status.h"
 #include "driver/device.h"
@@ -229,16 +230,28 @@ static acre_status look_by_driver(acre_device *dev, const void *p, acre_mem_info
                  : type == CU_MEMORYTYPE_DEVICE ? ACRE_KIND_DEVICE
                                                 : ACRE_KIND_PINNED;
     info->base = (void *)(uintptr_t)base;
-    info->bytes = bytes;
+    info->bytes = info->usable_bytes = bytes;
     info->ordinal = ordinal >= 0 ? (uint32_t)ordinal : 0;
     return ACRE_OK;
 }
 
+static _Atomic(acre__book_parts_fn) book_parts;
+
+void acre__book_set_parts(acre__book_parts_fn fn) {
+    acre__store(&book_parts, fn, memory_order_release);
+}
+
 int acre__book_find(const void *p, acre_mem_info *info) {
     *info = (acre_mem_info){.struct_size = sizeof *info};
+    acre__book_parts_fn parts = NULL;
+    acre_pool *pool = NULL;
     acre__lock_take(&book.lock);
     const struct acre__block *block = book_find((uintptr_t)p);
     if (block) {
+        if (block->owner == ACRE__OWNED_BY_POOL) {
+            parts = acre__load(&book_parts, memory_order_acquire);
+            pool = block->pool;
+        }
         info->kind = block->kind;
         info->flags = block->flags;
         info->base = (void *)(uintptr_t)block->node.key;
@@ -246,8 +259,11 @@ int acre__book_find(const void *p, acre_mem_info *info) {
         info->device = block->dev;
         info->ordinal = block->dev->ordinal;
         info->is_registered = block->owner == ACRE__OWNED_BY_PROGRAM;
+        info->usable_bytes = block->bytes;
     }
     acre__lock_give(&book.lock);
+    if (parts)
+        parts(p, pool, info);
     return block != NULL;
 }
 
@@ -274,5 +290,5 @@ acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info
 size_t acre__book_room(const acre_mem_info *info, const void *p) {
     if (info->kind == ACRE_KIND_PAGEABLE)
         return SIZE_MAX;
-    return (size_t)info->bytes - ((uintptr_t)p - (uintptr_t)info->base);
+    return (size_t)info->usable_bytes - ((uintptr_t)p - (uintptr_t)info->base);
 }

@@ -48,6 +48,7 @@ struct acre__block {
     enum acre__source source;
     enum acre__owned_by owner;
     struct acre__extent *extent; /* its chunks, with ACRE__FROM_SPACE; else NULL */
+    acre_pool *pool;             /* with ACRE__OWNED_BY_POOL, if it is known */
     unsigned pins;               /* who shares it; the block stays meanwhile */
     int is_entered;              /* it is in the book */
     int is_held;                 /* somebody changes it: it has that one pin and gets no other */
@@ -90,6 +91,11 @@ void acre__book_count(const acre_device *dev, acre_stats *stats);
 /* Bytes of the device's memory in blocks that came from the driver one by one, and are no pool's.
  */
 uint64_t acre__book_driver_bytes(const acre_device *dev);
+
+/* Who describes the blocks inside a pool's memory: called without locks, with what the book says of
+ * the memory itself. `pool` may be NULL, and may have ended. */
+typedef void (*acre__book_parts_fn)(const void *p, acre_pool *pool, acre_mem_info *info);
+void acre__book_set_parts(acre__book_parts_fn fn);
 
 /* What the book knows about an address; 0 when it is not in it. struct_size is set. */
 int acre__book_find(const void *p, acre_mem_info *info);

@@ -239,6 +239,10 @@ acre_status acre__step_access(acre_device *dev, uint64_t address, size_t bytes,
     acre_status status = step_begin(dev, &current);
     if (status)
         return status;
+    for (size_t i = 0; i < count; i++)
+        if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+            access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+            acre__device_note_user(dev, access[i].location.id);
     return step_end(dev, &current, dev->drv->cuMemSetAccess(address, bytes, access, count),
                     "cuMemSetAccess");
 }
@@ -324,11 +328,12 @@ acre_status acre__step_quiesce(acre_device *dev) {
     return status;
 }
 
-acre_status acre__step_quiesce_all(acre_device *dev) {
+acre_status acre__step_quiesce_users(acre_device *dev) {
     acre_status status = acre__step_quiesce(dev);
     acre_device *other = NULL;
     while (status == ACRE_OK && (other = acre__device_next(dev, other)))
-        if (other != dev && !acre__device_is_lost(other))
+        if (other != dev && acre__device_is_user(dev, other->device) &&
+            !acre__device_is_lost(other))
             status = acre__step_quiesce(other);
     return status;
 }

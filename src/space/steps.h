@@ -57,8 +57,7 @@ CUmemLocation acre__step_location(const acre_device *dev, uint32_t flags);
 /* Waits for all work queued on the device, as cudaFree does, and unlike cuCtxSynchronize without
  * breaking a capture that is under way. */
 acre_status acre__step_quiesce(acre_device *dev);
-/* The same for all open devices of the driver, which may have copied from the memory or have access
- * to it. */
-acre_status acre__step_quiesce_all(acre_device *dev);
+/* The same, and for devices whose work may use this one's memory (acre__device_note_user). */
+acre_status acre__step_quiesce_users(acre_device *dev);
 
 #endif

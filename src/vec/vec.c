@@ -187,11 +187,16 @@ static int grow_fast(acre_vec *vec, size_t count) {
 static acre_status vec_grow(acre_vec *vec, size_t count, acre_stream stream) {
     struct acre__vec_growth growth;
     size_t total;
-    acre_status status = grow_begin(vec, count, 0, stream, &growth, &total);
-    if (status)
-        return growth_undo(vec, &growth, status);
-    growth_end(vec, &growth, total);
-    return ACRE_OK;
+    acre_status status;
+    int tries = 0;
+    do {
+        status = grow_begin(vec, count, 0, stream, &growth, &total);
+        if (status)
+            status = growth_undo(vec, &growth, status);
+    } while (status && acre__device_reclaim(vec->dev, vec->kind, growth.need, status, tries++));
+    if (status == ACRE_OK)
+        growth_end(vec, &growth, total);
+    return status;
 }
 
 acre_status acre_vec_grow(acre_vec *vec, size_t count, acre_stream stream) {

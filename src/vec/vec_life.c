@@ -197,7 +197,7 @@ void acre__vec_end(acre_vec *vec) {
     acre__vec_ahead_end(vec); /* before the vec's block leaves the book */
     (void)vec->way->close_begin(vec);
     if (!acre__device_is_lost(vec->dev)) /* nobody has said which streams use it */
-        (void)acre__step_quiesce_all(vec->dev);
+        (void)acre__step_quiesce_users(vec->dev);
     vec_close(vec);
 }
 

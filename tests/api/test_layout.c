@@ -115,9 +115,10 @@ static void layout_mem_info_is_pinned(void **state) {
         FIELD(acre_mem_info, flags, 12),      FIELD(acre_mem_info, base, 16),
         FIELD(acre_mem_info, bytes, 24),      FIELD(acre_mem_info, device, 32),
         FIELD(acre_mem_info, ordinal, 40),    FIELD(acre_mem_info, is_registered, 44),
+        FIELD(acre_mem_info, pool, 48),       FIELD(acre_mem_info, usable_bytes, 56),
     };
     expect_layout(fields, sizeof fields / sizeof fields[0]);
-    assert_int_equal(sizeof(acre_mem_info), 48);
+    assert_int_equal(sizeof(acre_mem_info), 64);
 }
 
 static void layout_pool_options_is_pinned(void **state) {

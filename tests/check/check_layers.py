@@ -24,7 +24,7 @@ LAYERS = {
     "vm": UNDER,
     "vec": UNDER,
     "arena": UNDER,
-    "pool": UNDER | {"arena"},
+    "pool": UNDER | {"arena", "mem"},
     "heap": UNDER,
     "share": UNDER | {"vec", "pool", "arena"},
     "plan": UNDER | {"pool", "arena"},

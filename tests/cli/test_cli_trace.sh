@@ -68,7 +68,7 @@ expect_json '.state == "full"'
 run "$acre" trace small.trace
 expect_out 'ended early: its limit of bytes was reached'
 run "$no_gpu" ACRE_TRACE=ring.trace ACRE_TRACE_BYTES=2MiB ACRE_TRACE_RING=yes \
-    "$acre" bench pool --quick --device soft
+    "$acre" bench pool --quick --device soft --case pair --case random
 expect_rc 0
 run "$acre" trace --json ring.trace
 expect_rc 0

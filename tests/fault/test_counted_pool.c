@@ -1,8 +1,8 @@
 /* The counted loop over pools: driver call 1, 2, ... inside a call fails, alone or with all after
  * it, until a run in which none did. After each: the right status, the same blocks handed out as
  * before, the caller's context untouched; the same call works once the driver does, and nothing is
- * left after the pool's end and trim. Further: captured streams, streams whose end the driver
- * refuses to mark, a lost device. */
+ * left after the pool's end and trim. Further: streams whose end the driver refuses to mark, a lost
+ * device. */
 #include "acre_soft.h"
 #include "api/api_memory.h"
 #include "fault_counted.h"
@@ -18,7 +18,9 @@ struct things {
     acre_pool *pool;
     void *block;
     void *many[FULL + 1];
-    size_t went; /* blocks freed by a call that failed all the same */
+    size_t went;     /* blocks freed by a call that failed all the same */
+    int is_captured; /* the stream is, or there is a graph of it */
+    CUgraph graph;
 };
 
 /* ---- what there is before ---- */
@@ -111,6 +113,23 @@ static void make_apart_behind(struct things *t) {
     make_apart(t);
     api_ok(acre_fill(t->device, t->many[39], 1, 64, t->stream));
 }
+/* The stream is captured from now on. */
+static void make_captured(struct things *t) {
+    make_block(t);
+    assert_int_equal(
+        fault_raw(t->name)->cuStreamBeginCapture(t->stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+    t->is_captured = 1;
+}
+/* The same, and the block is the graph's. */
+static void make_graphs(struct things *t) {
+    make_captured(t);
+    api_ok(acre_pool_alloc(t->pool, 3 * MIB, 0, t->stream, &t->block));
+}
+/* The same after the capture. */
+static void make_outside(struct things *t) {
+    make_graphs(t);
+    assert_int_equal(fault_raw(t->name)->cuStreamEndCapture(t->stream, &t->graph), 0);
+}
 static void make_freed_pinned(struct things *t) {
     void *p;
     make_pinned(t);
@@ -166,6 +185,9 @@ static acre_status free_after(struct things *t) {
 }
 static acre_status record(struct things *t) {
     return acre_pool_record_use(t->pool, t->block, t->other);
+}
+static acre_status record_here(struct things *t) {
+    return acre_pool_record_use(t->pool, t->block, t->stream);
 }
 static acre_status resize(struct things *t) {
     void *p = t;
@@ -244,6 +266,14 @@ static const struct op ops[] = {
     {"alloc apart behind", alloc_apart, make_apart_behind},
     {"alloc gathered", alloc_gathered, make_joined},
     {"alloc gathered behind", alloc_gathered, make_behind},
+    {"alloc captured", alloc_small, make_captured},
+    {"alloc large captured", alloc_large, make_captured},
+    {"record use captured", record_here, make_captured},
+    {"realloc captured", resize, make_captured},
+    {"free captured", free_here, make_graphs},
+    {"free of a graph's block", free_here, make_outside},
+    {"free after of a graph's block", free_after, make_outside},
+    {"record use of a graph's block", record, make_outside},
     {"retire", retire, make_brief},
     {"trim", trim, make_freed},
     {"trim pinned", trim, make_freed_pinned},
@@ -287,6 +317,12 @@ static void expect_all_memory_goes(struct things *t) {
 static void expect_nothing_left(struct things *t) {
     if (strncmp(t->name, "soft", 4) == 0)
         api_ok(acre_soft_set_lag(t->device, 0, 0));
+    if (t->is_captured && !t->graph)
+        assert_int_equal(fault_raw(t->name)->cuStreamEndCapture(t->stream, &t->graph), 0);
+    if (t->graph)
+        assert_int_equal(fault_raw(t->name)->cuGraphDestroy(t->graph), 0);
+    t->is_captured = 0;
+    t->graph = NULL;
     if (t->brief)
         api_ok(acre_stream_destroy(t->device, t->brief));
     t->brief = NULL;
@@ -308,7 +344,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
         op->before(t);
     acre_pool_stats before = stats_of(t);
     counted_call(run, op->call, t);
-    if (run->mode == ACRE__FAULT_FROM)
+    if (run->mode == ACRE__FAULT_FROM && !t->is_captured)
         fault_sync(t->name);
     counted_expect_status(run,
                           counted_is_right(run, COUNTED_DEVICE | COUNTED_HOST | COUNTED_ADDRESSES));
@@ -389,68 +425,6 @@ static void pool_hits_and_loops_ask_the_driver_for_nothing_new(void **state) {
     }
 }
 
-/* ---- captures ---- */
-
-static void pool_on_a_captured_stream_serves_hits_alone(void **state) {
-    (void)state;
-    for (API_EACH(name)) {
-        struct things t = things_begin(name);
-        const struct acre__driver *raw = fault_raw(name);
-        CUgraph graph = NULL;
-        void *hit = NULL, *miss = &t;
-        make_block(&t); /* and a batch of others for the thread */
-        assert_int_equal(raw->cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
-        api_ok(acre_pool_alloc(t.pool, SMALL, 0, t.stream, &hit));
-        api_expect(acre_pool_alloc(t.pool, 9 * SMALL, 0, t.stream, &miss), ACRE_E_CAPTURING);
-        assert_null(miss);
-        api_expect(acre_pool_alloc_many(t.pool, 9 * SMALL, 2, t.stream, t.many), ACRE_E_CAPTURING);
-        api_expect(acre_pool_realloc(t.pool, t.block, 9 * SMALL, t.stream, &miss),
-                   ACRE_E_CAPTURING);
-        api_expect(acre_pool_record_use(t.pool, t.block, t.stream), ACRE_E_CAPTURING);
-        assert_int_equal(acre_pool_owns(t.pool, t.block), 1);
-        api_ok(acre_pool_free(t.pool, hit, t.stream));
-        api_ok(acre_pool_free(t.pool, t.block, t.stream));
-        api_ok(acre_pool_alloc(t.pool, SMALL, 0, t.stream, &hit));
-        api_ok(acre_pool_trim(t.pool, UINT64_MAX)); /* leaves what the stream has */
-        api_ok(acre_pool_free(t.pool, hit, t.stream));
-        assert_int_equal(raw->cuStreamEndCapture(t.stream, &graph), 0); /* it was not broken */
-        api_ok(acre_pool_alloc(t.pool, 9 * SMALL, 0, t.stream, &miss));
-        expect_nothing_left(&t);
-        things_end(&t);
-    }
-}
-
-/* A captured stream cannot be asked for its id, so nothing goes to the pool: the stack grows. */
-static void pool_frees_on_a_captured_stream_are_all_kept(void **state) {
-    (void)state;
-    for (API_EACH(name)) {
-        struct things t = things_begin(name);
-        const struct acre__driver *raw = fault_raw(name);
-        acre_pool_stats before = {.struct_size = sizeof before}, after = before;
-        CUgraph graph = NULL;
-        void *blocks[5 * FULL];
-        make(&t);
-        api_ok(acre_pool_alloc_many(t.pool, SMALL, 5 * FULL, t.stream, blocks));
-        api_ok(acre_pool_get_stats(t.pool, &before));
-        assert_int_equal(raw->cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
-        for (int i = 0; i < 5 * FULL; i++)
-            api_ok(acre_pool_free(t.pool, blocks[i], t.stream));
-        for (int i = 0; i < 5 * FULL; i++)
-            api_expect(acre_pool_free(t.pool, blocks[i], t.stream), ACRE_E_POINTER);
-        api_ok(acre_pool_alloc_many(t.pool, SMALL, 5 * FULL, t.stream, blocks)); /* hits */
-        api_ok(acre_pool_free_many(t.pool, blocks, 5 * FULL, t.stream, NULL));
-        assert_int_equal(raw->cuStreamEndCapture(t.stream, &graph), 0);
-        api_ok(acre_pool_alloc_many(t.pool, SMALL, 5 * FULL, t.stream, blocks));
-        api_ok(acre_pool_get_stats(t.pool, &after));
-        assert_int_equal(after.live_blocks, before.live_blocks);
-        assert_int_equal(after.held_bytes, before.held_bytes);
-        assert_int_equal(after.refills, before.refills);
-        api_ok(acre_pool_free_many(t.pool, blocks, 5 * FULL, t.stream, NULL));
-        expect_nothing_left(&t);
-        things_end(&t);
-    }
-}
-
 /* ---- streams that end ---- */
 
 /* The driver refuses to mark the work of a stream that ends, and the next one has its handle. */
@@ -517,8 +491,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_calls_bear_every_refusal_and_lose_nothing),
         cmocka_unit_test(pool_hits_and_loops_ask_the_driver_for_nothing_new),
-        cmocka_unit_test(pool_on_a_captured_stream_serves_hits_alone),
-        cmocka_unit_test(pool_frees_on_a_captured_stream_are_all_kept),
         cmocka_unit_test(pool_memory_of_a_stream_that_could_not_be_retired_is_safe),
         cmocka_unit_test(pool_of_a_lost_device_can_be_freed_to_and_destroyed),
     };

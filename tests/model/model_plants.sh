@@ -14,7 +14,7 @@ cache=$build/CMakeCache.txt
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 seed=1
-ops=100000
+ops=${ops:-100000}
 
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$cache"; then
     echo "plants: for a build without sanitizers"

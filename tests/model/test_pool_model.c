@@ -5,6 +5,12 @@
  * out: none may overlap another, and a walk must find just those. Threads end with their caches
  * full after each run.
  *
+ * Each world has a shape, a lag and manners, drawn from its seed. The shape says which sizes are
+ * asked for: all, few small ones, so that slabs of one class take the place of another's, or few
+ * large ones, so that chunks move. The lag says how far the device is behind the host; it changes
+ * during a run as well. Without manners streams made with the driver are destroyed without a word,
+ * and the next stream, of the driver's or of acre's, gets the dead handle at once.
+ *
  * ACRE_TEST_OPS says how many operations, ACRE_TEST_SEED where to begin; the same seed gives the
  * same operations in the same order. */
 #include <setjmp.h>
@@ -30,16 +36,21 @@
 enum {
     POOLS = 2,
     STREAMS = 5,
-    OF_DRIVER = 3,  /* this stream is made with the driver, not by acre */
+    OF_DRIVER = 3, /* this stream is made with the driver, not by acre; without manners 2 as well */
     PER_THREAD = 4, /* this one is another in each thread, with one handle */
     THREADS = 3,
     BLOCKS = 160, /* handed out at most */
     STEPS = 200,  /* of a thread in one run */
-    RUNS = 20,    /* in one world, which then begins anew */
+    RUNS = 10,    /* in one world, which then begins anew */
     MANY = 6,
-    EDGE = 256, /* bytes written at either end of a block */
-    GONE = 8    /* addresses remembered that were freed */
+    EDGE = 256,     /* bytes written at either end of a block */
+    GONE = 8,       /* addresses remembered that were freed */
+    UNIT = 2 << 20, /* of chunks */
+    SIZES = 4,      /* of a world with few */
+    TIDE = 512      /* operations after which a world with few sizes turns from allocs to frees */
 };
+
+enum shape { ALL_SIZES, FEW_SMALL, FEW_LARGE, SHAPES };
 
 /* What a thread does to an entry keeps others away; there is no point where threads switch between
  * looking for one and marking it. */
@@ -75,6 +86,10 @@ static struct {
     unsigned gone_at;
     uint64_t ops, order; /* done so far, and a hash of what happened */
     uint64_t allocs, refused;
+    enum shape shape;
+    size_t sizes[SIZES]; /* of a world with few */
+    size_t block_count;  /* handed out at most in this world */
+    int has_manners;     /* streams made with the driver are retired */
     int failures;
     char what[512];
 } world;
@@ -105,9 +120,9 @@ static int expect(acre_status status, const char *what) {
 /* ---- the model ---- */
 
 static struct block *block_draw(struct walker *self, enum hold hold) {
-    size_t first = (size_t)draw(&self->random, BLOCKS);
-    for (size_t i = 0; i < BLOCKS; i++) {
-        struct block *block = &world.blocks[(first + i) % BLOCKS];
+    size_t first = (size_t)draw(&self->random, world.block_count);
+    for (size_t i = 0; i < world.block_count; i++) {
+        struct block *block = &world.blocks[(first + i) % world.block_count];
         if (block->hold == hold) {
             block->hold = HELD;
             return block;
@@ -117,7 +132,11 @@ static struct block *block_draw(struct walker *self, enum hold hold) {
 }
 
 static struct stream *stream_draw(struct walker *self) {
-    struct stream *stream = &world.streams[draw(&self->random, STREAMS)];
+    /* With few sizes each thread prefers a stream for a while, so that slabs are of one stream. */
+    int is_drawn = world.shape == ALL_SIZES || draw(&self->random, 3) == 0;
+    struct stream *stream =
+        &world.streams[is_drawn ? draw(&self->random, STREAMS)
+                                : (self->number + world.ops / TIDE / 2) % STREAMS];
     for (int i = 0; stream->is_ending; i++)
         stream = &world.streams[i]; /* one thread ends one stream at a time */
     stream->users++;
@@ -176,12 +195,20 @@ static void record(acre_event event, acre_stream stream) {
 }
 
 /* The beginning of a block and, now and then, its end, so that a block of another size at the same
- * place meets it too. */
+ * place meets it too. With few small sizes all of it, with few large ones where chunks may begin.
+ */
 static void touch(const struct block *block, acre_stream stream) {
     size_t edge = block->bytes < 2 * EDGE ? block->bytes : EDGE;
+    if (world.shape == FEW_SMALL)
+        edge = block->bytes;
     fill(block->p, edge, stream);
     if (edge < block->bytes && world.ops % 4 == 0)
         fill(block->p + block->bytes - EDGE, EDGE, stream);
+    if (world.shape != FEW_LARGE)
+        return;
+    uintptr_t at = ((uintptr_t)block->p + EDGE + UNIT - 1) / UNIT * UNIT;
+    for (; at + EDGE <= (uintptr_t)block->p + block->bytes; at += UNIT)
+        fill((void *)at, EDGE, stream);
 }
 
 /* Work on a block behind the work before it. */
@@ -198,6 +225,8 @@ static void work_new(struct block *block, acre_stream stream) {
 /* ---- operations ---- */
 
 static size_t draw_bytes(struct walker *self) {
+    if (world.shape != ALL_SIZES)
+        return world.sizes[draw(&self->random, SIZES)];
     unsigned shift = (unsigned)draw(&self->random, 40);
     shift = shift < 29 ? shift % 8 : shift < 36 ? shift % 6 + 8 : 14; /* up to 4 MiB, seldom */
     return 1 + (size_t)draw(&self->random, (size_t)256 << shift);
@@ -350,8 +379,18 @@ static void do_free_many(struct walker *self, struct stream *stream) {
         blocks[i]->hold = FREE;
 }
 
-/* Work that takes time, so that streams lag behind the host. */
+/* The device is right behind the host, or far: with few sizes far, so that streams' memory waits.
+ */
+static void lag_set(uint64_t random) {
+    static const uint64_t lags[] = {0, 10, 100, 1000};
+    uint64_t lag = lags[world.shape == ALL_SIZES ? random % 4 : 2 + random % 2];
+    expect(acre_soft_set_lag(world.device, lag, 0), "lag");
+}
+
+/* Work that takes time, so that streams lag behind the host, or another lag. */
 static void do_lag(struct walker *self, struct stream *stream) {
+    if (draw(&self->random, 8) == 0)
+        lag_set(draw(&self->random, 4));
     size_t count = stream->scratch ? 8 + (size_t)draw(&self->random, 16) : 0;
     for (size_t i = 0; i < count; i++)
         fill(stream->scratch, 64, stream->handle);
@@ -370,13 +409,17 @@ static void do_trim(struct walker *self) {
 
 /* ---- streams that end ---- */
 
+static int is_of_driver(int i) {
+    return i == OF_DRIVER || (i == 2 && !world.has_manners);
+}
+
 static void stream_make(int i) {
     struct stream *stream = &world.streams[i];
     if (i == PER_THREAD) {
         stream->handle = (acre_stream)CU_STREAM_PER_THREAD;
         return;
     }
-    if (i != OF_DRIVER) {
+    if (!is_of_driver(i)) {
         uint32_t flags = i ? ACRE_STREAM_NON_BLOCKING : ACRE_STREAM_DEFAULT;
         expect(acre_stream_create(world.device, flags, &stream->handle), "stream");
         return;
@@ -388,41 +431,60 @@ static void stream_end(int i) {
     struct stream *stream = &world.streams[i];
     if (i == PER_THREAD)
         return;
-    if (i == 1 || i == OF_DRIVER)
+    if (i == 1 || (is_of_driver(i) && world.has_manners))
         expect(acre_stream_retire(world.device, stream->handle), "retire");
-    if (i != OF_DRIVER)
+    if (!is_of_driver(i))
         expect(acre_stream_destroy(world.device, stream->handle), "stream destroy");
     else
         driver_expect(world.drv->cuStreamDestroy(stream->handle), "stream destroy");
 }
 
+/* The stream goes, and another one has its place, often with its handle. One that goes without a
+ * word has no scratch memory, and nothing orders the next one behind it. */
+static void stream_replace(int i, int other) {
+    acre_event done[2];
+    const int both[] = {i, other};
+    int count = other < 0 ? 1 : 2;
+    for (int k = 0; k < count; k++) {
+        /* Work of the next stream with this scratch memory must not race the old one's. */
+        expect(acre_event_create(world.device, 0, &done[k]), "event");
+        record(done[k], world.streams[both[k]].handle);
+        stream_end(both[k]);
+    }
+    for (int k = 0; k < count; k++) { /* the handle that was given back last comes first */
+        stream_make(both[k]);
+        if (world.streams[both[k]].scratch)
+            wait_for(done[k], world.streams[both[k]].handle);
+        expect(acre_event_destroy(world.device, done[k]), "event destroy");
+    }
+}
+
 static void do_new_stream(struct walker *self) {
-    int i = (int)draw(&self->random, PER_THREAD);
-    struct stream *stream = &world.streams[i];
+    int i = (int)draw(&self->random, PER_THREAD), other = (int)draw(&self->random, PER_THREAD);
     for (int k = 0; k < STREAMS; k++)
         if (world.streams[k].is_ending)
             return;
-    if (stream->users)
+    if (world.streams[i].users)
         return;
-    stream->is_ending = 1;
-    /* Work of the stream that comes next with this scratch memory must not race the old one's. */
-    acre_event done;
-    expect(acre_event_create(world.device, 0, &done), "event");
-    record(done, stream->handle);
-    stream_end(i);
-    stream_make(i);
-    wait_for(done, stream->handle);
-    expect(acre_event_destroy(world.device, done), "event destroy");
-    stream->is_ending = 0;
+    if (other == i || world.streams[other].users || world.has_manners)
+        other = -1;
+    world.streams[i].is_ending = 1;
+    if (other >= 0)
+        world.streams[other].is_ending = 1;
+    stream_replace(i, other);
+    world.streams[i].is_ending = 0;
+    if (other >= 0)
+        world.streams[other].is_ending = 0;
 }
 
 /* ---- threads ---- */
 
 static void walker_step(struct walker *self) {
     unsigned how = (unsigned)draw(&self->random, 256);
+    int is_ebb = world.shape != ALL_SIZES && world.ops / TIDE % 2;
     world.order = (world.order * 31 + self->number) * 31 + how;
     world.ops++;
-    if (how == 0) {
+    if (how == 0 || (how == 1 && !world.has_manners)) {
         do_new_stream(self);
         return;
     }
@@ -431,7 +493,7 @@ static void walker_step(struct walker *self) {
         return;
     }
     struct stream *stream = stream_draw(self);
-    if (how < 100)
+    if (how < (is_ebb ? 60 : 100))
         do_alloc(self, stream);
     else if (how < 192)
         do_free(self, stream);
@@ -520,6 +582,24 @@ static void check_refused(void) {
 
 /* ---- worlds ---- */
 
+/* What the world is like. Of few small sizes half have many slots in a slab and half have one or
+ * two, so that a slab in the place of another has slots left for other streams. Large sizes are no
+ * multiples of the device's unit. */
+static void world_draw(uint64_t seed) {
+    static const size_t counts[] = {
+        [ALL_SIZES] = BLOCKS, [FEW_SMALL] = BLOCKS / 2, [FEW_LARGE] = BLOCKS / 8};
+    uint64_t random = seed * 31;
+    world.shape = (enum shape)draw(&random, SHAPES);
+    world.has_manners = draw(&random, 2) == 0;
+    world.block_count = counts[world.shape];
+    for (int i = 0; i < SIZES; i++) {
+        size_t least = world.shape == FEW_LARGE ? (size_t)1 << 20 : (size_t)(i % 2 ? 60 : 2) << 10;
+        size_t more = world.shape == FEW_LARGE ? (size_t)8 << 20 : (size_t)(i % 2 ? 68 : 8) << 10;
+        world.sizes[i] = least + (size_t)draw(&random, more);
+    }
+    lag_set(draw(&random, 4));
+}
+
 static void world_begin(uint64_t seed) {
     char text[32];
     uint64_t ops = world.ops, order = world.order, allocs = world.allocs, refused = world.refused;
@@ -534,9 +614,7 @@ static void world_begin(uint64_t seed) {
     setenv("ACRE_SOFT_SEED", text, 1);
     assert_int_equal(acre_open("soft", &options, &world.device), ACRE_OK);
     world.drv = acre_driver(world.device);
-    /* The device is right behind the host in one world, and far behind in the next. */
-    static const uint64_t lags[] = {0, 10, 100, 1000};
-    assert_int_equal(acre_soft_set_lag(world.device, lags[seed % 4], 0), ACRE_OK);
+    world_draw(seed);
     assert_int_equal(world.drv->cuDevicePrimaryCtxRetain(&world.context, 0), 0);
     assert_int_equal(world.drv->cuCtxSetCurrent(world.context), 0);
     assert_int_equal(acre_pool_default(world.device, ACRE_KIND_DEVICE, &world.pools[0]), 0);
@@ -547,8 +625,8 @@ static void world_begin(uint64_t seed) {
     world.pools[1]->blocks_in.setup.chunk_most = (size_t)4 << 20;
     for (int i = 0; i < STREAMS; i++) {
         stream_make(i);
-        if (i == PER_THREAD)
-            continue; /* threads would have to share it */
+        if (i == PER_THREAD || (is_of_driver(i) && !world.has_manners))
+            continue; /* threads would have to share it, or streams without order */
         assert_int_equal(
             acre_mem_alloc(world.device, ACRE_KIND_DEVICE, 64, 0, &world.streams[i].scratch), 0);
     }
@@ -578,6 +656,8 @@ static void world_end(uint64_t seed) {
         stream_end(i);
         expect(acre_mem_free(world.device, world.streams[i].scratch), "free");
     }
+    expect(acre_trim(world.device), "trim"); /* what threads have of streams that are gone */
+    expect(acre_device_sync(world.device), "sync");
     expect(acre_pool_trim(world.pools[0], 0), "trim");
     expect(acre_pool_destroy(world.pools[1], NULL, NULL), "destroy");
     expect(acre_trim(world.device), "trim");

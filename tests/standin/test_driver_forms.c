@@ -187,6 +187,48 @@ static void forms_capture_without_a_mode(void **state) {
     ok(cuStreamDestroy(stream));
 }
 
+static void forms_note(void *arg) {
+    atomic_fetch_add((_Atomic int *)arg, 1);
+}
+
+/* cuStreamGetCaptureInfo is its form of CUDA 12.3 in the header. */
+static void forms_capture_info_and_graphs(void **state) {
+    CUresult (*info)(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
+                     const CUgraphNode **, size_t *);
+    CUstreamCaptureStatus status;
+    cuuint64_t id = 0, same = 0;
+    CUuserObject object;
+    CUgraphExec exec;
+    CUgraph graph, made;
+    CUstream stream;
+    static _Atomic int ran, ended;
+    (void)state;
+    take(info, "cuStreamGetCaptureInfo_v2");
+    ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ok(info(stream, &status, &id, &graph, NULL, NULL));
+    assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    ok(cuStreamGetCaptureInfo(stream, &status, &same, &made, NULL, NULL, NULL));
+    assert_true(id == same && graph == made);
+    ok(cuUserObjectCreate(&object, &ended, forms_note, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    ok(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    ok(cuLaunchHostFunc(stream, forms_note, &ran));
+    ok(cuStreamEndCapture(stream, &made));
+    assert_ptr_equal(made, graph);
+    ok(cuGraphInstantiate(&exec, graph, 0));
+    ok(cuGraphDestroy(graph));
+    ok(cuGraphLaunch(exec, CU_STREAM_PER_THREAD));
+    ok(cuGraphLaunch(exec, stream));
+    ok(cuStreamSynchronize(stream));
+    assert_int_equal(ran, 2);
+    assert_int_equal(ended, 0);
+    ok(cuGraphExecDestroy(exec));
+    for (int i = 0; i < 5000 && !ended; i++)
+        usleep(1000);
+    assert_int_equal(ended, 1);
+    ok(cuStreamDestroy(stream));
+}
+
 /* ---- memory ---- */
 
 static void forms_places_before_they_had_types(void **state) {
@@ -407,6 +449,7 @@ int main(void) {
         cmocka_unit_test(forms_streams_and_events_end),
         cmocka_unit_test(forms_stream_has_no_green_context),
         cmocka_unit_test(forms_capture_without_a_mode),
+        cmocka_unit_test(forms_capture_info_and_graphs),
         cmocka_unit_test(forms_places_before_they_had_types),
         cmocka_unit_test(forms_range_attributes_together),
         cmocka_unit_test(forms_register_of_cuda_4),

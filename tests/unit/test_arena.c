@@ -30,6 +30,7 @@ static struct acre__arena_setup setup_of(acre_kind kind) {
                                       .region_bytes = DEVICE_BYTES,
                                       .alignment = 1 << 16,
                                       .prepare = prepare,
+                                      .alloc = acre_mem_alloc,
                                       .account = &account};
 }
 

@@ -1,5 +1,5 @@
-/* Stream capture as a state of the soft driver: what begins and ends it, what it swallows, what is
- * refused meanwhile and what breaks it. */
+/* Stream capture as a state of the soft driver: what begins and ends it, what is refused meanwhile
+ * and what breaks it. What it records is test_soft_graph.c's. */
 #include "soft_fixture.h"
 
 static CUstreamCaptureStatus status_of(CUstream stream) {
@@ -40,7 +40,7 @@ static void end_broken(CUstream stream) {
     assert_int_equal(captures(), 0);
 }
 
-static void capture_work_is_swallowed(void **state) {
+static void capture_work_is_not_done(void **state) {
     (void)state;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr at = 0;
@@ -262,7 +262,7 @@ static void capture_ends_with_its_stream(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SOFT_TEST(capture_work_is_swallowed),
+        SOFT_TEST(capture_work_is_not_done),
         SOFT_TEST(capture_wrong_begin_and_end_are_refused),
         SOFT_TEST(capture_allocation_breaks_it_unless_relaxed),
         SOFT_TEST(capture_of_one_thread_concerns_others_by_its_mode),

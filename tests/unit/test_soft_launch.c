@@ -620,7 +620,35 @@ static void launch_memory_access_is_that_of_the_device(void **state) {
 
 /* ---- captures ---- */
 
-static void launch_captured_stream_is_refused(void **state) {
+static void launch_captured_stream_runs_it_with_the_graph(void **state) {
+    (void)state;
+    launch_driver_begin();
+    uint32_t one[3] = {1, 1, 1}, grid[3] = {3, 1, 1};
+    _Atomic uint64_t sum = 0;
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
+    assert_ok(drv->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    assert_int_equal(acre_soft_launch(launch_device, (acre_stream)stream, kernel_count, grid, one,
+                                      0, (void *)&sum),
+                     ACRE_OK);
+    grid[0] = 100; /* the node has its own */
+    assert_ok(drv->cuStreamEndCapture(stream, &graph));
+    assert_ok(drv->cuGraphInstantiateWithFlags(&exec, graph, 0));
+    assert_ok(drv->cuGraphDestroy(graph));
+    assert_ok(drv->cuStreamSynchronize(stream));
+    assert_int_equal(sum, 0);
+    for (uint64_t i = 1; i <= 2; i++) {
+        assert_ok(drv->cuGraphLaunch(exec, stream));
+        assert_ok(drv->cuStreamSynchronize(stream));
+        assert_int_equal(sum, 6 * i); /* blocks add their number, from 1 */
+    }
+    assert_ok(drv->cuGraphExecDestroy(exec));
+    assert_ok(drv->cuStreamDestroy(stream));
+    launch_driver_end();
+}
+
+static void launch_broken_capture_is_refused(void **state) {
     (void)state;
     launch_driver_begin();
     uint32_t one[3] = {1, 1, 1};
@@ -628,17 +656,13 @@ static void launch_captured_stream_is_refused(void **state) {
     CUgraph graph = NULL;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     assert_ok(drv->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    assert_refused(drv->cuStreamQuery(stream));
     assert_int_equal(acre_soft_launch(launch_device, (acre_stream)stream, kernel_count, one, one, 0,
                                       (void *)&sum),
                      ACRE_E_CAPTURING);
-    assert_ok(drv->cuStreamEndCapture(stream, &graph)); /* it did not break the capture */
-    assert_ok(drv->cuGraphDestroy(graph));
-    assert_int_equal(acre_soft_launch(launch_device, (acre_stream)stream, kernel_count, one, one, 0,
-                                      (void *)&sum),
-                     ACRE_OK);
-    assert_ok(drv->cuStreamSynchronize(stream));
-    assert_int_equal(sum, 1);
+    assert_refused(drv->cuStreamEndCapture(stream, &graph));
     assert_ok(drv->cuStreamDestroy(stream));
+    assert_int_equal(sum, 0);
     launch_driver_end();
 }
 
@@ -782,7 +806,11 @@ int main(void) {
         LAUNCH_LANES(launch_setup_seed_32, launch_teardown),
         LAUNCH_TEST(launch_mistake_with_warps_of_one, launch_setup_1, launch_teardown),
         LAUNCH_TEST(launch_mistake_with_warps_of_one, launch_setup_seed_1, launch_teardown),
-        LAUNCH_TEST(launch_captured_stream_is_refused, launch_setup_32, launch_teardown),
+        LAUNCH_TEST(launch_captured_stream_runs_it_with_the_graph, launch_setup_32,
+                    launch_teardown),
+        LAUNCH_TEST(launch_captured_stream_runs_it_with_the_graph, launch_setup_seed_32,
+                    launch_teardown),
+        LAUNCH_TEST(launch_broken_capture_is_refused, launch_setup_32, launch_teardown),
         cmocka_unit_test(launch_plain_thread_is_a_warp_of_one),
         LAUNCH_TEST(launch_seed_runs_kernels_beside_virtual_threads, launch_setup_seed_32,
                     launch_teardown),

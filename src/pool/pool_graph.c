@@ -1,0 +1,570 @@
+/* Memory for graph captures: see pool_graph.h.
+ *
+ * A graph memory is what one capture takes, or several captures with the same key. For each stream
+ * of a capture it has a record like that of an ordinary stream (struct acre__pool_stream), which is
+ * in no list of the pool's, since nothing may be asked of a captured stream and nothing freed there
+ * becomes ready by an event. What was freed there can be used there again: the graph runs in the
+ * order in which it was captured. What was freed in earlier captures of the same memory is `common`
+ * to all streams of the next one.
+ *
+ * A block may also be freed outside the capture, or after other streams used it. Then it waits for
+ * those streams, and for the graph: it is `outside`.
+ *
+ * How the end of a graph is noticed: the graph that is being captured retains a user object of the
+ * driver's. Graphs made of it and executables retain it too, and launches that are under way. When
+ * the last is gone, the driver calls a destructor, in which no driver call is allowed: it counts,
+ * and the pool looks at the count when it needs memory.
+ *
+ * Memory of graphs is never gathered (arena.h): kernels in the graph have its addresses. */
+#include "pool/pool_graph.h"
+
+#include <stdlib.h>
+
+#include "base/atomic.h"
+#include "base/status.h"
+#include "driver/driver_status.h"
+#include "pool/pool.h"
+#include "pool/pool_slow.h"
+#include "pool/pool_watch.h"
+
+/* Shared with destructors, which may run after the pool's end. */
+struct graph_watch {
+    _Atomic uint32_t graphs;     /* that are not gone */
+    _Atomic uint32_t references; /* those, and the memory */
+};
+
+struct acre__graph_memory {
+    struct acre__graph_memory *next;
+    uint64_t key;     /* 0: of one capture alone */
+    uint64_t capture; /* that takes memory, or did last; 0: none */
+    uint32_t takers;  /* calls under way */
+    struct graph_watch *watch;
+    struct acre__generation common;  /* freed in earlier captures, */
+    struct acre__generation outside; /* and outside captures, or used by several streams */
+    struct acre__pool_stream *streams;
+    struct acre__uses uses; /* that what is `outside` waits for, besides the graphs */
+};
+
+/* Captures of a stream take memory of a key. */
+struct acre__graph_binding {
+    struct acre__graph_binding *next;
+    acre_stream stream;
+    uint64_t thread; /* acre__stream_thread */
+    uint64_t key;
+};
+
+struct graph_block {
+    struct acre__node node; /* key: address */
+    struct acre__graph_memory *memory;
+};
+
+/* ---- captures ---- */
+
+struct capture {
+    uint64_t id; /* 0: the stream is not captured, or its capture was invalidated */
+    CUgraph graph;
+    int is_broken;
+};
+
+static acre_status capture_ask(acre_device *dev, acre_stream stream, struct capture *capture) {
+    struct acre__current current;
+    const char *what;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+    *capture = (struct capture){0};
+    if (!ACRE__DRIVER_HAS(dev->drv, cuStreamGetCaptureInfo) ||
+        !ACRE__DRIVER_HAS(dev->drv, cuGraphRetainUserObject))
+        return acre__fail(ACRE_E_CAPTURING, "the stream is captured, and the driver is too old to "
+                                            "tell when the graph is gone");
+    CUresult code = acre__device_push_relaxed(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    code = dev->drv->cuStreamGetCaptureInfo(stream, &state, &id, &capture->graph, NULL, NULL);
+    acre__device_pop(dev, &current);
+    if (code)
+        return acre__driver_fail(dev, code, "cuStreamGetCaptureInfo");
+    capture->is_broken = state == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    capture->id = state == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
+    return ACRE_OK;
+}
+
+/* The same for a stream that may not be captured. */
+static acre_status capture_look(acre_device *dev, acre_stream stream, struct capture *capture) {
+    int is_captured;
+    acre_status status = acre__stream_ask_captured(dev, stream, &is_captured);
+    return status || !is_captured ? status : capture_ask(dev, stream, capture);
+}
+
+/* ---- the end of graphs ---- */
+
+static void watch_drop(struct graph_watch *watch) {
+    if (atomic_fetch_sub_explicit(&watch->references, 1, memory_order_acq_rel) == 1)
+        free(watch);
+}
+
+/* Called by the driver, in a thread of its own. */
+static void graph_is_gone(void *user) {
+    struct graph_watch *watch = user;
+    atomic_fetch_sub_explicit(&watch->graphs, 1, memory_order_release);
+    watch_drop(watch);
+}
+
+/* The memory is in use until this graph is gone too. */
+static acre_status memory_retain(acre_device *dev, const struct acre__graph_memory *memory,
+                                 CUgraph graph) {
+    struct acre__current current;
+    const struct acre__driver *drv = dev->drv;
+    const char *what;
+    CUuserObject object = NULL;
+    CUresult code = acre__device_push_relaxed(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    atomic_fetch_add_explicit(&memory->watch->references, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&memory->watch->graphs, 1, memory_order_relaxed);
+    what = "cuUserObjectCreate";
+    code = drv->cuUserObjectCreate(&object, memory->watch, graph_is_gone, 1,
+                                   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    if (code) {
+        graph_is_gone(memory->watch);
+    } else {
+        what = "cuGraphRetainUserObject";
+        code = drv->cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+        if (code)
+            (void)drv->cuUserObjectRelease(object, 1); /* which calls the destructor */
+    }
+    acre__device_pop(dev, &current);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+static int memory_has_graphs(const struct acre__graph_memory *memory) {
+    return acre__load(&memory->watch->graphs, memory_order_acquire) != 0;
+}
+
+/* ---- records ---- */
+
+static void graph_stream_free(struct acre__pool_stream *stream) {
+    acre__freed_end(stream->recent->freed);
+    free(stream);
+}
+
+/* Its lists are empty, or their slabs are gone. */
+static void memory_free(struct acre__graph_memory *memory) {
+    while (memory->streams) {
+        struct acre__pool_stream *next = memory->streams->next;
+        graph_stream_free(memory->streams);
+        memory->streams = next;
+    }
+    acre__freed_end(memory->common.freed);
+    acre__freed_end(memory->outside.freed);
+    acre__uses_close(&memory->uses);
+    if (memory->watch)
+        watch_drop(memory->watch);
+    free(memory);
+}
+
+static struct graph_watch *watch_make(void) {
+    struct graph_watch *watch = calloc(1, sizeof *watch);
+    if (watch)
+        watch->references = 1;
+    return watch;
+}
+
+static struct acre__graph_memory *memory_make(acre_pool *pool, uint64_t key) {
+    struct acre__graph_memory *memory = calloc(1, sizeof *memory);
+    if (!memory)
+        return NULL;
+    memory->key = key;
+    acre__uses_open(&memory->uses, pool->dev);
+    memory->watch = watch_make();
+    memory->common.freed = calloc(1, sizeof *memory->common.freed);
+    memory->outside.freed = calloc(1, sizeof *memory->outside.freed);
+    if (!memory->watch || !memory->common.freed || !memory->outside.freed) {
+        memory_free(memory);
+        return NULL;
+    }
+    memory->next = pool->graphs.memories;
+    pool->graphs.memories = memory;
+    return memory;
+}
+
+/* The record of a captured stream; NULL without memory. */
+static struct acre__pool_stream *graph_stream(struct acre__graph_memory *memory,
+                                              acre_stream handle) {
+    uint64_t thread = acre__stream_thread(handle);
+    struct acre__pool_stream *stream = memory->streams;
+    while (stream && (stream->stream != handle || stream->thread != thread))
+        stream = stream->next;
+    if (stream || !(stream = calloc(1, sizeof *stream)))
+        return stream;
+    stream->recent = &stream->generations[0];
+    stream->marked = &memory->common;
+    stream->stream = handle;
+    stream->thread = thread;
+    stream->graph = memory;
+    stream->recent->freed = calloc(1, sizeof *stream->recent->freed);
+    if (!stream->recent->freed) {
+        free(stream);
+        return NULL;
+    }
+    stream->next = memory->streams;
+    memory->streams = stream;
+    return stream;
+}
+
+/* ---- captures and their memory ---- */
+
+static struct acre__graph_memory *memory_of_key(const acre_pool *pool, uint64_t key) {
+    struct acre__graph_memory *memory = pool->graphs.memories;
+    while (memory && memory->key != key)
+        memory = memory->next;
+    return memory;
+}
+
+static struct acre__graph_binding *binding_find(const acre_pool *pool, acre_stream stream) {
+    uint64_t thread = acre__stream_thread(stream);
+    struct acre__graph_binding *at = pool->graphs.bindings;
+    while (at && (at->stream != stream || at->thread != thread))
+        at = at->next;
+    return at;
+}
+
+/* A capture begins to take memory: what earlier ones freed is for all its streams, and what was
+ * freed outside, if nothing waits for it. */
+static acre_status memory_begin(acre_pool *pool, struct acre__graph_memory *memory,
+                                const struct capture *capture) {
+    acre_status status = memory_retain(pool->dev, memory, capture->graph);
+    if (status)
+        return status;
+    for (struct acre__pool_stream *at = memory->streams; at; at = at->next)
+        acre__freed_inherit(at->recent->freed, memory->common.freed);
+    if (acre__uses_are_done(&memory->uses))
+        acre__freed_inherit(memory->outside.freed, memory->common.freed);
+    memory->capture = capture->id;
+    return ACRE_OK;
+}
+
+/* The memory of a capture, made now if there is none; NULL and *status otherwise. */
+static struct acre__graph_memory *memory_for(acre_pool *pool, acre_stream stream,
+                                             const struct capture *capture, acre_status *status) {
+    struct acre__graph_memory *memory = pool->graphs.memories;
+    *status = ACRE_OK;
+    while (memory && memory->capture != capture->id)
+        memory = memory->next;
+    if (memory)
+        return memory;
+    const struct acre__graph_binding *binding = binding_find(pool, stream);
+    if (binding)
+        memory = memory_of_key(pool, binding->key);
+    if (!memory)
+        memory = memory_make(pool, binding ? binding->key : 0);
+    *status = memory ? memory_begin(pool, memory, capture)
+                     : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a graph");
+    return *status ? NULL : memory; /* an empty one goes when memory is looked for again */
+}
+
+/* ---- alloc ---- */
+
+acre_status acre__graph_take(struct acre__want *want, struct acre__slot **out) {
+    acre_pool *pool = want->pool;
+    struct capture capture;
+    struct graph_block *block = calloc(1, sizeof *block);
+    if (!block)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
+    acre_status status = capture_ask(pool->dev, want->stream, &capture);
+    if (status == ACRE_OK && !capture.id)
+        status = acre__fail(ACRE_E_CAPTURING, "the stream's capture has failed already");
+    acre__lock_take(&pool->lock);
+    acre__graphs_settle(pool);
+    struct acre__graph_memory *memory =
+        status ? NULL : memory_for(pool, want->stream, &capture, &status);
+    want->graph = memory ? graph_stream(memory, want->stream) : NULL;
+    if (memory && !want->graph)
+        status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
+    if (want->graph) {
+        memory->takers++; /* the lock may be left meanwhile */
+        status = acre__ladder_take(want);
+        memory->takers--;
+    }
+    if (status == ACRE_OK) {
+        *out = want->slots.first;
+        block->node.key = (uintptr_t)(*out)->p;
+        block->memory = memory;
+        acre__tree_insert(&pool->graphs.blocks, &block->node);
+        block = NULL;
+    }
+    acre__lock_give(&pool->lock);
+    free(block);
+    acre__pool_export(pool);
+    return status;
+}
+
+/* ---- free ---- */
+
+static struct graph_block *block_find(const acre_pool *pool, const void *p) {
+    return acre__tree_entry(acre__tree_find(&pool->graphs.blocks, (uintptr_t)p), struct graph_block,
+                            node);
+}
+
+static void block_put(acre_pool *pool, struct graph_block *block, struct acre__slot *slot,
+                      uint32_t size_class, struct acre__freed *freed) {
+    struct acre__slots one = {0};
+    acre__tree_remove(&pool->graphs.blocks, &block->node);
+    acre__slots_push(&one, slot);
+    acre__freed_add(pool, freed, size_class, &one);
+    if (pool->flags & ACRE_POOL_DEBUG)
+        acre__pool_debug_forget(pool, slot->p);
+    free(block);
+}
+
+/* What the block waits for from now on, besides the graphs that have it; *freed is where it goes.
+ */
+static acre_status free_order(acre_pool *pool, struct acre__graph_memory *memory,
+                              const struct capture *capture, acre_stream stream, int is_used,
+                              struct acre__freed **freed) {
+    *freed = memory->outside.freed;
+    if (capture->is_broken)
+        return ACRE_OK; /* it is never launched */
+    if (!capture->id)
+        return acre__uses_record(&memory->uses, stream);
+    if (capture->id != memory->capture)
+        return memory_retain(pool->dev, memory, capture->graph);
+    struct acre__pool_stream *own = is_used ? NULL : graph_stream(memory, stream);
+    if (own)
+        *freed = own->recent->freed;
+    return ACRE_OK;
+}
+
+acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, uint32_t before,
+                             acre_stream stream, acre_event event) {
+    acre_pool *pool = slab->pool;
+    struct acre__freed *freed;
+    struct capture capture = {0};
+    acre_status status = event ? ACRE_OK : capture_look(pool->dev, stream, &capture);
+    if (status)
+        return status;
+    acre__lock_take(&pool->lock);
+    struct graph_block *block = block_find(pool, slot->p);
+    if (!block) { /* the graph went just now */
+        acre__lock_give(&pool->lock);
+        return acre__pool_free_plain(slab, slot, stream);
+    }
+    struct acre__graph_memory *memory = block->memory;
+    if (event) {
+        freed = memory->outside.freed;
+        status = acre__stream_record_event(pool, &memory->uses, event);
+    } else {
+        status = free_order(pool, memory, &capture, stream, before & ACRE__SLOT_USED, &freed);
+    }
+    if (status == ACRE_OK)
+        block_put(pool, block, slot, slab->size_class, freed);
+    acre__lock_give(&pool->lock);
+    return status;
+}
+
+void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot) {
+    acre_pool *pool = slab->pool;
+    acre__lock_take(&pool->lock);
+    struct graph_block *block = block_find(pool, slot->p);
+    struct acre__slots one = {0};
+    if (block) {
+        block_put(pool, block, slot, slab->size_class, block->memory->outside.freed);
+    } else { /* the graph went just now */
+        acre__slots_push(&one, slot);
+        acre__central_ready(pool, slab->size_class, &one);
+    }
+    acre__lock_give(&pool->lock);
+}
+
+/* ---- uses by other streams ---- */
+
+/* An ordinary block becomes one of the capture's memory. Whoever else uses it is waited for. */
+static acre_status block_adopt(acre_pool *pool, struct acre__slot *slot, acre_stream stream,
+                               const struct capture *capture) {
+    acre_status status;
+    struct acre__graph_memory *memory = memory_for(pool, stream, capture, &status);
+    struct graph_block *block = memory ? calloc(1, sizeof *block) : NULL;
+    if (!memory)
+        return status;
+    if (!block)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
+    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
+    if (node) {
+        struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+        acre__tree_remove(&pool->uses, node);
+        acre__uses_append(&memory->uses, &use->uses);
+        free(use);
+    }
+    block->node.key = (uintptr_t)slot->p;
+    block->memory = memory;
+    acre__tree_insert(&pool->graphs.blocks, &block->node);
+    return ACRE_OK;
+}
+
+acre_status acre__graph_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream) {
+    struct capture capture = {0};
+    const struct graph_block *block = block_find(pool, slot->p);
+    acre_status status = capture_look(pool->dev, stream, &capture);
+    if (status)
+        return status;
+    if (!capture.id)
+        status = capture.is_broken ? ACRE_OK : acre__uses_record(&block->memory->uses, stream);
+    else if (!block)
+        status = block_adopt(pool, slot, stream, &capture);
+    else if (block->memory->capture != capture.id)
+        status = memory_retain(pool->dev, block->memory, capture.graph);
+    if (status == ACRE_OK)
+        atomic_fetch_or_explicit(slot->state, ACRE__SLOT_USED | ACRE__SLOT_GRAPH,
+                                 memory_order_release);
+    return status;
+}
+
+/* ---- graphs that are gone ---- */
+
+/* Blocks that are still handed out are ordinary ones from now on. */
+static void blocks_release(acre_pool *pool, const struct acre__graph_memory *memory) {
+    for (struct acre__node *node = acre__tree_first(&pool->graphs.blocks), *next; node;
+         node = next) {
+        struct graph_block *block = acre__tree_entry(node, struct graph_block, node);
+        next = acre__tree_next(&pool->graphs.blocks, node);
+        if (block->memory != memory)
+            continue;
+        const void *p = (const void *)(uintptr_t)node->key;
+        acre__slot_state *state = acre__slab_state(acre__pool_table_find(p), p);
+        uint32_t value = acre__load(state, memory_order_relaxed);
+        while (value & ACRE__SLOT_GRAPH &&
+               !acre__cas(state, &value, value & ~(uint32_t)ACRE__SLOT_GRAPH, memory_order_acq_rel,
+                          memory_order_relaxed))
+            ;
+        acre__tree_remove(&pool->graphs.blocks, node);
+        free(block);
+    }
+}
+
+static void memory_ready(acre_pool *pool, struct acre__graph_memory *memory) {
+    blocks_release(pool, memory);
+    while (memory->streams) {
+        struct acre__pool_stream *stream = memory->streams;
+        memory->streams = stream->next;
+        acre__freed_ready(pool, stream->recent->freed);
+        graph_stream_free(stream);
+    }
+    acre__freed_ready(pool, memory->common.freed);
+    acre__freed_ready(pool, memory->outside.freed);
+    memory->capture = 0;
+}
+
+void acre__graphs_settle(acre_pool *pool) {
+    for (struct acre__graph_memory **link = &pool->graphs.memories; *link;) {
+        struct acre__graph_memory *memory = *link;
+        int is_over =
+            !memory->takers && !memory_has_graphs(memory) && acre__uses_are_done(&memory->uses);
+        if (is_over)
+            memory_ready(pool, memory);
+        if (!is_over || memory->key) {
+            link = &memory->next;
+            continue;
+        }
+        *link = memory->next;
+        memory_free(memory);
+    }
+}
+
+void acre__graphs_end(acre_pool *pool) {
+    struct acre__node *node;
+    while ((node = acre__tree_first(&pool->graphs.blocks))) {
+        acre__tree_remove(&pool->graphs.blocks, node);
+        free(acre__tree_entry(node, struct graph_block, node));
+    }
+    while (pool->graphs.memories) {
+        struct acre__graph_memory *next = pool->graphs.memories->next;
+        memory_free(pool->graphs.memories);
+        pool->graphs.memories = next;
+    }
+    while (pool->graphs.bindings) {
+        struct acre__graph_binding *next = pool->graphs.bindings->next;
+        free(pool->graphs.bindings);
+        pool->graphs.bindings = next;
+    }
+}
+
+/* ---- keys ---- */
+
+static void binding_remove(acre_pool *pool, const struct acre__graph_binding *binding) {
+    struct acre__graph_binding **link = &pool->graphs.bindings;
+    while (*link != binding)
+        link = &(*link)->next;
+    *link = binding->next;
+    free((void *)(uintptr_t)binding);
+}
+
+/* Lock held. */
+static acre_status binding_set(acre_pool *pool, acre_stream stream, uint64_t key) {
+    struct acre__graph_binding *binding = binding_find(pool, stream);
+    if (!key) {
+        if (binding)
+            binding_remove(pool, binding);
+        return ACRE_OK;
+    }
+    if (!binding) {
+        if (!(binding = calloc(1, sizeof *binding)))
+            return acre__fail(ACRE_E_HOST_MEMORY, "no memory to note the stream of a graph");
+        binding->stream = stream;
+        binding->thread = acre__stream_thread(stream);
+        binding->next = pool->graphs.bindings;
+        pool->graphs.bindings = binding;
+    }
+    binding->key = key;
+    return ACRE_OK;
+}
+
+acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t key) {
+    acre_status status = acre__pool_enter(pool);
+    if (status == ACRE_OK)
+        status = acre__stream_check(pool->dev, stream);
+    if (status)
+        return status;
+    acre__lock_take(&pool->lock);
+    status = binding_set(pool, stream, key);
+    acre__lock_give(&pool->lock);
+    return status;
+}
+
+/* Graphs that the user says are not launched any more still have user objects, which must not count
+ * for what comes next. */
+static acre_status memory_detach(struct acre__graph_memory *memory) {
+    struct graph_watch *watch = watch_make();
+    if (!watch)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a graph");
+    watch_drop(memory->watch);
+    memory->watch = watch;
+    return ACRE_OK;
+}
+
+acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key) {
+    acre_status status = acre__pool_enter(pool);
+    if (status)
+        return status;
+    if (!key)
+        return acre__fail(ACRE_E_INVALID, "acre_pool_graph_end: the key is 0");
+    acre__lock_take(&pool->lock);
+    struct acre__graph_memory *memory = memory_of_key(pool, key);
+    if (memory && memory->takers)
+        status = acre__fail(ACRE_E_BUSY, "a capture is taking memory of key %llu",
+                            (unsigned long long)key);
+    if (memory && status == ACRE_OK && memory_has_graphs(memory)) {
+        status = acre__step_quiesce(pool->dev); /* the last launch may be under way */
+        if (status == ACRE_OK)
+            status = memory_detach(memory);
+    }
+    for (struct acre__graph_binding *at = pool->graphs.bindings, *next; at && !status; at = next) {
+        next = at->next;
+        if (at->key == key)
+            binding_remove(pool, at);
+    }
+    if (memory && status == ACRE_OK) {
+        memory->key = 0; /* it goes as soon as nothing uses it */
+        acre__graphs_settle(pool);
+    }
+    acre__lock_give(&pool->lock);
+    return status;
+}

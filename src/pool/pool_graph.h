@@ -1,0 +1,44 @@
+/* Memory for graph captures (pool_graph.c).
+ *
+ * What is allocated on a captured stream belongs to the graph: the capture may use it again when it
+ * is freed there, but nobody else may until the graph and everything instantiated from it are gone,
+ * since the graph may be launched at any time. Graphs that are never launched at the same time can
+ * share such memory, under a key that the user chooses. */
+#ifndef ACRE_POOL_GRAPH_H
+#define ACRE_POOL_GRAPH_H
+
+#include "pool/pool_slab.h"
+
+struct acre__want;
+struct acre__graph_memory;
+struct acre__graph_binding;
+
+/* What a pool has of it. The pool's lock guards it. */
+struct acre__graphs {
+    struct acre__graph_memory *memories;
+    struct acre__graph_binding *bindings; /* streams whose captures share memory */
+    struct acre__tree blocks;             /* handed out to captures, by address */
+};
+
+/* No lock held: a block for work that is captured. As acre__ladder_take. */
+acre_status acre__graph_take(struct acre__want *want, struct acre__slot **out);
+/* No lock held: a block with ACRE__SLOT_GRAPH is freed; `event`: when that has passed, instead of
+ * on a stream. `before` is what its state was. */
+acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, uint32_t before,
+                             acre_stream stream, acre_event event);
+/* No lock held: one that nobody has used is free again when the graph is gone. */
+void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot);
+/* Lock held: work of a stream uses a block, and one of the two has to do with a capture. The block
+ * is not used again before the graph is gone. */
+acre_status acre__graph_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream);
+
+/* Lock held: takes the memory of graphs that are gone. */
+void acre__graphs_settle(acre_pool *pool);
+/* Lock held: 1 if there is memory that only graphs may use. */
+static inline int acre__graphs_have(const struct acre__graphs *graphs) {
+    return graphs->memories != NULL;
+}
+/* Frees all records. */
+void acre__graphs_end(acre_pool *pool);
+
+#endif

@@ -1,0 +1,389 @@
+/* Pools under real threads, on the soft device: blocks freed twice while others trim, blocks that
+ * other threads free, reallocs at the limit, and threads whose last destructor uses a pool. */
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "api/api_pool.h"
+#include "pool/pool.h"
+#include "support/rounds.h"
+#include "support/shadow.h"
+
+static struct {
+    struct things t;
+    _Atomic int is_over, failed_line;
+} world;
+
+static void *fail_at(int line) {
+    int none = 0;
+    atomic_compare_exchange_strong(&world.failed_line, &none, line);
+    return NULL;
+}
+#define thread_must(condition)                                                                     \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return fail_at(__LINE__);                                                              \
+    } while (0)
+
+static int is_going_on(void) {
+    return !atomic_load(&world.is_over) && !atomic_load(&world.failed_line);
+}
+
+static void world_begin(const acre_pool_options *options) {
+    memset(&world, 0, sizeof world);
+    world.t = begin("soft", options);
+}
+
+/* All memory comes back. */
+static void world_end(void) {
+    if (atomic_load(&world.failed_line))
+        fail_msg("line %d: a thread failed", atomic_load(&world.failed_line));
+    api_ok(acre_device_sync(world.t.device));
+    api_ok(acre_pool_trim(world.t.pool, 0));
+    acre_pool_stats stats = stats_of(world.t.pool);
+    assert_int_equal(stats.live_blocks, 0);
+    assert_int_equal(stats.live_bytes, 0);
+    assert_int_equal(stats.used_bytes, 0);
+    assert_int_equal(stats.held_bytes, 0);
+    end(&world.t);
+}
+
+static uint64_t random_next(uint64_t *state) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+static void *trimmer_run(void *user) {
+    (void)user;
+    while (is_going_on())
+        thread_must(acre_pool_trim(world.t.pool, 0) == ACRE_OK);
+    return NULL;
+}
+
+/* ---- double frees ---- */
+
+/* Only this thread allocates, so nobody can have the block when it is freed again. */
+static void *twice_run(void *user) {
+    uint64_t random = 1;
+    (void)user;
+    for (int i = 0; i < ROUNDS(30000, 1000) && is_going_on(); i++) {
+        void *p[4];
+        size_t bytes = 1 + random_next(&random) % (i % 64 ? 64 * KIB : 2 * MIB);
+        for (int k = 0; k < 4; k++)
+            thread_must(acre_pool_alloc(world.t.pool, bytes, 0, world.t.stream, &p[k]) == ACRE_OK);
+        for (int k = 0; k < 4; k++)
+            thread_must(acre_pool_free(world.t.pool, p[k], world.t.stream) == ACRE_OK);
+        for (int k = 0; k < 4; k++) {
+            thread_must(acre_pool_free(world.t.pool, p[k], world.t.stream) == ACRE_E_POINTER);
+            thread_must(acre_free(p[k], world.t.other) == ACRE_E_POINTER);
+            thread_must(acre_pool_usable_size(world.t.pool, p[k]) == 0);
+        }
+    }
+    atomic_store(&world.is_over, 1);
+    return NULL;
+}
+
+static void pool_block_freed_twice_while_others_trim_is_refused(void **state) {
+    enum { TRIMMERS = 2 };
+    pthread_t threads[TRIMMERS + 1];
+    (void)state;
+    world_begin(NULL);
+    for (int i = 0; i <= TRIMMERS; i++)
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, i < TRIMMERS ? trimmer_run : twice_run, NULL), 0);
+    for (int i = 0; i <= TRIMMERS; i++)
+        pthread_join(threads[i], NULL);
+    world_end();
+}
+
+/* Addresses of blocks that were freed long ago, or inside of those that are there: nothing may be
+ * freed, but the records are looked at while slabs end. */
+static _Atomic(char *) stale[8];
+
+static void *stale_run(void *user) {
+    (void)user;
+    for (unsigned i = 0; is_going_on(); i++) {
+        char *p = atomic_load_explicit(&stale[i % 8], memory_order_relaxed);
+        acre_status status = p ? acre_pool_free(world.t.pool, p + 8, world.t.stream) : ACRE_OK;
+        thread_must(!p || status == ACRE_E_POINTER || status == ACRE_E_INTERIOR);
+    }
+    return NULL;
+}
+
+static void pool_wrong_frees_while_slabs_end_are_refused(void **state) {
+    enum { FREERS = 3 };
+    pthread_t threads[FREERS];
+    (void)state;
+    world_begin(NULL);
+    for (int i = 0; i < FREERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, stale_run, NULL), 0);
+    for (int i = 0; i < ROUNDS(10000, 2000) && is_going_on(); i++) {
+        void *p[8];
+        size_t bytes = (size_t)(i % 3 + 1) * 20 * KIB;
+        for (int k = 0; k < 8; k++) {
+            p[k] = alloc(&world.t, bytes);
+            atomic_store_explicit(&stale[k], p[k], memory_order_relaxed);
+        }
+        for (int k = 0; k < 8; k++)
+            api_ok(acre_pool_free(world.t.pool, p[k], world.t.stream));
+        api_ok(acre_pool_trim(world.t.pool, 0));
+    }
+    atomic_store(&world.is_over, 1);
+    for (int i = 0; i < FREERS; i++)
+        pthread_join(threads[i], NULL);
+    world_end();
+}
+
+/* ---- producers and consumers ---- */
+
+enum { PRODUCERS = 8, QUEUE = 64 };
+
+struct message {
+    void *p;
+    size_t bytes;
+};
+
+static struct {
+    _Atomic(struct message *) slots[QUEUE];
+    _Atomic unsigned producers; /* that go on */
+    _Atomic uint64_t produced, consumed;
+} queue;
+
+static void *producer_run(void *user) {
+    uint64_t random = (uintptr_t)user;
+    acre_stream stream = random % 2 ? world.t.stream : world.t.other;
+    for (int i = 0; i < ROUNDS(40000, 2000) && is_going_on(); i++) {
+        struct message *message = malloc(sizeof *message), *none;
+        thread_must(message);
+        message->bytes = 1 + random_next(&random) % (8 * KIB);
+        thread_must(acre_pool_alloc(world.t.pool, message->bytes, 0, stream, &message->p) ==
+                    ACRE_OK);
+        thread_must(shadow_begin(message->p, message->bytes));
+        while (none = NULL, !atomic_compare_exchange_strong(
+                                &queue.slots[random_next(&random) % QUEUE], &none, message) &&
+                                is_going_on())
+            sched_yield();
+        atomic_fetch_add(&queue.produced, 1);
+    }
+    atomic_fetch_sub(&queue.producers, 1);
+    return NULL;
+}
+
+/* Frees on the stream that it is given, not the one that the block was allocated for. */
+static void *consumer_run(void *user) {
+    uint64_t random = (uintptr_t)user + 100;
+    acre_stream stream = random % 2 ? world.t.stream : world.t.other;
+    int is_last = 0;
+    while (is_going_on() && !is_last) {
+        is_last = !atomic_load(&queue.producers); /* then one more look at all */
+        sched_yield();
+        for (int i = 0; i < QUEUE; i++) {
+            struct message *message = atomic_exchange(&queue.slots[i], NULL);
+            if (!message)
+                continue;
+            void *p = message->p;
+            shadow_end(p, message->bytes);
+            free(message);
+            thread_must(acre_pool_free(world.t.pool, p, stream) == ACRE_OK);
+            atomic_fetch_add(&queue.consumed, 1);
+        }
+    }
+    return NULL;
+}
+
+static void
+pool_blocks_that_other_threads_free_are_neither_lost_nor_handed_out_twice(void **state) {
+    pthread_t threads[2 * PRODUCERS];
+    (void)state;
+    world_begin(NULL);
+    memset(&queue, 0, sizeof queue);
+    atomic_store(&queue.producers, PRODUCERS);
+    for (uintptr_t i = 0; i < 2 * PRODUCERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL,
+                                        i < PRODUCERS ? producer_run : consumer_run, (void *)i),
+                         0);
+    for (int i = 0; i < 2 * PRODUCERS; i++)
+        pthread_join(threads[i], NULL);
+    if (!atomic_load(&world.failed_line)) {
+        assert_true(queue.produced == queue.consumed);
+        assert_int_equal(shadow_count(), 0);
+    }
+    world_end();
+}
+
+/* ---- reallocs at the limit ---- */
+
+enum { LIMIT = 16 << 20 };
+
+/* The pool holds more than it may hand out: what lies behind a block is free for it. */
+static void limit_world_begin(void) {
+    const acre_pool_options options = {
+        .struct_size = sizeof options, .hard_bytes = LIMIT, .reserve_bytes = 4 * (uint64_t)LIMIT};
+    world_begin(&options);
+}
+
+static void pool_realloc_alone_stays_within_the_limit(void **state) {
+    uint64_t random = 7;
+    unsigned refused = 0, in_place = 0;
+    (void)state;
+    limit_world_begin();
+    void *p = alloc(&world.t, MIB), *other = alloc(&world.t, 600 * KIB);
+    for (int i = 0; i < ROUNDS(3000, 300); i++) {
+        void *new_p = p;
+        size_t has = acre_pool_usable_size(world.t.pool, p);
+        size_t bytes = 1 + (size_t)(random_next(&random) % (LIMIT + LIMIT / 4));
+        api_ok(acre_fill(world.t.device, p, (unsigned char)i, has, world.t.stream));
+        acre_status status = acre_pool_realloc(world.t.pool, p, bytes, world.t.stream, &new_p);
+        assert_true(stats_of(world.t.pool).used_bytes <= LIMIT);
+        if (status) { /* and the block is as it was */
+            unsigned char edge[2] = {0};
+            assert_int_equal(status, ACRE_E_LIMIT);
+            assert_null(new_p);
+            assert_int_equal(acre_pool_usable_size(world.t.pool, p), has);
+            api_ok(acre_copy(world.t.device, &edge[0], p, 1, world.t.stream));
+            api_ok(acre_copy(world.t.device, &edge[1], (char *)p + has - 1, 1, world.t.stream));
+            api_ok(acre_stream_sync(world.t.device, world.t.stream));
+            assert_int_equal(edge[0], (unsigned char)i);
+            assert_int_equal(edge[1], (unsigned char)i);
+            refused++;
+            continue;
+        }
+        in_place += new_p == p && bytes > has;
+        p = new_p;
+        assert_true(acre_pool_usable_size(world.t.pool, p) >= bytes);
+    }
+    assert_true(refused > 0 && in_place > 0);
+    api_ok(acre_pool_free(world.t.pool, p, world.t.stream));
+    api_ok(acre_pool_free(world.t.pool, other, world.t.stream));
+    world_end();
+}
+
+/* Grows in place up to the limit, and not beyond. */
+static void pool_realloc_in_place_stops_at_the_limit(void **state) {
+    acre_status status = ACRE_OK;
+    (void)state;
+    limit_world_begin();
+    void *p = alloc(&world.t, MIB), *new_p;
+    for (size_t bytes = MIB; bytes <= LIMIT + MIB; bytes += bytes < LIMIT - MIB ? MIB : 100) {
+        status = acre_pool_realloc(world.t.pool, p, bytes, world.t.stream, &new_p);
+        assert_true(stats_of(world.t.pool).used_bytes <= LIMIT);
+        if (status == ACRE_OK)
+            assert_ptr_equal(p, new_p);
+        else
+            assert_int_equal(status, ACRE_E_LIMIT);
+        assert_true(status == ACRE_OK ? bytes <= LIMIT : bytes > LIMIT - KIB);
+    }
+    assert_int_equal(status, ACRE_E_LIMIT);
+    api_ok(acre_pool_free(world.t.pool, p, world.t.stream));
+    world_end();
+}
+
+static void *realloc_run(void *user) {
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+    uint64_t random = (uintptr_t)user;
+    void *p = NULL;
+    for (int i = 0; i < ROUNDS(3000, 200) && is_going_on(); i++) {
+        void *new_p;
+        size_t bytes = 1 + random_next(&random) % (i % 4 ? 8 * MIB : 300 * KIB);
+        acre_status status = acre_pool_realloc(world.t.pool, p, bytes, world.t.stream, &new_p);
+        thread_must(status == ACRE_OK || status == ACRE_E_LIMIT);
+        if (status == ACRE_OK)
+            p = new_p;
+        thread_must(!p || acre_pool_owns(world.t.pool, p));
+        thread_must(acre_pool_get_stats(world.t.pool, &stats) == ACRE_OK);
+        thread_must(stats.used_bytes <= LIMIT);
+    }
+    thread_must(acre_pool_free(world.t.pool, p, world.t.stream) == ACRE_OK);
+    return NULL;
+}
+
+static void *limit_run(void *user) {
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+    (void)user;
+    while (is_going_on()) {
+        thread_must(acre_pool_get_stats(world.t.pool, &stats) == ACRE_OK);
+        thread_must(stats.used_bytes <= LIMIT);
+    }
+    return NULL;
+}
+
+static void pool_realloc_of_many_threads_stays_within_the_limit(void **state) {
+    enum { REALLOCS = 4 };
+    pthread_t threads[REALLOCS], watcher;
+    (void)state;
+    limit_world_begin();
+    for (uintptr_t i = 0; i < REALLOCS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, realloc_run, (void *)(i + 1)), 0);
+    assert_int_equal(pthread_create(&watcher, NULL, limit_run, NULL), 0);
+    for (int i = 0; i < REALLOCS; i++)
+        pthread_join(threads[i], NULL);
+    atomic_store(&world.is_over, 1);
+    pthread_join(watcher, NULL);
+    world_end();
+}
+
+/* ---- threads that end ---- */
+
+static pthread_key_t last_key;
+
+/* Uses the pool in every round, the last one too, in which nothing is cleaned up any more. */
+static void last_words(void *value) {
+    uintptr_t rounds = (uintptr_t)value;
+    for (int i = 0; i < 10; i++) {
+        void *p;
+        if (acre_pool_alloc(world.t.pool, 1000, 0, world.t.stream, &p) ||
+            acre_pool_free(world.t.pool, p, world.t.stream))
+            (void)fail_at(__LINE__);
+    }
+    if (rounds > 1)
+        pthread_setspecific(last_key, (void *)(rounds - 1));
+}
+
+static void *last_run(void *user) {
+    pthread_setspecific(last_key, user);
+    last_words((void *)1);
+    return NULL;
+}
+
+static void cache_count(struct acre__pool_cache *cache, void *user) {
+    (void)cache;
+    ++*(size_t *)user;
+}
+
+static void pool_thread_whose_last_destructor_allocates_leaves_no_cache(void **state) {
+    enum { COUNT = 20 };
+    (void)state;
+    for (uintptr_t rounds = 1; rounds <= PTHREAD_DESTRUCTOR_ITERATIONS; rounds++) {
+        size_t before = 0, after = 0;
+        world_begin(NULL);
+        api_ok(acre_pool_free(world.t.pool, alloc(&world.t, 1000), world.t.stream));
+        /* Behind acre's own key, so that its destructor runs after acre's in each round. */
+        assert_int_equal(pthread_key_create(&last_key, last_words), 0);
+        acre__caches_visit(cache_count, &before);
+        for (int i = 0; i < COUNT; i++) {
+            pthread_t thread;
+            assert_int_equal(pthread_create(&thread, NULL, last_run, (void *)rounds), 0);
+            pthread_join(thread, NULL);
+        }
+        acre__caches_visit(cache_count, &after);
+        pthread_key_delete(last_key);
+        world_end();
+        if (after != before)
+            fail_msg("%zu caches are left of %d threads whose destructor ran %zu times",
+                     after - before, COUNT, (size_t)rounds);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pool_block_freed_twice_while_others_trim_is_refused),
+        cmocka_unit_test(pool_wrong_frees_while_slabs_end_are_refused),
+        cmocka_unit_test(pool_blocks_that_other_threads_free_are_neither_lost_nor_handed_out_twice),
+        cmocka_unit_test(pool_realloc_alone_stays_within_the_limit),
+        cmocka_unit_test(pool_realloc_in_place_stops_at_the_limit),
+        cmocka_unit_test(pool_realloc_of_many_threads_stays_within_the_limit),
+        cmocka_unit_test(pool_thread_whose_last_destructor_allocates_leaves_no_cache),
+    };
+    return cmocka_run_group_tests_name("pool_races", tests, NULL, NULL);
+}

@@ -1,0 +1,44 @@
+/* For tests with real threads: which blocks of a pool are handed out, noted without a lock, so that
+ * the test orders nothing that the pool does not.
+ *
+ * A block is noted by its first and its last 256 bytes. Addresses count modulo 1 GiB: the small
+ * blocks of one pool lie closer together than that. */
+#ifndef ACRE_TESTS_SHADOW_H
+#define ACRE_TESTS_SHADOW_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SHADOW_GRAIN = 256, SHADOW_GRAINS = 1 << 22 };
+
+static _Atomic uint8_t shadow_map[SHADOW_GRAINS];
+
+static inline _Atomic uint8_t *shadow_at(const void *p) {
+    return &shadow_map[(uintptr_t)p / SHADOW_GRAIN % SHADOW_GRAINS];
+}
+
+/* Notes that a block was handed out: 0 if it, or one that overlaps it, was handed out before. */
+static inline int shadow_begin(const void *p, size_t bytes) {
+    _Atomic uint8_t *first = shadow_at(p), *last = shadow_at((const char *)p + bytes - 1);
+    int is_new = !atomic_exchange_explicit(first, 1, memory_order_relaxed);
+    if (last != first)
+        is_new &= !atomic_exchange_explicit(last, 1, memory_order_relaxed);
+    return is_new;
+}
+
+/* To be called before the block is freed. */
+static inline void shadow_end(const void *p, size_t bytes) {
+    atomic_store_explicit(shadow_at(p), 0, memory_order_relaxed);
+    atomic_store_explicit(shadow_at((const char *)p + bytes - 1), 0, memory_order_relaxed);
+}
+
+/* How many are noted. */
+static inline size_t shadow_count(void) {
+    size_t count = 0;
+    for (size_t i = 0; i < SHADOW_GRAINS; i++)
+        count += atomic_load_explicit(&shadow_map[i], memory_order_relaxed);
+    return count;
+}
+
+#endif
