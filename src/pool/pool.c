@@ -77,7 +77,7 @@ static void walk_slab(void *user, struct acre__piece *piece) {
     const struct walk *walk = user;
     struct acre__slab *slab = piece->user;
     for (uint32_t i = 0; i < slab->fresh; i++)
-        if (acre__load(&slab->states[i], memory_order_relaxed) & ACRE__SLOT_LIVE)
+        if (acre__load(slab->slots[i].state, memory_order_relaxed) & ACRE__SLOT_LIVE)
             walk->fn(walk->user, slab->slots[i].p, slab->slot_bytes);
 }
 
@@ -526,14 +526,14 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
         return status;
     if (!event)
         return acre__fail(ACRE_E_NULL, "acre_pool_free_after: event is NULL");
-    struct acre__slot *slot = acre__pool_block(pool, p, &slab, &status);
+    if (pool->flags & ACRE_POOL_DEBUG)
+        return acre__pool_block(pool, p, &slab, &status) &&
+                       !(status = acre_event_sync(pool->dev, event))
+                   ? acre_pool_free(pool, p, NULL)
+                   : status;
+    struct acre__slot *slot = acre__pool_unlive(pool, p, &slab, &before, &status);
     if (!slot)
         return status;
-    if (pool->flags & ACRE_POOL_DEBUG)
-        return (status = acre_event_sync(pool->dev, event)) ? status
-                                                            : acre_pool_free(pool, p, NULL);
-    if (!acre__pool_unlive(slot, &before))
-        return acre__fail(ACRE_E_POINTER, "%p was freed already", p);
     uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large one's record may go */
     int64_t bytes = (int64_t)slab->slot_bytes;
     if (before & ACRE__SLOT_GRAPH) {

@@ -30,4 +30,10 @@ static inline size_t acre__class_bytes(uint32_t size_class) {
     return ((size_t)9 + step) << (top + 9);
 }
 
+/* States of slots are 4 << that bytes apart: as many slots share a cache line as one thread gets at
+ * a time, since threads that use slots with states in one line slow each other down. */
+static inline uint32_t acre__class_state_shift(uint32_t size_class) {
+    return size_class <= 8 ? 0 : size_class <= 32 ? 2 : 4; /* up to 4 KiB, 32 KiB, more */
+}
+
 #endif

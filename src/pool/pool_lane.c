@@ -82,7 +82,8 @@ static int lane_is_new(const struct acre__lane *lane) {
 
 void acre__lane_grow(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class) {
     struct acre__stack *stack = &lane->stacks[size_class];
-    uint32_t most = stack->most ? 2u * stack->most : 1, end = stack_most(size_class);
+    uint32_t least = 16u >> acre__class_state_shift(size_class), end = stack_most(size_class);
+    uint32_t most = stack->most ? 2u * stack->most : least;
     most = most > end ? end : most;
     uint64_t bytes = (most - stack->most) * (uint64_t)acre__class_bytes(size_class);
     lane->slow_calls += lane->slow_calls < UINT8_MAX;

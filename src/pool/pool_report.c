@@ -72,10 +72,10 @@ static void sum_slab(void *user, struct acre__piece *piece) {
     struct acre__slab *slab = piece->user;
     uint64_t count = 0;
     for (uint32_t i = 0; i < slab->fresh; i++) {
-        uint32_t value = acre__load(&slab->states[i], memory_order_acquire);
+        uint32_t value = acre__load(slab->slots[i].state, memory_order_acquire);
         if (!(value & ACRE__SLOT_LIVE))
             continue;
-        item_add(&sums.tags[acre__tag_of(slab, &slab->states[i], value)], slab->slot_bytes, 1);
+        item_add(&sums.tags[acre__tag_of(slab, slab->slots[i].state, value)], slab->slot_bytes, 1);
         count++;
     }
     item_add(&sums.sizes[acre__class_of(slab->slot_bytes)], count * slab->slot_bytes, count);

@@ -24,7 +24,8 @@ static size_t round_up(size_t bytes, size_t unit) {
 
 struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_bytes, size_t count) {
     struct acre__slab *slab;
-    size_t states_bytes = round_up(count * sizeof slab->states[0], ACRE__LINE);
+    uint32_t shift = count > 1 ? acre__class_state_shift(acre__class_of(slot_bytes)) : 0;
+    size_t states_bytes = round_up((count << shift) * sizeof slab->states[0], ACRE__LINE);
     slab = acre__pool_lines(sizeof *slab + states_bytes + count * sizeof *slab->slots);
     if (!slab)
         return NULL;
@@ -35,8 +36,9 @@ struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_byte
     slab->count = (uint32_t)count;
     slab->slots = (struct acre__slot *)((char *)slab->states + states_bytes);
     slab->bytes = bytes;
-    for (size_t i = 0; i < count; i++) /* now: who asks about an address has no lock */
-        slab->slots[i].state = &slab->states[i];
+    slab->state_shift = shift;
+    for (uint32_t i = 0; i < count; i++) /* now: who asks about an address has no lock */
+        slab->slots[i].state = acre__slab_state_at(slab, i);
     return slab;
 }
 

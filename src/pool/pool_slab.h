@@ -121,8 +121,9 @@ struct acre__share {
 enum { ACRE__SHARES = 2 }; /* of a slab: a stream has two generations of freed slots */
 
 /* With a million live blocks every cache line that a free touches is a miss: hence the states lie
- * together, 16 to a line, behind the one line of the slab that a hit reads, and the records of the
- * slots behind them. */
+ * together, behind the one line of the slab that a hit reads, and the records of the slots behind
+ * them. How many states share a line is how many slots a thread fetches at least
+ * (acre__class_state_shift): 16 of small blocks, 1 of blocks that are worth a line. */
 struct acre__slab {
     uint64_t at;
     uint64_t magic; /* 2^32 / slot_bytes in grains, rounded up: divides offsets of less than 2^16
@@ -133,6 +134,7 @@ struct acre__slab {
     acre_pool *pool;
     struct acre__slot *slots;         /* behind the states; `p` is set with the first use */
     _Atomic(_Atomic uint16_t *) tags; /* of blocks with ACRE__SLOT_TAGGED; NULL before the first */
+    uint32_t state_shift;             /* how far apart states are: 1 << that */
     /* The pool's lock guards the rest: not in the line that every hit reads. */
     _Alignas(ACRE__LINE) uint32_t fresh; /* slots from here on were never used */
     struct acre__slots ready;            /* free for any stream */
@@ -160,12 +162,20 @@ static inline acre__slot_state *acre__slab_state(struct acre__slab *slab, const 
     uint64_t offset = (uintptr_t)p - slab->at;
     uint32_t index = (uint32_t)(offset / ACRE__GRAIN * slab->magic >> 32);
     int is_first = index * slab->slot_bytes == offset && index < slab->count;
-    return is_first ? &slab->states[index] : NULL;
+    return is_first ? &slab->states[(size_t)index << slab->state_shift] : NULL;
+}
+/* Which slot a state is of, and the state of a slot. */
+static inline uint32_t acre__slab_index(const struct acre__slab *slab,
+                                        const acre__slot_state *state) {
+    return (uint32_t)(state - slab->states) >> slab->state_shift;
+}
+static inline acre__slot_state *acre__slab_state_at(struct acre__slab *slab, uint32_t index) {
+    return &slab->states[(size_t)index << slab->state_shift];
 }
 /* The record of the slot that begins at `p`. */
 static inline struct acre__slot *acre__slab_slot(struct acre__slab *slab, const void *p) {
     const acre__slot_state *state = acre__slab_state(slab, p);
-    return state ? &slab->slots[state - slab->states] : NULL;
+    return state ? &slab->slots[acre__slab_index(slab, state)] : NULL;
 }
 /* The slot that holds any address of the slab; NULL behind the last one. */
 static inline struct acre__slot *acre__slab_around(struct acre__slab *slab, const void *p) {

@@ -90,9 +90,19 @@ static struct acre__want want_of(acre_pool *pool, size_t bytes, size_t alignment
     return want;
 }
 
-/* A slab that nobody has a block of may end at any time, hence the reader's section. */
-struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre__slab **found,
-                                    acre_status *status) {
+/* 1, or 0 when another thread was first. */
+static int slot_unlive(struct acre__slot *slot, uint32_t *before) {
+    *before = acre__load(slot->state, memory_order_acquire);
+    while (*before & ACRE__SLOT_LIVE)
+        if (acre__cas(slot->state, before, 0, memory_order_acq_rel, memory_order_acquire))
+            return 1;
+    return 0;
+}
+
+/* A slab that nobody has a block of may end at any time, hence the reader's section. In it the
+ * block is taken from whoever else frees it, too. */
+static struct acre__slot *block_find(acre_pool *pool, const void *p, struct acre__slab **found,
+                                     uint32_t *before, acre_status *status) {
     struct acre__pool_cache *cache = acre__cache_self();
     acre__reader_enter(cache);
     struct acre__slab *slab = acre__pool_table_find(p);
@@ -100,6 +110,9 @@ struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre_
     int is_live = around && acre__load(around->state, memory_order_acquire) & ACRE__SLOT_LIVE;
     const acre_pool *owner = is_live ? slab->pool : NULL;
     const void *begin = is_live ? around->p : NULL;
+    if (is_live && before && begin == p && (!pool || owner == pool))
+        is_live = slot_unlive(around, before);
+    begin = is_live ? begin : NULL;
     acre__reader_leave(cache);
     if (!is_live)
         begin = acre__pools_around(p, &owner);
@@ -114,6 +127,16 @@ struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre_
     return *status ? NULL : around;
 }
 
+struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre__slab **slab,
+                                    acre_status *status) {
+    return block_find(pool, p, slab, NULL, status);
+}
+
+struct acre__slot *acre__pool_unlive(acre_pool *pool, const void *p, struct acre__slab **slab,
+                                     uint32_t *before, acre_status *status) {
+    return block_find(pool, p, slab, before, status);
+}
+
 void acre__pool_enliven(struct acre__slab *slab, struct acre__slot *slot, uint32_t live,
                         size_t bytes) {
     if (acre__slab_is_large(slab))
@@ -121,14 +144,6 @@ void acre__pool_enliven(struct acre__slab *slab, struct acre__slot *slot, uint32
     else
         live |= (uint32_t)bytes << ACRE__SLOT_BYTES_SHIFT;
     acre__store(slot->state, live, memory_order_release);
-}
-
-int acre__pool_unlive(struct acre__slot *slot, uint32_t *before) {
-    *before = acre__load(slot->state, memory_order_acquire);
-    while (*before & ACRE__SLOT_LIVE)
-        if (acre__cas(slot->state, before, 0, memory_order_acq_rel, memory_order_acquire))
-            return 1;
-    return 0;
 }
 
 /* ---- fetching ---- */
@@ -195,7 +210,8 @@ static uint32_t batch_count(struct acre__pool_cache *cache, acre_pool *pool, acr
         most = lane->stacks[size_class].most;
     }
     acre__cache_leave(cache);
-    return most > 2 ? most / 2 : 1;
+    uint32_t line = 16u >> acre__class_state_shift(size_class);
+    return most > 2 * line ? most / 2 : most > line ? line : most > 1 ? most : 1;
 }
 
 static acre_status want_id(struct acre__want *want) {
@@ -496,16 +512,16 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
     acre_status status = pool ? acre__pool_check(pool) : acre__enter();
     if (status || !p)
         return status;
-    struct acre__slot *slot = acre__pool_block(pool, p, &slab, &status);
+    uint32_t before;
+    struct acre__slot *slot = acre__pool_unlive(pool, p, &slab, &before, &status);
     if (!slot)
         return status;
     pool = slab->pool;
     status = acre__stream_check(pool->dev, stream);
-    uint32_t before;
-    if (status)
+    if (status) {
+        acre__store(slot->state, before, memory_order_release);
         return status;
-    if (!acre__pool_unlive(slot, &before))
-        return acre__fail(ACRE_E_POINTER, "%p was freed already", p);
+    }
     uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large one's record may go */
     int64_t bytes = (int64_t)slab->slot_bytes;
     if (before & ACRE__SLOT_GRAPH)

@@ -31,8 +31,10 @@ const void *acre__pools_around(const void *p, const acre_pool **owner);
 /* The block is handed out from now on: sets its state, and the bytes that were requested. */
 void acre__pool_enliven(struct acre__slab *slab, struct acre__slot *slot, uint32_t live,
                         size_t bytes);
-/* Ends the state of being handed out: 1, or 0 when another thread was first. */
-int acre__pool_unlive(struct acre__slot *slot, uint32_t *before);
+/* As acre__pool_block, and the block is not handed out any more; *before is what its state was.
+ * Only one thread gets it. */
+struct acre__slot *acre__pool_unlive(acre_pool *pool, const void *p, struct acre__slab **slab,
+                                     uint32_t *before, acre_status *status);
 
 /* Takes a block back that nobody was told of, whatever the driver refuses; returns the status and
  * keeps its detail. */

@@ -205,7 +205,7 @@ static _Atomic uint16_t *slab_tags(struct acre__slab *slab) {
 int acre__tag_set(struct acre__slab *slab, const acre__slot_state *state, uint32_t tag) {
     _Atomic uint16_t *numbers = slab_tags(slab);
     if (numbers)
-        acre__store(&numbers[state - slab->states], (uint16_t)tag, memory_order_relaxed);
+        acre__store(&numbers[acre__slab_index(slab, state)], (uint16_t)tag, memory_order_relaxed);
     return numbers != NULL;
 }
 
@@ -213,16 +213,16 @@ uint32_t acre__tag_of(struct acre__slab *slab, const acre__slot_state *state, ui
     if (!(value & ACRE__SLOT_TAGGED))
         return 0;
     _Atomic uint16_t *numbers = acre__load(&slab->tags, memory_order_acquire);
-    return acre__load(&numbers[state - slab->states], memory_order_relaxed);
+    return acre__load(&numbers[acre__slab_index(slab, state)], memory_order_relaxed);
 }
 
 void acre__tag_forget(struct acre__slab *slab) {
     if (!acre__load(&slab->tags, memory_order_acquire))
         return;
     for (uint32_t i = 0; i < slab->fresh; i++) {
-        uint32_t value = acre__load(&slab->states[i], memory_order_acquire);
+        uint32_t value = acre__load(slab->slots[i].state, memory_order_acquire);
         if (value & ACRE__SLOT_LIVE)
-            acre__tag_change(acre__tag_of(slab, &slab->states[i], value),
+            acre__tag_change(acre__tag_of(slab, slab->slots[i].state, value),
                              -(int64_t)slab->slot_bytes, -1);
     }
 }

@@ -13,8 +13,8 @@ build=${ACRE_BUILD:-$source/build}
 cache=$build/CMakeCache.txt
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-seed=1
-ops=${ops:-100000}
+seeds=${seeds:-1} # tried one after the other
+ops=100000
 
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$cache"; then
     echo "plants: for a build without sanitizers"
@@ -41,8 +41,12 @@ link() {
     "$compiler" "${flags[@]}" -o "$tmp/model" "$tmp/model.o" "$@" "$build/libacre_test.a" \
         "$cmocka_library"
 }
+# Fails as soon as the model does.
 run() {
-    ACRE_TEST_SEED=$seed ACRE_TEST_OPS=$ops timeout 60 "$tmp/model" >"$tmp/output" 2>&1
+    local seed
+    for seed in $seeds; do
+        ACRE_TEST_SEED=$seed ACRE_TEST_OPS=$ops timeout 60 "$tmp/model" >"$tmp/output" 2>&1 || return
+    done
 }
 
 rc=0

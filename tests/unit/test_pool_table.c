@@ -90,7 +90,7 @@ static void expect_slots(struct acre__slab *slab, size_t slot_bytes, size_t step
         int is_first = wanted && offset % slot_bytes == 0;
         assert_ptr_equal(acre__slab_slot(slab, address(slab, offset)), is_first ? wanted : NULL);
         if (wanted)
-            assert_ptr_equal(wanted->state, &slab->states[index]);
+            assert_ptr_equal(wanted->state, acre__slab_state_at(slab, (uint32_t)index));
         assert_null(acre__slab_slot(slab, address(slab, offset + 1)));
         assert_null(acre__slab_slot(slab, address(slab, offset + 255)));
     }
