@@ -141,6 +141,10 @@ acre_status acre__stream_check(acre_device *dev, acre_stream stream);
  * streams and those that acre made. */
 int acre__stream_is_foreign(acre_device *dev, acre_stream stream);
 
+/* 1 if nothing but its own queue orders the stream: the legacy stream, and those made with
+ * ACRE_STREAM_NON_BLOCKING. Work of others waits for the legacy stream's, which cuStreamQuery does
+ * not see. */
+int acre__stream_is_independent(acre_device *dev, acre_stream stream);
 /* 1 if the stream may be captured: not a legacy default stream, nor one made with
  * ACRE_STREAM_NO_CAPTURE. */
 int acre__stream_is_capturable(acre_device *dev, acre_stream stream);

@@ -139,15 +139,25 @@ int acre__stream_is_foreign(acre_device *dev, acre_stream stream) {
            !made_number(dev, &dev->streams, stream);
 }
 
-int acre__stream_is_capturable(acre_device *dev, acre_stream stream) {
-    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
-        return (uintptr_t)stream == (uintptr_t)CU_STREAM_PER_THREAD;
+/* 1 if acre made the stream with the flag. */
+static int stream_has_flag(acre_device *dev, acre_stream stream, uint32_t flag) {
     acre__lock_take(&dev->lock);
     const struct acre__node *node = acre__tree_find(&dev->streams, (uintptr_t)stream);
     const struct made *made = acre__tree_entry(node, struct made, node);
-    int is_promised = made && made->flags & ACRE_STREAM_NO_CAPTURE;
+    int has = made && made->flags & flag;
     acre__lock_give(&dev->lock);
-    return !is_promised;
+    return has;
+}
+
+int acre__stream_is_independent(acre_device *dev, acre_stream stream) {
+    return (uintptr_t)stream < (uintptr_t)CU_STREAM_PER_THREAD ||
+           stream_has_flag(dev, stream, ACRE_STREAM_NON_BLOCKING);
+}
+
+int acre__stream_is_capturable(acre_device *dev, acre_stream stream) {
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
+        return (uintptr_t)stream == (uintptr_t)CU_STREAM_PER_THREAD;
+    return !stream_has_flag(dev, stream, ACRE_STREAM_NO_CAPTURE);
 }
 
 static CUresult captured_ask(acre_device *dev, acre_stream stream, int *is_captured,

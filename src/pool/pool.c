@@ -251,6 +251,15 @@ int acre__pool_is_like(const acre_pool *pool, const acre_device *dev, acre_kind 
            (is_host ? pool->dev->drv == dev->drv : pool->dev == dev);
 }
 
+void acre__pools_leave(uint64_t thread) {
+    struct acre__node *node = acre__tree_first(&list.pools);
+    for (; node; node = acre__tree_next(&list.pools, node)) {
+        acre__lock_take(&pool_of(node)->lock);
+        acre__stream_leave(pool_of(node), thread);
+        acre__lock_give(&pool_of(node)->lock);
+    }
+}
+
 static acre_status pool_retire(acre_pool *pool, acre_stream stream) {
     (void)acre__cache_drain(pool, stream, 0, 1);
     return acre__stream_retire(pool, stream);
@@ -299,7 +308,8 @@ static void describe_block(const void *p, acre_pool *pool, acre_mem_info *info) 
     struct acre__pool_cache *cache = acre__cache_self();
     acre__reader_enter(cache);
     struct acre__slab *slab = acre__pool_table_find(p);
-    int is_found = slab && (uintptr_t)p - slab->at < slab->bytes && slot_describe(slab, p, info);
+    int is_found = slab && !acre__slab_is_large(slab) && (uintptr_t)p - slab->at < slab->bytes &&
+                   slot_describe(slab, p, info);
     acre__reader_leave(cache);
     if (is_found)
         return;
@@ -544,7 +554,7 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
         acre__lock_give(&pool->lock);
     }
     if (status) {
-        acre__store(slot->state, before, memory_order_release);
+        acre__graph_restore(pool, slot, before);
         return status;
     }
     acre__tag_change(tag, -bytes, -1);
@@ -555,8 +565,7 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
 
 /* ---- other streams ---- */
 
-/* Lock held. */
-static acre_status record_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream) {
+acre_status acre__pool_note_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream) {
     struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
     struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
     if (!use && (use = calloc(1, sizeof *use))) {
@@ -588,7 +597,7 @@ acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
     acre__lock_take(&pool->lock);
     int is_graphs = acre__load(slot->state, memory_order_relaxed) & ACRE__SLOT_GRAPH;
     status = is_captured || is_graphs ? acre__graph_use(pool, slot, stream)
-                                      : record_use(pool, slot, stream);
+                                      : acre__pool_note_use(pool, slot, stream);
     acre__lock_give(&pool->lock);
     return status;
 }

@@ -61,6 +61,7 @@ struct acre_pool {
     uint64_t granted, denied;          /* bytes that caches may hold; times that more was wanted */
     uint64_t aged;                     /* lanes that were looked at when that was too often */
     struct acre__pool_stream *streams; /* all, those that ended too */
+    uint32_t forgotten;                /* streams that ended since all were looked at */
     struct acre__pool_stream *hand;    /* of these the one to look at next, or NULL */
     struct acre__freed *freed;         /* some member of the ring of what has slots, or NULL */
     struct acre__tree handle_streams, thread_streams; /* those that did not, by key */
@@ -166,6 +167,9 @@ void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes);
 int acre__pool_is_like(const acre_pool *pool, const acre_device *dev, acre_kind kind);
 /* No lock held: calls `fn` with the lock of every pool but one. */
 void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *user), void *user);
+
+/* List's lock held: the calling thread ends, and with it its own default stream. */
+void acre__pools_leave(uint64_t thread);
 
 /* All pools; also held by a thread that ends, so that no pool ends under it. */
 extern struct acre__lock acre__pool_list_lock;

@@ -117,8 +117,10 @@ void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_str
     (void)acre__cache_drain(pool, stream, 0, 0);
     acre__cache_enter(cache);
     lane = acre__cache_lane(cache, pool, stream);
-    if (lane && acre__lane_bytes(lane, &blocks) == 0)
-        lane->id = id; /* what it gets from now on is of this one */
+    if (lane && acre__lane_bytes(lane, &blocks) == 0) {
+        acre__lane_reset(cache, lane); /* the next one may be gone as soon */
+        lane->id = id;
+    }
     acre__cache_leave(cache);
 }
 
@@ -187,10 +189,9 @@ void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread) {
         acre__cache_enter(cache);
         cache_drain(cache, pool, 1);
         acre__cache_leave(cache);
-        if (!pool->is_ended)
-            acre__stream_leave(pool, thread);
         acre__lock_give(&pool->lock);
     }
+    acre__pools_leave(thread);
     acre__lock_give(&acre__pool_list_lock);
 }
 

@@ -180,6 +180,8 @@ int acre__lane_give(struct acre__pool_cache *cache, struct acre__lane *lane, uin
 /* Gives what was not used since the last call to the pool, whose lock is held, with the grants. 1
  * if nothing is left. */
 int acre__lane_age(struct acre__pool_cache *cache, struct acre__lane *lane);
+/* Takes all grants of an empty lane back, as if it had been made just now. */
+void acre__lane_reset(struct acre__pool_cache *cache, struct acre__lane *lane);
 /* Bytes and blocks in the lane. */
 uint64_t acre__lane_bytes(const struct acre__lane *lane, uint64_t *blocks);
 

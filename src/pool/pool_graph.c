@@ -38,6 +38,7 @@ struct acre__graph_memory {
     uint64_t key;     /* 0: of one capture alone */
     uint64_t capture; /* that takes memory, or did last; 0: none */
     uint32_t takers;  /* calls under way */
+    int is_lent;      /* other graphs use blocks of it, too */
     struct graph_watch *watch;
     struct acre__generation common;  /* freed in earlier captures, */
     struct acre__generation outside; /* and outside captures, or used by several streams */
@@ -103,9 +104,12 @@ static void watch_drop(struct graph_watch *watch) {
 }
 
 /* Called by the driver, in a thread of its own. */
+static _Atomic uint64_t graphs_gone; /* so far */
+
 static void graph_is_gone(void *user) {
     struct graph_watch *watch = user;
     atomic_fetch_sub_explicit(&watch->graphs, 1, memory_order_release);
+    atomic_fetch_add_explicit(&graphs_gone, 1, memory_order_release);
     watch_drop(watch);
 }
 
@@ -134,6 +138,14 @@ static acre_status memory_retain(acre_device *dev, const struct acre__graph_memo
     }
     acre__device_pop(dev, &current);
     return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+/* A graph uses a block that is not of the memory's own captures: what is outside stays there until
+ * all graphs are gone. */
+static acre_status memory_lend(acre_device *dev, struct acre__graph_memory *memory, CUgraph graph) {
+    acre_status status = memory_retain(dev, memory, graph);
+    memory->is_lent |= status == ACRE_OK;
+    return status;
 }
 
 static int memory_has_graphs(const struct acre__graph_memory *memory) {
@@ -237,7 +249,7 @@ static acre_status memory_begin(acre_pool *pool, struct acre__graph_memory *memo
         return status;
     for (struct acre__pool_stream *at = memory->streams; at; at = at->next)
         acre__freed_inherit(at->recent->freed, memory->common.freed);
-    if (acre__uses_are_done(&memory->uses))
+    if (!memory->is_lent && acre__uses_are_done(&memory->uses))
         acre__freed_inherit(memory->outside.freed, memory->common.freed);
     memory->capture = capture->id;
     return ACRE_OK;
@@ -316,6 +328,9 @@ static void block_put(acre_pool *pool, struct graph_block *block, struct acre__s
     free(block);
 }
 
+static acre_status block_adopt(acre_pool *pool, struct acre__slot *slot, acre_stream stream,
+                               const struct capture *capture);
+
 /* What the block waits for from now on, besides the graphs that have it; *freed is where it goes.
  */
 static acre_status free_order(acre_pool *pool, struct acre__graph_memory *memory,
@@ -327,7 +342,7 @@ static acre_status free_order(acre_pool *pool, struct acre__graph_memory *memory
     if (!capture->id)
         return acre__uses_record(&memory->uses, stream);
     if (capture->id != memory->capture)
-        return memory_retain(pool->dev, memory, capture->graph);
+        return memory_lend(pool->dev, memory, capture->graph);
     struct acre__pool_stream *own = is_used ? NULL : graph_stream(memory, stream);
     if (own)
         *freed = own->recent->freed;
@@ -345,8 +360,13 @@ acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, u
     acre__lock_take(&pool->lock);
     struct graph_block *block = block_find(pool, slot->p);
     if (!block) { /* the graph went just now */
+        if (event)
+            status = acre__stream_put_after(pool, slot, slab->size_class, event);
+        else if (before & ACRE__SLOT_USED)
+            status = acre__stream_put_used(pool, slot, slab->size_class, stream);
         acre__lock_give(&pool->lock);
-        return acre__pool_free_plain(slab, slot, stream);
+        return event || before & ACRE__SLOT_USED ? status
+                                                 : acre__pool_free_plain(slab, slot, stream);
     }
     struct acre__graph_memory *memory = block->memory;
     if (event) {
@@ -359,6 +379,32 @@ acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, u
         block_put(pool, block, slot, slab->size_class, freed);
     acre__lock_give(&pool->lock);
     return status;
+}
+
+acre_status acre__graph_park(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream) {
+    acre_pool *pool = slab->pool;
+    struct capture capture;
+    acre_status status = capture_ask(pool->dev, stream, &capture);
+    if (status == ACRE_OK && !capture.id)
+        status = acre__fail(ACRE_E_CAPTURING, "the stream's capture has failed already");
+    if (status)
+        return status;
+    acre__lock_take(&pool->lock);
+    status = block_adopt(pool, slot, stream, &capture);
+    if (status == ACRE_OK) {
+        struct graph_block *block = block_find(pool, slot->p);
+        block_put(pool, block, slot, slab->size_class, block->memory->outside.freed);
+    }
+    acre__lock_give(&pool->lock);
+    return status;
+}
+
+void acre__graph_restore(acre_pool *pool, struct acre__slot *slot, uint32_t before) {
+    acre__lock_take(&pool->lock);
+    if (!block_find(pool, slot->p))
+        before &= ~(uint32_t)ACRE__SLOT_GRAPH;
+    acre__store(slot->state, before, memory_order_release);
+    acre__lock_give(&pool->lock);
 }
 
 void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot) {
@@ -406,12 +452,16 @@ acre_status acre__graph_use(acre_pool *pool, struct acre__slot *slot, acre_strea
     acre_status status = capture_look(pool->dev, stream, &capture);
     if (status)
         return status;
+    if (capture.is_broken)
+        return ACRE_OK; /* it is never launched */
+    if (!capture.id && !block)
+        return acre__pool_note_use(pool, slot, stream); /* the graph went, or the capture ended */
     if (!capture.id)
-        status = capture.is_broken ? ACRE_OK : acre__uses_record(&block->memory->uses, stream);
+        status = acre__uses_record(&block->memory->uses, stream);
     else if (!block)
         status = block_adopt(pool, slot, stream, &capture);
     else if (block->memory->capture != capture.id)
-        status = memory_retain(pool->dev, block->memory, capture.graph);
+        status = memory_lend(pool->dev, block->memory, capture.graph);
     if (status == ACRE_OK)
         atomic_fetch_or_explicit(slot->state, ACRE__SLOT_USED | ACRE__SLOT_GRAPH,
                                  memory_order_release);
@@ -451,13 +501,21 @@ static void memory_ready(acre_pool *pool, struct acre__graph_memory *memory) {
     acre__freed_ready(pool, memory->common.freed);
     acre__freed_ready(pool, memory->outside.freed);
     memory->capture = 0;
+    memory->is_lent = 0;
 }
 
+/* There is something to do only after some graph went, or while memory waits for streams. */
 void acre__graphs_settle(acre_pool *pool) {
+    uint64_t gone = acre__load(&graphs_gone, memory_order_acquire);
+    if (gone == pool->graphs.gone && !pool->graphs.is_waiting)
+        return;
+    pool->graphs.gone = gone;
+    pool->graphs.is_waiting = 0;
     for (struct acre__graph_memory **link = &pool->graphs.memories; *link;) {
         struct acre__graph_memory *memory = *link;
-        int is_over =
-            !memory->takers && !memory_has_graphs(memory) && acre__uses_are_done(&memory->uses);
+        int is_gone = !memory_has_graphs(memory);
+        int is_over = is_gone && !memory->takers && acre__uses_are_done(&memory->uses);
+        pool->graphs.is_waiting |= is_gone && !is_over;
         if (is_over)
             memory_ready(pool, memory);
         if (!is_over || memory->key) {
@@ -563,6 +621,7 @@ acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key) {
     }
     if (memory && status == ACRE_OK) {
         memory->key = 0; /* it goes as soon as nothing uses it */
+        pool->graphs.is_waiting = 1;
         acre__graphs_settle(pool);
     }
     acre__lock_give(&pool->lock);

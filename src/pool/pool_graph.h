@@ -18,6 +18,8 @@ struct acre__graphs {
     struct acre__graph_memory *memories;
     struct acre__graph_binding *bindings; /* streams whose captures share memory */
     struct acre__tree blocks;             /* handed out to captures, by address */
+    uint64_t gone;                        /* graphs that were gone at the last look */
+    int is_waiting;                       /* memory of some waits for streams */
 };
 
 /* No lock held: a block for work that is captured. As acre__ladder_take. */
@@ -26,6 +28,11 @@ acre_status acre__graph_take(struct acre__want *want, struct acre__slot **out);
  * on a stream. `before` is what its state was. */
 acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, uint32_t before,
                              acre_stream stream, acre_event event);
+/* No lock held: an ordinary block that other streams use is freed on a captured stream. It is free
+ * again when they have passed and the graph is gone. */
+acre_status acre__graph_park(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream);
+/* No lock held: a block that could not be freed is handed out again. */
+void acre__graph_restore(acre_pool *pool, struct acre__slot *slot, uint32_t before);
 /* No lock held: one that nobody has used is free again when the graph is gone. */
 void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot);
 /* Lock held: work of a stream uses a block, and one of the two has to do with a capture. The block

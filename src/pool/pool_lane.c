@@ -244,6 +244,14 @@ int acre__lane_age(struct acre__pool_cache *cache, struct acre__lane *lane) {
     return is_empty && !lane->kept_room && !lane->kept_count && lane->large_live <= 0;
 }
 
+void acre__lane_reset(struct acre__pool_cache *cache, struct acre__lane *lane) {
+    for (uint32_t i = 0; acre__lane_next(lane, &i); i++)
+        stack_shrink(cache, lane, i);
+    grant_end(cache, lane->pool, lane->kept_room);
+    lane->kept_room = 0;
+    lane->slow_calls = 0;
+}
+
 uint64_t acre__lane_bytes(const struct acre__lane *lane, uint64_t *blocks) {
     uint64_t bytes = lane->kept_bytes;
     *blocks += lane->kept_count;
@@ -353,8 +361,6 @@ void acre__cache_lane_end(struct acre__pool_cache *cache, struct acre__lane *lan
     cache->lane_count--;
     if (cache->last == lane)
         cache->last = NULL;
-    for (uint32_t k = 0; acre__lane_next(lane, &k); k++)
-        stack_shrink(cache, lane, k);
-    grant_end(cache, lane->pool, lane->kept_room);
+    acre__lane_reset(cache, lane);
     free(lane);
 }

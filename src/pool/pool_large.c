@@ -18,9 +18,15 @@ size_t acre__large_bytes(size_t bytes) {
  * piece is taken, so that nothing fails after that. */
 static struct acre__slab *large_record(acre_pool *pool) {
     struct acre__slab *slab = pool->spare;
-    if (!slab)
-        return acre__slab_record(0, 0, ACRE__GRAIN, 1);
-    pool->spare = slab->next;
+    if (slab) {
+        pool->spare = slab->next;
+        return slab;
+    }
+    slab = acre__slab_record(0, 0, ACRE__GRAIN, 1);
+    if (slab) { /* for good: who has a pointer to what was freed may look at them at any time */
+        slab->size_class = ACRE__CLASSES;
+        slab->pool = pool;
+    }
     return slab;
 }
 
@@ -36,8 +42,6 @@ static void large_make(struct acre__want *want, struct acre__slab *slab,
     slab->bytes = (size_t)piece->bytes;
     slab->slot_bytes = (size_t)piece->bytes;
     slab->fresh = 0;
-    slab->size_class = ACRE__CLASSES;
-    slab->pool = want->pool;
     slab->piece = piece;
     piece->user = slab;
     slab->node.key = slab->at;
@@ -156,7 +160,7 @@ static acre_status large_find(struct acre__want *want, enum acre__effort effort,
         /* Idle slabs are not in use: they must not count as if they were. */
         if (status == ACRE_OK && !piece)
             (void)acre__slabs_end_idle(want->pool, own, UINT64_MAX);
-        reach.is_behind = !piece && !acre__stream_is_idle(want->pool, own);
+        reach.is_behind = !piece && acre__stream_is_behind(want->pool, own);
         if (status == ACRE_OK && !piece)
             status = acre__arena_take_new(arena, &reach, want->bytes, want->alignment, &piece);
     }

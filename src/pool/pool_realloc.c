@@ -74,6 +74,7 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
     if (!*is_done)
         return ACRE_OK;
     slab_resize(slab);
+    acre__store(&slab->asked, change->bytes, memory_order_relaxed);
     change_tell(change, change->p);
     return ACRE_OK;
 }
@@ -87,8 +88,13 @@ static int is_good_as_is(const struct acre__slab *slab, size_t bytes) {
 static acre_status change_in_place(struct change *change, int *is_done) {
     uint64_t id;
     *is_done = is_good_as_is(change->slab, change->bytes);
-    if (*is_done)
+    if (*is_done) {
+        acre__slot_state *state = acre__slab_state(change->slab, change->p);
+        uint32_t who = acre__load(state, memory_order_relaxed) & ACRE__SLOT_WHO;
+        acre__store(state, who | (uint32_t)change->bytes << ACRE__SLOT_BYTES_SHIFT,
+                    memory_order_relaxed);
         change_tell(change, change->p);
+    }
     /* A pool of zeroed memory: what is added must be zero, as it is when it is copied. */
     int is_zeroed = change->pool->flags & ACRE_POOL_ZERO && change->bytes > change->slab->bytes;
     if (*is_done || !acre__slab_is_large(change->slab) || change->bytes <= ACRE__SMALL_MOST ||

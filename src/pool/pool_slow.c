@@ -451,7 +451,7 @@ static acre_status free_used(struct acre__slab *slab, struct acre__slot *slot, a
     acre__lock_take(&pool->lock);
     acre_status status = acre__stream_put_used(pool, slot, slab->size_class, stream);
     acre__lock_give(&pool->lock);
-    return status;
+    return status == ACRE_E_CAPTURING ? acre__graph_park(slab, slot, stream) : status;
 }
 
 /* Keeps a large block; 0 when it goes to the pool. The last one of a thread takes the others with
@@ -533,7 +533,7 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
     else
         status = acre__pool_free_plain(slab, slot, stream);
     if (status) {
-        acre__store(slot->state, before, memory_order_release);
+        acre__graph_restore(pool, slot, before);
         return status;
     }
     acre__tag_change(tag, -bytes, -1);

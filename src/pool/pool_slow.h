@@ -36,6 +36,9 @@ void acre__pool_enliven(struct acre__slab *slab, struct acre__slot *slot, uint32
 struct acre__slot *acre__pool_unlive(acre_pool *pool, const void *p, struct acre__slab **slab,
                                      uint32_t *before, acre_status *status);
 
+/* Lock held: work of another stream uses the block. */
+acre_status acre__pool_note_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream);
+
 /* Takes a block back that nobody was told of, whatever the driver refuses; returns the status and
  * keeps its detail. */
 acre_status acre__pool_alloc_undo(acre_status status, struct acre__slab *slab,

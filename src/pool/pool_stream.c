@@ -24,6 +24,7 @@
 
 enum {
     STREAM_PER_THREAD = 2, /* one handle in all threads, another stream in each */
+    FORGOTTEN_MOST = 64,   /* streams that ended, before all are looked at */
     WALK_MOST = 256,       /* streams that one call passes, and */
     SETTLE_MOST = 16       /* streams that one call looks at, unless memory is short */
 };
@@ -79,7 +80,9 @@ static struct acre__pool_stream *stream_make(acre_pool *pool, acre_stream handle
     stream->stream = handle;
     stream->thread = thread;
     stream->id = id;
-    stream->is_foreign = acre__stream_is_foreign(pool->dev, handle);
+    /* That of another thread cannot be asked anything either. */
+    stream->is_foreign = thread || acre__stream_is_foreign(pool->dev, handle);
+    stream->is_independent = acre__stream_is_independent(pool->dev, handle);
     stream->next = pool->streams;
     pool->blocks_in.is_common |= pool->streams != NULL;
     pool->streams = stream;
@@ -94,6 +97,7 @@ static int stream_has(const struct acre__pool_stream *stream) {
 static void stream_forget(acre_pool *pool, struct acre__pool_stream *stream) {
     acre__tree_remove(stream_index(pool, stream->thread), &stream->node);
     stream->is_forgotten = 1;
+    pool->forgotten++;
 }
 
 struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle, uint64_t thread,
@@ -110,6 +114,8 @@ struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle,
         stream->id = id == ACRE__ID_UNKNOWN ? stream->id : id;
         return stream;
     }
+    if (pool->forgotten > FORGOTTEN_MOST) /* streams come and go */
+        acre__streams_settle(pool, NULL, 1);
     stream = stream_make(pool, handle, thread, id);
     if (!stream) {
         *status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
@@ -138,12 +144,14 @@ static void generation_ready(acre_pool *pool, struct acre__generation *generatio
     generation->is_covered = 0;
 }
 
-int acre__stream_is_idle(acre_pool *pool, const struct acre__pool_stream *stream) {
+/* The driver's answer counts only for streams that nothing else orders. */
+static int stream_is_idle(acre_pool *pool, const struct acre__pool_stream *stream) {
     struct acre__current current;
     const char *what;
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     const struct acre__driver *drv = pool->dev->drv;
-    if (acre__device_push_relaxed(pool->dev, &current, &what) != CUDA_SUCCESS)
+    if (!stream->is_independent ||
+        acre__device_push_relaxed(pool->dev, &current, &what) != CUDA_SUCCESS)
         return 0;
     int is_idle = drv->cuStreamIsCapturing(stream->stream, &state) == CUDA_SUCCESS &&
                   state == CU_STREAM_CAPTURE_STATUS_NONE &&
@@ -189,7 +197,7 @@ void acre__stream_settle(acre_pool *pool, struct acre__pool_stream *stream, int 
         return;
     if (stream_is_safe(stream, is_named) && !stream->recent->is_covered &&
         acre__freed_has(stream->recent->freed)) {
-        if (acre__stream_is_idle(pool, stream)) {
+        if (stream_is_idle(pool, stream)) {
             generation_ready(pool, stream->marked);
             generation_ready(pool, stream->recent);
             return;
@@ -199,8 +207,13 @@ void acre__stream_settle(acre_pool *pool, struct acre__pool_stream *stream, int 
     stream_advance(pool, stream);
 }
 
+int acre__stream_is_behind(acre_pool *pool, const struct acre__pool_stream *stream) {
+    return stream->is_independent ? !stream_is_idle(pool, stream) : stream_has(stream);
+}
+
 /* Ends the records of streams that ended and that nothing waits for. */
 static void streams_sweep(acre_pool *pool) {
+    pool->forgotten = 0; /* those that stay are looked at again after as many more */
     for (struct acre__pool_stream **link = &pool->streams; *link;) {
         struct acre__pool_stream *stream = *link;
         if (!stream->is_forgotten || stream_has(stream)) {
@@ -241,8 +254,17 @@ void acre__streams_settle(acre_pool *pool, const struct acre__pool_stream *own, 
 
 /* ---- freeing ---- */
 
+static int is_covered(const struct acre__pool_stream *stream) {
+    return stream->recent->is_covered && acre__freed_has(stream->recent->freed);
+}
+
 void acre__stream_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                       struct acre__slots *slots, int is_named) {
+    if (!is_named && stream->is_foreign && is_covered(stream)) {
+        stream_advance(pool, stream); /* what has an event already keeps it */
+        if (is_covered(stream) && acre__stream_lost(pool))
+            stream = pool->lost;
+    }
     acre__freed_put(pool, stream, size_class, slots);
     stream->recent->is_covered = 0;
     if (is_named && stream->is_foreign && !acre__device_is_lost(pool->dev))

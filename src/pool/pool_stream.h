@@ -29,9 +29,10 @@ struct acre__pool_stream {
     struct acre__node node; /* key: the handle, or the thread of a per-thread default stream */
     struct acre__pool_stream *next; /* of the pool's */
     acre_stream stream;
-    uint64_t id;                      /* of the stream */
-    uint64_t thread;                  /* acre__stream_thread of who freed */
-    int is_foreign;                   /* made with CUDA: it may be destroyed without a word */
+    uint64_t id;     /* of the stream */
+    uint64_t thread; /* acre__stream_thread of who freed */
+    int is_foreign;  /* only a call that names it may touch it: made with CUDA, or a thread's own */
+    int is_independent;               /* idle means that nothing before its end is under way */
     int is_over;                      /* it ended: nothing may be asked of the handle */
     int is_forgotten;                 /* it is found by no key any more */
     struct acre__graph_memory *graph; /* of a capture: nothing is asked of it (pool_graph.h) */
@@ -60,9 +61,9 @@ acre_status acre__stream_put_after(acre_pool *pool, struct acre__slot *slot, uin
                                    acre_event event);
 /* Notes that what an event marks is a use. */
 acre_status acre__stream_record_event(acre_pool *pool, struct acre__uses *uses, acre_event event);
-/* 1 if a stream that the caller names has nothing under way, so that what was freed on it waits for
- * nothing. */
-int acre__stream_is_idle(acre_pool *pool, const struct acre__pool_stream *stream);
+/* 1 if a stream that the caller names, and that was settled just now, has work under way behind
+ * which memory was freed. */
+int acre__stream_is_behind(acre_pool *pool, const struct acre__pool_stream *stream);
 /* Records an event behind what was freed on the stream, if its handle may be touched, and takes
  * what events have passed. */
 void acre__stream_settle(acre_pool *pool, struct acre__pool_stream *stream, int is_named);

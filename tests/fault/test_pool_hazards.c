@@ -1,0 +1,221 @@
+/* Ways in which a pool could hand memory out too early, or never again: streams that others order,
+ * a thread's own default stream, broken captures, graphs that use each other's memory. */
+#include "api/api_pool.h"
+#include "fault_ladder.h"
+
+/* A blocking stream without work of its own is behind the legacy stream's, which cuStreamQuery does
+ * not tell. */
+static void hazard_of_a_blocking_stream_behind_the_legacy_one(void **state) {
+    (void)state;
+    struct things t = begin("soft", NULL);
+    struct gate gate;
+    acre_stream blocking;
+    void *p, *q;
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_DEFAULT, &blocking));
+    api_ok(acre_pool_alloc(t.pool, 64 * MIB, 0, NULL, &p));
+    gate_put(NULL, &gate);
+    api_ok(acre_fill(t.device, p, 1, MIB, NULL));
+    api_ok(acre_pool_free(t.pool, p, blocking));
+    api_ok(acre_pool_alloc(t.pool, 64 * MIB, 0, t.other, &q));
+    assert_ptr_not_equal(p, q);
+    assert_int_equal(atomic_load(&gate.is_passed), 0);
+    atomic_store(&gate.is_open, 1);
+    api_ok(acre_device_sync(t.device));
+    api_ok(acre_pool_free(t.pool, q, t.other));
+    api_ok(acre_stream_destroy(t.device, blocking));
+    end(&t);
+}
+
+struct sleeping {
+    struct things *t;
+    pthread_barrier_t barrier;
+};
+
+static void *free_and_sleep(void *user) {
+    struct sleeping *sleeping = user;
+    acre_stream own = (acre_stream)(uintptr_t)2; /* cudaStreamPerThread */
+    void *p;
+    assert_int_equal(acre_pool_alloc(sleeping->t->pool, 48 * MIB, 0, own, &p), ACRE_OK);
+    assert_int_equal(acre_pool_free(sleeping->t->pool, p, own), ACRE_OK);
+    pthread_barrier_wait(&sleeping->barrier);
+    pthread_barrier_wait(&sleeping->barrier);
+    return NULL;
+}
+
+/* What a thread freed on its own default stream is everybody's when the device is done with it,
+ * though the thread sleeps. */
+static void hazard_of_a_sleeping_threads_own_stream(void **state) {
+    (void)state;
+    struct things t = begin("soft", NULL);
+    struct sleeping sleeping = {.t = &t};
+    pthread_t thread;
+    assert_int_equal(pthread_barrier_init(&sleeping.barrier, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, free_and_sleep, &sleeping), 0);
+    pthread_barrier_wait(&sleeping.barrier);
+    for (int i = 0; i < 2; i++) {
+        api_ok(acre_pool_trim(t.pool, 0));
+        api_ok(acre_device_sync(t.device));
+    }
+    api_ok(acre_pool_trim(t.pool, 0));
+    assert_int_equal(stats_of(t.pool).held_bytes, 0);
+    pthread_barrier_wait(&sleeping.barrier);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&sleeping.barrier);
+    end(&t);
+}
+
+/* Streams that come and go, each with one block, do not add up. */
+static void hazard_of_streams_that_come_and_go(void **state) {
+    (void)state;
+    struct things t = begin("soft", NULL);
+    const struct acre__driver *raw = fault_raw("soft");
+    fault_push("soft");
+    for (int i = 0; i < 2000; i++) {
+        CUstream stream;
+        void *small, *large;
+        assert_int_equal(raw->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), 0);
+        api_ok(acre_pool_alloc(t.pool, 5000, 0, stream, &small));
+        api_ok(acre_pool_alloc(t.pool, 600000, 0, stream, &large));
+        api_ok(acre_pool_free(t.pool, small, stream));
+        api_ok(acre_pool_free(t.pool, large, stream));
+        assert_int_equal(raw->cuStreamDestroy(stream), 0);
+    }
+    assert_in_range(stats_of(t.pool).held_bytes, 0, 64 * MIB);
+    fault_pop("soft");
+    end(&t);
+}
+
+/* ---- captures ---- */
+
+static void hazard_of_a_use_in_a_broken_capture(void **state) {
+    (void)state;
+    struct things t = begin("soft", NULL);
+    const struct acre__driver *raw = fault_raw("soft");
+    CUgraph graph = NULL;
+    void *p = alloc(&t, 5000);
+    fault_push("soft");
+    assert_int_equal(raw->cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+    assert_int_not_equal(raw->cuCtxSynchronize(), 0);
+    api_ok(acre_pool_record_use(t.pool, p, t.stream));
+    api_ok(acre_pool_record_use(t.pool, p, t.other)); /* as of any block */
+    assert_int_not_equal(raw->cuStreamEndCapture(t.stream, &graph), 0);
+    api_ok(acre_pool_free(t.pool, p, t.stream));
+    fault_pop("soft");
+    end(&t);
+}
+
+/* A block that an ordinary stream uses can be freed in a capture. */
+static void hazard_of_a_used_block_freed_in_a_capture(void **state) {
+    (void)state;
+    struct things t = begin("soft", NULL);
+    const struct acre__driver *raw = fault_raw("soft");
+    CUgraph graph = NULL;
+    void *p = alloc(&t, 3 * MIB), *q;
+    fault_push("soft");
+    api_ok(acre_pool_record_use(t.pool, p, t.other));
+    assert_int_equal(raw->cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+    api_ok(acre_pool_free(t.pool, p, t.stream));
+    api_ok(acre_pool_alloc(t.pool, 3 * MIB, 0, t.stream, &q));
+    assert_ptr_not_equal(p, q);
+    api_ok(acre_pool_free(t.pool, q, t.stream));
+    assert_int_equal(raw->cuStreamEndCapture(t.stream, &graph), 0);
+    assert_int_equal(raw->cuGraphDestroy(graph), 0);
+    api_ok(acre_device_sync(t.device));
+    api_ok(acre_pool_trim(t.pool, 0));
+    assert_int_equal(stats_of(t.pool).held_bytes, 0);
+    fault_pop("soft");
+    end(&t);
+}
+
+static CUgraph capture_of(struct things *t, uint64_t key, void (*work)(struct things *, void **),
+                          void **p) {
+    const struct acre__driver *raw = fault_raw("soft");
+    CUgraph graph = NULL;
+    api_ok(acre_pool_graph_share(t->pool, t->stream, key));
+    assert_int_equal(raw->cuStreamBeginCapture(t->stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+    work(t, p);
+    assert_int_equal(raw->cuStreamEndCapture(t->stream, &graph), 0);
+    return graph;
+}
+
+static void work_alloc(struct things *t, void **p) {
+    *p = alloc(t, 3 * MIB);
+}
+static void work_free(struct things *t, void **p) {
+    api_ok(acre_fill(t->device, *p, 1, MIB, t->stream));
+    api_ok(acre_pool_free(t->pool, *p, t->stream));
+}
+
+/* A graph without a key that uses memory of a key keeps it from that key's next capture. */
+static void hazard_of_graphs_that_use_each_others_memory(void **state) {
+    (void)state;
+    struct things t = begin("soft", NULL);
+    void *p = NULL, *q = NULL;
+    fault_push("soft");
+    CUgraph first = capture_of(&t, 1, work_alloc, &p);
+    CUgraph other = capture_of(&t, 0, work_free, &p);
+    CUgraph next = capture_of(&t, 1, work_alloc, &q);
+    assert_ptr_not_equal(p, q);
+    api_ok(acre_pool_free(t.pool, q, t.stream));
+    assert_int_equal(fault_raw("soft")->cuGraphDestroy(first), 0);
+    assert_int_equal(fault_raw("soft")->cuGraphDestroy(other), 0);
+    assert_int_equal(fault_raw("soft")->cuGraphDestroy(next), 0);
+    api_ok(acre_device_sync(t.device));
+    api_ok(acre_pool_trim(t.pool, 0));
+    assert_int_equal(stats_of(t.pool).held_bytes, 0);
+    fault_pop("soft");
+    end(&t);
+}
+
+/* ---- answers ---- */
+
+static acre_mem_info info_of(struct things *t, const void *p) {
+    acre_mem_info info = {.struct_size = sizeof info};
+    api_ok(acre_mem_query(t->device, p, &info));
+    return info;
+}
+
+static void expect_info(struct things *t, char *p, size_t bytes) {
+    acre_mem_info info = info_of(t, p + bytes / 2);
+    assert_ptr_equal(info.base, p);
+    assert_ptr_equal(info.pool, t->pool);
+    assert_int_equal(info.bytes, bytes);
+    assert_int_equal(info.usable_bytes, acre_pool_usable_size(t->pool, p));
+    api_expect(acre_fill(t->device, p, 1, (size_t)info.usable_bytes + 1, t->stream), ACRE_E_RANGE);
+    api_ok(acre_fill(t->device, p, 1, (size_t)info.usable_bytes, t->stream));
+}
+
+static void query_describes_the_block_of_a_pool(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        const size_t sizes[] = {1, 300, 5000, 70 * KIB, 600 * KIB, 9 * MIB};
+        for (size_t i = 0; i < 6; i++) {
+            void *p = alloc(&t, sizes[i]), *q;
+            expect_info(&t, p, sizes[i]);
+            if (sizes[i] > 512)
+                assert_int_equal((uintptr_t)p % 512, 0);
+            api_ok(acre_pool_realloc(t.pool, p, sizes[i] + sizes[i] / 3, t.stream, &q));
+            expect_info(&t, q, sizes[i] + sizes[i] / 3);
+            api_ok(acre_pool_realloc(t.pool, q, sizes[i], t.stream, &p));
+            expect_info(&t, p, sizes[i]);
+            api_ok(acre_pool_free(t.pool, p, t.stream));
+            assert_null(info_of(&t, p).pool);
+        }
+        end(&t);
+    }
+}
+
+int main(void) {
+    fault_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hazard_of_a_blocking_stream_behind_the_legacy_one),
+        cmocka_unit_test(hazard_of_a_sleeping_threads_own_stream),
+        cmocka_unit_test(hazard_of_streams_that_come_and_go),
+        cmocka_unit_test(hazard_of_a_use_in_a_broken_capture),
+        cmocka_unit_test(hazard_of_a_used_block_freed_in_a_capture),
+        cmocka_unit_test(hazard_of_graphs_that_use_each_others_memory),
+        cmocka_unit_test(query_describes_the_block_of_a_pool),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
