@@ -226,7 +226,7 @@ int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream,
 /* The same for slots that a thread has had since the stream had that id, which may be dead by now.
  * `thread`: acre__stream_thread of it. */
 int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream stream,
-                           uint64_t thread, uint64_t id, struct acre__slots *slots);
+                           uint64_t thread, uint64_t id, int is_foreign, struct acre__slots *slots);
 /* Slots that a thread had, and that wait for nothing. */
 void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots);
 /* The same after waiting for the device; 0 when that fails. */

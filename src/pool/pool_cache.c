@@ -83,10 +83,11 @@ void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acr
         lane_id = lane->id;
     }
     acre__cache_leave(cache);
-    if (!slots.count || (acre__id_differs(lane_id, id)
-                             ? acre__central_give_old(pool, ACRE__CLASSES, stream,
-                                                      acre__stream_thread(stream), lane_id, &slots)
-                             : acre__central_give(pool, ACRE__CLASSES, stream, id, &slots)))
+    if (!slots.count ||
+        (acre__id_differs(lane_id, id)
+             ? acre__central_give_old(pool, ACRE__CLASSES, stream, acre__stream_thread(stream),
+                                      lane_id, 1, &slots)
+             : acre__central_give(pool, ACRE__CLASSES, stream, id, &slots)))
         return;
     acre__cache_enter(cache);
     while ((slot = acre__slots_pop(&slots)))

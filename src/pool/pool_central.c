@@ -236,13 +236,17 @@ int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream,
     return 1;
 }
 
-/* If the handle is another stream's now, or nobody's, only an idle device brings them back. */
+/* If the handle is another stream's now, or nobody's, only an idle device brings them back. A
+ * record that is made now would be of whoever has the handle by now. */
 int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream handle,
-                           uint64_t thread, uint64_t id, struct acre__slots *slots) {
+                           uint64_t thread, uint64_t id, int is_foreign,
+                           struct acre__slots *slots) {
     acre_status status;
-    struct acre__pool_stream *stream = acre__stream_is_gone(pool, handle, thread, id)
-                                           ? acre__stream_lost(pool)
-                                           : acre__stream_find(pool, handle, thread, id, &status);
+    int is_known = acre__stream_is_known(pool, handle, thread, id);
+    struct acre__pool_stream *stream =
+        is_known || (!is_foreign && !acre__stream_is_gone(pool, handle, thread, id))
+            ? acre__stream_find(pool, handle, thread, id, &status)
+            : acre__stream_lost(pool);
     if (!stream)
         return 0;
     pool->spills++;

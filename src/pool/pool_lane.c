@@ -206,7 +206,7 @@ int acre__lane_give(struct acre__pool_cache *cache, struct acre__lane *lane, uin
         acre__lane_take(lane, size_class, 0, &slots);
     if (!slots.count ||
         acre__central_give_old(lane->pool, size_class, lane->stream, lane->thread, lane->id,
-                               &slots) ||
+                               lane->is_foreign, &slots) ||
         (must && acre__central_give_after_all(lane->pool, size_class, &slots)))
         return 1;
     lane_put_back(cache, lane, size_class, &slots);

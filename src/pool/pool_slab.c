@@ -270,7 +270,6 @@ static void slab_enter(acre_pool *pool, struct acre__slab *slab,
         slab->shares[i].node.key = slab->at;
     }
     slab->node.key = slab->at;
-    slab->pool = pool;
     slab->piece->user = slab;
     pool->slots[slab->size_class] += slab->count;
     if (!slab->piece->was_ready)
@@ -290,6 +289,7 @@ acre_status acre__slab_make(acre_pool *pool, uint32_t size_class,
         placing.piece->at, placing.bytes, placing.slot_bytes, placing.bytes / placing.slot_bytes);
     if (slab) {
         slab->size_class = size_class;
+        slab->pool = pool; /* before the table has it: who frees a stale pointer looks at it */
         slab->piece = placing.piece;
     }
     if (!slab || !acre__pool_table_add(slab)) {

@@ -434,7 +434,7 @@ static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_clas
     if (!cache || !lane_make_room(cache, pool, stream, size_class, slots, &lane_id))
         is_given = acre__id_differs(lane_id, id)
                        ? acre__central_give_old(pool, size_class, stream,
-                                                acre__stream_thread(stream), lane_id, slots)
+                                                acre__stream_thread(stream), lane_id, 1, slots)
                        : acre__central_give(pool, size_class, stream, id, slots);
     if (cache && is_given && acre__id_differs(lane_id, id))
         acre__cache_renew(cache, pool, stream, id);

@@ -126,6 +126,11 @@ struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle,
     return stream;
 }
 
+int acre__stream_is_known(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id) {
+    const struct acre__pool_stream *stream = stream_lookup(pool, handle, thread);
+    return stream && !acre__id_differs(stream->id, id);
+}
+
 int acre__stream_is_gone(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id) {
     const struct acre__pool_stream *stream = stream_lookup(pool, handle, thread);
     return stream && acre__id_differs(stream->id, id);

@@ -43,6 +43,8 @@ struct acre__pool_stream {
  * otherwise. */
 struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle, uint64_t thread,
                                             uint64_t id, acre_status *status);
+/* 1 if there is a record of the stream with that id. */
+int acre__stream_is_known(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id);
 /* 1 if the handle is known to belong to a stream with another id by now. */
 int acre__stream_is_gone(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id);
 /* Stands for streams that nobody knows; NULL without memory. */
