@@ -288,7 +288,7 @@ static int slot_describe(struct acre__slab *slab, const void *p, acre_mem_info *
     if (!(state & ACRE__SLOT_LIVE))
         return 0;
     info->pool = slab->pool;
-    info->base = slot->p;
+    info->base = acre__slab_begin(slab, slot);
     info->usable_bytes = slab->slot_bytes;
     info->bytes = acre__slab_is_large(slab) ? acre__load(&slab->asked, memory_order_relaxed)
                                             : acre__slot_asked(state);

@@ -183,6 +183,11 @@ static inline struct acre__slot *acre__slab_around(struct acre__slab *slab, cons
     return index < slab->count ? &slab->slots[index] : NULL;
 }
 
+/* Where a slot begins; for who may not look at its record. */
+static inline void *acre__slab_begin(const struct acre__slab *slab, const struct acre__slot *slot) {
+    return (void *)(uintptr_t)(slab->at + (uint64_t)(slot - slab->slots) * slab->slot_bytes);
+}
+
 /* The record of a slab of `count` slots, without memory and in no list; NULL without memory for it.
  */
 struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_bytes, size_t count);

@@ -109,7 +109,7 @@ static struct acre__slot *block_find(acre_pool *pool, const void *p, struct acre
     struct acre__slot *around = slab ? acre__slab_around(slab, p) : NULL;
     int is_live = around && acre__load(around->state, memory_order_acquire) & ACRE__SLOT_LIVE;
     const acre_pool *owner = is_live ? slab->pool : NULL;
-    const void *begin = is_live ? around->p : NULL;
+    const void *begin = is_live ? acre__slab_begin(slab, around) : NULL;
     if (is_live && before && begin == p && (!pool || owner == pool))
         is_live = slot_unlive(around, before);
     begin = is_live ? begin : NULL;
