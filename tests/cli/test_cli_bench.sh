@@ -197,10 +197,12 @@ fi
 run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case drift --device soft --json
 expect_rc 0
 expect_err 'suite pool: drift is skipped: it needs a device with 24 GiB free'
-run "$no_gpu" ACRE_SOFT_BYTES=30GiB "$acre" bench pool --case drift --quick --device soft --json
-expect_rc 0
-expect_json '[.results[].case] | unique
-    == ["drift", "drift, lag 1000", "drift, lag 100000", "drift, synchronised, 16MiB live: held"]'
+if [ -z "${TSAN_OPTIONS:-}" ]; then # which leaves few addresses
+    run "$no_gpu" ACRE_SOFT_BYTES=30GiB "$acre" bench pool --case drift --quick --device soft --json
+    expect_rc 0
+    expect_json '[.results[].case] | unique
+        == ["drift", "drift, lag 1000", "drift, lag 100000", "drift, synchronised, 16MiB live: held"]'
+fi
 run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case frag --json
 expect_rc 0
 expect_err 'suite pool: frag is left out: it needs a device with 2 GiB free'
