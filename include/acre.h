@@ -452,8 +452,8 @@ ACRE_API acre_status acre_pool_alloc_zeroed(acre_pool *pool, size_t bytes, size_
 ACRE_API acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t count,
                                           acre_stream stream, void **blocks);
 
-/* Gives a block back: work queued on `stream` so far may still use it. NULL is nothing. Unchanged:
- * ACRE_E_POINTER (of no pool, or freed already), ACRE_E_INTERIOR, ACRE_E_HANDLE (of another). */
+/* Frees a block in stream order: work queued on `stream` before may still use it. NULL is a no-op.
+ * ACRE_E_POINTER (no block, or double free), ACRE_E_INTERIOR, ACRE_E_HANDLE (of another pool). */
 ACRE_API acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream);
 /* Stops at the first block that is refused; *freed (may be NULL) is how many went. */
 ACRE_API acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t count,
@@ -461,16 +461,16 @@ ACRE_API acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, s
 /* Gives a block back that may be used again, on any stream, when `event` has passed. */
 ACRE_API acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event);
 
-/* Work queued on another stream so far uses the block: freed, it is not used again before that. */
+/* Tells the pool that work queued on another stream uses the block: a free waits for that work. */
 ACRE_API acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream);
 
-/* Memory that is allocated on a captured stream belongs to the graph: freed in the capture, the
- * capture uses it again; others get it when it was freed, at any time, and the graph and everything
- * made of it are destroyed. Graphs that are launched one after another, in the order of their
- * captures, can share memory: captures of `stream` take that of `key`, any number, until it is 0
- * again. They must not overlap. Streams that join a capture share as soon as `stream` has. */
+/* Lets graphs share memory. A block allocated on a captured stream belongs to the graph: the pool
+ * reuses it inside the capture, and elsewhere only after it was freed and the graph, its clones and
+ * executables are destroyed. Captures of `stream` with the same `key` reuse each other's memory:
+ * they must not overlap, and their graphs must be launched in capture order. 0 ends the sharing.
+ * Streams that join a capture share once `stream` has allocated. */
 ACRE_API acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t key);
-/* No graph that took memory of the key is launched any more. Waits for the device if some exist. */
+/* Frees the memory of a key whose graphs are not launched any more. Waits if graphs still exist. */
 ACRE_API acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key);
 
 /* Another size, by a copy in stream order unless there is room; NULL for `p` is a new block.
@@ -489,7 +489,7 @@ ACRE_API acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes);
  * more than `keep_bytes` remain. Waits for nothing; other kinds go back as by acre_mem_free. */
 ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
 
-/* Calls `fn` for every block that is handed out; other threads' calls on the pool wait. */
+/* Calls `fn` for every live block; meanwhile other threads' calls on the pool block. */
 ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void *user);
 
 /* Every statistic of a pool: name, meaning. */

@@ -1,21 +1,20 @@
 /* Memory for graph captures: see pool_graph.h.
  *
- * A graph memory is what one capture takes, or several captures with the same key. For each stream
- * of a capture it has a record like that of an ordinary stream (struct acre__pool_stream), which is
- * in no list of the pool's, since nothing may be asked of a captured stream and nothing freed there
- * becomes ready by an event. What was freed there can be used there again: the graph runs in the
- * order in which it was captured. What was freed in earlier captures of the same memory is `common`
- * to all streams of the next one.
+ * A graph memory serves one capture, or all captures with the same key. For each captured stream it
+ * has a record like that of an ordinary stream (struct acre__pool_stream). These records are in
+ * none of the pool's lists: a captured stream cannot be queried, and no event makes its memory
+ * ready. A captured stream reuses what was freed on it, because the graph runs in capture order.
+ * Memory freed in earlier captures of the key is `common` to all streams of the next capture.
  *
- * A block may also be freed outside the capture, or after other streams used it. Then it waits for
- * those streams, and for the graph: it is `outside`.
+ * A block may also be freed outside the capture, or be used by several streams. Such a block is
+ * `outside`: it waits for those streams and for the graph.
  *
- * How the end of a graph is noticed: the graph that is being captured retains a user object of the
- * driver's. Graphs made of it and executables retain it too, and launches that are under way. When
- * the last is gone, the driver calls a destructor, in which no driver call is allowed: it counts,
- * and the pool looks at the count when it needs memory.
+ * How the pool learns that a graph is gone: the graph under capture retains a user object of the
+ * driver. Clones, executables and launches in flight keep the object alive. The driver then calls
+ * its destructor, which may not call the driver: it only counts. The pool reads the count when it
+ * needs memory.
  *
- * Memory of graphs is never gathered (arena.h): kernels in the graph have its addresses. */
+ * The pool never moves chunks of graph memory: kernels in the graph contain its addresses. */
 #include "pool/pool_graph.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Memory for graph captures (pool_graph.c).
  *
- * What is allocated on a captured stream belongs to the graph: the capture may use it again when it
- * is freed there, but nobody else may until the graph and everything instantiated from it are gone,
- * since the graph may be launched at any time. Graphs that are never launched at the same time can
- * share such memory, under a key that the user chooses. */
+ * A block allocated on a captured stream belongs to the graph. The capture may reuse the block
+ * after a free. No other stream may, until the graph and everything instantiated from it are
+ * destroyed: a graph can be launched at any time. Graphs that never run concurrently can share
+ * memory under a key that the user chooses. */
 #ifndef ACRE_POOL_GRAPH_H
 #define ACRE_POOL_GRAPH_H
 
@@ -31,9 +31,9 @@ acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, u
 /* No lock held: an ordinary block that other streams use is freed on a captured stream. It is free
  * again when they have passed and the graph is gone. */
 acre_status acre__graph_park(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream);
-/* No lock held: a block that could not be freed is handed out again. */
+/* No lock held: freeing the block failed; marks it live again. */
 void acre__graph_restore(acre_pool *pool, struct acre__slot *slot, uint32_t before);
-/* No lock held: one that nobody has used is free again when the graph is gone. */
+/* No lock held: frees a block that no work uses. The pool reuses it when the graph is gone. */
 void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot);
 /* Lock held: work of a stream uses a block, and one of the two has to do with a capture. The block
  * is not used again before the graph is gone. */

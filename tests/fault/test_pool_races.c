@@ -12,22 +12,11 @@
 
 static struct {
     struct things t;
-    _Atomic int is_over, failed_line;
+    _Atomic int is_over;
 } world;
 
-static void *fail_at(int line) {
-    int none = 0;
-    atomic_compare_exchange_strong(&world.failed_line, &none, line);
-    return NULL;
-}
-#define thread_must(condition)                                                                     \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            return fail_at(__LINE__);                                                              \
-    } while (0)
-
 static int is_going_on(void) {
-    return !atomic_load(&world.is_over) && !atomic_load(&world.failed_line);
+    return !atomic_load(&world.is_over) && !atomic_load(&thread_failed_line);
 }
 
 static void world_begin(const acre_pool_options *options) {
@@ -37,8 +26,8 @@ static void world_begin(const acre_pool_options *options) {
 
 /* All memory comes back. */
 static void world_end(void) {
-    if (atomic_load(&world.failed_line))
-        fail_msg("line %d: a thread failed", atomic_load(&world.failed_line));
+    if (atomic_load(&thread_failed_line))
+        fail_msg("line %d: a thread failed", atomic_load(&thread_failed_line));
     api_ok(acre_device_sync(world.t.device));
     api_ok(acre_pool_trim(world.t.pool, 0));
     acre_pool_stats stats = stats_of(world.t.pool);
@@ -205,7 +194,7 @@ pool_blocks_that_other_threads_free_are_neither_lost_nor_handed_out_twice(void *
                          0);
     for (int i = 0; i < 2 * PRODUCERS; i++)
         pthread_join(threads[i], NULL);
-    if (!atomic_load(&world.failed_line)) {
+    if (!atomic_load(&thread_failed_line)) {
         assert_true(queue.produced == queue.consumed);
         assert_int_equal(shadow_count(), 0);
     }

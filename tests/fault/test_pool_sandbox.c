@@ -49,19 +49,8 @@ static struct {
     acre_stream streams[2];
     _Atomic(struct handed *) slots[SLOTS];
     _Atomic uint64_t operations;
-    _Atomic int is_over, failed_line;
+    _Atomic int is_over;
 } world;
-
-static void *fail_at(int line) {
-    int none = 0;
-    atomic_compare_exchange_strong(&world.failed_line, &none, line);
-    return NULL;
-}
-#define thread_must(condition)                                                                     \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            return fail_at(__LINE__);                                                              \
-    } while (0)
 
 static uint64_t random_next(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -79,7 +68,7 @@ static void *hand_free(struct handed *handed, acre_stream stream) {
 /* Allocates, and frees what it or another thread has allocated. */
 static void *worker_run(void *user) {
     uint64_t random = (uintptr_t)user;
-    while (!atomic_load(&world.is_over) && !atomic_load(&world.failed_line)) {
+    while (!atomic_load(&world.is_over) && !atomic_load(&thread_failed_line)) {
         acre_stream stream = world.streams[random_next(&random) % 2];
         struct handed *handed = malloc(sizeof *handed);
         thread_must(handed);
@@ -98,7 +87,7 @@ static void *worker_run(void *user) {
 static void *drainer_run(void *user) {
     acre_pool_stats stats = {.struct_size = sizeof stats};
     (void)user;
-    while (!atomic_load(&world.is_over) && !atomic_load(&world.failed_line)) {
+    while (!atomic_load(&world.is_over) && !atomic_load(&thread_failed_line)) {
         thread_must(acre_pool_trim(world.pool, 0) == ACRE_OK);
         thread_must(acre_pool_get_stats(world.pool, &stats) == ACRE_OK);
     }
@@ -107,9 +96,9 @@ static void *drainer_run(void *user) {
 
 static int wait_for(uint64_t operations) {
     uint64_t end = atomic_load(&world.operations) + operations;
-    while (atomic_load(&world.operations) < end && !atomic_load(&world.failed_line))
+    while (atomic_load(&world.operations) < end && !atomic_load(&thread_failed_line))
         usleep(1000);
-    return !atomic_load(&world.failed_line);
+    return !atomic_load(&thread_failed_line);
 }
 
 /* ---- the child ---- */
@@ -127,8 +116,8 @@ static void child_threads(int is_late) {
     atomic_store(&world.is_over, 1);
     for (int i = 0; i <= THREADS; i++)
         pthread_join(threads[i], NULL);
-    if (atomic_load(&world.failed_line)) {
-        fprintf(stderr, "line %d: a thread failed\n", atomic_load(&world.failed_line));
+    if (atomic_load(&thread_failed_line)) {
+        fprintf(stderr, "line %d: a thread failed\n", atomic_load(&thread_failed_line));
         exit(1);
     }
 }

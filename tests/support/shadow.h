@@ -1,5 +1,5 @@
-/* For tests with real threads: which blocks of a pool are handed out, noted without a lock, so that
- * the test orders nothing that the pool does not.
+/* For tests with real threads: the first line where a thread failed, and which blocks of a pool are
+ * live, noted without a lock, so that the test orders nothing that the pool does not.
  *
  * A block is noted by its first and its last 256 bytes. Addresses count modulo 1 GiB: the small
  * blocks of one pool lie closer together than that. */
@@ -9,6 +9,19 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+
+static _Atomic int thread_failed_line; /* 0: none failed */
+
+static inline void *fail_at(int line) {
+    int none = 0;
+    atomic_compare_exchange_strong(&thread_failed_line, &none, line);
+    return NULL;
+}
+#define thread_must(condition)                                                                     \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return fail_at(__LINE__);                                                              \
+    } while (0)
 
 enum { SHADOW_GRAIN = 256, SHADOW_GRAINS = 1 << 22 };
 
