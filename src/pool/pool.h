@@ -59,7 +59,7 @@ struct acre_pool {
     struct acre__slab *retired;             /* records that a thread may still be reading, */
     uint64_t retired_bytes;                 /* and their size */
     uint64_t granted, denied;          /* bytes that caches may hold; times that more was wanted */
-    uint64_t aged;                     /* lanes that were looked at when that was too often */
+    uint64_t aged;                     /* places of lanes looked at when that was too often */
     struct acre__pool_stream *streams; /* all, those that ended too */
     uint32_t forgotten;                /* streams that ended since all were looked at */
     struct acre__pool_stream *hand;    /* of these the one to look at next, or NULL */
@@ -108,7 +108,8 @@ struct acre__want {
     uint64_t id;                     /* as acre__pool_stream_id gave it, or the thread's lane; */
     int is_id_known;                 /* 0: it is to be asked for */
     uint32_t size_class;             /* ACRE__CLASSES: a large block */
-    uint32_t count;                  /* slots at most; at least one */
+    uint32_t count;                  /* slots; at least one, */
+    uint32_t most;                   /* and so many where that is less work */
     size_t bytes;                    /* of each, as the pool rounds them */
     size_t alignment;                /* of a large block */
     struct acre__slots slots;        /* those that were found */

@@ -134,7 +134,7 @@ void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_strea
         struct acre__lane *lane = cache->lanes[cache->hand++ & cache->lane_mask].lane;
         if (!lane || lane->pool != pool)
             continue;
-        if (acre__lane_age(cache, lane) && lane->stream != stream)
+        if (acre__lane_age(cache, lane, UINT64_MAX) && lane->stream != stream)
             acre__cache_lane_end(cache, lane);
         break;
     }
@@ -142,33 +142,62 @@ void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_strea
     acre__caches_age(pool);
 }
 
+/* Calls `fn` for every lane of the pool, while all threads are kept out of their caches. Returns
+ * how many places were looked at. */
+static uint64_t lanes_visit(const acre_pool *pool,
+                            void (*fn)(struct acre__pool_cache *, struct acre__lane *, void *user),
+                            void *user) {
+    uint64_t places = 0;
+    for (struct acre__pool_cache *at = acre__cache_first(); at; at = acre__cache_next(at)) {
+        for (uint32_t i = 0; at->lane_mask && i <= at->lane_mask; i++)
+            if (at->lanes[i].lane && at->lanes[i].lane->pool == pool)
+                fn(at, at->lanes[i].lane, user);
+        places += at->lane_mask;
+    }
+    return places;
+}
+
+static void count_stacks(struct acre__pool_cache *cache, struct acre__lane *lane, void *stacks) {
+    (void)cache;
+    *(uint64_t *)stacks += acre__lane_stacks(lane);
+}
+
+static void age_lane(struct acre__pool_cache *cache, struct acre__lane *lane, void *share) {
+    (void)acre__lane_age(cache, lane, *(const uint64_t *)share);
+}
+
 /* As rarely as it takes long. */
 void acre__caches_age(acre_pool *pool) {
     if (pool->denied < AGE_DENIALS + pool->aged)
         return;
-    pool->denied = pool->aged = 0;
+    uint64_t stacks = 0;
+    pool->denied = 0;
     (void)acre__caches_claim();
-    for (struct acre__pool_cache *at = acre__cache_first(); at; at = acre__cache_next(at)) {
-        pool->aged += at->lane_mask;
-        for (uint32_t i = 0; at->lane_mask && i <= at->lane_mask; i++)
-            if (at->lanes[i].lane && at->lanes[i].lane->pool == pool)
-                (void)acre__lane_age(at, at->lanes[i].lane);
-    }
+    (void)lanes_visit(pool, count_stacks, &stacks);
+    uint64_t share = acre__lane_budget(pool) / (stacks ? stacks : 1);
+    pool->aged = lanes_visit(pool, age_lane, &share);
     acre__caches_unclaim();
 }
 
 /* ---- counting ---- */
 
+struct cached {
+    uint64_t bytes, *blocks;
+};
+
+static void count_cached(struct acre__pool_cache *cache, struct acre__lane *lane, void *user) {
+    struct cached *cached = user;
+    (void)cache;
+    cached->bytes += acre__lane_bytes(lane, cached->blocks);
+}
+
 uint64_t acre__caches_bytes(const acre_pool *pool, uint64_t *blocks) {
-    uint64_t bytes = 0;
+    struct cached cached = {0, blocks};
     *blocks = 0;
     (void)acre__caches_claim();
-    for (struct acre__pool_cache *at = acre__cache_first(); at; at = acre__cache_next(at))
-        for (uint32_t i = 0; at->lane_mask && i <= at->lane_mask; i++)
-            if (at->lanes[i].lane && at->lanes[i].lane->pool == pool)
-                bytes += acre__lane_bytes(at->lanes[i].lane, blocks);
+    (void)lanes_visit(pool, count_cached, &cached);
     acre__caches_unclaim();
-    return bytes;
+    return cached.bytes;
 }
 
 /* ---- a thread ends ---- */

@@ -177,9 +177,12 @@ int acre__lane_next(const struct acre__lane *lane, uint32_t *size_class);
  * when they had to stay for want of host memory. `must`: waits for the device instead. */
 int acre__lane_give(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class,
                     int must);
-/* Gives what was not used since the last call to the pool, whose lock is held, with the grants. 1
- * if nothing is left. */
-int acre__lane_age(struct acre__pool_cache *cache, struct acre__lane *lane);
+/* Gives what was not used since the last call to the pool, whose lock is held, with the grants, and
+ * what a stack has beyond its share of the budget. 1 if nothing is left. */
+int acre__lane_age(struct acre__pool_cache *cache, struct acre__lane *lane, uint64_t share);
+/* What caches may hold of the pool, and how many stacks of a lane have a part of that. */
+uint64_t acre__lane_budget(const acre_pool *pool);
+uint32_t acre__lane_stacks(const struct acre__lane *lane);
 /* Takes all grants of an empty lane back, as if it had been made just now. */
 void acre__lane_reset(struct acre__pool_cache *cache, struct acre__lane *lane);
 /* Bytes and blocks in the lane. */

@@ -141,8 +141,7 @@ static void small_credit(acre_pool *pool, uint32_t size_class, const struct acre
 void acre__freed_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                      struct acre__slots *slots) {
     if (size_class == ACRE__CLASSES) {
-        struct acre__reach to = acre__stream_reach(stream, ACRE__ARENA_BLOCKS);
-        large_put(pool, &to, slots);
+        large_put(pool, &stream->reach[ACRE__ARENA_BLOCKS], slots);
     } else {
         acre__freed_add(pool, stream->recent->freed, size_class, slots);
     }
@@ -274,7 +273,7 @@ static void take_bundle(struct acre__want *want, struct acre__freed *freed) {
         return;
     struct acre__slots *from = &of->bundles[of->bundle_count - 1];
     uint32_t had = from->count;
-    if (from->count <= want->count)
+    if (from->count <= want->most || from->count <= want->count)
         acre__slots_join(&want->slots, from);
     else
         acre__slots_move(&want->slots, from, want->count);

@@ -207,16 +207,16 @@ static struct acre__pool_stream *graph_stream(struct acre__graph_memory *memory,
         stream = stream->next;
     if (stream || !(stream = calloc(1, sizeof *stream)))
         return stream;
-    stream->recent = &stream->generations[0];
-    stream->marked = &memory->common;
-    stream->stream = handle;
-    stream->thread = thread;
-    stream->graph = memory;
-    stream->recent->freed = calloc(1, sizeof *stream->recent->freed);
-    if (!stream->recent->freed) {
+    struct acre__generation *recent = &stream->generations[0];
+    recent->freed = calloc(1, sizeof *recent->freed);
+    if (!recent->freed) {
         free(stream);
         return NULL;
     }
+    acre__stream_turn(stream, recent, &memory->common);
+    stream->stream = handle;
+    stream->thread = thread;
+    stream->graph = memory;
     stream->next = memory->streams;
     memory->streams = stream;
     return stream;

@@ -1,8 +1,9 @@
 /* Lanes: what a thread has of one pool for one stream (pool_cache.h).
  *
  * The budget of a pool is what threads' caches may hold of it together: 64 MiB, or 3 % of the most
- * memory that was ever in use if that is more. One thread gets at most half of it. What counts is
- * what stacks may hold, not what they hold just now, so that hits count nothing.
+ * memory that was ever in use if that is more. One thread gets at most half of it where others have
+ * some as well. What counts is what stacks may hold, not what they hold just now, so that hits
+ * count nothing.
  *
  * A stack is an array of addresses and states; the slots' records are looked up when a list is made
  * of them. A slot in a stack is in use as far as the pool is concerned, so its slab is in the
@@ -22,11 +23,16 @@ enum {
 
 /* ---- grants ---- */
 
+uint64_t acre__lane_budget(const acre_pool *pool) {
+    uint64_t budget = pool->account.peak / 100 * BUDGET_PERCENT;
+    return budget > BUDGET_LEAST ? budget : BUDGET_LEAST;
+}
+
 /* 1 if so many bytes more were granted. */
 static int grant(struct acre__pool_cache *cache, acre_pool *pool, uint64_t bytes) {
-    uint64_t budget = pool->account.peak / 100 * BUDGET_PERCENT;
-    budget = budget > BUDGET_LEAST ? budget : BUDGET_LEAST;
-    if (pool->granted + bytes > budget || cache->granted + bytes > budget / 2) {
+    uint64_t budget = acre__lane_budget(pool);
+    uint64_t most = pool->granted > cache->granted ? budget / 2 : budget; /* others have some */
+    if (pool->granted + bytes > budget || cache->granted + bytes > most) {
         pool->denied++;
         return 0;
     }
@@ -197,13 +203,14 @@ static void lane_put_back(struct acre__pool_cache *cache, struct acre__lane *lan
             acre__lane_put_kept(lane, acre__pool_table_find(slot->p));
 }
 
-int acre__lane_give(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class,
-                    int must) {
+/* Gives what is above the first `left` slots of a stack. */
+static int stack_give(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class,
+                      uint32_t left, int must) {
     struct acre__slots slots = {0};
     if (size_class == ACRE__CLASSES)
         acre__lane_take_kept(lane, &slots);
     else
-        acre__lane_take(lane, size_class, 0, &slots);
+        acre__lane_take(lane, size_class, left, &slots);
     if (!slots.count ||
         acre__central_give_old(lane->pool, size_class, lane->stream, lane->thread, lane->id,
                                lane->is_foreign, &slots) ||
@@ -211,6 +218,11 @@ int acre__lane_give(struct acre__pool_cache *cache, struct acre__lane *lane, uin
         return 1;
     lane_put_back(cache, lane, size_class, &slots);
     return 0;
+}
+
+int acre__lane_give(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class,
+                    int must) {
+    return stack_give(cache, lane, size_class, 0, must);
 }
 
 int acre__lane_next(const struct acre__lane *lane, uint32_t *size_class) {
@@ -224,16 +236,36 @@ int acre__lane_next(const struct acre__lane *lane, uint32_t *size_class) {
     return 0;
 }
 
-int acre__lane_age(struct acre__pool_cache *cache, struct acre__lane *lane) {
+uint32_t acre__lane_stacks(const struct acre__lane *lane) {
+    uint32_t count = lane->kept_room != 0;
+    for (size_t i = 0; i < sizeof lane->granted / sizeof *lane->granted; i++)
+        count += (uint32_t)__builtin_popcountll(lane->granted[i]);
+    return count;
+}
+
+/* A stack that has more than its share makes room for others. */
+static void stack_limit(struct acre__pool_cache *cache, struct acre__lane *lane,
+                        uint32_t size_class, uint64_t share) {
+    struct acre__stack *stack = &lane->stacks[size_class];
+    uint64_t each = acre__class_bytes(size_class), most = share / each ? share / each : 1;
+    if (stack->most <= most || !stack_give(cache, lane, size_class, (uint32_t)most, 0))
+        return;
+    grant_end(cache, lane->pool, (stack->most - most) * each);
+    stack->most = (uint16_t)most;
+}
+
+int acre__lane_age(struct acre__pool_cache *cache, struct acre__lane *lane, uint64_t share) {
     int is_empty = 1;
     for (uint32_t i = 0; acre__lane_next(lane, &i); i++) {
         struct acre__stack *stack = &lane->stacks[i];
         int was_used = stack->used;
         stack->used = 0;
-        if (!was_used && acre__lane_give(cache, lane, i, 0))
+        if (!was_used && acre__lane_give(cache, lane, i, 0)) {
             stack_shrink(cache, lane, i);
-        else
-            is_empty = 0;
+            continue;
+        }
+        stack_limit(cache, lane, i, share);
+        is_empty = 0;
     }
     int was_used = lane->kept_used;
     lane->kept_used = 0;

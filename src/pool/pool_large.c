@@ -94,7 +94,7 @@ static acre_status take_behind(struct acre__want *want, const struct acre__pool_
  * what was freed on them from then on. */
 static acre_status take_behind_all(struct acre__want *want, struct acre__pool_stream *own,
                                    struct acre__piece **piece) {
-    const struct acre__reach reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
+    const struct acre__reach *reach = &own->reach[ACRE__ARENA_BLOCKS];
     for (struct acre__pool_stream *at = want->pool->streams; at; at = at->next) {
         for (int i = 0; i < 2 && at != own; i++) {
             struct acre__generation *from = i ? at->recent : at->marked;
@@ -106,11 +106,11 @@ static acre_status take_behind_all(struct acre__want *want, struct acre__pool_st
             if (status)
                 return status;
             want->pool->waits++;
-            acre__arena_inherit(&from->freed->holes[ACRE__ARENA_BLOCKS], reach.recent);
+            acre__arena_inherit(&from->freed->holes[ACRE__ARENA_BLOCKS], reach->recent);
             own->recent->is_covered = 0;
         }
     }
-    return take_from(want, &reach, piece);
+    return take_from(want, reach, piece);
 }
 
 /* 1 if there is so much memory that streams should rather wait for each other than take more: twice
@@ -126,10 +126,9 @@ static int has_plenty(const struct acre__want *want) {
 static acre_status graph_find(struct acre__want *want, enum acre__effort effort,
                               const struct acre__pool_stream *own, struct acre__piece **piece) {
     acre_pool *pool = want->pool;
-    const struct acre__reach reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
     if (effort == ACRE__TAKE_BEHIND)
         return ACRE_OK;
-    acre_status status = take_from(want, &reach, piece);
+    acre_status status = take_from(want, &own->reach[ACRE__ARENA_BLOCKS], piece);
     if (status || *piece || effort == ACRE__TAKE_FREE)
         return status;
     acre__streams_settle(pool, NULL, 0);
@@ -143,15 +142,14 @@ static acre_status graph_find(struct acre__want *want, enum acre__effort effort,
 static acre_status large_find(struct acre__want *want, enum acre__effort effort,
                               struct acre__pool_stream *own, struct acre__piece **out) {
     struct acre__arena *arena = &want->pool->blocks_in;
-    struct acre__reach reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
+    struct acre__reach *reach = &own->reach[ACRE__ARENA_BLOCKS];
     struct acre__piece *piece = NULL;
     acre_status status = effort == ACRE__TAKE_BEHIND ? take_behind(want, own, &piece)
-                                                     : take_from(want, &reach, &piece);
+                                                     : take_from(want, reach, &piece);
     if (status == ACRE_OK && !piece && effort == ACRE__TAKE_NEW) {
         acre__stream_settle(want->pool, own, 1);
         acre__streams_settle(want->pool, own, 0);
-        reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
-        status = take_from(want, &reach, &piece);
+        status = take_from(want, reach, &piece);
         if (status == ACRE_OK && !piece && has_plenty(want)) {
             status = take_behind(want, own, &piece);
             if (status == ACRE_OK && !piece)
@@ -160,9 +158,10 @@ static acre_status large_find(struct acre__want *want, enum acre__effort effort,
         /* Idle slabs are not in use: they must not count as if they were. */
         if (status == ACRE_OK && !piece)
             (void)acre__slabs_end_idle(want->pool, own, UINT64_MAX);
-        reach.is_behind = !piece && acre__stream_is_behind(want->pool, own);
+        reach->is_behind = !piece && acre__stream_is_behind(want->pool, own);
         if (status == ACRE_OK && !piece)
-            status = acre__arena_take_new(arena, &reach, want->bytes, want->alignment, &piece);
+            status = acre__arena_take_new(arena, reach, want->bytes, want->alignment, &piece);
+        reach->is_behind = 0;
     }
     *out = piece;
     return status;

@@ -50,11 +50,11 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
         change->pool, change->stream, acre__stream_thread(change->stream), id, &status);
     if (!own)
         return status;
-    struct acre__reach reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
+    const struct acre__reach *reach = &own->reach[ACRE__ARENA_BLOCKS];
     if (change->bytes <= slab->bytes) {
         /* What other streams still use cannot go to this one's holes: it stays with the block. */
         if (!(acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_USED)) {
-            acre__arena_cut(slab->piece, &reach, change->bytes);
+            acre__arena_cut(slab->piece, reach, change->bytes);
             own->recent->is_covered = 0;
             if (own->is_foreign)
                 acre__stream_settle(change->pool, own, 1);
@@ -63,12 +63,11 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
     } else if (!change_is_allowed(change)) {
         return ACRE_OK;
     } else {
-        *is_done = acre__arena_extend(slab->piece, &reach, change->bytes);
+        *is_done = acre__arena_extend(slab->piece, reach, change->bytes);
         if (!*is_done) { /* others may be done with what lies behind it */
             acre__streams_settle(change->pool, own, 0);
-            reach = acre__stream_reach(own, ACRE__ARENA_BLOCKS);
-            *is_done = acre__arena_extend(slab->piece, &reach, change->bytes) ||
-                       acre__arena_extend_new(slab->piece, &reach, change->bytes) == ACRE_OK;
+            *is_done = acre__arena_extend(slab->piece, reach, change->bytes) ||
+                       acre__arena_extend_new(slab->piece, reach, change->bytes) == ACRE_OK;
         }
     }
     if (!*is_done)

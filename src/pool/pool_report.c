@@ -138,8 +138,7 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     acre_pool *pool = want->pool;
     acre_status ignored;
     const struct acre__pool_stream *own = acre__central_stream(want, &ignored);
-    const struct acre__reach reach =
-        own ? acre__stream_reach(own, ACRE__ARENA_BLOCKS) : (struct acre__reach){0};
+    const struct acre__reach none = {0};
     oom->held = acre__pool_held(pool);
     oom->used = pool->used;
     oom->soft_bytes = pool->soft_bytes;
@@ -150,7 +149,7 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     collect_live(oom, pool);
     oom->cached = minus(pool->used, oom->live + oom->quarantined);
     collect_pending(oom, want, own);
-    collect_holes(oom, &pool->blocks_in, &reach);
+    collect_holes(oom, &pool->blocks_in, own ? &own->reach[ACRE__ARENA_BLOCKS] : &none);
     collect_holes(oom, &pool->slabs_in, NULL);
 }
 

@@ -196,13 +196,13 @@ struct placing {
  * into. What was taken ahead lies with the large blocks. */
 static acre_status place_old(struct placing *placing) {
     acre_pool *pool = placing->pool;
-    const struct acre__reach reach = acre__stream_reach(placing->own, ACRE__ARENA_SLABS);
-    size_t slots = acre__arena_largest(&pool->slabs_in, &reach) / placing->slot_bytes;
+    const struct acre__reach *reach = &placing->own->reach[ACRE__ARENA_SLABS];
+    size_t slots = acre__arena_largest(&pool->slabs_in, reach) / placing->slot_bytes;
     size_t hole = round_up(slots * placing->slot_bytes, SLAB_LEAST);
     int is_near = slots && hole < placing->wanted && hole >= placing->wanted / 4;
     placing->bytes = is_near ? hole : placing->wanted;
     acre_status status =
-        acre__arena_take(&pool->slabs_in, &reach, placing->bytes, SLAB_LEAST, &placing->piece);
+        acre__arena_take(&pool->slabs_in, reach, placing->bytes, SLAB_LEAST, &placing->piece);
     if (status == ACRE_OK && !placing->piece && pool->is_reserved)
         status =
             acre__arena_take(&pool->blocks_in, NULL, placing->bytes, SLAB_LEAST, &placing->piece);
@@ -231,9 +231,9 @@ static acre_status slab_place(struct placing *placing) {
     }
     if (status || placing->piece)
         return status;
-    const struct acre__reach reach = acre__stream_reach(placing->own, ACRE__ARENA_SLABS);
+    const struct acre__reach *reach = &placing->own->reach[ACRE__ARENA_SLABS];
     status =
-        acre__arena_take_new(&pool->slabs_in, &reach, placing->bytes, SLAB_LEAST, &placing->piece);
+        acre__arena_take_new(&pool->slabs_in, reach, placing->bytes, SLAB_LEAST, &placing->piece);
     if (status == ACRE_OK)
         return ACRE_OK;
     struct acre__said said;

@@ -199,19 +199,18 @@ static int put_cached(struct acre__pool_cache *cache, acre_pool *pool, acre_stre
     return is_put;
 }
 
-/* Lock held. How many slots to fetch: half of what the stack may hold from now on. */
-static uint32_t batch_count(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
-                            uint32_t size_class) {
-    uint32_t most = 0;
+/* Lock held. How many slots to fetch: half of what the stack may hold from now on, or all of that
+ * if they are in one list. */
+static void want_batch(struct acre__want *want, struct acre__pool_cache *cache) {
     acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_lane(cache, want->pool, want->stream);
     if (lane) {
-        acre__lane_grow(cache, lane, size_class);
-        most = lane->stacks[size_class].most;
+        acre__lane_grow(cache, lane, want->size_class);
+        want->most = lane->stacks[want->size_class].most;
     }
     acre__cache_leave(cache);
-    uint32_t line = 16u >> acre__class_state_shift(size_class);
-    return most > 2 * line ? most / 2 : most > line ? line : most > 1 ? most : 1;
+    uint32_t most = want->most, line = 16u >> acre__class_state_shift(want->size_class);
+    want->count = most > 2 * line ? most / 2 : most > line ? line : most > 1 ? most : 1;
 }
 
 static acre_status want_id(struct acre__want *want) {
@@ -233,7 +232,7 @@ static acre_status refill(struct acre__want *want, struct acre__pool_cache *cach
         if (!want->is_id_known)
             acre__cache_renew(cache, pool, stream, want->id);
         acre__cache_age(cache, pool, stream);
-        want->count = batch_count(cache, pool, stream, size_class);
+        want_batch(want, cache);
     }
     status = acre__ladder_take(want);
     acre__lock_give(&pool->lock);
@@ -404,23 +403,57 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
 
 /* ---- giving ---- */
 
-/* Lock held. More may be kept from now on: 1 when there is room for another slot. Otherwise half of
- * the stack is moved to the list, which has the slot that is freed. */
-static int lane_make_room(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
-                          uint32_t size_class, struct acre__slots *slots, uint64_t *id) {
+/* Moves half of a full stack to the list, which has the slot that is freed. Not under the pool's
+ * lock: it touches records that other threads wrote last. */
+static void lane_halve(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
+                       uint32_t size_class, struct acre__slots *slots) {
+    acre__cache_enter(cache);
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__stack *stack = lane ? &lane->stacks[size_class] : NULL;
+    if (stack && stack->count >= stack->most) {
+        acre__lane_take(lane, size_class, stack->most / 2, slots);
+        stack->used = 1;
+    }
+    acre__cache_leave(cache);
+}
+
+/* Lock held. More may be kept from now on: 1 when the lane has room for all of the list. *id is
+ * that of the stream that the lane is of. */
+static int lane_has_room(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                         uint32_t size_class, const struct acre__slots *slots, uint64_t *id) {
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
     int has_room = 0;
     if (lane) {
         acre__lane_grow(cache, lane, size_class);
         const struct acre__stack *stack = &lane->stacks[size_class];
-        has_room = stack->count < stack->most;
-        if (!has_room)
-            acre__lane_take(lane, size_class, stack->most / 2, slots);
+        has_room = stack->count + slots->count <= stack->most && !acre__id_differs(lane->id, *id);
         *id = lane->id;
     }
     acre__cache_leave(cache);
     return has_room;
+}
+
+/* Lock held. What the lane had was freed on the stream that it is of, which may have ended. */
+static int slots_give(acre_pool *pool, acre_stream stream, uint32_t size_class, uint64_t lane_id,
+                      uint64_t id, struct acre__slots *slots) {
+    return acre__id_differs(lane_id, id)
+               ? acre__central_give_old(pool, size_class, stream, acre__stream_thread(stream),
+                                        lane_id, 1, slots)
+               : acre__central_give(pool, size_class, stream, id, slots);
+}
+
+/* There is no memory to note the slots. One that is freed just now stays live; what a stack had
+ * must go to the pool, and waits for the device. */
+static acre_status spill_failed(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
+    int is_given = 0;
+    if (slots->count > 1) {
+        acre__lock_take(&pool->lock);
+        is_given = acre__central_give_after_all(pool, size_class, slots);
+        acre__lock_give(&pool->lock);
+    }
+    return is_given ? ACRE_OK
+                    : acre__fail(ACRE_E_HOST_MEMORY, "no memory to note that a block was freed");
 }
 
 /* A slot that is freed, or half of a stack with it, goes to the pool. */
@@ -428,21 +461,20 @@ static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_clas
                          struct acre__pool_cache *cache, uint64_t id, struct acre__slots *slots) {
     uint64_t lane_id = id;
     int is_given = 1;
+    if (cache)
+        lane_halve(cache, pool, stream, size_class, slots);
     acre__lock_take(&pool->lock);
     if (cache)
         acre__cache_age(cache, pool, stream);
-    if (!cache || !lane_make_room(cache, pool, stream, size_class, slots, &lane_id))
-        is_given = acre__id_differs(lane_id, id)
-                       ? acre__central_give_old(pool, size_class, stream,
-                                                acre__stream_thread(stream), lane_id, 1, slots)
-                       : acre__central_give(pool, size_class, stream, id, slots);
+    if (!cache || !lane_has_room(cache, pool, stream, size_class, slots, &lane_id))
+        is_given = slots_give(pool, stream, size_class, lane_id, id, slots);
     if (cache && is_given && acre__id_differs(lane_id, id))
         acre__cache_renew(cache, pool, stream, id);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
     if (!slots->count || (cache && put_cached(cache, pool, stream, size_class, slots)))
         return ACRE_OK;
-    return acre__fail(ACRE_E_HOST_MEMORY, "no memory to note that a block was freed");
+    return spill_failed(pool, size_class, slots);
 }
 
 /* A block that other streams use as well: it waits for all of them, and for this one. */

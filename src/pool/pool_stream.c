@@ -58,6 +58,16 @@ static void stream_free(struct acre__pool_stream *stream) {
     free(stream);
 }
 
+void acre__stream_turn(struct acre__pool_stream *stream, struct acre__generation *recent,
+                       struct acre__generation *marked) {
+    stream->recent = recent;
+    stream->marked = marked;
+    for (int i = 0; i < ACRE__ARENAS; i++) {
+        stream->reach[i].recent = &recent->freed->holes[i];
+        stream->reach[i].marked = &marked->freed->holes[i];
+    }
+}
+
 static struct acre__pool_stream *stream_make(acre_pool *pool, acre_stream handle, uint64_t thread,
                                              uint64_t id) {
     struct acre__pool_stream *stream = calloc(1, sizeof *stream);
@@ -75,8 +85,7 @@ static struct acre__pool_stream *stream_make(acre_pool *pool, acre_stream handle
         stream->generations[i].freed->stream = stream;
         stream->generations[i].freed->pool = pool;
     }
-    stream->recent = &stream->generations[0];
-    stream->marked = &stream->generations[1];
+    acre__stream_turn(stream, &stream->generations[0], &stream->generations[1]);
     stream->stream = handle;
     stream->thread = thread;
     stream->id = id;
@@ -136,12 +145,6 @@ int acre__stream_is_gone(acre_pool *pool, acre_stream handle, uint64_t thread, u
     return stream && acre__id_differs(stream->id, id);
 }
 
-struct acre__reach acre__stream_reach(const struct acre__pool_stream *stream,
-                                      enum acre__pool_arena arena) {
-    return (struct acre__reach){.recent = &stream->recent->freed->holes[arena],
-                                .marked = &stream->marked->freed->holes[arena]};
-}
-
 /* ---- events ---- */
 
 static void generation_ready(acre_pool *pool, struct acre__generation *generation) {
@@ -191,8 +194,7 @@ static void stream_advance(acre_pool *pool, struct acre__pool_stream *stream) {
         }
         if (!stream->recent->is_covered || !acre__freed_has(stream->recent->freed))
             return;
-        stream->marked = stream->recent;
-        stream->recent = marked;
+        acre__stream_turn(stream, marked, stream->recent);
         marked->is_covered = 0; /* its event is older than the other's */
     }
 }
@@ -437,7 +439,8 @@ acre_status acre__stream_retire(acre_pool *pool, acre_stream handle) {
         stream_ready(pool, stream);
     }
     stream_forget(pool, stream);
-    streams_sweep(pool);
+    if (pool->forgotten > FORGOTTEN_MOST)
+        streams_sweep(pool);
     return ACRE_OK;
 }
 

@@ -37,8 +37,13 @@ struct acre__pool_stream {
     int is_forgotten;                 /* it is found by no key any more */
     struct acre__graph_memory *graph; /* of a capture: nothing is asked of it (pool_graph.h) */
     struct acre__generation generations[2], *recent, *marked;
+    struct acre__reach reach[ACRE__ARENAS]; /* what the two have of each arena, always of now */
 };
 
+/* Says which generation is which. Whoever looks for memory keeps a pointer to `reach`, since the
+ * two may change places in the middle of that, when caches are emptied and events looked at. */
+void acre__stream_turn(struct acre__pool_stream *stream, struct acre__generation *recent,
+                       struct acre__generation *marked);
 /* The record of a stream that the caller names, made now if there is none; NULL and *status
  * otherwise. */
 struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle, uint64_t thread,
@@ -49,9 +54,6 @@ int acre__stream_is_known(acre_pool *pool, acre_stream handle, uint64_t thread, 
 int acre__stream_is_gone(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id);
 /* Stands for streams that nobody knows; NULL without memory. */
 struct acre__pool_stream *acre__stream_lost(acre_pool *pool);
-/* The holes of an arena that the stream may use. */
-struct acre__reach acre__stream_reach(const struct acre__pool_stream *stream,
-                                      enum acre__pool_arena arena);
 /* Slots were freed on the stream; `is_named`: by a call that names it, so that it exists. */
 void acre__stream_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                       struct acre__slots *slots, int is_named);

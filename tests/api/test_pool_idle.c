@@ -1,5 +1,6 @@
 /* How much memory pools hold when little of it is in use, on every driver: many idle threads and
- * streams, sizes that drift, few survivors among many small blocks. */
+ * streams, streams that share what caches may hold, sizes that drift, few survivors among many
+ * small blocks. */
 #include <pthread.h>
 
 #include "api_pool.h"
@@ -60,6 +61,39 @@ static void pool_idle_threads_and_streams_hold_little(void **state) {
             api_ok(acre_stream_destroy(t.device, streams[i]));
         pthread_barrier_destroy(&idle.done);
         pthread_barrier_destroy(&idle.end);
+        end(&t);
+    }
+}
+
+/* ---- streams that need as much as each other ---- */
+
+enum { EVEN_STREAMS = 16, EVEN_BLOCKS = 128 };
+
+/* In turn, so that none of them is idle. */
+static void even_pass(struct things *t, const acre_stream *streams) {
+    static void *p[EVEN_BLOCKS * EVEN_STREAMS];
+    for (int i = 0; i < EVEN_BLOCKS * EVEN_STREAMS; i++)
+        api_ok(acre_pool_alloc(t->pool, 64 * KIB, 0, streams[i % EVEN_STREAMS], &p[i]));
+    for (int i = 0; i < EVEN_BLOCKS * EVEN_STREAMS; i++)
+        api_ok(acre_pool_free(t->pool, p[i], streams[i % EVEN_STREAMS]));
+}
+
+/* Together they want more than caches may hold: none is left with nothing, which would cost it a
+ * slow call for each block. */
+static void pool_streams_share_what_caches_may_hold(void **state) {
+    (void)state;
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        acre_stream streams[EVEN_STREAMS];
+        for (int i = 0; i < EVEN_STREAMS; i++)
+            api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &streams[i]));
+        for (int pass = 0; pass < 8; pass++)
+            even_pass(&t, streams);
+        uint64_t before = stats_of(t.pool).refills;
+        even_pass(&t, streams);
+        assert_in_range(stats_of(t.pool).refills - before, 0, EVEN_STREAMS * EVEN_BLOCKS / 16);
+        for (int i = 0; i < EVEN_STREAMS; i++)
+            api_ok(acre_stream_destroy(t.device, streams[i]));
         end(&t);
     }
 }
@@ -127,6 +161,7 @@ static void pool_survivors_move_together(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_idle_threads_and_streams_hold_little),
+        cmocka_unit_test(pool_streams_share_what_caches_may_hold),
         cmocka_unit_test(pool_sizes_that_drift_use_the_memory_of_earlier_ones),
         cmocka_unit_test(pool_survivors_move_together),
     };

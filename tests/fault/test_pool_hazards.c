@@ -1,7 +1,10 @@
 /* Ways in which a pool could hand memory out too early, or never again: streams that others order,
- * a thread's own default stream, broken captures, graphs that use each other's memory. */
+ * a thread's own default stream, memory that is freed while more is looked for, broken captures,
+ * graphs that use each other's memory. */
 #include "api/api_pool.h"
+#include "driver/soft/soft.h"
 #include "fault_ladder.h"
+#include "pool/pool.h"
 
 /* A blocking stream without work of its own is behind the legacy stream's, which cuStreamQuery does
  * not tell. */
@@ -81,6 +84,85 @@ static void hazard_of_streams_that_come_and_go(void **state) {
         assert_int_equal(raw->cuStreamDestroy(stream), 0);
     }
     assert_in_range(stats_of(t.pool).held_bytes, 0, 256 * MIB); /* of 1.2 GiB in all */
+    fault_pop("soft");
+    end(&t);
+}
+
+/* ---- while more is looked for ---- */
+
+/* What the pool does when its budget is used up: another thread's cache is emptied, after the
+ * device has passed the first event of the stream. */
+static struct {
+    acre_pool *pool;
+    CUstream stream;
+    struct gate *gate;
+    void *cached; /* freed on the stream, in a cache; NULL afterwards */
+} emptied;
+
+static void reclaim_emptied(struct acre__account *account, const struct acre__arena *asking,
+                            uint64_t bytes) {
+    struct acre__slots slots = {0};
+    uint64_t id = 0;
+    (void)account, (void)asking, (void)bytes;
+    if (!emptied.cached)
+        return;
+    atomic_store(&emptied.gate->is_open, 1);
+    while (!atomic_load(&emptied.gate->is_passed))
+        small_sleep(1);
+    struct acre__slab *slab = acre__pool_table_find(emptied.cached);
+    acre__slots_push(&slots, &slab->slots[0]);
+    acre__store(&slab->states[0], 0, memory_order_relaxed);
+    assert_int_equal(acre__pool_stream_id(emptied.pool->dev, emptied.stream, &id), ACRE_OK);
+    assert_int_equal(
+        acre__central_give_old(emptied.pool, ACRE__CLASSES, emptied.stream, 0, id, 1, &slots), 1);
+    emptied.cached = NULL;
+}
+
+/* A stream's two lists of freed memory change places while a block is taken out of them. */
+static void hazard_of_lists_that_change_places_in_a_call(void **state) {
+    (void)state;
+    struct things t = begin("soft", NULL);
+    const struct acre__driver *raw = fault_raw("soft");
+    struct gate gates[3];
+    CUstream stream;
+    char text[480] = "";
+    void *p[4], *large;
+    fault_push("soft");
+    assert_int_equal(raw->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), 0);
+    t.pool->blocks_in.is_joined = 1;
+    t.pool->blocks_in.slack = 0;
+    t.pool->blocks_in.setup.chunk_most = (size_t)2 << 20;
+    for (int i = 0; i < 4; i++)
+        api_ok(acre_pool_alloc(t.pool, 8 * MIB, 0, stream, &p[i]));
+    gate_put(stream, &gates[0]);
+    api_ok(acre_pool_free(t.pool, p[0], stream));
+    acre__lock_take(&t.pool->lock); /* the first is marked from now on */
+    acre__streams_settle(t.pool, NULL, 1);
+    acre__lock_give(&t.pool->lock);
+    gate_put(stream, &gates[1]);
+    api_ok(acre_pool_free(t.pool, p[2], stream));
+    gate_put(stream, &gates[2]);
+    assert_int_equal(raw->cuMemsetD8Async((CUdeviceptr)(uintptr_t)p[1], 1, 8 * MIB, stream), 0);
+    emptied.pool = t.pool;
+    emptied.stream = stream;
+    emptied.gate = &gates[0];
+    emptied.cached = p[1];
+    t.pool->account.reclaim = reclaim_emptied;
+    api_ok(acre_pool_alloc(t.pool, 14 * MIB, 0, stream, &large));
+    assert_null(emptied.cached);
+    atomic_store(&gates[1].is_open, 1);
+    while (!atomic_load(&gates[1].is_passed))
+        small_sleep(1);
+    acre__lock_take(&t.pool->lock); /* what was freed before the second gate is ready */
+    acre__streams_settle(t.pool, NULL, 1);
+    acre__lock_give(&t.pool->lock);
+    if (acre__soft_reports(text, sizeof text))
+        fail_msg("%s", text);
+    atomic_store(&gates[2].is_open, 1);
+    api_ok(acre_pool_free(t.pool, p[3], stream));
+    api_ok(acre_pool_free(t.pool, large, stream));
+    api_ok(acre_device_sync(t.device));
+    assert_int_equal(raw->cuStreamDestroy(stream), 0);
     fault_pop("soft");
     end(&t);
 }
@@ -212,6 +294,7 @@ int main(void) {
         cmocka_unit_test(hazard_of_a_blocking_stream_behind_the_legacy_one),
         cmocka_unit_test(hazard_of_a_sleeping_threads_own_stream),
         cmocka_unit_test(hazard_of_streams_that_come_and_go),
+        cmocka_unit_test(hazard_of_lists_that_change_places_in_a_call),
         cmocka_unit_test(hazard_of_a_use_in_a_broken_capture),
         cmocka_unit_test(hazard_of_a_used_block_freed_in_a_capture),
         cmocka_unit_test(hazard_of_graphs_that_use_each_others_memory),
