@@ -96,9 +96,16 @@ static void lock_take_virtual(struct acre__lock *lock, const struct acre__sched_
         hooks->yield();
 }
 
+/* Locks are held briefly, so a thread tries some hundred times before it sleeps. glibc's
+ * initialisers of mutexes and conditions cannot fail with these attributes. */
 void acre__lock_init(struct acre__lock *lock, const char *name, int rank) {
-    /* With default attributes glibc's initialisers of mutexes and conditions cannot fail. */
-    pthread_mutex_init(&lock->mutex, NULL);
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
+    pthread_mutex_init(&lock->mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
     lock->name = name;
     lock->rank = rank;
 }

@@ -403,15 +403,16 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
 
 /* ---- giving ---- */
 
-/* Moves half of a full stack to the list, which has the slot that is freed. Not under the pool's
- * lock: it touches records that other threads wrote last. */
-static void lane_halve(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
+/* Moves most of a full stack to the list, which has the slot that is freed: the longer the lists
+ * are, the fewer calls need the pool's lock. Not under that lock, since it touches records that
+ * other threads wrote last. */
+static void lane_empty(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
                        uint32_t size_class, struct acre__slots *slots) {
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
     struct acre__stack *stack = lane ? &lane->stacks[size_class] : NULL;
     if (stack && stack->count >= stack->most) {
-        acre__lane_take(lane, size_class, stack->most / 2, slots);
+        acre__lane_take(lane, size_class, stack->most / 4, slots);
         stack->used = 1;
     }
     acre__cache_leave(cache);
@@ -456,13 +457,13 @@ static acre_status spill_failed(acre_pool *pool, uint32_t size_class, struct acr
                     : acre__fail(ACRE_E_HOST_MEMORY, "no memory to note that a block was freed");
 }
 
-/* A slot that is freed, or half of a stack with it, goes to the pool. */
+/* A slot that is freed, or most of a stack with it, goes to the pool. */
 static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_class,
                          struct acre__pool_cache *cache, uint64_t id, struct acre__slots *slots) {
     uint64_t lane_id = id;
     int is_given = 1;
     if (cache)
-        lane_halve(cache, pool, stream, size_class, slots);
+        lane_empty(cache, pool, stream, size_class, slots);
     acre__lock_take(&pool->lock);
     if (cache)
         acre__cache_age(cache, pool, stream);
