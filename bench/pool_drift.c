@@ -1,12 +1,13 @@
-/* Sizes that change from step to step, as those of a model that is trained on sequences of varying
- * length: how much memory a pool needs for what is live.
+/* Sizes that change from step to step, as in training on sequences of varying length: how much
+ * memory a pool needs for what is live.
  *
- * A step has 16 layers. On the way up each leaves six activations for the way down, of which one
- * grows with the square of the length; on the way down they are freed from the last to the first,
- * with gradients of the same sizes that live for one layer. Weights stay all the time. No two steps
- * have the same length, so no hole of the step before is of the right size.
+ * A step has 16 layers. In the forward pass each layer leaves six activations for the backward
+ * pass. One of them grows with the square of the length. The backward pass frees them from last to
+ * first; gradients of the same sizes live for one layer. Weights stay live throughout. Lengths are
+ * random, so hardly any hole of the previous step has the right size.
  *
- * Before that, sizes that drift with the device waited for in between: pool_held.c. */
+ * Before that runs the synchronised drift case, in which the host waits for the device between
+ * sizes: see pool_held.c. */
 #include "cli.h"
 #include "pool_ops.h"
 
@@ -15,9 +16,9 @@ enum {
     DRIFT_LAYERS = 16,
     DRIFT_KEPT = 6, /* activations of a layer */
     DRIFT_WIDTH = 512,
-    DRIFT_WEIGHTS = 64, /* each of 4 MiB */
+    DRIFT_WEIGHTS = 64, /* count; each has 4 MiB */
     DRIFT_WEIGHT_BYTES = 4 << 20,
-    DRIFT_TOKENS = 8192 /* of a batch, whatever the length */
+    DRIFT_TOKENS = 8192 /* of a batch, for any length */
 };
 
 struct drift_step {

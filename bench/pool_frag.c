@@ -1,9 +1,9 @@
 /* The long-tailed mix: how much memory a pool needs for what is live, and what that costs.
  *
  * 20,000 operations. Sizes are log-uniform: 60 % of 512 B to 64 KiB, 30 % of 64 KiB to 4 MiB, 10 %
- * of 4 to 512 MiB. A block that would bring more than 40 GiB to life waits until blocks chosen
- * evenly among the live ones are freed. Everything is drawn before, alike for all parties, and each
- * turn begins with a pool that has nothing. */
+ * of 4 to 512 MiB. Before a block would raise live memory above 40 GiB, randomly chosen live blocks
+ * are freed. All operations are drawn beforehand and are the same for all parties. Each turn starts
+ * with an empty pool. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -44,8 +44,8 @@ static void frag_draw(struct pool_ops *ops, size_t count, uint64_t most_live) {
     free(now);
 }
 
-/* 40 GiB, where half as much again is free for what a pool needs beyond; elsewhere half of what is
- * free, and 0 when that is too little for the largest blocks. */
+/* 40 GiB, if half as much again is free for the pool's overhead. Otherwise half of the free memory;
+ * 0 if that is too little for the largest blocks. */
 static uint64_t frag_most_live(const struct pool_bench *p) {
     char text[2][CLI_NUMBER_BYTES];
     uint64_t most = p->info.free_bytes / 2;

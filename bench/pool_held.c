@@ -1,16 +1,15 @@
 /* Memory that a pool holds while little or nothing is live.
  *
- *   idle       threads that allocate and free one block of each size class from 64 KiB to 1 MiB on
- *              each of 16 streams, and then rest: what is held with nothing live
- *   survivors  a million blocks of 4 KiB, of which 2 % at random survive, then 80 turnovers: a
- * trim, half of the survivors freed at random and as many allocated. Survivors lie everywhere at
- * first; a pool that prefers low addresses gathers them drift      512 MiB of blocks of one size,
- * freed and waited for, then of the next larger size, from 8 KiB to 2 MiB (a part of the case
- * drift, see pool_drift.c)
+ *   idle       threads allocate and free one block of each size class from 64 KiB to 1 MiB on each
+ *              of 16 streams, and then rest: what the pool holds with nothing live
+ *   survivors  of a million blocks of 4 KiB, 2 % at random survive. Then 80 turnovers: a trim, then
+ *              half of the survivors are freed at random and as many allocated. At first survivors
+ *              are spread everywhere; a pool that prefers low addresses compacts them
+ *   drift      512 MiB of blocks of one size, freed and waited for, then of the next larger size,
+ *              from 8 KiB to 2 MiB (part of the case drift, see pool_drift.c)
  *
- * Each turn has a pool of its own. For acre the figure is what the pool says that it holds; for the
- * driver's pool it is by how much the device's free memory fell. Nothing is timed, so one turn is
- * enough. */
+ * Each turn has its own pool. The figure is what acre's pool reports as held; for the driver's pool
+ * it is the drop in the device's free memory. Nothing is timed, so one turn is enough. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,16 +24,16 @@ enum {
     HELD_MOST_THREADS = 64,
     SURVIVORS_BLOCKS = 1000000,
     SURVIVORS_BYTES = 4096,
-    SURVIVORS_SHARE = 50, /* one in so many survives */
+    SURVIVORS_SHARE = 50, /* one of this many survives */
     SURVIVORS_TURNOVERS = 80,
     DRIFT_LIVE_MIB = 512
 };
 
 /* A party's turn. */
 struct held {
-    struct pool_bench own; /* the suite's, with a pool of its own */
+    struct pool_bench own; /* a copy of the suite's, with its own pool */
     enum pool_party party;
-    size_t free_bytes; /* of the device, before */
+    size_t free_bytes; /* of the device, at the start */
 };
 
 static int held_free_bytes(struct held *held, size_t *bytes) {
@@ -46,7 +45,7 @@ static int held_free_bytes(struct held *held, size_t *bytes) {
     return ok;
 }
 
-/* What the party before left goes back to the device first. */
+/* First returns the memory of the previous party to the device. */
 static int held_begin(struct held *held, const struct pool_bench *p, enum pool_party party) {
     *held = (struct held){.own = *p, .party = party};
     bench_blame(p->bench, false);
@@ -63,7 +62,7 @@ static int held_end(struct held *held) {
     return held->party != POOL_ACRE || acre_pool_destroy(held->own.pool, NULL, NULL) == ACRE_OK;
 }
 
-/* What the pool holds now, in MiB. */
+/* What the pool holds, in MiB. */
 static int held_now(struct held *held, double *mib) {
     acre_pool_stats stats = {.struct_size = sizeof stats};
     size_t free_bytes = 0;
@@ -94,7 +93,7 @@ struct idle_thread {
     struct idle *idle;
     pthread_t id;
     int ok;
-    char detail[256]; /* acre's, which is the thread's own */
+    char detail[256]; /* acre_last_detail is per thread */
 };
 
 POOL_INLINE int idle_blocks(const struct pool_bench *p, enum pool_party party) {
@@ -109,7 +108,7 @@ POOL_INLINE int idle_blocks(const struct pool_bench *p, enum pool_party party) {
     return 1;
 }
 
-/* Uses the pool and stays, so that what its cache has stays too. */
+/* Uses the pool and stays alive, so that its cache keeps its contents. */
 static void *idle_run(void *user) {
     struct idle_thread *thread = user;
     struct held *held = &thread->idle->held;
@@ -124,7 +123,7 @@ static void *idle_run(void *user) {
     return NULL;
 }
 
-/* Returns 0 when a thread was refused something. */
+/* Returns 0 if a thread failed. */
 static int idle_threads(struct idle *idle, unsigned count, double *mib) {
     struct idle_thread threads[HELD_MOST_THREADS] = {0};
     pthread_barrier_init(&idle->done, NULL, count + 1);
@@ -133,7 +132,7 @@ static int idle_threads(struct idle *idle, unsigned count, double *mib) {
         threads[i].idle = idle;
         if (pthread_create(&threads[i].id, NULL, idle_run, &threads[i]) != 0) {
             cli_say("suite pool: the system gives no more threads");
-            exit(CLI_CANNOT); /* those that were made wait for the others */
+            exit(CLI_CANNOT); /* threads already created wait for the others */
         }
     }
     pthread_barrier_wait(&idle->done);
@@ -180,11 +179,11 @@ int pool_idle(struct pool_bench *p) {
 struct survivors {
     struct held held;
     void **blocks;
-    size_t count, kept; /* blocks at first, and those that survive */
+    size_t count, kept; /* blocks at first; survivors */
     uint64_t state;
 };
 
-/* Frees blocks at random until `kept` of `count` are left, which then are the first ones. */
+/* Frees blocks at random until `kept` of `count` are left, at the front of the array. */
 POOL_INLINE int survivors_fewer(struct survivors *s, size_t count, size_t kept,
                                 enum pool_party party) {
     for (size_t left = count; left > kept; left--) {
@@ -207,14 +206,14 @@ POOL_INLINE int survivors_more(struct survivors *s, size_t from, size_t to, enum
     return 1;
 }
 
-/* What waits for the stream could not be given back: the host waits first. */
+/* Waits for the stream first: a trim cannot release memory that still waits for it. */
 static int survivors_trim(struct survivors *s) {
     struct pool_bench *own = &s->held.own;
     return acre_stream_sync(own->device, own->streams[0]) == ACRE_OK &&
            (s->held.party != POOL_ACRE || acre_pool_trim(own->pool, 0) == ACRE_OK);
 }
 
-/* What is held with the first survivors, and at the end. */
+/* Measures what is held with the first survivors, and at the end. */
 POOL_INLINE int survivors_turn(struct survivors *s, double mib[2], enum pool_party party) {
     int ok = survivors_more(s, 0, s->count, party) && survivors_fewer(s, s->count, s->kept, party);
     ok = ok && survivors_trim(s) && held_now(&s->held, &mib[0]);
@@ -252,7 +251,7 @@ int pool_survivors(struct pool_bench *p) {
     return ok;
 }
 
-/* ---- sizes that drift ------------------------------------------------------------------------ */
+/* ---- drift of sizes -------------------------------------------------------------------------- */
 
 POOL_INLINE int drift_sizes(struct held *held, void **blocks, uint64_t live, double *peak,
                             enum pool_party party) {

@@ -1,12 +1,11 @@
-/* Many of something: streams of one pool, pools, small blocks.
+/* Many streams of one pool, many pools, many small blocks.
  *
- *   streams  pairs of 64 KiB, one on each of 4096 streams in turn; the same in 1000 pools in turn,
- *            on one stream; and for the ratios the pair on one stream of one pool
- *   trim     8 million blocks of 256 bytes, allocated and freed: how long it takes to give all of
- *            them back to the device
+ *   streams  pairs of 64 KiB, round-robin over 4096 streams; the same over 1000 pools, on one
+ *            stream; and for the ratios a pair on one stream of one pool
+ *   trim     8 million blocks of 256 bytes, allocated and freed: how long it takes to return all of
+ *            them to the device
  *
- * No thread's cache has room for thousands of streams: what is measured is what a pool does beyond
- * a hit. */
+ * No thread's cache has room for thousands of streams, so this measures misses. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,9 +16,9 @@
 
 enum {
     MANY_STREAMS = 4096,
-    MANY_SOFT_STREAMS = 4000, /* of the 4096 that a soft device can have */
+    MANY_SOFT_STREAMS = 4000, /* a soft device can have 4096 */
     MANY_POOLS = 1000,
-    MANY_STEP_PAIRS = 256, /* between two looks at the clock */
+    MANY_STEP_PAIRS = 256, /* between two clock reads */
     MANY_TURN_NS = 20000000,
     MANY_TRIM_BLOCKS = 8000000,
     MANY_TRIM_BYTES = 256,
@@ -28,19 +27,19 @@ enum {
 
 /* ---- streams and pools ---- */
 
-/* In the order of their turns; the driver's may be missing. */
+/* In the order of their turns. The driver's may be missing. */
 enum many_turn { MANY_OF_ALL, MANY_OF_ONE, MANY_OF_DRIVER, MANY_TURNS };
 
-/* `count` streams of one pool, or pools with one stream. */
+/* `count` streams of one pool, or `count` pools with one stream. */
 struct many {
     struct pool_bench *p;
-    acre_stream *streams; /* NULL: it is about pools */
+    acre_stream *streams; /* NULL: pools are measured */
     acre_pool **pools;
     unsigned count;
-    unsigned at[MANY_TURNS]; /* the stream or pool whose turn it is */
+    unsigned at[MANY_TURNS]; /* next stream or pool */
 };
 
-/* The next one, round and round. */
+/* The next one, round-robin. */
 static unsigned many_next(struct many *many, enum many_turn turn) {
     unsigned now = many->at[turn];
     many->at[turn] = now + 1 == many->count ? 0 : now + 1;
@@ -82,7 +81,7 @@ static int many_step(struct many *many, enum many_turn turn, uint64_t pairs) {
     return many->streams ? many_streams(many, pairs, POOL_ACRE) : many_pools(many, pairs);
 }
 
-/* As many pairs as fit into the time: they may take tens of nanoseconds, or thousands. */
+/* Runs pairs until the time is up: one may take tens of nanoseconds, or thousands. */
 static int many_turn(void *user, unsigned turn, double *ns) {
     struct many *many = user;
     uint64_t begin = cli_now_ns(), pairs = 0, took = 0;
@@ -97,7 +96,7 @@ static int many_turn(void *user, unsigned turn, double *ns) {
     return 1;
 }
 
-/* Uses each once before: the first use takes memory from the device. */
+/* Uses each once beforehand: the first use takes memory from the device. */
 static int many_measure(struct many *many, const char *what) {
     struct bench *bench = many->p->bench;
     bool has_driver = many->streams && many->p->party_count == POOL_PARTIES;
@@ -118,7 +117,7 @@ static int many_measure(struct many *many, const char *what) {
     return 1;
 }
 
-/* After a failure nothing more of acre's is called, which could replace the detail. */
+/* After a failure it makes no more acre calls, which could replace the detail. */
 static int many_of_streams(struct pool_bench *p, unsigned count) {
     struct many many = {.p = p, .count = count};
     acre_pool_stats stats = {.struct_size = sizeof stats};
@@ -156,7 +155,7 @@ static int many_of_pools(struct pool_bench *p, unsigned count) {
     return ok;
 }
 
-/* One after the other: a stream that ends is looked for in every pool, and a pool that ends waits
+/* Streams first, then pools: destroying a stream searches every pool, and destroying a pool waits
  * for every stream. */
 int pool_many_streams(struct pool_bench *p) {
     unsigned streams = p->drv->is_soft ? MANY_SOFT_STREAMS : MANY_STREAMS, pools = MANY_POOLS;
@@ -164,7 +163,7 @@ int pool_many_streams(struct pool_bench *p) {
         streams = 64;
         pools = 16;
     }
-    /* A pool has a chunk of 2 MiB at least. */
+    /* A pool holds at least one chunk of 2 MiB. */
     return !pool_has_room(p, "streams", (uint64_t)pools * 3 * MANY_MIB) ||
            (many_of_streams(p, streams) && many_of_pools(p, pools));
 }

@@ -12,7 +12,7 @@ struct turns {
     const struct pool_ops *ops;
     uint64_t lag;
     enum pool_party parties[POOL_PARTIES];
-    void **blocks; /* by number; NULL for those that are not live */
+    void **blocks; /* by number; NULL if not live */
     uint32_t *bytes;
 };
 
@@ -54,7 +54,7 @@ static int ops_free_bytes(const struct pool_bench *p, size_t *bytes) {
     return p->drv->cuMemGetInfo(bytes, &total) == CUDA_SUCCESS;
 }
 
-/* The operations, with the time that they took and the least memory that was free. */
+/* Runs the operations. Measures their time and the minimum of free memory. */
 POOL_INLINE int ops_loop(struct turns *turns, struct lag *lag, uint64_t *took_ns, size_t *least,
                          enum pool_party party) {
     const struct pool_bench *p = turns->p;
@@ -93,7 +93,7 @@ POOL_INLINE int ops_clear(struct turns *turns, enum pool_party party) {
     return ok;
 }
 
-/* What the party before left goes back to the device first. */
+/* First returns the memory of the previous party to the device. */
 static int ops_settle(const struct pool_bench *p) {
     return acre_device_sync(p->device) == ACRE_OK && acre_trim(p->device) == ACRE_OK;
 }
@@ -118,7 +118,7 @@ static int ops_turn(void *user, unsigned turn, double *figures) {
     size_t least = before;
     int ok = POOL_EACH(party, ops_loop, turns, lag, &took_ns, &least);
     ok = ok && POOL_EACH(party, ops_clear, turns);
-    if (ok) { /* after a failure nothing more, which could replace the detail */
+    if (ok) { /* after a failure, more calls could replace the detail */
         lag_end(lag);
         ok = party != POOL_ACRE || acre_pool_destroy(p->pool, NULL, NULL) == ACRE_OK;
     }

@@ -1,8 +1,8 @@
 /* Pools and threads: many threads with one pool, and blocks that one thread allocates and another
- * frees: by one pair of threads (cross-thread), and by eight pairs at once, each with a queue and a
- * stream of its own (handover), beside the queues alone. Threads are made for each turn, warm up,
- * wait for each other, and take their own times: what counts is from the first one's begin to the
- * last one's end. A turn lasts long enough for the system to give each thread a core. */
+ * frees. One pair of threads does the latter (cross-thread), or eight pairs at once, each with its
+ * own queue and stream (handover), compared with the queues alone. Each turn creates its threads.
+ * They warm up, wait for each other, and take their own times. The figure is the time from the
+ * first begin to the last end. A turn is long enough for the system to give each thread a core. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -13,10 +13,10 @@
 #include "pool_parties.h"
 
 enum {
-    POOL_STEP_PAIRS = 500, /* between two looks at the clock */
-    POOL_RING = 256,       /* 16 MiB on their way */
+    POOL_STEP_PAIRS = 500, /* between two clock reads */
+    POOL_RING = 256,       /* 16 MiB in flight */
     POOL_HANDOVER_PAIRS = POOL_STREAMS / 2,
-    POOL_SPINS = 64, /* before a thread that waits lets others run */
+    POOL_SPINS = 64, /* before a waiting thread yields */
     POOL_DETAIL_BYTES = 256
 };
 
@@ -24,39 +24,39 @@ struct pool_thread {
     const struct pool_bench *p;
     enum pool_party party;
     acre_stream stream;
-    uint64_t count;   /* pairs done, or to be done for a ring */
-    uint64_t last_ns; /* how long to go on, otherwise */
+    uint64_t count;   /* pairs done; with a ring: to do */
+    uint64_t last_ns; /* without a ring: duration */
     pthread_barrier_t *start;
     struct pool_ring *ring;
-    bool is_floor; /* nothing is allocated or freed: the ring alone */
+    bool is_floor; /* the ring alone, without alloc and free */
     uint64_t begin_ns, end_ns;
     int ok;
-    char detail[POOL_DETAIL_BYTES]; /* acre's, which is the thread's own */
+    char detail[POOL_DETAIL_BYTES]; /* acre_last_detail is per thread */
 };
 
-/* Blocks on their way from one thread to another; each side has a line of its own. */
+/* Blocks in flight from one thread to another. Each side has its own cache line. */
 struct pool_ring {
     _Alignas(64) _Atomic uint64_t head; /* put so far */
     _Alignas(64) _Atomic uint64_t tail; /* taken so far */
-    _Alignas(64) _Atomic int is_broken; /* one side has failed: the other must not wait for it */
+    _Alignas(64) _Atomic int is_broken; /* one side failed: the other must not wait for it */
     void *blocks[POOL_RING];
 };
 
-/* A turn: `count` threads run `run`, each with its own stream; for rings the functions in turn, and
- * two threads have a ring and a stream. */
+/* A turn: `count` threads run `run`, each on its own stream. With rings they run both functions in
+ * turn, and each two threads share a ring and a stream. */
 struct pool_team {
     struct pool_bench *p;
-    const enum pool_party *parties; /* of the first turns; another one is the floor's */
+    const enum pool_party *parties; /* of the first turns; one more turn is the floor's */
     unsigned party_count;
     unsigned count;
-    uint64_t pairs;   /* for a ring */
-    uint64_t few;     /* the driver's, for a ring; 0: as many */
-    uint64_t last_ns; /* otherwise */
+    uint64_t pairs;   /* with rings */
+    uint64_t few;     /* pairs of the driver, with rings; 0: `pairs` */
+    uint64_t last_ns; /* without rings */
     void *(*run[2])(void *);
     bool is_ring;
 };
 
-/* The driver's calls need the context of the device. */
+/* Driver calls need the device's context. */
 static int thread_begin(struct pool_thread *thread) {
     const struct pool_bench *p = thread->p;
     return thread->party != POOL_DRIVER || p->drv->cuCtxSetCurrent(p->context) == CUDA_SUCCESS;
@@ -92,7 +92,7 @@ static void *thread_pairs(void *user) {
 
 /* ---- one allocates, the other frees ---- */
 
-/* Waits for a number to pass another; 0 when the other side has failed. */
+/* Waits until a number exceeds another. Returns 0 if the other side failed. */
 static int ring_wait(struct pool_ring *ring, _Atomic uint64_t *number, uint64_t past,
                      uint64_t *seen) {
     for (unsigned spins = 0; *seen <= past; spins++) {
@@ -113,7 +113,7 @@ POOL_INLINE int ring_put(struct pool_thread *thread, bool is_floor, enum pool_pa
     uint64_t taken = 0;
     for (uint64_t i = 0; i < thread->count; i++) {
         void *block = is_floor ? ring : pool_alloc(thread->p, party, bytes, thread->stream);
-        /* A place is free when what lay there a ring ago was taken. */
+        /* An entry is free once the other side has taken its previous block. */
         if (!block || (i >= POOL_RING && !ring_wait(ring, &ring->tail, i - POOL_RING, &taken))) {
             return 0;
         }
@@ -168,7 +168,7 @@ static void *thread_frees(void *user) {
 
 /* ---- turns ---- */
 
-/* Nanoseconds for one pair of all threads together. */
+/* Nanoseconds per pair, over all threads. */
 static int team_result(const struct pool_team *team, const struct pool_thread *threads,
                        double *ns) {
     uint64_t begin = UINT64_MAX, end = 0, pairs = 0;
@@ -208,7 +208,7 @@ static int team_turn(void *user, unsigned party, double *ns) {
                                           .ring = &rings[i / 2]};
         if (pthread_create(&ids[i], NULL, team->run[i % 2], &threads[i]) != 0) {
             cli_say("suite pool: the system gives no more threads");
-            exit(CLI_CANNOT); /* those that were made wait for the others */
+            exit(CLI_CANNOT); /* threads already created wait for the others */
         }
     }
     for (unsigned i = 0; i < team->count; i++) {
@@ -244,7 +244,7 @@ int pool_thread_cases(struct pool_bench *p) {
             one[i] = team.count == 1 ? ns[i][0] : one[i];
             scaling[i] = one[i] / ns[i][0];
         }
-        /* malloc, the last, tells what the machine itself makes of more threads. */
+        /* malloc, the last party, shows how the machine itself scales. */
         for (unsigned i = 0; team.count > 1 && i + 1 < count; i++) {
             snprintf(name, sizeof name, "threads %u / 1, by malloc's", team.count);
             bench_result(p->bench, name, pool_who(parties[i]), scaling[i] / scaling[count - 1],
@@ -281,12 +281,12 @@ int pool_handover(struct pool_bench *p) {
                              .party_count = count,
                              .count = 2 * POOL_HANDOVER_PAIRS,
                              .pairs = pool_count(p, 50000),
-                             .few = pool_count(p, 1000), /* 25 us each, with so many threads */
+                             .few = pool_count(p, 1000), /* 25 us each with so many threads */
                              .run = {thread_allocates, thread_frees},
                              .is_ring = true};
     double ns[BENCH_PARTIES][BENCH_FIGURES];
     char name[BENCH_NAME_BYTES];
-    /* 128 MiB on their way, for each party, and what threads keep. */
+    /* 128 MiB in flight for each party, plus what threads cache. */
     if (!pool_has_room(p, "handover", UINT64_C(512) << 20)) {
         return 1;
     }

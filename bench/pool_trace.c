@@ -1,7 +1,7 @@
-/* What a trace costs: pairs of 64 KiB without one, and with one that is written meanwhile.
+/* The cost of a trace: pairs of 64 KiB without a trace, and while one is written.
  *
- * Both are measured in the same rounds. The file lies in a folder of its own for temporary files,
- * is emptied by every start, and is removed at the end. */
+ * Both are measured in the same rounds. The file is in a temporary folder of its own. Every start
+ * truncates it, and it is removed at the end. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@ struct pool_trace {
     const struct pool_bench *p;
     uint64_t count;
     char folder[256], path[300];
-    double bytes; /* of the file, for each event of the last turn */
+    double bytes; /* of the file per event, in the last turn */
 };
 
 static int trace_pairs(const struct pool_trace *trace, double *ns) {
@@ -43,7 +43,7 @@ static int trace_turn(void *user, unsigned party, double *ns) {
     return ok;
 }
 
-/* 0 when acre refuses; *is_busy: since the program has a trace already, by ACRE_TRACE. */
+/* Returns 0 if acre refuses. *is_busy: ACRE_TRACE has started a trace already. */
 static int trace_try(const struct pool_trace *trace, bool *is_busy) {
     acre_status status = acre_trace_start(trace->path, NULL);
     *is_busy = status == ACRE_E_BUSY;

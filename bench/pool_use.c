@@ -1,10 +1,10 @@
-/* How fast a GPU uses the memory of a pool, against cuMemAlloc's and memory mapped in other ways.
+/* How fast a GPU accesses the memory of a pool, compared with cuMemAlloc and with other mappings.
  *
- * 8 GiB are copied inside, the first half to the second, by a kernel and by cuMemcpyDtoDAsync;
- * bytes read and written count, so that both together are 8 GiB. Each way (pool_use_ways.c) is
- * made, measured and unmade in turn, seven times, so that all of them have had the same physical
- * memory about as often. How each is made up (its address, its chunks by the driver's word) is
- * said, since that is what could make a difference. */
+ * The case copies the first half of 8 GiB to the second, with a kernel and with cuMemcpyDtoDAsync.
+ * Bytes read and written both count: 8 GiB in total. Each way (pool_use_ways.c) is made, measured
+ * and unmade in turn, seven times, so that all get the same physical memory about as often. The
+ * suite prints each layout (address, and chunks as the driver reports them), since that could
+ * explain a difference. */
 #include "pool_use.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "cli.h"
 
-/* Where no nvcc was, there is no kernel for a GPU. */
+/* Without nvcc there is no kernel for a GPU. */
 #ifdef ACRE_HAVE_KERNELS
 extern const unsigned char acre__pool_kernels_fatbin[];
 static const unsigned char *const use_image = acre__pool_kernels_fatbin;
@@ -22,10 +22,10 @@ static const unsigned char *const use_image = NULL;
 
 enum {
     USE_ROUNDS = 7,
-    USE_COPIES = 5, /* timed of one place, after one that warms up */
+    USE_COPIES = 5, /* timed for one place, after a warm-up */
     USE_MOST_WAYS = 24,
     USE_THREADS = 256,
-    USE_BLOCKS_EACH = 8 /* of a multiprocessor, which has room for 2048 threads */
+    USE_BLOCKS_EACH = 8 /* per multiprocessor, which has room for 2048 threads */
 };
 
 enum use_copier { USE_KERNEL, USE_DTOD, USE_COPIERS };
@@ -90,9 +90,9 @@ static int use_time(const struct use *use, enum use_copier copier, const struct 
     return 1;
 }
 
-/* ---- what it is made of ---- */
+/* ---- the layout ---- */
 
-/* Chunks from `at` to `end`; 0 where the driver does not tell. */
+/* Chunks from `at` to `end`; 0 if the driver cannot tell. */
 static uint64_t use_chunks(const struct use *use, uint64_t at, uint64_t end, uint64_t *least,
                            uint64_t *most) {
     const struct acre__driver *drv = use->p->drv;
@@ -216,7 +216,7 @@ int pool_use(struct pool_bench *p) {
                     : "this tool was built without nvcc, so it has no kernel for a GPU");
         return 1;
     }
-    /* Chunks of 1 GiB are the largest that a way has. */
+    /* 1 GiB is the largest chunk of any way. */
     use = (struct use){.p = p, .half = (size_t)(bench_is_quick(p->bench) ? 1 : 4) << 30};
     if (!pool_has_room(p, "use", 2 * use.half + ((uint64_t)1 << 30))) {
         return 1;
@@ -225,7 +225,7 @@ int pool_use(struct pool_bench *p) {
     for (unsigned round = 0; ok && round < USE_ROUNDS; round++) {
         ok = use_round(&use, round);
     }
-    if (ok) { /* after a failure nothing more, which could replace the detail */
+    if (ok) { /* after a failure, more calls could replace the detail */
         use_report(&use);
         ok = use_end(&use);
     }

@@ -1,4 +1,4 @@
-/* The ways in which memory for the case `use` is made: see pool_use.h. */
+/* The ways to make memory for the case `use`: see pool_use.h. */
 #include "pool_use.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #define USE_MIB ((size_t)1 << 20)
 #define USE_GIB ((size_t)1 << 30)
 
-/* A pool's blocks lie as the pool places them: fresh, at an odd address, and where other blocks had
- * been, whose chunks they inherit. */
+/* Blocks of a pool lie where the pool places them: in fresh memory, at an odd address, or where
+ * other blocks were, whose chunks they inherit. */
 static const struct use_way use_ways[] = {
     {.name = "one block", .who = "acre", .kind = USE_POOL},
     {.name = "one block", .who = "driver", .kind = USE_PLAIN},
@@ -50,7 +50,7 @@ bool use_is_possible(const struct pool_bench *p, const struct use_way *way) {
                                   : way->kind != USE_CHUNKS || p->info.has_vmm;
 }
 
-/* ---- the driver's ---- */
+/* ---- the driver ---- */
 
 static int use_make_driver(struct pool_bench *p, struct use_place *place) {
     const struct use_way *way = place->way;
@@ -78,9 +78,9 @@ static int use_unmake_driver(struct pool_bench *p, struct use_place *place) {
     return ok && p->drv->cuStreamSynchronize(p->streams[0]) == CUDA_SUCCESS;
 }
 
-/* ---- a pool's ---- */
+/* ---- a pool ---- */
 
-/* Lets the pool have all of the memory in smaller blocks, and frees them. */
+/* Allocates all of the memory in smaller blocks, and frees them. */
 static int use_pieces(struct pool_bench *p, struct use_place *place) {
     size_t each = place->way->piece_bytes, count = 2 * place->bytes / each;
     void **pieces = calloc(count + 1, sizeof *pieces);
@@ -135,7 +135,7 @@ static int use_make_mem(struct pool_bench *p, struct use_place *place) {
     return 1;
 }
 
-/* A chunk's handle ends at once; its memory stays while it is mapped. */
+/* Each chunk's handle is released at once; its memory stays while it is mapped. */
 static int use_make_chunks(struct pool_bench *p, struct use_place *place) {
     const struct use_way *way = place->way;
     size_t bytes = 2 * place->bytes;
@@ -181,7 +181,7 @@ int use_make(struct pool_bench *p, const struct use_way *way, size_t half,
     }
 }
 
-/* What acre would keep for the next one goes too, so that nobody inherits another's memory. */
+/* Also trims what acre would cache, so that no way inherits the memory of another. */
 int use_unmake(struct pool_bench *p, struct use_place *place) {
     bool is_drivers = place->way->kind == USE_PLAIN || place->way->kind == USE_ASYNC;
     int ok = 0;

@@ -406,8 +406,8 @@ ACRE_API acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value
  * other streams may use it after they waited for that one (acre_stream_wait), and must be waited
  * for by it before the block is freed on it, or be named by acre_pool_record_use.
  *
- * Calls that find what they need take no lock, wait for nothing, and make no driver call but to ask
- * whether the stream is captured. Every address is a multiple of 256, of 512 for more than 256
+ * Calls that hit the thread's cache take no lock, wait for nothing, and make no driver call but to
+ * ask whether a stream is captured, and which one a handle means that CUDA made. Every address is a multiple of 256, of 512 for more than 256
  * bytes. A block has at most 511 bytes more than requested, or an eighth if that is more and the
  * block has at most 512 KiB. Any thread may free what another allocated. */
 typedef struct acre_pool acre_pool;

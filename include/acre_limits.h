@@ -7,24 +7,23 @@
 
 /* ---- limits ---- */
 
-/* Limits of what threads have of a pool: blocks that are handed out, and what is in the threads'
- * caches, which is at most 8 MiB of each size class, pool and stream (one block in any case), and
- * large blocks that a thread has just freed. 0 is no limit; a soft limit above the hard one is
- * ACRE_E_INVALID. Counted when memory goes to a thread's cache or comes back, so never by a hit.
+/* Sets limits for what threads use of a pool: live blocks, and blocks in the threads' caches. The
+ * caches of a pool together hold at most 64 MiB, or 3 % of the pool's high-water mark if that is
+ * more. 0 is no limit; a soft limit above the hard one is ACRE_E_INVALID. The pool counts when
+ * memory goes to a cache or comes back, so never on a hit.
  *
- * Beyond the soft limit nothing is refused: the pool empties the caches and gives back all memory
- * that is free, which is counted (`over_soft`). Beyond the hard limit a call is refused with
- * ACRE_E_LIMIT, after the caches were emptied and the pool's callback was asked: blocks that are
- * handed out never exceed it, and caches alone never make a call fail. Memory that is held but free
- * does not count (acre_pool_trim). A limit below what is handed out holds for what is asked for
- * from now on. */
+ * Above the soft limit no call fails: the pool empties the caches, releases free memory until it
+ * holds no more than the limit, and counts that (`over_soft`). Above the hard limit a call fails
+ * with ACRE_E_LIMIT, after the pool emptied the caches and called its callback. Live blocks never
+ * exceed the hard limit, and caches alone never make a call fail. Memory that is held but free does
+ * not count (acre_pool_trim). A limit below what is live applies to later calls. */
 ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_bytes,
                                           uint64_t hard_bytes);
 
 /* When a pool has no memory for a call it tries, in this order: the caches of all threads; memory
  * of other streams whose work is done; its free memory, given back and mapped where it is needed;
  * memory of another stream behind whose work the calling one then waits, without the host; free
- * memory of all other pools of the driver; this callback; and last the host waits for the work
+ * memory of other pools of the same physical memory; this callback; and last the host waits for the work
  * behind everything that was freed, in this pool and in others of the device. Streams that are
  * being captured are left out. Only then is there a status, and a report (acre_oom_report).
  * acre_pool_get_stats counts which step served.
@@ -51,7 +50,7 @@ ACRE_API acre_status acre_pool_set_callback(acre_pool *pool, acre_pool_oom_fn fn
  * gets the calling thread's.
  * Returns ACRE_E_INVALID, ACRE_E_LIMIT (more than 4096 tags, or 32 nested), ACRE_E_HOST_MEMORY.
  * A pair of hits of a thread that has a tag set costs about 30 ns more; without one, 1 ns more for
- * blocks above 1 MiB and nothing for others. */
+ * blocks above 512 KiB and nothing for others. */
 ACRE_API acre_status acre_tag_push(const char *name);
 /* Sets the tag that was there before. ACRE_E_INVALID when there is none. */
 ACRE_API acre_status acre_tag_pop(void);

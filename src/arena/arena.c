@@ -1,9 +1,9 @@
-/* Where pieces are placed, how they are given back, and what is released: see arena.h.
+/* Placement of pieces, frees, and release of memory: see arena.h.
  *
- * Joined, the rule is best fit, judged by what is left of the hole and by what would be left of the
- * chunk in which the piece ends, which could not be moved any more; the hole at the very end is
- * taken last. So the order of calls alone decides, and the same calls find the same places. Apart,
- * a large piece takes a hole only if it nearly fills it. */
+ * Joined, placement is best fit. The score is what would be left of the hole, plus what would be
+ * left of the chunk in which the piece ends: that chunk could not be moved any more. The hole at
+ * the very end is used last. So placement depends on the order of calls alone, and the same calls
+ * get the same places. Apart, a large piece takes a hole only if it nearly fills it. */
 #include "arena/arena.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "driver/device.h"
 
 enum {
-    FIT_TRIES = 4,   /* holes of each owner that are compared */
-    OWN_MISFIT = 20, /* apart, a 20th of a large piece may be left unused behind it */
+    FIT_TRIES = 4,   /* holes compared for each owner */
+    OWN_MISFIT = 20, /* apart, at most a 20th of a large piece is wasted behind it */
     FALL_PERCENT = 70,
     RISE_PERCENT = 80
 };
@@ -22,9 +22,9 @@ static uint64_t less(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* ---- live memory that falls and rises ---- */
+/* ---- falls and rises of live memory ---- */
 
-/* Live memory fell: what was taken until now is what the next cycle is compared with. */
+/* Live memory fell. The sizes taken so far become the ones that the next cycle is compared with. */
 static void arena_fall(struct acre__arena *arena) {
     arena->is_low = 1;
     arena->cycles++;
@@ -51,22 +51,21 @@ static void arena_note_given(struct acre__arena *arena, uint64_t bytes) {
         arena_fall(arena);
 }
 
-/* ---- taking ---- */
+/* ---- taking: allocation ---- */
 
 struct fit {
     struct acre__piece *hole;
     uint64_t at, score;
-    uint64_t most_stranded; /* bytes of a chunk that may be left unused */
+    uint64_t most_stranded; /* most bytes of a chunk that may be stranded */
 };
 
-/* A hole at the very end, behind which memory can be added. */
+/* 1 if the hole is at the very end, where memory can be added behind it. */
 static int hole_is_last(const struct acre__piece *hole) {
     const struct acre__region *region = hole->region;
     return region == region->arena->regions && acre__piece_end(hole) == region->end && !region->mem;
 }
 
-/* Bytes of the chunk in which the piece would end that are left behind it, if the chunk was wholly
- * free before. The first chunk never is: a hole begins with it, or in it. */
+/* Bytes left in the chunk in which a piece would end, if that whole chunk is in the hole. */
 static uint64_t hole_stranded(const struct acre__piece *hole, uint64_t end) {
     const struct acre__region_part *part =
         acre__part_of(acre__tree_floor(&hole->region->mappings, end - 1));
@@ -74,7 +73,7 @@ static uint64_t hole_stranded(const struct acre__piece *hole, uint64_t end) {
     return part && part->node.key >= hole->at && behind <= acre__piece_end(hole) ? behind - end : 0;
 }
 
-/* Looks through the holes of one owner, from the smallest that is large enough. */
+/* Searches the holes of one owner, from the smallest that is large enough. */
 static void fit_search(const struct acre__tree *tree, uint64_t bytes, uint64_t alignment,
                        struct fit *fit) {
     unsigned tries = 0;
@@ -96,7 +95,7 @@ static void fit_search(const struct acre__tree *tree, uint64_t bytes, uint64_t a
     }
 }
 
-/* Apart, for a large piece: the smallest hole of chunks that others do not share. */
+/* Apart, for a large piece: tries the smallest hole in chunks of one piece. */
 static void own_search(const struct acre__tree *tree, uint64_t bytes, uint64_t alignment,
                        struct fit *fit) {
     struct acre__node *node = acre__tree_ceil(tree, acre__fit_key(bytes, 0));
@@ -119,7 +118,7 @@ static void owner_search(const struct acre__holes *holes, unsigned sort, uint64_
         fit_search(&holes->fit[sort], bytes, alignment, fit);
 }
 
-/* The hole at the end of the newest region. */
+/* Tries the hole at the end of the newest region. */
 static void last_search(const struct acre__arena *arena, const struct acre__reach *reach,
                         uint64_t bytes, uint64_t alignment, struct fit *fit) {
     struct acre__piece *last = acre__arena_tail(arena, reach);
@@ -188,7 +187,7 @@ int acre__arena_extend(struct acre__piece *piece, const struct acre__reach *reac
     return 1;
 }
 
-/* ---- giving ---- */
+/* ---- giving: frees ---- */
 
 uint64_t acre__arena_largest(const struct acre__arena *arena, const struct acre__reach *reach) {
     const struct acre__holes *owners[] = {&arena->ready, reach ? reach->recent : NULL,
@@ -220,9 +219,9 @@ void acre__arena_cut(struct acre__piece *piece, const struct acre__reach *to, si
         acre__arena_give(rest, to);
 }
 
-/* ---- what is waited for ---- */
+/* ---- changes of owner ---- */
 
-/* Moves holes to another owner, where they become one with their neighbours. */
+/* Moves holes to another owner, where they merge with their neighbours. */
 static void holes_move(struct acre__holes *from, const struct acre__reach *to) {
     for (unsigned sort = 0; sort < ACRE__FITS; sort++) {
         struct acre__node *node;
@@ -266,9 +265,9 @@ void acre__arena_inherit(struct acre__holes *from, struct acre__holes *to) {
 
 /* ---- releasing ---- */
 
-/* Chooses chunks of at least `want` bytes together if there are so many, or with `is_most` at most.
- * They are ordered by size, the largest first: large ones are taken as long as all of them are
- * needed, and last the smallest one that is enough. */
+/* Chooses chunks of at least `want` bytes in total if there are that many; with `is_most`, of at
+ * most `want`. Candidates are sorted by size, largest first. It takes large chunks while each is
+ * needed in full, and last the smallest one that is enough. */
 static void release_choose(struct acre__picks *picks, uint64_t want, int is_most) {
     for (size_t i = 0; i < picks->count && want; i++) {
         struct acre__pick *pick = &picks->list[i];
@@ -316,7 +315,7 @@ static uint64_t chunks_release(struct acre__arena *arena, uint64_t want, int is_
     return went;
 }
 
-/* The same where each region is a block of acre_mem_alloc: those that are one hole. */
+/* As chunks_release, where each region is a block of acre_mem_alloc: regions of one hole. */
 static uint64_t blocks_release(struct acre__arena *arena, uint64_t want, int is_most) {
     uint64_t went = 0;
     for (struct acre__region *region = arena->regions, *next; region && went < want;
@@ -338,7 +337,7 @@ static uint64_t arena_release(struct acre__arena *arena, uint64_t want, int is_m
     uint64_t went = !want         ? 0
                     : arena->unit ? chunks_release(arena, want, is_most)
                                   : blocks_release(arena, want, is_most);
-    if (!arena->held) { /* all may begin anew */
+    if (!arena->held) { /* empty: start over */
         arena->is_joined = arena->is_ahead = arena->is_low = 0;
         arena->cycles = 0;
         arena->taken_now = arena->taken_before = (struct acre__seen){{0}};
@@ -360,7 +359,7 @@ uint64_t acre__arena_trim(struct acre__arena *arena, uint64_t most) {
     return went;
 }
 
-/* ---- opening, looking, ending ---- */
+/* ---- opening, lookup, ending ---- */
 
 void acre__arena_open(struct acre__arena *arena, const struct acre__arena_setup *setup) {
     *arena = (struct acre__arena){.setup = *setup};

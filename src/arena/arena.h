@@ -1,28 +1,29 @@
-/* An arena: physical memory that pieces of any size are placed in.
+/* An arena: an allocator that places pieces of any size in physical memory.
  *
- * Addresses come in regions. A region is tiled with pieces: taken, a hole (free, with memory), bare
- * (addresses without memory) or a ghost (see below). Where a device maps memory by hand, memory
- * comes in chunks that are mapped into a region as needed; elsewhere a region is one block of
- * acre_mem_alloc.
+ * Addresses come in regions. Pieces tile a region. A piece is taken (allocated), a hole (free, with
+ * memory), bare (addresses without memory) or a ghost (an old mapping, see below). Where the device
+ * supports mapping, memory comes in chunks that the arena maps into a region as needed. Elsewhere a
+ * region is one block of acre_mem_alloc.
  *
- * Holes belong to what they wait for: a stream, a batch of events, or nothing (`ready`). A stream
- * may use its own holes at once, although the device has not passed them: whatever the stream does
- * there is queued behind. Only unmapping and releasing must wait.
+ * A hole waits for a stream, for a batch of events, or for nothing (`ready`). A stream may reuse
+ * its own holes at once, even with earlier work in flight: its later work is queued behind that.
+ * Only unmapping and releasing must wait.
  *
- * The budget is a little more than the most that was ever taken. Within it memory is created as
- * needed. Beyond it free chunks are used again wherever they lie: they are *gathered*, mapped side
- * by side at other addresses. A chunk whose old place the device has not passed yet is mapped a
- * second time; the old place is a ghost, which is never handed out, until the device has passed it.
+ * The budget is a little more than the high-water mark of taken bytes. Within the budget the arena
+ * creates memory as needed. Beyond it the arena *gathers* free chunks: it maps them side by side at
+ * other addresses. If the device has not passed a chunk's old address yet, the arena maps the chunk
+ * a second time. The old mapping is then a ghost: never allocated, and kept until the device has
+ * passed it.
  *
- * An arena begins *apart*: a piece of `own_bytes` and more has chunks of its own, created to its
- * size and released when others need the memory. That is best for programs whose live memory only
- * rises or stays, as long as the device keeps up. When live memory falls by 30 %, or when the
- * device has not passed what would have to be released, the arena is *joined* from then on: pieces
- * share chunks, places depend on the pieces alone (best fit), free chunks are gathered, and a
- * program that repeats itself makes no driver call. docs/design.md and docs/measurements.md have
- * what else was tried.
+ * An arena starts *apart*: a piece of at least `own_bytes` has chunks of its own, created to its
+ * size and released when other pieces need the memory. That suits programs whose live memory only
+ * rises or stays, as long as the device keeps up. The arena becomes *joined* when live memory falls
+ * by 30 %, or when work in flight still uses the memory to release. It stays joined until it holds
+ * no memory. Pieces then share chunks, best fit places them, and the arena gathers free chunks.
+ * Placement then depends on the pieces alone, so a program that repeats itself makes no driver
+ * call. docs/design.md and docs/measurements.md list the alternatives that were tried.
  *
- * Whoever owns the arena locks it. */
+ * The owner of the arena locks it. */
 #ifndef ACRE_ARENA_ARENA_H
 #define ACRE_ARENA_ARENA_H
 
@@ -35,90 +36,90 @@
 #include "space/mapping.h"
 #include "space/range.h"
 
-enum { ACRE__FIT_SHARED, ACRE__FIT_OWN, ACRE__FITS }; /* chunks that pieces share, or have alone */
+enum { ACRE__FIT_SHARED, ACRE__FIT_OWN, ACRE__FITS }; /* chunks shared by pieces, or of one piece */
 
 struct acre__piece;
 
 struct acre__holes {
     struct acre__tree fit[ACRE__FITS]; /* by size, then by address; joined: all are SHARED */
     uint64_t bytes;
-    struct acre__piece *ghosts; /* linked by `user` */
+    struct acre__piece *ghosts; /* old mappings, linked by `user` */
 };
 
-/* What a stream may use besides what is ready: what was freed on it last, and before. */
+/* The holes that a stream may reuse besides ready ones: its two generations (pool_stream.h). */
 struct acre__reach {
     struct acre__holes *recent, *marked;
-    int is_behind; /* the device has not passed it: nothing can be released soon */
+    int is_behind; /* the stream's work is in flight: its holes cannot be released soon */
 };
 
 enum acre__piece_state {
     ACRE__PIECE_TAKEN,
     ACRE__PIECE_HOLE,
     ACRE__PIECE_BARE,
-    ACRE__PIECE_GHOST, /* one chunk that is mapped elsewhere by now */
+    ACRE__PIECE_GHOST, /* old mapping of one chunk that is mapped elsewhere */
     ACRE__PIECE_LOST   /* in no tree: being changed, or the driver refuses to unmap it */
 };
 
 struct acre__piece {
     uint64_t at;
-    struct acre__piece *before, *behind; /* in its region; NULL at the ends */
-    struct acre__node fit;               /* a hole in its holes, a bare one in the arena's */
+    struct acre__piece *before, *behind; /* neighbours in its region; NULL at the ends */
+    struct acre__node fit;               /* in the tree of its holes, or in arena->bare */
     struct acre__region *region;
     uint64_t bytes;
     enum acre__piece_state state;
-    unsigned sort;             /* ACRE__FIT_*, of a hole */
-    struct acre__holes *holes; /* a hole's */
-    int was_ready;             /* any stream could have it when it was taken */
-    void *user;                /* of who took it */
+    unsigned sort;             /* of a hole: ACRE__FIT_* */
+    struct acre__holes *holes; /* of a hole: its owner */
+    int was_ready;             /* it was taken from a hole that any stream could use */
+    void *user;                /* set by the code that took it */
 };
 
 struct acre__arena;
 struct acre__account;
 
 struct acre__region {
-    struct acre__region *next; /* older */
+    struct acre__region *next; /* the next older one */
     struct acre__arena *arena;
     struct acre__range range; /* its addresses */
-    uint64_t end;             /* of its pieces */
+    uint64_t end;             /* end of its last piece */
     struct acre__piece *first, *last;
-    struct acre__tree mappings; /* struct acre__region_part */
-    struct acre__block block;   /* its entry in the book, */
-    int is_entered;             /* if it has one */
-    void *mem;                  /* a block of acre_mem_alloc instead of mappings, */
-    size_t mem_bytes;           /* with what was needed to align it */
-    struct acre__block *pinned; /* which nobody else may free */
+    struct acre__tree mappings; /* of struct acre__region_part */
+    struct acre__block block;   /* its entry in the book (space/book.h) */
+    int is_entered;             /* it has that entry */
+    void *mem;                  /* the block of acre_mem_alloc, if it has no mappings */
+    size_t mem_bytes;           /* of `mem`, with padding for alignment */
+    struct acre__block *pinned; /* entry of `mem`: keeps others from freeing it */
 };
 
-/* A chunk in a region. */
+/* A mapping of a chunk in a region. */
 struct acre__region_part {
     struct acre__node node; /* key: address */
     struct acre__mapping *mapping;
     size_t bytes;
     unsigned sort;                           /* ACRE__FIT_* */
-    int is_ghost;                            /* the chunk was mapped elsewhere since */
-    int is_counted;                          /* of the places of one chunk, one counts */
-    struct acre__region_part *older, *newer; /* other places of the same chunk */
+    int is_ghost;                            /* the chunk has a newer mapping elsewhere */
+    int is_counted;                          /* one mapping of each chunk counts as held */
+    struct acre__region_part *older, *newer; /* other mappings of the same chunk */
 };
 
-/* What several arenas of one owner have together. */
+/* Totals of all arenas of one owner. */
 struct acre__account {
-    uint64_t held;        /* bytes of physical memory, */
-    uint64_t held_peak;   /* at most */
-    uint64_t taken, peak; /* bytes in pieces that are taken, now and at most */
-    uint64_t ahead;       /* bytes that are to be held whatever is taken */
-    /* Called when an arena needs more than the budget allows: the owner releases up to so many
-     * bytes that its other arenas hold and do not use. NULL: it cannot. */
+    uint64_t held;        /* bytes of physical memory */
+    uint64_t held_peak;   /* high-water mark of `held` */
+    uint64_t taken, peak; /* bytes of taken pieces, and their high-water mark */
+    uint64_t ahead;       /* bytes reserved by acre__arena_grow_ahead */
+    /* Called when an arena needs more than the budget allows. The owner releases about `bytes` that
+     * its other arenas hold and do not use. NULL: it cannot. */
     void (*reclaim)(struct acre__account *account, const struct acre__arena *asking,
                     uint64_t bytes);
 };
 
-/* Sizes of pieces that were taken, as a Bloom filter. */
+/* A Bloom filter of piece sizes that were taken. */
 enum { ACRE__SEEN_WORDS = 64 };
 struct acre__seen {
     uint64_t bits[ACRE__SEEN_WORDS];
 };
 static inline unsigned acre__seen_bit(uint64_t bytes) {
-    return (unsigned)(bytes / 512 * 0x9e3779b97f4a7c15u >> 52); /* one of 64 * 64 */
+    return (unsigned)(bytes / 512 * 0x9e3779b97f4a7c15u >> 52); /* one of 64 * 64 bits */
 }
 static inline void acre__seen_add(struct acre__seen *seen, uint64_t bytes) {
     unsigned bit = acre__seen_bit(bytes);
@@ -129,141 +130,139 @@ static inline int acre__seen_has(const struct acre__seen *seen, uint64_t bytes) 
     return (int)(seen->bits[bit / 64] >> bit % 64 & 1);
 }
 
-/* How an arena is opened. */
+/* Options of acre__arena_open. */
 struct acre__arena_setup {
     acre_device *dev;
     acre_kind kind;
-    size_t step;         /* bytes added for a small piece, at least */
-    size_t chunk_most;   /* bytes of a chunk, unless apart */
-    size_t region_bytes; /* of addresses, where memory is mapped */
+    size_t step;         /* least bytes added for a small piece */
+    size_t chunk_most;   /* most bytes of a chunk that pieces share */
+    size_t region_bytes; /* addresses of a region, if memory is mapped */
     size_t alignment;    /* of its regions */
-    /* Called before pieces are placed at addresses: 0 refuses, for want of host memory. */
+    /* Called before the arena places pieces at addresses. Returns 0 if out of host memory. */
     int (*prepare)(uint64_t at, uint64_t end);
-    /* Makes blocks where memory is not mapped: acre_mem_alloc, or the same for who holds locks. */
+    /* Allocates blocks if memory is not mapped: acre_mem_alloc, or its variant under locks. */
     acre_status (*alloc)(acre_device *dev, acre_kind kind, size_t bytes, uint32_t flags, void **p);
-    int is_simple; /* chunks are created and released, but never moved */
+    int is_simple; /* the arena creates and releases chunks, but never moves them */
     struct acre__account *account;
-    acre_pool *pool; /* that the book names as the owner of the memory, or NULL */
+    acre_pool *pool; /* owner of the memory in the book, or NULL */
 };
 
 struct acre__arena {
     struct acre__arena_setup setup;
-    size_t unit;                  /* of chunks; 0: by acre_mem_alloc */
-    size_t block_bytes;           /* of the next such block */
-    uint64_t own_bytes;           /* apart, pieces of this size have chunks of their own */
-    uint64_t slack;               /* most bytes of the budget beyond a percentage */
+    size_t unit;                  /* chunk granularity; 0: blocks of acre_mem_alloc */
+    size_t block_bytes;           /* size of the next such block */
+    uint64_t own_bytes;           /* apart, pieces of at least this size have their own chunks */
+    uint64_t slack;               /* most bytes that the budget has beyond its percentage */
     struct acre__region *regions; /* newest first */
-    struct acre__holes ready;     /* wait for nothing */
-    struct acre__piece *spare;    /* records to be used again, linked by `behind` */
-    struct acre__tree bare;       /* by size, then by address */
-    uint64_t held;                /* bytes that have memory */
-    uint64_t taken, peak;         /* bytes in pieces that are taken, now and at most */
+    struct acre__holes ready;     /* holes that wait for nothing */
+    struct acre__piece *spare;    /* unused records, linked by `behind` */
+    struct acre__tree bare;       /* bare pieces, by size, then by address */
+    uint64_t held;                /* bytes of physical memory */
+    uint64_t taken, peak;         /* bytes of taken pieces, and their high-water mark */
     int is_joined;
     int is_common; /* several streams take pieces */
-    int is_ahead;  /* memory was added ahead, which pieces of any size may have */
-    int is_low;    /* live memory fell, and has not risen again since */
-    /* Sizes since live memory fell last, and between that and the time before. */
+    int is_ahead;  /* it has memory added ahead, for pieces of any size */
+    int is_low;    /* live memory fell and has not risen again */
+    /* Sizes since live memory fell last, and in the cycle before that. */
     struct acre__seen taken_now, taken_before;
     struct acre__seen gathered_now, gathered_before;
-    uint64_t cycles;             /* times that it fell after as much had been taken as at most */
-    uint64_t cycle_bytes;        /* taken since the last time */
-    uint64_t made, ended, moved; /* chunks or blocks */
+    uint64_t cycles;             /* times that live memory fell after `peak` bytes were taken */
+    uint64_t cycle_bytes;        /* bytes taken since it fell last */
+    uint64_t made, ended, moved; /* chunks or blocks: created, released, moved */
 };
 
 void acre__arena_open(struct acre__arena *arena, const struct acre__arena_setup *setup);
 
-/* A piece out of the holes that a stream may use; `reach` NULL: out of those that are ready. *out
- * is NULL when none fits. ACRE_E_HOST_MEMORY without memory for the record. */
+/* Takes a piece from the holes that a stream may use; with `reach` NULL, from ready holes. *out is
+ * NULL if none fits. Returns ACRE_E_HOST_MEMORY if there is no memory for the record. */
 acre_status acre__arena_take(struct acre__arena *arena, const struct acre__reach *reach,
                              size_t bytes, size_t alignment, struct acre__piece **out);
 
 /* Bytes of the largest hole that the stream may use. */
 uint64_t acre__arena_largest(const struct acre__arena *arena, const struct acre__reach *reach);
 
-/* The same after acre__arena_take found none: with memory that is created or gathered. */
+/* Takes a piece from created or gathered memory. For use when acre__arena_take found no hole. */
 acre_status acre__arena_take_new(struct acre__arena *arena, const struct acre__reach *reach,
                                  size_t bytes, size_t alignment, struct acre__piece **out);
 
-/* Adds so much memory behind the last piece, for what will be taken. */
+/* Adds `bytes` of memory behind the last piece, ahead of use. */
 acre_status acre__arena_grow_ahead(struct acre__arena *arena, uint64_t bytes);
 
-/* Makes a piece longer in place, out of the hole behind it: 1, or 0 when it cannot be. */
+/* Grows a piece in place, into the hole behind it. Returns 1, or 0 if it cannot. */
 int acre__arena_extend(struct acre__piece *piece, const struct acre__reach *reach, size_t bytes);
 
-/* The same with new memory behind it. ACRE_E_INTERIOR, without detail: something is in the way, or
- * it would exceed the budget. */
+/* Grows a piece in place, into new memory behind it. Returns ACRE_E_INTERIOR, without detail, if
+ * something is in the way or the budget does not allow it. */
 acre_status acre__arena_extend_new(struct acre__piece *piece, const struct acre__reach *reach,
                                    size_t bytes);
 
-/* The end of a piece, behind `bytes`, becomes a hole. Without memory for its record nothing is
- * changed. */
+/* Shrinks a piece to `bytes`; the rest becomes a hole. Changes nothing without memory. */
 void acre__arena_cut(struct acre__piece *piece, const struct acre__reach *to, size_t bytes);
 
-/* A piece becomes a hole that waits for the stream; NULL: for nothing. */
+/* Frees a piece: it becomes a hole that waits for the stream; `to` NULL: for nothing. */
 void acre__arena_give(struct acre__piece *piece, const struct acre__reach *to);
 
-/* What these holes wait for, `to` waits for as well: they are its from now on, ghosts too. */
+/* Moves holes and ghosts to `to`, which waits for whatever `from` waits for. */
 void acre__arena_inherit(struct acre__holes *from, struct acre__holes *to);
 
-/* All these holes wait for nothing any more, and ghosts go. */
+/* Makes these holes ready and unmaps their ghosts. */
 void acre__arena_ready(struct acre__arena *arena, struct acre__holes *holes);
 
-/* Releases memory that lies in holes which are ready, at least `bytes` if there is so much. Returns
- * how much went. */
+/* Releases at least `bytes` of ready holes, if they have that much. Returns the bytes released. */
 uint64_t acre__arena_release(struct acre__arena *arena, uint64_t bytes);
 
-/* The same, but not more than `most`; what was in use before is forgotten, and with it how much the
- * arena may hold. */
+/* Releases memory of ready holes, at most `most` bytes. Lowers the high-water mark, and with it the
+ * budget, to what is taken now. Returns the bytes released. */
 uint64_t acre__arena_trim(struct acre__arena *arena, uint64_t most);
 
-/* 1 if the address is in one of the regions. */
+/* Returns 1 if the address is in one of the regions. */
 int acre__arena_has(const struct acre__arena *arena, uint64_t address);
 
-/* Calls `fn` for every piece that is taken; it may not change the arena. */
+/* Calls `fn` for every taken piece. `fn` may not change the arena. */
 void acre__arena_walk(const struct acre__arena *arena,
                       void (*fn)(void *user, struct acre__piece *piece), void *user);
 
-/* Ends all regions, whatever their pieces are. */
+/* Ends all regions, whatever the state of their pieces. */
 void acre__arena_end(struct acre__arena *arena);
 
-/* For invariants in tests: NULL, or what is wrong with the records. */
+/* For tests: checks the invariants. Returns NULL, or what is wrong. */
 const char *acre__arena_fault(const struct acre__arena *arena);
 
-/* ---- arena_grow.c, for the arena's own files ---- */
+/* ---- arena_grow.c: internal to the arena ---- */
 
 static inline uint64_t acre__round_up(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* The chunk size for pieces that share: about a 64th of what was in use. */
+/* The size of chunks that pieces share: about a 64th of the high-water mark. */
 uint64_t acre__arena_chunk(const struct acre__arena *arena);
 
-/* 1 if the arena may hold `bytes` more when `more` are taken. */
+/* Returns 1 if the budget allows `bytes` more to be held once `more` are taken. */
 int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64_t more);
 
-/* How many of `bytes` more would be beyond the budget when `more` are taken. */
+/* How many of `bytes` more would exceed the budget once `more` are taken. */
 uint64_t acre__arena_over(const struct acre__arena *arena, uint64_t bytes, uint64_t more);
 
-/* 1 if a piece of so many bytes has chunks of its own now. */
+/* Returns 1 if a piece of `bytes` gets chunks of its own. */
 int acre__arena_is_own(const struct acre__arena *arena, uint64_t bytes);
 
-/* The last piece of the newest region, if it is a hole that the stream may use, and that others
- * share; NULL otherwise. */
+/* The last piece of the newest region, if it is a hole in shared chunks that the stream may use;
+ * NULL otherwise. */
 struct acre__piece *acre__arena_tail(const struct acre__arena *arena,
                                      const struct acre__reach *reach);
 
-/* Addresses for memory, in no tree by size, with `gap` bare ones on either side. */
+/* Finds addresses for memory, in no tree by size, with `gap` bare bytes on either side. */
 acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,
                                   uint64_t gap, struct acre__piece **out);
 
-/* Another piece behind the last one of a region; it has no memory yet and is in no tree. */
+/* Appends a piece to a region. It has no memory yet and is in no tree. */
 acre_status acre__region_append(struct acre__region *region, uint64_t bytes,
                                 struct acre__piece **out);
 
-/* 1 if the region has addresses for so many bytes behind its last piece. */
+/* Returns 1 if the region has addresses for `bytes` from `at` on. */
 int acre__region_reaches(const struct acre__region *region, uint64_t at, uint64_t bytes);
 
-/* Takes the first bytes of a bare piece out of its tree; NULL without memory for the record. */
+/* Cuts the first bytes off a bare piece, into no tree. NULL without memory for the record. */
 struct acre__piece *acre__bare_cut(struct acre__piece *bare, uint64_t bytes);
 
 /* ---- arena_gather.c ---- */
@@ -271,29 +270,29 @@ struct acre__piece *acre__bare_cut(struct acre__piece *bare, uint64_t bytes);
 struct acre__picks;
 
 /* Maps free chunks that the stream may use side by side, creates what is missing, and takes a piece
- * of that. *out is NULL, and nothing has changed, when `instead` bytes or more would have to be
- * created. */
+ * of them. *out is NULL, and nothing has changed, if `instead` bytes or more would have to be
+ * created, or if host memory is short. */
 acre_status acre__arena_gather(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment, uint64_t instead,
                                struct acre__piece **out);
 
-/* Gives a piece that is in no tree memory: the chosen chunks, if any, and behind them new ones of
- * at most `chunk` bytes. After a failure the piece is bare, or lost. */
+/* Gives memory to a piece that is in no tree: the chosen chunks, if any, then new ones of at most
+ * `chunk` bytes. After a failure the piece is bare, or lost. */
 acre_status acre__piece_fill(struct acre__piece *piece, const struct acre__picks *picks,
                              unsigned sort, uint64_t chunk);
 
-/* acre__arena_take does not break chunks that were created for one large piece each; this does. */
+/* As acre__arena_take, but also splits chunks that were created for one large piece each. */
 acre_status acre__arena_take_any(struct acre__arena *arena, const struct acre__reach *reach,
                                  size_t bytes, size_t alignment, struct acre__piece **out);
 /* Takes the first bytes of a hole that is large enough, as acre__arena_take does. */
 acre_status acre__arena_take_at(struct acre__piece *hole, uint64_t bytes, uint64_t alignment,
                                 struct acre__piece **out);
 
-/* Chunks that lie wholly inside holes, to be chosen from. */
+/* Candidates to choose from: chunks that lie entirely inside holes. */
 struct acre__pick {
     struct acre__region_part *part;
     struct acre__piece *hole;
-    int is_ready; /* the hole is */
+    int is_ready; /* its hole is ready */
     int is_chosen;
 };
 struct acre__picks {
@@ -302,14 +301,14 @@ struct acre__picks {
     uint64_t bytes;
 };
 
-/* Adds the chunks in some holes; 0 without host memory. */
+/* Adds the chunks inside the holes of at least `least` bytes. Returns 0 if out of host memory. */
 int acre__picks_add(struct acre__picks *picks, const struct acre__holes *holes, int are_ready,
                     uint64_t least);
-/* Orders them by size, the largest first, or so that those of a hole come from its end to its
- * beginning, in which order they can be cut out. */
+/* Sorts candidates by size, largest first; or by address, highest first. In that second order
+ * chunks can be cut out of their hole. */
 void acre__picks_by_size(struct acre__picks *picks);
 void acre__picks_by_place(struct acre__picks *picks);
-/* Unmaps and releases the chosen ones, whose holes are ready. Returns their bytes. (arena.c) */
+/* Unmaps and releases the chosen chunks, whose holes are ready. Returns their bytes. (arena.c) */
 uint64_t acre__picks_release(struct acre__picks *picks);
 
 /* ---- arena_piece.c: pieces and holes ---- */
@@ -326,7 +325,7 @@ static inline struct acre__region_part *acre__part_of(struct acre__node *node) {
     return acre__tree_entry(node, struct acre__region_part, node);
 }
 
-/* 1 if a stream may use the hole. */
+/* Returns 1 if a stream may use the hole. */
 static inline int acre__hole_is_usable(const struct acre__piece *piece,
                                        const struct acre__reach *reach,
                                        const struct acre__holes *ready) {
@@ -335,73 +334,71 @@ static inline int acre__hole_is_usable(const struct acre__piece *piece,
             (reach && (piece->holes == reach->recent || piece->holes == reach->marked)));
 }
 
-/* The key in trees by size: 33 bits of size and 31 of address, both in grains. What the address
- * leaves out only decides between holes of one size. */
+/* The key in trees by size: 33 bits of size and 31 of address, both in grains. The missing address
+ * bits only affect the order of holes of one size. */
 static inline uint64_t acre__fit_key(uint64_t bytes, uint64_t at) {
     return bytes / ACRE__PIECE_GRAIN << 31 | (at / ACRE__PIECE_GRAIN & (((uint64_t)1 << 31) - 1));
 }
 
-/* A piece that is in no tree by size, behind another one of the region or, for NULL, as its first;
+/* Makes a piece, in no tree by size, behind `before`, or as the region's first for NULL. Returns
  * NULL without memory. */
 struct acre__piece *acre__piece_new(struct acre__region *region, struct acre__piece *before,
                                     uint64_t at, uint64_t bytes);
-/* Cuts a piece that is in no tree by size: returns the part from `at` on, of the same state and in
- * no tree either; NULL without memory. */
+/* Splits a piece that is in no tree by size. Returns the part from `at` on, with the same state and
+ * in no tree either; NULL without memory. */
 struct acre__piece *acre__piece_split(struct acre__piece *piece, uint64_t at);
-/* The piece behind becomes part of this one; both are in no tree by size. */
+/* Merges a piece with the one behind it. Both are in no tree by size. */
 void acre__piece_absorb(struct acre__piece *piece, struct acre__piece *behind);
 
-/* Into a tree by size, and out of it. */
+/* Insert a hole into its tree by size, and remove it. */
 void acre__hole_insert(struct acre__piece *piece, struct acre__holes *holes);
 void acre__hole_remove(struct acre__piece *piece);
-/* Makes a piece that is in no tree by size a hole, one with its neighbours that wait for the same,
- * or for nothing if they are not larger. */
+/* Makes a piece that is in no tree by size a hole. It merges with neighbours that wait for the same
+ * stream, and with ready ones. If several streams take pieces, ready ones must not be larger. */
 void acre__hole_make(struct acre__piece *piece, const struct acre__reach *to);
-/* The same for one that may lie in chunks of several sorts: one hole for each, while apart. */
+/* As acre__hole_make; while apart, makes one hole for each sort of chunk in the piece. */
 void acre__hole_make_sorted(struct acre__piece *piece, const struct acre__reach *to);
 /* The hole behind a piece, if the stream may use it; NULL otherwise. */
 struct acre__piece *acre__hole_behind(const struct acre__piece *piece,
                                       const struct acre__reach *reach);
 
-/* Cuts a piece out of a hole and takes it; NULL without memory for the records. */
+/* Takes a piece out of a hole. Returns NULL without memory for the records. */
 struct acre__piece *acre__hole_take(struct acre__piece *hole, uint64_t at, uint64_t bytes);
 
-/* From now on pieces share chunks: all holes are of one sort. */
+/* Switches the arena to joined: pieces share chunks, and all holes are of one sort. */
 void acre__arena_join(struct acre__arena *arena);
 
-/* A piece that is in no tree by size has no memory from now on. */
+/* Makes a piece that is in no tree by size bare: it has no memory. */
 void acre__bare_make(struct acre__piece *piece);
-/* Bare addresses that have room, cut to size and in no tree by size; NULL if there are none, or no
- * memory for the records. */
+/* Takes bare addresses, cut to size and in no tree by size. Returns NULL if none are large enough,
+ * or without memory for the records. */
 struct acre__piece *acre__bare_take(struct acre__arena *arena, uint64_t bytes, uint64_t alignment);
-/* Bare pieces at the end of a region are no pieces. */
+/* Drops bare pieces at the end of a region. */
 void acre__region_shorten(struct acre__region *region);
 
 /* ---- arena_region.c: memory and addresses of regions ---- */
 
-/* A new region, the arena's newest, of at least `bytes`, with addresses at a multiple of the
- * alignment; one of acre_mem_alloc has a hole as long as it. */
+/* Makes the arena's newest region: at least `bytes`, aligned, without pieces. */
 acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t alignment,
                               struct acre__region **out);
-/* Maps a new chunk of `bytes` at an address of the region where nothing is. The record of pieces is
- * the caller's. *is_lost, after a failure: the driver refuses to take the memory back, and the
- * addresses go with it. */
+/* Maps a new chunk of `bytes` at an unused address of the region. The caller updates the pieces.
+ * *is_lost, after a failure: the driver refuses to unmap it, so the addresses are lost. */
 acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t bytes, unsigned sort,
                              int *is_lost);
-/* Maps the chunk of another part there as well, without access. */
+/* Maps the chunk of another part at `at` as well, without access. */
 acre_status acre__region_alias(struct acre__region *region, uint64_t at, unsigned sort,
                                struct acre__region_part *of);
-/* Gives the device access, and nobody else: only it has to do with a pool. */
+/* Grants access to the device only: no other device uses a pool. */
 acre_status acre__region_access(const struct acre__region *region, uint64_t at, size_t bytes);
-/* Unmaps one: 1, or 0 when the driver refuses, which costs its addresses. */
+/* Unmaps a part. Returns 1, or 0 if the driver refuses; its addresses are then lost. */
 int acre__region_unmap(struct acre__region *region, struct acre__region_part *part);
-/* Unmaps the chunk of a piece that is in no tree; the piece is bare afterwards, or lost. */
+/* Unmaps the chunk of a piece that is in no tree. The piece is then bare, or lost. */
 void acre__piece_unmap(struct acre__piece *piece);
-/* Ends a region and everything in it. */
+/* Ends a region and all its pieces and mappings. */
 void acre__region_end(struct acre__region *region);
-/* Tells the book and whoever prepares for pieces how far the region reaches. */
+/* Updates the book, and calls `prepare`, for the region's current end. */
 acre_status acre__region_note(struct acre__region *region);
-/* After pieces became bare: the region may be shorter, or end. */
+/* Called after pieces became bare: shortens the region, or ends it if it is empty. */
 void acre__region_settle(struct acre__region *region);
 
 /* ---- accounts ---- */

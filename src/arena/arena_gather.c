@@ -1,17 +1,17 @@
-/* Free chunks that are mapped side by side at other addresses: see arena.h.
+/* Gathering: maps free chunks side by side at other addresses, see arena.h.
  *
- * The piece begins with the hole that leaves the least to be mapped, if there are bare addresses
- * behind it. Chunks of holes that are ready are unmapped where they were; those that only
- * the stream may use stay mapped there too, as ghosts, until the device has passed.
+ * The piece begins with the hole that leaves the least to map, if there are bare addresses behind
+ * it. Chunks of ready holes are unmapped at their old addresses. Chunks that only the stream may
+ * use stay mapped there too, as ghosts, until the device has passed them.
  *
- * A gathering happens whole or not at all: records are made and chunks cut out of their holes
- * first, then everything is mapped, and only then the old places end. */
+ * A gathering succeeds as a whole or changes nothing. It first makes the records and cuts the
+ * chunks out of their holes, then maps everything, and only then ends the old mappings. */
 #include <stdlib.h>
 
 #include "arena/arena.h"
 #include "base/status.h"
 
-/* ---- picks ---- */
+/* ---- candidates ---- */
 
 static int picks_push(struct acre__picks *picks, struct acre__pick pick) {
     if (picks->count == picks->room) {
@@ -52,7 +52,7 @@ int acre__picks_add(struct acre__picks *picks, const struct acre__holes *holes, 
     return 1;
 }
 
-/* By address among those of one size, so that the same calls choose the same. */
+/* Equal sizes are sorted by address, so that the same calls choose the same chunks. */
 static int compare_size(const void *a, const void *b) {
     const struct acre__region_part *x = ((const struct acre__pick *)a)->part;
     const struct acre__region_part *y = ((const struct acre__pick *)b)->part;
@@ -85,11 +85,11 @@ struct gather {
     uint64_t bytes, alignment;
     struct acre__picks picks;
     struct acre__piece *base; /* the hole that the piece begins with, or NULL */
-    uint64_t missing;         /* bytes that are mapped behind it, or for all of the piece */
-    uint64_t created;         /* of these */
+    uint64_t missing;         /* bytes to map behind `base`, or for the whole piece */
+    uint64_t created;         /* bytes of `missing` to create */
 };
 
-/* Bare addresses behind a hole. */
+/* Bytes of bare addresses behind a hole. */
 static uint64_t room_behind(const struct acre__piece *hole) {
     const struct acre__region *region = hole->region;
     uint64_t end = acre__piece_end(hole);
@@ -105,7 +105,7 @@ static uint64_t picks_inside(const struct acre__picks *picks, const struct acre_
     return bytes;
 }
 
-/* Whether the hole is a better beginning than the one before. */
+/* Makes the hole the base, if it leaves less to map than the current one. */
 static void base_consider(struct gather *gather, struct acre__piece *hole) {
     uint64_t at = acre__round_up(hole->at, gather->alignment), end = acre__piece_end(hole);
     if (at >= end || end % gather->arena->unit || at + gather->bytes <= end)
@@ -126,7 +126,7 @@ static void base_search(struct gather *gather, const struct acre__holes *holes) 
         base_consider(gather, acre__piece_fit(node));
 }
 
-/* The smallest chunk that is not smaller than what is left. */
+/* The smallest unchosen chunk of at least `left` bytes. */
 static struct acre__pick *pick_around(struct gather *gather, uint64_t left) {
     struct acre__pick *best = NULL;
     for (size_t i = 0; i < gather->picks.count; i++) {
@@ -139,8 +139,8 @@ static struct acre__pick *pick_around(struct gather *gather, uint64_t left) {
     return best;
 }
 
-/* The largest that fit. What is left then is created, or beyond the budget one that is too large is
- * taken. */
+/* Chooses the largest chunks that fit. The rest is created; beyond the budget a chunk that is too
+ * large serves instead. */
 static void picks_choose(struct gather *gather) {
     uint64_t left = gather->missing;
     for (size_t i = 0; i < gather->picks.count && left; i++) {
@@ -162,7 +162,7 @@ static void picks_choose(struct gather *gather) {
     gather->created = left;
 }
 
-/* 0 without host memory, or when so much would be created all the same. */
+/* Returns 0 if out of host memory, or if `instead` bytes or more would still have to be created. */
 static int gather_plan(struct gather *gather, uint64_t instead) {
     const struct acre__reach *reach = gather->reach;
     struct acre__arena *arena = gather->arena;
@@ -182,7 +182,7 @@ static int gather_plan(struct gather *gather, uint64_t instead) {
 
 /* ---- mapping ---- */
 
-/* Unmaps everything from there on: 0 if the driver refused some of it. */
+/* Unmaps everything from there on. Returns 0 if the driver refused some of it. */
 static int parts_end(struct acre__region *region, uint64_t from, uint64_t end) {
     struct acre__node *node;
     int is_done = 1;
@@ -232,10 +232,10 @@ acre_status acre__piece_fill(struct acre__piece *piece, const struct acre__picks
     return acre__said_fail(status, &said);
 }
 
-/* ---- the old places ---- */
+/* ---- the old addresses ---- */
 
-/* Cuts the chosen chunks out of their holes; 0, and all is as before, without memory for the
- * records. `hole` is the piece of each from then on. */
+/* Cuts the chosen chunks out of their holes and sets `hole` to the piece of each. Returns 0 without
+ * memory for the records. */
 static int picks_cut(struct acre__picks *picks) {
     acre__picks_by_place(picks);
     for (size_t i = 0; i < picks->count; i++) {
@@ -255,7 +255,7 @@ static int picks_cut(struct acre__picks *picks) {
     return 1;
 }
 
-/* Puts them back. */
+/* Undoes picks_cut. */
 static void picks_uncut(struct acre__picks *picks) {
     for (size_t i = 0; i < picks->count; i++) {
         struct acre__pick *pick = &picks->list[i];
@@ -269,7 +269,7 @@ static void picks_uncut(struct acre__picks *picks) {
     }
 }
 
-/* The chunks are where they are mapped now: returns 1 if the stream has to pass an old place. */
+/* Makes the new mappings of the chunks count. Returns 1 if an old one is in flight. */
 static int picks_commit(struct gather *gather, struct acre__region *region, uint64_t at) {
     int is_in_flight = 0;
     for (size_t i = 0; i < gather->picks.count; i++) {
@@ -298,9 +298,9 @@ static int picks_commit(struct gather *gather, struct acre__region *region, uint
     return is_in_flight;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole gathering ---- */
 
-/* Addresses for what is mapped. */
+/* Finds addresses for the chunks. */
 static acre_status gather_addresses(struct gather *gather, struct acre__piece **out) {
     struct acre__piece *base = gather->base;
     if (!base)
@@ -312,7 +312,7 @@ static acre_status gather_addresses(struct gather *gather, struct acre__piece **
                 : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block's place");
 }
 
-/* The mapped memory is a hole, one with the base. */
+/* Makes the mapped memory a hole, merged with the base. */
 static struct acre__piece *gather_hole(struct gather *gather, struct acre__piece *piece,
                                        int is_in_flight) {
     struct acre__holes *ready = &gather->arena->ready, *holes = ready;

@@ -1,4 +1,4 @@
-/* How an arena gets more memory, and a piece more room: see arena.h. */
+/* How an arena gets more memory, and how a piece grows: see arena.h. */
 #include <stdlib.h>
 
 #include "arena/arena.h"
@@ -8,11 +8,10 @@
 #define MIB ((uint64_t)1 << 20)
 
 enum {
-    BUDGET_PART =
-        100, /* the budget is this part beyond the peak, and as much again, at most slack */
-    TAKEN_PERCENT = 4,     /* beyond the peak, for sizes that a program takes again and again, */
-    GATHERED_PERCENT = 10, /* and for those that were gathered the last time as well */
-    CHUNK_PART = 64        /* of the peak: the size of chunks that pieces share */
+    BUDGET_PART = 100,     /* 1/100 of the peak beyond it, and as much again up to `slack` */
+    TAKEN_PERCENT = 4,     /* beyond the peak, for sizes that a program takes repeatedly */
+    GATHERED_PERCENT = 10, /* beyond the peak, for sizes that were also gathered last time */
+    CHUNK_PART = 64        /* part of the peak: size of chunks that pieces share */
 };
 #define CHUNK_LEAST (8 * MIB)
 #define OWN_CHUNK_MOST (512 * MIB)
@@ -21,7 +20,7 @@ static uint64_t less(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* ---- how much ---- */
+/* ---- the budget ---- */
 
 static uint64_t most_taken(const struct acre__arena *arena, uint64_t more) {
     const struct acre__account *account = arena->setup.account;
@@ -39,7 +38,7 @@ int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64
     return acre__arena_over(arena, bytes, more) == 0;
 }
 
-/* Bytes that are missing beyond the budget, after what other arenas do not use was released. */
+/* Bytes over the budget after the owner released what its other arenas do not use. */
 static uint64_t over_after_reclaim(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
     struct acre__account *account = arena->setup.account;
     uint64_t over = acre__arena_over(arena, bytes, more);
@@ -60,8 +59,8 @@ uint64_t acre__arena_chunk(const struct acre__arena *arena) {
     return acre__round_up(bytes, arena->unit);
 }
 
-/* 1 if the program took the same size before live memory fell last: it repeats itself, and memory
- * that is created now will be enough from the next time on. */
+/* 1 if the program took the same size before live memory fell last. It repeats itself then, and the
+ * memory created now is enough for the next cycles. */
 static int size_is_repeated(const struct acre__arena *arena, uint64_t bytes, uint64_t missing) {
     uint64_t percent = acre__seen_has(&arena->gathered_before, bytes) ? GATHERED_PERCENT
                        : acre__seen_has(&arena->taken_before, bytes)  ? TAKEN_PERCENT
@@ -76,8 +75,7 @@ static acre_status no_record(void) {
     return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block's place");
 }
 
-/* Gives a piece that is in no tree by size the memory of a new chunk. After a failure it is bare,
- * or lost. */
+/* Maps a new chunk for a piece in no tree by size. A failure leaves the piece bare or lost. */
 static acre_status piece_map(struct acre__piece *piece, unsigned sort) {
     struct acre__region *region = piece->region;
     int is_lost;
@@ -99,7 +97,7 @@ int acre__region_reaches(const struct acre__region *region, uint64_t at, uint64_
     return region && at + bytes <= region->range.at + region->range.bytes;
 }
 
-/* The newest region, or another one if its addresses do not reach from `*at` on. */
+/* The newest region, or a new one if its addresses from `*at` on are too few. */
 static acre_status region_for(struct acre__arena *arena, uint64_t *at, uint64_t bytes,
                               uint64_t alignment, struct acre__region **region) {
     *region = arena->regions;
@@ -125,7 +123,7 @@ acre_status acre__region_append(struct acre__region *region, uint64_t bytes,
     return status;
 }
 
-/* Addresses without memory up to there, so that what follows begins where it should. */
+/* Appends bare addresses up to `to`, so that the next piece begins there. */
 static acre_status region_skip(struct acre__region *region, uint64_t to) {
     struct acre__piece *piece;
     if (to <= region->end)
@@ -136,7 +134,7 @@ static acre_status region_skip(struct acre__region *region, uint64_t to) {
     return status;
 }
 
-/* One more chunk behind the last piece, as a hole. */
+/* Appends a chunk to the region, as a hole. */
 static acre_status region_append_hole(struct acre__region *region, uint64_t bytes,
                                       const struct acre__reach *to) {
     struct acre__piece *piece;
@@ -159,7 +157,7 @@ struct acre__piece *acre__arena_tail(const struct acre__arena *arena,
     return is_usable ? last : NULL;
 }
 
-/* Takes the last chunk away, if it is part of the hole at the end. */
+/* Releases the last chunk, if it is part of the hole at the end. */
 static int region_drop_last(struct acre__region *region, const struct acre__reach *reach) {
     struct acre__piece *last = acre__arena_tail(region->arena, reach);
     struct acre__region_part *part =
@@ -174,7 +172,7 @@ static int region_drop_last(struct acre__region *region, const struct acre__reac
     return 1;
 }
 
-/* Adds `bytes` behind the last piece of the newest region, in chunks; all of it or nothing. */
+/* Appends `bytes` to the newest region, in chunks; all of them or none. */
 static acre_status append_chunks(struct acre__arena *arena, struct acre__region *region,
                                  const struct acre__reach *to, uint64_t bytes, uint64_t chunk) {
     uint64_t before = arena->held;
@@ -190,15 +188,15 @@ static acre_status append_chunks(struct acre__arena *arena, struct acre__region 
     return acre__said_fail(status, &said);
 }
 
-/* Bytes that are missing for a piece behind the last one. */
+/* Bytes to add for a piece at the end. */
 static uint64_t missing_behind(const struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes) {
     const struct acre__piece *tail = acre__arena_tail(arena, reach);
     return acre__round_up(bytes - (tail ? less(tail->bytes, bytes) : 0), arena->unit);
 }
 
-/* How much to add when so much is missing. A program that repeats itself finds slightly other
- * places the next time: at its peak it gets a chunk more, so that it need not grow again. */
+/* How much to add when `missing` bytes are. A program that repeats itself gets slightly different
+ * places each time. At its peak it gets one chunk more, so that it need not grow again. */
 static uint64_t grow_bytes(const struct acre__arena *arena, uint64_t missing, uint64_t chunk) {
     uint64_t step = acre__round_up(less(arena->setup.step, chunk), arena->unit);
     if (!arena->cycles)
@@ -208,7 +206,7 @@ static uint64_t grow_bytes(const struct acre__arena *arena, uint64_t missing, ui
     return missing > chunk ? missing : chunk;
 }
 
-/* Adds memory behind the last piece, as much as is missing. */
+/* Adds the memory that is missing for a piece at the end. */
 static acre_status grow_behind(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment) {
     struct acre__region *region = arena->regions;
@@ -263,7 +261,7 @@ acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uin
 
 /* ---- apart ---- */
 
-/* Chunks of its own for a piece, which is taken at once. */
+/* Makes chunks for one piece and takes it at once. */
 static acre_status grow_own(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,
                             uint64_t chunk, struct acre__piece **out) {
     uint64_t aligned = alignment > arena->unit ? alignment : arena->unit;
@@ -282,15 +280,15 @@ static acre_status grow_own(struct acre__arena *arena, uint64_t bytes, uint64_t 
 static acre_status take_joined(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment, struct acre__piece **out);
 
-/* Beyond the budget, free chunks are released for the new ones. Where the device has not passed
- * them, that cannot be done, and pieces share chunks from then on. */
+/* Beyond the budget, the arena releases free chunks to create new ones. It cannot release chunks
+ * that work in flight uses; it becomes joined then. */
 static acre_status take_apart(struct acre__arena *arena, const struct acre__reach *reach,
                               uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
     int is_own = acre__arena_is_own(arena, bytes), is_behind = reach && reach->is_behind;
     uint64_t missing =
         is_own ? acre__round_up(bytes, arena->unit) : missing_behind(arena, reach, bytes);
     uint64_t over = over_after_reclaim(arena, missing, bytes), ended = arena->ended;
-    if (arena->is_joined || (over && is_behind)) { /* what was reclaimed may have joined it, too */
+    if (arena->is_joined || (over && is_behind)) { /* the reclaim may have joined it, too */
         if (!arena->is_joined)
             acre__arena_join(arena);
         acre_status status = acre__arena_take(arena, reach, bytes, alignment, out);
@@ -299,7 +297,7 @@ static acre_status take_apart(struct acre__arena *arena, const struct acre__reac
     if (over)
         (void)acre__arena_release(arena, over);
     arena->moved += arena->ended - ended;
-    if (is_own) /* large chunks are released at little cost, but are hard to use for others */
+    if (is_own) /* large chunks are cheap to release, but hard to reuse */
         return grow_own(arena, bytes, alignment,
                         is_behind ? arena->setup.chunk_most : OWN_CHUNK_MOST, out);
     acre_status status = grow_behind(arena, reach, bytes, alignment);
@@ -316,7 +314,7 @@ static acre_status take_gathered(struct acre__arena *arena, const struct acre__r
                               out);
 }
 
-/* Releases chunks that were created for one large piece each: they are hard to use for others. */
+/* Releases chunks that were created for one large piece each: they are hard to reuse. */
 static void release_large(struct acre__arena *arena) {
     struct acre__picks picks = {0};
     if (acre__picks_add(&picks, &arena->ready, 1, arena->setup.chunk_most + arena->unit))
@@ -326,9 +324,8 @@ static void release_large(struct acre__arena *arena) {
     free(picks.list);
 }
 
-/* Memory is created within the budget, or a little beyond it for a program that repeats itself;
- * else free chunks are gathered, and only when there are too few of them more is created after all.
- */
+/* Creates memory within the budget, or a little beyond it for a program that repeats itself.
+ * Otherwise it gathers free chunks, and creates more only if there are too few of them. */
 static acre_status take_joined(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
     uint64_t missing = missing_behind(arena, reach, bytes);
@@ -361,7 +358,7 @@ static acre_status take_joined(struct acre__arena *arena, const struct acre__rea
 
 /* ---- other kinds of memory ---- */
 
-/* A block of acre_mem_alloc, as a hole. */
+/* Adds a block of acre_mem_alloc, as a hole. */
 static acre_status grow_block(struct acre__arena *arena, uint64_t bytes, uint64_t alignment) {
     struct acre__region *region;
     acre_status status = acre__region_make(arena, bytes, alignment, &region);
@@ -379,7 +376,7 @@ static acre_status grow_block(struct acre__arena *arena, uint64_t bytes, uint64_
     return ACRE_OK;
 }
 
-/* ---- for others ---- */
+/* ---- entry points ---- */
 
 acre_status acre__arena_take_new(struct acre__arena *arena, const struct acre__reach *reach,
                                  size_t size, size_t alignment, struct acre__piece **out) {
@@ -411,7 +408,7 @@ acre_status acre__arena_grow_ahead(struct acre__arena *arena, uint64_t bytes) {
     return status;
 }
 
-/* Gives the first `bytes` of a bare piece memory, as a hole. */
+/* Maps memory for the first `bytes` of a bare piece, as a hole. */
 static acre_status bare_fill(struct acre__piece *bare, uint64_t bytes, unsigned sort,
                              const struct acre__reach *to) {
     struct acre__piece *piece = acre__bare_cut(bare, bytes);

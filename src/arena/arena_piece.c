@@ -1,8 +1,8 @@
 /* Pieces and holes: see arena.h.
  *
- * The pieces of a region touch: each ends where the next begins, and the last ends where the region
- * does. A hole is in one tree by size, its owner's; a bare piece in the arena's; others are in
- * none. Whoever changes a hole's size takes it out of its tree first. */
+ * The pieces of a region are contiguous: each ends where the next begins, and the last ends where
+ * the region does. A hole is in one tree by size, its owner's; a bare piece in the arena's; other
+ * pieces are in none. A hole must be out of its tree while its size changes. */
 #include <stdlib.h>
 
 #include "arena/arena.h"
@@ -75,9 +75,9 @@ void acre__piece_absorb(struct acre__piece *piece, struct acre__piece *behind) {
 
 /* ---- holes ---- */
 
-/* 1 if the neighbour can be part of the piece's hole: it waits for the same stream, or for nothing.
- * Where several streams take memory, of what is ready only smaller holes join: they wait for one
- * stream then, and other streams must not need new memory for that. */
+/* 1 if the neighbour can merge into the piece's hole: it waits for the same stream, or for nothing.
+ * A ready hole that merges waits for one stream. Where several streams take memory, only smaller
+ * ready holes merge, so that other streams need no new memory because of it. */
 static int hole_joins(const struct acre__piece *piece, const struct acre__piece *other,
                       const struct acre__reach *to) {
     const struct acre__arena *arena = piece->region->arena;
@@ -141,8 +141,8 @@ static struct acre__region_part *part_around(const struct acre__region *region, 
     return acre__part_of(acre__tree_floor(&region->mappings, at));
 }
 
-/* Gives a piece the sort of its first chunk and cuts it where the sort changes. Returns what is
- * behind the cut, or NULL. Without memory for the record it stays whole. */
+/* Sets the sort of a piece to that of its first chunk and splits the piece where the sort changes.
+ * Returns the rest, or NULL. Without memory for the record the piece stays whole. */
 static struct acre__piece *piece_cut_sort(struct acre__piece *piece) {
     const struct acre__region_part *part = part_around(piece->region, piece->at);
     piece->sort = part->sort;
@@ -167,7 +167,7 @@ void acre__hole_make_sorted(struct acre__piece *piece, const struct acre__reach 
     } while (rest);
 }
 
-/* Neighbours become one only when they are given next: their owners are not known here. */
+/* Other neighbours merge only when they are freed next: their owners are not known here. */
 void acre__arena_join(struct acre__arena *arena) {
     arena->is_joined = 1;
     for (struct acre__region *region = arena->regions; region; region = region->next) {
@@ -243,7 +243,7 @@ struct acre__piece *acre__bare_take(struct acre__arena *arena, uint64_t bytes, u
     }
     if (!node)
         return NULL;
-    if (at > piece->at) { /* the part in front stays */
+    if (at > piece->at) { /* keep the part in front */
         struct acre__piece *front = piece;
         acre__tree_remove(bare, node);
         piece = acre__piece_split(front, at);

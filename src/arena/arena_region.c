@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "driver/device.h"
 
-/* ---- regions whose memory is mapped ---- */
+/* ---- regions of mapped memory ---- */
 
 static acre_status region_by_mapping(struct acre__region *region, size_t bytes, size_t alignment) {
     struct acre__arena *arena = region->arena;
@@ -14,7 +14,7 @@ static acre_status region_by_mapping(struct acre__region *region, size_t bytes, 
     size_t aligned = alignment > arena->unit ? alignment : arena->unit;
     size_t least = acre__round_up(bytes, arena->unit);
     acre_status status = acre__range_take(arena->setup.dev, wanted, aligned, &region->range);
-    while (status == ACRE_E_ADDRESS_SPACE && wanted > least) { /* few addresses: with fewer */
+    while (status == ACRE_E_ADDRESS_SPACE && wanted > least) { /* try with fewer addresses */
         wanted = wanted / 2 > least ? acre__round_up(wanted / 2, arena->unit) : least;
         status = acre__range_take(arena->setup.dev, wanted, aligned, &region->range);
     }
@@ -22,7 +22,7 @@ static acre_status region_by_mapping(struct acre__region *region, size_t bytes, 
     return status;
 }
 
-/* Access of the device's own alone: nobody else has to do with a pool. */
+/* Grants access to the pool's own device only: no other device uses a pool. */
 acre_status acre__region_access(const struct acre__region *region, uint64_t at, size_t bytes) {
     acre_device *dev = region->arena->setup.dev;
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, dev->device},
@@ -42,7 +42,7 @@ acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t by
     if (status == ACRE_OK)
         status = acre__mapping_make(chunk, at, &part->mapping);
     if (chunk)
-        acre__chunk_drop(chunk); /* the mapping has a user of its own */
+        acre__chunk_drop(chunk); /* the mapping holds its own reference */
     if (status) {
         free(part);
         return status;
@@ -89,14 +89,14 @@ int acre__region_unmap(struct acre__region *region, struct acre__region_part *pa
         part->older->newer = part->newer;
     if (part->newer)
         part->newer->older = part->older;
-    if (part->is_counted && part->older) { /* its memory stays as long as that does */
+    if (part->is_counted && part->older) { /* the older mapping still holds the memory */
         part->older->is_counted = 1;
     } else if (part->is_counted) {
         acre__arena_count_held(arena, 0, part->bytes);
         arena->ended++;
     }
     acre__tree_remove(&region->mappings, &part->node);
-    /* The arena kept it as long as it should be kept: no cache of chunks. */
+    /* The arena has kept the chunk long enough: it bypasses the cache of chunks. */
     atomic_store_explicit(&part->mapping->chunk->is_alone, 1, memory_order_relaxed);
     int is_ours = acre__mapping_end(part->mapping);
     free(part);
@@ -117,9 +117,9 @@ void acre__region_settle(struct acre__region *region) {
         acre__region_end(region);
 }
 
-/* ---- regions that are a block each ---- */
+/* ---- regions of one block ---- */
 
-/* The driver aligns less than pieces are: what is in front of the first good address is unused. */
+/* The driver's alignment may be too small. Then the part before an aligned address is unused. */
 static acre_status region_by_block(struct acre__region *region, size_t bytes, size_t alignment) {
     const struct acre__arena *arena = region->arena;
     acre_status status =
@@ -146,8 +146,8 @@ static int is_no_memory(acre_status status) {
     return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY || status == ACRE_E_LIMIT;
 }
 
-/* One that others will share, larger each time; where there is no memory for it, just what is
- * wanted. */
+/* Allocates a block for several pieces, twice as large each time. If memory is short, it allocates
+ * only what the caller wants. */
 static acre_status region_by_some_block(struct acre__region *region, size_t bytes,
                                         size_t alignment) {
     struct acre__arena *arena = region->arena;
@@ -162,7 +162,7 @@ static acre_status region_by_some_block(struct acre__region *region, size_t byte
     return region_by_block(region, acre__round_up(bytes, (size_t)2 << 20), alignment);
 }
 
-/* ---- both ---- */
+/* ---- both kinds ---- */
 
 acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t alignment,
                               struct acre__region **out) {
@@ -209,7 +209,7 @@ acre_status acre__region_note(struct acre__region *region) {
                                            "the addresses of a pool are in acre's book already");
 }
 
-/* Addresses that are not lost; pieces may begin at any byte, but lost ones at whole units. */
+/* Returns all but lost addresses. Pieces may begin at any byte, lost ones only at whole units. */
 static void region_give_addresses(struct acre__region *region) {
     uint64_t from = region->range.at, end = region->range.at + region->range.bytes;
     for (const struct acre__piece *piece = region->first; piece; piece = piece->behind) {
@@ -221,7 +221,7 @@ static void region_give_addresses(struct acre__region *region) {
     acre__range_give(region->arena->setup.dev, from, (size_t)(end - from));
 }
 
-/* A part that cannot be unmapped keeps its addresses, which are given back by limbo. */
+/* A part that cannot be unmapped keeps its addresses until limbo returns them. */
 static void region_unmap_all(struct acre__region *region) {
     struct acre__node *node;
     while ((node = acre__tree_first(&region->mappings))) {
@@ -229,7 +229,7 @@ static void region_unmap_all(struct acre__region *region) {
         uint64_t at = node->key, behind = at + part->bytes;
         if (acre__region_unmap(region, part))
             continue;
-        /* The range is cut in two: what is in front is given back now. */
+        /* This splits the range: the part in front is returned now. */
         struct acre__region front = *region;
         front.range.bytes = (size_t)(at - region->range.at);
         region_give_addresses(&front);

@@ -227,7 +227,10 @@ static acre_status mem_realloc(acre_device *dev, void *p, size_t bytes, acre_str
     if (change.block->kind != ACRE_KIND_DEVICE) {
         status = acre__fail(ACRE_E_KIND, "acre_mem_realloc: %p is not device memory", p);
     } else if (change.block->source == ACRE__FROM_SPACE && bytes >= change.block->extent->unit) {
-        status = change_chunks(&change);
+        int tries = 0;
+        do
+            status = change_chunks(&change);
+        while (status && acre__device_reclaim(dev, ACRE_KIND_DEVICE, bytes, status, tries++));
         *new_p = status ? NULL : (void *)(uintptr_t)change.block->node.key;
     } else {
         status = change_copy(&change, new_p);

@@ -1,4 +1,4 @@
-/* Pools: making and ending them, and every call that is neither a plain alloc nor a plain free. */
+/* Pools: creation, destruction, and every call that is neither a plain alloc nor a plain free. */
 #include <stdlib.h>
 
 #include "base/atomic.h"
@@ -17,8 +17,8 @@ enum { POOL_KINDS = ACRE_KIND_MANAGED + 1 };
 struct acre__lock acre__pool_list_lock = ACRE__LOCK_INIT("pools", ACRE__RANK_POOL_LIST);
 
 static struct {
-    struct acre__tree pools; /* the list's lock */
-    struct acre__tree ended; /* that lanes may still refer to: their addresses stay in use */
+    struct acre__tree pools; /* guarded by the list's lock */
+    struct acre__tree ended; /* lanes may still refer to them: their addresses are not reused */
     _Atomic(acre_pool *) defaults[ACRE__DEVICE_SLOTS][POOL_KINDS];
 } list;
 
@@ -65,14 +65,14 @@ const void *acre__pools_around(const void *p, const acre_pool **owner) {
     return begin;
 }
 
-/* ---- ending ---- */
+/* ---- destruction ---- */
 
 struct walk {
     acre_pool_block_fn fn;
     void *user;
 };
 
-/* The blocks of a slab that are handed out. */
+/* Visits the live blocks of a slab. */
 static void walk_slab(void *user, struct acre__piece *piece) {
     const struct walk *walk = user;
     struct acre__slab *slab = piece->user;
@@ -102,7 +102,7 @@ static void pool_free(acre_pool *pool) {
     if (pool->waiter)
         (void)acre_stream_destroy(pool->dev, pool->waiter);
     acre__pool_watch_end(pool);
-    if (pool->is_ended) { /* a thread has lanes of it that could not be reached */
+    if (pool->is_ended) { /* a thread's cache could not be claimed and has lanes of it */
         pool->node.left = pool->node.right = NULL;
         acre__lock_take(&acre__pool_list_lock);
         acre__tree_insert(&list.ended, &pool->node);
@@ -113,8 +113,8 @@ static void pool_free(acre_pool *pool) {
     free(pool);
 }
 
-/* Takes a pool out of the list, with the list's lock held: no new call finds it, and no thread that
- * ends has anything of it any more. */
+/* Removes a pool from the list, whose lock is held. After that no call finds it, and no ending
+ * thread has slots of it. */
 static void pool_leave(acre_pool *pool) {
     acre__tree_remove(&list.pools, &pool->node);
     acre__lock_take(&pool->lock);
@@ -122,7 +122,7 @@ static void pool_leave(acre_pool *pool) {
     acre__lock_give(&pool->lock);
 }
 
-/* The pool has left the list. */
+/* Destroys a pool that has left the list. */
 static void pool_end(acre_pool *pool, acre_pool_block_fn leak, void *user) {
     acre__lock_take(&pool->lock);
     if (leak)
@@ -157,7 +157,7 @@ acre_status acre_pool_destroy(acre_pool *pool, acre_pool_block_fn leak, void *us
 
 /* ---- devices ---- */
 
-/* Some pool of the device, taken out of the list; NULL when there is none left. */
+/* Removes some pool of the device from the list; NULL when there is none left. */
 static acre_pool *list_take(const acre_device *dev) {
     acre__lock_take(&acre__pool_list_lock);
     struct acre__node *node = acre__tree_first(&list.pools);
@@ -194,7 +194,7 @@ static void pools_close(acre_device *dev) {
                   dev->label, leaks.blocks, leaks.bytes);
 }
 
-/* Calls `fn` with the lock of every pool of the device. */
+/* Calls `fn` for every pool of the device, with the pool's lock held. */
 static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, acre_stream),
                               acre_stream stream) {
     acre_status status = ACRE_OK;
@@ -281,7 +281,7 @@ static void pools_synced(acre_device *dev) {
 
 /* ---- acre_mem_query ---- */
 
-/* The lock, or the reader's section, keeps the slab. 0 if no block is there. */
+/* The caller holds the lock or is a reader, which keeps the slab. Returns 0 without a block. */
 static int slot_describe(struct acre__slab *slab, const void *p, acre_mem_info *info) {
     const struct acre__slot *slot = acre__slab_around(slab, p);
     uint32_t state = slot ? acre__load(slot->state, memory_order_relaxed) : 0;
@@ -303,7 +303,7 @@ static int pool_describe(acre_pool *pool, const void *p, acre_mem_info *info) {
     return is_found;
 }
 
-/* Small blocks are found without a lock, large ones by their pool. */
+/* Finds small blocks without a lock, and large ones through their pool. */
 static void describe_block(const void *p, acre_pool *pool, acre_mem_info *info) {
     struct acre__pool_cache *cache = acre__cache_self();
     acre__reader_enter(cache);
@@ -347,15 +347,15 @@ static void pools_use(void) {
         acre__stats_source_add(pools_export);
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
-/* Small and large blocks need their memory at different times: what one arena does not use is
- * released for the other. */
+/* Small and large blocks need memory at different times, so one arena releases what it does not use
+ * for the other. */
 static void pool_reclaim(struct acre__account *account, const struct acre__arena *asking,
                          uint64_t bytes) {
     acre_pool *pool = (acre_pool *)(void *)((char *)account - offsetof(acre_pool, account));
     if (asking == &pool->blocks_in) {
-        (void)acre__cache_drain(pool, NULL, 1, 0); /* one slot in a cache keeps a slab */
+        (void)acre__cache_drain(pool, NULL, 1, 0); /* one cached slot keeps a slab */
         acre__streams_settle(pool, NULL, 0);
         (void)acre__slabs_end_idle(pool, NULL, UINT64_MAX);
     }
@@ -363,7 +363,7 @@ static void pool_reclaim(struct acre__account *account, const struct acre__arena
                               bytes);
 }
 
-/* What pools have and do not use goes first, this one's own too. */
+/* Before it fails, it releases unused memory of all pools, this one included. */
 static acre_status pool_reserve(acre_pool *pool, uint64_t bytes) {
     acre_status status = ACRE_OK;
     int tries = 0;
@@ -396,7 +396,7 @@ static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, in
                                       .account = &pool->account,
                                       .pool = pool};
     acre__arena_open(&pool->blocks_in, &setup);
-    setup.step = setup.chunk_most = (size_t)2 << 20; /* so that few small blocks keep little */
+    setup.step = setup.chunk_most = (size_t)2 << 20; /* so that few small blocks hold little */
     setup.region_bytes = dev->info.total_bytes / 8;
     setup.is_simple = 1;
     acre__arena_open(&pool->slabs_in, &setup);
@@ -544,7 +544,7 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
     struct acre__slot *slot = acre__pool_unlive(pool, p, &slab, &before, &status);
     if (!slot)
         return status;
-    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large one's record may go */
+    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large block's record may go */
     int64_t bytes = (int64_t)slab->slot_bytes;
     if (before & ACRE__SLOT_GRAPH) {
         status = acre__graph_free(slab, slot, before, NULL, event);
@@ -602,10 +602,10 @@ acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
     return status;
 }
 
-/* ---- telling ---- */
+/* ---- queries ---- */
 
-/* The bytes of the block around an address, 0 if there is none. Nobody need have the block, so the
- * lock keeps its slab. */
+/* The bytes of the live block around an address, 0 if there is none. The caller need not own the
+ * block, so the lock keeps its slab. */
 static size_t block_bytes(acre_pool *pool, const void *p, int must_begin) {
     if (acre__pool_check(pool))
         return 0;

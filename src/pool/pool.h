@@ -1,8 +1,8 @@
-/* Pools: what the files of src/pool have in common.
+/* Pools: declarations shared by the files of src/pool.
  *
- * pool_slab.h has what blocks are made of, pool_stream.h what was freed on streams, pool_cache.h
- * what threads have at hand. A hit pops from or pushes to a stack of the calling thread: no lock,
- * no driver call. Stacks are filled and emptied in batches under the pool's lock. */
+ * pool_slab.h describes blocks, pool_stream.h frees on streams, pool_cache.h thread caches. A hit
+ * pops from or pushes to a stack (a free list of the calling thread): no lock, no driver call.
+ * Stacks are filled and emptied in batches under the pool's lock. */
 #ifndef ACRE_POOL_POOL_H
 #define ACRE_POOL_POOL_H
 
@@ -23,7 +23,7 @@
 #include "watch/stats_file.h"
 #include "watch/trace.h"
 
-/* What is done, in this order, when a pool has no memory for a call (pool_ladder.h). */
+/* What a pool tries, in this order, when it has no memory for a call (pool_ladder.c). */
 enum acre__rung {
     ACRE__RUNG_CACHES,
     ACRE__RUNG_DONE,
@@ -37,9 +37,7 @@ enum acre__rung {
 
 enum { ACRE__RELAYS = 8 };
 
-enum {
-    ACRE__QUARANTINE = 64
-}; /* blocks that are kept from being used again at once, for debugging */
+enum { ACRE__QUARANTINE = 64 }; /* freed blocks kept from reuse for a while, for debugging */
 
 struct acre_pool {
     struct acre__node node; /* in the list of pools; key: its own address */
@@ -48,94 +46,93 @@ struct acre_pool {
     uint32_t flags;
     int is_default;
     struct acre__lock lock;                 /* guards the rest */
-    struct acre__account account;           /* of both arenas */
-    struct acre__arena slabs_in, blocks_in; /* where slabs of small blocks are, and large blocks */
-    int is_reserved;                        /* memory was taken ahead, for both */
-    int is_ended;                           /* only the record is left, for a thread's lanes */
-    struct acre__tree open[ACRE__CLASSES];  /* slabs with fresh or ready slots, by address */
-    uint32_t slots[ACRE__CLASSES];          /* in all slabs of the class */
-    struct acre__slab *idle;                /* slabs that are wholly free, newest first */
-    struct acre__tree large;                /* large blocks by address, those in caches too */
-    struct acre__slab *retired;             /* records that a thread may still be reading, */
-    uint64_t retired_bytes;                 /* and their size */
-    uint64_t granted, denied;          /* bytes that caches may hold; times that more was wanted */
-    uint64_t aged;                     /* places of lanes looked at when that was too often */
-    struct acre__pool_stream *streams; /* all, those that ended too */
-    uint32_t forgotten;                /* streams that ended since all were looked at */
-    struct acre__pool_stream *hand;    /* of these the one to look at next, or NULL */
-    struct acre__freed *freed;         /* some member of the ring of what has slots, or NULL */
-    struct acre__tree handle_streams, thread_streams; /* those that did not, by key */
-    struct acre__pool_stream *lost;                   /* frees whose stream nobody knows, or NULL */
-    acre_stream relays[ACRE__RELAYS];                 /* made when needed */
+    struct acre__account account;           /* totals of both arenas */
+    struct acre__arena slabs_in, blocks_in; /* of slabs of small blocks, and of large blocks */
+    int is_reserved;                        /* memory was reserved ahead, for both arenas */
+    int is_ended; /* ended: only this record is left, for a thread's lanes */
+    struct acre__tree open[ACRE__CLASSES]; /* slabs with fresh or ready slots, by address */
+    uint32_t slots[ACRE__CLASSES];         /* of the class, in all slabs */
+    struct acre__slab *idle;               /* fully free slabs, newest first */
+    struct acre__tree large;               /* large blocks by address, those in caches too */
+    struct acre__slab *retired;            /* slab records that a thread may still read */
+    uint64_t retired_bytes;                /* their size */
+    uint64_t granted, denied;              /* bytes granted to caches; grants denied */
+    uint64_t aged;                     /* lane places visited when grants were denied too often */
+    struct acre__pool_stream *streams; /* all records, also of ended streams */
+    uint32_t forgotten;                /* streams that ended since the last full sweep */
+    struct acre__pool_stream *hand;    /* record to settle next, or NULL */
+    struct acre__freed *freed;         /* an entry of the ring of lists that have slots, or NULL */
+    struct acre__tree handle_streams, thread_streams; /* streams not forgotten, by key */
+    struct acre__pool_stream *lost;   /* for frees whose stream is unknown, or NULL */
+    acre_stream relays[ACRE__RELAYS]; /* created when needed */
     struct acre__graphs graphs;
     struct acre__uses spare_events;
     struct acre__slab *slabs; /* of small blocks */
-    struct acre__slab *spare; /* records of large blocks, to be used again */
-    struct acre__tree asked;  /* with ACRE_POOL_DEBUG, by address: bytes asked for (pool_debug.c) */
-    struct acre__slot *quarantine[ACRE__QUARANTINE]; /* freed last, or NULL */
+    struct acre__slab *spare; /* unused records of large blocks */
+    struct acre__tree asked;  /* ACRE_POOL_DEBUG: bytes requested, by address (pool_debug.c) */
+    struct acre__slot *quarantine[ACRE__QUARANTINE]; /* latest frees, or NULL */
     unsigned quarantine_next;
     uint64_t overruns, late_writes;
-    struct acre__tree uses; /* by address: who else uses a block (struct pool_use) */
+    struct acre__tree uses; /* by address: struct acre__pool_use */
     uint64_t refills, spills, events, waits;
-    struct acre__trace_pool trace;   /* fixed: what it is called in traces */
+    struct acre__trace_pool trace;   /* fixed: its name in traces */
     struct acre__stats_row *row;     /* fixed: for ACRE_STATS, or NULL */
-    acre_pool_stats exported;        /* when it was last counted, */
-    uint64_t export_due_ns;          /* and when that is to be done again (pool_watch.c) */
-    uint64_t used;                   /* bytes of slots that threads have, live or in caches, */
-    uint64_t used_blocks;            /* and how many */
-    uint64_t soft_bytes, hard_bytes; /* limits of that; 0: none */
-    uint64_t soft_mark;              /* the pool gives back when more than this is used */
+    acre_pool_stats exported;        /* statistics when they were last counted */
+    uint64_t export_due_ns;          /* when to count them again (pool_watch.c) */
+    uint64_t used;                   /* bytes of slots that threads have, live or cached */
+    uint64_t used_blocks;            /* number of those slots */
+    uint64_t soft_bytes, hard_bytes; /* limits of `used`; 0: none */
+    uint64_t soft_mark;              /* the pool releases memory when `used` exceeds this */
     uint64_t over_soft;              /* times that it did */
-    acre_pool_oom_fn oom;            /* the user's callback, or NULL, */
+    acre_pool_oom_fn oom;            /* the user's callback, or NULL */
     void *oom_user;
-    uint32_t asking;    /* threads inside it: the pool stays meanwhile */
-    acre_stream waiter; /* on which the host waits for batches; NULL before the first time */
+    uint32_t asking;    /* threads inside the callback: they keep the pool alive */
+    acre_stream waiter; /* the host waits for batches on it; NULL before the first time */
     uint64_t served[ACRE__RUNGS], refused;
 };
 
-/* Who else uses a block, until it is freed. */
+/* The other streams that use a block, until it is freed. */
 struct acre__pool_use {
     struct acre__node node; /* key: the block's address */
     struct acre__uses uses;
-    uint64_t key; /* of their handles together */
+    uint64_t key; /* XOR of their handles */
 };
 
-/* ---- what a thread wants of a pool ---- */
+/* ---- what a thread requests from a pool ---- */
 
 struct acre__want {
     acre_pool *pool;
     acre_stream stream;
-    uint64_t id;                     /* as acre__pool_stream_id gave it, or the thread's lane; */
-    int is_id_known;                 /* 0: it is to be asked for */
-    uint32_t size_class;             /* ACRE__CLASSES: a large block */
-    uint32_t count;                  /* slots; at least one, */
-    uint32_t most;                   /* and so many where that is less work */
-    size_t bytes;                    /* of each, as the pool rounds them */
-    size_t alignment;                /* of a large block */
-    struct acre__slots slots;        /* those that were found */
-    int is_limited;                  /* the pool's own limit is in the way, not its memory */
-    int is_captured;                 /* the stream is, and */
-    struct acre__pool_stream *graph; /* its record (pool_graph.h) */
+    uint64_t id;              /* of the stream, from acre__pool_stream_id or the thread's lane */
+    int is_id_known;          /* 0: `id` has yet to be queried */
+    uint32_t size_class;      /* ACRE__CLASSES: a large block */
+    uint32_t count;           /* slots wanted; at least one is needed */
+    uint32_t most;            /* take up to this many if that is less work */
+    size_t bytes;             /* of each slot, as the pool rounds them */
+    size_t alignment;         /* of a large block */
+    struct acre__slots slots; /* result */
+    int is_limited;           /* refused because of the pool's limit, not for lack of memory */
+    int is_captured;          /* the stream is captured */
+    struct acre__pool_stream *graph; /* the capture's record (pool_graph.h) */
 };
 
 enum acre__effort {
     ACRE__TAKE_FREE,  /* what is free for the stream */
-    ACRE__TAKE_NEW,   /* that, what other streams are known to be done with, and new memory */
+    ACRE__TAKE_NEW,   /* also what other streams have finished with, and new memory */
     ACRE__TAKE_BEHIND /* what another stream may still use: the stream waits for it */
 };
 
 /* ---- pool_limit.c: under the pool's lock ---- */
 
-/* ACRE_OK if one more slot of so many bytes is within the hard limit; *count becomes smaller if so
- * many are not. */
+/* Returns ACRE_OK if the hard limit allows a slot of `bytes`. Lowers *count to what it allows. */
 acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *count);
-/* Slots go to a thread, or come back. */
+/* Count slots that go to a thread, or return from it. */
 void acre__limit_charge(acre_pool *pool, uint64_t bytes, uint32_t count);
 void acre__limit_credit(acre_pool *pool, uint64_t bytes, uint32_t count);
-/* Gives back what can be given back if more is used than the soft limit; what was freed on the
- * stream stays for it. */
+/* If `used` exceeds the soft limit, releases what the pool can release. Memory freed on the stream
+ * stays for it. */
 void acre__limit_relieve(acre_pool *pool, acre_stream stream, uint64_t id);
-/* ACRE_E_INVALID if they contradict each other. */
+/* Returns ACRE_E_INVALID if they contradict each other. */
 acre_status acre__limit_set(acre_pool *pool, uint64_t soft_bytes, uint64_t hard_bytes);
 
 /* ---- pool_ladder.c ---- */
@@ -145,59 +142,57 @@ static inline int acre__is_no_memory(acre_status status) {
            status == ACRE_E_ADDRESS_SPACE || status == ACRE_E_LIMIT;
 }
 
-/* Lock held, and left meanwhile if need be: at least one slot for the wish, or a status. */
+/* Lock held, but given up in between if need be: gets at least one slot, or returns a status. */
 acre_status acre__ladder_take(struct acre__want *want);
-/* Gives all memory back that nobody has, and waits for the work that it was freed behind. */
+/* Releases all unused memory, after waiting for the work before its frees. */
 acre_status acre__ladder_give_back(acre_pool *pool);
-/* For other users of memory of that kind: gives back what pools have and do not use, after waiting
- * for the work that it was freed behind if `wait`. Returns how many bytes went. */
+/* For other users of memory of that kind: releases unused memory of pools. With `wait`, waits for
+ * the work before its frees first. Returns the bytes released. */
 uint64_t acre__ladder_reclaim(acre_device *dev, acre_kind kind, int wait);
-/* Lock held: fills in what limits and the ladder count. */
+/* Lock held: fills in the counters of limits and of the ladder. */
 void acre__ladder_stats(const acre_pool *pool, acre_pool_stats *stats);
 
-/* No lock held: asks the user's callback whether to try again; 0 also if there is none, or inside
- * it. */
+/* No lock held: asks the user's callback whether to retry. Returns 0 also if there is none, or if
+ * called from inside it. */
 int acre__ladder_ask(acre_pool *pool, uint64_t bytes, uint32_t attempt);
 
 /* ---- pool.c ---- */
 
-/* Lock held: drains the caches and gives memory back until `keep_bytes` remain. What was freed on a
- * stream that is captured right now stays. */
+/* Lock held: drains the caches and releases memory until `keep_bytes` remain. Memory freed on a
+ * stream that is being captured stays. */
 void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes);
-/* 1 if the pool's memory is of the same physical memory as that of the kind on the device. */
+/* Returns 1 if the pool uses the same physical memory as that kind on the device. */
 int acre__pool_is_like(const acre_pool *pool, const acre_device *dev, acre_kind kind);
-/* No lock held: calls `fn` with the lock of every pool but one. */
+/* No lock held: calls `fn` for every pool but `but`, with the pool's lock held. */
 void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *user), void *user);
 
-/* List's lock held: the calling thread ends, and with it its own default stream. */
+/* List lock held: the calling thread ends, and with it its per-thread default stream. */
 void acre__pools_leave(uint64_t thread);
 
-/* All pools; also held by a thread that ends, so that no pool ends under it. */
+/* Guards the list of pools. A thread that ends holds it too, so that no pool ends under it. */
 extern struct acre__lock acre__pool_list_lock;
 
 /* ---- pool_slab.c: under the pool's lock ---- */
 
-/* A slot that was never used; there must be one. */
+/* Takes a slot that was never used; there must be one. */
 struct acre__slot *acre__slab_fresh(struct acre__slab *slab);
-/* The slab of this pool that an address is in; NULL if none is. Any value is safe. */
+/* The slab of this pool that contains the address, or NULL. Any value is safe. */
 struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p);
-/* The number of free slots changed. */
+/* Updates the lists after the number of free slots changed. */
 void acre__slab_note(struct acre__slab *slab);
-/* Another slab of the class, for work of a stream. */
+/* Makes another slab of the class, for work of a stream. */
 acre_status acre__slab_make(acre_pool *pool, uint32_t size_class,
                             const struct acre__pool_stream *own);
-/* Ends slabs that are wholly free for the stream (NULL: for any), as long as more than `keep` bytes
- * of them remain. Returns their bytes. */
+/* Ends slabs that are fully free for the stream (NULL: for any stream), at most `most` bytes of
+ * them. Returns their bytes. */
 uint64_t acre__slabs_end_idle(acre_pool *pool, const struct acre__pool_stream *own, uint64_t most);
-/* Frees the records of slabs that ended. Every thread's cache was claimed since then. */
+/* Frees the records of ended slabs. All thread caches must have been claimed since they ended. */
 void acre__slabs_reap(acre_pool *pool);
-/* Gives slabs back all of whose slots wait for nothing, and memory that nothing lies in, as long as
- * more than `keep` bytes remain. */
+/* Releases fully free slabs that wait for nothing, and unused memory, down to `keep` bytes. */
 void acre__slab_trim(acre_pool *pool, uint64_t keep);
-/* Takes memory until the pool has `bytes`. */
+/* Reserves memory until the pool holds `bytes`. */
 acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes);
-/* Ends all slabs and large blocks of a pool, whatever their slots are, and gives the memory back.
- */
+/* Ends all slabs and large blocks of a pool, also live ones, and releases the memory. */
 void acre__slab_end_all(acre_pool *pool);
 
 static inline uint64_t acre__pool_held(const acre_pool *pool) {
@@ -206,49 +201,49 @@ static inline uint64_t acre__pool_held(const acre_pool *pool) {
 
 /* ---- pool_large.c: blocks of more than ACRE__SMALL_MOST bytes, or far alignments ---- */
 
-/* The bytes that a large block gets. */
+/* The size of a large block, rounded up. */
 size_t acre__large_bytes(size_t bytes);
-/* Lock held: a large block's slot. As acre__central_take. */
+/* Lock held: takes a large block. As acre__central_take. */
 acre_status acre__large_take(struct acre__want *want, enum acre__effort effort);
-/* Lock held: the block becomes a hole that waits for what `to` waits for; its slot is gone. */
+/* Lock held: frees a large block. It becomes a hole that waits for what `to` waits for. */
 void acre__large_give(acre_pool *pool, struct acre__slab *slab, const struct acre__reach *to);
 
 /* ---- pool_central.c: under the pool's lock ---- */
 
-/* Slots for work of a stream, as far as the effort goes. ACRE_OK without slots: there were none,
- * but for ACRE__TAKE_NEW, which says why. */
+/* Takes slots for work of a stream, as far as `effort` allows. Returns ACRE_OK without slots if
+ * there are none; ACRE__TAKE_NEW returns the reason instead. */
 acre_status acre__central_take(struct acre__want *want, enum acre__effort effort);
-/* The record of the wish's stream; NULL and *status otherwise. */
+/* The record of the stream in `want`; NULL and *status otherwise. */
 struct acre__pool_stream *acre__central_stream(const struct acre__want *want, acre_status *status);
-/* Slots that were freed on the stream, by the call that names it. 0 when that cannot be noted: they
- * stay the caller's. */
+/* Gives slots freed on the stream to the pool, in a call that names the stream. Returns 0 without
+ * memory; the caller keeps the slots. */
 int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
                        struct acre__slots *slots);
-/* The same for slots that a thread has had since the stream had that id, which may be dead by now.
- * `thread`: acre__stream_thread of it. */
+/* As acre__central_give, for slots that a thread cached while the stream had that id. The stream
+ * may be dead. `thread`: its acre__stream_thread. */
 int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream stream,
                            uint64_t thread, uint64_t id, int is_foreign, struct acre__slots *slots);
-/* Slots that a thread had, and that wait for nothing. */
+/* Gives slots that wait for nothing to the pool. */
 void acre__central_ready(acre_pool *pool, uint32_t size_class, struct acre__slots *slots);
-/* The same after waiting for the device; 0 when that fails. */
+/* As acre__central_ready, after waiting for the device. Returns 0 if that fails. */
 int acre__central_give_after_all(acre_pool *pool, uint32_t size_class, struct acre__slots *slots);
-/* Puts slots that a thread had to what was freed on a stream last; large ones become holes. */
+/* Adds slots that a thread had to the latest frees of a stream. Large ones become holes. */
 void acre__freed_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                      struct acre__slots *slots);
-/* So many slots more, or less. */
+/* Changes the number of slots by `more`. */
 void acre__freed_count(struct acre__freed *freed, int64_t more);
-/* The same, to what waits for something else. */
+/* As acre__freed_put, for a list that need not be a stream's. */
 void acre__freed_add(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
                      struct acre__slots *slots);
-/* Moves all of it: `to` waits for what `from` waits for as well. */
+/* Moves everything to `to`, which waits for whatever `from` waits for. */
 void acre__freed_inherit(struct acre__freed *from, struct acre__freed *to);
-/* Spreads lists as threads gave them over their slabs. */
+/* Sorts bundles into the shares of their slabs. */
 void acre__freed_sort(struct acre__freed *freed);
-/* All of it waits for nothing any more. */
+/* Makes all of it ready: it waits for nothing any more. */
 void acre__freed_ready(acre_pool *pool, struct acre__freed *freed);
-/* Frees the record of what was freed, and nothing else. */
+/* Frees only the record. */
 void acre__freed_end(struct acre__freed *freed);
-/* Bytes of it. */
+/* The bytes in the list. */
 uint64_t acre__freed_bytes(const struct acre__freed *freed);
 
 #endif

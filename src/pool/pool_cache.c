@@ -1,5 +1,4 @@
-/* What the pool does with threads' caches: empties them, takes back what they do not use, counts
- * what they have. */
+/* What the pool does with thread caches: drains them, revokes unused grants, counts slots. */
 #include "pool/pool_cache.h"
 
 #include "base/status.h"
@@ -9,24 +8,24 @@
 #include "pool/pool_tag.h"
 
 enum {
-    AGE_MISSES = 16, /* of a thread, between two looks at the age of what it has */
-    AGE_LOOKS = 4,   /* places of the hash table that are tried for a lane of the pool */
-    AGE_DENIALS = 64 /* grants denied, before all threads' caches are looked at */
+    AGE_MISSES = 16, /* misses of a thread between two agings */
+    AGE_LOOKS = 4,   /* hash table entries tried for a lane of the pool */
+    AGE_DENIALS = 64 /* denied grants before all caches age */
 };
 
-/* ---- emptying ---- */
+/* ---- draining ---- */
 
-/* All slots of a lane; 1 if none had to stay. What it has of a pool that ended is gone. */
-static int lane_drain(struct acre__pool_cache *cache, struct acre__lane *lane, int must) {
+/* Drains a lane. Returns 1 if no slot had to stay. The memory of an ended pool is gone already. */
+static int lane_drain(struct acre__lane *lane, int must) {
     if (lane->pool->is_ended)
         return 1;
-    int is_empty = acre__lane_give(cache, lane, ACRE__CLASSES, must);
+    int is_empty = acre__lane_give(lane, ACRE__CLASSES, must);
     for (uint32_t i = 0; acre__lane_next(lane, &i); i++)
-        is_empty &= acre__lane_give(cache, lane, i, must);
+        is_empty &= acre__lane_give(lane, i, must);
     return is_empty;
 }
 
-/* All lanes of the pool. */
+/* Drains all lanes of the pool. */
 static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, int end) {
     for (uint32_t i = 0; cache->lane_mask && i <= cache->lane_mask;) {
         struct acre__lane *lane = cache->lanes[i].lane;
@@ -34,22 +33,22 @@ static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, int end
             i++;
             continue;
         }
-        (void)lane_drain(cache, lane, end);
+        (void)lane_drain(lane, end);
         if (end)
-            acre__cache_lane_end(cache, lane); /* another one may be in its place now */
+            acre__cache_lane_end(cache, lane); /* another one may take its place */
         else
             i++;
     }
 }
 
-/* The lane of one stream. Its end leaves a lane that is not empty: from now on only the stream's id
- * tells whose it is. */
+/* Drains the lane of one stream. If the stream ends and slots had to stay, the lane stays: from
+ * then on only the stream's id identifies the stream. */
 static void cache_drain_stream(struct acre__pool_cache *cache, const acre_pool *pool,
                                acre_stream stream, int end) {
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
     if (!lane || lane->thread != acre__stream_thread(stream))
         return;
-    int is_empty = lane_drain(cache, lane, end);
+    int is_empty = lane_drain(lane, end);
     if (is_empty && end) {
         acre__cache_lane_end(cache, lane);
     } else if (!is_empty) {
@@ -66,7 +65,7 @@ int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, int end) {
         else
             cache_drain_stream(at, pool, stream, end);
     if (is_all)
-        acre__slabs_reap(pool); /* nobody looks at them any more */
+        acre__slabs_reap(pool); /* no thread reads them any more */
     acre__caches_unclaim();
     return is_all;
 }
@@ -119,7 +118,7 @@ void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_str
     acre__cache_enter(cache);
     lane = acre__cache_lane(cache, pool, stream);
     if (lane && acre__lane_bytes(lane, &blocks) == 0) {
-        acre__lane_reset(cache, lane); /* the next one may be gone as soon */
+        acre__lane_reset(lane); /* this stream may end as early */
         lane->id = id;
     }
     acre__cache_leave(cache);
@@ -134,7 +133,7 @@ void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_strea
         struct acre__lane *lane = cache->lanes[cache->hand++ & cache->lane_mask].lane;
         if (!lane || lane->pool != pool)
             continue;
-        if (acre__lane_age(cache, lane, UINT64_MAX) && lane->stream != stream)
+        if (acre__lane_age(lane, UINT64_MAX) && lane->stream != stream)
             acre__cache_lane_end(cache, lane);
         break;
     }
@@ -142,31 +141,28 @@ void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_strea
     acre__caches_age(pool);
 }
 
-/* Calls `fn` for every lane of the pool, while all threads are kept out of their caches. Returns
- * how many places were looked at. */
-static uint64_t lanes_visit(const acre_pool *pool,
-                            void (*fn)(struct acre__pool_cache *, struct acre__lane *, void *user),
+/* Calls `fn` for every lane of the pool; all caches are claimed. Returns the entries visited. */
+static uint64_t lanes_visit(const acre_pool *pool, void (*fn)(struct acre__lane *, void *user),
                             void *user) {
     uint64_t places = 0;
     for (struct acre__pool_cache *at = acre__cache_first(); at; at = acre__cache_next(at)) {
         for (uint32_t i = 0; at->lane_mask && i <= at->lane_mask; i++)
             if (at->lanes[i].lane && at->lanes[i].lane->pool == pool)
-                fn(at, at->lanes[i].lane, user);
+                fn(at->lanes[i].lane, user);
         places += at->lane_mask;
     }
     return places;
 }
 
-static void count_stacks(struct acre__pool_cache *cache, struct acre__lane *lane, void *stacks) {
-    (void)cache;
+static void count_stacks(struct acre__lane *lane, void *stacks) {
     *(uint64_t *)stacks += acre__lane_stacks(lane);
 }
 
-static void age_lane(struct acre__pool_cache *cache, struct acre__lane *lane, void *share) {
-    (void)acre__lane_age(cache, lane, *(const uint64_t *)share);
+static void age_lane(struct acre__lane *lane, void *share) {
+    (void)acre__lane_age(lane, *(const uint64_t *)share);
 }
 
-/* As rarely as it takes long. */
+/* Runs more rarely the longer it takes. */
 void acre__caches_age(acre_pool *pool) {
     if (pool->denied < AGE_DENIALS + pool->aged)
         return;
@@ -185,9 +181,8 @@ struct cached {
     uint64_t bytes, *blocks;
 };
 
-static void count_cached(struct acre__pool_cache *cache, struct acre__lane *lane, void *user) {
+static void count_cached(struct acre__lane *lane, void *user) {
     struct cached *cached = user;
-    (void)cache;
     cached->bytes += acre__lane_bytes(lane, cached->blocks);
 }
 
@@ -200,7 +195,7 @@ uint64_t acre__caches_bytes(const acre_pool *pool, uint64_t *blocks) {
     return cached.bytes;
 }
 
-/* ---- a thread ends ---- */
+/* ---- end of a thread ---- */
 
 static acre_pool *some_pool(const struct acre__pool_cache *cache) {
     for (uint32_t i = 0; cache->lane_mask && i <= cache->lane_mask; i++)
@@ -209,8 +204,8 @@ static acre_pool *some_pool(const struct acre__pool_cache *cache) {
     return NULL;
 }
 
-/* Claims wait for the list of pools, so the owner has the cache to itself. A pool that has ended
- * could not claim the cache before (acre_pool_destroy), so its lanes are still here. */
+/* Other threads end lanes only under the lock of the list of pools, so the owner can look for them.
+ * Lanes of an ended pool are still here if acre_pool_destroy could not claim the cache. */
 void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread) {
     acre_pool *pool;
     acre__lock_take(&acre__pool_list_lock);

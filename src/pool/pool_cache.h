@@ -1,14 +1,14 @@
-/* Thread caches: free slots that a thread has at hand, so that a hit needs no lock.
+/* Thread caches: free slots of one thread, so that a hit needs no lock.
  *
- * A thread has one cache. In it are lanes, one for each pool and stream that the thread uses, and
- * in a lane one stack of free slots for each size class, and a few large blocks.
+ * A thread has one cache. It consists of lanes, one for each pool and stream that the thread uses.
+ * A lane has one stack (free list) for each size class, and keeps a few large blocks.
  *
- * How much a stack may hold is granted by the pool, from a budget for all caches together
- * (pool_lane.c). Grants begin at nothing, double while a stack is in use, and are taken back from
- * stacks that are not.
+ * The pool grants how much a stack may hold, from a budget for all caches together (pool_lane.c).
+ * Grants start at zero, double while a stack is in use, and are revoked from unused stacks when a
+ * lane ages.
  *
- * The owner works in its cache without a lock. Others claim the cache first (pool_claim.c): then
- * the owner waits outside. "Inside" below means the owner between acre__cache_enter and
+ * The owner works in its cache without a lock. Other threads claim the cache first (pool_claim.c):
+ * then the owner waits outside. "Inside" below means the owner between acre__cache_enter and
  * acre__cache_leave, "claimed" a thread between acre__caches_claim and acre__caches_unclaim. */
 #ifndef ACRE_POOL_CACHE_H
 #define ACRE_POOL_CACHE_H
@@ -17,94 +17,92 @@
 
 /* ---- lanes ---- */
 
-/* A free slot in a stack: what a hit needs of it, so that it need not look at the slot's record. */
+/* A free slot in a stack, with all that a hit needs: it does not read the slot's record. */
 struct acre__entry {
     void *p;
     acre__slot_state *state;
 };
 
 struct acre__stack {
-    struct acre__entry *entries; /* made with the first grant, NULL before */
+    struct acre__entry *entries; /* NULL before the first grant */
     uint32_t count;
     uint16_t most; /* slots granted; a hit fills the stack up to this */
-    uint8_t used;  /* by a hit, since the stack's age was looked at last */
+    uint8_t used;  /* by a hit, since the stack last aged */
 };
 
-enum { ACRE__KEPT = 8 }; /* large blocks that a lane keeps at most */
+enum { ACRE__KEPT = 8 }; /* most large blocks that a lane keeps */
 
 struct acre__kept {
     struct acre__slab *slab;
     size_t bytes; /* of the slab */
 };
 
-/* What a thread has of one pool for one stream. */
+/* The cache of a thread for one pool and one stream. */
 struct acre__lane {
     acre_pool *pool;
     acre_stream stream;
-    acre_pool *fast;     /* the pool, if its blocks need nothing done when they are handed out, else
-                            none */
-    acre_device *simple; /* the device, if that pool is its default one of device memory */
-    uint64_t id;         /* of the stream, when it was last asked */
+    acre_pool *fast; /* the pool, if an alloc from it needs no extra work; else no pool's address */
+    acre_device *simple; /* the device, if that is its default pool of device memory */
+    uint64_t id;         /* of the stream, when last queried */
     uint64_t thread;     /* acre__stream_thread of the owner */
     uint8_t is_debugged; /* ACRE_POOL_DEBUG */
-    uint8_t is_checked;  /* the stream may be captured at any time: hits have to ask */
+    uint8_t is_checked;  /* the stream may be captured at any time: hits must query it */
     uint8_t is_foreign;
     uint8_t kept_used;   /* as a stack's `used` */
     uint32_t slow_calls; /* misses, at most 255 */
     uint32_t kept_count;
-    int64_t large_live; /* large blocks handed out by the lane, less those freed into it */
-    uint64_t kept_bytes, kept_room; /* of large blocks: kept now, and granted */
+    int64_t large_live; /* large blocks allocated by the lane, less those freed into it */
+    uint64_t kept_bytes, kept_room; /* of large blocks: kept, and granted */
     struct acre__kept kept[ACRE__KEPT];
     uint64_t granted[(ACRE__CLASSES + 63) / 64]; /* bits: stacks with `most` or `count` */
-    uint32_t room[ACRE__CLASSES]; /* entries of the stacks: more than `most` after a long capture */
+    uint32_t room[ACRE__CLASSES]; /* capacity of the stacks: above `most` after a long capture */
     struct acre__stack stacks[ACRE__CLASSES + 1]; /* the last, of large blocks, is always full */
 };
 
-struct acre__lane_place { /* in a cache's hash table */
+struct acre__lane_place { /* entry of a cache's hash table */
     uint64_t hash;
     struct acre__lane *lane; /* NULL: empty */
 };
 
 struct acre__pool_cache {
-    _Atomic uint32_t busy;     /* the owner is inside */
+    _Atomic uint32_t busy;     /* the owner is inside, or about to be */
     _Atomic uint32_t claimed;  /* enum acre__claim */
-    uint32_t live;             /* the state of slots that were handed out to the owner */
+    uint32_t live;             /* state of slots that the owner allocates */
     uint16_t tag;              /* set by the owner, or 0 (pool_tag.h) */
-    uint8_t is_tag_full;       /* a block of that tag was refused: no hits until one is not */
+    uint8_t is_tag_full;       /* an alloc with that tag was refused: no hits until one succeeds */
     _Atomic uint8_t is_strong; /* the owner enters with full barriers (pool_claim.c) */
-    struct acre__lane *last;   /* used last, if its hits need no check of any kind; else NULL */
+    struct acre__lane *last;   /* the lane used last, if its hits need no checks; else NULL */
     struct acre__lane_place *lanes; /* hash table with open addressing */
-    uint32_t lane_mask;             /* its places less one; 0: it has none */
+    uint32_t lane_mask;             /* its size less one; 0: it has none */
     uint32_t lane_count;
-    uint32_t hand;                         /* place of the lane whose age is looked at next, */
-    uint32_t misses;                       /* and when */
+    uint32_t hand;                         /* index of the lane that ages next */
+    uint32_t misses;                       /* count of misses: says when it ages */
     _Atomic uint32_t is_waiting;           /* the owner sleeps until it is unclaimed */
-    uint8_t is_mine;                       /* claimed by whoever holds the list's lock */
-    uint8_t is_asking;                     /* the owner is in a callback for want of memory */
-    uint64_t granted;                      /* bytes, of all its lanes */
+    uint8_t is_mine;                       /* claimed by the thread that holds the list's lock */
+    uint8_t is_asking;                     /* the owner is inside an out-of-memory callback */
     struct acre__pool_cache *next, **link; /* in the list of all */
-    struct acre__tag_thread *tags;         /* what it counts of them; NULL before the first */
-    struct acre__oom *oom;                 /* its last refusal; NULL before the first */
+    struct acre__tag_thread *tags;         /* its counters; NULL before the first tag */
+    struct acre__oom *oom; /* its last out-of-memory report; NULL before the first */
 };
 
 /* ---- pool_claim.c ---- */
 
 enum acre__claim {
     ACRE__CLAIM_NONE,
-    ACRE__CLAIM_TAKEN, /* somebody else is inside, or about to be: the owner waits */
-    ACRE__CLAIM_WEAK   /* somebody could not come in: the owner shall become strong */
+    ACRE__CLAIM_TAKEN, /* another thread is inside, or about to be: the owner waits */
+    ACRE__CLAIM_WEAK   /* a claim failed: the owner must become strong */
 };
 
-/* The calling thread's cache, made now if it has none; NULL without memory. */
+/* The calling thread's cache, created if it has none; NULL without memory. */
 struct acre__pool_cache *acre__cache_self(void);
 
-/* Finds out what the kernel can do, before the first cache. In a process with threads that takes
- * milliseconds, so it is called when a pool is made, not when a thread wants its first block. */
+/* Registers with the kernel, before the first cache. In a process with threads that takes
+ * milliseconds. So it runs when a pool is created, not when a thread allocates its first block. */
 void acre__cache_init(void);
 
-/* The owner says that it is inside, or will be if nobody has claimed the cache. With membarrier,
- * who claims it orders both sides' accesses, and plain ones are enough here; an acquire would hold
- * up all later loads on some processors. The fences hold the compiler. */
+/* The owner marks itself inside; it is, unless the cache is claimed. With membarrier the claiming
+ * thread orders the accesses of both sides, so plain ones suffice here. An acquire would delay all
+ * later loads on some processors. The fences only stop the compiler. */
 static inline void acre__cache_mark(struct acre__pool_cache *cache) {
     acre__store(&cache->busy, 1, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
@@ -115,101 +113,98 @@ static inline int acre__cache_is_claimed(struct acre__pool_cache *cache) {
     return claimed != ACRE__CLAIM_NONE;
 }
 
-/* The owner goes in, waiting for whoever has claimed the cache, and out. */
+/* The owner enters, after waiting for a claim to end, and leaves. */
 void acre__cache_enter(struct acre__pool_cache *cache);
 static inline void acre__cache_leave(struct acre__pool_cache *cache) {
     acre__store(&cache->busy, 0, memory_order_release);
 }
 
-/* Claims every thread's cache, and keeps threads from getting or losing theirs. 0 when one cannot
- * be claimed, for want of a barrier (acre__cache_first leaves it out). No owner is inside, and
- * whoever has no cache is outside of acre__reader_enter. */
+/* Claims every thread's cache, and keeps threads from creating or losing theirs. Then no owner is
+ * inside, and no thread without a cache is inside acre__reader_enter. Returns 0 if one cannot be
+ * claimed, for lack of a barrier; acre__cache_first skips it. */
 int acre__caches_claim(void);
 void acre__caches_unclaim(void);
-/* The claimed caches. */
+/* Iterate over the claimed caches. */
 struct acre__pool_cache *acre__cache_first(void);
 struct acre__pool_cache *acre__cache_next(const struct acre__pool_cache *cache);
-/* Calls `fn` with every thread's cache, claimed. */
+/* Claims all caches and calls `fn` for each. */
 void acre__caches_visit(void (*fn)(struct acre__pool_cache *cache, void *user), void *user);
 
-/* Between these a slab that the table has is not freed, although the caller has no block of it.
- * `cache` may be NULL. Not inside the cache. */
+/* Between these calls no slab in the table is freed, even if the caller owns no block of it.
+ * `cache` may be NULL. The caller is not inside the cache. */
 void acre__reader_enter(struct acre__pool_cache *cache);
 void acre__reader_leave(struct acre__pool_cache *cache);
 
-/* ---- pool_lane.c: inside, or claimed ---- */
+/* ---- pool_lane.c: caller is inside, or has claimed the cache ---- */
 
 /* The lane of a pool and stream, or NULL. */
 struct acre__lane *acre__cache_lane(struct acre__pool_cache *cache, const acre_pool *pool,
                                     acre_stream stream);
-/* Makes one; NULL without memory. */
+/* Creates a lane; NULL without memory. */
 struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_pool *pool,
                                          acre_stream stream, uint64_t id);
-/* Forgets an empty lane and returns its grants. The pool's lock is held. */
+/* Destroys an empty lane and returns its grants. The pool's lock is held. */
 void acre__cache_lane_end(struct acre__pool_cache *cache, struct acre__lane *lane);
 
-/* Puts all of the slots on top of the stack of their class; 0 without memory for so many, when
- * nothing has changed. */
-int acre__lane_put(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class,
-                   struct acre__slots *slots);
-/* Moves all but `left` of a stack's slots to a list. */
+/* Pushes all slots onto the stack of their class. Returns 0, with no change, without memory. */
+int acre__lane_put(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots);
+/* Moves all but `left` slots of a stack to a list. */
 void acre__lane_take(struct acre__lane *lane, uint32_t size_class, uint32_t left,
                      struct acre__slots *slots);
-/* Doubles what a stack may hold, if the pool's budget allows. The pool's lock is held. */
-void acre__lane_grow(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class);
-/* The same for large blocks: room for one more of so many bytes. */
-void acre__lane_grow_kept(struct acre__pool_cache *cache, struct acre__lane *lane, size_t bytes);
+/* Doubles the grant of a stack, if the pool's budget allows. The pool's lock is held. */
+void acre__lane_grow(struct acre__lane *lane, uint32_t size_class);
+/* As acre__lane_grow, for large blocks: grants room for one more of `bytes`. */
+void acre__lane_grow_kept(struct acre__lane *lane, size_t bytes);
 
-/* A large block that the lane keeps and that has hardly more than so many bytes, or NULL. */
+/* Takes a kept large block that has `bytes` and hardly more; NULL if there is none. */
 struct acre__slab *acre__lane_kept(struct acre__lane *lane, size_t bytes);
-/* Keeps a large block that is freed: 1, or 0 when it must go to the pool; *is_last: with all that
- * the lane keeps. A thread without large blocks keeps one at most, so that what it does again finds
- * the pool as it was. */
+/* Keeps a large block that is freed. Returns 1, or 0 if it must go to the pool; with *is_last, all
+ * kept ones must go too. A thread without live large blocks keeps one at most, so that a repeated
+ * sequence of calls finds the pool in the same state. */
 int acre__lane_keep(struct acre__lane *lane, struct acre__slab *slab, int *is_last);
-/* Keeps one again that was taken from it just before. */
+/* Puts back a kept block that was just taken. */
 void acre__lane_put_kept(struct acre__lane *lane, struct acre__slab *slab);
-/* Moves what it keeps to a list. */
+/* Moves all kept blocks to a list. */
 void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots);
 
-/* Steps through the classes that the lane has something of, from *size_class on; 0 at the end. */
+/* Iterates over the classes with slots or a grant, from *size_class on. Returns 0 at the end. */
 int acre__lane_next(const struct acre__lane *lane, uint32_t *size_class);
-/* Gives all slots of a class (ACRE__CLASSES: large blocks) to the pool, whose lock is held: 1, or 0
- * when they had to stay for want of host memory. `must`: waits for the device instead. */
-int acre__lane_give(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class,
-                    int must);
-/* Gives what was not used since the last call to the pool, whose lock is held, with the grants, and
- * what a stack has beyond its share of the budget. 1 if nothing is left. */
-int acre__lane_age(struct acre__pool_cache *cache, struct acre__lane *lane, uint64_t share);
-/* What caches may hold of the pool, and how many stacks of a lane have a part of that. */
+/* Gives all slots of a class (ACRE__CLASSES: large blocks) to the pool, whose lock is held. Returns
+ * 1, or 0 if host memory is short and they stay. With `must` it waits for the device instead. */
+int acre__lane_give(struct acre__lane *lane, uint32_t size_class, int must);
+/* Ages a lane: gives slots not used since the last call, with their grants, to the pool, whose lock
+ * is held. Also trims stacks to `share` bytes. Returns 1 if the lane is then unused. */
+int acre__lane_age(struct acre__lane *lane, uint64_t share);
+/* The budget of all caches of a pool, and how many stacks of a lane have a grant. */
 uint64_t acre__lane_budget(const acre_pool *pool);
 uint32_t acre__lane_stacks(const struct acre__lane *lane);
-/* Takes all grants of an empty lane back, as if it had been made just now. */
-void acre__lane_reset(struct acre__pool_cache *cache, struct acre__lane *lane);
+/* Revokes all grants of an empty lane, as if it were new. */
+void acre__lane_reset(struct acre__lane *lane);
 /* Bytes and blocks in the lane. */
 uint64_t acre__lane_bytes(const struct acre__lane *lane, uint64_t *blocks);
 
 /* ---- pool_cache.c: the pool's lock is held ---- */
 
-/* The owner looks at the age of some lane of the pool, other than that of the stream. */
+/* The owner ages a lane of the pool now and then. Ends it if unused, unless it is the stream's. */
 void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream);
-/* Looks at the age of everything that threads have of the pool, if the budget was in the way. */
+/* Ages all lanes of the pool, if grants were denied too often. */
 void acre__caches_age(acre_pool *pool);
 
-/* Gives the large blocks that the owner keeps for a stream to the pool. `id` as
- * acre__pool_stream_id gave it. */
+/* Gives the large blocks that the owner keeps for a stream to the pool. `id` comes from
+ * acre__pool_stream_id. */
 void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                             uint64_t id);
-/* The owner was handed another large block. */
+/* Counts another large block allocated by the owner. */
 void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *pool,
                              acre_stream stream);
 
-/* The owner calls: what the cache has for a stream is of the stream with that id from now on. If it
- * is of another one that had the handle before, it goes to the pool. */
+/* The owner calls this with the current id of the stream's handle. Slots that its lane has of an
+ * earlier stream with the handle go to the pool. */
 void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                        uint64_t id);
 
-/* Gives everything that any thread's cache has of a pool (of one stream, or of all for `any`) to
- * the pool. With `end` the lanes themselves go too. 0 when a cache could not be claimed. */
+/* Gives all slots of a pool (of one stream, or with `any` of all) in all caches back to the pool.
+ * With `end` it destroys the lanes too. Returns 0 if a cache could not be claimed. */
 int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, int end);
 
 /* Bytes and blocks of the pool in all caches. */
@@ -217,16 +212,16 @@ uint64_t acre__caches_bytes(const acre_pool *pool, uint64_t *blocks);
 
 /* ---- pool_cache.c ---- */
 
-/* The thread with that id ends: all that its cache has goes to its pools. */
+/* The thread with that id ends: gives everything in its cache to its pools. */
 void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread);
 /* Frees an empty cache that is in no list. */
 void acre__cache_free(struct acre__pool_cache *cache);
 
-/* 1 if the lane's handle is another stream's by now. The stream is not captured. */
+/* Returns 1 if another stream has the lane's handle now. The stream is not captured. */
 int acre__lane_is_stale(const struct acre__lane *lane);
 
-/* The id of a stream, ACRE__ID_UNKNOWN where the driver does not tell; ACRE_E_CAPTURING while it is
- * captured, since asking would break the capture. */
+/* Queries the id of a stream; ACRE__ID_UNKNOWN if the driver cannot tell. Returns ACRE_E_CAPTURING
+ * during a capture, since the query would break it. */
 acre_status acre__pool_stream_id(acre_device *dev, acre_stream stream, uint64_t *id);
 
 #endif

@@ -1,24 +1,24 @@
-/* Small slots that threads do not have: given to the pool, and taken from it.
+/* The pool's own free lists of small slots: threads give slots to them and take slots from them.
  *
- * What was freed on a stream is kept per slab (struct acre__share), so that the lowest address is
- * used first: then the upper slabs empty, and their memory can be used for something else. Lists of
- * many slots, as threads give them, are kept as they are at first (bundles), since threads want
- * lists of many slots: handing one over takes constant time.
+ * Lists are kept per slab (struct acre__share), so that the pool uses the lowest address first.
+ * Then the upper slabs become empty, and their memory can serve other purposes. Long lists from
+ * threads are first kept whole, as *bundles*: threads want long lists, and passing one on takes
+ * constant time.
  *
- * Every list has one thing to wait for (pool_stream.c), so no order can be lost. All of this is
- * called with the pool's lock held. */
+ * All slots of a list wait for one thing (pool_stream.c), so no ordering is lost. All functions
+ * here require the pool's lock. */
 #include <stdlib.h>
 
 #include "base/status.h"
 #include "pool/pool.h"
 
 enum {
-    BUNDLE_SLOTS = 8, /* at least; fewer are spread over their slabs at once */
-    BUNDLES = 8,      /* of a class, at most */
-    DONE_LOOKS = 64   /* at what was freed on other streams, for one call */
+    BUNDLE_SLOTS = 8, /* least slots of a bundle; shorter lists are sorted at once */
+    BUNDLES = 8,      /* most bundles of a class */
+    DONE_LOOKS = 64   /* lists of other streams checked in one call */
 };
 
-/* ---- what has slots ---- */
+/* ---- the ring of lists that have slots ---- */
 
 static void ring_add(struct acre__freed *freed) {
     acre_pool *pool = freed->pool;
@@ -50,7 +50,7 @@ void acre__freed_count(struct acre__freed *freed, int64_t more) {
 
 /* ---- lists ---- */
 
-/* Into the share of the slab that is the owner's; 0 when both are others'. */
+/* Puts a slot into the list's share of the slab. Returns 0 if both shares belong to other lists. */
 static int share_put(struct acre__freed *freed, struct acre__slab *slab, struct acre__slot *slot) {
     struct acre__share *share = NULL;
     for (int i = 0; i < ACRE__SHARES && (!share || share->owner != freed); i++)
@@ -85,7 +85,7 @@ void acre__freed_sort(struct acre__freed *freed) {
     }
 }
 
-/* 1 if the list was kept as it is. */
+/* Keeps the list whole. Returns 0 if it cannot. */
 static int bundle_put(struct acre__freed_class *of, struct acre__slots *slots) {
     if (slots->count < BUNDLE_SLOTS || of->bundle_count == BUNDLES)
         return 0;
@@ -123,7 +123,7 @@ uint64_t acre__freed_bytes(const struct acre__freed *freed) {
 
 /* ---- giving ---- */
 
-/* Large ones become holes. */
+/* Large blocks become holes. */
 static void large_put(acre_pool *pool, const struct acre__reach *to, struct acre__slots *slots) {
     struct acre__slot *slot;
     while ((slot = acre__slots_pop(slots))) {
@@ -133,7 +133,7 @@ static void large_put(acre_pool *pool, const struct acre__reach *to, struct acre
     }
 }
 
-/* Small ones, which threads had, are the pool's again. */
+/* Credits small slots that return from threads. */
 static void small_credit(acre_pool *pool, uint32_t size_class, const struct acre__slots *slots) {
     acre__limit_credit(pool, (uint64_t)slots->count * acre__class_bytes(size_class), slots->count);
 }
@@ -235,8 +235,8 @@ int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream,
     return 1;
 }
 
-/* If the handle is another stream's now, or nobody's, only an idle device brings them back. A
- * record that is made now would be of whoever has the handle by now. */
+/* If the handle belongs to another stream now, or to none, the slots wait until the device is idle.
+ * A record created now would be that of the handle's current stream. */
 int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream handle,
                            uint64_t thread, uint64_t id, int is_foreign,
                            struct acre__slots *slots) {
@@ -266,7 +266,7 @@ static uint32_t want_left(const struct acre__want *want) {
     return want->count - want->slots.count;
 }
 
-/* A list as a thread gave it, or a part. */
+/* Takes a bundle, or a part of one. */
 static void take_bundle(struct acre__want *want, struct acre__freed *freed) {
     struct acre__freed_class *of = &freed->classes[want->size_class];
     if (!of->bundle_count || want->slots.count)
@@ -307,12 +307,12 @@ static void take_loose(struct acre__want *want, struct acre__freed *freed) {
     acre__freed_count(freed, (int64_t)from->count - had);
 }
 
-/* The one of two that has the lower address; either may be NULL. */
+/* The node with the lower address; either may be NULL. */
 static struct acre__node *lower(struct acre__node *a, struct acre__node *b) {
     return !a || (b && b->key < a->key) ? b : a;
 }
 
-/* Out of what was freed on the stream and what is ready, the lowest address first. */
+/* Takes the lowest addresses first, from the stream's frees and from ready slots. */
 static void take_lowest(struct acre__want *want, struct acre__pool_stream *own) {
     uint32_t i = want->size_class;
     while (want_left(want)) {
@@ -344,12 +344,12 @@ static int freed_has_class(const struct acre__freed *freed, uint32_t size_class)
     return of->bundle_count || of->loose.count || of->shares.count;
 }
 
-/* Memory of other streams that are known to be done with it. */
+/* Takes memory of other streams that are known to be done with it. */
 static void take_done(struct acre__want *want, struct acre__pool_stream *own) {
     acre_pool *pool = want->pool;
     for (int i = 0; i < DONE_LOOKS && pool->freed && !want->slots.count; i++) {
         struct acre__freed *freed = pool->freed;
-        pool->freed = freed->after; /* the others come first the next time */
+        pool->freed = freed->after; /* start with the others next time */
         if (freed->stream == own || !freed_has_class(freed, want->size_class))
             continue;
         acre__stream_settle(pool, freed->stream, 0);
@@ -365,7 +365,7 @@ static void take_freed(struct acre__want *want, struct acre__freed *freed) {
     take_loose(want, freed);
 }
 
-/* The stream waits for the work behind memory of another one. */
+/* Takes memory of another stream; the calling stream waits for the work before it. */
 static acre_status take_behind(struct acre__want *want, struct acre__pool_stream *own) {
     acre_pool *pool = want->pool;
     for (struct acre__pool_stream *at = pool->streams; at; at = at->next) {
@@ -387,8 +387,7 @@ static acre_status take_behind(struct acre__want *want, struct acre__pool_stream
     return ACRE_OK;
 }
 
-/* Slots of a new slab. Slabs that are wholly free may be in use for that, which lists as threads
- * gave them hide. */
+/* Takes slots of a new slab. That may reuse fully free slabs, which bundles would hide. */
 static acre_status take_new(struct acre__want *want, struct acre__pool_stream *own) {
     acre__freed_sort(own->recent->freed);
     acre__freed_sort(own->marked->freed);
@@ -397,7 +396,7 @@ static acre_status take_new(struct acre__want *want, struct acre__pool_stream *o
     if (status)
         return status;
     if (own->is_foreign)
-        acre__stream_settle(want->pool, own, 1); /* now that it is named */
+        acre__stream_settle(want->pool, own, 1); /* the call names it */
     take_lowest(want, own);
     return ACRE_OK;
 }

@@ -1,17 +1,18 @@
-/* Who may work in a thread's cache, and when.
+/* Claims: which thread may work in a thread's cache, and when.
  *
- * The owner marks itself busy with a plain store while it is inside and checks whether somebody has
- * claimed the cache. Who claims caches makes every thread of the process execute a memory barrier
- * (membarrier) and then sees either that the owner is inside, and waits for it, or that the owner
- * will see the claim. So the owner pays for no barrier, and a sleeping thread's cache can be
- * emptied. One barrier serves all caches.
+ * The owner marks itself busy with a plain store while it is inside, and checks whether the cache
+ * is claimed. The claiming thread makes every thread of the process execute a memory barrier
+ * (membarrier). Then it either sees that the owner is inside, and waits, or the owner will see the
+ * claim. So the owner pays for no barrier, and the cache of a sleeping thread can be drained. One
+ * barrier serves all caches.
  *
  * An owner is *strong* when it enters with full barriers of its own: where there is no membarrier,
- * and under the thread sanitizer. Its hits do not take the near path (pool_hit.c). When membarrier
- * fails later, as in a sandbox, owners that are not strong cannot be claimed: they are asked to
- * become strong, which they do at their next call, and until then their caches stay as they are.
+ * and under the thread sanitizer. Its hits do not take the near path (pool_hit.c). If membarrier
+ * fails later, as in a sandbox, caches of owners that are not strong cannot be claimed. The claim
+ * asks such owners to become strong, which they do at their next call. Until then their caches stay
+ * untouched.
  *
- * Locks: the list of caches has one, which a claim holds. A pool's lock may be held outside it. The
+ * Locks: a claim holds the lock of the list of caches. A pool's lock may be held outside it. The
  * owner never takes a lock inside its cache. */
 #include <errno.h>
 #include <linux/futex.h>
@@ -26,9 +27,9 @@
 #include "pool/pool.h"
 
 enum {
-    CLAIM_SPINS = 200,         /* before a claim sleeps; the owner is inside for less than that */
-    CLAIM_SLEEP_NS = 20000,    /* at first, */
-    CLAIM_SLEEP_MOST = 1000000 /* and at most */
+    CLAIM_SPINS = 200,         /* before a claim sleeps; an owner is inside for less */
+    CLAIM_SLEEP_NS = 20000,    /* first sleep */
+    CLAIM_SLEEP_MOST = 1000000 /* longest sleep */
 };
 
 static struct {
@@ -36,7 +37,7 @@ static struct {
     struct acre__pool_cache *first;
     pthread_once_t once;
     _Atomic int has_membarrier;
-    uint32_t mark; /* given out last */
+    uint32_t mark; /* the last one assigned */
 } caches = {.lock = ACRE__LOCK_INIT("pool caches", ACRE__RANK_POOL + 1), .once = PTHREAD_ONCE_INIT};
 
 static void cache_end(struct acre__thread *thread);
@@ -72,15 +73,15 @@ static void claim_wait(struct acre__pool_cache *cache) {
     acre__store(&cache->is_waiting, 0, memory_order_relaxed);
 }
 
-/* After `claimed` got another value. The list's lock is held, so the cache is still there. Only the
- * owner says that it does not wait any more: it may be about to sleep, and find the next claim. */
+/* Called after `claimed` has changed. The list's lock is held, so the cache still exists. Only the
+ * owner clears `is_waiting`: it may be about to sleep, and meet the next claim. */
 static void claim_wake(struct acre__pool_cache *cache) {
     if (acre__load(&cache->is_waiting, memory_order_seq_cst))
         (void)syscall(__NR_futex, &cache->claimed, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Until the owner is outside. It leaves without waking anybody, so that a hit stays cheap: hence
- * sleeping in between, which also lets an owner of lower priority run. */
+/* Waits until the owner is outside. The owner leaves without waking anyone, so that a hit stays
+ * cheap. Hence the claim sleeps in between, which also lets an owner of lower priority run. */
 static void busy_wait(struct acre__pool_cache *cache) {
     long sleep_ns = CLAIM_SLEEP_NS;
     for (int spins = 0; acre__load(&cache->busy, memory_order_seq_cst); spins++) {
@@ -96,7 +97,7 @@ static void busy_wait(struct acre__pool_cache *cache) {
 
 /* ---- the owner ---- */
 
-/* Outside: from now on the cache can be claimed without a barrier of the kernel's. */
+/* The owner is outside. From now on its cache can be claimed without a barrier of the kernel. */
 static void cache_strengthen(struct acre__pool_cache *cache) {
     uint32_t weak = ACRE__CLAIM_WEAK;
     cache->last = NULL;
@@ -148,8 +149,8 @@ static int caches_barrier(void) {
     return 0;
 }
 
-/* `is_strong` is read racily where there is no barrier: an owner that becomes strong just now is
- * left out once more, or has seen the claim. */
+/* Without a barrier it reads `is_strong` racily: an owner that is just becoming strong is skipped
+ * once more, or has seen the claim. */
 int acre__caches_claim(void) {
     int is_all = 1;
     acre__cache_init();
@@ -170,9 +171,9 @@ int acre__caches_claim(void) {
     return is_all;
 }
 
-/* An owner that is not strong looks for the claim plainly: what it read ahead of that, it read
- * before the barrier, and then the claim was still there. Without the barrier it must not: it is
- * asked to become strong. */
+/* An owner that is not strong checks for the claim with a plain load. Anything that it read ahead
+ * of that, it read before the barrier, when the claim was still set. Without the barrier that does
+ * not hold, so it is asked to become strong. */
 void acre__caches_unclaim(void) {
     int is_ordered = caches_barrier();
     for (struct acre__pool_cache *at = caches.first; at; at = at->next) {
@@ -208,7 +209,7 @@ void acre__caches_visit(void (*fn)(struct acre__pool_cache *cache, void *user), 
     acre__caches_unclaim();
 }
 
-/* ---- beginning and end ---- */
+/* ---- creation and end ---- */
 
 struct acre__pool_cache *acre__cache_self(void) {
     struct acre__thread *thread = acre__thread_self();

@@ -1,7 +1,7 @@
 /* Size classes of small blocks: 256 bytes, multiples of 512 bytes up to 4 KiB, then 8 classes for
  * each doubling up to 512 KiB. So every block of more than 256 bytes is aligned to 512 bytes, as
- * cuMemAlloc's are; a block of more than 4 KiB has at most an eighth more than was requested, one
- * of more than 256 bytes at most 511 bytes more. */
+ * with cuMemAlloc. Waste is at most an eighth of the request above 4 KiB, and at most 511 bytes for
+ * 256 bytes to 4 KiB. */
 #ifndef ACRE_POOL_CLASS_H
 #define ACRE_POOL_CLASS_H
 
@@ -10,19 +10,19 @@
 
 #define ACRE__GRAIN ((size_t)256)
 
-enum { ACRE__CLASSES = 1 + 8 + 8 * 7 }; /* up to 512 KiB; larger blocks are placed one by one */
+enum { ACRE__CLASSES = 1 + 8 + 8 * 7 }; /* up to 512 KiB; larger blocks have no class */
 
 #define ACRE__SMALL_MOST ((size_t)512 << 10)
 #define ACRE__BYTES_MOST ((size_t)2048 << 30)
 
 /* The class of 1 to ACRE__BYTES_MOST bytes. */
 static inline uint32_t acre__class_of(size_t bytes) {
-    /* Without a branch: sizes vary, and a mispredicted one costs as much as half a hit. */
+    /* No branch: sizes vary, and a misprediction costs as much as half a hit. */
     uint32_t top = 63 - (uint32_t)__builtin_clzll((bytes - 1) | 4096); /* 12 or more */
     return (top - 12) * 8 + (uint32_t)((bytes - 1) >> (top - 3)) + (bytes > ACRE__GRAIN);
 }
 
-/* Bytes of its slots. */
+/* The slot size of a class. */
 static inline size_t acre__class_bytes(uint32_t size_class) {
     if (size_class <= 8)
         return size_class ? (size_t)512 * size_class : ACRE__GRAIN;
@@ -30,8 +30,8 @@ static inline size_t acre__class_bytes(uint32_t size_class) {
     return ((size_t)9 + step) << (top + 9);
 }
 
-/* States of slots are 4 << that bytes apart: as many slots share a cache line as one thread gets at
- * a time, since threads that use slots with states in one line slow each other down. */
+/* States of slots are 4 << shift bytes apart. As many share a cache line as a thread fetches at a
+ * time: threads with slots whose states share a line slow each other down (false sharing). */
 static inline uint32_t acre__class_state_shift(uint32_t size_class) {
     return size_class <= 8 ? 0 : size_class <= 32 ? 2 : 4; /* up to 4 KiB, 32 KiB, more */
 }

@@ -1,10 +1,9 @@
-/* Pools that look for wrong uses (ACRE_POOL_DEBUG).
+/* Pools that detect memory errors (ACRE_POOL_DEBUG).
  *
- * A block has a red zone of at least 256 bytes behind what was asked for; new memory and freed
- * memory are poisoned with different bytes. Freeing waits for the stream, looks at the red zone,
- * poisons the block and puts it into a quarantine; when it leaves that, the poison is looked at.
- * What is found is logged and counted. Everything is done in stream order, and slowly: nothing of
- * this is on a hit path. */
+ * A block has a red zone of at least 256 bytes behind the bytes requested. New and freed memory is
+ * poisoned with different bytes. A free waits for the stream, checks the red zone, poisons the
+ * block and quarantines it; the poison is checked when the block leaves the quarantine. Errors are
+ * logged and counted. All of it happens in stream order, and slowly: never on a hit path. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,21 +12,21 @@
 #include "pool/pool_slow.h"
 
 enum {
-    DEBUG_NEW = 0xa5,  /* what a block is filled with when it is handed out, */
-    DEBUG_ZONE = 0xfb, /* behind its end, */
-    DEBUG_FREED = 0xdd /* and when it was freed */
+    DEBUG_NEW = 0xa5,  /* fills a new block */
+    DEBUG_ZONE = 0xfb, /* fills its red zone */
+    DEBUG_FREED = 0xdd /* fills a freed block */
 };
 
-/* Larger blocks are not kept: they would take the memory away. */
+/* Larger blocks are not quarantined: they would take too much memory. */
 #define DEBUG_QUARANTINE_MOST ((size_t)4 << 20)
 
-/* How much was asked for. */
+/* The bytes requested for a block. */
 struct debug_block {
     struct acre__node node; /* key: the block's address */
     size_t bytes;
 };
 
-/* The first byte of a range that is not `value`, at most 256 are looked at; -1: all are. */
+/* Finds the first byte of a range that is not `value`, in its first 256 bytes; -1: none. */
 static acre_status debug_look(acre_pool *pool, const char *at, size_t bytes, unsigned char value,
                               acre_stream stream, int *wrong) {
     unsigned char found[ACRE__GRAIN];
@@ -65,7 +64,7 @@ acre_status acre__pool_debug_alloc(acre_pool *pool, const struct acre__slab *sla
     return ACRE_OK;
 }
 
-/* Out of the quarantine: 1 with a slot that nothing was written to since, or was, which is told. */
+/* Frees a slot that leaves the quarantine. Logs and counts a write after its free. */
 static void debug_leave(acre_pool *pool, struct acre__slot *slot) {
     const struct acre__slab *slab = acre__pool_table_find(slot->p);
     int wrong = -1;
@@ -85,7 +84,7 @@ static void debug_leave(acre_pool *pool, struct acre__slot *slot) {
     acre__lock_give(&pool->lock);
 }
 
-/* Puts a slot into the quarantine; the one that has to make room for it, or NULL. */
+/* Puts a slot into the quarantine. Returns the one that it replaces, or NULL. */
 static struct acre__slot *debug_enter(acre_pool *pool, struct acre__slot *slot) {
     acre__lock_take(&pool->lock);
     struct acre__slot **place = &pool->quarantine[pool->quarantine_next++ % ACRE__QUARANTINE];
@@ -103,7 +102,7 @@ void acre__pool_debug_flush(acre_pool *pool) {
     }
 }
 
-/* Waits for everything that uses the block. */
+/* Waits for all work that uses the block. */
 static acre_status debug_wait(acre_pool *pool, const void *p, acre_stream stream) {
     acre_status status = acre_stream_sync(pool->dev, stream);
     acre__lock_take(&pool->lock);
@@ -124,7 +123,7 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
     char *p = slot->p;
     size_t whole = slab->slot_bytes;
     int wrong = -1, is_quiet = 1;
-    uint64_t id; /* asked for only because a stream that is captured must not be waited for */
+    uint64_t id; /* queried only because a captured stream must not be waited for */
     acre_status status =
         acre__device_is_lost(pool->dev) ? ACRE_OK : acre__pool_stream_id(pool->dev, stream, &id);
     if (status)
@@ -155,7 +154,7 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
         acre__tree_remove(&pool->asked, &block->node);
     acre__lock_give(&pool->lock);
     free(block);
-    if (!is_quiet) /* poisoned, and nobody knows when: it is good for this stream alone */
+    if (!is_quiet) /* poisoned at an unknown time: only this stream may reuse it */
         return acre__pool_free_plain(slab, slot, stream);
     struct acre__slot *out = whole <= DEBUG_QUARANTINE_MOST ? debug_enter(pool, slot) : slot;
     if (out)

@@ -26,26 +26,26 @@
 #include "pool/pool_slow.h"
 #include "pool/pool_watch.h"
 
-/* Shared with destructors, which may run after the pool's end. */
+/* Shared with destructors, which may run after the pool has ended. */
 struct graph_watch {
-    _Atomic uint32_t graphs;     /* that are not gone */
-    _Atomic uint32_t references; /* those, and the memory */
+    _Atomic uint32_t graphs;     /* not destroyed yet */
+    _Atomic uint32_t references; /* of those graphs, and of the memory */
 };
 
 struct acre__graph_memory {
     struct acre__graph_memory *next;
-    uint64_t key;     /* 0: of one capture alone */
+    uint64_t key;     /* 0: for one capture only */
     uint64_t capture; /* that takes memory, or did last; 0: none */
-    uint32_t takers;  /* calls under way */
-    int is_lent;      /* other graphs use blocks of it, too */
+    uint32_t takers;  /* allocations in progress */
+    int is_lent;      /* graphs of other captures use its blocks, too */
     struct graph_watch *watch;
-    struct acre__generation common;  /* freed in earlier captures, */
-    struct acre__generation outside; /* and outside captures, or used by several streams */
+    struct acre__generation common;  /* freed in earlier captures */
+    struct acre__generation outside; /* freed outside captures, or used by several streams */
     struct acre__pool_stream *streams;
-    struct acre__uses uses; /* that what is `outside` waits for, besides the graphs */
+    struct acre__uses uses; /* that `outside` waits for, besides the graphs */
 };
 
-/* Captures of a stream take memory of a key. */
+/* Binds captures of a stream to the memory of a key. */
 struct acre__graph_binding {
     struct acre__graph_binding *next;
     acre_stream stream;
@@ -88,14 +88,14 @@ static acre_status capture_ask(acre_device *dev, acre_stream stream, struct capt
     return ACRE_OK;
 }
 
-/* The same for a stream that may not be captured. */
+/* As capture_ask, for a stream that may not be captured. */
 static acre_status capture_look(acre_device *dev, acre_stream stream, struct capture *capture) {
     int is_captured;
     acre_status status = acre__stream_ask_captured(dev, stream, &is_captured);
     return status || !is_captured ? status : capture_ask(dev, stream, capture);
 }
 
-/* ---- the end of graphs ---- */
+/* ---- destruction of graphs ---- */
 
 static void watch_drop(struct graph_watch *watch) {
     if (atomic_fetch_sub_explicit(&watch->references, 1, memory_order_acq_rel) == 1)
@@ -112,7 +112,7 @@ static void graph_is_gone(void *user) {
     watch_drop(watch);
 }
 
-/* The memory is in use until this graph is gone too. */
+/* Keeps the memory in use until this graph is gone too. */
 static acre_status memory_retain(acre_device *dev, const struct acre__graph_memory *memory,
                                  CUgraph graph) {
     struct acre__current current;
@@ -133,14 +133,13 @@ static acre_status memory_retain(acre_device *dev, const struct acre__graph_memo
         what = "cuGraphRetainUserObject";
         code = drv->cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
         if (code)
-            (void)drv->cuUserObjectRelease(object, 1); /* which calls the destructor */
+            (void)drv->cuUserObjectRelease(object, 1); /* calls the destructor */
     }
     acre__device_pop(dev, &current);
     return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
 }
 
-/* A graph uses a block that is not of the memory's own captures: what is outside stays there until
- * all graphs are gone. */
+/* Lends a block to another capture's graph. What is `outside` stays until all graphs are gone. */
 static acre_status memory_lend(acre_device *dev, struct acre__graph_memory *memory, CUgraph graph) {
     acre_status status = memory_retain(dev, memory, graph);
     memory->is_lent |= status == ACRE_OK;
@@ -156,6 +155,16 @@ static int memory_has_graphs(const struct acre__graph_memory *memory) {
 static void graph_stream_free(struct acre__pool_stream *stream) {
     acre__freed_end(stream->recent->freed);
     free(stream);
+}
+
+uint64_t acre__graphs_free_bytes(const acre_pool *pool) {
+    uint64_t bytes = 0;
+    for (const struct acre__graph_memory *at = pool->graphs.memories; at; at = at->next) {
+        bytes += acre__freed_bytes(at->common.freed) + acre__freed_bytes(at->outside.freed);
+        for (const struct acre__pool_stream *stream = at->streams; stream; stream = stream->next)
+            bytes += acre__freed_bytes(stream->recent->freed);
+    }
+    return bytes;
 }
 
 /* Its lists are empty, or their slabs are gone. */
@@ -239,8 +248,8 @@ static struct acre__graph_binding *binding_find(const acre_pool *pool, acre_stre
     return at;
 }
 
-/* A capture begins to take memory: what earlier ones freed is for all its streams, and what was
- * freed outside, if nothing waits for it. */
+/* Starts a capture: memory that earlier captures freed becomes common to all its streams. So does
+ * memory freed outside, if it waits for nothing. */
 static acre_status memory_begin(acre_pool *pool, struct acre__graph_memory *memory,
                                 const struct capture *capture) {
     acre_status status = memory_retain(pool->dev, memory, capture->graph);
@@ -254,7 +263,7 @@ static acre_status memory_begin(acre_pool *pool, struct acre__graph_memory *memo
     return ACRE_OK;
 }
 
-/* The memory of a capture, made now if there is none; NULL and *status otherwise. */
+/* The memory of a capture, created if there is none; NULL and *status otherwise. */
 static struct acre__graph_memory *memory_for(acre_pool *pool, acre_stream stream,
                                              const struct capture *capture, acre_status *status) {
     struct acre__graph_memory *memory = pool->graphs.memories;
@@ -270,7 +279,7 @@ static struct acre__graph_memory *memory_for(acre_pool *pool, acre_stream stream
         memory = memory_make(pool, binding ? binding->key : 0);
     *status = memory ? memory_begin(pool, memory, capture)
                      : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a graph");
-    return *status ? NULL : memory; /* an empty one goes when memory is looked for again */
+    return *status ? NULL : memory; /* the next settle drops an empty one */
 }
 
 /* ---- alloc ---- */
@@ -292,7 +301,7 @@ acre_status acre__graph_take(struct acre__want *want, struct acre__slot **out) {
     if (memory && !want->graph)
         status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
     if (want->graph) {
-        memory->takers++; /* the lock may be left meanwhile */
+        memory->takers++; /* the lock may be given up meanwhile */
         status = acre__ladder_take(want);
         memory->takers--;
     }
@@ -330,14 +339,13 @@ static void block_put(acre_pool *pool, struct graph_block *block, struct acre__s
 static acre_status block_adopt(acre_pool *pool, struct acre__slot *slot, acre_stream stream,
                                const struct capture *capture);
 
-/* What the block waits for from now on, besides the graphs that have it; *freed is where it goes.
- */
+/* Records what the block waits for, besides its graphs. *freed is the list that it goes to. */
 static acre_status free_order(acre_pool *pool, struct acre__graph_memory *memory,
                               const struct capture *capture, acre_stream stream, int is_used,
                               struct acre__freed **freed) {
     *freed = memory->outside.freed;
     if (capture->is_broken)
-        return ACRE_OK; /* it is never launched */
+        return ACRE_OK; /* never launched */
     if (!capture->id)
         return acre__uses_record(&memory->uses, stream);
     if (capture->id != memory->capture)
@@ -358,7 +366,7 @@ acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, u
         return status;
     acre__lock_take(&pool->lock);
     struct graph_block *block = block_find(pool, slot->p);
-    if (!block) { /* the graph went just now */
+    if (!block) { /* the graph was just destroyed */
         if (event)
             status = acre__stream_put_after(pool, slot, slab->size_class, event);
         else if (before & ACRE__SLOT_USED)
@@ -413,7 +421,7 @@ void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot) {
     struct acre__slots one = {0};
     if (block) {
         block_put(pool, block, slot, slab->size_class, block->memory->outside.freed);
-    } else { /* the graph went just now */
+    } else { /* the graph was just destroyed */
         acre__slots_push(&one, slot);
         acre__central_ready(pool, slab->size_class, &one);
     }
@@ -422,7 +430,7 @@ void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot) {
 
 /* ---- uses by other streams ---- */
 
-/* An ordinary block becomes one of the capture's memory. Whoever else uses it is waited for. */
+/* Makes an ordinary block part of the capture's memory. The memory waits for other users. */
 static acre_status block_adopt(acre_pool *pool, struct acre__slot *slot, acre_stream stream,
                                const struct capture *capture) {
     acre_status status;
@@ -452,9 +460,9 @@ acre_status acre__graph_use(acre_pool *pool, struct acre__slot *slot, acre_strea
     if (status)
         return status;
     if (capture.is_broken)
-        return ACRE_OK; /* it is never launched */
+        return ACRE_OK; /* never launched */
     if (!capture.id && !block)
-        return acre__pool_note_use(pool, slot, stream); /* the graph went, or the capture ended */
+        return acre__pool_note_use(pool, slot, stream); /* graph gone, or capture ended */
     if (!capture.id)
         status = acre__uses_record(&block->memory->uses, stream);
     else if (!block)
@@ -467,9 +475,9 @@ acre_status acre__graph_use(acre_pool *pool, struct acre__slot *slot, acre_strea
     return status;
 }
 
-/* ---- graphs that are gone ---- */
+/* ---- memory of destroyed graphs ---- */
 
-/* Blocks that are still handed out are ordinary ones from now on. */
+/* Turns blocks that are still live into ordinary ones. */
 static void blocks_release(acre_pool *pool, const struct acre__graph_memory *memory) {
     for (struct acre__node *node = acre__tree_first(&pool->graphs.blocks), *next; node;
          node = next) {
@@ -503,7 +511,7 @@ static void memory_ready(acre_pool *pool, struct acre__graph_memory *memory) {
     memory->is_lent = 0;
 }
 
-/* There is something to do only after some graph went, or while memory waits for streams. */
+/* Does nothing unless a graph was destroyed, or memory waits for streams. */
 void acre__graphs_settle(acre_pool *pool) {
     uint64_t gone = acre__load(&graphs_gone, memory_order_acquire);
     if (gone == pool->graphs.gone && !pool->graphs.is_waiting)
@@ -586,8 +594,8 @@ acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t 
     return status;
 }
 
-/* Graphs that the user says are not launched any more still have user objects, which must not count
- * for what comes next. */
+/* The user says that these graphs are never launched again, but their user objects still exist.
+ * They must not count for later graphs. */
 static acre_status memory_detach(struct acre__graph_memory *memory) {
     struct graph_watch *watch = watch_make();
     if (!watch)
@@ -609,7 +617,7 @@ acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key) {
         status = acre__fail(ACRE_E_BUSY, "a capture is taking memory of key %llu",
                             (unsigned long long)key);
     if (memory && status == ACRE_OK && memory_has_graphs(memory)) {
-        status = acre__step_quiesce(pool->dev); /* the last launch may be under way */
+        status = acre__step_quiesce(pool->dev); /* the last launch may be in flight */
         if (status == ACRE_OK)
             status = memory_detach(memory);
     }
@@ -619,7 +627,7 @@ acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key) {
             binding_remove(pool, at);
     }
     if (memory && status == ACRE_OK) {
-        memory->key = 0; /* it goes as soon as nothing uses it */
+        memory->key = 0; /* freed as soon as nothing uses it */
         pool->graphs.is_waiting = 1;
         acre__graphs_settle(pool);
     }

@@ -1,18 +1,16 @@
-/* The calls that matter: a block out of a pool and back into it.
+/* The hot path: allocates a block from a pool and frees it.
  *
- * A hit finds a slot in the calling thread's stack for the pool, stream and class, or room in it.
- * A lane exists only for a pool that exists, so a hit needs no other check of the handle.
+ * A hit finds a slot, or room for one, in the calling thread's stack for the pool, stream and
+ * class. A lane exists only for a pool that exists, so a hit needs no other check of the handle.
  *
- * There are three paths. The near one serves the lane that was used last and calls nothing: how
- * many instructions it has decides how many cache misses of one call and the next overlap. The far
- * one finds any lane, knows tags, frees blocks of other threads, asks the driver whether the stream
- * is captured, and waits for whoever has claimed the cache. While the thread has a tag set, or the
- * lane must be checked in any way, there is no lane used last, so that the near path need not ask.
- * What is not a hit takes the slow path (pool_slow.h), which checks everything and moves slots
- * between the cache and the pool.
+ * There are three paths. The near path serves the lane used last and calls no function: the fewer
+ * its instructions, the more cache misses of successive calls overlap. The far path finds any lane,
+ * handles tags, frees blocks of other threads, queries whether the stream is captured, and waits
+ * for claims. `cache->last` is NULL while the thread has a tag set, or the lane needs any check: so
+ * the near path need not check. A miss takes the slow path (pool_slow.h), which checks everything
+ * and moves slots between the cache and the pool.
  *
- * A free looks at the slab inside the cache, since the slab may end at any time if the block was
- * freed already. */
+ * A free reads the slab inside the cache: after a double free the slab may end at any time. */
 #include "base/atomic.h"
 #include "base/thread.h"
 #include "pool/pool.h"
@@ -25,14 +23,14 @@ static inline struct acre__pool_cache *cache_here(void) {
     return thread ? thread->pool : NULL;
 }
 
-/* Goes in plainly, and gives the lane used last; NULL when the far path has to be taken. The caller
- * leaves in any case. */
+/* Enters without waiting and returns the lane used last; NULL if the far path must be taken. The
+ * caller leaves the cache in either case. */
 static inline struct acre__lane *near_enter(struct acre__pool_cache *cache) {
     acre__cache_mark(cache);
     return acre__cache_is_claimed(cache) ? NULL : cache->last;
 }
 
-/* A block of the stack; NULL when it is empty. */
+/* Pops a block; NULL if the stack is empty. */
 static inline void *stack_pop(struct acre__stack *stack, uint32_t live, size_t bytes) {
     if (!stack->count)
         return NULL;
@@ -43,7 +41,7 @@ static inline void *stack_pop(struct acre__stack *stack, uint32_t live, size_t b
     return entry.p;
 }
 
-/* 0 when it is full. */
+/* Pushes a block. Returns 0 if the stack is full. */
 static inline int stack_push(struct acre__stack *stack, void *p, acre__slot_state *state) {
     if (stack->count >= stack->most)
         return 0;
@@ -66,8 +64,8 @@ static inline uint32_t alloc_class(size_t bytes, size_t alignment) {
                           (alignment > ACRE__GRAIN && bytes <= ACRE__GRAIN ? ACRE__GRAIN : 0));
 }
 
-/* The far path asks inside the cache, so that it need not come in twice. A foreign stream may have
- * ended without a word, and the handle be another one's. */
+/* The far path queries inside the cache, so that it enters only once. The program may have
+ * destroyed a foreign stream without notifying acre, and another stream may have its handle. */
 static inline int lane_is_barred(const struct acre__lane *lane) {
     return lane->is_checked && (acre__stream_is_captured(lane->pool->dev, lane->stream) ||
                                 (lane->is_foreign && acre__lane_is_stale(lane)));
@@ -91,7 +89,7 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     return ACRE_OK;
 }
 
-/* A large block that the thread keeps. With a tag its limit has to be looked at. */
+/* Takes a kept large block. With a tag set, the slow path checks its limit. */
 static __attribute__((noinline)) acre_status
 alloc_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
@@ -114,7 +112,7 @@ alloc_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
     return ACRE_OK;
 }
 
-/* Without a word to the trace; inlined in all places, as free_near is. */
+/* Alloc without trace records. Inlined everywhere, as free_near is. */
 static inline __attribute__((always_inline)) acre_status
 alloc_untraced(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
@@ -172,8 +170,8 @@ acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, vo
 
 enum freed { FREED, FREED_BUT_NOT_PUT, FREED_NOT };
 
-/* Ends the state of being handed out: of the thread's own block plainly, of another thread's by an
- * exchange that one thread wins. Blocks with uses or of a graph take the slow path. */
+/* Marks a live block as free: a plain store for the thread's own block, a compare-and-swap for
+ * another thread's, which one thread wins. Blocks with uses or of a graph take the slow path. */
 static int far_unlive(const struct acre__pool_cache *cache, acre__slot_state *state,
                       uint32_t *value) {
     *value = acre__load(state, memory_order_relaxed);
@@ -187,7 +185,7 @@ static int far_unlive(const struct acre__pool_cache *cache, acre__slot_state *st
     return acre__cas(state, value, 0, memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* Puts a free slot into the lane; 0 when there is no room. */
+/* Puts a free slot into the lane. Returns 0 if there is no room. */
 static int far_put(struct acre__lane *lane, struct acre__slab *slab, void *p,
                    acre__slot_state *state) {
     int is_last;
@@ -196,8 +194,8 @@ static int far_put(struct acre__lane *lane, struct acre__slab *slab, void *p,
     return stack_push(&lane->stacks[slab->size_class], p, state);
 }
 
-/* `pool` NULL: whichever has the address. What is freed here, but does not fit into the lane, is
- * the caller's to put somewhere: then *out is its slab, and *value what its state was. */
+/* `pool` NULL: the pool that has the address. If the lane has no room for the freed block, the
+ * caller must put it elsewhere: *out is then its slab, and *value its old state. */
 static enum freed far_free(struct acre__pool_cache *cache, acre_pool *pool, void *p,
                            acre_stream stream, struct acre__slab **out, uint32_t *value) {
     enum freed freed = FREED_NOT;
@@ -236,7 +234,7 @@ static __attribute__((noinline)) acre_status free_far(acre_pool *pool, void *p,
     return status;
 }
 
-/* Inlined in both places: the call would be a tenth of it. */
+/* Inlined everywhere: a call would be a tenth of its cost. */
 static inline __attribute__((always_inline)) acre_status free_near(acre_pool *pool, void *p,
                                                                    acre_stream stream) {
     struct acre__pool_cache *cache = cache_here();

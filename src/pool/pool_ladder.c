@@ -1,13 +1,13 @@
-/* What is done when a pool has no memory for a call: a ladder, climbed until a rung serves.
+/* What a pool does when it has no memory for a call: it climbs a ladder until a rung serves.
  *
- * The lower rungs keep the pool's lock: what threads have in their caches, what other streams are
- * done with, free memory that is given back and mapped anew, memory behind another stream's work.
- * The upper ones leave it, since they look at other pools, call the user's callback or wait; the
- * pool may be another one afterwards, so every rung looks for everything again. One place for small
- * and large blocks, for want of memory and for limits.
+ * The lower rungs keep the pool's lock: drain thread caches; reuse what other streams are done
+ * with; release free memory and map it anew; wait in stream order for another stream's memory. The
+ * upper rungs give the lock up, since they use other pools, call the user's callback or wait. The
+ * pool may have changed afterwards, so every rung searches everything again. The ladder serves
+ * small and large blocks, lack of memory and limits.
  *
- * The host waits without a lock and without an event of a stream's in its hands, which others may
- * record again meanwhile: a stream of the pool's own is made to wait, and the host for that. */
+ * The host waits without a lock. It does not wait for a stream's own event, which other threads may
+ * record again meanwhile. Instead a stream of the pool waits, and the host waits for that. */
 #include "base/atomic.h"
 #include "base/status.h"
 #include "driver/limbo.h"
@@ -16,7 +16,7 @@
 
 /* ---- trying ---- */
 
-/* What limits allow, as far as the effort goes. ACRE_OK without slots: there were none. */
+/* Takes what the limits allow, as far as `effort` goes. ACRE_OK without slots: there are none. */
 static acre_status ladder_try(struct acre__want *want, enum acre__effort effort) {
     struct acre__want part = *want;
     acre_status status = acre__limit_check(want->pool, want->bytes, &part.count);
@@ -28,12 +28,12 @@ static acre_status ladder_try(struct acre__want *want, enum acre__effort effort)
     want->slots = part.slots;
     if (!part.slots.count)
         return status;
-    uint64_t each = acre__pool_table_find(part.slots.first->p)->slot_bytes; /* perhaps more */
+    uint64_t each = acre__pool_table_find(part.slots.first->p)->slot_bytes; /* maybe larger */
     acre__limit_charge(want->pool, part.slots.count * each, part.slots.count);
     return ACRE_OK;
 }
 
-/* No rung can help a wish that is larger than the card or than the limit. */
+/* No rung can help a request that is larger than the card or than the limit. */
 static int is_hopeless(const struct acre__want *want) {
     const acre_pool *pool = want->pool;
     return (pool->kind == ACRE_KIND_DEVICE && want->bytes > pool->dev->info.total_bytes) ||
@@ -71,13 +71,13 @@ static acre_status climb_behind(struct acre__want *want) {
 
 /* ---- other pools ---- */
 
-/* Pools that have the same physical memory. */
+/* Pools that use the same physical memory. */
 struct others {
     acre_device *dev;
     acre_kind kind;
     acre_stream waiter;
-    uint32_t count; /* streams that it was made to wait for */
-    uint64_t bytes; /* given back */
+    uint32_t count; /* streams that `waiter` waits for */
+    uint64_t bytes; /* released */
 };
 
 static void trim_other(acre_pool *pool, void *user) {
@@ -109,7 +109,7 @@ uint64_t acre__ladder_reclaim(acre_device *dev, acre_kind kind, int wait) {
     return others.bytes;
 }
 
-/* Also what the driver refused to take back earlier. */
+/* Also retries what the driver refused to take back earlier. */
 static acre_status climb_pools(struct acre__want *want) {
     acre_device *dev = want->pool->dev;
     struct others others = {.dev = dev, .kind = want->pool->kind};
@@ -178,8 +178,8 @@ static acre_status wait_for_waiter(acre_pool *pool) {
     return status;
 }
 
-/* What was freed last on the stream itself is waited for as well: it may be what keeps two holes
- * apart, or a chunk from being released. */
+/* Also waits for the latest frees on the stream itself: they may separate two holes, or keep a
+ * chunk from being released. */
 static acre_status wait_for_one(struct acre__want *want, int *is_over) {
     acre_status status = acre__streams_join_one(want->pool, want->pool->waiter, is_over);
     if (status == ACRE_OK && !*is_over)
@@ -200,7 +200,7 @@ static acre_status wait_for_others(struct acre__want *want) {
     acre__lock_take(&want->pool->lock);
     if (others.count)
         status = wait_for_waiter(want->pool);
-    return status ? status : climb_pools(want); /* some may have been done by the time */
+    return status ? status : climb_pools(want); /* some may have finished meanwhile */
 }
 
 static acre_status waiter_make(acre_pool *pool) {
@@ -215,9 +215,9 @@ static acre_status climb_waiting(struct acre__want *want) {
         return status;
     acre__streams_recover(pool);
     acre__streams_settle(pool, NULL, 1);
-    uint32_t left = 2 * acre__streams_pending(pool); /* others may free all the time */
+    uint32_t left = 2 * acre__streams_pending(pool); /* bounded: other threads may keep freeing */
     int is_over = 0;
-    status = climb_moved(want); /* what was settled just now */
+    status = climb_moved(want); /* with what was just settled */
     while (left-- && !is_over && !want->slots.count && (!status || acre__is_no_memory(status)))
         status = wait_for_one(want, &is_over);
     if (!want->slots.count && (!status || acre__is_no_memory(status)))
@@ -232,7 +232,7 @@ acre_status acre__ladder_give_back(acre_pool *pool) {
     if (pool->flags & ACRE_POOL_DEBUG)
         acre__pool_debug_flush(pool);
     acre__lock_take(&pool->lock);
-    acre__pool_trim(pool, 0); /* marks what was freed, too */
+    acre__pool_trim(pool, 0); /* also records events for frees */
     if (acre__streams_pending(pool) && (status = waiter_make(pool)) == ACRE_OK &&
         (status = acre__streams_join(pool, pool->waiter)) == ACRE_OK &&
         (status = wait_for_waiter(pool)) == ACRE_OK)
@@ -245,7 +245,7 @@ acre_status acre__ladder_give_back(acre_pool *pool) {
 
 struct rung {
     acre_status (*climb)(struct acre__want *want);
-    int helps_limits; /* threads then have less of the pool */
+    int helps_limits; /* it lowers `used` */
 };
 
 static const struct rung rungs[ACRE__RUNGS] = {
@@ -255,7 +255,7 @@ static const struct rung rungs[ACRE__RUNGS] = {
     [ACRE__RUNG_WAITING] = {climb_waiting, 0},
 };
 
-/* ACRE_OK and the rung that served, or the last refusal; `refusal` is the one before. */
+/* Returns ACRE_OK and the rung that served, or the last refusal; `refusal` is the one so far. */
 static acre_status climb_to(struct acre__want *want, acre_status refusal, int end, int *served) {
     struct acre__said said;
     acre__said_keep(&said);

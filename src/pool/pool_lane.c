@@ -1,22 +1,21 @@
-/* Lanes: what a thread has of one pool for one stream (pool_cache.h).
+/* Lanes: a thread's cache for one pool and one stream (pool_cache.h).
  *
- * The budget of a pool is what threads' caches may hold of it together: 64 MiB, or 3 % of the most
- * memory that was ever in use if that is more. One thread gets at most half of it where others have
- * some as well. What counts is what stacks may hold, not what they hold just now, so that hits
- * count nothing.
+ * The budget of a pool is what all thread caches may hold of it: 64 MiB, or 3 % of the high-water
+ * mark of taken memory if that is more. One thread may have all of it. When grants are denied
+ * often, every stack is cut to an equal share (acre__caches_age). The budget limits what stacks may
+ * hold, not what they hold just now, so that hits count nothing.
  *
- * A stack is an array of addresses and states; the slots' records are looked up when a list is made
- * of them. A slot in a stack is in use as far as the pool is concerned, so its slab is in the
- * table. */
+ * A stack is an array of addresses and states. The slots' records are looked up when a list is made
+ * of them. To the pool a slot in a stack is in use, so its slab is in the table. */
 #include <stdlib.h>
 
 #include "pool/pool.h"
 
 enum {
-    STACK_SLOTS = 128,     /* that a stack holds at most, and */
-    STACK_BYTES = 8 << 20, /* so many bytes; one slot in any case */
-    FOREIGN_CALLS = 8,     /* misses before a foreign stream's lane holds anything */
-    LANES_LEAST = 16,      /* places of the smallest hash table */
+    STACK_SLOTS = 128,     /* most slots of a stack */
+    STACK_BYTES = 8 << 20, /* most bytes of a stack; one slot in any case */
+    FOREIGN_CALLS = 8,     /* misses before the lane of a foreign stream holds anything */
+    LANES_LEAST = 16,      /* entries of the smallest hash table */
     BUDGET_LEAST = 64 << 20,
     BUDGET_PERCENT = 3
 };
@@ -28,22 +27,18 @@ uint64_t acre__lane_budget(const acre_pool *pool) {
     return budget > BUDGET_LEAST ? budget : BUDGET_LEAST;
 }
 
-/* 1 if so many bytes more were granted. */
-static int grant(struct acre__pool_cache *cache, acre_pool *pool, uint64_t bytes) {
-    uint64_t budget = acre__lane_budget(pool);
-    uint64_t most = pool->granted > cache->granted ? budget / 2 : budget; /* others have some */
-    if (pool->granted + bytes > budget || cache->granted + bytes > most) {
+/* Grants `bytes` more. Returns 0 if the budget does not allow it. */
+static int grant(acre_pool *pool, uint64_t bytes) {
+    if (pool->granted + bytes > acre__lane_budget(pool)) {
         pool->denied++;
         return 0;
     }
     pool->granted += bytes;
-    cache->granted += bytes;
     return 1;
 }
 
-static void grant_end(struct acre__pool_cache *cache, acre_pool *pool, uint64_t bytes) {
+static void grant_end(acre_pool *pool, uint64_t bytes) {
     pool->granted -= bytes;
-    cache->granted -= bytes;
 }
 
 static void granted_note(struct acre__lane *lane, uint32_t size_class) {
@@ -62,7 +57,7 @@ static uint32_t stack_most(uint32_t size_class) {
     return (uint32_t)(count < 1 ? 1 : count > STACK_SLOTS ? STACK_SLOTS : count);
 }
 
-/* Makes room for `count` entries; 0 without memory. */
+/* Makes room for `count` entries. Returns 0 without memory. */
 static int stack_resize(struct acre__lane *lane, uint32_t size_class, uint32_t count) {
     struct acre__stack *stack = &lane->stacks[size_class];
     const uint32_t line = ACRE__LINE / sizeof(struct acre__entry);
@@ -80,23 +75,23 @@ static int stack_resize(struct acre__lane *lane, uint32_t size_class, uint32_t c
     return 1;
 }
 
-/* A foreign stream may be destroyed at any time, and what the lane holds of it is found again only
- * when the device is idle: so nothing is held for one that is hardly used. */
+/* A foreign stream may be destroyed at any time. Then what its lane holds becomes ready only when
+ * the device is idle. So a lane of a rarely used foreign stream holds nothing. */
 static int lane_is_new(const struct acre__lane *lane) {
     return lane->is_foreign && lane->slow_calls < FOREIGN_CALLS;
 }
 
-void acre__lane_grow(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class) {
+void acre__lane_grow(struct acre__lane *lane, uint32_t size_class) {
     struct acre__stack *stack = &lane->stacks[size_class];
     uint32_t least = 16u >> acre__class_state_shift(size_class), end = stack_most(size_class);
     uint32_t most = stack->most ? 2u * stack->most : least;
     most = most > end ? end : most;
     uint64_t bytes = (most - stack->most) * (uint64_t)acre__class_bytes(size_class);
     lane->slow_calls += lane->slow_calls < UINT8_MAX;
-    if (!bytes || lane_is_new(lane) || !grant(cache, lane->pool, bytes))
+    if (!bytes || lane_is_new(lane) || !grant(lane->pool, bytes))
         return;
     if (!stack_resize(lane, size_class, most)) {
-        grant_end(cache, lane->pool, bytes);
+        grant_end(lane->pool, bytes);
         return;
     }
     stack->most = (uint16_t)most;
@@ -104,25 +99,22 @@ void acre__lane_grow(struct acre__pool_cache *cache, struct acre__lane *lane, ui
     granted_note(lane, size_class);
 }
 
-/* Takes the grant of an empty stack back. */
-static void stack_shrink(struct acre__pool_cache *cache, struct acre__lane *lane,
-                         uint32_t size_class) {
+/* Revokes the grant of an empty stack. */
+static void stack_shrink(struct acre__lane *lane, uint32_t size_class) {
     struct acre__stack *stack = &lane->stacks[size_class];
-    grant_end(cache, lane->pool, stack->most * (uint64_t)acre__class_bytes(size_class));
+    grant_end(lane->pool, stack->most * (uint64_t)acre__class_bytes(size_class));
     free(stack->entries);
     *stack = (struct acre__stack){0};
     lane->room[size_class] = 0;
     granted_note(lane, size_class);
 }
 
-int acre__lane_put(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class,
-                   struct acre__slots *slots) {
+int acre__lane_put(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots) {
     struct acre__stack *stack = &lane->stacks[size_class];
     uint32_t count = stack->count + slots->count;
-    (void)cache;
     if (!stack_resize(lane, size_class, count))
         return 0;
-    struct acre__slot *slot = slots->first; /* on top in the end */
+    struct acre__slot *slot = slots->first; /* ends up on top */
     for (uint32_t i = count; i > stack->count; slot = slot->next)
         stack->entries[--i] = (struct acre__entry){slot->p, slot->state};
     stack->count = count;
@@ -143,11 +135,11 @@ void acre__lane_take(struct acre__lane *lane, uint32_t size_class, uint32_t left
 
 /* ---- large blocks ---- */
 
-void acre__lane_grow_kept(struct acre__pool_cache *cache, struct acre__lane *lane, size_t bytes) {
+void acre__lane_grow_kept(struct acre__lane *lane, size_t bytes) {
     uint64_t room = lane->kept_bytes + bytes;
     lane->slow_calls += lane->slow_calls < UINT8_MAX;
     if (room <= lane->kept_room || lane->kept_count == ACRE__KEPT || lane_is_new(lane) ||
-        !grant(cache, lane->pool, room - lane->kept_room))
+        !grant(lane->pool, room - lane->kept_room))
         return;
     lane->kept_room = room;
     lane->kept_used = 1;
@@ -192,20 +184,18 @@ void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots) {
 
 /* ---- age ---- */
 
-/* The pool has no memory to note them: they stay. There is room. */
-static void lane_put_back(struct acre__pool_cache *cache, struct acre__lane *lane,
-                          uint32_t size_class, struct acre__slots *slots) {
+/* Puts slots back that the pool has no memory to record. There is room for them. */
+static void lane_put_back(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots) {
     struct acre__slot *slot;
     if (size_class < ACRE__CLASSES)
-        (void)acre__lane_put(cache, lane, size_class, slots);
+        (void)acre__lane_put(lane, size_class, slots);
     else
         while ((slot = acre__slots_pop(slots)))
             acre__lane_put_kept(lane, acre__pool_table_find(slot->p));
 }
 
-/* Gives what is above the first `left` slots of a stack. */
-static int stack_give(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class,
-                      uint32_t left, int must) {
+/* Gives all but the first `left` slots of a stack to the pool. */
+static int stack_give(struct acre__lane *lane, uint32_t size_class, uint32_t left, int must) {
     struct acre__slots slots = {0};
     if (size_class == ACRE__CLASSES)
         acre__lane_take_kept(lane, &slots);
@@ -216,13 +206,12 @@ static int stack_give(struct acre__pool_cache *cache, struct acre__lane *lane, u
                                lane->is_foreign, &slots) ||
         (must && acre__central_give_after_all(lane->pool, size_class, &slots)))
         return 1;
-    lane_put_back(cache, lane, size_class, &slots);
+    lane_put_back(lane, size_class, &slots);
     return 0;
 }
 
-int acre__lane_give(struct acre__pool_cache *cache, struct acre__lane *lane, uint32_t size_class,
-                    int must) {
-    return stack_give(cache, lane, size_class, 0, must);
+int acre__lane_give(struct acre__lane *lane, uint32_t size_class, int must) {
+    return stack_give(lane, size_class, 0, must);
 }
 
 int acre__lane_next(const struct acre__lane *lane, uint32_t *size_class) {
@@ -243,43 +232,42 @@ uint32_t acre__lane_stacks(const struct acre__lane *lane) {
     return count;
 }
 
-/* A stack that has more than its share makes room for others. */
-static void stack_limit(struct acre__pool_cache *cache, struct acre__lane *lane,
-                        uint32_t size_class, uint64_t share) {
+/* Trims a stack to its share of the budget, to make room for others. */
+static void stack_limit(struct acre__lane *lane, uint32_t size_class, uint64_t share) {
     struct acre__stack *stack = &lane->stacks[size_class];
     uint64_t each = acre__class_bytes(size_class), most = share / each ? share / each : 1;
-    if (stack->most <= most || !stack_give(cache, lane, size_class, (uint32_t)most, 0))
+    if (stack->most <= most || !stack_give(lane, size_class, (uint32_t)most, 0))
         return;
-    grant_end(cache, lane->pool, (stack->most - most) * each);
+    grant_end(lane->pool, (stack->most - most) * each);
     stack->most = (uint16_t)most;
 }
 
-int acre__lane_age(struct acre__pool_cache *cache, struct acre__lane *lane, uint64_t share) {
+int acre__lane_age(struct acre__lane *lane, uint64_t share) {
     int is_empty = 1;
     for (uint32_t i = 0; acre__lane_next(lane, &i); i++) {
         struct acre__stack *stack = &lane->stacks[i];
         int was_used = stack->used;
         stack->used = 0;
-        if (!was_used && acre__lane_give(cache, lane, i, 0)) {
-            stack_shrink(cache, lane, i);
+        if (!was_used && acre__lane_give(lane, i, 0)) {
+            stack_shrink(lane, i);
             continue;
         }
-        stack_limit(cache, lane, i, share);
+        stack_limit(lane, i, share);
         is_empty = 0;
     }
     int was_used = lane->kept_used;
     lane->kept_used = 0;
-    if (!was_used && acre__lane_give(cache, lane, ACRE__CLASSES, 0)) {
-        grant_end(cache, lane->pool, lane->kept_room);
+    if (!was_used && acre__lane_give(lane, ACRE__CLASSES, 0)) {
+        grant_end(lane->pool, lane->kept_room);
         lane->kept_room = 0;
     }
     return is_empty && !lane->kept_room && !lane->kept_count && lane->large_live <= 0;
 }
 
-void acre__lane_reset(struct acre__pool_cache *cache, struct acre__lane *lane) {
+void acre__lane_reset(struct acre__lane *lane) {
     for (uint32_t i = 0; acre__lane_next(lane, &i); i++)
-        stack_shrink(cache, lane, i);
-    grant_end(cache, lane->pool, lane->kept_room);
+        stack_shrink(lane, i);
+    grant_end(lane->pool, lane->kept_room);
     lane->kept_room = 0;
     lane->slow_calls = 0;
 }
@@ -302,7 +290,7 @@ static uint64_t lane_hash(const acre_pool *pool, acre_stream stream) {
     return mixed ^ mixed >> 29;
 }
 
-/* The near path of a hit takes this lane without looking further. */
+/* Makes the near path of a hit use this lane without further checks. */
 static void lane_note(struct acre__pool_cache *cache, struct acre__lane *lane) {
     if (lane && !acre__load(&cache->is_strong, memory_order_relaxed) && !lane->is_debugged &&
         !lane->is_checked && !cache->tag)
@@ -333,7 +321,7 @@ static void place_set(struct acre__lane_place *lanes, uint32_t mask, uint64_t ha
     lanes[i] = (struct acre__lane_place){hash, lane};
 }
 
-/* One more lane shall fit, and a quarter of the places stay empty. */
+/* Makes room for one more lane; a quarter of the entries stay empty. */
 static int lanes_reserve(struct acre__pool_cache *cache) {
     uint32_t places = cache->lane_mask ? cache->lane_mask + 1 : 0;
     if ((cache->lane_count + 1) * 4 <= places * 3)
@@ -363,7 +351,7 @@ struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_po
     lane->is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0;
     lane->is_foreign = (uint8_t)acre__stream_is_foreign(pool->dev, stream);
     lane->is_checked = (uint8_t)acre__stream_is_capturable(pool->dev, stream);
-    lane->fast = pool->flags ? (acre_pool *)(void *)lane : pool; /* never another pool, nor NULL */
+    lane->fast = pool->flags ? (acre_pool *)(void *)lane : pool; /* no other pool, nor NULL */
     lane->simple =
         lane->fast == pool && pool->is_default && pool->kind == ACRE_KIND_DEVICE ? pool->dev : NULL;
     place_set(cache->lanes, cache->lane_mask, lane_hash(pool, stream), lane);
@@ -372,7 +360,7 @@ struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_po
     return lane;
 }
 
-/* Empties a place, and moves those behind it that would not be found any more. */
+/* Empties an entry, and moves later entries that lookups would no longer find. */
 static void place_clear(struct acre__pool_cache *cache, uint32_t hole) {
     uint32_t mask = cache->lane_mask;
     for (uint32_t i = (hole + 1) & mask; cache->lanes[i].lane; i = (i + 1) & mask) {
@@ -393,6 +381,6 @@ void acre__cache_lane_end(struct acre__pool_cache *cache, struct acre__lane *lan
     cache->lane_count--;
     if (cache->last == lane)
         cache->last = NULL;
-    acre__lane_reset(cache, lane);
+    acre__lane_reset(lane);
     free(lane);
 }

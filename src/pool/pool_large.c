@@ -1,21 +1,21 @@
-/* Large blocks: each a piece of the pool's arena, of just its size.
+/* Large blocks: each is a piece of the pool's arena, of exactly its size.
  *
- * Its slab has one slot and is made when the piece is taken; it stays while a thread keeps the
- * block, and goes when the piece becomes a hole. */
+ * Its slab has one slot and is made when the piece is taken. It exists while the block is live or
+ * kept by a thread, and ends when the piece becomes a hole. */
 #include <stdlib.h>
 
 #include "base/status.h"
 #include "pool/pool.h"
 
-/* Blocks with far alignments may be small; no two may begin in one unit of the table. */
+/* Blocks with large alignments may be small. No two may begin in one unit of the table. */
 size_t acre__large_bytes(size_t bytes) {
     size_t least = (size_t)1 << ACRE__TABLE_UNIT_BITS;
     bytes = bytes < least ? least : bytes;
     return (bytes + ACRE__GRAIN - 1) / ACRE__GRAIN * ACRE__GRAIN;
 }
 
-/* A slab of one slot, of records that are used again: large blocks come and go. Made before the
- * piece is taken, so that nothing fails after that. */
+/* Makes a slab of one slot, or reuses a record: large blocks come and go. The caller gets it before
+ * the piece, so that nothing fails after that. */
 static struct acre__slab *large_record(acre_pool *pool) {
     struct acre__slab *slab = pool->spare;
     if (slab) {
@@ -23,7 +23,7 @@ static struct acre__slab *large_record(acre_pool *pool) {
         return slab;
     }
     slab = acre__slab_record(0, 0, ACRE__GRAIN, 1);
-    if (slab) { /* for good: who has a pointer to what was freed may look at them at any time */
+    if (slab) { /* never change: a stale pointer may be looked up at any time */
         slab->size_class = ACRE__CLASSES;
         slab->pool = pool;
     }
@@ -35,7 +35,7 @@ static void large_unrecord(acre_pool *pool, struct acre__slab *slab) {
     pool->spare = slab;
 }
 
-/* The slot of a piece that was taken. */
+/* Makes the slot of a piece that was taken. */
 static void large_make(struct acre__want *want, struct acre__slab *slab,
                        struct acre__piece *piece) {
     slab->at = piece->at;
@@ -46,7 +46,7 @@ static void large_make(struct acre__want *want, struct acre__slab *slab,
     piece->user = slab;
     slab->node.key = slab->at;
     acre__tree_insert(&want->pool->large, &slab->node);
-    (void)acre__pool_table_add(slab); /* the table has room where a region is */
+    (void)acre__pool_table_add(slab); /* regions have room in the table */
     acre__slots_push(&want->slots, acre__slab_fresh(slab));
 }
 
@@ -62,7 +62,7 @@ static acre_status take_from(struct acre__want *want, const struct acre__reach *
     return acre__arena_take(&want->pool->blocks_in, reach, want->bytes, want->alignment, piece);
 }
 
-/* Another stream that has a hole for it: the stream waits for the work before that. */
+/* Takes a hole of another stream; the calling stream waits for the work before it. */
 static acre_status take_behind(struct acre__want *want, const struct acre__pool_stream *own,
                                struct acre__piece **piece) {
     acre_pool *pool = want->pool;
@@ -90,8 +90,8 @@ static acre_status take_behind(struct acre__want *want, const struct acre__pool_
     return ACRE_OK;
 }
 
-/* No stream has a hole for it, but together they may: the stream waits for all of them, and has
- * what was freed on them from then on. */
+/* If no single stream has a large enough hole, together they may. The calling stream waits for all
+ * of them, and inherits their frees. */
 static acre_status take_behind_all(struct acre__want *want, struct acre__pool_stream *own,
                                    struct acre__piece **piece) {
     const struct acre__reach *reach = &own->reach[ACRE__ARENA_BLOCKS];
@@ -113,8 +113,8 @@ static acre_status take_behind_all(struct acre__want *want, struct acre__pool_st
     return take_from(want, reach, piece);
 }
 
-/* 1 if there is so much memory that streams should rather wait for each other than take more: twice
- * what was in use at most. */
+/* 1 if the pool holds so much that streams should rather wait for each other than take more: twice
+ * the high-water mark. */
 static int has_plenty(const struct acre__want *want) {
     const struct acre__arena *arena = &want->pool->blocks_in;
     uint64_t most = arena->taken + want->bytes;
@@ -122,7 +122,7 @@ static int has_plenty(const struct acre__want *want) {
     return arena->held + want->bytes > 2 * most + ((uint64_t)64 << 20);
 }
 
-/* Kernels of a graph have addresses: memory is not gathered for it from what it freed itself. */
+/* Kernels of a graph contain addresses: what the graph freed itself is not gathered. */
 static acre_status graph_find(struct acre__want *want, enum acre__effort effort,
                               const struct acre__pool_stream *own, struct acre__piece **piece) {
     acre_pool *pool = want->pool;
@@ -155,7 +155,7 @@ static acre_status large_find(struct acre__want *want, enum acre__effort effort,
             if (status == ACRE_OK && !piece)
                 status = take_behind_all(want, own, &piece);
         }
-        /* Idle slabs are not in use: they must not count as if they were. */
+        /* Idle slabs are not in use and must not count as taken. */
         if (status == ACRE_OK && !piece)
             (void)acre__slabs_end_idle(want->pool, own, UINT64_MAX);
         reach->is_behind = !piece && acre__stream_is_behind(want->pool, own);

@@ -1,9 +1,8 @@
 /* Limits of a pool: how many bytes threads may have of it.
  *
- * What counts are slots that left the pool's lists, whether a thread has handed them out or has
- * them in its cache. They are counted where they leave and come back in batches, under the pool's
- * lock, so no hit counts anything; and since caches are emptied before a call is refused, only
- * blocks that are handed out make a call fail. */
+ * Slots count once they have left the pool's lists, whether they are live or in a thread's cache.
+ * They are counted in batches, under the pool's lock, when they leave and return. So hits count
+ * nothing. Caches are drained before a call is refused, so only live blocks make it fail. */
 #include "base/status.h"
 #include "pool/pool_slow.h"
 
@@ -34,8 +33,8 @@ void acre__limit_credit(acre_pool *pool, uint64_t bytes, uint32_t count) {
         pool->soft_mark = pool->soft_bytes;
 }
 
-/* Once it is beyond the limit a pool gives back again only when an eighth more is used, so that a
- * program that stays there is not slowed down with every refill. */
+/* Once over the limit, a pool releases again only when `used` has grown by an eighth. So a program
+ * that stays over the limit is not slowed down by every refill. */
 void acre__limit_relieve(acre_pool *pool, acre_stream stream, uint64_t id) {
     acre_status status;
     if (!pool->soft_bytes || pool->used <= pool->soft_mark)

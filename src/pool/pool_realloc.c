@@ -1,4 +1,4 @@
-/* A block with another size: in place where it can be, by a copy in stream order otherwise. */
+/* Realloc: in place where possible, otherwise by a copy in stream order. */
 #include "base/atomic.h"
 #include "base/status.h"
 #include "pool/pool_slow.h"
@@ -13,14 +13,13 @@ struct change {
     acre_stream stream;
 };
 
-/* For the trace: the block is at `p` from now on. Told before the old address can be somebody
- * else's. */
+/* Tells the trace that the block is at `p` now, before another alloc can get the old address. */
 static void change_tell(const struct change *change, const void *p) {
     if (acre__trace_is_on())
         acre__pool_trace_realloc(change->pool, change->p, p, change->bytes, change->stream);
 }
 
-/* Lock held. The block has as many bytes as its piece now. */
+/* Lock held: sets the size of the block to that of its piece. */
 static void slab_resize(struct acre__slab *slab) {
     uint64_t before = slab->slot_bytes;
     slab->bytes = (size_t)slab->piece->bytes;
@@ -32,7 +31,7 @@ static void slab_resize(struct acre__slab *slab) {
                      (int64_t)slab->slot_bytes - (int64_t)before, 0);
 }
 
-/* Lock held: 1 if limits leave so much. Where they do not, the copy is refused, with a report. */
+/* Lock held: returns 1 if the limits allow the new size. If not, the copy fails, with a report. */
 static int change_is_allowed(const struct change *change) {
     struct acre__slab *slab = change->slab;
     size_t more = acre__large_bytes(change->bytes) - slab->slot_bytes;
@@ -42,7 +41,7 @@ static int change_is_allowed(const struct change *change) {
            acre__tag_allows(acre__tag_of(slab, &slab->states[0], value), more);
 }
 
-/* Lock held: without copying, if possible. */
+/* Lock held: resizes without a copy, if possible. */
 static acre_status change_large(struct change *change, uint64_t id, int *is_done) {
     struct acre__slab *slab = change->slab;
     acre_status status;
@@ -52,7 +51,7 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
         return status;
     const struct acre__reach *reach = &own->reach[ACRE__ARENA_BLOCKS];
     if (change->bytes <= slab->bytes) {
-        /* What other streams still use cannot go to this one's holes: it stays with the block. */
+        /* Memory that other streams use cannot become a hole of this stream: the block keeps it. */
         if (!(acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_USED)) {
             acre__arena_cut(slab->piece, reach, change->bytes);
             own->recent->is_covered = 0;
@@ -64,7 +63,7 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
         return ACRE_OK;
     } else {
         *is_done = acre__arena_extend(slab->piece, reach, change->bytes);
-        if (!*is_done) { /* others may be done with what lies behind it */
+        if (!*is_done) { /* other streams may be done with the memory behind it */
             acre__streams_settle(change->pool, own, 0);
             *is_done = acre__arena_extend(slab->piece, reach, change->bytes) ||
                        acre__arena_extend_new(slab->piece, reach, change->bytes) == ACRE_OK;
@@ -78,7 +77,7 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
     return ACRE_OK;
 }
 
-/* 1 if the block has the size that is wanted as it is: less is left unused only of small blocks. */
+/* 1 if the block can stay unchanged: only small blocks may waste memory. */
 static int is_good_as_is(const struct acre__slab *slab, size_t bytes) {
     return bytes <= slab->slot_bytes && !acre__slab_is_large(slab) &&
            (bytes >= slab->slot_bytes / 2 || acre__class_of(bytes) == slab->size_class);
@@ -94,13 +93,13 @@ static acre_status change_in_place(struct change *change, int *is_done) {
                     memory_order_relaxed);
         change_tell(change, change->p);
     }
-    /* A pool of zeroed memory: what is added must be zero, as it is when it is copied. */
+    /* In a pool of zeroed memory the added part must be zero, as it is after a copy. */
     int is_zeroed = change->pool->flags & ACRE_POOL_ZERO && change->bytes > change->slab->bytes;
     if (*is_done || !acre__slab_is_large(change->slab) || change->bytes <= ACRE__SMALL_MOST ||
         is_zeroed)
         return ACRE_OK;
     if (acre__load(&change->slab->states[0], memory_order_relaxed) & ACRE__SLOT_GRAPH)
-        return ACRE_OK; /* kernels of the graph have its address */
+        return ACRE_OK; /* kernels of the graph contain its address */
     acre_status status = acre__pool_stream_id(change->pool->dev, change->stream, &id);
     if (status == ACRE_E_CAPTURING)
         return ACRE_OK;
@@ -109,11 +108,11 @@ static acre_status change_in_place(struct change *change, int *is_done) {
     acre__lock_take(&change->pool->lock);
     status = change_large(change, id, is_done);
     acre__lock_give(&change->pool->lock);
-    /* Without memory for the chunks of it all, there may be some for a copy: in a hole. */
+    /* Without memory for the chunks, a copy may still fit into a hole. */
     return *is_done || status == ACRE_E_DEVICE_LOST ? status : ACRE_OK;
 }
 
-/* Another block, the contents, and the old one's end. */
+/* Allocates a new block, copies the contents, and frees the old one. */
 static acre_status change_by_copy(struct change *change, size_t has) {
     acre_pool *pool = change->pool;
     void *made;
@@ -154,7 +153,7 @@ acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_strea
         return status;
     if (!bytes || bytes > ACRE__BYTES_MOST)
         return acre__fail(ACRE_E_INVALID, "acre_pool_realloc: %zu bytes", bytes);
-    int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0; /* then it always gets a new red zone */
+    int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0; /* a copy always gets a new red zone */
     size_t has = is_debugged ? acre_pool_usable_size(pool, p) : change.slab->slot_bytes;
     if (!is_debugged)
         status = change_in_place(&change, &is_done);

@@ -1,10 +1,9 @@
-/* Collecting the numbers of a refusal: see pool_report.h.
+/* Collects the numbers of a refusal: see pool_report.h.
  *
- * First the pool's own, under its lock; then, without it, those of other pools and what the driver
- * says about the card. Other threads go on meanwhile, so on a busy pool the parts may be of
- * slightly different instants; what is outside of acre is what is left of the card. Sums by tag and
- * by size are made in one place, under a lock of their own, so that a refusal needs little memory.
- */
+ * First come the pool's own numbers, under its lock; then, without it, those of other pools and the
+ * driver's numbers about the card. Other threads continue meanwhile, so on a busy pool the parts
+ * may be of slightly different instants. Memory outside acre is the rest of the card. Sums by tag
+ * and by size share one static place with its own lock, so that a refusal needs little memory. */
 #include "pool/pool_report.h"
 
 #include <stdlib.h>
@@ -35,7 +34,7 @@ static void item_add(struct acre__oom_item *to, uint64_t bytes, uint64_t count) 
     to->count += count;
 }
 
-/* Keeps the largest in order, and the sum of the others. */
+/* Keeps the largest items, sorted, and the sum of the others. */
 static void list_add(struct acre__oom_list *list, struct acre__oom_item item) {
     for (int i = 0; i < ACRE__OOM_TOP; i++) {
         if (item.bytes > list->top[i].bytes) {
@@ -50,8 +49,8 @@ static void list_add(struct acre__oom_list *list, struct acre__oom_item item) {
     }
 }
 
-/* A stream has several batches. As soon as the list is full small ones may be counted twice among
- * the others, never their bytes. */
+/* Adds bytes to the item of a stream, which has several batches. Once the list is full, small
+ * streams may be counted twice among the others, but their bytes never are. */
 static void list_join(struct acre__oom_list *list, uint64_t key, uint64_t bytes) {
     struct acre__oom_item item = {key, bytes, 1};
     for (int i = 0; i < ACRE__OOM_TOP; i++) {
@@ -102,7 +101,7 @@ static void collect_live(struct acre__oom *oom, const acre_pool *pool) {
     acre__lock_give(&sums.lock);
 }
 
-/* What was freed, and by which streams it may still be used. */
+/* Sums the memory freed on each stream that may still be in use. */
 static void collect_pending(struct acre__oom *oom, const struct acre__want *want,
                             const struct acre__pool_stream *own) {
     const acre_pool *pool = want->pool;
@@ -119,7 +118,7 @@ static void collect_pending(struct acre__oom *oom, const struct acre__want *want
     }
 }
 
-/* How long the largest hole is, and how long one would be if nothing was waited for. */
+/* Finds the largest hole, and the longest run of holes if nothing had to be waited for. */
 static void collect_holes(struct acre__oom *oom, const struct acre__arena *arena,
                           const struct acre__reach *own) {
     for (const struct acre__region *region = arena->regions; region; region = region->next) {
@@ -148,6 +147,7 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
             oom->quarantined += acre__pool_table_find(pool->quarantine[i]->p)->slot_bytes;
     collect_live(oom, pool);
     oom->cached = minus(pool->used, oom->live + oom->quarantined);
+    oom->graphs = acre__graphs_free_bytes(pool);
     collect_pending(oom, want, own);
     collect_holes(oom, &pool->blocks_in, own ? &own->reach[ACRE__ARENA_BLOCKS] : &none);
     collect_holes(oom, &pool->slabs_in, NULL);
@@ -158,7 +158,7 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
 struct others {
     struct acre__oom *oom;
     const acre_device *dev;
-    uint64_t chunk_bytes; /* that pools have */
+    uint64_t chunk_bytes; /* held by pools */
 };
 
 static void collect_other(acre_pool *pool, void *user) {
@@ -184,8 +184,8 @@ static void card_ask(acre_device *dev, uint64_t *free_bytes, uint64_t *total_byt
     *total_bytes = total;
 }
 
-/* Chunks of vecs and blocks, cached ones, and blocks of the driver; of what is left nothing is
- * known. Host chunks count among chunks, so there may seem to be too many. */
+/* Splits the rest of the card: chunks of vecs and blocks, cached chunks and driver blocks are
+ * acre's; the remainder is unknown. Host chunks count as chunks, so their sum may be too large. */
 static void collect_card(struct acre__oom *oom, acre_pool *pool) {
     struct others others = {oom, pool->dev, 0};
     uint64_t count, chunk_bytes, cached;
@@ -202,7 +202,7 @@ static void collect_card(struct acre__oom *oom, acre_pool *pool) {
     oom->outside = rest - oom->acre_bytes;
 }
 
-/* ---- what would have helped ---- */
+/* ---- steps that would have helped ---- */
 
 static void step_add(struct acre__oom *oom, enum acre__oom_step_kind kind, uint64_t bytes,
                      uint64_t key) {
@@ -213,7 +213,7 @@ static void step_add(struct acre__oom *oom, enum acre__oom_step_kind kind, uint6
         }
 }
 
-/* Room for a block is chunks, whole ones; what of them is free on the card need not be freed. */
+/* A block needs whole chunks. Memory that is free on the card need not be freed. */
 static uint64_t bytes_missing(const struct acre__oom *oom, size_t unit) {
     unit = unit ? unit : ACRE__GRAIN;
     uint64_t whole = (oom->wanted + unit - 1) / unit * unit;
@@ -236,7 +236,7 @@ static void steps_for_memory(struct acre__oom *oom, size_t unit) {
         step_add(oom, ACRE__STEP_OTHERS, missing, 0);
 }
 
-/* The smallest first. */
+/* The smallest step first. */
 static void collect_steps(struct acre__oom *oom, const acre_pool *pool) {
     uint64_t most = oom->kind == ACRE_KIND_DEVICE ? oom->total : UINT64_MAX;
     if (oom->limit_tag) {
@@ -254,7 +254,7 @@ static void collect_steps(struct acre__oom *oom, const acre_pool *pool) {
     }
 }
 
-/* ---- for others ---- */
+/* ---- entry points ---- */
 
 static void collect(struct acre__oom *oom, const struct acre__want *want, acre_status status,
                     uint32_t limit_tag) {

@@ -1,13 +1,12 @@
-/* A refusal in words, and as JSON: made of the numbers that pool_report.c has kept, when somebody
- * asks. Bytes are written out, so that they can be added up; beside them in units that one reads.
- */
+/* Formats a refusal as text and as JSON, on request, from the numbers that pool_report.c kept.
+ * Bytes are written in full, so that they add up, and in larger units beside them. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "pool/pool_report.h"
 
-/* Writes as far as there is room, and counts the rest. */
+/* Writes while there is room, and counts the rest. */
 struct out {
     char *buffer;
     size_t size, length;
@@ -37,7 +36,7 @@ static const char *kind_name(acre_kind kind) {
     }
 }
 
-/* ---- words ---- */
+/* ---- text ---- */
 
 struct human {
     char text[24];
@@ -58,7 +57,7 @@ static void put_row(struct out *out, uint64_t bytes, const char *what) {
     put(out, "  %16" PRIu64 "  %11s  %s\n", bytes, human(bytes).text, what);
 }
 
-/* The same, if there is anything. */
+/* Writes a row if it has any bytes. */
 static void put_some(struct out *out, uint64_t bytes, const char *what) {
     if (bytes)
         put_row(out, bytes, what);
@@ -121,13 +120,14 @@ static void put_card(struct out *out, const struct acre__oom *oom) {
             human(oom->pools.top[i].bytes).text, human(oom->pools.top[i].count).text);
 }
 
-/* What is free, and why it could not serve. */
+/* Free memory, and why it could not serve. */
 static void put_free(struct out *out, const struct acre__oom *oom) {
     char what[160], stream[48];
     stream_name(oom->streams.top[0].key, stream, sizeof stream);
     put_some(out, oom->cached, "free, but in the caches of threads");
     put_some(out, oom->quarantined,
              "freed, but kept for a while to be looked at (ACRE_POOL_DEBUG)");
+    put_some(out, oom->graphs, "free, but kept for graphs and captures that share their memory");
     snprintf(what, sizeof what, "freed, but work of other streams may still use it, most of %s",
              stream);
     put_some(out, oom->pending, what);
@@ -177,7 +177,7 @@ static void step_text(const struct acre__oom *oom, const struct acre__oom_step *
                  step->key, bytes);
         return;
     case ACRE__STEP_FREE:
-        if (!oom->limit_tag && !oom->is_limited) { /* chunks have borders */
+        if (!oom->limit_tag && !oom->is_limited) { /* an estimate: chunks have borders */
             snprintf(text, size, "free about %s more of this pool, best in one piece", bytes);
             return;
         }
@@ -211,7 +211,7 @@ size_t acre__report_text(const struct acre__oom *oom, char *buffer, size_t size)
 
 /* ---- JSON ---- */
 
-/* A line of detail may quote anything; names are printable and have no quotes. */
+/* Details may quote anything. Names are printable and have no quotes. */
 static void put_string(struct out *out, const char *text) {
     put(out, "\"");
     for (; *text; text++) {
@@ -282,7 +282,7 @@ struct figure {
     uint64_t value;
 };
 
-/* An object of figures, up to the one without a name. */
+/* Writes an object of figures, up to the one without a name. */
 static void put_figures(struct out *out, const char *name, const struct figure *figures) {
     put(out, ",\"%s\":{", name);
     for (size_t i = 0; figures[i].name; i++)
@@ -307,6 +307,7 @@ static void json_pool(struct out *out, const struct acre__oom *oom) {
                                      {"live_blocks", oom->live_blocks},
                                      {"cached_bytes", oom->cached},
                                      {"quarantined_bytes", oom->quarantined},
+                                     {"graph_bytes", oom->graphs},
                                      {"pending_bytes", oom->pending},
                                      {"own_stream_bytes", oom->own},
                                      {"hole_bytes", oom->holes},

@@ -1,9 +1,9 @@
-/* Slabs of small blocks: pieces of an arena that are cut into slots of one class.
+/* Slabs of small blocks: pieces of an arena, divided into slots of one class.
  *
- * A slab that is wholly free is *idle*. Idle slabs are kept for their class until memory is needed:
- * then they end, and their memory is a hole of the arena again, for the stream that freed it or for
- * all. A thread that frees a block twice may look at a slab that ends meanwhile, so the record
- * stays until every thread has left its cache (acre__slabs_reap). */
+ * A slab that is fully free is *idle*. Idle slabs are kept for their class until memory is needed.
+ * Then they end, and their memory becomes a hole again, for the stream that freed it or for all. A
+ * double free may read a slab that ends meanwhile, so the record stays until every thread has left
+ * its cache (acre__slabs_reap). */
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -12,8 +12,8 @@
 
 enum { SLAB_LEAST = 1 << 16, SLAB_MOST = 2 << 20 }; /* bytes; multiples of the table's unit */
 enum {
-    END_MOST = 32 << 20, /* bytes of idle slabs that end at a time: neighbours make larger holes */
-    RETIRED_MOST = 4 << 20 /* bytes of records */
+    END_MOST = 32 << 20,   /* bytes of idle slabs that end at a time: neighbours merge */
+    RETIRED_MOST = 4 << 20 /* bytes of records before they are reaped */
 };
 
 static size_t round_up(size_t bytes, size_t unit) {
@@ -37,7 +37,7 @@ struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_byte
     slab->slots = (struct acre__slot *)((char *)slab->states + states_bytes);
     slab->bytes = bytes;
     slab->state_shift = shift;
-    for (uint32_t i = 0; i < count; i++) /* now: who asks about an address has no lock */
+    for (uint32_t i = 0; i < count; i++) /* now: lookups by address take no lock */
         slab->slots[i].state = acre__slab_state_at(slab, i);
     return slab;
 }
@@ -125,8 +125,8 @@ static void share_end(struct acre__share *share, uint32_t size_class) {
     share->slots = (struct acre__slots){0};
 }
 
-/* The generation that an idle slab's memory waits for: NULL when it waits for nothing. 0 when the
- * stream may not have it. */
+/* Sets the generation that an idle slab's memory waits for, NULL for none. Returns 0 if the stream
+ * may not use the memory. */
 static int slab_waits_for(const struct acre__slab *slab, const struct acre__pool_stream *own,
                           struct acre__generation **generation) {
     *generation = NULL;
@@ -173,7 +173,7 @@ uint64_t acre__slabs_end_idle(acre_pool *pool, const struct acre__pool_stream *o
 
 /* ---- making ---- */
 
-/* How many slots the next slab of a class gets: as many as the class has, so that one with few
+/* How many slots the next slab of a class gets: as many as the class has. So a class with few
  * blocks takes little memory. */
 static size_t slab_slots(const acre_pool *pool, uint32_t size_class) {
     size_t slot_bytes = acre__class_bytes(size_class), count = pool->slots[size_class];
@@ -182,18 +182,18 @@ static size_t slab_slots(const acre_pool *pool, uint32_t size_class) {
     return count < 1 ? 1 : count;
 }
 
-/* What is being placed. */
+/* A slab that is being placed. */
 struct placing {
     acre_pool *pool;
     const struct acre__pool_stream *own;
-    size_t slot_bytes, wanted; /* of a slot, and of the slab, */
-    size_t bytes;              /* and what it gets */
+    size_t slot_bytes, wanted; /* of a slot; wanted for the slab */
+    size_t bytes;              /* that the slab gets */
     struct acre__piece *piece;
 };
 
-/* A piece that is there already, of the size that is wanted, or else of as much as the largest hole
- * has, if that is not much less: otherwise slabs of one size leave holes that no other size fits
- * into. What was taken ahead lies with the large blocks. */
+/* Takes a piece of existing memory, of the wanted size. If the largest hole is smaller, but not by
+ * much, takes all of it: otherwise slabs of one size leave holes that fit no other size. Memory
+ * reserved ahead is in the arena of large blocks. */
 static acre_status place_old(struct placing *placing) {
     acre_pool *pool = placing->pool;
     const struct acre__reach *reach = &placing->own->reach[ACRE__ARENA_SLABS];
@@ -209,7 +209,7 @@ static acre_status place_old(struct placing *placing) {
     return status;
 }
 
-/* The same, and idle slabs of other classes end one after the other until there is one. */
+/* As place_old, but ends idle slabs, END_MOST bytes at a time, until a piece fits. */
 static acre_status place_ended(struct placing *placing) {
     acre_status status = place_old(placing);
     while (status == ACRE_OK && !placing->piece &&
@@ -218,14 +218,13 @@ static acre_status place_ended(struct placing *placing) {
     return status;
 }
 
-/* Memory for a slab: created when there is none that could be used. Large blocks are asked when
- * none can be created. */
+/* Finds memory for a slab: reused, else created. If that fails, tries the arena of large blocks. */
 static acre_status slab_place(struct placing *placing) {
     acre_pool *pool = placing->pool;
     acre_status status = place_ended(placing);
     if (status == ACRE_OK && !placing->piece &&
         !acre__arena_may_hold(&pool->slabs_in, placing->wanted, placing->wanted)) {
-        (void)acre__cache_drain(pool, NULL, 1, 0); /* one slot in a cache keeps a slab */
+        (void)acre__cache_drain(pool, NULL, 1, 0); /* one cached slot keeps a slab */
         acre__freed_sort(placing->own->recent->freed);
         status = place_ended(placing);
     }
@@ -242,7 +241,7 @@ static acre_status slab_place(struct placing *placing) {
     return placing->piece ? ACRE_OK : acre__said_fail(status, &said);
 }
 
-/* The memory was a hole of the stream's own, so that its slots are free for the stream alone. */
+/* The memory was a hole of the stream, so its slots are free for that stream only. */
 static void slab_fill_share(struct acre__slab *slab, struct acre__freed *freed) {
     struct acre__share *share = &slab->shares[0];
     struct acre__slot *slot = NULL;
@@ -289,7 +288,7 @@ acre_status acre__slab_make(acre_pool *pool, uint32_t size_class,
         placing.piece->at, placing.bytes, placing.slot_bytes, placing.bytes / placing.slot_bytes);
     if (slab) {
         slab->size_class = size_class;
-        slab->pool = pool; /* before the table has it: who frees a stale pointer looks at it */
+        slab->pool = pool; /* before it is in the table: a stale pointer may find it */
         slab->piece = placing.piece;
     }
     if (!slab || !acre__pool_table_add(slab)) {
@@ -306,8 +305,8 @@ acre_status acre__slab_make(acre_pool *pool, uint32_t size_class,
 
 /* ---- finding ---- */
 
-/* A slab that the table has may be another pool's, which ends it as it likes: only what lies in
- * this pool's regions is looked at. A large block is entered with its first unit alone. */
+/* The table may return a slab of another pool, which can end at any time. So only slabs in this
+ * pool's regions are read. The table has a large block only by its first unit. */
 struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p) {
     uint64_t at = (uintptr_t)p;
     if (!acre__arena_has(&pool->slabs_in, at) && !acre__arena_has(&pool->blocks_in, at))
@@ -318,7 +317,7 @@ struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p) {
     return slab && at - slab->at < slab->bytes ? slab : NULL;
 }
 
-/* ---- ahead ---- */
+/* ---- reserving ---- */
 
 acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {
     uint64_t held = acre__pool_held(pool);
@@ -333,7 +332,7 @@ acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {
     return status;
 }
 
-/* ---- giving back ---- */
+/* ---- releasing ---- */
 
 void acre__slab_trim(acre_pool *pool, uint64_t keep) {
     uint64_t held = acre__pool_held(pool);
@@ -361,7 +360,7 @@ static void slab_retire_piece(void *user, struct acre__piece *piece) {
     slab_retire(user, piece->user);
 }
 
-/* Who looks at a record in the wrong still finds it until its thread has left its cache. */
+/* A stale lookup may still read a record, until its thread has left its cache. */
 void acre__slab_end_all(acre_pool *pool) {
     acre__arena_walk(&pool->slabs_in, slab_leave, NULL);
     acre__arena_walk(&pool->blocks_in, slab_leave, NULL);

@@ -1,13 +1,13 @@
-/* Slots and slabs: what blocks of a pool are made of.
+/* Slots and slabs: the memory of a pool's blocks.
  *
- * A slot is the memory of one block. A slab is a piece of an arena (arena/arena.h) that is cut into
- * slots of one size class; a large block has a slab of its own with one slot.
+ * A slot is the memory of one block. A slab is a piece of an arena (arena/arena.h) that is divided
+ * into slots of one size class. A large block has a slab of its own with one slot.
  *
  * A free small slot is in exactly one place: in a thread's cache (pool_cache.h), in its slab's
- * ready list (any stream may use it), or in a list of what was freed on a stream
- * (struct acre__freed). Those lists are kept per slab, so that the pool can reuse the lowest
- * address first, and notices when a slab is wholly free. Free large slots outside caches do not
- * exist: their memory is a hole of the arena. */
+ * ready list (any stream may use it), or in a list of slots freed on a stream (struct acre__freed).
+ * Such a list is divided into shares, one for each slab, so that the pool reuses the lowest address
+ * first and notices when a slab is fully free. Free large slots exist only in caches: elsewhere
+ * their memory is a hole of the arena. */
 #ifndef ACRE_POOL_SLAB_H
 #define ACRE_POOL_SLAB_H
 
@@ -23,11 +23,11 @@
 #include "base/tree.h"
 #include "pool/pool_class.h"
 
-/* Threads that have nothing to do with each other must not share a cache line that one of them
- * writes: what a hit touches begins at a line of its own. */
+/* Unrelated threads must not share a cache line that one of them writes (false sharing). So what a
+ * hit touches begins at a line of its own. */
 enum { ACRE__LINE = 64 };
 
-/* Zeroed memory that has its lines for itself, to be freed by free; NULL without memory. */
+/* Zeroed memory that shares no cache line, to be freed by free; NULL without memory. */
 static inline void *acre__pool_lines(size_t bytes) {
     size_t whole = (bytes + ACRE__LINE - 1) / ACRE__LINE * ACRE__LINE;
     void *lines = aligned_alloc(ACRE__LINE, whole);
@@ -36,20 +36,20 @@ static inline void *acre__pool_lines(size_t bytes) {
 
 /* ---- slots ---- */
 
-/* The state of a slot: 0 when free; else flags, the mark of the thread that it was handed out to,
- * and the bytes requested (0 for a large block, whose slab has them). The thread that owns the slot
- * writes it plainly; only freeing another thread's block is a race that must have one winner.
+/* The state of a slot: 0 when free; else flags, the mark of the thread that allocated it, and the
+ * bytes requested (0 for a large block, whose slab has them). The thread that owns the slot writes
+ * it plainly. Only a free by another thread can race, and one thread must win.
  *
  * Marks are reused: a thread takes blocks of another thread with the same mark for its own. That is
  * a correct free as well, unless both free one block at once, which is a double free. */
 enum {
     ACRE__SLOT_LIVE = 1,
     ACRE__SLOT_USED = 2,   /* other streams use it as well */
-    ACRE__SLOT_TAGGED = 4, /* it was handed out with a tag (pool_tag.h) */
-    ACRE__SLOT_GRAPH = 8,  /* it was handed out to a graph capture (pool_graph.h) */
+    ACRE__SLOT_TAGGED = 4, /* allocated with a tag (pool_tag.h) */
+    ACRE__SLOT_GRAPH = 8,  /* allocated by a graph capture (pool_graph.h) */
     ACRE__SLOT_MARK = 16,
-    ACRE__SLOT_MARKS = 127, /* 0 is nobody's */
-    ACRE__SLOT_WHO = 2047,  /* all of the above; the requested bytes are in the bits behind */
+    ACRE__SLOT_MARKS = 127, /* 0 is unused */
+    ACRE__SLOT_WHO = 2047,  /* all of the above; the requested bytes are in the bits above */
     ACRE__SLOT_BYTES_SHIFT = 11
 };
 
@@ -59,14 +59,14 @@ static inline uint32_t acre__slot_asked(uint32_t state) {
     return state >> ACRE__SLOT_BYTES_SHIFT;
 }
 
-/* What the pool's lists are made of. A hit does not touch it. */
+/* An entry of the pool's lists. A hit does not touch it. */
 struct acre__slot {
     struct acre__slot *next; /* in its list; meaningless while the slot is live or cached */
     void *p;
     acre__slot_state *state; /* in its slab */
 };
 
-struct acre__slots { /* a list that can be joined to another in constant time */
+struct acre__slots { /* a list that can be appended to another in constant time */
     struct acre__slot *first, *last;
     uint32_t count;
 };
@@ -110,45 +110,45 @@ static inline void acre__slots_move(struct acre__slots *to, struct acre__slots *
 struct acre__slab;
 struct acre__freed;
 
-/* Slots of one slab in a list of what was freed on a stream. */
+/* The slots of one slab in a list of frees. */
 struct acre__share {
     struct acre__node node; /* in the owner's tree of its class; key: the slab's address */
     struct acre__slab *slab;
-    struct acre__freed *owner; /* NULL while there are no slots */
+    struct acre__freed *owner; /* NULL without slots */
     struct acre__slots slots;
 };
 
-enum { ACRE__SHARES = 2 }; /* of a slab: a stream has two generations of freed slots */
+enum { ACRE__SHARES = 2 }; /* per slab: a stream has two generations of freed slots */
 
-/* With a million live blocks every cache line that a free touches is a miss: hence the states lie
+/* With a million live blocks every cache line that a free touches is a miss. Hence the states lie
  * together, behind the one line of the slab that a hit reads, and the records of the slots behind
- * them. How many states share a line is how many slots a thread fetches at least
- * (acre__class_state_shift): 16 of small blocks, 1 of blocks that are worth a line. */
+ * them. A thread fetches at least as many slots as have their states in one line
+ * (acre__class_state_shift): 16 small ones, or 1 of those worth a line. */
 struct acre__slab {
     uint64_t at;
     uint64_t magic; /* 2^32 / slot_bytes in grains, rounded up: divides offsets of less than 2^16
-                       grains; 0 with one slot, which is then the first for any offset */
+                       grains; 0 with one slot, so that any offset gives index 0 */
     uint64_t slot_bytes;
     uint32_t count;      /* slots */
-    uint32_t size_class; /* ACRE__CLASSES: it has one, a large block's */
+    uint32_t size_class; /* ACRE__CLASSES: one slot, of a large block */
     acre_pool *pool;
-    struct acre__slot *slots;         /* behind the states; `p` is set with the first use */
+    struct acre__slot *slots;         /* behind the states; `p` is set at first use */
     _Atomic(_Atomic uint16_t *) tags; /* of blocks with ACRE__SLOT_TAGGED; NULL before the first */
-    uint32_t state_shift;             /* how far apart states are: 1 << that */
-    /* The pool's lock guards the rest: not in the line that every hit reads. */
+    uint32_t state_shift;             /* distance of states: 1 << state_shift */
+    /* The pool's lock guards the rest, which is not in the line that every hit reads. */
     _Alignas(ACRE__LINE) uint32_t fresh; /* slots from here on were never used */
-    struct acre__slots ready;            /* free for any stream */
+    struct acre__slots ready;            /* slots free for any stream */
     struct acre__share shares[ACRE__SHARES];
     struct acre__node node; /* small: in pool->open of its class, while it has fresh or ready slots;
                                large: in pool->large; key: address */
     int is_open;
-    int is_idle;                      /* all its slots are free in the pool: in pool->idle */
-    struct acre__slab *older, *newer; /* there */
-    struct acre__slab *next;          /* of pool->retired or pool->spare */
-    struct acre__piece *piece;        /* where it is */
+    int is_idle;                      /* fully free: in pool->idle */
+    struct acre__slab *older, *newer; /* in pool->idle */
+    struct acre__slab *next;          /* in pool->retired or pool->spare */
+    struct acre__piece *piece;        /* its place in the arena */
     size_t bytes;
     _Atomic size_t asked;     /* of a large block: bytes requested */
-    _Atomic uint16_t one_tag; /* in place of an array, with one slot */
+    _Atomic uint16_t one_tag; /* replaces the array if there is one slot */
     _Alignas(ACRE__LINE) acre__slot_state states[];
 };
 
@@ -156,15 +156,14 @@ static inline int acre__slab_is_large(const struct acre__slab *slab) {
     return slab->size_class == ACRE__CLASSES;
 }
 
-/* The state of the slot that begins at `p`, in the slab that has the address; NULL when none does.
- */
+/* The state of the slot that begins at `p`, an address in the slab; NULL if none begins there. */
 static inline acre__slot_state *acre__slab_state(struct acre__slab *slab, const void *p) {
     uint64_t offset = (uintptr_t)p - slab->at;
     uint32_t index = (uint32_t)(offset / ACRE__GRAIN * slab->magic >> 32);
     int is_first = index * slab->slot_bytes == offset && index < slab->count;
     return is_first ? &slab->states[(size_t)index << slab->state_shift] : NULL;
 }
-/* Which slot a state is of, and the state of a slot. */
+/* The index of a state, and the state at an index. */
 static inline uint32_t acre__slab_index(const struct acre__slab *slab,
                                         const acre__slot_state *state) {
     return (uint32_t)(state - slab->states) >> slab->state_shift;
@@ -177,50 +176,48 @@ static inline struct acre__slot *acre__slab_slot(struct acre__slab *slab, const 
     const acre__slot_state *state = acre__slab_state(slab, p);
     return state ? &slab->slots[acre__slab_index(slab, state)] : NULL;
 }
-/* The slot that holds any address of the slab; NULL behind the last one. */
+/* The slot that contains an address of the slab; NULL behind the last one. */
 static inline struct acre__slot *acre__slab_around(struct acre__slab *slab, const void *p) {
     uint64_t index = ((uintptr_t)p - slab->at) / slab->slot_bytes;
     return index < slab->count ? &slab->slots[index] : NULL;
 }
 
-/* Where a slot begins; for who may not look at its record. */
+/* The address of a slot, for callers that may not read its record. */
 static inline void *acre__slab_begin(const struct acre__slab *slab, const struct acre__slot *slot) {
     return (void *)(uintptr_t)(slab->at + (uint64_t)(slot - slab->slots) * slab->slot_bytes);
 }
 
-/* The record of a slab of `count` slots, without memory and in no list; NULL without memory for it.
- */
+/* Makes the record of a slab of `count` slots, in no list; NULL without memory for it. */
 struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_bytes, size_t count);
 /* Frees a record that is in no list. */
 void acre__slab_drop(struct acre__slab *slab);
 
-/* ---- slots that were freed on a stream ---- */
+/* ---- slots freed on a stream ---- */
 
 struct acre__freed_class {
-    struct acre__tree shares;    /* by address */
-    struct acre__slots loose;    /* of slabs that have no share left for this owner */
-    struct acre__slots *bundles; /* lists as threads gave them, for threads that want many;
-                                    NULL before the first */
+    struct acre__tree shares;    /* by slab address */
+    struct acre__slots loose;    /* slots of slabs whose shares belong to other lists */
+    struct acre__slots *bundles; /* whole lists from threads; NULL before the first */
     uint32_t bundle_count;
 };
 
 enum acre__pool_arena { ACRE__ARENA_SLABS, ACRE__ARENA_BLOCKS, ACRE__ARENAS };
 
-/* What is free and waits for the same thing. */
+/* Free memory that waits for the same work. */
 struct acre__freed {
     struct acre__freed_class classes[ACRE__CLASSES];
     struct acre__holes holes[ACRE__ARENAS];
     uint64_t count;                           /* slots */
     uint64_t used[(ACRE__CLASSES + 63) / 64]; /* bits: classes that may have slots */
-    struct acre__pool_stream *stream;         /* that it was freed on; NULL: by a capture */
-    acre_pool *pool;                          /* with a stream */
-    struct acre__freed *before, *after;       /* in the ring pool->freed, while there are slots */
+    struct acre__pool_stream *stream;         /* it was freed on; NULL: by a capture */
+    acre_pool *pool;                          /* set with `stream` */
+    struct acre__freed *before, *after;       /* ring at pool->freed, while there are slots */
 };
 
 static inline void acre__freed_use(struct acre__freed *freed, uint32_t size_class) {
     freed->used[size_class / 64] |= (uint64_t)1 << size_class % 64;
 }
-/* Steps through the classes that may have slots, from *size_class on; 0 at the end. */
+/* Iterates over the classes that may have slots, from *size_class on. Returns 0 at the end. */
 static inline int acre__freed_next(const struct acre__freed *freed, uint32_t *size_class) {
     for (uint32_t i = *size_class; i < ACRE__CLASSES; i = (i / 64 + 1) * 64) {
         uint64_t bits = freed->used[i / 64] >> i % 64;

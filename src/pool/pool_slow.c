@@ -1,4 +1,4 @@
-/* The slow path: everything checked, slots moved between the thread's cache and the pool. */
+/* The slow path: checks everything, and moves slots between the thread's cache and the pool. */
 #include "pool/pool_slow.h"
 
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 
-/* ---- what a lane tells ---- */
+/* ---- what a lane proves ---- */
 
-/* A lane is there only while its pool is, and its stream, unless that is foreign. So nobody else
- * need be asked about them. */
+/* A lane exists only while its pool and its stream do, unless the stream is foreign. So neither
+ * needs another check. */
 struct known {
     int is_known;
     int is_checked; /* the stream may be captured */
@@ -63,12 +63,12 @@ static acre_status alloc_check(const struct known *known, acre_pool *pool, size_
     return known->is_known ? ACRE_OK : acre__stream_check(pool->dev, stream);
 }
 
-/* 1 for a block that is placed by itself: slabs begin at multiples of the table's unit only. */
+/* 1 for a block without a size class: slabs begin only at multiples of the table's unit. */
 static int is_large(size_t bytes, size_t alignment) {
     return bytes > ACRE__SMALL_MOST || alignment > (size_t)1 << ACRE__TABLE_UNIT_BITS;
 }
 
-/* The class whose slots all begin at multiples of the alignment. */
+/* The smallest class from that of `bytes` on whose slots are all aligned. */
 static uint32_t class_aligned(size_t bytes, size_t alignment) {
     uint32_t size_class = acre__class_of(bytes);
     while (alignment > ACRE__GRAIN && acre__class_bytes(size_class) % alignment)
@@ -76,7 +76,7 @@ static uint32_t class_aligned(size_t bytes, size_t alignment) {
     return size_class;
 }
 
-/* What is asked for, as the pool rounds it. */
+/* The request, rounded as the pool does. */
 static struct acre__want want_of(acre_pool *pool, size_t bytes, size_t alignment,
                                  acre_stream stream) {
     struct acre__want want = {
@@ -90,7 +90,7 @@ static struct acre__want want_of(acre_pool *pool, size_t bytes, size_t alignment
     return want;
 }
 
-/* 1, or 0 when another thread was first. */
+/* Marks a slot as not live. Returns 0 if another thread was first. */
 static int slot_unlive(struct acre__slot *slot, uint32_t *before) {
     *before = acre__load(slot->state, memory_order_acquire);
     while (*before & ACRE__SLOT_LIVE)
@@ -99,8 +99,8 @@ static int slot_unlive(struct acre__slot *slot, uint32_t *before) {
     return 0;
 }
 
-/* A slab that nobody has a block of may end at any time, hence the reader's section. In it the
- * block is taken from whoever else frees it, too. */
+/* A slab without live blocks may end at any time, hence the reader's section. Inside it, this
+ * thread also wins the block against other threads that free it. */
 static struct acre__slot *block_find(acre_pool *pool, const void *p, struct acre__slab **found,
                                      uint32_t *before, acre_status *status) {
     struct acre__pool_cache *cache = acre__cache_self();
@@ -148,8 +148,8 @@ void acre__pool_enliven(struct acre__slab *slab, struct acre__slot *slot, uint32
 
 /* ---- fetching ---- */
 
-/* Makes sure that the calling thread has a lane; the stream's id must be known from then on. A
- * stream that is captured cannot be asked for it. ACRE_OK also without memory for one. */
+/* Makes sure that the calling thread has a lane. That needs the stream's id, which a captured
+ * stream cannot be asked for. Returns ACRE_OK also if there is no memory for a lane. */
 static acre_status lane_ensure(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                                int may_be_captured) {
     uint64_t id = ACRE__ID_UNKNOWN;
@@ -160,7 +160,7 @@ static acre_status lane_ensure(struct acre__pool_cache *cache, acre_pool *pool, 
     if ((is_there && !is_foreign) || acre__device_is_lost(pool->dev))
         return ACRE_OK;
     acre_status status = acre__pool_stream_id(pool->dev, stream, &id);
-    if (is_there) { /* a foreign stream's handle may be another one's by now */
+    if (is_there) { /* another stream may have the handle of a foreign stream */
         if (status == ACRE_OK) {
             acre__lock_take(&pool->lock);
             acre__cache_renew(cache, pool, stream, id);
@@ -176,7 +176,7 @@ static acre_status lane_ensure(struct acre__pool_cache *cache, acre_pool *pool, 
     return ACRE_OK;
 }
 
-/* A slot out of the calling thread's stack; NULL when it is empty. */
+/* Takes a slot from the calling thread's stack; NULL if it is empty. */
 static struct acre__slot *take_cached(struct acre__pool_cache *cache, acre_pool *pool,
                                       acre_stream stream, uint32_t size_class) {
     struct acre__slots slots = {0};
@@ -189,23 +189,23 @@ static struct acre__slot *take_cached(struct acre__pool_cache *cache, acre_pool 
     return slots.first;
 }
 
-/* Puts slots into the calling thread's stack; 0 when there is no lane for them, or no memory. */
+/* Pushes slots onto the calling thread's stack. Returns 0 without a lane for them, or memory. */
 static int put_cached(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                       uint32_t size_class, struct acre__slots *slots) {
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    int is_put = lane && acre__lane_put(cache, lane, size_class, slots);
+    int is_put = lane && acre__lane_put(lane, size_class, slots);
     acre__cache_leave(cache);
     return is_put;
 }
 
-/* Lock held. How many slots to fetch: half of what the stack may hold from now on, or all of that
- * if they are in one list. */
+/* Lock held: how many slots to fetch. About half of the stack's new grant, or all of it if they are
+ * in one bundle. */
 static void want_batch(struct acre__want *want, struct acre__pool_cache *cache) {
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, want->pool, want->stream);
     if (lane) {
-        acre__lane_grow(cache, lane, want->size_class);
+        acre__lane_grow(lane, want->size_class);
         want->most = lane->stacks[want->size_class].most;
     }
     acre__cache_leave(cache);
@@ -218,7 +218,7 @@ static acre_status want_id(struct acre__want *want) {
                              : acre__pool_stream_id(want->pool->dev, want->stream, &want->id);
 }
 
-/* What the thread has of a stream that ended without being retired goes first. */
+/* First gives back what the thread cached for a stream that ended without being retired. */
 static acre_status refill(struct acre__want *want, struct acre__pool_cache *cache,
                           struct acre__slot **out) {
     acre_pool *pool = want->pool;
@@ -249,7 +249,7 @@ static acre_status refill(struct acre__want *want, struct acre__pool_cache *cach
     return ACRE_OK;
 }
 
-/* A large block that the calling thread keeps; NULL if it keeps none that fits. */
+/* Takes a large block that the calling thread keeps; NULL if none fits. */
 static struct acre__slot *kept_take(struct acre__pool_cache *cache, acre_pool *pool,
                                     acre_stream stream, size_t bytes, size_t alignment) {
     acre__cache_enter(cache);
@@ -260,7 +260,7 @@ static struct acre__slot *kept_take(struct acre__pool_cache *cache, acre_pool *p
     return slab ? &slab->slots[0] : NULL;
 }
 
-/* A large block. What the thread keeps goes to the pool first, so that its holes are whole. */
+/* Takes a large block. First gives kept blocks to the pool, so that its holes merge. */
 static acre_status take_large(struct acre__want *want, struct acre__pool_cache *cache,
                               struct acre__slot **out) {
     acre_pool *pool = want->pool;
@@ -290,7 +290,7 @@ static acre_status zero_fill(acre_pool *pool, void *p, size_t bytes, acre_stream
     return acre_fill(pool->dev, p, 0, bytes, stream);
 }
 
-/* A slot out of the thread's cache or of the pool, whichever way it is asked for. */
+/* Takes a slot from the capture's memory, the thread's cache or the pool. */
 static acre_status take_slot(struct acre__want *want, struct acre__pool_cache *cache,
                              struct acre__slot **slot) {
     if (want->is_captured)
@@ -301,7 +301,7 @@ static acre_status take_slot(struct acre__want *want, struct acre__pool_cache *c
     return *slot ? ACRE_OK : refill(want, cache, slot);
 }
 
-/* A slot whose stream the driver does not know: only an idle device brings it back. */
+/* Frees a slot whose stream the driver does not know: it waits until the device is idle. */
 static void give_lost(struct acre__slab *slab, struct acre__slot *slot) {
     acre_pool *pool = slab->pool;
     struct acre__slots one = {0};
@@ -315,7 +315,7 @@ static void give_lost(struct acre__slab *slab, struct acre__slot *slot) {
     acre__lock_give(&pool->lock);
 }
 
-/* Takes a slot back that nobody used, whatever the driver refuses. */
+/* Frees a slot that was not used, whatever the driver refuses. */
 static void slot_return(struct acre__slab *slab, struct acre__slot *slot, uint32_t live,
                         acre_stream stream) {
     if (live & ACRE__SLOT_GRAPH)
@@ -324,8 +324,7 @@ static void slot_return(struct acre__slab *slab, struct acre__slot *slot, uint32
         give_lost(slab, slot);
 }
 
-/* A slot as take_slot gives it, marked with the thread's tag, if it has one set. *live is the state
- * it is to have. */
+/* As take_slot, and tags the slot if the thread has a tag set. *live is the state to store. */
 static acre_status take_tagged(struct acre__want *want, struct acre__pool_cache *cache,
                                struct acre__slot **slot, uint32_t *live) {
     uint32_t tag = cache ? cache->tag : 0;
@@ -340,7 +339,7 @@ static acre_status take_tagged(struct acre__want *want, struct acre__pool_cache 
     struct acre__slab *slab = status ? NULL : acre__pool_table_find((*slot)->p);
     if (slab && acre__tag_set(slab, (*slot)->state, tag)) {
         *live |= ACRE__SLOT_TAGGED;
-        acre__tag_change(tag, (int64_t)slab->slot_bytes - charged, 0); /* one that was kept */
+        acre__tag_change(tag, (int64_t)slab->slot_bytes - charged, 0); /* it may be larger */
         return ACRE_OK;
     }
     acre__tag_change(tag, -charged, -1);
@@ -403,9 +402,9 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
 
 /* ---- giving ---- */
 
-/* Moves most of a full stack to the list, which has the slot that is freed: the longer the lists
- * are, the fewer calls need the pool's lock. Not under that lock, since it touches records that
- * other threads wrote last. */
+/* Moves most of a full stack to the list, which has the slot that is freed: the longer the lists,
+ * the fewer calls need the pool's lock. Runs outside that lock, since it touches records that other
+ * threads wrote last. */
 static void lane_empty(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
                        uint32_t size_class, struct acre__slots *slots) {
     acre__cache_enter(cache);
@@ -418,15 +417,15 @@ static void lane_empty(struct acre__pool_cache *cache, const acre_pool *pool, ac
     acre__cache_leave(cache);
 }
 
-/* Lock held. More may be kept from now on: 1 when the lane has room for all of the list. *id is
- * that of the stream that the lane is of. */
+/* Lock held: grows the stack's grant. Returns 1 if the lane has room for the whole list. *id
+ * becomes that of the lane's stream. */
 static int lane_has_room(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                          uint32_t size_class, const struct acre__slots *slots, uint64_t *id) {
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
     int has_room = 0;
     if (lane) {
-        acre__lane_grow(cache, lane, size_class);
+        acre__lane_grow(lane, size_class);
         const struct acre__stack *stack = &lane->stacks[size_class];
         has_room = stack->count + slots->count <= stack->most && !acre__id_differs(lane->id, *id);
         *id = lane->id;
@@ -435,7 +434,7 @@ static int lane_has_room(struct acre__pool_cache *cache, acre_pool *pool, acre_s
     return has_room;
 }
 
-/* Lock held. What the lane had was freed on the stream that it is of, which may have ended. */
+/* Lock held. Slots from a lane were freed on the lane's stream, which may have ended. */
 static int slots_give(acre_pool *pool, acre_stream stream, uint32_t size_class, uint64_t lane_id,
                       uint64_t id, struct acre__slots *slots) {
     return acre__id_differs(lane_id, id)
@@ -444,8 +443,8 @@ static int slots_give(acre_pool *pool, acre_stream stream, uint32_t size_class, 
                : acre__central_give(pool, size_class, stream, id, slots);
 }
 
-/* There is no memory to note the slots. One that is freed just now stays live; what a stack had
- * must go to the pool, and waits for the device. */
+/* There is no memory to record the slots. A block that is just being freed stays live. Slots from a
+ * stack must go to the pool, after waiting for the device. */
 static acre_status spill_failed(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
     int is_given = 0;
     if (slots->count > 1) {
@@ -457,7 +456,7 @@ static acre_status spill_failed(acre_pool *pool, uint32_t size_class, struct acr
                     : acre__fail(ACRE_E_HOST_MEMORY, "no memory to note that a block was freed");
 }
 
-/* A slot that is freed, or most of a stack with it, goes to the pool. */
+/* Gives a freed slot to the pool, with most of the stack if that is full. */
 static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_class,
                          struct acre__pool_cache *cache, uint64_t id, struct acre__slots *slots) {
     uint64_t lane_id = id;
@@ -478,7 +477,7 @@ static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_clas
     return spill_failed(pool, size_class, slots);
 }
 
-/* A block that other streams use as well: it waits for all of them, and for this one. */
+/* Frees a block that other streams use as well: it waits for them and for this one. */
 static acre_status free_used(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream) {
     acre_pool *pool = slab->pool;
     acre__lock_take(&pool->lock);
@@ -487,8 +486,7 @@ static acre_status free_used(struct acre__slab *slab, struct acre__slot *slot, a
     return status == ACRE_E_CAPTURING ? acre__graph_park(slab, slot, stream) : status;
 }
 
-/* Keeps a large block; 0 when it goes to the pool. The last one of a thread takes the others with
- * it. */
+/* Keeps a large block. Returns 0 if it goes to the pool. The last one takes the others with it. */
 static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab, acre_stream stream,
                        const struct known *known) {
     acre_pool *pool = slab->pool;
@@ -507,15 +505,15 @@ static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab, 
     lane = acre__cache_lane(cache, pool, stream);
     if (lane) {
         lane->large_live--;
-        acre__lane_grow_kept(cache, lane, slab->bytes);
+        acre__lane_grow_kept(lane, slab->bytes);
     }
     acre__cache_leave(cache);
     acre__lock_give(&pool->lock);
     return 0;
 }
 
-/* Into the calling thread's stack, or where that cannot be to the pool. What is freed on a stream
- * that is captured stays in the stack, however much it is: no event can be recorded behind it. */
+/* Frees into the calling thread's stack, or else to the pool. Slots freed on a captured stream stay
+ * in the stack, however many: no event can be recorded behind them. */
 acre_status acre__pool_free_plain(struct acre__slab *slab, struct acre__slot *slot,
                                   acre_stream stream) {
     acre_pool *pool = slab->pool;
@@ -555,7 +553,7 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
         acre__store(slot->state, before, memory_order_release);
         return status;
     }
-    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large one's record may go */
+    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large block's record may go */
     int64_t bytes = (int64_t)slab->slot_bytes;
     if (before & ACRE__SLOT_GRAPH)
         status = acre__graph_free(slab, slot, before, stream, NULL);

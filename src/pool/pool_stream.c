@@ -1,21 +1,20 @@
-/* Streams of a pool: what was freed on each, and when other streams may have it.
+/* Streams of a pool: memory freed on each, and when other streams may reuse it.
  *
- * Memory freed on a stream may be used there again at once. For all others an event is recorded
- * behind the frees, and when it has passed, the memory is ready for anybody. There are two
- * generations of what was freed: `marked`, whose event stays where it is, and `recent`, whose event
- * is recorded again behind later frees. When the first event has passed, `recent` takes its place.
- * So a stream has two events, however much is freed on it, and each generation one thing to wait
- * for.
+ * A stream may reuse its own frees at once. For other streams the pool records an event behind the
+ * frees; when it has passed, the memory is ready for all. A stream has two generations of frees.
+ * The event of `marked` stays in place; that of `recent` is recorded again behind later frees. When
+ * the first event has passed, `recent` becomes `marked`. So a stream needs two events, however much
+ * is freed on it, and each generation waits for one of them.
  *
- * A stream that the program made with CUDA is *foreign*: the program may destroy it without a word,
- * and no call may touch a dead handle. So its event is recorded inside the call that frees, which
- * names the stream. Default streams and acre's own never dangle; theirs is recorded when somebody
- * wants the memory.
+ * A stream that the program made with CUDA is *foreign*: the program may destroy it without
+ * notifying acre, and no call may touch a dead handle. So its event is recorded inside the call
+ * that frees, which names the stream. Handles of default streams and of acre's own never dangle;
+ * their events are recorded when another stream wants the memory.
  *
- * A block that several streams use goes through a *relay*, a stream of acre's: it is made to wait
- * for all of them, and the block counts as freed on the relay.
+ * A block that several streams use goes through a *relay*, a stream of acre. The relay waits for
+ * all of them, and the block counts as freed on the relay.
  *
- * All of this is called with the pool's lock held. */
+ * All functions require the pool's lock. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -23,13 +22,13 @@
 #include "pool/pool.h"
 
 enum {
-    STREAM_PER_THREAD = 2, /* one handle in all threads, another stream in each */
-    FORGOTTEN_MOST = 64,   /* streams that ended, before all are looked at */
-    WALK_MOST = 256,       /* streams that one call passes, and */
-    SETTLE_MOST = 16       /* streams that one call looks at, unless memory is short */
+    STREAM_PER_THREAD = 2, /* same handle in all threads, another stream in each */
+    FORGOTTEN_MOST = 64,   /* ended streams before a full sweep */
+    WALK_MOST = 256,       /* most streams that one call passes over */
+    SETTLE_MOST = 16       /* most streams that one call settles, unless memory is short */
 };
 
-/* A thread without a record has no id of ours, but one of the kernel's. */
+/* A thread without a record has no id of acre, so the kernel's id stands in. */
 uint64_t acre__stream_thread(acre_stream stream) {
     if ((uintptr_t)stream != STREAM_PER_THREAD)
         return 0;
@@ -89,7 +88,7 @@ static struct acre__pool_stream *stream_make(acre_pool *pool, acre_stream handle
     stream->stream = handle;
     stream->thread = thread;
     stream->id = id;
-    /* That of another thread cannot be asked anything either. */
+    /* The per-thread stream of another thread cannot be queried either. */
     stream->is_foreign = thread || acre__stream_is_foreign(pool->dev, handle);
     stream->is_independent = acre__stream_is_independent(pool->dev, handle);
     stream->next = pool->streams;
@@ -102,7 +101,7 @@ static int stream_has(const struct acre__pool_stream *stream) {
     return acre__freed_has(stream->recent->freed) || acre__freed_has(stream->marked->freed);
 }
 
-/* The handle may be another stream's from now on. */
+/* Removes a stream from lookups: another one may get its handle. */
 static void stream_forget(acre_pool *pool, struct acre__pool_stream *stream) {
     acre__tree_remove(stream_index(pool, stream->thread), &stream->node);
     stream->is_forgotten = 1;
@@ -119,7 +118,7 @@ struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle,
         stream = NULL;
     }
     if (stream) {
-        stream->is_over = 0; /* it could not be retired, and goes on */
+        stream->is_over = 0; /* it could not be retired, and lives on */
         stream->id = id == ACRE__ID_UNKNOWN ? stream->id : id;
         return stream;
     }
@@ -152,7 +151,7 @@ static void generation_ready(acre_pool *pool, struct acre__generation *generatio
     generation->is_covered = 0;
 }
 
-/* The driver's answer counts only for streams that nothing else orders. */
+/* Queries the driver, whose answer is valid only for independent streams. */
 static int stream_is_idle(acre_pool *pool, const struct acre__pool_stream *stream) {
     struct acre__current current;
     const char *what;
@@ -168,13 +167,13 @@ static int stream_is_idle(acre_pool *pool, const struct acre__pool_stream *strea
     return is_idle;
 }
 
-/* 1 if the handle can be touched: the caller names the stream, or it never dangles. */
+/* 1 if the handle may be touched: the caller names the stream, or it never dangles. */
 static int stream_is_safe(const struct acre__pool_stream *stream, int is_named) {
     return !stream->is_over && stream->thread == acre__stream_thread(stream->stream) &&
            (is_named || !stream->is_foreign);
 }
 
-/* Records an event behind all that was freed: 1, or 0 when the driver refuses. */
+/* Records an event behind all frees. Returns 0 if the driver refuses. */
 static int stream_mark(acre_pool *pool, struct acre__pool_stream *stream) {
     if (acre__uses_record(&stream->recent->mark, stream->stream))
         return 0;
@@ -183,7 +182,7 @@ static int stream_mark(acre_pool *pool, struct acre__pool_stream *stream) {
     return 1;
 }
 
-/* Takes what events have passed. */
+/* Makes memory ready whose event has passed. */
 static void stream_advance(acre_pool *pool, struct acre__pool_stream *stream) {
     for (;;) {
         struct acre__generation *marked = stream->marked;
@@ -195,7 +194,7 @@ static void stream_advance(acre_pool *pool, struct acre__pool_stream *stream) {
         if (!stream->recent->is_covered || !acre__freed_has(stream->recent->freed))
             return;
         acre__stream_turn(stream, marked, stream->recent);
-        marked->is_covered = 0; /* its event is older than the other's */
+        marked->is_covered = 0; /* its event is older */
     }
 }
 
@@ -218,9 +217,9 @@ int acre__stream_is_behind(acre_pool *pool, const struct acre__pool_stream *stre
     return stream->is_independent ? !stream_is_idle(pool, stream) : stream_has(stream);
 }
 
-/* Ends the records of streams that ended and that nothing waits for. */
+/* Frees the records of ended streams whose memory is all ready. */
 static void streams_sweep(acre_pool *pool) {
-    pool->forgotten = 0; /* those that stay are looked at again after as many more */
+    pool->forgotten = 0; /* the rest is checked again after as many more */
     for (struct acre__pool_stream **link = &pool->streams; *link;) {
         struct acre__pool_stream *stream = *link;
         if (!stream->is_forgotten || stream_has(stream)) {
@@ -234,7 +233,7 @@ static void streams_sweep(acre_pool *pool) {
     }
 }
 
-/* Some of them, other ones each time. */
+/* Settles some streams, others each time. */
 static void streams_settle_some(acre_pool *pool, const struct acre__pool_stream *own) {
     unsigned looked = 0;
     for (unsigned i = 0; i < WALK_MOST && looked < SETTLE_MOST; i++) {
@@ -268,7 +267,7 @@ static int is_covered(const struct acre__pool_stream *stream) {
 void acre__stream_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                       struct acre__slots *slots, int is_named) {
     if (!is_named && stream->is_foreign && is_covered(stream)) {
-        stream_advance(pool, stream); /* what has an event already keeps it */
+        stream_advance(pool, stream); /* memory with an event keeps it */
         if (is_covered(stream) && acre__stream_lost(pool))
             stream = pool->lost;
     }
@@ -284,7 +283,7 @@ struct acre__pool_stream *acre__stream_lost(acre_pool *pool) {
     return pool->lost;
 }
 
-/* The relay for blocks that wait for what `key` stands for: what waits for the same shares one. */
+/* The relay for blocks that wait for what `key` stands for. Blocks with the same key share one. */
 static struct acre__pool_stream *relay_for(acre_pool *pool, uint64_t key, acre_status *status) {
     acre_stream *relay = &pool->relays[(key * 0x9e3779b97f4a7c15u) >> 61];
     *status = ACRE_OK;
@@ -293,8 +292,8 @@ static struct acre__pool_stream *relay_for(acre_pool *pool, uint64_t key, acre_s
     return *status ? NULL : acre__stream_find(pool, *relay, 0, ACRE__ID_UNKNOWN, status);
 }
 
-/* The relay waits for everybody who was said to use the block, and the block counts as freed on the
- * relay. Events can be used again as soon as the relay has been made to wait. */
+/* Makes the relay wait for all recorded users of the block, and frees the block on the relay.
+ * Events can be reused once the relay waits for them. */
 static acre_status relay_put(acre_pool *pool, struct acre__pool_stream *relay,
                              struct acre__slot *slot, uint32_t size_class) {
     struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
@@ -329,7 +328,7 @@ acre_status acre__stream_put_used(acre_pool *pool, struct acre__slot *slot, uint
     return status ? status : relay_put(pool, relay, slot, size_class);
 }
 
-/* The relay that waits for an event; NULL and *status otherwise. */
+/* A relay that waits for an event; NULL and *status otherwise. */
 static struct acre__pool_stream *relay_behind(acre_pool *pool, acre_event event,
                                               acre_status *status) {
     struct acre__pool_stream *relay = relay_for(pool, (uintptr_t)event, status);
@@ -397,15 +396,15 @@ acre_status acre__streams_join(acre_pool *pool, acre_stream waiter) {
             status = acre__stream_join(pool, at, at->marked, waiter);
         if (status == ACRE_OK && acre__freed_has(at->recent->freed))
             status = acre__stream_join(pool, at, at->recent, waiter);
-        if (status == ACRE_E_NOT_READY) /* nothing is known about that stream */
+        if (status == ACRE_E_NOT_READY) /* that stream may be dead */
             status = ACRE_OK;
     }
     return status;
 }
 
-/* ---- streams that end ---- */
+/* ---- end of streams ---- */
 
-/* What was freed on a stream that ended without an event behind it: only an idle device tells. */
+/* 1 if frees on the stream have no event and cannot get one: they wait for an idle device. */
 static int stream_is_unknown(const struct acre__pool_stream *stream) {
     return (stream->is_over || stream->is_foreign) && !stream->recent->is_covered &&
            acre__freed_has(stream->recent->freed);
@@ -416,15 +415,15 @@ static void stream_ready(acre_pool *pool, struct acre__pool_stream *stream) {
     generation_ready(pool, stream->recent);
 }
 
-/* Where no event can be recorded all work of the device is waited for; where that cannot be done
- * either, the record stays, and the call can be made again. */
+/* If no event can be recorded, waits for all work of the device. If that fails too, the record
+ * stays, and the call can be repeated. */
 acre_status acre__stream_retire(acre_pool *pool, acre_stream handle) {
     struct acre__pool_stream *stream = stream_lookup(pool, handle, acre__stream_thread(handle));
     uint64_t id;
     if (!stream)
         return ACRE_OK;
     if (acre__pool_stream_id(pool->dev, handle, &id) == ACRE_OK &&
-        acre__id_differs(stream->id, id)) { /* the record is of one that had the handle before */
+        acre__id_differs(stream->id, id)) { /* an earlier stream had the handle */
         stream->is_over = 1;
         stream_forget(pool, stream);
         return ACRE_OK;

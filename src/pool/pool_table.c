@@ -1,5 +1,5 @@
-/* Changes of the table of slabs (pool_table.h). Slabs of several pools are entered at a time, each
- * under its pool's lock; only leaves are made by whoever needs one first. */
+/* Updates of the table of slabs (pool_table.h). Pools enter their slabs concurrently, each under
+ * its own lock. Leaves are made by the first thread that needs one. */
 #include "pool/pool_table.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 _Atomic(struct acre__table_leaf *) acre__pool_table_root[1 << ACRE__TABLE_ROOT_BITS];
 
-/* The leaf of a unit, made now if there is none. */
+/* The leaf of a unit, created if there is none. */
 static struct acre__table_leaf *table_leaf(uint64_t unit) {
     _Atomic(struct acre__table_leaf *) *at = &acre__pool_table_root[unit >> ACRE__TABLE_LEAF_BITS];
     struct acre__table_leaf *leaf = atomic_load_explicit(at, memory_order_acquire), *none = NULL;
@@ -24,7 +24,7 @@ static struct acre__table_leaf *table_leaf(uint64_t unit) {
     return none;
 }
 
-/* Of a slab; a large block does not share the unit that it begins in with another. */
+/* Units of a slab. No large block shares the unit that it begins in. */
 static uint64_t table_units(const struct acre__slab *slab) {
     return acre__slab_is_large(slab) ? 1 : slab->bytes >> ACRE__TABLE_UNIT_BITS;
 }

@@ -1,8 +1,8 @@
-/* Which slab an address is in: a table by units of 64 KiB, in two levels, read without a lock.
- * A large block is found by its first unit only.
+/* Finds the slab of an address: a two-level table by units of 64 KiB, read without a lock. A large
+ * block is found by its first unit only.
  *
- * A leaf stays for the process's life. Whoever frees a block has it, so its slab cannot go
- * meanwhile; an address that is nobody's finds NULL or a slab in which no slot is live. */
+ * A leaf lives as long as the process. The thread that frees a block owns it, so its slab cannot go
+ * meanwhile. An address of no block finds NULL, or a slab in which no slot is live. */
 #ifndef ACRE_POOL_TABLE_H
 #define ACRE_POOL_TABLE_H
 
@@ -22,11 +22,11 @@ struct acre__table_leaf {
     _Atomic(struct acre__slab *) slabs[1 << ACRE__TABLE_LEAF_BITS];
 };
 
-/* Hidden, so that every free has one load less. */
+/* Hidden visibility saves one load in every free. */
 extern _Atomic(struct acre__table_leaf *) acre__pool_table_root[1 << ACRE__TABLE_ROOT_BITS]
     __attribute__((visibility("hidden")));
 
-/* NULL for an address that is in none. Any value is safe. */
+/* NULL if no slab has the address. Any value is safe. */
 static inline struct acre__slab *acre__pool_table_find(const void *p) {
     uint64_t unit = (uintptr_t)p >> ACRE__TABLE_UNIT_BITS;
     if (unit >> (ACRE__TABLE_ROOT_BITS + ACRE__TABLE_LEAF_BITS))
@@ -38,9 +38,9 @@ static inline struct acre__slab *acre__pool_table_find(const void *p) {
     return acre__load_dependent(&leaf->slabs[unit & ((1 << ACRE__TABLE_LEAF_BITS) - 1)]);
 }
 
-/* Makes room in the table for slabs at these addresses: 1, or 0 without memory. */
+/* Makes room in the table for slabs at these addresses. Returns 0 without memory. */
 int acre__pool_table_prepare(uint64_t at, uint64_t end);
-/* Enters a slab for all its units, or a large block for its first; 0 without memory. */
+/* Enters a slab for all its units, or a large block for its first. Returns 0 without memory. */
 int acre__pool_table_add(struct acre__slab *slab);
 void acre__pool_table_remove(struct acre__slab *slab);
 

@@ -1,8 +1,8 @@
 /* Tags: see pool_tag.h.
  *
- * Names are found by a hash of the parent's number and the name, under a lock that nothing is taken
- * inside of. A tag's record is written before its place in the array is, and never goes; its counts
- * are atomics, so that adding to them needs no lock, but for who has to compare with a limit. */
+ * Lookups hash the parent's number and the name, under a leaf lock. A tag's record is complete
+ * before it is in the array, and is never freed. Its counts are atomics, so adding needs no lock;
+ * only a comparison with a limit does. */
 #include "pool/pool_tag.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@
 
 struct tag {
     uint32_t parent;
-    _Atomic int64_t own_bytes, own_blocks; /* of blocks with this very tag, */
-    _Atomic int64_t bytes, blocks;         /* and with all below it */
+    _Atomic int64_t own_bytes, own_blocks; /* of blocks with this tag itself */
+    _Atomic int64_t bytes, blocks;         /* of these and of all tags below */
     _Atomic int64_t peak;                  /* of `bytes` */
     _Atomic uint64_t limit;                /* of `bytes`; 0: none */
     size_t name_at;                        /* in the path */
@@ -27,8 +27,8 @@ struct tag {
 
 static struct {
     struct acre__lock lock;
-    _Atomic(struct tag *) all[ACRE__TAGS + 1]; /* by number; [0] is nobody's */
-    _Atomic uint32_t count;                    /* the last number that was given */
+    _Atomic(struct tag *) all[ACRE__TAGS + 1]; /* by number; [0] is unused */
+    _Atomic uint32_t count;                    /* the last number assigned */
     uint16_t table[2 * ACRE__TAGS];            /* by hash; 0: free */
 } tags = {.lock = ACRE__LOCK_INIT("tags", ACRE__RANK_LEAF)};
 
@@ -69,7 +69,7 @@ static struct tag *tag_make(uint32_t parent, const char *name, size_t length) {
     return tag;
 }
 
-/* The number of a name below a parent, made now if there is none. */
+/* The number of a name below a parent, created if there is none. */
 static acre_status tag_find(uint32_t parent, const char *name, size_t length, uint32_t *number) {
     acre_status status = ACRE_OK;
     const struct tag *told = NULL;
@@ -103,7 +103,7 @@ static acre_status tag_find(uint32_t parent, const char *name, size_t length, ui
     return status;
 }
 
-/* Names are put into messages and JSON as they are. */
+/* Names are put into messages and JSON without escapes. */
 static acre_status name_check(const char *name, size_t length) {
     int is_good = length > 0 && length <= ACRE__TAG_NAME;
     for (size_t i = 0; is_good && i < length; i++)
@@ -142,7 +142,7 @@ static void counter_flush(struct acre__tag_counter *counter) {
     counter->bytes = counter->blocks = 0;
 }
 
-/* The thread is in its cache: others look at the counters when they have claimed it. */
+/* The caller is inside the cache: other threads read the counters only after claiming it. */
 static struct acre__tag_thread *thread_tags(struct acre__pool_cache *cache) {
     if (!cache->tags)
         cache->tags = calloc(1, sizeof *cache->tags);
@@ -186,7 +186,7 @@ void acre__tag_change(uint32_t tag, int64_t bytes, int64_t blocks) {
 
 /* ---- blocks ---- */
 
-/* The array of a slab, made now if there is none; NULL without memory. */
+/* The array of a slab, created if there is none; NULL without memory. */
 static _Atomic uint16_t *slab_tags(struct acre__slab *slab) {
     _Atomic uint16_t *numbers = acre__load(&slab->tags, memory_order_acquire);
     if (numbers)
@@ -256,7 +256,7 @@ void acre__tag_limit(uint32_t number, uint64_t *used_bytes, uint64_t *limit_byte
     *limit_bytes = acre__load(&tag->limit, memory_order_relaxed);
 }
 
-/* The nearest tag whose limit so much more would exceed; 0 when all allow it. */
+/* The nearest tag whose limit `bytes` more would exceed; 0 if all allow it. */
 static uint32_t tag_over(uint32_t number, size_t bytes) {
     for (uint32_t at = number; at; at = tag_at(at)->parent) {
         uint64_t used, limit;
@@ -271,7 +271,7 @@ int acre__tag_allows(uint32_t tag, size_t bytes) {
     return !tag_over(tag, bytes);
 }
 
-/* The same, and then it is added. One thread at a time, so that two do not keep each other out. */
+/* As tag_over, and adds the bytes if allowed. Locked: two must not refuse each other. */
 static uint32_t tag_try(uint32_t number, size_t bytes) {
     acre__lock_take(&tags.lock);
     uint32_t over = tag_over(number, bytes);
@@ -313,7 +313,7 @@ acre_status acre__tag_charge(struct acre__want *want, struct acre__pool_cache *c
     }
 }
 
-/* ---- for the program ---- */
+/* ---- public functions ---- */
 
 acre_status acre_tag_push(const char *name) {
     uint32_t tag;
@@ -342,7 +342,7 @@ acre_status acre_tag_push(const char *name) {
     cache->tags->before[cache->tags->depth++] = cache->tag;
     cache->tag = (uint16_t)tag;
     cache->is_tag_full = 0;
-    cache->last = NULL; /* the near way of a hit knows no tags */
+    cache->last = NULL; /* the near path does not handle tags */
     acre__cache_leave(cache);
     return ACRE_OK;
 }
@@ -369,7 +369,7 @@ acre_status acre_tag_set_limit(const char *path, uint64_t bytes) {
     if (!path)
         return acre__fail(ACRE_E_NULL, "acre_tag_set_limit: path is NULL");
     int depth = 0;
-    for (const char *at = path; at; depth++) { /* all of it, before the first is made */
+    for (const char *at = path; at; depth++) { /* check all before the first is made */
         const char *end = strchr(at, '/');
         size_t length = end ? (size_t)(end - at) : strlen(at);
         if (depth == ACRE__TAG_DEPTH)

@@ -1,7 +1,7 @@
-/* What pools tell the trace and the file of statistics: see pool_watch.h.
+/* What pools report to the trace and the statistics file: see pool_watch.h.
  *
- * Counting live blocks walks over all slabs, so that is done at most every 20 ms, and less often
- * where it takes long: a fiftieth of the time at most. */
+ * Counting live blocks visits all thread caches. So it happens at most every 20 ms, and takes at
+ * most a fiftieth of the time. */
 #include "pool/pool_watch.h"
 
 #include <time.h>
@@ -17,7 +17,7 @@ static uint64_t watch_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- beginning and end ---- */
+/* ---- creation and end ---- */
 
 void acre__pool_watch_begin(acre_pool *pool) {
     static const char *const kinds[] = {"", "device", "pinned", "mapped", "managed"};
@@ -33,7 +33,7 @@ void acre__pool_watch_end(acre_pool *pool) {
 
 /* ---- the trace ---- */
 
-/* Bytes that a block really has. */
+/* Bytes of a block's slot. */
 static size_t watch_real_bytes(const void *p) {
     const struct acre__slab *slab = acre__pool_table_find(p);
     return slab ? slab->slot_bytes : 0;
@@ -49,7 +49,7 @@ void acre__pool_trace_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
 
 acre_pool *acre__pool_trace_free(const void *p, acre_stream stream) {
     struct acre__pool_cache *cache = acre__cache_self();
-    acre__reader_enter(cache); /* it may have been freed already */
+    acre__reader_enter(cache); /* a double free may have ended the slab */
     const struct acre__slab *slab = p ? acre__pool_table_find(p) : NULL;
     acre_pool *pool = slab ? slab->pool : NULL;
     acre__reader_leave(cache);
@@ -82,7 +82,7 @@ static void export_store(acre_pool *pool, const acre_pool_stats *now) {
     acre__stats_row_store(pool->row, values, sizeof values / sizeof *values);
 }
 
-/* Lock held: what can be had without counting, and the rest as it was found last. */
+/* Lock held: current values that need no counting; the others as last counted. */
 static void export_quick(acre_pool *pool, acre_pool_stats *now) {
     *now = pool->exported;
     now->held_bytes = acre__pool_held(pool);

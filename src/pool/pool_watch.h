@@ -1,5 +1,4 @@
-/* What pools tell the trace and the file of statistics. Each of these costs one branch when nobody
- * wants to know. */
+/* What pools report to the trace and the statistics file. Each costs one branch when it is off. */
 #ifndef ACRE_POOL_WATCH_H
 #define ACRE_POOL_WATCH_H
 
@@ -7,30 +6,30 @@
 #include "watch/stats_file.h"
 #include "watch/trace.h"
 
-/* A pool begins and ends. */
+/* A pool is created, and ends. */
 void acre__pool_watch_begin(acre_pool *pool);
 void acre__pool_watch_end(acre_pool *pool);
 
-/* With a trace: an alloc has ended with that status. A pool that is none is not told about. */
+/* With a trace: records an alloc with its status. An invalid pool is not reported. */
 void acre__pool_trace_alloc(acre_pool *pool, size_t bytes, acre_stream stream, acre_status status,
                             const void *p);
-/* With a trace: a free begins; NULL for an address that is no pool's. What is returned is for the
- * call below. */
+/* With a trace: records a free before it happens. Returns the pool for acre__pool_trace_freed; NULL
+ * for an address of no pool. */
 acre_pool *acre__pool_trace_free(const void *p, acre_stream stream);
-/* With a trace, at the end of a call: `status` is returned. */
+/* With a trace: records a free that failed. Returns `status`. */
 acre_status acre__pool_trace_freed(acre_pool *pool, const void *p, acre_stream stream,
                                    acre_status status);
-/* With a trace: the block is at `p` from now on, and the old address will be freed. */
+/* With a trace: records that the block moved to `p`, before the old address is freed. */
 void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
                               acre_stream stream);
 
-/* The pool's lock is held: all of its statistics (pool.c). */
+/* Lock held: all statistics of the pool (pool.c). */
 void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats);
 
 void acre__pool_export_now(acre_pool *pool, int is_locked);
 
-/* Stores the pool's statistics for ACRE_STATS; those that take long to count, and the device's, now
- * and then. No lock is held. */
+/* No lock held: stores the pool's statistics for ACRE_STATS. Those that are slow to count, and the
+ * device's, only now and then. */
 static inline void acre__pool_export(acre_pool *pool) {
     if (acre__stats_is_on() && pool->row)
         acre__pool_export_now(pool, 0);

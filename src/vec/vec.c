@@ -183,17 +183,25 @@ static int grow_fast(acre_vec *vec, size_t count) {
     return fits;
 }
 
+/* As grow_begin, with memory that pools hold and do not use where there is no other. After a
+ * failure the vec is as it was. */
+static acre_status grow_reclaiming(acre_vec *vec, size_t count, size_t step, acre_stream stream,
+                                   struct acre__vec_growth *growth, size_t *total) {
+    acre_status status;
+    int tries = 0;
+    do {
+        status = grow_begin(vec, count, step, stream, growth, total);
+        if (status)
+            status = growth_undo(vec, growth, status);
+    } while (status && acre__device_reclaim(vec->dev, vec->kind, growth->need, status, tries++));
+    return status;
+}
+
 /* The vec is frozen. */
 static acre_status vec_grow(acre_vec *vec, size_t count, acre_stream stream) {
     struct acre__vec_growth growth;
     size_t total;
-    acre_status status;
-    int tries = 0;
-    do {
-        status = grow_begin(vec, count, 0, stream, &growth, &total);
-        if (status)
-            status = growth_undo(vec, &growth, status);
-    } while (status && acre__device_reclaim(vec->dev, vec->kind, growth.need, status, tries++));
+    acre_status status = grow_reclaiming(vec, count, 0, stream, &growth, &total);
     if (status == ACRE_OK)
         growth_end(vec, &growth, total);
     return status;
@@ -266,9 +274,10 @@ static acre_status vec_append(acre_vec *vec, const void *from, size_t count, acr
     if (status)
         return status;
     step = step < VEC_STEP_MOST ? step : VEC_STEP_MOST;
-    status = grow_begin(vec, count, step, stream, &growth, &total);
-    if (status == ACRE_OK)
-        status = append_copy(vec, from, bytes, &growth, &is_queued);
+    status = grow_reclaiming(vec, count, step, stream, &growth, &total);
+    if (status)
+        return status;
+    status = append_copy(vec, from, bytes, &growth, &is_queued);
     /* Memory that a copy may still write to stays, without elements. */
     if (status && !is_queued)
         return growth_undo(vec, &growth, status);

@@ -54,6 +54,36 @@ static void idle_memory_is_for_vecs(void **state) {
     card_end(&c);
 }
 
+static void idle_memory_is_for_appending(void **state) {
+    (void)state;
+    struct card c = card_begin();
+    acre_vec *vec;
+    void *from = calloc(1, MOST);
+    assert_non_null(from);
+    make_idle(c.pool, MOST, c.stream);
+    api_ok(acre_vec_create(c.device, 1, NULL, &vec));
+    api_ok(acre_vec_append(vec, from, MOST, c.stream));
+    assert_int_equal(acre_vec_size(vec), MOST);
+    assert_in_range(small_stats(c.pool).held_bytes, 0, CARD - MOST);
+    api_ok(acre_vec_destroy(vec, c.stream));
+    free(from);
+    card_end(&c);
+}
+
+static void idle_memory_is_for_blocks_that_grow(void **state) {
+    (void)state;
+    struct card c = card_begin();
+    void *p, *more;
+    api_ok(acre_mem_alloc(c.device, ACRE_KIND_DEVICE, 4 << 20, 0, &p));
+    make_idle(c.pool, MOST, c.stream);
+    api_ok(acre_mem_realloc(c.device, p, MOST, c.stream, &more));
+    assert_in_range(small_stats(c.pool).held_bytes, 0, CARD - MOST);
+    api_expect(acre_mem_realloc(c.device, more, 2 * (size_t)CARD, c.stream, &p),
+               ACRE_E_DEVICE_MEMORY);
+    api_ok(acre_mem_free(c.device, more));
+    card_end(&c);
+}
+
 static void idle_memory_is_for_blocks(void **state) {
     (void)state;
     const acre_kind kinds[] = {ACRE_KIND_DEVICE, ACRE_KIND_MANAGED};
@@ -170,6 +200,8 @@ static void freeing_waits_for_devices_that_use_the_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(idle_memory_is_for_vecs),
+        cmocka_unit_test(idle_memory_is_for_appending),
+        cmocka_unit_test(idle_memory_is_for_blocks_that_grow),
         cmocka_unit_test(idle_memory_is_for_blocks),
         cmocka_unit_test(idle_memory_is_for_reserving_and_other_pools),
         cmocka_unit_test(memory_in_flight_is_waited_for),

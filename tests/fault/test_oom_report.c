@@ -54,8 +54,8 @@ static void expect_sums(struct small *s) {
     assert_int_equal(card("free_bytes"), api_free_bytes(s->device));
     assert_int_equal(card("pool_bytes"), small_stats(s->pool).held_bytes);
     assert_int_equal(pool("live_bytes") + pool("cached_bytes") + pool("quarantined_bytes") +
-                         pool("pending_bytes") + pool("own_stream_bytes") + pool("hole_bytes") +
-                         pool("slot_bytes") + pool("slab_end_bytes"),
+                         pool("graph_bytes") + pool("pending_bytes") + pool("own_stream_bytes") +
+                         pool("hole_bytes") + pool("slot_bytes") + pool("slab_end_bytes"),
                      pool("held_bytes"));
     assert_int_equal(pool("live_bytes"), small_stats(s->pool).live_bytes);
     assert_int_equal(pool("live_blocks"), small_stats(s->pool).live_blocks);
@@ -254,6 +254,25 @@ static void report_of_a_debugged_pool_has_its_quarantine(void **state) {
     small_end(&s);
 }
 
+static void report_has_the_free_memory_of_graphs(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    const struct acre__driver *raw = fault_raw("soft");
+    CUgraph graph = NULL;
+    fault_push("soft");
+    assert_int_equal(raw->cuStreamBeginCapture(s.stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+    api_ok(acre_pool_free(s.pool, small_alloc(s.pool, 20 * MIB, s.stream), s.stream));
+    api_ok(acre_pool_free(s.pool, small_alloc(s.pool, 300 * KIB, s.stream), s.stream));
+    assert_int_equal(raw->cuStreamEndCapture(s.stream, &graph), 0);
+    refuse(&s, 64 * MIB, ACRE_E_DEVICE_MEMORY);
+    expect_sums(&s);
+    assert_in_range(pool("graph_bytes"), 20 * MIB, 24 * MIB);
+    expect_text("free, but kept for graphs");
+    assert_int_equal(raw->cuGraphDestroy(graph), 0);
+    fault_pop("soft");
+    small_end(&s);
+}
+
 static void report_of_host_memory_is_apart_from_the_card(void **state) {
     (void)state;
     acre_pool_options options = {
@@ -343,6 +362,7 @@ int main(void) {
         cmocka_unit_test(report_has_limits),
         cmocka_unit_test(report_sums_up_what_is_many),
         cmocka_unit_test(report_of_a_debugged_pool_has_its_quarantine),
+        cmocka_unit_test(report_has_the_free_memory_of_graphs),
         cmocka_unit_test(report_of_host_memory_is_apart_from_the_card),
         cmocka_unit_test(report_is_cut_to_the_buffer),
         cmocka_unit_test(report_is_the_threads_last),

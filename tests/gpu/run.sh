@@ -9,7 +9,7 @@
 # An area is a function area_<name> below and a word in `areas`; it may take AREA_SECONDS. It calls
 # ctest_step, memcheck_step and bench_step, each of which makes one line of the table.
 #
-# Where ACRE_TORCH_DIR names a folder with work.py and acre_torch.c, the area pool compares PyTorch on acre
+# Where TORCH_DIR names a folder with work.py and acre_torch.c, the area pool compares PyTorch on acre
 # with PyTorch on its own allocator too; the area torch does nothing else.
 set -uo pipefail
 
@@ -62,7 +62,7 @@ area_pool() {
         "$about_pool|bench|cli_demo|cli_replay"
     memcheck_step "memcheck" 'api|examples|gpu' "$about_pool"
     bench_step pool
-    [ ! -d "${ACRE_TORCH_DIR:-}" ] || torch_step "torch"
+    [ ! -d "${TORCH_DIR:-}" ] || torch_step "torch"
 }
 
 # PyTorch on acre's pool alone; not among the areas that run by default, since pool has it.
@@ -110,18 +110,20 @@ row() { printf '%-10s %-12s %7s %7s %8s %8s\n' "$area" "$@" >>"$ROWS"; }
 area_seconds() {
     case $area in
     torch) echo "$TORCH_MOST_SECONDS" ;;
-    pool) [ -d "${ACRE_TORCH_DIR:-}" ] && echo $((AREA_SECONDS + TORCH_MOST_SECONDS)) || echo "$AREA_SECONDS" ;;
+    pool) [ -d "${TORCH_DIR:-}" ] && echo $((AREA_SECONDS + TORCH_MOST_SECONDS)) || echo "$AREA_SECONDS" ;;
     *) echo "$AREA_SECONDS" ;;
     esac
 }
 
 # What an area leaves to others. The heap has an area of its own, and names that others' patterns would
 # find by chance (oom in room, grow in grows): what fails there is said there, and once. The ground has
-# all that nobody else has, or it would take longer than an area may.
+# all that nobody else has, or it would take longer than an area may; pool leaves out the longest of those
+# that use the soft device alone.
 left_out() {
     case $area in
     heap) echo '^$' ;;
     ground) echo "heap|plan|bench|cli_demo|cli_replay|$about_kinds|$about_grow|$about_pool|$about_plan" ;;
+    pool) echo 'heap|model|plants|counted|sandbox|races' ;;
     *) echo heap ;;
     esac
 }
@@ -246,10 +248,10 @@ programs_step() {
 # torch_step WHAT: PyTorch on its own allocator and on acre (tests/gpu/torch_compare.py), with a table of
 # its own; as JSON it goes to build/gpu/torch.json and, where OUT names a folder, there too.
 torch_step() {
-    local what=$1 begin=$SECONDS rc=0 folder=${ACRE_TORCH_DIR:-} file=$build/torch.json
+    local what=$1 begin=$SECONDS rc=0 folder=${TORCH_DIR:-} file=$build/torch.json
     echo
     if [ ! -f "$folder/work.py" ] || [ ! -f "$folder/acre_torch.c" ]; then
-        echo "ACRE_TORCH_DIR names no folder with work.py and acre_torch.c"
+        echo "TORCH_DIR names no folder with work.py and acre_torch.c"
         row "$what" 0 1 0 0
         return
     fi
