@@ -31,7 +31,8 @@ static inline struct acre__lane *near_enter(struct acre__pool_cache *cache) {
 }
 
 /* Pops a block; NULL if the stack is empty. */
-static inline void *stack_pop(struct acre__stack *stack, uint32_t live, size_t bytes) {
+static inline __attribute__((always_inline)) void *stack_pop(struct acre__stack *stack,
+                                                             uint32_t live, size_t bytes) {
     if (!stack->count)
         return NULL;
     struct acre__entry entry = stack->entries[--stack->count];
@@ -42,7 +43,8 @@ static inline void *stack_pop(struct acre__stack *stack, uint32_t live, size_t b
 }
 
 /* Pushes a block. Returns 0 if the stack is full. */
-static inline int stack_push(struct acre__stack *stack, void *p, acre__slot_state *state) {
+static inline __attribute__((always_inline)) int stack_push(struct acre__stack *stack, void *p,
+                                                            acre__slot_state *state) {
     if (stack->count >= stack->most)
         return 0;
     stack->entries[stack->count++] = (struct acre__entry){p, state};
@@ -53,15 +55,15 @@ static inline int stack_push(struct acre__stack *stack, void *p, acre__slot_stat
 
 /* ---- alloc ---- */
 
+/* What nearly all calls ask for. */
 static inline int alloc_is_plain(size_t bytes, size_t alignment, void *const *p) {
-    return p && bytes - 1 < ACRE__SMALL_MOST && !(alignment & (alignment - 1)) &&
-           alignment <= 2 * ACRE__GRAIN;
+    return p && bytes - 1 < ACRE__SMALL_MOST && (alignment & ~ACRE__GRAIN) == 0;
 }
 
-/* Every class but the first is aligned to 512 bytes. */
-static inline uint32_t alloc_class(size_t bytes, size_t alignment) {
-    return acre__class_of(bytes +
-                          (alignment > ACRE__GRAIN && bytes <= ACRE__GRAIN ? ACRE__GRAIN : 0));
+/* What a stack can serve: every class but the first is aligned to 512 bytes. */
+static inline int alloc_is_small(size_t bytes, size_t alignment, void *const *p) {
+    size_t most = bytes > ACRE__GRAIN ? 2 * ACRE__GRAIN : ACRE__GRAIN;
+    return p && bytes - 1 < ACRE__SMALL_MOST && !(alignment & (alignment - 1)) && alignment <= most;
 }
 
 /* The far path queries inside the cache, so that it enters only once. The program may have
@@ -78,7 +80,7 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
     if (lane && lane->fast == pool && !lane_is_barred(lane)) {
-        struct acre__stack *stack = &lane->stacks[alloc_class(bytes, alignment)];
+        struct acre__stack *stack = &lane->stacks[acre__class_of(bytes)];
         block =
             cache->tag ? acre__tag_take(cache, stack, bytes) : stack_pop(stack, cache->live, bytes);
     }
@@ -89,11 +91,14 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     return ACRE_OK;
 }
 
-/* Takes a kept large block. With a tag set, the slow path checks its limit. */
+/* Takes a kept large block, or a small one of another alignment. With a tag set, the slow path
+ * checks its limit. */
 static __attribute__((noinline)) acre_status
-alloc_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
+alloc_other(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
     struct acre__slab *slab = NULL;
+    if (cache && alloc_is_small(bytes, alignment, p))
+        return alloc_far(pool, bytes, alignment, stream, p);
     if (cache && !cache->tag && p && bytes - 1 < ACRE__BYTES_MOST &&
         !(alignment & (alignment - 1)) && alignment <= ACRE__PIECE_GRAIN) {
         acre__cache_enter(cache);
@@ -116,12 +121,12 @@ alloc_large(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
 static inline __attribute__((always_inline)) acre_status
 alloc_untraced(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
-    if (!cache || !p || !alloc_is_plain(bytes, alignment, p))
-        return alloc_large(pool, bytes, alignment, stream, p);
+    if (!cache || !alloc_is_plain(bytes, alignment, p))
+        return alloc_other(pool, bytes, alignment, stream, p);
     void *block = NULL;
     struct acre__lane *lane = near_enter(cache);
     if (lane && lane->fast == pool && lane->stream == stream)
-        block = stack_pop(&lane->stacks[alloc_class(bytes, alignment)], cache->live, bytes);
+        block = stack_pop(&lane->stacks[acre__class_of(bytes)], cache->live, bytes);
     acre__cache_leave(cache);
     if (!block)
         return alloc_far(pool, bytes, alignment, stream, p);

@@ -299,6 +299,9 @@ static void lane_note(struct acre__pool_cache *cache, struct acre__lane *lane) {
 
 struct acre__lane *acre__cache_lane(struct acre__pool_cache *cache, const acre_pool *pool,
                                     acre_stream stream) {
+    struct acre__lane *last = cache->last;
+    if (last && last->pool == pool && last->stream == stream)
+        return last;
     uint64_t hash = lane_hash(pool, stream);
     if (!cache->lane_mask)
         return NULL;

@@ -16,7 +16,7 @@ set -uo pipefail
 areas=(ground kinds grow pool heap plan cuda)
 AREA_SECONDS=360
 # PyTorch's part: of the comparison, and of all of it.
-TORCH_SECONDS=200
+TORCH_SECONDS=280
 TORCH_MOST_SECONDS=420
 # One program under compute-sanitizer; far more than any of them needs.
 PROGRAM_SECONDS=120
