@@ -1,11 +1,11 @@
 /* Many streams of one pool, many pools, many small blocks.
  *
- *   streams  pairs of 64 KiB, round-robin over 4096 streams; the same over 1000 pools, on one
- *            stream; and for the ratios a pair on one stream of one pool
+ *   streams  pairs of 4 KiB and of 64 KiB, round-robin over 4096 streams; pairs of 64 KiB over 1000
+ *            pools, on one stream; and for the ratios a pair on one stream of one pool
  *   trim     8 million blocks of 256 bytes, allocated and freed: how long it takes to return all of
  *            them to the device
  *
- * No thread's cache has room for thousands of streams, so this measures misses. */
+ * A thread's cache has room for 4096 blocks of 4 KiB, but not of 64 KiB: those measure misses. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,6 +36,7 @@ struct many {
     acre_stream *streams; /* NULL: pools are measured */
     acre_pool **pools;
     unsigned count;
+    size_t bytes;            /* of each block */
     unsigned at[MANY_TURNS]; /* next stream or pool */
 };
 
@@ -50,7 +51,7 @@ POOL_INLINE int many_streams(struct many *many, uint64_t pairs, enum pool_party 
     enum many_turn turn = party == POOL_ACRE ? MANY_OF_ALL : MANY_OF_DRIVER;
     for (uint64_t i = 0; i < pairs; i++) {
         acre_stream stream = many->streams[many_next(many, turn)];
-        void *block = pool_alloc(many->p, party, POOL_BLOCK_BYTES, stream);
+        void *block = pool_alloc(many->p, party, many->bytes, stream);
         if (!block || !pool_free(many->p, party, block, stream)) {
             return 0;
         }
@@ -63,7 +64,7 @@ static int many_pools(struct many *many, uint64_t pairs) {
     for (uint64_t i = 0; i < pairs; i++) {
         acre_pool *pool = many->pools[many_next(many, MANY_OF_ALL)];
         void *block = NULL;
-        if (acre_pool_alloc(pool, POOL_BLOCK_BYTES, 0, stream, &block) ||
+        if (acre_pool_alloc(pool, many->bytes, 0, stream, &block) ||
             acre_pool_free(pool, block, stream)) {
             return 0;
         }
@@ -73,7 +74,7 @@ static int many_pools(struct many *many, uint64_t pairs) {
 
 static int many_step(struct many *many, enum many_turn turn, uint64_t pairs) {
     if (turn == MANY_OF_ONE) {
-        return pool_pairs(many->p, POOL_BLOCK_BYTES, many->p->streams[0], pairs, POOL_ACRE);
+        return pool_pairs(many->p, many->bytes, many->p->streams[0], pairs, POOL_ACRE);
     }
     if (turn == MANY_OF_DRIVER) {
         return many_streams(many, pairs, POOL_DRIVER);
@@ -107,7 +108,7 @@ static int many_measure(struct many *many, const char *what) {
         bench_blame(bench, false);
         return 0;
     }
-    snprintf(name, sizeof name, "pair, %u %s in turn", many->count, what);
+    snprintf(name, sizeof name, "pair %zu, %u %s in turn", many->bytes, many->count, what);
     bench_result(bench, name, "acre", ns[MANY_OF_ALL][0], "ns/pair");
     if (has_driver) {
         bench_result(bench, name, "driver", ns[MANY_OF_DRIVER][0], "ns/pair");
@@ -119,7 +120,7 @@ static int many_measure(struct many *many, const char *what) {
 
 /* After a failure it makes no more acre calls, which could replace the detail. */
 static int many_of_streams(struct pool_bench *p, unsigned count) {
-    struct many many = {.p = p, .count = count};
+    struct many many = {.p = p, .count = count, .bytes = 4096};
     acre_pool_stats stats = {.struct_size = sizeof stats};
     int ok = 1;
     many.streams = cli_alloc(count * sizeof *many.streams);
@@ -127,10 +128,12 @@ static int many_of_streams(struct pool_bench *p, unsigned count) {
         ok = acre_stream_create(p->device, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE,
                                 &many.streams[i]) == ACRE_OK;
     }
+    ok = ok && many_measure(&many, "streams");
+    many.bytes = POOL_BLOCK_BYTES;
     ok = ok && many_measure(&many, "streams") && acre_pool_get_stats(p->pool, &stats) == ACRE_OK;
     if (ok) {
         char name[BENCH_NAME_BYTES];
-        snprintf(name, sizeof name, "pair, %u streams in turn: held", count);
+        snprintf(name, sizeof name, "%u streams in turn: held", count);
         bench_result(p->bench, name, "acre", (double)stats.held_bytes / (double)MANY_MIB, "MiB");
     }
     for (unsigned i = 0; ok && i < count; i++) {
@@ -141,7 +144,7 @@ static int many_of_streams(struct pool_bench *p, unsigned count) {
 }
 
 static int many_of_pools(struct pool_bench *p, unsigned count) {
-    struct many many = {.p = p, .count = count};
+    struct many many = {.p = p, .count = count, .bytes = POOL_BLOCK_BYTES};
     int ok = 1;
     many.pools = cli_alloc(count * sizeof *many.pools);
     for (unsigned i = 0; ok && i < count; i++) {

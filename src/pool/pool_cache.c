@@ -154,8 +154,10 @@ static uint64_t lanes_visit(const acre_pool *pool, void (*fn)(struct acre__lane 
     return places;
 }
 
+/* A lane without a stack wants one. */
 static void count_stacks(struct acre__lane *lane, void *stacks) {
-    *(uint64_t *)stacks += acre__lane_stacks(lane);
+    uint32_t count = acre__lane_stacks(lane);
+    *(uint64_t *)stacks += count ? count : 1;
 }
 
 static void age_lane(struct acre__lane *lane, void *share) {
