@@ -166,7 +166,7 @@ expect_json '(.results | map({(.case): .value}) | add) as $v
     | $v["survivors: held at first"] >= $v["survivors: live"]
     and $v["survivors: held after 80 turnovers"] <= $v["survivors: held at first"]'
 for what in '64 streams' '16 pools'; do
-    expect_json "[.results[] | select(.case | startswith(\"pair, $what in turn\")) | .unit][:2]
+    expect_json "[.results[] | select(.case | startswith(\"pair 65536, $what in turn\")) | .unit][:2]
         == [\"ns/pair\", \"times\"]"
 done
 expect_json '[.results[] | select(.case == "trim of 80000 blocks") | .who, .unit] == ["acre", "s"]'
@@ -219,7 +219,7 @@ while read -r name pattern; do
 done <<'END'
 idle ^idle,
 survivors ^survivors:
-streams ^pair,.[0-9]+.(streams|pools).in.turn
+streams ^(pair.[0-9]+,.)?[0-9]+.(streams|pools).in.turn
 trim ^trim.of.
 handover ^handover.
 END
