@@ -118,7 +118,7 @@ static void pool_free(acre_pool *pool) {
 static void pool_leave(acre_pool *pool) {
     acre__tree_remove(&list.pools, &pool->node);
     acre__lock_take(&pool->lock);
-    pool->is_ended = !acre__cache_drain(pool, NULL, 1, 1);
+    pool->is_ended = !acre__cache_drain(pool, NULL, 1, ACRE__GIVE_ALL);
     acre__lock_give(&pool->lock);
 }
 
@@ -215,7 +215,7 @@ static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, a
 
 void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     acre__graphs_settle(pool);
-    (void)acre__cache_drain(pool, NULL, 1, 0);
+    (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE);
     acre__streams_settle(pool, NULL, 1);
     acre__slab_trim(pool, keep_bytes);
 }
@@ -261,7 +261,7 @@ void acre__pools_leave(uint64_t thread) {
 }
 
 static acre_status pool_retire(acre_pool *pool, acre_stream stream) {
-    (void)acre__cache_drain(pool, stream, 0, 1);
+    (void)acre__cache_drain(pool, stream, 0, ACRE__GIVE_ALL);
     return acre__stream_retire(pool, stream);
 }
 
@@ -355,7 +355,8 @@ static void pool_reclaim(struct acre__account *account, const struct acre__arena
                          uint64_t bytes) {
     acre_pool *pool = (acre_pool *)(void *)((char *)account - offsetof(acre_pool, account));
     if (asking == &pool->blocks_in) {
-        (void)acre__cache_drain(pool, NULL, 1, 0); /* one cached slot keeps a slab */
+        (void)acre__cache_drain(pool, NULL, 1,
+                                ACRE__GIVE_GENTLY); /* one cached slot keeps a slab */
         acre__streams_settle(pool, NULL, 0);
         (void)acre__slabs_end_idle(pool, NULL, UINT64_MAX);
     }

@@ -16,25 +16,25 @@ enum {
 /* ---- draining ---- */
 
 /* Drains a lane. Returns 1 if no slot had to stay. The memory of an ended pool is gone already. */
-static int lane_drain(struct acre__lane *lane, int must) {
+static int lane_drain(struct acre__lane *lane, enum acre__give how) {
     if (lane->pool->is_ended)
         return 1;
-    int is_empty = acre__lane_give(lane, ACRE__CLASSES, must);
+    int is_empty = acre__lane_give(lane, ACRE__CLASSES, how);
     for (uint32_t i = 0; acre__lane_next(lane, &i); i++)
-        is_empty &= acre__lane_give(lane, i, must);
+        is_empty &= acre__lane_give(lane, i, how);
     return is_empty;
 }
 
 /* Drains all lanes of the pool. */
-static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, int end) {
+static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, enum acre__give how) {
     for (uint32_t i = 0; cache->lane_mask && i <= cache->lane_mask;) {
         struct acre__lane *lane = cache->lanes[i].lane;
         if (!lane || lane->pool != pool) {
             i++;
             continue;
         }
-        (void)lane_drain(lane, end);
-        if (end)
+        (void)lane_drain(lane, how);
+        if (how == ACRE__GIVE_ALL)
             acre__cache_lane_end(cache, lane); /* another one may take its place */
         else
             i++;
@@ -44,12 +44,12 @@ static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, int end
 /* Drains the lane of one stream. If the stream ends and slots had to stay, the lane stays: from
  * then on only the stream's id identifies the stream. */
 static void cache_drain_stream(struct acre__pool_cache *cache, const acre_pool *pool,
-                               acre_stream stream, int end) {
+                               acre_stream stream, enum acre__give how) {
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
     if (!lane || lane->thread != acre__stream_thread(stream))
         return;
-    int is_empty = lane_drain(lane, end);
-    if (is_empty && end) {
+    int is_empty = lane_drain(lane, how);
+    if (is_empty && how == ACRE__GIVE_ALL) {
         acre__cache_lane_end(cache, lane);
     } else if (!is_empty) {
         lane->is_foreign = lane->is_checked = 1;
@@ -57,13 +57,13 @@ static void cache_drain_stream(struct acre__pool_cache *cache, const acre_pool *
     }
 }
 
-int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, int end) {
+int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, enum acre__give how) {
     int is_all = acre__caches_claim();
     for (struct acre__pool_cache *at = acre__cache_first(); at; at = acre__cache_next(at))
         if (any)
-            cache_drain(at, pool, end);
+            cache_drain(at, pool, how);
         else
-            cache_drain_stream(at, pool, stream, end);
+            cache_drain_stream(at, pool, stream, how);
     if (is_all)
         acre__slabs_reap(pool); /* no thread reads them any more */
     acre__caches_unclaim();
@@ -114,7 +114,7 @@ void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_str
     acre__cache_leave(cache);
     if (!is_old)
         return;
-    (void)acre__cache_drain(pool, stream, 0, 0);
+    (void)acre__cache_drain(pool, stream, 0, ACRE__GIVE);
     acre__cache_enter(cache);
     lane = acre__cache_lane(cache, pool, stream);
     if (lane && acre__lane_bytes(lane, &blocks) == 0) {
@@ -214,7 +214,7 @@ void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread) {
     while ((pool = some_pool(cache))) {
         acre__lock_take(&pool->lock);
         acre__cache_enter(cache);
-        cache_drain(cache, pool, 1);
+        cache_drain(cache, pool, ACRE__GIVE_ALL);
         acre__cache_leave(cache);
         acre__lock_give(&pool->lock);
     }

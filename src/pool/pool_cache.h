@@ -169,9 +169,16 @@ void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots);
 
 /* Iterates over the classes with slots or a grant, from *size_class on. Returns 0 at the end. */
 int acre__lane_next(const struct acre__lane *lane, uint32_t *size_class);
-/* Gives all slots of a class (ACRE__CLASSES: large blocks) to the pool, whose lock is held. Returns
- * 1, or 0 if host memory is short and they stay. With `must` it waits for the device instead. */
-int acre__lane_give(struct acre__lane *lane, uint32_t size_class, int must);
+/* How far a thread's cache gives its slots to the pool, whose lock is held. */
+enum acre__give {
+    ACRE__GIVE_GENTLY, /* not those that the pool could use only when the device is idle */
+    ACRE__GIVE,        /* as long as there is host memory to record them */
+    ACRE__GIVE_ALL     /* all: waits for the device if there is none */
+};
+/* Gives all slots of a class (ACRE__CLASSES: large blocks). Returns 0 if some had to stay. */
+int acre__lane_give(struct acre__lane *lane, uint32_t size_class, enum acre__give how);
+/* Fetches the records of all slots but the first `left` of a stack into the processor's cache. */
+void acre__lane_prefetch(const struct acre__lane *lane, uint32_t size_class, uint32_t left);
 /* Ages a lane: gives slots not used since the last call, with their grants, to the pool, whose lock
  * is held. Also trims stacks to `share` bytes. Returns 1 if the lane is then unused. */
 int acre__lane_age(struct acre__lane *lane, uint64_t share);
@@ -204,8 +211,8 @@ void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_str
                        uint64_t id);
 
 /* Gives all slots of a pool (of one stream, or with `any` of all) in all caches back to the pool.
- * With `end` it destroys the lanes too. Returns 0 if a cache could not be claimed. */
-int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, int end);
+ * ACRE__GIVE_ALL destroys the lanes too. Returns 0 if a cache could not be claimed. */
+int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, enum acre__give how);
 
 /* Bytes and blocks of the pool in all caches. */
 uint64_t acre__caches_bytes(const acre_pool *pool, uint64_t *blocks);

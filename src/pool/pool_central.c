@@ -263,7 +263,7 @@ int acre__central_give_after_all(acre_pool *pool, uint32_t size_class, struct ac
 /* ---- taking ---- */
 
 static uint32_t want_left(const struct acre__want *want) {
-    return want->count - want->slots.count;
+    return want->slots.count < want->count ? want->count - want->slots.count : 0;
 }
 
 /* Takes a bundle, or a part of one. */

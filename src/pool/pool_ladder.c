@@ -23,6 +23,7 @@ static acre_status ladder_try(struct acre__want *want, enum acre__effort effort)
     want->is_limited = status == ACRE_E_LIMIT;
     if (status)
         return status;
+    (void)acre__limit_check(want->pool, want->bytes, &part.most);
     status = want->size_class == ACRE__CLASSES ? acre__large_take(&part, effort)
                                                : acre__central_take(&part, effort);
     want->slots = part.slots;
@@ -49,7 +50,7 @@ static acre_status climb_caches(struct acre__want *want) {
         acre__pool_debug_flush(pool);
         acre__lock_take(&pool->lock);
     }
-    (void)acre__cache_drain(pool, NULL, 1, 0);
+    (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE);
     return ladder_try(want, want->is_limited ? ACRE__TAKE_NEW : ACRE__TAKE_FREE);
 }
 

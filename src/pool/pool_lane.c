@@ -133,6 +133,14 @@ void acre__lane_take(struct acre__lane *lane, uint32_t size_class, uint32_t left
     }
 }
 
+void acre__lane_prefetch(const struct acre__lane *lane, uint32_t size_class, uint32_t left) {
+    const struct acre__stack *stack = &lane->stacks[size_class];
+    for (uint32_t i = stack->count; i > left; i--) {
+        const void *p = stack->entries[i - 1].p;
+        __builtin_prefetch(acre__slab_slot(acre__pool_table_find(p), p), 1);
+    }
+}
+
 /* ---- large blocks ---- */
 
 void acre__lane_grow_kept(struct acre__lane *lane, size_t bytes) {
@@ -194,24 +202,30 @@ static void lane_put_back(struct acre__lane *lane, uint32_t size_class, struct a
             acre__lane_put_kept(lane, acre__pool_table_find(slot->p));
 }
 
-/* Gives all but the first `left` slots of a stack to the pool. */
-static int stack_give(struct acre__lane *lane, uint32_t size_class, uint32_t left, int must) {
+/* Gives the slots above the first `left` of a stack. */
+static int stack_give(struct acre__lane *lane, uint32_t size_class, uint32_t left,
+                      enum acre__give how) {
     struct acre__slots slots = {0};
-    if (size_class == ACRE__CLASSES)
+    int is_kept = size_class == ACRE__CLASSES;
+    if (is_kept ? !lane->kept_count : lane->stacks[size_class].count <= left)
+        return 1;
+    if (how == ACRE__GIVE_GENTLY && lane->is_foreign &&
+        !acre__stream_has_place(lane->pool, lane->stream, lane->thread, lane->id))
+        return 0;
+    if (is_kept)
         acre__lane_take_kept(lane, &slots);
     else
         acre__lane_take(lane, size_class, left, &slots);
-    if (!slots.count ||
-        acre__central_give_old(lane->pool, size_class, lane->stream, lane->thread, lane->id,
+    if (acre__central_give_old(lane->pool, size_class, lane->stream, lane->thread, lane->id,
                                lane->is_foreign, &slots) ||
-        (must && acre__central_give_after_all(lane->pool, size_class, &slots)))
+        (how == ACRE__GIVE_ALL && acre__central_give_after_all(lane->pool, size_class, &slots)))
         return 1;
     lane_put_back(lane, size_class, &slots);
     return 0;
 }
 
-int acre__lane_give(struct acre__lane *lane, uint32_t size_class, int must) {
-    return stack_give(lane, size_class, 0, must);
+int acre__lane_give(struct acre__lane *lane, uint32_t size_class, enum acre__give how) {
+    return stack_give(lane, size_class, 0, how);
 }
 
 int acre__lane_next(const struct acre__lane *lane, uint32_t *size_class) {
@@ -236,7 +250,7 @@ uint32_t acre__lane_stacks(const struct acre__lane *lane) {
 static void stack_limit(struct acre__lane *lane, uint32_t size_class, uint64_t share) {
     struct acre__stack *stack = &lane->stacks[size_class];
     uint64_t each = acre__class_bytes(size_class), most = share / each ? share / each : 1;
-    if (stack->most <= most || !stack_give(lane, size_class, (uint32_t)most, 0))
+    if (stack->most <= most || !stack_give(lane, size_class, (uint32_t)most, ACRE__GIVE_GENTLY))
         return;
     grant_end(lane->pool, (stack->most - most) * each);
     stack->most = (uint16_t)most;
@@ -248,7 +262,7 @@ int acre__lane_age(struct acre__lane *lane, uint64_t share) {
         struct acre__stack *stack = &lane->stacks[i];
         int was_used = stack->used;
         stack->used = 0;
-        if (!was_used && acre__lane_give(lane, i, 0)) {
+        if (!was_used && acre__lane_give(lane, i, ACRE__GIVE_GENTLY)) {
             stack_shrink(lane, i);
             continue;
         }
@@ -257,7 +271,7 @@ int acre__lane_age(struct acre__lane *lane, uint64_t share) {
     }
     int was_used = lane->kept_used;
     lane->kept_used = 0;
-    if (!was_used && acre__lane_give(lane, ACRE__CLASSES, 0)) {
+    if (!was_used && acre__lane_give(lane, ACRE__CLASSES, ACRE__GIVE_GENTLY)) {
         grant_end(lane->pool, lane->kept_room);
         lane->kept_room = 0;
     }

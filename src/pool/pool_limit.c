@@ -40,7 +40,7 @@ void acre__limit_relieve(acre_pool *pool, acre_stream stream, uint64_t id) {
     if (!pool->soft_bytes || pool->used <= pool->soft_mark)
         return;
     pool->over_soft++;
-    (void)acre__cache_drain(pool, NULL, 1, 0);
+    (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE_GENTLY);
     acre__streams_settle(
         pool, acre__stream_find(pool, stream, acre__stream_thread(stream), id, &status), 1);
     acre__slab_trim(pool, pool->soft_bytes);

@@ -224,7 +224,8 @@ static acre_status slab_place(struct placing *placing) {
     acre_status status = place_ended(placing);
     if (status == ACRE_OK && !placing->piece &&
         !acre__arena_may_hold(&pool->slabs_in, placing->wanted, placing->wanted)) {
-        (void)acre__cache_drain(pool, NULL, 1, 0); /* one cached slot keeps a slab */
+        (void)acre__cache_drain(pool, NULL, 1,
+                                ACRE__GIVE_GENTLY); /* one cached slot keeps a slab */
         acre__freed_sort(placing->own->recent->freed);
         status = place_ended(placing);
     }

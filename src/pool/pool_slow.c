@@ -9,6 +9,8 @@
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 
+enum { STACK_LEFT = 4 }; /* a full stack keeps one in so many of its slots */
+
 /* ---- what a lane proves ---- */
 
 /* A lane exists only while its pool and its stream do, unless the stream is foreign. So neither
@@ -402,32 +404,31 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
 
 /* ---- giving ---- */
 
-/* Moves most of a full stack to the list, which has the slot that is freed: the longer the lists,
- * the fewer calls need the pool's lock. Runs outside that lock, since it touches records that other
- * threads wrote last. */
-static void lane_empty(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
-                       uint32_t size_class, struct acre__slots *slots) {
+/* Fetches the records of the slots that a full stack is about to give: other threads wrote them
+ * last. Not under the pool's lock, which is then held for a shorter time. */
+static void lane_prefetch(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
+                          uint32_t size_class) {
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    struct acre__stack *stack = lane ? &lane->stacks[size_class] : NULL;
-    if (stack && stack->count >= stack->most) {
-        acre__lane_take(lane, size_class, stack->most / 4, slots);
-        stack->used = 1;
-    }
+    if (lane && lane->stacks[size_class].count >= lane->stacks[size_class].most)
+        acre__lane_prefetch(lane, size_class, lane->stacks[size_class].most / STACK_LEFT);
     acre__cache_leave(cache);
 }
 
-/* Lock held: grows the stack's grant. Returns 1 if the lane has room for the whole list. *id
- * becomes that of the lane's stream. */
-static int lane_has_room(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
-                         uint32_t size_class, const struct acre__slots *slots, uint64_t *id) {
+/* Lock held. More may be kept from now on: returns 1 if there is room for another slot. Otherwise
+ * moves most of the stack to the list, which has the slot that is freed: the longer the lists are,
+ * the fewer calls need the lock. *id is that of the stream that the lane is of. */
+static int lane_make_room(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                          uint32_t size_class, struct acre__slots *slots, uint64_t *id) {
     acre__cache_enter(cache);
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
     int has_room = 0;
     if (lane) {
         acre__lane_grow(lane, size_class);
         const struct acre__stack *stack = &lane->stacks[size_class];
-        has_room = stack->count + slots->count <= stack->most && !acre__id_differs(lane->id, *id);
+        has_room = stack->count < stack->most;
+        if (!has_room)
+            acre__lane_take(lane, size_class, stack->most / STACK_LEFT, slots);
         *id = lane->id;
     }
     acre__cache_leave(cache);
@@ -462,11 +463,11 @@ static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_clas
     uint64_t lane_id = id;
     int is_given = 1;
     if (cache)
-        lane_empty(cache, pool, stream, size_class, slots);
+        lane_prefetch(cache, pool, stream, size_class);
     acre__lock_take(&pool->lock);
     if (cache)
         acre__cache_age(cache, pool, stream);
-    if (!cache || !lane_has_room(cache, pool, stream, size_class, slots, &lane_id))
+    if (!cache || !lane_make_room(cache, pool, stream, size_class, slots, &lane_id))
         is_given = slots_give(pool, stream, size_class, lane_id, id, slots);
     if (cache && is_given && acre__id_differs(lane_id, id))
         acre__cache_renew(cache, pool, stream, id);

@@ -264,6 +264,14 @@ static int is_covered(const struct acre__pool_stream *stream) {
     return stream->recent->is_covered && acre__freed_has(stream->recent->freed);
 }
 
+int acre__stream_has_place(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id) {
+    struct acre__pool_stream *stream = stream_lookup(pool, handle, thread);
+    if (!stream || acre__id_differs(stream->id, id) || !stream->is_foreign || !is_covered(stream))
+        return 1;
+    stream_advance(pool, stream);
+    return !is_covered(stream);
+}
+
 void acre__stream_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                       struct acre__slots *slots, int is_named) {
     if (!is_named && stream->is_foreign && is_covered(stream)) {

@@ -54,6 +54,9 @@ struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle,
 int acre__stream_is_known(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id);
 /* Returns 1 if the handle is known to belong to a stream with another id. */
 int acre__stream_is_gone(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id);
+/* Returns 0 if slots freed on the stream in the past could not be given to its record now, but only
+ * to the lost ones: it is foreign, and its last event has not passed. */
+int acre__stream_has_place(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id);
 /* The record that stands for unknown streams; NULL without memory. */
 struct acre__pool_stream *acre__stream_lost(acre_pool *pool);
 /* Adds slots freed on the stream. `is_named`: the call names the stream, so that it exists. */

@@ -42,6 +42,27 @@ static void limit_hard_is_exact_for_blocks_of_any_size(void **state) {
     }
 }
 
+/* Also where threads gave the pool long lists of blocks before. */
+static void limit_hard_is_exact_after_much_was_freed(void **state) {
+    (void)state;
+    enum { BLOCKS = 1000, MOST = 300 };
+    static void *p[BLOCKS];
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        for (int i = 0; i < 10; i++) {
+            for (int k = 0; k < BLOCKS; k++)
+                p[k] = alloc(&t, 4 * KIB);
+            for (int k = 0; k < BLOCKS; k++)
+                api_ok(acre_pool_free(t.pool, p[k], t.stream));
+        }
+        api_ok(acre_pool_set_limits(t.pool, 0, MOST * 4 * KIB));
+        for (int k = 0; k < MOST; k++)
+            api_ok(try_alloc(&t, 4 * KIB));
+        api_expect(try_alloc(&t, 4 * KIB), ACRE_E_LIMIT);
+        end(&t);
+    }
+}
+
 /* The thread's own cache counts, and is emptied before anything is refused. */
 static void limit_hard_leaves_room_for_what_caches_have(void **state) {
     (void)state;
@@ -269,6 +290,7 @@ static void limit_holds_for_threads_together(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limit_hard_is_exact_for_blocks_of_any_size),
+        cmocka_unit_test(limit_hard_is_exact_after_much_was_freed),
         cmocka_unit_test(limit_hard_leaves_room_for_what_caches_have),
         cmocka_unit_test(limit_hard_may_be_changed_at_any_time),
         cmocka_unit_test(limit_counts_every_way_back),

@@ -10,6 +10,7 @@
 #include "driver/device.h"
 #include "driver/driver.h"
 #include "driver/soft/soft.h"
+#include "pool/pool.h"
 #include "support/rounds.h"
 
 enum { STREAMS_MOST = 1000, LAG = 100000 };
@@ -312,12 +313,38 @@ static void pool_threads_learn_that_a_handle_is_another_stream(void **state) {
     }
 }
 
+/* ---- streams that live ---- */
+
+/* What threads keep of a stream that is in use stays with the stream, however many misses others
+ * have: its memory must not wait for an idle device. */
+static void pool_memory_of_a_stream_in_use_is_not_lost(void **state) {
+    (void)state;
+    struct things t = gone_begin();
+    CUstream stream = stream_make();
+    void *p[300];
+    stream_use(&t, stream, 20000);
+    for (size_t bytes = 20000; bytes <= 40000; bytes += 20000) {
+        for (int i = 0; i < 300; i++)
+            p[i] = alloc_filled(&t, bytes, stream);
+        for (int i = 0; i < 300; i++) /* the pool gets some, with an event that does not pass */
+            api_ok(acre_pool_free(t.pool, p[i], stream));
+        (void)alloc_filled(&t, 3 * MIB, stream);
+    }
+    for (int i = 0; i < 400; i++)
+        (void)alloc(&t, 600 * KIB); /* a miss, after some of which caches age */
+    assert_true(!t.pool->lost || !acre__freed_has(t.pool->lost->recent->freed));
+    api_ok(acre_stream_retire(t.device, stream));
+    stream_kill(stream);
+    gone_end(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(gone_handle_in_use_is_seen, gone_teardown),
         cmocka_unit_test_teardown(pool_streams_gone_are_not_touched_and_their_memory_comes_back,
                                   gone_teardown),
         cmocka_unit_test_teardown(pool_ends_with_streams_gone, gone_teardown),
+        cmocka_unit_test_teardown(pool_memory_of_a_stream_in_use_is_not_lost, gone_teardown),
         cmocka_unit_test_teardown(pool_block_of_a_stream_gone_is_freed_on_another, gone_teardown),
         cmocka_unit_test_teardown(
             pool_small_blocks_of_a_stream_gone_do_not_go_to_the_next_with_its_handle,

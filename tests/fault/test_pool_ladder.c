@@ -363,9 +363,54 @@ static void ladder_is_climbed_by_many_threads_at_once(void **state) {
     small_end(&s);
 }
 
+/* ---- how much one call takes ---- */
+
+enum { FEW = 400, MANY = 20000 };
+static void *many[MANY];
+
+/* Another thread freed most of the card behind work that is under way. */
+static void *free_many(void *user) {
+    struct small *s = user;
+    int count = 0;
+    while (count < MANY && acre_pool_alloc(s->pool, 8 * KIB, 0, s->other, &many[count]) == ACRE_OK)
+        count++;
+    for (int i = 0; i < count; i++)
+        (void)acre_pool_free(s->pool, many[i], s->other);
+    return NULL;
+}
+
+static void ladder_call_takes_no_more_than_its_cache_may_hold(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    struct gate gate;
+    pthread_t thread;
+    void *p[FEW], *one;
+    for (int round = 0; round < 12; round++) { /* the thread's cache grows */
+        for (int i = 0; i < FEW; i++)
+            p[i] = small_alloc(s.pool, 8 * KIB, s.stream);
+        for (int i = 0; i < FEW; i++)
+            api_ok(acre_pool_free(s.pool, p[i], s.stream));
+    }
+    for (int i = 0; i < FEW; i++)
+        p[i] = small_alloc(s.pool, 8 * KIB, s.stream);
+    gate_put(s.other, &gate);
+    assert_int_equal(pthread_create(&thread, NULL, free_many, &s), 0);
+    pthread_join(thread, NULL);
+    uint64_t before = small_stats(s.pool).used_bytes;
+    one = small_alloc(s.pool, 8 * KIB, s.stream);
+    assert_int_equal(small_stats(s.pool).served_behind, 1);
+    assert_in_range(small_stats(s.pool).used_bytes - before, 1, 128 * 8 * KIB);
+    atomic_store(&gate.is_open, 1);
+    api_ok(acre_pool_free(s.pool, one, s.stream));
+    for (int i = 0; i < FEW; i++)
+        api_ok(acre_pool_free(s.pool, p[i], s.stream));
+    small_end(&s);
+}
+
 int main(void) {
     fault_begin();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ladder_call_takes_no_more_than_its_cache_may_hold),
         cmocka_unit_test(ladder_caches_of_other_threads_serve),
         cmocka_unit_test(ladder_completed_memory_of_other_streams_serves),
         cmocka_unit_test(ladder_chunks_that_are_free_are_moved),

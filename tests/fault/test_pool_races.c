@@ -366,6 +366,77 @@ static void pool_thread_whose_last_destructor_allocates_leaves_no_cache(void **s
     }
 }
 
+/* ---- a thread that gives blocks to the pool ---- */
+
+enum { HALF = 128, PASSES = 2000 };
+
+static struct {
+    _Atomic int phase;
+    int refused;
+} giving;
+
+static void giving_wait(int phase) {
+    for (int i = 0; atomic_load(&giving.phase) != phase && is_going_on(); i++)
+        if (i > 10000)
+            sched_yield();
+}
+
+/* Frees all but one block, and the last one while the other thread allocates. */
+static void *give_slowly(void *unused) {
+    void *p[HALF + 1];
+    (void)unused;
+    for (int pass = 0; pass < ROUNDS(PASSES, 100) && is_going_on(); pass++) {
+        giving_wait(2 * pass);
+        for (int i = 0; i <= HALF; i++)
+            thread_must(acre_pool_alloc(world.t.pool, 64 * KIB, 0, world.t.stream, &p[i]) == 0);
+        for (int i = 0; i < HALF; i++)
+            thread_must(acre_pool_free(world.t.pool, p[i], world.t.stream) == 0);
+        atomic_store(&giving.phase, 2 * pass + 1);
+        thread_must(acre_pool_free(world.t.pool, p[HALF], world.t.stream) == 0);
+    }
+    return NULL;
+}
+
+static void *take_meanwhile(void *unused) {
+    void *p[HALF];
+    (void)unused;
+    for (int pass = 0; pass < ROUNDS(PASSES, 100) && is_going_on(); pass++) {
+        int count = 0;
+        giving_wait(2 * pass + 1);
+        while (count < HALF &&
+               acre_pool_alloc(world.t.pool, 64 * KIB, 0, world.t.stream, &p[count]) == ACRE_OK)
+            count++;
+        giving.refused += count < HALF;
+        for (int i = 0; i < count; i++)
+            thread_must(acre_pool_free(world.t.pool, p[i], world.t.stream) == 0);
+        atomic_store(&giving.phase, 2 * pass + 2);
+    }
+    return NULL;
+}
+
+/* Blocks on their way from a thread's cache to the pool are never out of reach. */
+static void pool_refuses_nothing_while_another_thread_gives_blocks(void **state) {
+    (void)state;
+    pthread_t threads[2];
+    static void *p[2 * HALF];
+    world_begin(NULL);
+    memset(&giving, 0, sizeof giving);
+    for (int round = 0; round < 5; round++) { /* caches may hold many blocks from now on */
+        for (int i = 0; i < 2 * HALF; i++)
+            p[i] = alloc(&world.t, 64 * KIB);
+        for (int i = 0; i < 2 * HALF; i++)
+            api_ok(acre_pool_free(world.t.pool, p[i], world.t.stream));
+    }
+    api_ok(acre_pool_trim(world.t.pool, 0));
+    api_ok(acre_pool_set_limits(world.t.pool, 0, (HALF + 1) * 64 * KIB));
+    assert_int_equal(pthread_create(&threads[0], NULL, give_slowly, NULL), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, take_meanwhile, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(giving.refused, 0);
+    world_end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_block_freed_twice_while_others_trim_is_refused),
@@ -374,6 +445,7 @@ int main(void) {
         cmocka_unit_test(pool_realloc_alone_stays_within_the_limit),
         cmocka_unit_test(pool_realloc_in_place_stops_at_the_limit),
         cmocka_unit_test(pool_realloc_of_many_threads_stays_within_the_limit),
+        cmocka_unit_test(pool_refuses_nothing_while_another_thread_gives_blocks),
         cmocka_unit_test(pool_thread_whose_last_destructor_allocates_leaves_no_cache),
     };
     return cmocka_run_group_tests_name("pool_races", tests, NULL, NULL);
