@@ -407,9 +407,9 @@ ACRE_API acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value
  * for by it before the block is freed on it, or be named by acre_pool_record_use.
  *
  * Calls that hit the thread's cache take no lock, wait for nothing, and make no driver call but to
- * ask whether a stream is captured, and which one a handle means that CUDA made. Every address is a multiple of 256, of 512 for more than 256
- * bytes. A block has at most 511 bytes more than requested, or an eighth if that is more and the
- * block has at most 512 KiB. Any thread may free what another allocated. */
+ * ask about the stream: whether it is captured, and which one a handle of CUDA's means. Addresses
+ * are multiples of 256, of 512 for more than 256 bytes. A block has at most 511 bytes more than
+ * requested, or an eighth if it has 4 to 512 KiB. Any thread may free what another allocated. */
 typedef struct acre_pool acre_pool;
 
 /* Device memory of the device's default pool. acre_free finds the pool by the address. */

@@ -121,7 +121,7 @@ alloc_other(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
 static inline __attribute__((always_inline)) acre_status
 alloc_untraced(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
-    if (!cache || !alloc_is_plain(bytes, alignment, p))
+    if (!cache || !p || !alloc_is_plain(bytes, alignment, p))
         return alloc_other(pool, bytes, alignment, stream, p);
     void *block = NULL;
     struct acre__lane *lane = near_enter(cache);

@@ -544,7 +544,7 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
     acre_status status = pool ? acre__pool_check(pool) : acre__enter();
     if (status || !p)
         return status;
-    uint32_t before;
+    uint32_t before = 0;
     struct acre__slot *slot = acre__pool_unlive(pool, p, &slab, &before, &status);
     if (!slot)
         return status;
