@@ -11,11 +11,10 @@ acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *cou
         return ACRE_OK;
     uint64_t left = pool->used < pool->hard_bytes ? pool->hard_bytes - pool->used : 0;
     if (left < bytes)
-        return acre__fail(ACRE_E_LIMIT,
-                          "%zu bytes wanted, %llu of the %llu bytes that the pool may hand out are "
-                          "used",
-                          bytes, (unsigned long long)pool->used,
-                          (unsigned long long)pool->hard_bytes);
+        return acre__fail(
+            ACRE_E_LIMIT,
+            "%zu bytes wanted; %llu bytes of the pool's hard limit of %llu are in use", bytes,
+            (unsigned long long)pool->used, (unsigned long long)pool->hard_bytes);
     if (bytes && *count > left / bytes)
         *count = (uint32_t)(left / bytes);
     return ACRE_OK;

@@ -125,8 +125,7 @@ static void put_free(struct out *out, const struct acre__oom *oom) {
     char what[160], stream[48];
     stream_name(oom->streams.top[0].key, stream, sizeof stream);
     put_some(out, oom->cached, "free, but in the caches of threads");
-    put_some(out, oom->quarantined,
-             "freed, but kept for a while to be looked at (ACRE_POOL_DEBUG)");
+    put_some(out, oom->quarantined, "freed, but in the quarantine of ACRE_POOL_DEBUG");
     put_some(out, oom->graphs, "free, but kept for graphs and captures that share their memory");
     snprintf(what, sizeof what, "freed, but work of other streams may still use it, most of %s",
              stream);
@@ -143,7 +142,7 @@ static void put_pool(struct out *out, const struct acre__oom *oom) {
     char what[96];
     put(out, "\nWhat this pool does with its memory%s\n",
         oom->kind == ACRE_KIND_DEVICE ? "" : ", which is the host's");
-    snprintf(what, sizeof what, "handed out, in %" PRIu64 " blocks", oom->live_blocks);
+    snprintf(what, sizeof what, "allocated, in %" PRIu64 " blocks", oom->live_blocks);
     put_row(out, oom->live, what);
     put_free(out, oom);
     put_row(out, oom->held, "in all");
@@ -153,9 +152,9 @@ static void put_pool(struct out *out, const struct acre__oom *oom) {
         put_row(out, oom->hard_bytes, "its hard limit");
     if (!oom->live)
         return;
-    put(out, "\nWhat is handed out, by tag\n");
+    put(out, "\nWhat is allocated, by tag\n");
     put_blocks(out, &oom->tags, 1);
-    put(out, "\nWhat is handed out, by size\n");
+    put(out, "\nWhat is allocated, by size\n");
     put_blocks(out, &oom->sizes, 0);
 }
 
