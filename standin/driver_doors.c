@@ -13,6 +13,7 @@
 #include "caller.h"
 #include "driver_forms.h"
 #include "driver/driver_fault.h"
+#include "soft/soft.h"
 #include "ledger.h"
 
 static struct {

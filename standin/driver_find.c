@@ -4,6 +4,7 @@
 
 #include "caller.h"
 #include "driver_forms.h"
+#include "soft/soft.h"
 
 static const struct standin_row *const find_tables[] = {
     acre__standin_list_rows, acre__standin_own_rows, acre__standin_form_rows,

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
-#include "driver/soft/soft.h"
+#include "soft/soft.h"
 #include "driver_doors.h"
 #include "ledger.h"
 

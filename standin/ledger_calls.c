@@ -1,6 +1,7 @@
 /* The ledger's functions in front of the calls that hand out memory and take it back; see ledger.h.
  * Each calls the function of the same name behind it and notes what came of it. */
 #include "ledger.h"
+#include "soft/soft.h"
 
 static const struct acre__driver *calls_inner; /* set once, before the table is handed out */
 

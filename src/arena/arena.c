@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "driver/device.h"
+#include "device/device.h"
 
 enum {
     FIT_TRIES = 4,   /* holes compared for each owner */

@@ -3,7 +3,7 @@
 
 #include "arena/arena.h"
 #include "base/status.h"
-#include "driver/device.h"
+#include "device/device.h"
 
 #define MIB ((uint64_t)1 << 20)
 

@@ -3,7 +3,7 @@
 
 #include "arena/arena.h"
 #include "base/status.h"
-#include "driver/device.h"
+#include "device/device.h"
 
 /* ---- regions of mapped memory ---- */
 

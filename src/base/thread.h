@@ -1,7 +1,7 @@
 /* What the library knows about the calling thread: one record, found by one initial-exec TLS
  * pointer, made on first use, given back at thread exit.
  *
- * Virtual host threads (driver/soft/sched.h) run on one real thread and swap this pointer, so that
+ * Virtual host threads (soft/sched.h) run on one real thread and swap this pointer, so that
  * each has a record, and with it caches and a context stack, of its own. */
 #ifndef ACRE_BASE_THREAD_H
 #define ACRE_BASE_THREAD_H

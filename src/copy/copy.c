@@ -10,8 +10,8 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "copy/staging.h"
-#include "driver/device.h"
-#include "driver/driver_status.h"
+#include "device/device.h"
+#include "device/driver_status.h"
 #include "space/book.h"
 
 /* Below this the driver's own copy of pageable memory is as fast or faster, measured on an H200;

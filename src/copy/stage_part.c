@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "space/host_pages.h"
 
 /* The item is the first member of its part. */

@@ -1,13 +1,13 @@
 /* What staging has of the driver: events, streams, pinned buffers. Each has a record of its own, so
- * that what the driver refuses to take back can wait in the device's limbo (driver/limbo.h) after
+ * that what the driver refuses to take back can wait in the device's limbo (device/limbo.h) after
  * the staging set that it belonged to has ended. */
 #ifndef ACRE_COPY_STAGE_PART_H
 #define ACRE_COPY_STAGE_PART_H
 
 #include <stddef.h>
 
-#include "driver/device.h"
-#include "driver/limbo.h"
+#include "device/device.h"
+#include "device/limbo.h"
 
 struct acre__stage_part {
     struct acre__limbo_item item;

@@ -28,9 +28,8 @@
 #include "base/stream_copy.h"
 #include "base/thread.h"
 #include "copy/stage_part.h"
-#include "driver/device.h"
-#include "driver/driver_status.h"
-#include "driver/soft/soft.h"
+#include "device/device.h"
+#include "device/driver_status.h"
 
 enum {
     /* Measured on an H200 with 16 cores (docs/measurements.md): a large copy is fastest in pieces
@@ -358,7 +357,7 @@ static void set_free(struct stage_set *set) {
  * scheduler only the caller's: threads of ours would not follow its order. */
 static unsigned lanes_wanted(const acre_device *dev, uint64_t wanted) {
     unsigned cores = acre__cpu_count();
-    if (dev->drv->is_soft && acre__soft_config_get().seeded)
+    if (acre__device_is_seeded(dev))
         return 1;
     if (!wanted)
         wanted = cores;

@@ -81,9 +81,6 @@ acre_status acre__driver_cuda(const struct acre__driver **out);
  */
 acre_status acre__driver_cuda_load(const char *library, struct acre__driver *table);
 
-/* The table of the soft driver; always there. */
-const struct acre__driver *acre__driver_soft(void);
-
 /* 1 when the entry is the driver's own function, 0 when it only returns NOT_SUPPORTED. */
 int acre__driver_has(const struct acre__driver *drv, enum acre__driver_entry entry);
 #define ACRE__DRIVER_HAS(drv, name) acre__driver_has((drv), ACRE__ENTRY_##name)

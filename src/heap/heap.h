@@ -21,7 +21,7 @@
 #include "acre_heap.h"
 #include "base/lock.h"
 #include "base/tree.h"
-#include "driver/device.h"
+#include "device/device.h"
 #include "space/book.h"
 #include "space/extent.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "heap/heap.h"
 #include "heap/heap_image.h"
 

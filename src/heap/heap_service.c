@@ -10,7 +10,6 @@
 #include "base/atomic.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "driver/soft/soft.h"
 #include "heap/heap.h"
 
 /* Segments that it may grow by. */
@@ -117,7 +116,7 @@ static void *service_main(void *user) {
  * acre__heap_serve themselves. */
 acre_status acre__heap_service_begin(acre_heap *heap) {
     sigset_t all, before;
-    if (!heap->wish_address || (heap->dev->drv->is_soft && acre__soft_config_get().seeded))
+    if (!heap->wish_address || acre__device_is_seeded(heap->dev))
         return ACRE_OK;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */

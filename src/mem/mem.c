@@ -13,7 +13,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "mem/mem_block.h"
 #include "space/extent.h"
 #include "space/host_pages.h"

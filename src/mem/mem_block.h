@@ -3,7 +3,7 @@
 #define ACRE_MEM_BLOCK_H
 
 #include "acre.h"
-#include "driver/device.h"
+#include "device/device.h"
 #include "space/book.h"
 
 /* Checks the device, and makes what src/mem has to do with devices known to them. */

@@ -1,6 +1,6 @@
 /* What only managed memory has: prefetch, advice, attachment. */
 #include "base/status.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "mem/mem_block.h"
 
 acre_status acre__mem_check_driver(const acre_device *dev, const void *p,

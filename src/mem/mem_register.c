@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "base/thread.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "mem/mem_block.h"
 
 static CUresult register_pages(acre_device *dev, void *p, size_t bytes, uint32_t flags,

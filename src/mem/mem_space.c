@@ -9,7 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/status.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "mem/mem_block.h"
 #include "space/extent.h"
 #include "space/uses.h"

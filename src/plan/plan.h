@@ -19,7 +19,7 @@
 #include "acre.h"
 #include "base/lock.h"
 #include "base/tree.h"
-#include "driver/device.h"
+#include "device/device.h"
 #include "space/book.h"
 #include "space/uses.h"
 

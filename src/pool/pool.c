@@ -6,7 +6,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "mem/mem_block.h"
 #include "pool/pool_slow.h"
 #include "pool/pool_tag.h"

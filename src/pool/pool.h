@@ -11,7 +11,7 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/tree.h"
-#include "driver/device.h"
+#include "device/device.h"
 #include "pool/pool_cache.h"
 #include "pool/pool_class.h"
 #include "pool/pool_graph.h"

@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "base/thread.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "pool/pool.h"
 #include "pool/pool_tag.h"
 

@@ -21,7 +21,7 @@
 
 #include "base/atomic.h"
 #include "base/status.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "pool/pool.h"
 #include "pool/pool_slow.h"
 #include "pool/pool_watch.h"

@@ -10,7 +10,7 @@
  * record again meanwhile. Instead a stream of the pool waits, and the host waits for that. */
 #include "base/atomic.h"
 #include "base/status.h"
-#include "driver/limbo.h"
+#include "device/limbo.h"
 #include "pool/pool_report.h"
 #include "pool/pool_slow.h"
 

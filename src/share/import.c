@@ -18,7 +18,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "driver/device.h"
+#include "device/device.h"
 #include "share/endpoint.h"
 #include "share/fetch.h"
 #include "share/live.h"

@@ -4,8 +4,8 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/status.h"
-#include "driver/device.h"
-#include "driver/driver_status.h"
+#include "device/device.h"
+#include "device/driver_status.h"
 
 static struct {
     struct acre__lock lock;

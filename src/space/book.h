@@ -11,7 +11,7 @@
 
 #include "acre.h"
 #include "base/tree.h"
-#include "driver/limbo.h"
+#include "device/limbo.h"
 
 /* Where a block's memory comes from, and so how it is given back. */
 enum acre__source {

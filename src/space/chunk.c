@@ -13,7 +13,7 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/status.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "space/space.h"
 #include "watch/trace.h"
 

@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "acre.h"
-#include "driver/device.h"
-#include "driver/limbo.h"
+#include "device/device.h"
+#include "device/limbo.h"
 #include "space/steps.h"
 
 struct acre__chunk {

@@ -11,7 +11,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "watch/trace.h"
 
 static size_t round_up(size_t bytes, size_t unit) {

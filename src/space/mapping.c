@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "space/range.h"
 #include "watch/trace.h"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "acre.h"
-#include "driver/limbo.h"
+#include "device/limbo.h"
 #include "space/chunk.h"
 
 struct acre__mapping {

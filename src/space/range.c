@@ -14,8 +14,8 @@
 #include "base/lock.h"
 #include "base/status.h"
 #include "base/tree.h"
-#include "driver/device.h"
-#include "driver/limbo.h"
+#include "device/device.h"
+#include "device/limbo.h"
 #include "space/space.h"
 #include "space/steps.h"
 

@@ -1,7 +1,7 @@
 /* The space layer's hooks: see space.h. */
 #include "space/space.h"
 
-#include "driver/device.h"
+#include "device/device.h"
 #include "space/chunk.h"
 #include "space/range.h"
 

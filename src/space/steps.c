@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "driver/device.h"
-#include "driver/driver_status.h"
+#include "device/device.h"
+#include "device/driver_status.h"
 #include "watch/trace.h"
 
 static acre_status step_begin(acre_device *dev, struct acre__current *current) {

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "driver/device.h"
-#include "driver/driver_status.h"
-#include "driver/limbo.h"
+#include "device/device.h"
+#include "device/driver_status.h"
+#include "device/limbo.h"
 
 enum { USES_MANY = 8 }; /* pending ones from which on it is worth asking which are done */
 

@@ -4,7 +4,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 #include "vec/vec.h"
 
 /* Small appends add an eighth of what there is, up to this much. */

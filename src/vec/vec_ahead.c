@@ -8,7 +8,6 @@
 #include <signal.h>
 
 #include "base/status.h"
-#include "driver/soft/soft.h"
 #include "vec/vec.h"
 
 /* Bytes that are missing ahead; 0 when there is enough. Size lock held. */
@@ -63,8 +62,7 @@ static void *ahead_main(void *user) {
 /* Under the seeded scheduler there is none: a thread of ours would not follow its order. */
 acre_status acre__vec_ahead_begin(acre_vec *vec) {
     sigset_t all, before;
-    if (!vec->ahead_bytes || vec->way != &acre__vec_vmm ||
-        (vec->dev->drv->is_soft && acre__soft_config_get().seeded))
+    if (!vec->ahead_bytes || vec->way != &acre__vec_vmm || acre__device_is_seeded(vec->dev))
         return ACRE_OK;
     vec->is_ahead_wanted = 1;
     sigfillset(&all);

@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "base/tree.h"
-#include "driver/device.h"
+#include "device/device.h"
 #include "space/steps.h"
 
 _Static_assert(ACRE_VM_HOST == ACRE__CHUNK_HOST && ACRE_VM_SHAREABLE == ACRE__CHUNK_SHAREABLE &&

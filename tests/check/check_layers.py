@@ -13,12 +13,14 @@ import sys
 from fnmatch import fnmatch
 
 # The arrows. A folder under src/ may include itself, include/, and what stands here.
-UNDER = {"space", "driver", "base", "watch"}
+UNDER = {"space", "device", "driver", "base", "watch"}
 LAYERS = {
     "base": set(),
-    "driver": {"base", "watch"},
     "watch": {"base"},
-    "space": {"driver", "base", "watch"},
+    "driver": {"base"},
+    "soft": {"driver", "base"},
+    "device": {"soft", "driver", "base", "watch"},
+    "space": {"device", "driver", "base", "watch"},
     "mem": UNDER,
     "copy": UNDER,
     "vm": UNDER,
@@ -37,7 +39,7 @@ NARROW = [("src/plan/place*", {"base"})]
 PROGRAMS = ["cli", "shim", "standin", "python", "examples", "bench"]
 PROGRAM_EXTRAS = [
     ("shim/*", {"driver"}),
-    ("standin/*", {"driver", "base"}),
+    ("standin/*", {"soft", "driver", "base"}),
     ("bench/*", {"driver"}),
     ("bench/bench_plan*", {"plan"}),
     ("bench/plan_*", {"plan"}),

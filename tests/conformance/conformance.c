@@ -25,6 +25,7 @@
 
 #include "conf_run.h"
 #include "driver/driver_fault.h"
+#include "soft/soft.h"
 
 extern char **environ;
 

@@ -10,6 +10,7 @@
 #include "api/api_devices.h"
 #include "driver/driver.h"
 #include "driver/driver_fault.h"
+#include "soft/soft.h"
 
 /* To be called first in main. The first open of a process starts the plan that ACRE_FAULT has, so
  * that one is done here. */

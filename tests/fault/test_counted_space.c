@@ -5,7 +5,7 @@
  * of it. Last, every call loses the device: books only, no crash, no leak. */
 #include <fcntl.h>
 
-#include "driver/soft/soft.h"
+#include "soft/soft.h"
 #include "fault_counted.h"
 #include "space/space.h"
 #include "space/uses.h"

@@ -4,7 +4,7 @@
  * does; in the end all memory is back. Then closing, lost devices, and devices without memory by
  * hand. */
 #include "api/api_memory.h"
-#include "driver/device.h"
+#include "device/device.h"
 #include "fault_counted.h"
 
 /* What the functions under test work with. */

@@ -2,7 +2,7 @@
  * stream back. Also what acre does with streams that it did not make. */
 #include <semaphore.h>
 
-#include "driver/device.h"
+#include "device/device.h"
 #include "fault_device.h"
 
 /* Work on a stream that ends when the test opens the gate. */

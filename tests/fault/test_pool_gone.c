@@ -7,9 +7,9 @@
 
 #include "api/api_pool.h"
 #include "acre_soft.h"
-#include "driver/device.h"
+#include "device/device.h"
 #include "driver/driver.h"
-#include "driver/soft/soft.h"
+#include "soft/soft.h"
 #include "pool/pool.h"
 #include "support/rounds.h"
 

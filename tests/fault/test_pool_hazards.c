@@ -2,7 +2,7 @@
  * a thread's own default stream, memory that is freed while more is looked for, broken captures,
  * graphs that use each other's memory. */
 #include "api/api_pool.h"
-#include "driver/soft/soft.h"
+#include "soft/soft.h"
 #include "fault_ladder.h"
 #include "pool/pool.h"
 

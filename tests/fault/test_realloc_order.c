@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "api/api_memory.h"
-#include "driver/soft/soft.h"
+#include "soft/soft.h"
 #include "fault_device.h"
 
 enum { PATIENCE_MS = 30000 };

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "driver/soft/soft.h"
+#include "soft/soft.h"
 #include "heap_kernels.h"
 #include "support/rounds.h"
 

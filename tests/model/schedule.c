@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/soft/soft.h"
+#include "soft/soft.h"
 #include "support/rounds.h"
 
 unsigned schedule_seed_count(unsigned unset) {

@@ -19,8 +19,8 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "driver/driver_fault.h"
-#include "driver/soft/sched.h"
-#include "driver/soft/soft.h"
+#include "soft/sched.h"
+#include "soft/soft.h"
 #include "schedule.h"
 #include "support/rounds.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "driver/soft/sched.h"
+#include "soft/sched.h"
 #include "model/schedule.h"
 #include "support/rounds.h"
 #include "unit/heap_fixture.h"

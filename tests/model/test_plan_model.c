@@ -18,8 +18,8 @@
 #include <cmocka.h>
 
 #include "acre.h"
-#include "driver/soft/sched.h"
-#include "driver/soft/soft.h"
+#include "soft/sched.h"
+#include "soft/soft.h"
 #include "support/rounds.h"
 
 enum {

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/atomic.h"
-#include "driver/soft/sched.h"
-#include "driver/soft/soft.h"
+#include "soft/sched.h"
+#include "soft/soft.h"
 #include "schedule.h"
 
 #define CHUNK ((size_t)2 << 20)

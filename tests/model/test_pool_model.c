@@ -28,8 +28,8 @@
 #include "acre.h"
 #include "acre_soft.h"
 #include "driver/driver.h"
-#include "driver/soft/sched.h"
-#include "driver/soft/soft.h"
+#include "soft/sched.h"
+#include "soft/soft.h"
 #include "pool/pool.h"
 #include "support/rounds.h"
 

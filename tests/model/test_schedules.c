@@ -13,8 +13,8 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/thread.h"
-#include "driver/soft/sched.h"
-#include "driver/soft/soft.h"
+#include "soft/sched.h"
+#include "soft/soft.h"
 #include "schedule.h"
 
 enum { STREAMS = 4, BLOCKS = 6, THREADS = 3, STEPS = 12, BLOCK_BYTES = 4096 };

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/soft/sched.h"
-#include "driver/soft/soft_pool.h"
+#include "soft/sched.h"
+#include "soft/soft_pool.h"
 #include "schedule.h"
 #include "support/rounds.h"
 

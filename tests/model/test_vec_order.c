@@ -16,8 +16,8 @@
 #include "acre.h"
 #include "base/atomic.h"
 #include "base/lock.h"
-#include "driver/soft/sched.h"
-#include "driver/soft/soft.h"
+#include "soft/sched.h"
+#include "soft/soft.h"
 #include "schedule.h"
 #include "support/rounds.h"
 

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "driver/driver.h"
-#include "driver/soft/soft_state.h"
+#include "soft/soft_state.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)

@@ -6,7 +6,7 @@
 #define ACRE_TESTS_UNIT_SPACE_FIXTURE_H
 
 #include "api/api_memory.h"
-#include "driver/device.h"
+#include "device/device.h"
 #include "space/chunk.h"
 #include "space/extent.h"
 #include "space/range.h"

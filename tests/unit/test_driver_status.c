@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "driver/driver_status.h"
+#include "device/driver_status.h"
 
 static void driver_fail_gives_the_status_of_the_code(void **state) {
     (void)state;

@@ -4,7 +4,7 @@
 
 #include "api/api_share.h"
 #include "driver/driver.h"
-#include "driver/soft/soft.h"
+#include "soft/soft.h"
 
 /* A stream with a function in front that takes a while, and a fill of the import behind it. */
 struct held {

@@ -5,7 +5,7 @@
 #include "unit/launch_fixture.h"
 
 #include "base/lock.h"
-#include "driver/soft/sched.h"
+#include "soft/sched.h"
 
 /* ---- indices ---- */
 

@@ -3,7 +3,7 @@
  * was done with it before. Each scenario runs with workers and under several seeds. */
 #include "soft_fixture.h"
 
-#include "driver/soft/soft_pool.h"
+#include "soft/soft_pool.h"
 
 #define BLOCK ((size_t)4096)
 

@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-#include "driver/soft/soft_pool.h"
+#include "soft/soft_pool.h"
 
 #define BLOCK (64 * KIB)
 

@@ -3,7 +3,7 @@
 #include "soft_fixture.h"
 
 #include "base/atomic.h"
-#include "driver/soft/sched.h"
+#include "soft/sched.h"
 
 static void begin_seeded(uint64_t seed) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);

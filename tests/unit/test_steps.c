@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "api/api_memory.h"
-#include "driver/device.h"
+#include "device/device.h"
 #include "fault/fault_device.h"
 #include "space/steps.h"
 

@@ -1,0 +1,223 @@
+/* Giving things back to the driver, and what happens to those that it refuses.
+ *
+ * Invariants. An item is in one list or in the hands of one thread. A limbo's count covers both, so
+ * that a statistic read during a retry does not show things as gone that may still be refused. The
+ * driver is never called with a limbo's lock held.
+ *
+ * Locks: a device's limbo has the device's lock; the orphans have one of their own, of the same
+ * rank and never held together with a device's. */
+#include "device/limbo.h"
+
+#include <stdlib.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "device/device.h"
+#include "device/driver_status.h"
+
+static void limbo_put(struct acre__limbo *limbo, struct acre__limbo_item *item) {
+    item->next = limbo->first;
+    limbo->first = item;
+}
+
+static struct acre__limbo_item *limbo_take_all(struct acre__limbo *limbo) {
+    struct acre__limbo_item *first = limbo->first;
+    limbo->first = NULL;
+    return first;
+}
+
+/* The driver's answer to one item, with the device's context current meanwhile. That no context
+ * could be made current says nothing about the thing: it is a refusal, whatever the code, unless
+ * the driver itself is gone. */
+static CUresult limbo_ask(acre_device *dev, struct acre__limbo_item *item, const char **what,
+                          enum acre__fate *fate) {
+    struct acre__current current;
+    CUresult code = acre__device_push_relaxed(dev, &current, what);
+    *fate = code == CUDA_ERROR_DEINITIALIZED ? ACRE__FATE_TAKEN : ACRE__FATE_REFUSED;
+    if (code)
+        return code;
+    *what = item->kind->call;
+    code = item->kind->give_back(dev->drv, item);
+    *fate = acre__driver_fate(code);
+    acre__device_pop(dev, &current);
+    return code;
+}
+
+acre_status acre__limbo_give_back(acre_device *dev, struct acre__limbo_item *item) {
+    acre_status status = ACRE_OK;
+    enum acre__fate fate = ACRE__FATE_TAKEN;
+    if (!acre__device_is_lost(dev)) {
+        const char *what;
+        CUresult code = limbo_ask(dev, item, &what, &fate);
+        if (fate != ACRE__FATE_TAKEN)
+            status = acre__driver_fail(dev, code, what);
+    }
+    if (fate != ACRE__FATE_REFUSED || status == ACRE_E_DEVICE_LOST) {
+        item->kind->forget(item);
+        return fate == ACRE__FATE_UNKNOWN ? status : ACRE_OK;
+    }
+    acre__log(ACRE_LOG_WARN, "device", "%s: %s; acre_trim will try again", dev->label,
+              acre_last_detail());
+    acre__lock_take(&dev->lock);
+    limbo_put(&dev->limbo, item);
+    dev->limbo.count++;
+    acre__lock_give(&dev->lock);
+    return ACRE_OK;
+}
+
+/* One item of a device, tried again: 1 if it went. */
+static int limbo_try(acre_device *dev, struct acre__limbo_item *item, acre_status *status) {
+    CUresult code = item->kind->give_back(dev->drv, item);
+    int went = acre__driver_fate(code) != ACRE__FATE_REFUSED;
+    if (!went)
+        *status = acre__driver_fail(dev, code, item->kind->call);
+    acre__lock_take(&dev->lock);
+    if (went)
+        dev->limbo.count--;
+    else
+        limbo_put(&dev->limbo, item);
+    acre__lock_give(&dev->lock);
+    if (went)
+        item->kind->forget(item);
+    return went;
+}
+
+acre_status acre__limbo_retry(acre_device *dev, uint64_t *retired) {
+    acre__lock_take(&dev->lock);
+    int is_empty = !dev->limbo.first;
+    acre__lock_give(&dev->lock);
+    if (is_empty)
+        return ACRE_OK;
+
+    struct acre__current current;
+    const char *what;
+    CUresult code = acre__device_push_relaxed(dev, &current, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    acre__lock_take(&dev->lock);
+    struct acre__limbo_item *item = limbo_take_all(&dev->limbo);
+    acre__lock_give(&dev->lock);
+
+    /* After a sticky error the rest comes back refused without harm; it is few and happens once. */
+    acre_status status = ACRE_OK;
+    while (item) {
+        struct acre__limbo_item *next = item->next;
+        *retired += (uint64_t)limbo_try(dev, item, &status);
+        item = next;
+    }
+    acre__device_pop(dev, &current);
+    return status;
+}
+
+/* Forgetting one thing may give another back, which the driver refuses in turn: hence until nothing
+ * is left. */
+uint64_t acre__limbo_drop(acre_device *dev) {
+    uint64_t dropped = 0;
+    for (;;) {
+        acre__lock_take(&dev->lock);
+        struct acre__limbo_item *item = limbo_take_all(&dev->limbo);
+        dropped += dev->limbo.count;
+        dev->limbo.count = 0;
+        acre__lock_give(&dev->lock);
+        if (!item)
+            return dropped;
+        while (item) {
+            struct acre__limbo_item *next = item->next;
+            item->kind->forget(item);
+            item = next;
+        }
+    }
+}
+
+/* ---- contexts without a device ---- */
+
+struct limbo_context {
+    struct acre__limbo_item item;
+    CUdevice device;
+    int is_soft;
+};
+
+static struct {
+    struct acre__lock lock;
+    struct acre__limbo of[2]; /* by is_soft */
+} orphans = {.lock = ACRE__LOCK_INIT("orphans", ACRE__RANK_DEVICE)};
+
+/* The item is the first member of its context. */
+static struct limbo_context *orphan_context(struct acre__limbo_item *item) {
+    return (struct limbo_context *)item;
+}
+
+static CUresult orphan_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
+    return drv->cuDevicePrimaryCtxRelease(orphan_context(item)->device);
+}
+
+static void orphan_forget(struct acre__limbo_item *item) {
+    free(orphan_context(item));
+}
+
+static const struct acre__limbo_kind orphan_kind = {
+    .call = "cuDevicePrimaryCtxRelease",
+    .give_back = orphan_give_back,
+    .forget = orphan_forget,
+};
+
+struct acre__limbo_item *acre__orphan_create(int is_soft, CUdevice device) {
+    struct limbo_context *context = calloc(1, sizeof *context);
+    if (!context)
+        return NULL;
+    context->item.kind = &orphan_kind;
+    context->device = device;
+    context->is_soft = is_soft;
+    return &context->item;
+}
+
+void acre__orphan_release(const struct acre__driver *drv, struct acre__limbo_item *item, int lost) {
+    CUresult code = lost ? CUDA_SUCCESS : item->kind->give_back(drv, item);
+    if (!lost && acre__driver_fate(code) != ACRE__FATE_REFUSED) {
+        item->kind->forget(item);
+        return;
+    }
+    int is_soft = orphan_context(item)->is_soft;
+    if (!lost)
+        acre__log(ACRE_LOG_WARN, "device", "%s refused (%d); the next open or trim will try again",
+                  item->kind->call, (int)code);
+    acre__lock_take(&orphans.lock);
+    limbo_put(&orphans.of[is_soft], item);
+    orphans.of[is_soft].count++;
+    acre__lock_give(&orphans.lock);
+}
+
+CUresult acre__orphan_retry(const struct acre__driver *drv, uint64_t *retired) {
+    int is_soft = drv->is_soft != 0;
+    acre__lock_take(&orphans.lock);
+    struct acre__limbo_item *item = limbo_take_all(&orphans.of[is_soft]);
+    acre__lock_give(&orphans.lock);
+
+    CUresult refusal = CUDA_SUCCESS;
+    while (item) {
+        struct acre__limbo_item *next = item->next;
+        CUresult code = item->kind->give_back(drv, item);
+        int went = acre__driver_fate(code) != ACRE__FATE_REFUSED;
+        int hopeless = acre__driver_is_sticky(code);
+        if (!went && !hopeless)
+            refusal = code;
+        acre__lock_take(&orphans.lock);
+        if (went || hopeless)
+            orphans.of[is_soft].count--;
+        else
+            limbo_put(&orphans.of[is_soft], item);
+        acre__lock_give(&orphans.lock);
+        *retired += (uint64_t)went;
+        if (went || hopeless)
+            item->kind->forget(item);
+        item = next;
+    }
+    return refusal;
+}
+
+uint64_t acre__orphan_count(int is_soft) {
+    acre__lock_take(&orphans.lock);
+    uint64_t count = orphans.of[is_soft != 0].count;
+    acre__lock_give(&orphans.lock);
+    return count;
+}

@@ -1,0 +1,324 @@
+/* Opening and closing: names, the choice of a driver, configuration.
+ *
+ * Invariants. One lock, the registry's, is held through every open and close, so a device is opened
+ * once however many threads ask. A driver's table is chosen when the first of its devices is opened
+ * and stays until the last one is closed; the same holds for the setting of the soft devices. */
+#include <limits.h>
+#include <string.h>
+
+#include "acre.h"
+#include "base/atomic.h"
+#include "base/config.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "device/device.h"
+#include "driver/driver.h"
+#include "driver/driver_fault.h"
+#include "device/driver_status.h"
+#include "soft/soft.h"
+#include "watch/stats_file.h"
+#include "watch/trace.h"
+
+enum open_driver { OPEN_CUDA, OPEN_SOFT, OPEN_AUTO };
+
+/* A device's name, read. */
+struct open_name {
+    enum open_driver driver;
+    uint32_t ordinal;
+};
+
+static const uint64_t OPEN_SOFT_UNIT = (uint64_t)2 << 20; /* a chunk */
+static const uint64_t OPEN_SOFT_MOST = (uint64_t)1 << 44; /* as for ACRE_SOFT_BYTES */
+
+static struct {
+    struct acre__lock lock;
+    const struct acre__driver *table[2]; /* of open_driver, while open_count is not 0 */
+    unsigned open_count[2];              /* devices open now */
+    int has_fault_plan;                  /* ACRE_FAULT was read; a plan is started once */
+} registry = {.lock = ACRE__LOCK_INIT("registry", ACRE__RANK_REGISTRY)};
+
+/* ---- names ---- */
+
+static const char OPEN_NAMES[] =
+    "names are auto, cuda, cuda:0, cuda:1 ..., soft, soft:0, soft:1 ...";
+
+/* 1 if `text` is a name. A number too large for any device is one: it gets ACRE_E_NO_DEVICE. */
+static int open_read_name(const char *text, struct open_name *name) {
+    name->ordinal = 0;
+    if (strcmp(text, "auto") == 0) {
+        name->driver = OPEN_AUTO;
+        return 1;
+    }
+    if (strncmp(text, "cuda", 4) != 0 && strncmp(text, "soft", 4) != 0)
+        return 0;
+    name->driver = text[0] == 'c' ? OPEN_CUDA : OPEN_SOFT;
+    if (text[4] == '\0')
+        return 1;
+    const char *digits = text + 5;
+    size_t count = strspn(digits, "0123456789");
+    if (text[4] != ':' || count == 0 || digits[count] != '\0' || (digits[0] == '0' && count > 1))
+        return 0;
+    if (count > 9) {
+        name->ordinal = INT_MAX;
+        return 1;
+    }
+    for (size_t i = 0; i < count; i++)
+        name->ordinal = name->ordinal * 10 + (uint32_t)(digits[i] - '0');
+    return 1;
+}
+
+/* The name asked for; with auto what ACRE_DEVICE says, which may be auto again. */
+static acre_status open_wish(const char *text, struct open_name *name) {
+    if (text && !open_read_name(text, name))
+        return acre__fail(ACRE_E_INVALID, "\"%.60s\" is not a device's name; %s", text, OPEN_NAMES);
+    if (text && name->driver != OPEN_AUTO)
+        return ACRE_OK;
+    const char *preset = acre__config_string(ACRE__CONFIG_DEVICE);
+    if (!open_read_name(preset ? preset : "auto", name))
+        return acre__fail(ACRE_E_CONFIG, "ACRE_DEVICE=%.60s is not a device's name; %s", preset,
+                          OPEN_NAMES);
+    return ACRE_OK;
+}
+
+/* ---- drivers ---- */
+
+/* Puts the fault wrapper in front of the table if ACRE_FAULT is set. */
+static acre_status open_wrap(const struct acre__driver **drv) {
+    const char *spec = acre__config_string(ACRE__CONFIG_FAULT);
+    if (!spec)
+        return ACRE_OK;
+    struct acre__fault_plan plan;
+    acre_status status = acre__fault_parse(spec, &plan);
+    if (status)
+        return status;
+    *drv = acre__fault_wrap(*drv);
+    if (registry.has_fault_plan)
+        return ACRE_OK;
+    registry.has_fault_plan = 1;
+    return acre__fault_set(&plan);
+}
+
+static acre_status open_table(enum open_driver driver, const struct acre__driver **drv) {
+    if (registry.open_count[driver]) {
+        *drv = registry.table[driver];
+        return ACRE_OK;
+    }
+    acre_status status = ACRE_OK;
+    if (driver == OPEN_SOFT)
+        *drv = acre__driver_soft();
+    else
+        status = acre__driver_cuda(drv);
+    return status ? status : open_wrap(drv);
+}
+
+/* What the options ask of soft devices, laid over `config`. */
+static acre_status open_soft_wishes(const acre_open_options *options,
+                                    struct acre__soft_config *config) {
+    if (options->soft_bytes) {
+        config->bytes = options->soft_bytes / OPEN_SOFT_UNIT * OPEN_SOFT_UNIT;
+        if (config->bytes == 0 || config->bytes > OPEN_SOFT_MOST)
+            return acre__fail(ACRE_E_INVALID, "soft_bytes is %llu; a device has 2 MiB to 16 TiB",
+                              (unsigned long long)options->soft_bytes);
+    }
+    if (options->soft_devices) {
+        config->devices = options->soft_devices;
+        if (config->devices > ACRE__SOFT_DEVICES_MAX)
+            return acre__fail(ACRE_E_INVALID, "soft_devices is %u; there can be %d at most",
+                              config->devices, (int)ACRE__SOFT_DEVICES_MAX);
+    }
+    return ACRE_OK;
+}
+
+static acre_status open_configure_soft(const acre_open_options *options) {
+    struct acre__soft_config wanted, now = acre__soft_config_get();
+    if (registry.open_count[OPEN_SOFT]) {
+        wanted = now;
+        acre_status status = open_soft_wishes(options, &wanted);
+        if (status)
+            return status;
+        if (wanted.bytes == now.bytes && wanted.devices == now.devices)
+            return ACRE_OK;
+        return acre__fail(ACRE_E_BUSY,
+                          "soft devices are open, %u with %llu bytes each: close them "
+                          "first to have %u with %llu",
+                          now.devices, (unsigned long long)now.bytes, wanted.devices,
+                          (unsigned long long)wanted.bytes);
+    }
+    acre_status status = acre__soft_config_default(&wanted);
+    if (status)
+        return status;
+    uint64_t default_bytes = wanted.bytes;
+    status = open_soft_wishes(options, &wanted);
+    if (status == ACRE_OK && wanted.bytes != default_bytes)
+        status =
+            acre__config_bytes(ACRE__CONFIG_ADDRESS_BYTES, wanted.bytes * 8, &wanted.address_bytes);
+    return status ? status : acre__soft_configure(&wanted);
+}
+
+/* The driver, configured and initialised, and how many devices it has (at least one). */
+static acre_status open_ready(enum open_driver driver, const acre_open_options *options,
+                              const struct acre__driver **drv, uint32_t *count) {
+    acre_status status = open_table(driver, drv);
+    if (status)
+        return status;
+    uint64_t retired = 0;
+    (void)acre__orphan_retry(*drv, &retired);
+    if (driver == OPEN_SOFT && (status = open_configure_soft(options)))
+        return status;
+    CUresult code = (*drv)->cuInit(0);
+    if (code)
+        return acre__driver_fail(NULL, code, "cuInit");
+    int devices = 0;
+    code = (*drv)->cuDeviceGetCount(&devices);
+    if (code)
+        return acre__driver_fail(NULL, code, "cuDeviceGetCount");
+    if (devices <= 0)
+        return acre__fail(ACRE_E_NO_DEVICE, "the %s driver has no device", (*drv)->name);
+    *count = (uint32_t)devices;
+    return ACRE_OK;
+}
+
+/* auto: the first GPU if its driver can be used at all, else the soft device. */
+static acre_status open_ready_auto(const acre_open_options *options, struct open_name *name,
+                                   const struct acre__driver **drv, uint32_t *count) {
+    name->driver = OPEN_CUDA;
+    acre_status status = open_ready(OPEN_CUDA, options, drv, count);
+    if (status == ACRE_OK || status == ACRE_E_CONFIG)
+        return status;
+    int is_absent = status == ACRE_E_NO_DRIVER || status == ACRE_E_NO_DEVICE;
+    acre__log(is_absent ? ACRE_LOG_INFO : ACRE_LOG_WARN, "device",
+              "opening the soft device, since there is no GPU to use: %s", acre_last_detail());
+    name->driver = OPEN_SOFT;
+    return open_ready(OPEN_SOFT, options, drv, count);
+}
+
+/* ---- open and close ---- */
+
+static acre_status open_locked(const char *text, const acre_open_options *options,
+                               acre_device **out) {
+    struct open_name name = {OPEN_AUTO, 0};
+    const struct acre__driver *drv = NULL;
+    uint32_t count = 0;
+    acre_status status = open_wish(text, &name);
+    if (status)
+        return status;
+    if (name.driver == OPEN_AUTO)
+        status = open_ready_auto(options, &name, &drv, &count);
+    else
+        status = open_ready(name.driver, options, &drv, &count);
+    if (status)
+        return status;
+    if (name.ordinal >= count)
+        return acre__fail(ACRE_E_NO_DEVICE,
+                          "there is no device %u: the %s driver has %s:0 to %s:%u", name.ordinal,
+                          drv->name, drv->name, drv->name, count - 1);
+
+    acre_device *dev = acre__device_find(drv, name.ordinal);
+    if (!dev) {
+        status = acre__device_create(drv, name.ordinal, out);
+        if (status)
+            return status;
+        registry.table[name.driver] = drv;
+        registry.open_count[name.driver]++;
+        acre__log(ACRE_LOG_INFO, "device", "opened %s (%s)", (*out)->label, (*out)->info.name);
+        return ACRE_OK;
+    }
+    status = acre__device_enter(dev); /* lost? */
+    if (status)
+        return status;
+    if (acre__load(&dev->open_count, memory_order_relaxed) == UINT32_MAX)
+        return acre__fail(ACRE_E_INVALID, "%s was opened too often", dev->label);
+    acre__fetch_add(&dev->open_count, 1, memory_order_relaxed);
+    *out = dev;
+    return ACRE_OK;
+}
+
+/* Of all devices; none is closed meanwhile. */
+static void devices_export(void) {
+    acre__lock_take(&registry.lock);
+    for (acre_device *dev = NULL; (dev = acre__device_next(NULL, dev));)
+        acre__device_export(dev);
+    acre__lock_give(&registry.lock);
+}
+
+acre_status acre_open(const char *name, const acre_open_options *options, acre_device **device) {
+    if (device)
+        *device = NULL;
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    if (!device)
+        return acre__fail(ACRE_E_NULL, "acre_open: device is NULL");
+    acre_open_options wishes;
+    status = acre__options_in(&wishes, sizeof wishes, options, "acre_open_options");
+    if (status)
+        return status;
+    if (wishes.reserved)
+        return acre__fail(ACRE_E_OPTIONS, "acre_open_options: reserved is not 0");
+    acre__config_warn_unknown();
+    status = acre__watch_fork();
+    if (status == ACRE_OK)
+        status = acre__trace_begin();
+    if (status == ACRE_OK)
+        status = acre__stats_begin();
+    if (status)
+        return status;
+    acre__lock_take(&registry.lock);
+    status = open_locked(name, &wishes, device);
+    acre__lock_give(&registry.lock);
+    if (status == ACRE_OK && acre__stats_is_on()) {
+        acre__stats_source_add(devices_export);
+        acre__device_export(*device);
+    }
+    return status;
+}
+
+acre_status acre_close(acre_device *device) {
+    acre_status status = acre__enter();
+    if (status || !device)
+        return status;
+    acre__lock_take(&registry.lock);
+    status = acre__device_check(device);
+    if (status == ACRE_OK && acre__fetch_sub(&device->open_count, 1, memory_order_relaxed) == 1) {
+        registry.open_count[device->drv->is_soft ? OPEN_SOFT : OPEN_CUDA]--;
+        acre__device_destroy(device);
+    }
+    acre__lock_give(&registry.lock);
+    return status;
+}
+
+acre_status acre_device_count(const char *driver, uint32_t *count) {
+    if (count)
+        *count = 0;
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    if (!driver || !count)
+        return acre__fail(ACRE_E_NULL, "acre_device_count: %s is NULL",
+                          driver ? "count" : "driver");
+    int is_soft = strcmp(driver, "soft") == 0;
+    if (!is_soft && strcmp(driver, "cuda") != 0)
+        return acre__fail(ACRE_E_INVALID, "\"%.60s\" is not a driver; there are cuda and soft",
+                          driver);
+    if ((status = acre__watch_fork()))
+        return status;
+    static const acre_open_options defaults;
+    const struct acre__driver *drv;
+    uint32_t found = 0;
+    acre__lock_take(&registry.lock);
+    if (is_soft && !registry.open_count[OPEN_SOFT]) {
+        /* Configured, but not started for the sake of a question. */
+        struct acre__soft_config config;
+        status = acre__soft_config_default(&config);
+        found = config.devices;
+    } else {
+        status = open_ready(is_soft ? OPEN_SOFT : OPEN_CUDA, &defaults, &drv, &found);
+    }
+    acre__lock_give(&registry.lock);
+    if (status == ACRE_OK)
+        *count = found;
+    return status;
+}

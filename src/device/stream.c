@@ -1,0 +1,508 @@
+/* Streams and events.
+ *
+ * What acre made has a record in the device's books, by handle, until it is destroyed; the record
+ * holds the item with which it enters limbo if the driver refuses to take it back. Handles without
+ * a record may be the program's own, made with CUDA, and go to the driver as they are, unless
+ * another open device has them in its books.
+ *
+ * Invariant: a record leaves the books before the driver is asked to destroy its thing, since the
+ * driver may give the same handle to another thread at once. A handle that the driver hands out
+ * while it is in the books was destroyed behind our back: the new record replaces the old.
+ *
+ * Locks: the device's, around the books only, never around a driver call. */
+#include <stdlib.h>
+
+#include "acre.h"
+#include "base/atomic.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "base/tree.h"
+#include "device/device.h"
+#include "device/driver_status.h"
+#include "device/limbo.h"
+
+/* A stream or an event made by acre. */
+struct made {
+    struct acre__node node; /* key: the handle */
+    struct acre__limbo_item item;
+    uint64_t number; /* ours, of all things made in the process */
+    uint32_t flags;  /* as the caller gave them */
+};
+
+/* Set in ids that are not the CUDA driver's, so that they differ from those. */
+static const uint64_t ID_OF_SOFT = (uint64_t)1 << 62;
+static const uint64_t ID_OF_ACRE = (uint64_t)1 << 63;
+
+static _Atomic uint64_t made_count;
+
+static struct made *made_of_item(struct acre__limbo_item *item) {
+    return (struct made *)((char *)item - offsetof(struct made, item));
+}
+
+static void made_forget(struct acre__limbo_item *item) {
+    free(made_of_item(item));
+}
+
+static CUresult stream_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
+    return drv->cuStreamDestroy((CUstream)(uintptr_t)made_of_item(item)->node.key);
+}
+
+static CUresult event_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
+    return drv->cuEventDestroy((CUevent)(uintptr_t)made_of_item(item)->node.key);
+}
+
+static const struct acre__limbo_kind stream_kind = {"cuStreamDestroy", stream_give_back,
+                                                    made_forget};
+static const struct acre__limbo_kind event_kind = {"cuEventDestroy", event_give_back, made_forget};
+
+/* ---- the books ---- */
+
+static struct made *made_create(const struct acre__limbo_kind *kind) {
+    struct made *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->item.kind = kind;
+    made->number = acre__fetch_add(&made_count, 1, memory_order_relaxed) + 1;
+    return made;
+}
+
+static void made_enter_books(acre_device *dev, struct acre__tree *books, uint64_t *created,
+                             struct made *made, const void *handle) {
+    made->node.key = (uintptr_t)handle;
+    acre__lock_take(&dev->lock);
+    struct acre__node *stale = acre__tree_find(books, made->node.key);
+    if (stale)
+        acre__tree_remove(books, stale);
+    acre__tree_insert(books, &made->node);
+    ++*created;
+    acre__lock_give(&dev->lock);
+    if (!stale)
+        return;
+    free(acre__tree_entry(stale, struct made, node));
+    acre__log(ACRE_LOG_WARN, "stream", "%s: handle %p was destroyed without acre", dev->label,
+              handle);
+}
+
+/* Takes the record out of the books, if it is there. */
+static struct made *made_leave_books(acre_device *dev, struct acre__tree *books, uint64_t key) {
+    acre__lock_take(&dev->lock);
+    struct acre__node *node = acre__tree_find(books, key);
+    if (node)
+        acre__tree_remove(books, node);
+    acre__lock_give(&dev->lock);
+    return acre__tree_entry(node, struct made, node);
+}
+
+/* The number of the record with that handle; 0 if there is none. */
+static uint64_t made_number(acre_device *dev, const struct acre__tree *books, const void *handle) {
+    acre__lock_take(&dev->lock);
+    const struct acre__node *node = acre__tree_find(books, (uintptr_t)handle);
+    const struct made *made = acre__tree_entry(node, struct made, node);
+    uint64_t number = made ? made->number : 0;
+    acre__lock_give(&dev->lock);
+    return number;
+}
+
+static int stream_is_of(const acre_device *dev, uint64_t key) {
+    return acre__tree_find(&dev->streams, key) != NULL;
+}
+
+static int event_is_of(const acre_device *dev, uint64_t key) {
+    return acre__tree_find(&dev->events, key) != NULL;
+}
+
+/* ACRE_E_HANDLE when another device is known to have the handle. */
+acre_device *acre__stream_device(acre_device *dev, acre_stream stream) {
+    acre_device *other = NULL;
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
+        return dev;
+    while ((other = acre__device_next(dev, other)))
+        if (made_number(other, &other->streams, stream))
+            return other;
+    return dev;
+}
+
+acre_status acre__stream_check(acre_device *dev, acre_stream stream) {
+    uint64_t key = (uintptr_t)stream;
+    struct acre__owner owner;
+    if (key <= (uintptr_t)CU_STREAM_PER_THREAD || made_number(dev, &dev->streams, stream) ||
+        !acre__device_other(dev, stream_is_of, key, &owner))
+        return ACRE_OK;
+    return acre__fail(ACRE_E_HANDLE, "stream %p belongs to %s, not to %s", (void *)stream,
+                      owner.label, dev->label);
+}
+
+int acre__stream_is_foreign(acre_device *dev, acre_stream stream) {
+    return (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
+           !made_number(dev, &dev->streams, stream);
+}
+
+/* 1 if acre made the stream with the flag. */
+static int stream_has_flag(acre_device *dev, acre_stream stream, uint32_t flag) {
+    acre__lock_take(&dev->lock);
+    const struct acre__node *node = acre__tree_find(&dev->streams, (uintptr_t)stream);
+    const struct made *made = acre__tree_entry(node, struct made, node);
+    int has = made && made->flags & flag;
+    acre__lock_give(&dev->lock);
+    return has;
+}
+
+int acre__stream_is_independent(acre_device *dev, acre_stream stream) {
+    return (uintptr_t)stream < (uintptr_t)CU_STREAM_PER_THREAD ||
+           stream_has_flag(dev, stream, ACRE_STREAM_NON_BLOCKING);
+}
+
+int acre__stream_is_capturable(acre_device *dev, acre_stream stream) {
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
+        return (uintptr_t)stream == (uintptr_t)CU_STREAM_PER_THREAD;
+    return !stream_has_flag(dev, stream, ACRE_STREAM_NO_CAPTURE);
+}
+
+static CUresult captured_ask(acre_device *dev, acre_stream stream, int *is_captured,
+                             const char **what) {
+    struct acre__current current;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    int is_own = (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD; /* needs no context */
+    CUresult code = is_own ? CUDA_SUCCESS : acre__device_push(dev, &current, what);
+    if (code)
+        return code;
+    *what = "cuStreamIsCapturing";
+    code = dev->drv->cuStreamIsCapturing(stream, &state);
+    if (!is_own)
+        acre__device_pop(dev, &current);
+    *is_captured = state != CU_STREAM_CAPTURE_STATUS_NONE;
+    return code;
+}
+
+int acre__stream_is_captured(acre_device *dev, acre_stream stream) {
+    const char *what;
+    int is_captured = 0;
+    return captured_ask(dev, stream, &is_captured, &what) != CUDA_SUCCESS || is_captured;
+}
+
+acre_status acre__stream_ask_captured(acre_device *dev, acre_stream stream, int *is_captured) {
+    const char *what;
+    *is_captured = 0;
+    if (acre__device_is_lost(dev) || !acre__stream_is_capturable(dev, stream))
+        return ACRE_OK;
+    CUresult code = captured_ask(dev, stream, is_captured, &what);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+/* ACRE_OK with *has_owner = 1 when another open device is known to have the event. */
+static acre_status event_owner(acre_device *dev, acre_event event, int *has_owner,
+                               struct acre__owner *owner) {
+    *has_owner = 0;
+    if (!event)
+        return acre__fail(ACRE_E_NULL, "the event is NULL");
+    if (!made_number(dev, &dev->events, event))
+        *has_owner = acre__device_other(dev, event_is_of, (uintptr_t)event, owner);
+    return ACRE_OK;
+}
+
+static acre_status event_check(acre_device *dev, acre_event event) {
+    struct acre__owner owner;
+    int has_owner;
+    acre_status status = event_owner(dev, event, &has_owner, &owner);
+    if (status || !has_owner)
+        return status;
+    return acre__fail(ACRE_E_HANDLE, "event %p belongs to %s, not to %s", (void *)event,
+                      owner.label, dev->label);
+}
+
+/* For waiting, an event of another device will do, if the same driver made it. */
+static acre_status event_check_driver(acre_device *dev, acre_event event) {
+    struct acre__owner owner;
+    int has_owner;
+    acre_status status = event_owner(dev, event, &has_owner, &owner);
+    if (status || !has_owner || owner.drv == dev->drv)
+        return status;
+    return acre__fail(ACRE_E_HANDLE, "event %p belongs to %s: streams of %s cannot wait for it",
+                      (void *)event, owner.label, dev->label);
+}
+
+/* ---- around a driver call ---- */
+
+static acre_status stream_push(acre_device *dev, struct acre__current *current) {
+    const char *what;
+    CUresult code = acre__device_push(dev, current, &what);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+/* Pops, and turns the call's code into a status. */
+static acre_status stream_pop(acre_device *dev, const struct acre__current *current, CUresult code,
+                              const char *what) {
+    acre__device_pop(dev, current);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+/* Checks and pushes, for calls on a stream or an event. */
+static acre_status stream_begin(acre_device *dev, acre_stream stream,
+                                struct acre__current *current) {
+    acre_status status = acre__device_enter(dev);
+    if (status == ACRE_OK)
+        status = acre__stream_check(dev, stream);
+    return status ? status : stream_push(dev, current);
+}
+
+static acre_status event_begin(acre_device *dev, acre_event event, struct acre__current *current) {
+    acre_status status = acre__device_enter(dev);
+    if (status == ACRE_OK)
+        status = event_check(dev, event);
+    return status ? status : stream_push(dev, current);
+}
+
+static void made_end(acre_device *dev, struct acre__tree *books) {
+    for (;;) {
+        acre__lock_take(&dev->lock);
+        struct acre__node *node = acre__tree_first(books);
+        if (node)
+            acre__tree_remove(books, node);
+        acre__lock_give(&dev->lock);
+        if (!node)
+            return;
+        (void)acre__limbo_give_back(dev, &acre__tree_entry(node, struct made, node)->item);
+    }
+}
+
+void acre__streams_end(acre_device *dev) {
+    made_end(dev, &dev->events);
+    made_end(dev, &dev->streams);
+}
+
+/* ---- streams ---- */
+
+acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream *stream) {
+    if (stream)
+        *stream = NULL;
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    if (!stream)
+        return acre__fail(ACRE_E_NULL, "acre_stream_create: stream is NULL");
+    if (flags & ~(ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE))
+        return acre__fail(ACRE_E_INVALID, "acre_stream_create: unknown flags 0x%x", flags);
+    struct made *made = made_create(&stream_kind);
+    if (!made)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a stream's record");
+    made->flags = flags;
+
+    struct acre__current current;
+    CUstream handle = NULL;
+    status = stream_push(device, &current);
+    if (status == ACRE_OK) {
+        unsigned how =
+            flags & ACRE_STREAM_NON_BLOCKING ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+        CUresult code = device->drv->cuStreamCreate(&handle, how);
+        status = stream_pop(device, &current, code, "cuStreamCreate");
+    }
+    if (status) {
+        free(made);
+        return status;
+    }
+    made_enter_books(device, &device->streams, &device->streams_created, made, handle);
+    *stream = handle;
+    return ACRE_OK;
+}
+
+acre_status acre_stream_destroy(acre_device *device, acre_stream stream) {
+    acre_status status = acre__enter();
+    if (status == ACRE_OK)
+        status = acre__device_check(device);
+    if (status || !stream)
+        return status;
+    struct made *made = made_leave_books(device, &device->streams, (uintptr_t)stream);
+    if (!made)
+        return acre__fail(ACRE_E_HANDLE, "%s has no stream %p that acre made and that still lives",
+                          device->label, (void *)stream);
+    /* What refuses here is made good by the stream's id, which the next one does not have. */
+    if (!acre__device_is_lost(device))
+        (void)acre__device_hooks_retire(device, stream);
+    return acre__limbo_give_back(device, &made->item);
+}
+
+acre_status acre__stream_not_captured(acre_device *dev, acre_stream stream, const char *why) {
+    struct acre__current current;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    acre_status status = stream_push(dev, &current);
+    if (status)
+        return status;
+    CUresult code = dev->drv->cuStreamIsCapturing(stream, &state);
+    status = stream_pop(dev, &current, code, "cuStreamIsCapturing");
+    if (status == ACRE_OK && state != CU_STREAM_CAPTURE_STATUS_NONE)
+        status = acre__fail(ACRE_E_CAPTURING, "%s", why);
+    return status;
+}
+
+acre_status acre_stream_retire(acre_device *device, acre_stream stream) {
+    acre_status status = acre__device_enter(device);
+    if (status == ACRE_OK)
+        status = acre__stream_check(device, stream);
+    return status ? status : acre__device_hooks_retire(device, stream);
+}
+
+acre_status acre_stream_sync(acre_device *device, acre_stream stream) {
+    struct acre__current current;
+    acre_status status = stream_begin(device, stream, &current);
+    if (status)
+        return status;
+    CUresult code = device->drv->cuStreamSynchronize(stream);
+    return stream_pop(device, &current, code, "cuStreamSynchronize");
+}
+
+acre_status acre_stream_query(acre_device *device, acre_stream stream) {
+    struct acre__current current;
+    acre_status status = stream_begin(device, stream, &current);
+    if (status)
+        return status;
+    CUresult code = device->drv->cuStreamQuery(stream);
+    return stream_pop(device, &current, code, "cuStreamQuery");
+}
+
+acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event event) {
+    acre_status status = acre__device_enter(device);
+    if (status == ACRE_OK)
+        status = event_check_driver(device, event);
+    struct acre__current current;
+    if (status == ACRE_OK)
+        status = stream_begin(device, stream, &current);
+    if (status)
+        return status;
+    CUresult code = device->drv->cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_DEFAULT);
+    return stream_pop(device, &current, code, "cuStreamWaitEvent");
+}
+
+/* The driver's id where it has them; our own number, for our own streams, where not. */
+acre_status acre_stream_get_id(acre_device *device, acre_stream stream, uint64_t *id) {
+    if (id)
+        *id = 0;
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    if (!id)
+        return acre__fail(ACRE_E_NULL, "acre_stream_get_id: id is NULL");
+    if (!ACRE__DRIVER_HAS(device->drv, cuStreamGetId)) {
+        uint64_t number = made_number(device, &device->streams, stream);
+        if (number) {
+            *id = ID_OF_ACRE | number;
+            return ACRE_OK;
+        }
+    }
+    struct acre__current current;
+    status = stream_begin(device, stream, &current);
+    if (status)
+        return status;
+    unsigned long long got = 0;
+    CUresult code = device->drv->cuStreamGetId(stream, &got);
+    status = stream_pop(device, &current, code, "cuStreamGetId");
+    if (status == ACRE_OK)
+        *id = device->drv->is_soft ? ID_OF_SOFT | got : got;
+    return status;
+}
+
+/* ---- events ---- */
+
+acre_status acre_event_create(acre_device *device, uint32_t flags, acre_event *event) {
+    if (event)
+        *event = NULL;
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    if (!event)
+        return acre__fail(ACRE_E_NULL, "acre_event_create: event is NULL");
+    if (flags & ~ACRE_EVENT_TIMING)
+        return acre__fail(ACRE_E_INVALID, "acre_event_create: unknown flags 0x%x", flags);
+    struct made *made = made_create(&event_kind);
+    if (!made)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for an event's record");
+
+    struct acre__current current;
+    CUevent handle = NULL;
+    status = stream_push(device, &current);
+    if (status == ACRE_OK) {
+        unsigned how = flags & ACRE_EVENT_TIMING ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
+        CUresult code = device->drv->cuEventCreate(&handle, how);
+        status = stream_pop(device, &current, code, "cuEventCreate");
+    }
+    if (status) {
+        free(made);
+        return status;
+    }
+    made_enter_books(device, &device->events, &device->events_created, made, handle);
+    *event = handle;
+    return ACRE_OK;
+}
+
+acre_status acre_event_destroy(acre_device *device, acre_event event) {
+    acre_status status = acre__enter();
+    if (status == ACRE_OK)
+        status = acre__device_check(device);
+    if (status || !event)
+        return status;
+    struct made *made = made_leave_books(device, &device->events, (uintptr_t)event);
+    if (!made)
+        return acre__fail(ACRE_E_HANDLE, "%s has no event %p that acre made and that still lives",
+                          device->label, (void *)event);
+    return acre__limbo_give_back(device, &made->item);
+}
+
+acre_status acre_event_record(acre_device *device, acre_event event, acre_stream stream) {
+    acre_status status = acre__device_enter(device);
+    if (status == ACRE_OK)
+        status = event_check(device, event);
+    struct acre__current current;
+    if (status == ACRE_OK)
+        status = stream_begin(device, stream, &current);
+    if (status)
+        return status;
+    CUresult code = device->drv->cuEventRecord(event, stream);
+    return stream_pop(device, &current, code, "cuEventRecord");
+}
+
+acre_status acre_event_query(acre_device *device, acre_event event) {
+    struct acre__current current;
+    acre_status status = event_begin(device, event, &current);
+    if (status)
+        return status;
+    CUresult code = device->drv->cuEventQuery(event);
+    return stream_pop(device, &current, code, "cuEventQuery");
+}
+
+acre_status acre_event_sync(acre_device *device, acre_event event) {
+    struct acre__current current;
+    acre_status status = event_begin(device, event, &current);
+    if (status)
+        return status;
+    CUresult code = device->drv->cuEventSynchronize(event);
+    return stream_pop(device, &current, code, "cuEventSynchronize");
+}
+
+acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event end,
+                               float *milliseconds) {
+    if (milliseconds)
+        *milliseconds = 0;
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    if (!milliseconds)
+        return acre__fail(ACRE_E_NULL, "acre_event_elapsed: milliseconds is NULL");
+    status = event_check(device, begin);
+    struct acre__current current;
+    if (status == ACRE_OK)
+        status = event_begin(device, end, &current);
+    if (status)
+        return status;
+    float got = 0;
+    CUresult code = device->drv->cuEventElapsedTime(&got, begin, end);
+    status = stream_pop(device, &current, code, "cuEventElapsedTime");
+    if (status == ACRE_OK)
+        *milliseconds = got;
+    /* The driver calls a live event without a time an invalid handle. */
+    if (status == ACRE_E_HANDLE && made_number(device, &device->events, begin) &&
+        made_number(device, &device->events, end))
+        return acre__fail(ACRE_E_INVALID, "acre_event_elapsed: both events must be made with "
+                                          "ACRE_EVENT_TIMING and be recorded");
+    return status;
+}

@@ -1,0 +1,88 @@
+/* Housekeeping: giving back, and the device's statistics.
+ *
+ * Statistics are read from the books under the device's lock, so they agree with each other; those
+ * of a lost device can still be read. */
+#include "acre.h"
+#include "base/atomic.h"
+#include "base/lock.h"
+#include "base/options.h"
+#include "base/thread.h"
+#include "device/device.h"
+#include "device/driver_status.h"
+#include "device/limbo.h"
+#include "watch/stats_file.h"
+
+static uint64_t limbo_count(acre_device *device) {
+    acre__lock_take(&device->lock);
+    uint64_t count = device->limbo.count;
+    acre__lock_give(&device->lock);
+    return count;
+}
+
+acre_status acre_trim(acre_device *device) {
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    uint64_t retired = 0;
+    /* Limbo before the layer below the objects: what leaves it frees chunks and addresses, which
+     * that layer then gives back. What it is refused in turn is tried once more and reported. */
+    acre_status upper = acre__device_hooks_trim(device, 0);
+    status = acre__limbo_retry(device, &retired);
+    uint64_t waiting = limbo_count(device);
+    acre_status below = acre__device_hooks_trim(device, 1);
+    if (limbo_count(device) > waiting)
+        status = acre__limbo_retry(device, &retired);
+    status = status ? status : upper ? upper : below;
+    if (!acre__device_is_lost(device)) {
+        CUresult code = acre__orphan_retry(device->drv, &retired);
+        if (code)
+            status = acre__driver_fail(device, code, "cuDevicePrimaryCtxRelease");
+    }
+    acre__lock_take(&device->lock);
+    device->trims++;
+    device->limbo_retired += retired;
+    acre__lock_give(&device->lock);
+    return status;
+}
+
+acre_status acre_get_stats(acre_device *device, acre_stats *stats) {
+    acre_status status = acre__enter();
+    if (status)
+        return status;
+    acre_stats now = {0};
+    status = acre__options_out(stats, sizeof now, &now, "acre_stats");
+    if (status == ACRE_OK)
+        status = acre__device_check(device);
+    if (status)
+        return status;
+
+    uint64_t orphans = acre__orphan_count(device->drv->is_soft);
+    acre__lock_take(&device->lock);
+    now.streams_live = device->streams.count;
+    now.events_live = device->events.count;
+    now.streams_created = device->streams_created;
+    now.events_created = device->events_created;
+    now.driver_refusals = acre__load(&device->driver_refusals, memory_order_relaxed);
+    now.limbo_count = device->limbo.count + orphans;
+    now.limbo_retired = device->limbo_retired;
+    now.trims = device->trims;
+    acre__lock_give(&device->lock);
+#define STATS_CALL(member, name)                                                                   \
+    now.driver_##member = acre__load(&device->drv->calls->member, memory_order_relaxed);
+    if (device->drv->calls) {
+        ACRE__DRIVER_CALLS(STATS_CALL)
+    }
+#undef STATS_CALL
+    acre__device_hooks_stats(device, &now);
+    return acre__options_out(stats, sizeof now, &now, "acre_stats");
+}
+
+void acre__device_export(acre_device *dev) {
+    acre_stats now = {.struct_size = sizeof now};
+    if (!dev->row || acre_get_stats(dev, &now))
+        return;
+#define TRIM_VALUE(name, meaning) now.name,
+    const uint64_t values[] = {ACRE_STATS_LIST(TRIM_VALUE)};
+#undef TRIM_VALUE
+    acre__stats_row_store(dev->row, values, sizeof values / sizeof *values);
+}

@@ -1,0 +1,309 @@
+/* Kernels of the soft device: queueing them in a stream, and the crew that runs their blocks.
+ *
+ * A kernel is one operation of its stream. Without a seed the thread that runs the stream is the
+ * first of a crew of real threads, made for this launch and gone with it: as many as there are
+ * processors, or as blocks if those are fewer, so a launch of one block makes none. The crew is
+ * cut into teams, each with a place where blocks run one after the other (launch_block.c).
+ *
+ * With a seed the operation stays at the head of its stream and runs one lane at each of the
+ * stream's steps, up to its next point: so kernels, copies and virtual host threads come between
+ * each other in any order that the seed can draw. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "soft/launch.h"
+#include "soft/sched.h"
+
+enum {
+    /* Lanes that have stacks at a time: each is two of the system's mappings, of which a process
+     * has 65530. */
+    LAUNCH_LANES_MOST = 16384,
+    LAUNCH_CREW_LEAST = 4, /* for warps of 1: threads that can come between each other */
+    LAUNCH_CREW_MOST = 64,
+    LAUNCH_SEEDED_PLACES = 4, /* blocks under way at a time; more only make schedules longer */
+};
+
+/* The thread sanitizer sees what real threads do, however few the processors are. */
+#if defined(__SANITIZE_THREAD__) || defined(ACRE_SANITIZE_tsan)
+enum { LAUNCH_CREW_OF_ONES = LAUNCH_CREW_MOST };
+#else
+enum { LAUNCH_CREW_OF_ONES = LAUNCH_CREW_LEAST };
+#endif
+
+/* ---- life ---- */
+
+static void launch_free_places(struct soft_launch *launch) {
+    for (uint32_t i = 0; i < launch->place_count; i++)
+        acre__soft_block_free(&launch->blocks[i]);
+    free(launch->blocks);
+    launch->blocks = NULL;
+    launch->place_count = 0;
+}
+
+/* Places for up to `count` blocks at a time; 0 without memory for one. */
+static int launch_make_places(struct soft_launch *launch, uint32_t count) {
+    launch->blocks = calloc(count, sizeof *launch->blocks);
+    while (launch->blocks && launch->place_count < count &&
+           acre__soft_block_make(launch, &launch->blocks[launch->place_count], launch->place_count))
+        launch->place_count++;
+    return launch->place_count > 0;
+}
+
+void acre__soft_launch_free(struct soft_launch *launch) {
+    if (!launch)
+        return;
+    launch_free_places(launch);
+    if (launch->device)
+        acre__soft_views_close(launch->device);
+    acre__lock_destroy(&launch->lock);
+    free(launch);
+}
+
+void acre__soft_launch_mistake(const struct soft_lane *lane, const char *format, ...) {
+    const struct soft_block *block = lane->block;
+    struct soft_launch *launch = block->launch;
+    char what[160];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    acre__lock_take(&launch->lock);
+    if (!launch->mistake[0])
+        snprintf(launch->mistake, sizeof launch->mistake,
+                 "block (%u, %u, %u) thread (%u, %u, %u): %s", block->index[0], block->index[1],
+                 block->index[2], lane->index[0], lane->index[1], lane->index[2], what);
+    acre__lock_give(&launch->lock);
+    atomic_store_explicit(&launch->is_over, 1, memory_order_release);
+    for (uint32_t i = 0; i < launch->place_count; i++) { /* members may sleep at barriers */
+        acre__lock_take(&launch->blocks[i].lock);
+        acre__cond_wake(&launch->blocks[i].moved);
+        acre__lock_give(&launch->blocks[i].lock);
+    }
+}
+
+/* ---- the crew ---- */
+
+struct crew {
+    struct soft_launch *launch;
+    struct acre__lock lock;
+    struct acre__cond begun;
+    pthread_t threads[LAUNCH_CREW_MOST];
+    uint32_t team; /* threads that run a block together; 0: not known yet */
+    uint32_t next; /* number of the next thread to ask for one; 0 is the stream's own */
+};
+
+static void crew_work(struct crew *crew, uint32_t number) {
+    uint32_t place = number / crew->team;
+    if (place < crew->launch->place_count)
+        acre__soft_block_run(&crew->launch->blocks[place], number % crew->team);
+}
+
+static void *crew_main(void *user) {
+    struct crew *crew = user;
+    acre__lock_take(&crew->lock);
+    uint32_t number = crew->next++;
+    while (!crew->team)
+        acre__cond_wait(&crew->begun, &crew->lock);
+    acre__lock_give(&crew->lock);
+    crew_work(crew, number);
+    return NULL;
+}
+
+/* As many threads as wanted, or as the system gives. Signals are for the program's own. */
+static uint32_t crew_gather(struct crew *crew, uint32_t wanted) {
+    uint32_t count = 1;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    crew->next = 1;
+    while (count < wanted && pthread_create(&crew->threads[count], NULL, crew_main, crew) == 0)
+        count++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return count;
+}
+
+/* How many blocks the launch can run at a time, and with how many threads each. */
+static uint32_t crew_places(const struct soft_launch *launch, uint32_t *team) {
+    int of_ones = launch->warp_lanes == 1;
+    uint32_t most = acre__cpu_count();
+    if (of_ones && most < LAUNCH_CREW_OF_ONES)
+        most = LAUNCH_CREW_OF_ONES;
+    if (most > LAUNCH_CREW_MOST)
+        most = LAUNCH_CREW_MOST;
+    *team = !of_ones ? 1 : launch->threads < most ? launch->threads : most;
+    uint32_t places = most / *team;
+    if (places > LAUNCH_LANES_MOST / launch->threads)
+        places = LAUNCH_LANES_MOST / launch->threads;
+    return places < launch->block_count ? places : (uint32_t)launch->block_count;
+}
+
+/* Runs the whole grid; no lock is held. 0 without memory for it. */
+static int launch_run(struct soft_launch *launch) {
+    struct crew crew = {.launch = launch};
+    acre__lock_init(&crew.lock, "crew of a kernel", ACRE__RANK_LEAF);
+    acre__cond_init(&crew.begun);
+    uint32_t team, places = crew_places(launch, &team);
+    uint32_t count = crew_gather(&crew, places * team);
+    if (team > count)
+        team = count;
+    while (places > 1 && places * team > count)
+        places--;
+    int is_made = launch_make_places(launch, places);
+    for (uint32_t i = 0; i < launch->place_count; i++)
+        launch->blocks[i].team = team;
+    acre__lock_take(&crew.lock);
+    crew.team = team;
+    acre__cond_wake(&crew.begun);
+    acre__lock_give(&crew.lock);
+    crew_work(&crew, 0);
+    for (uint32_t i = 1; i < count; i++)
+        pthread_join(crew.threads[i], NULL);
+    acre__cond_destroy(&crew.begun);
+    acre__lock_destroy(&crew.lock);
+    launch_free_places(launch);
+    return is_made;
+}
+
+/* ---- with a seed ---- */
+
+static struct soft_lane *block_warp(struct soft_block *block, uint32_t *at) {
+    uint32_t first = *at;
+    *at += block->launch->warp_lanes;
+    return first < block->launch->threads ? &block->lanes[first] : NULL;
+}
+
+/* What can happen next in all blocks; with `run` the choice of that number happens. */
+static uint32_t launch_choices(struct soft_launch *launch, int run, uint32_t choice) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < launch->place_count; i++) {
+        struct soft_block *block = &launch->blocks[i];
+        struct soft_lane *first;
+        for (uint32_t at = 0; block->alive && (first = block_warp(block, &at));) {
+            uint32_t here = acre__soft_warp_choices(first);
+            if (run && choice - sum < here) {
+                acre__soft_warp_choose(first, choice - sum);
+                return 0;
+            }
+            sum += here;
+        }
+        if (!block->alive && block->has_block && acre__soft_block_begin(block))
+            i--; /* another block is here now */
+    }
+    return sum;
+}
+
+static int launch_begin_seeded(struct soft_launch *launch) {
+    uint32_t places = LAUNCH_SEEDED_PLACES;
+    if (places > launch->block_count)
+        places = (uint32_t)launch->block_count;
+    if (!launch_make_places(launch, places))
+        return 0;
+    for (uint32_t i = 0; i < launch->place_count; i++)
+        (void)acre__soft_block_begin(&launch->blocks[i]);
+    return 1;
+}
+
+/* One step; acre__soft.lock is held. 1 when the launch is over. */
+static int launch_step(struct soft_launch *launch) {
+    uint32_t choices = launch_choices(launch, 0, 0);
+    if (soft_launch_is_over(launch) || !choices)
+        return 1;
+    int is_ours = acre__soft_sched_begin();
+    (void)launch_choices(launch, 1, (uint32_t)(acre__soft_random() % choices));
+    acre__soft_sched_end(is_ours);
+    return soft_launch_is_over(launch);
+}
+
+/* ---- in the stream ---- */
+
+static CUresult kernel_result(const struct soft_stream *stream, const struct soft_op *op,
+                              const char *what) {
+    if (!what[0])
+        return CUDA_SUCCESS;
+    acre__soft_report("stream %llu step %llu: the kernel was ended: %s",
+                      (unsigned long long)stream->id, (unsigned long long)op->step, what);
+    return CUDA_ERROR_LAUNCH_FAILED;
+}
+
+CUresult acre__soft_run_kernel(struct soft_stream *stream, struct soft_op *op, int *is_over) {
+    struct soft_launch *launch = op->launch;
+    int is_made = 1;
+    if (!launch->device) {
+        launch->device = &acre__soft.devices[launch->ordinal];
+        is_made = acre__soft_views_open(launch->device);
+        if (is_made && launch->is_seeded)
+            is_made = launch_begin_seeded(launch);
+    }
+    if (is_made && launch->is_seeded) {
+        *is_over = launch_step(launch);
+    } else if (is_made) {
+        acre__soft.running++; /* a chunk that is exported moves, and cannot under a kernel */
+        acre__lock_give(&acre__soft.lock);
+        is_made = launch_run(launch);
+        acre__lock_take(&acre__soft.lock);
+        acre__soft.running--;
+    }
+    return kernel_result(stream, op, is_made ? launch->mistake : "the system has no memory for it");
+}
+
+static struct soft_launch *launch_make(acre_soft_kernel fn, const uint32_t grid[3],
+                                       const uint32_t block[3], size_t shared_bytes, void *arg) {
+    struct soft_launch *launch = calloc(1, sizeof *launch);
+    if (!launch)
+        return NULL;
+    acre__lock_init(&launch->lock, "kernel", ACRE__RANK_LEAF);
+    launch->fn = fn;
+    launch->arg = arg;
+    memcpy(launch->grid, grid, sizeof launch->grid);
+    memcpy(launch->block, block, sizeof launch->block);
+    launch->shared_bytes = shared_bytes;
+    launch->threads = block[0] * block[1] * block[2];
+    launch->block_count = (uint64_t)grid[0] * grid[1] * grid[2];
+    return launch;
+}
+
+struct soft_launch *acre__soft_launch_copy(const struct soft_launch *from) {
+    struct soft_launch *launch =
+        launch_make(from->fn, from->grid, from->block, from->shared_bytes, from->arg);
+    if (launch) {
+        launch->warp_lanes = from->warp_lanes;
+        launch->is_seeded = from->is_seeded;
+        launch->ordinal = from->ordinal;
+    }
+    return launch;
+}
+
+/* Queues the launch, and takes it in any case. */
+static CUresult launch_submit(struct soft_launch *launch, CUstream handle) {
+    struct soft_stream *stream;
+    CUresult result = acre__soft_stream_enter(handle, launch, &stream);
+    if (result) {
+        acre__soft_launch_free(launch);
+        return result;
+    }
+    struct soft_op *op = acre__soft_op_make(SOFT_KERNEL);
+    if (!op) {
+        acre__soft_launch_free(launch);
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    launch->is_seeded = acre__soft.config.seeded;
+    launch->ordinal = stream->device;
+    op->launch = launch;
+    return acre__soft_leave(acre__soft_submit(stream, op));
+}
+
+CUresult acre__soft_kernel_queue(CUstream stream, const struct acre__soft_kernel *kernel) {
+    struct soft_launch *launch =
+        launch_make(kernel->fn, kernel->grid, kernel->block, kernel->shared_bytes, kernel->arg);
+    if (!launch)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    launch->warp_lanes = kernel->warp_lanes;
+    return launch_submit(launch, stream);
+}

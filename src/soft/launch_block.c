@@ -1,0 +1,206 @@
+/* Blocks of kernels: the barrier, shared memory, and how a team of real threads runs a block.
+ *
+ * A block in memory is a place: blocks of the grid run in it one after the other, on the same lanes
+ * and strands. The members of its team meet before each block, and whoever comes last draws its
+ * number and sets the lanes up.
+ *
+ * A thread that has ended counts as one that has come to the barrier, as on a GPU. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "soft/launch.h"
+
+enum { SHARED_ALIGN = 128, SHARED_POISON = 0xa7 };
+
+int acre__soft_block_make(struct soft_launch *launch, struct soft_block *block, uint32_t sm) {
+    memset(block, 0, sizeof *block);
+    block->launch = launch;
+    block->sm = sm;
+    block->team = 1;
+    block->lanes = calloc(launch->threads, sizeof *block->lanes);
+    if (launch->shared_bytes)
+        block->shared =
+            aligned_alloc(SHARED_ALIGN, soft_round_up(launch->shared_bytes, SHARED_ALIGN));
+    if (!block->lanes || (launch->shared_bytes && !block->shared) ||
+        !acre__soft_strands_take(block->lanes, launch->threads)) {
+        free(block->lanes);
+        free(block->shared);
+        return 0;
+    }
+    acre__lock_init(&block->lock, "block of a kernel", ACRE__RANK_LEAF);
+    acre__cond_init(&block->moved);
+    return 1;
+}
+
+void acre__soft_block_free(struct soft_block *block) {
+    acre__soft_strands_give(block->lanes, block->launch->threads);
+    acre__cond_destroy(&block->moved);
+    acre__lock_destroy(&block->lock);
+    free(block->lanes);
+    free(block->shared);
+}
+
+static void index_of(uint64_t number, const uint32_t size[3], uint32_t index[3]) {
+    index[0] = (uint32_t)(number % size[0]);
+    index[1] = (uint32_t)(number / size[0] % size[1]);
+    index[2] = (uint32_t)(number / size[0] / size[1]);
+}
+
+int acre__soft_block_begin(struct soft_block *block) {
+    struct soft_launch *launch = block->launch;
+    uint64_t number = atomic_fetch_add_explicit(&launch->next_block, 1, memory_order_relaxed);
+    block->has_block = number < launch->block_count && !soft_launch_is_over(launch);
+    if (!block->has_block)
+        return 0;
+    index_of(number, launch->grid, block->index);
+    block->alive = launch->threads;
+    block->arrived = 0;
+    atomic_store_explicit(&block->barrier, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < launch->threads; i++) {
+        struct soft_lane *lane = &block->lanes[i];
+        lane->block = block;
+        lane->thread = i;
+        index_of(i, launch->block, lane->index);
+        lane->state = LANE_READY;
+        lane->passes = 0;
+    }
+#ifdef ACRE_DEBUG
+    /* Undefined as on a GPU: whoever counts on zeros shall notice. */
+    if (block->shared)
+        memset(block->shared, SHARED_POISON, launch->shared_bytes);
+#endif
+    return 1;
+}
+
+/* ---- the barrier ---- */
+
+/* Lock held. All that are alive have come: they go on. */
+static void barrier_pass_if_full(struct soft_block *block) {
+    if (!block->arrived || block->arrived < block->alive)
+        return;
+    block->arrived = 0;
+    atomic_fetch_add_explicit(&block->barrier, 1, memory_order_release);
+    acre__cond_wake(&block->moved);
+}
+
+void acre__soft_block_arrive(struct soft_lane *lane) {
+    struct soft_block *block = lane->block;
+    acre__lock_take(&block->lock);
+    block->arrived++;
+    barrier_pass_if_full(block);
+    acre__lock_give(&block->lock);
+}
+
+void acre__soft_block_lane_ended(struct soft_lane *lane) {
+    struct soft_block *block = lane->block;
+    acre__lock_take(&block->lock);
+    block->alive--;
+    barrier_pass_if_full(block);
+    acre__lock_give(&block->lock);
+}
+
+/* Nothing of this member's can run before the barrier at `passed` is. */
+static void barrier_wait(struct soft_block *block, uint64_t passed) {
+    acre__lock_take(&block->lock);
+    while (atomic_load_explicit(&block->barrier, memory_order_acquire) == passed &&
+           !soft_launch_is_over(block->launch))
+        acre__cond_wait(&block->moved, &block->lock);
+    acre__lock_give(&block->lock);
+}
+
+/* ---- a member's work ---- */
+
+/* The first lane of this member's next warp, or NULL. */
+static struct soft_lane *member_warp(const struct soft_block *block, uint32_t number,
+                                     uint32_t member) {
+    uint64_t first = ((uint64_t)number * block->team + member) * block->launch->warp_lanes;
+    return first < block->launch->threads ? &block->lanes[first] : NULL;
+}
+
+static int member_has_lanes(const struct soft_block *block, uint32_t member) {
+    const struct soft_lane *first;
+    for (uint32_t n = 0; (first = member_warp(block, n, member)); n++)
+        for (uint32_t i = 0; i < block->launch->warp_lanes; i++)
+            if (first->thread + i < block->launch->threads && first[i].state != LANE_ENDED)
+                return 1;
+    return 0;
+}
+
+/* Runs the member's lanes of the block that is here until they have ended. */
+static void member_run(struct soft_block *block, uint32_t member) {
+    while (!soft_launch_is_over(block->launch)) {
+        uint64_t passed = atomic_load_explicit(&block->barrier, memory_order_acquire);
+        enum soft_pass most = PASS_NOTHING;
+        struct soft_lane *first;
+        for (uint32_t n = 0; (first = member_warp(block, n, member)); n++) {
+            enum soft_pass pass = acre__soft_warp_pass(first);
+            most = pass > most ? pass : most;
+        }
+        if (most == PASS_MOVED)
+            continue;
+        if (most == PASS_YIELDED)
+            sched_yield();
+        else if (member_has_lanes(block, member))
+            barrier_wait(block, passed);
+        else
+            return;
+    }
+}
+
+/* Waits for the team; 1: there is another block. */
+static int member_meet(struct soft_block *block) {
+    acre__lock_take(&block->lock);
+    uint64_t round = block->round;
+    if (++block->idle == block->team) {
+        block->idle = 0;
+        block->round++;
+        (void)acre__soft_block_begin(block);
+        acre__cond_wake(&block->moved);
+    }
+    while (block->round == round)
+        acre__cond_wait(&block->moved, &block->lock);
+    int has_block = block->has_block;
+    acre__lock_give(&block->lock);
+    return has_block;
+}
+
+void acre__soft_block_run(struct soft_block *block, uint32_t member) {
+    while (member_meet(block))
+        member_run(block, member);
+}
+
+/* ---- what kernels call ---- */
+
+uint32_t acre_soft_thread_index(uint32_t dimension) {
+    const struct soft_lane *lane = acre__soft_lane_now;
+    return lane && dimension < 3 ? lane->index[dimension] : 0;
+}
+
+uint32_t acre_soft_block_index(uint32_t dimension) {
+    const struct soft_lane *lane = acre__soft_lane_now;
+    return lane && dimension < 3 ? lane->block->index[dimension] : 0;
+}
+
+uint32_t acre_soft_block_size(uint32_t dimension) {
+    const struct soft_lane *lane = acre__soft_lane_now;
+    return lane && dimension < 3 ? lane->block->launch->block[dimension] : 1;
+}
+
+uint32_t acre_soft_grid_size(uint32_t dimension) {
+    const struct soft_lane *lane = acre__soft_lane_now;
+    return lane && dimension < 3 ? lane->block->launch->grid[dimension] : 1;
+}
+
+void *acre_soft_shared(void) {
+    const struct soft_lane *lane = acre__soft_lane_now;
+    return lane ? lane->block->shared : NULL;
+}
+
+void acre_soft_syncthreads(void) {
+    struct soft_lane *lane = acre__soft_lane_now;
+    if (!lane)
+        return;
+    lane->barrier = atomic_load_explicit(&lane->block->barrier, memory_order_acquire);
+    acre__soft_lane_leave(lane, LANE_BARRIER);
+}

@@ -1,0 +1,578 @@
+/* Copies and fills: checked when they are queued, looked up again when they run.
+ *
+ * A pageable source is read when the call is made, so the call may return at once; a pageable
+ * destination makes the call wait. Both addresses are resolved to chunks only when the operation
+ * runs, as late as on a GPU: memory that was unmapped meanwhile is a sticky error then. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "soft/soft_state.h"
+
+/* ---- running ---- */
+
+/* Walks a list of pieces byte by byte, or plain bytes. */
+struct walker {
+    const struct soft_piece *piece;
+    size_t done; /* bytes of the piece already passed */
+    char *raw;
+};
+
+static char *walker_here(const struct walker *w, size_t *left) {
+    if (w->raw)
+        return w->raw;
+    *left = w->piece->bytes - w->done < *left ? w->piece->bytes - w->done : *left;
+    return w->piece->backing->alias + w->piece->offset + w->done;
+}
+
+static void walker_pass(struct walker *w, size_t bytes) {
+    if (w->raw) {
+        w->raw += bytes;
+        return;
+    }
+    w->done += bytes;
+    if (w->done == w->piece->bytes) {
+        w->piece++;
+        w->done = 0;
+    }
+}
+
+static void fill_bytes(char *at, size_t bytes, size_t phase, unsigned value, unsigned value_bytes) {
+    if (value_bytes == 1) {
+        memset(at, (int)value, bytes);
+        return;
+    }
+    unsigned char pattern[4];
+    memcpy(pattern, &value, sizeof pattern); /* of 2 bytes: the first ones, on little-endian */
+    for (size_t i = 0; i < bytes; i++)
+        at[i] = (char)pattern[(phase + i) & (value_bytes - 1)];
+}
+
+/* One row: from `from` (or the fill's value, when NULL) to `to`. */
+static void run_row(struct walker *to, struct walker *from, size_t width,
+                    const struct soft_op *op) {
+    for (size_t done = 0; done < width;) {
+        size_t here = width - done;
+        char *target = walker_here(to, &here);
+        if (from) {
+            const char *source = walker_here(from, &here);
+            memmove(target, source, here);
+            walker_pass(from, here);
+        } else {
+            fill_bytes(target, here, done, op->value, op->value_bytes);
+        }
+        walker_pass(to, here);
+        done += here;
+    }
+}
+
+static CUresult side_resolve(const struct soft_side *side, const struct soft_op *op, int is_write,
+                             struct soft_pieces *pieces) {
+    if (side->raw)
+        return CUDA_SUCCESS;
+    for (size_t row = 0; row < op->rows; row++) {
+        CUresult result = acre__soft_range_resolve_late(side->address + row * side->pitch,
+                                                        op->width, side->device, is_write, pieces);
+        if (result)
+            return result;
+    }
+    return CUDA_SUCCESS;
+}
+
+static int side_use(struct soft_stream *stream, const struct soft_op *op,
+                    const struct soft_pieces *pieces, int is_write, const char *what) {
+    int is_ordered = 1;
+    for (size_t i = 0; i < pieces->count; i++)
+        is_ordered &= acre__soft_clock_use(stream, op->step, &pieces->at[i], is_write, what);
+    return is_ordered;
+}
+
+static void pieces_keep(const struct soft_pieces *pieces) {
+    for (size_t i = 0; i < pieces->count; i++)
+        acre__soft_backing_keep(pieces->at[i].backing);
+}
+
+static void pieces_drop(const struct soft_pieces *pieces) {
+    for (size_t i = 0; i < pieces->count; i++)
+        acre__soft_backing_drop(pieces->at[i].backing);
+}
+
+static void run_rows(const struct soft_op *op, const struct soft_pieces *to,
+                     const struct soft_pieces *from) {
+    struct walker target = {to->at, 0, op->to.raw};
+    struct walker source = {from->at, 0, op->from.raw};
+    for (size_t row = 0; row < op->rows; row++) {
+        run_row(&target, op->kind == SOFT_COPY ? &source : NULL, op->width, op);
+        if (op->to.raw)
+            target.raw = op->to.raw + (row + 1) * op->to.pitch;
+        if (op->from.raw)
+            source.raw = op->from.raw + (row + 1) * op->from.pitch;
+    }
+}
+
+CUresult acre__soft_run_copy(struct soft_stream *stream, struct soft_op *op) {
+    struct soft_pieces to = {0}, from = {0};
+    int is_copy = op->kind == SOFT_COPY;
+    CUresult result = side_resolve(&op->to, op, 1, &to);
+    if (!result && is_copy)
+        result = side_resolve(&op->from, op, 0, &from);
+    if (result == CUDA_ERROR_INVALID_VALUE || op->is_stale) {
+        acre__soft_report("stream %llu step %llu: %s memory that is not %s any more (to 0x%llx, "
+                          "from 0x%llx, %zu bytes)",
+                          (unsigned long long)stream->id, (unsigned long long)op->step,
+                          is_copy ? "copy with" : "fill of", op->is_stale ? "allocated" : "mapped",
+                          (unsigned long long)op->to.address, (unsigned long long)op->from.address,
+                          op->width);
+        result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    /* What is not ordered is reported and not done: the other use may be running right now. */
+    if (!result && !(side_use(stream, op, &from, 0, "copy from") &
+                     side_use(stream, op, &to, 1, is_copy ? "copy to" : "fill")))
+        result = CUDA_ERROR_LAUNCH_FAILED;
+    if (!result) {
+        pieces_keep(&to);
+        pieces_keep(&from);
+        acre__soft.running++;
+        acre__lock_give(&acre__soft.lock);
+        run_rows(op, &to, &from);
+        acre__lock_take(&acre__soft.lock);
+        acre__soft.running--;
+        pieces_drop(&to);
+        pieces_drop(&from);
+    }
+    acre__soft_pieces_free(&to);
+    acre__soft_pieces_free(&from);
+    return result;
+}
+
+/* ---- queueing ---- */
+
+enum copy_side { ANY_MEMORY, KNOWN_MEMORY };
+
+struct copy {
+    enum copy_side to_kind, from_kind; /* KNOWN: pageable memory is refused */
+    uint64_t to, from;
+    size_t to_pitch, from_pitch;
+    size_t width, rows;
+    CUstream stream;
+    int is_async;
+    int must_wait;              /* for the copy to be done, whatever the memory is */
+    int to_device, from_device; /* whose access counts */
+};
+
+/* Memory the driver knows nothing about is pageable host memory. */
+static int is_pageable(uint64_t address) {
+    return !acre__soft_range_find(address) && !acre__soft_address_is_device(address);
+}
+
+static int is_device_memory(uint64_t address) {
+    const struct soft_mapping *mapping = acre__soft_mapping_find(address);
+    const struct soft_range *range = acre__soft_range_find(address);
+    return mapping ? !mapping->backing->is_host
+                   : range && (range->kind == SOFT_PLAIN || range->kind == SOFT_POOLED);
+}
+
+/* Is the side mapped from its first byte to its last, with the access needed? */
+static CUresult side_check(uint64_t address, size_t pitch, const struct copy *copy, int device,
+                           int is_write) {
+    if (!address)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (is_pageable(address))
+        return (is_write ? copy->to_kind : copy->from_kind) == KNOWN_MEMORY
+                   ? CUDA_ERROR_INVALID_VALUE
+                   : CUDA_SUCCESS;
+    struct soft_pieces pieces = {0};
+    CUresult result = acre__soft_range_resolve(address, (copy->rows - 1) * pitch + copy->width,
+                                               device, is_write, &pieces);
+    acre__soft_pieces_free(&pieces);
+    return result;
+}
+
+/* A copy of pageable rows, close together. */
+static char *rows_read(uint64_t from, size_t pitch, size_t width, size_t rows) {
+    char *bytes = malloc(width * rows);
+    for (size_t row = 0; bytes && row < rows; row++)
+        memcpy(bytes + row * width, (const char *)(uintptr_t)from + row * pitch, width);
+    return bytes;
+}
+
+static CUresult copy_make_op(const struct copy *copy, int from_pageable, int to_pageable,
+                             struct soft_op **out) {
+    struct soft_op *op = acre__soft_op_make(SOFT_COPY);
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    op->width = copy->width;
+    op->rows = copy->rows;
+    op->to =
+        (struct soft_side){.address = copy->to, .pitch = copy->to_pitch, .device = copy->to_device};
+    op->from = (struct soft_side){
+        .address = copy->from, .pitch = copy->from_pitch, .device = copy->from_device};
+    if (from_pageable) {
+        op->from.raw = rows_read(copy->from, copy->from_pitch, copy->width, copy->rows);
+        op->from.pitch = copy->width;
+        op->from.is_owned = 1;
+        if (!op->from.raw) {
+            acre__soft_op_free(op);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    if (to_pageable) {
+        op->to.raw = malloc(copy->width * copy->rows);
+        op->to.pitch = copy->width;
+        op->to.is_owned = 1;
+        if (!op->to.raw) {
+            acre__soft_op_free(op);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    *out = op;
+    return CUDA_SUCCESS;
+}
+
+/* In a capture pageable memory is the program's until the graph is gone: launches read and write
+ * it, and the call waits for nothing. */
+static CUresult copy_record(const struct copy *copy, struct soft_stream *stream, int from_pageable,
+                            int to_pageable) {
+    struct soft_op *op;
+    CUresult result = copy_make_op(copy, 0, 0, &op);
+    if (result)
+        return result;
+    if (from_pageable)
+        op->from.raw = (char *)(uintptr_t)copy->from;
+    if (to_pageable)
+        op->to.raw = (char *)(uintptr_t)copy->to;
+    return acre__soft_submit(stream, op);
+}
+
+/* Queues the copy and waits as long as CUDA's rules say. Entered; leaves. */
+static CUresult copy_queue(const struct copy *copy) {
+    struct soft_stream *stream;
+    CUresult result = acre__soft_stream_locate(copy->stream, &stream);
+    if (result)
+        return acre__soft_leave(result);
+    if (!copy->width || !copy->rows)
+        return acre__soft_leave(CUDA_SUCCESS);
+    if ((result = side_check(copy->to, copy->to_pitch, copy, copy->to_device, 1)) ||
+        (result = side_check(copy->from, copy->from_pitch, copy, copy->from_device, 0)))
+        return acre__soft_leave(result);
+    int from_pageable = is_pageable(copy->from), to_pageable = is_pageable(copy->to);
+    if (stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        return acre__soft_leave(copy_record(copy, stream, from_pageable, to_pageable));
+    int must_wait =
+        copy->must_wait || to_pageable ||
+        (!copy->is_async && !(is_device_memory(copy->to) && is_device_memory(copy->from)));
+    char *arrival = NULL;
+    struct soft_op *op = NULL;
+    /* Others may go on while a large source is read; the stream may end meanwhile. */
+    uint64_t id = stream->id;
+    acre__lock_give(&acre__soft.lock);
+    result = copy_make_op(copy, from_pageable, to_pageable, &op);
+    acre__lock_take(&acre__soft.lock);
+    stream = acre__soft_stream_by_id(id);
+    if (result)
+        return acre__soft_leave(result);
+    if ((result = stream ? stream->ctx->lost : CUDA_ERROR_INVALID_HANDLE) ||
+        (result = side_check(copy->to, copy->to_pitch, copy, copy->to_device, 1)) ||
+        (result = side_check(copy->from, copy->from_pitch, copy, copy->from_device, 0))) {
+        acre__soft_op_free(op);
+        return acre__soft_leave(result);
+    }
+    int is_captured = stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    result = acre__soft_submit(stream, op);
+    if (!result && must_wait && !is_captured) {
+        if (to_pageable)
+            op->to.deliver = &arrival;
+        result = acre__soft_wait_stream(stream, stream->submitted);
+        if (to_pageable && !arrival)
+            op->to.deliver = NULL; /* given up: the operation still lives and owns the bytes */
+    }
+    acre__lock_give(&acre__soft.lock);
+    for (size_t row = 0; !result && arrival && row < copy->rows; row++)
+        memcpy((char *)(uintptr_t)copy->to + row * copy->to_pitch, arrival + row * copy->width,
+               copy->width);
+    free(arrival);
+    return result;
+}
+
+/* A copy of one row. `to_device` and `from_device` are set to the current device here. */
+static CUresult copy_line(struct copy copy, size_t bytes) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    copy.width = copy.to_pitch = copy.from_pitch = bytes;
+    copy.rows = 1;
+    copy.to_device = copy.from_device = soft_ordinal(device);
+    return copy_queue(&copy);
+}
+
+static uint64_t address_of(const void *p) {
+    return (uint64_t)(uintptr_t)p;
+}
+
+CUresult acre__soft_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+    struct copy copy = {.to = dst, .from = src, .stream = stream, .is_async = 1};
+    return copy_line(copy, bytes);
+}
+
+CUresult acre__soft_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
+    struct copy copy = {.to = dst, .from = src};
+    return copy_line(copy, bytes);
+}
+
+/* The calls with a direction in their name want memory that the driver knows on the device's side;
+ * the host's side may be any. */
+
+CUresult acre__soft_cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes,
+                                      CUstream stream) {
+    struct copy copy = {.to = dst,
+                        .to_kind = KNOWN_MEMORY,
+                        .from = address_of(src),
+                        .stream = stream,
+                        .is_async = 1};
+    return copy_line(copy, bytes);
+}
+
+CUresult acre__soft_cuMemcpyHtoD(CUdeviceptr dst, const void *src, size_t bytes) {
+    struct copy copy = {.to = dst, .to_kind = KNOWN_MEMORY, .from = address_of(src)};
+    return copy_line(copy, bytes);
+}
+
+CUresult acre__soft_cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+    struct copy copy = {.to = address_of(dst),
+                        .from = src,
+                        .from_kind = KNOWN_MEMORY,
+                        .stream = stream,
+                        .is_async = 1};
+    return copy_line(copy, bytes);
+}
+
+CUresult acre__soft_cuMemcpyDtoH(void *dst, CUdeviceptr src, size_t bytes) {
+    struct copy copy = {.to = address_of(dst), .from = src, .from_kind = KNOWN_MEMORY};
+    return copy_line(copy, bytes);
+}
+
+CUresult acre__soft_cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                                      CUstream stream) {
+    struct copy copy = {.to = dst,
+                        .to_kind = KNOWN_MEMORY,
+                        .from = src,
+                        .from_kind = KNOWN_MEMORY,
+                        .stream = stream,
+                        .is_async = 1};
+    return copy_line(copy, bytes);
+}
+
+CUresult acre__soft_cuMemcpyDtoD(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
+    struct copy copy = {.to = dst, .to_kind = KNOWN_MEMORY, .from = src, .from_kind = KNOWN_MEMORY};
+    return copy_line(copy, bytes);
+}
+
+/* A copy between two contexts. NULL means the current one, as in the real driver. Entered; leaves
+ * only on failure. */
+static CUresult copy_between(struct soft_device *device, CUdeviceptr dst, CUcontext dst_ctx,
+                             CUdeviceptr src, CUcontext src_ctx, size_t bytes, struct copy *copy) {
+    if ((dst_ctx && !acre__soft_ctx_is_known(dst_ctx)) ||
+        (src_ctx && !acre__soft_ctx_is_known(src_ctx)))
+        return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
+    *copy = (struct copy){.to = dst,
+                          .to_kind = KNOWN_MEMORY,
+                          .from = src,
+                          .from_kind = KNOWN_MEMORY,
+                          .to_pitch = bytes,
+                          .from_pitch = bytes,
+                          .width = bytes,
+                          .rows = 1,
+                          .to_device = dst_ctx ? dst_ctx->device : soft_ordinal(device),
+                          .from_device = src_ctx ? src_ctx->device : soft_ordinal(device)};
+    return CUDA_SUCCESS;
+}
+
+/* In order with all work of the three contexts, and with what is queued on any stream of them
+ * later: so the host waits, before and after, which the real driver leaves to the devices. */
+CUresult acre__soft_cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
+                                 CUcontext src_ctx, size_t bytes) {
+    struct soft_device *device;
+    struct copy copy;
+    CUresult result = acre__soft_enter(&device);
+    if (result || (result = copy_between(device, dst, dst_ctx, src, src_ctx, bytes, &copy)))
+        return result;
+    copy.must_wait = 1;
+    if ((result = acre__soft_wait_ctx(acre__soft_ctx_now())) ||
+        (dst_ctx && (result = acre__soft_wait_ctx(dst_ctx))) ||
+        (src_ctx && (result = acre__soft_wait_ctx(src_ctx))))
+        return acre__soft_leave(result);
+    return copy_queue(&copy);
+}
+
+CUresult acre__soft_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
+                                      CUcontext src_ctx, size_t bytes, CUstream stream) {
+    struct soft_device *device;
+    struct copy copy;
+    CUresult result = acre__soft_enter(&device);
+    if (result || (result = copy_between(device, dst, dst_ctx, src, src_ctx, bytes, &copy)))
+        return result;
+    copy.stream = stream;
+    copy.is_async = 1;
+    return copy_queue(&copy);
+}
+
+/* One side of a 2-D copy's description as an address. 0: there is none. */
+static uint64_t side_base(CUmemorytype type, const void *host, CUdeviceptr device) {
+    switch (type) {
+    case CU_MEMORYTYPE_HOST:
+        return address_of(host);
+    case CU_MEMORYTYPE_DEVICE:
+    case CU_MEMORYTYPE_UNIFIED:
+        return device;
+    default:
+        return 0;
+    }
+}
+
+/* What is said to be the device's must be memory that the driver knows. */
+static enum copy_side side_kind(CUmemorytype type) {
+    return type == CU_MEMORYTYPE_DEVICE ? KNOWN_MEMORY : ANY_MEMORY;
+}
+
+static CUresult copy_plane(const CUDA_MEMCPY2D *d, CUstream stream, int is_async) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (!d)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if (!d->WidthInBytes || !d->Height)
+        return acre__soft_leave(CUDA_SUCCESS);
+    uint64_t from = side_base(d->srcMemoryType, d->srcHost, d->srcDevice);
+    uint64_t to = side_base(d->dstMemoryType, d->dstHost, d->dstDevice);
+    size_t from_pitch = d->srcPitch ? d->srcPitch : d->WidthInBytes + d->srcXInBytes;
+    size_t to_pitch = d->dstPitch ? d->dstPitch : d->WidthInBytes + d->dstXInBytes;
+    size_t limit = (size_t)1 << 47;
+    if (!from || !to || d->srcXInBytes > limit || d->dstXInBytes > limit ||
+        d->WidthInBytes > limit || from_pitch < d->WidthInBytes + d->srcXInBytes ||
+        to_pitch < d->WidthInBytes + d->dstXInBytes || from_pitch > limit / d->Height ||
+        to_pitch > limit / d->Height || d->srcY > limit / from_pitch || d->dstY > limit / to_pitch)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct copy copy = {.to = to + d->dstY * to_pitch + d->dstXInBytes,
+                        .to_kind = side_kind(d->dstMemoryType),
+                        .from = from + d->srcY * from_pitch + d->srcXInBytes,
+                        .from_kind = side_kind(d->srcMemoryType),
+                        .to_pitch = to_pitch,
+                        .from_pitch = from_pitch,
+                        .width = d->WidthInBytes,
+                        .rows = d->Height,
+                        .stream = stream,
+                        .is_async = is_async,
+                        .to_device = soft_ordinal(device),
+                        .from_device = soft_ordinal(device)};
+    return copy_queue(&copy);
+}
+
+CUresult acre__soft_cuMemcpy2D(const CUDA_MEMCPY2D *copy) {
+    return copy_plane(copy, NULL, 0);
+}
+
+/* Every pitch and address is aligned enough here. */
+CUresult acre__soft_cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy) {
+    return copy_plane(copy, NULL, 0);
+}
+
+CUresult acre__soft_cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
+    return copy_plane(copy, stream, 1);
+}
+
+/* ---- fills ---- */
+
+static CUresult fill_queue(uint64_t to, size_t pitch, size_t width, size_t rows, unsigned value,
+                           unsigned value_bytes, CUstream handle) {
+    struct soft_device *device;
+    struct soft_stream *stream;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if ((result = acre__soft_stream_locate(handle, &stream)))
+        return acre__soft_leave(result);
+    if (stream->device != soft_ordinal(device)) /* a copy may be on another device's, a fill not */
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!width || !rows)
+        return acre__soft_leave(CUDA_SUCCESS);
+    size_t limit = (size_t)1 << 47;
+    struct copy shape = {.width = width, .rows = rows};
+    if (!to || to % value_bytes || width > limit || pitch > limit / rows ||
+        (rows > 1 && (pitch < width || pitch % value_bytes)) || is_pageable(to))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = side_check(to, pitch, &shape, soft_ordinal(device), 1)))
+        return acre__soft_leave(result);
+    const struct soft_mapping *mapping = acre__soft_mapping_find(to);
+    if (mapping && mapping->backing->is_host &&
+        (rows - 1) * pitch + width > mapping->bytes - (to - mapping->node.key))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE); /* a host chunk is filled alone */
+    struct soft_op *op = acre__soft_op_make(SOFT_FILL);
+    if (!op)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    op->to = (struct soft_side){.address = to, .pitch = pitch, .device = soft_ordinal(device)};
+    op->width = width;
+    op->rows = rows;
+    op->value = value;
+    op->value_bytes = value_bytes;
+    return acre__soft_leave(acre__soft_submit(stream, op));
+}
+
+/* Counts of values wrap around when they are made bytes, as they do in the real driver. */
+
+CUresult acre__soft_cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch_bytes, unsigned char value,
+                                      size_t width_bytes, size_t rows, CUstream stream) {
+    return fill_queue(dst, pitch_bytes, width_bytes, rows, value, 1, stream);
+}
+
+CUresult acre__soft_cuMemsetD2D8(CUdeviceptr dst, size_t pitch_bytes, unsigned char value,
+                                 size_t width, size_t rows) {
+    return fill_queue(dst, pitch_bytes, width, rows, value, 1, NULL);
+}
+
+CUresult acre__soft_cuMemsetD2D16Async(CUdeviceptr dst, size_t pitch_bytes, unsigned short value,
+                                       size_t width, size_t rows, CUstream stream) {
+    return fill_queue(dst, pitch_bytes, width * 2, rows, value, 2, stream);
+}
+
+CUresult acre__soft_cuMemsetD2D16(CUdeviceptr dst, size_t pitch_bytes, unsigned short value,
+                                  size_t width, size_t rows) {
+    return fill_queue(dst, pitch_bytes, width * 2, rows, value, 2, NULL);
+}
+
+CUresult acre__soft_cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch_bytes, unsigned value,
+                                       size_t width, size_t rows, CUstream stream) {
+    return fill_queue(dst, pitch_bytes, width * 4, rows, value, 4, stream);
+}
+
+CUresult acre__soft_cuMemsetD2D32(CUdeviceptr dst, size_t pitch_bytes, unsigned value, size_t width,
+                                  size_t rows) {
+    return fill_queue(dst, pitch_bytes, width * 4, rows, value, 4, NULL);
+}
+
+CUresult acre__soft_cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t count,
+                                    CUstream stream) {
+    return fill_queue(dst, count, count, 1, value, 1, stream);
+}
+
+CUresult acre__soft_cuMemsetD8(CUdeviceptr dst, unsigned char value, size_t count) {
+    return fill_queue(dst, count, count, 1, value, 1, NULL);
+}
+
+CUresult acre__soft_cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t count,
+                                     CUstream stream) {
+    return fill_queue(dst, count * 2, count * 2, 1, value, 2, stream);
+}
+
+CUresult acre__soft_cuMemsetD16(CUdeviceptr dst, unsigned short value, size_t count) {
+    return fill_queue(dst, count * 2, count * 2, 1, value, 2, NULL);
+}
+
+CUresult acre__soft_cuMemsetD32Async(CUdeviceptr dst, unsigned value, size_t count,
+                                     CUstream stream) {
+    return fill_queue(dst, count * 4, count * 4, 1, value, 4, stream);
+}
+
+CUresult acre__soft_cuMemsetD32(CUdeviceptr dst, unsigned value, size_t count) {
+    return fill_queue(dst, count * 4, count * 4, 1, value, 4, NULL);
+}

@@ -1,0 +1,210 @@
+/* Events of the soft driver. An event stands for the marker of its last recording; a marker
+ * outlives the event for as long as a stream waits for it. */
+#include <stdlib.h>
+
+#include "soft/soft_state.h"
+
+CUresult acre__soft_cuEventCreate(CUevent *event_out, unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    if (!event_out || flags & ~known ||
+        (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct CUevent_st *event = calloc(1, sizeof *event);
+    if (!event)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    event->node.key = (uint64_t)(uintptr_t)event;
+    event->ctx = acre__soft_ctx_now();
+    event->flags = flags;
+    acre__tree_insert(&acre__soft.events, &event->node);
+    *event_out = event;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* Enters and checks that the event is alive; needs no context. */
+static CUresult event_enter(CUevent event) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!event || !acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)event))
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    CUresult lost = event->ctx->is_ending ? CUDA_ERROR_CONTEXT_IS_DESTROYED : event->ctx->lost;
+    return lost ? acre__soft_leave(lost) : CUDA_SUCCESS;
+}
+
+CUresult acre__soft_cuEventDestroy(CUevent event) {
+    CUresult result = event_enter(event);
+    if (result)
+        return result;
+    acre__tree_remove(&acre__soft.events, &event->node);
+    acre__soft_marker_drop(event->marker);
+    free(event);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* The event now stands for `marker`, or for nothing new if that is NULL. */
+static void event_set(CUevent event, struct soft_marker *marker) {
+    acre__soft_marker_drop(event->marker);
+    event->marker = marker;
+}
+
+/* A node: launches of the graph record the event, or wait for it. */
+static CUresult event_later(CUevent event, enum soft_op_kind kind, struct soft_stream *stream) {
+    struct soft_op *op = acre__soft_op_make(kind);
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    op->event = event;
+    acre__soft_graph_record(stream->capturing, op);
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_event_launch(const struct soft_op *node, struct soft_stream *stream) {
+    CUevent event = node->event;
+    if (!acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)event))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (node->kind == SOFT_WAIT) {
+        if (event->marker && event->marker->capture_id)
+            return CUDA_ERROR_INVALID_VALUE; /* nothing will ever be recorded there */
+        return event->marker ? acre__soft_wait_for(stream, event->marker) : CUDA_SUCCESS;
+    }
+    struct soft_marker *marker = acre__soft_marker_make();
+    if (!marker)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = acre__soft_record(stream, marker);
+    if (result)
+        acre__soft_marker_drop(marker);
+    else
+        event_set(event, marker);
+    return result;
+}
+
+CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
+    struct soft_stream *stream;
+    CUresult result = event_enter(event);
+    if (result)
+        return result;
+    if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_stream_locate(handle, &stream)))
+        return acre__soft_leave(result);
+    if (stream->ctx != event->ctx)
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    int is_captured = 0;
+    if ((result = acre__soft_capture_submit(stream, &is_captured)))
+        return acre__soft_leave(result);
+    if (flags) /* the event is as it was until the graph is launched */
+        return acre__soft_leave(is_captured ? event_later(event, SOFT_RECORD, stream)
+                                            : CUDA_ERROR_ILLEGAL_STATE);
+    struct soft_marker *marker = acre__soft_marker_make();
+    if (!marker)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    if (is_captured)
+        acre__soft_capture_record(stream, marker);
+    if (!is_captured && ((result = acre__soft_follow_legacy(stream)) ||
+                         (result = acre__soft_record(stream, marker)))) {
+        acre__soft_marker_drop(marker);
+        return acre__soft_leave(result);
+    }
+    event_set(event, marker);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuEventRecord(CUevent event, CUstream handle) {
+    return acre__soft_cuEventRecordWithFlags(event, handle, CU_EVENT_RECORD_DEFAULT);
+}
+
+CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {
+    CUresult result = event_enter(event);
+    if (result)
+        return result;
+    if (ctx && ctx != event->ctx)
+        return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
+    ctx = event->ctx;
+    if ((result = acre__soft_capture_break(ctx)))
+        return acre__soft_leave(result);
+    if (!ctx->gather &&
+        (result = acre__soft_stream_make(ctx, CU_STREAM_NON_BLOCKING, &ctx->gather)))
+        return acre__soft_leave(result);
+    for (struct soft_stream *stream = ctx->streams; stream; stream = stream->next)
+        if (stream != ctx->gather && stream->submitted &&
+            (result = acre__soft_order(stream, ctx->gather)))
+            return acre__soft_leave(result);
+    struct soft_marker *marker = acre__soft_marker_make();
+    if (!marker)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    if ((result = acre__soft_record(ctx->gather, marker))) {
+        acre__soft_marker_drop(marker);
+    } else {
+        acre__soft_clock_join_ended(&ctx->gather->tail->known, ctx);
+        event_set(event, marker);
+    }
+    return acre__soft_leave(result);
+}
+
+CUresult acre__soft_cuEventQuery(CUevent event) {
+    CUresult result = event_enter(event);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    if (event->marker && !event->marker->done) {
+        acre__soft_lag_asked();
+        return acre__soft_leave(CUDA_ERROR_NOT_READY);
+    }
+    if (event->marker)
+        acre__soft_clock_join(&acre__soft.host, &event->marker->clock);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuEventSynchronize(CUevent event) {
+    CUresult result = event_enter(event);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    if (event->marker && !(result = acre__soft_wait_marker(event->ctx, event->marker)))
+        acre__soft_pools_synced(NULL);
+    return acre__soft_leave(result);
+}
+
+CUresult acre__soft_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
+    struct soft_stream *stream;
+    CUresult result = event_enter(event);
+    if (result)
+        return result;
+    if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_stream_locate(handle, &stream)))
+        return acre__soft_leave(result);
+    int is_captured = 0;
+    if (flags && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+        result = acre__soft_capture_submit(stream, &is_captured);
+        return acre__soft_leave(result ? result : event_later(event, SOFT_WAIT, stream));
+    }
+    if ((result = acre__soft_capture_wait(stream, event, &is_captured)))
+        return acre__soft_leave(result);
+    if (is_captured || !event->marker)
+        return acre__soft_leave(CUDA_SUCCESS);
+    if ((result = acre__soft_follow_legacy(stream)))
+        return acre__soft_leave(result);
+    return acre__soft_leave(acre__soft_wait_for(stream, event->marker));
+}
+
+CUresult acre__soft_cuEventElapsedTime(float *ms_out, CUevent start, CUevent end) {
+    CUresult result = event_enter(start);
+    if (result)
+        return result;
+    if (!acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)end))
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!ms_out || !start->marker || !end->marker ||
+        (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!start->marker->done || !end->marker->done)
+        return acre__soft_leave(CUDA_ERROR_NOT_READY);
+    int64_t ns = (int64_t)(end->marker->time_ns - start->marker->time_ns);
+    *ms_out = (float)((double)ns / 1e6);
+    return acre__soft_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,316 @@
+/* Graphs: what captures record, and how executables run it.
+ *
+ * A node is the operation that would have been queued. Nodes are kept in the order of the calls,
+ * which respects every order that the capture asked for: a stream's own, and that of its events. So
+ * a launch queues copies of the nodes one after the other on one stream, where the clocks, the lag
+ * and the checks of memory treat them as work that was queued there. A GPU may run nodes side by
+ * side that nothing orders; here such nodes are never seen to race.
+ *
+ * Addresses are looked up when the copies run, arguments of host functions and kernels are passed
+ * on as they were given. Launches of one executable come one after the other, as CUDA says. The
+ * last operation of a launch keeps the executable's work, and so the objects that it holds, until
+ * everything before it is done.
+ *
+ * Graphs belong to no context, executables to the one in which they were made. All is guarded by
+ * acre__soft.lock. */
+#include <stdlib.h>
+
+#include "soft/launch.h"
+#include "soft/soft_state.h"
+
+/* ---- work ---- */
+
+static struct soft_work *work_make(void) {
+    struct soft_work *work = calloc(1, sizeof *work);
+    if (work)
+        work->refs = 1;
+    return work;
+}
+
+static void work_append(struct soft_work *work, struct soft_op *op) {
+    op->next = NULL;
+    if (work->last)
+        work->last->next = op;
+    else
+        work->first = op;
+    work->last = op;
+}
+
+static void ops_free(struct soft_op *op) {
+    while (op) {
+        struct soft_op *next = op->next;
+        acre__soft_op_free(op);
+        op = next;
+    }
+}
+
+void acre__soft_work_drop(struct soft_work *work) {
+    if (!work || --work->refs)
+        return;
+    ops_free(work->first);
+    while (work->hold_count) {
+        struct soft_hold *hold = &work->holds[work->hold_count - 1];
+        acre__soft_object_let_go(work, hold->object, hold->count);
+    }
+    free(work->holds);
+    free(work);
+}
+
+/* A node to be queued: what it points to stays the program's, what it owns is copied. NULL without
+ * memory. */
+static struct soft_op *node_copy(const struct soft_op *node) {
+    struct soft_op *op = acre__soft_op_make(node->kind);
+    if (!op)
+        return NULL;
+    op->to = node->to;
+    op->from = node->from;
+    op->width = node->width;
+    op->rows = node->rows;
+    op->value = node->value;
+    op->value_bytes = node->value_bytes;
+    op->call = node->call;
+    op->argument = node->argument;
+    op->event = node->event;
+    if (node->launch && !(op->launch = acre__soft_launch_copy(node->launch))) {
+        acre__soft_op_free(op);
+        return NULL;
+    }
+    return op;
+}
+
+/* Copies of all nodes, as a list; *out is NULL if there are none. */
+static CUresult nodes_copy(const struct soft_work *work, struct soft_op **out) {
+    struct soft_work copies = {0};
+    for (const struct soft_op *node = work->first; node; node = node->next) {
+        struct soft_op *op = node_copy(node);
+        if (!op) {
+            ops_free(copies.first);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        work_append(&copies, op);
+    }
+    *out = copies.first;
+    return CUDA_SUCCESS;
+}
+
+static CUresult holds_copy(struct soft_work *to, const struct soft_work *from) {
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < from->hold_count && !result; i++)
+        result = acre__soft_object_hold(to, from->holds[i].object, from->holds[i].count);
+    return result;
+}
+
+/* ---- graphs ---- */
+
+struct CUgraph_st *acre__soft_graph_make(void) {
+    struct CUgraph_st *graph = calloc(1, sizeof *graph);
+    if (!graph || !(graph->work = work_make())) {
+        free(graph);
+        return NULL;
+    }
+    graph->node.key = (uint64_t)(uintptr_t)graph;
+    graph->capturing = 1;
+    acre__tree_insert(&acre__soft.graphs, &graph->node);
+    return graph;
+}
+
+struct CUgraph_st *acre__soft_graph_find(CUgraph graph) {
+    return graph && acre__tree_find(&acre__soft.graphs, (uint64_t)(uintptr_t)graph) ? graph : NULL;
+}
+
+void acre__soft_graph_free(struct CUgraph_st *graph) {
+    acre__tree_remove(&acre__soft.graphs, &graph->node);
+    acre__soft_work_drop(graph->work);
+    free(graph);
+}
+
+void acre__soft_graph_record(struct CUgraph_st *graph, struct soft_op *op) {
+    work_append(graph->work, op);
+}
+
+/* A graph that a capture still records into is the capture's. */
+CUresult acre__soft_cuGraphDestroy(CUgraph graph) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!acre__soft_graph_find(graph))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if (graph->capturing)
+        return acre__soft_leave(CUDA_ERROR_ILLEGAL_STATE);
+    acre__soft_graph_free(graph);
+    acre__soft_objects_settle();
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* ---- executables ---- */
+
+static void exec_free(struct CUgraphExec_st *exec) {
+    acre__tree_remove(&acre__soft.execs, &exec->node);
+    acre__soft_work_drop(exec->work);
+    acre__soft_marker_drop(exec->launched);
+    free(exec);
+}
+
+static struct CUgraphExec_st *exec_find(CUgraphExec exec) {
+    return exec && acre__tree_find(&acre__soft.execs, (uint64_t)(uintptr_t)exec) ? exec : NULL;
+}
+
+void acre__soft_execs_end(const struct CUctx_st *ctx) {
+    struct acre__node *node = acre__tree_first(&acre__soft.execs);
+    while (node) {
+        struct CUgraphExec_st *exec = acre__tree_entry(node, struct CUgraphExec_st, node);
+        node = acre__tree_next(&acre__soft.execs, node);
+        if (!ctx || exec->ctx == ctx)
+            exec_free(exec);
+    }
+}
+
+void acre__soft_graphs_forget(void) {
+    struct acre__node *node;
+    acre__soft_execs_end(NULL);
+    while ((node = acre__tree_first(&acre__soft.graphs)))
+        acre__soft_graph_free(acre__tree_entry(node, struct CUgraph_st, node));
+}
+
+/* A work of its own, with the graph's nodes and objects as they are now. */
+static CUresult exec_fill(struct CUgraphExec_st *exec, const struct CUgraph_st *graph) {
+    if (!(exec->work = work_make()))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = nodes_copy(graph->work, &exec->work->first);
+    return result ? result : holds_copy(exec->work, graph->work);
+}
+
+/* Memory that graphs allocate, nodes with priorities: there are none, so two flags change nothing.
+ * Launches by the device there are not. Of a graph that is still captured into, the executable has
+ * what is there so far. */
+CUresult acre__soft_cuGraphInstantiateWithFlags(CUgraphExec *exec_out, CUgraph graph,
+                                                unsigned long long flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const unsigned known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                           CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    if (!exec_out || !acre__soft_graph_find(graph) || flags & ~(unsigned long long)known)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    struct CUgraphExec_st *exec = calloc(1, sizeof *exec);
+    if (!exec)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    if ((result = exec_fill(exec, graph))) {
+        acre__soft_work_drop(exec->work);
+        free(exec);
+        return acre__soft_leave(result);
+    }
+    exec->node.key = (uint64_t)(uintptr_t)exec;
+    exec->ctx = acre__soft_ctx_now();
+    acre__tree_insert(&acre__soft.execs, &exec->node);
+    *exec_out = exec;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuGraphExecDestroy(CUgraphExec exec) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!exec_find(exec))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    exec_free(exec);
+    acre__soft_objects_settle();
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* ---- launches ---- */
+
+/* Is the side memory of a pool that was freed, and not allocated again? Its bytes are still there
+ * and all work on them would be in order, but they are nobody's. */
+static int side_is_freed(const struct soft_side *side, const struct soft_op *op, int is_write) {
+    if (side->raw || !side->address)
+        return 0;
+    size_t bytes = (op->rows - 1) * side->pitch + op->width;
+    struct soft_pieces pieces = {0};
+    int is_freed = acre__soft_range_resolve(side->address, bytes, side->device, is_write,
+                                            &pieces) == CUDA_ERROR_INVALID_VALUE &&
+                   acre__soft_range_resolve_late(side->address, bytes, side->device, is_write,
+                                                 &pieces) == CUDA_SUCCESS;
+    acre__soft_pieces_free(&pieces);
+    return is_freed;
+}
+
+/* Takes the operation in any case. */
+static CUresult op_queue(struct soft_stream *stream, struct soft_op *op) {
+    if (op->event) {
+        CUresult result = acre__soft_event_launch(op, stream);
+        acre__soft_op_free(op);
+        return result;
+    }
+    if (op->kind == SOFT_COPY || op->kind == SOFT_FILL)
+        op->is_stale = side_is_freed(&op->to, op, 1) || side_is_freed(&op->from, op, 0);
+    return acre__soft_submit_bare(stream, op);
+}
+
+/* Queues all of them and takes all of them in any case. */
+static CUresult ops_queue(struct soft_stream *stream, struct soft_op *op) {
+    CUresult result = CUDA_SUCCESS;
+    while (op && !result) {
+        struct soft_op *next = op->next;
+        op->next = NULL;
+        result = op_queue(stream, op);
+        op = next;
+    }
+    ops_free(op);
+    return result;
+}
+
+/* Behind the nodes: the launch is done here, and until then keeps the work. */
+static CUresult launch_end(struct CUgraphExec_st *exec, struct soft_stream *stream) {
+    struct soft_marker *marker = acre__soft_marker_make();
+    struct soft_op *op = marker ? acre__soft_op_make(SOFT_RECORD) : NULL;
+    if (!op) {
+        acre__soft_marker_drop(marker);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    op->marker = marker;
+    marker->refs++;
+    op->work = exec->work;
+    exec->work->refs++;
+    CUresult result = acre__soft_submit_bare(stream, op);
+    if (result) {
+        acre__soft_marker_drop(marker);
+        return result;
+    }
+    acre__soft_past_record(stream, marker);
+    acre__soft_marker_drop(exec->launched);
+    exec->launched = marker;
+    return CUDA_SUCCESS;
+}
+
+static CUresult launch_queue(struct CUgraphExec_st *exec, struct soft_stream *stream) {
+    struct soft_op *op;
+    CUresult result = acre__soft_follow_legacy(stream);
+    if (!result && exec->launched)
+        result = acre__soft_wait_for(stream, exec->launched);
+    if (!result)
+        result = nodes_copy(exec->work, &op);
+    if (!result)
+        result = ops_queue(stream, op);
+    return result ? result : launch_end(exec, stream);
+}
+
+/* Graphs in graphs there are not: an executable cannot be captured, as on an H200. */
+CUresult acre__soft_cuGraphLaunch(CUgraphExec exec, CUstream handle) {
+    struct soft_stream *stream;
+    CUresult result = acre__soft_stream_enter(handle, &handle, &stream);
+    if (result)
+        return result;
+    int is_captured = 0;
+    if (!exec_find(exec))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_capture_submit(stream, &is_captured)) ||
+        (result = acre__soft_capture_disturb(stream)))
+        return acre__soft_leave(result);
+    return acre__soft_leave(launch_queue(exec, stream));
+}

@@ -1,0 +1,437 @@
+/* Plain device memory, pinned and registered host memory.
+ *
+ * Small plain allocations share 2 MiB chunks in units of 512 bytes, larger ones have a chunk of
+ * their own, as on the real driver. Host memory, as managed memory (soft_managed.c), is pages of
+ * this process that both sides reach at the same address. Freeing waits for all work of the context
+ * that it belongs to, as the real calls do. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "soft/soft_state.h"
+
+/* ---- plain ---- */
+
+/* The first run of `units` free units of a slab, or -1. */
+static int slab_search(const struct soft_slab *slab, unsigned units) {
+    unsigned run = 0;
+    for (unsigned i = 0; i < SOFT_PLAIN_UNITS; i++) {
+        if (i % 64 == 0 && slab->used[i / 64] == UINT64_MAX) {
+            run = 0;
+            i += 63;
+            continue;
+        }
+        run = (slab->used[i / 64] >> (i % 64)) & 1 ? 0 : run + 1;
+        if (run == units)
+            return (int)(i + 1 - units);
+    }
+    return -1;
+}
+
+static void slab_mark(struct soft_slab *slab, unsigned first, unsigned units, int is_used) {
+    for (unsigned i = first; i < first + units; i++) {
+        if (is_used)
+            slab->used[i / 64] |= (uint64_t)1 << (i % 64);
+        else
+            slab->used[i / 64] &= ~((uint64_t)1 << (i % 64));
+    }
+    slab->used_units = is_used ? slab->used_units + units : slab->used_units - units;
+}
+
+void acre__soft_slab_free(struct CUctx_st *ctx, struct soft_slab *slab) {
+    struct soft_slab **link = &ctx->slabs;
+    while (*link != slab)
+        link = &(*link)->next;
+    *link = slab->next;
+    (void)acre__soft_view_end(&slab->view, slab->address, SOFT_CHUNK_BYTES);
+    acre__soft_backing_drop(slab->backing);
+    acre__soft_address_give(slab->address, SOFT_CHUNK_BYTES);
+    free(slab);
+}
+
+static CUresult slab_make(struct CUctx_st *ctx, struct soft_slab **out) {
+    struct soft_slab *slab = calloc(1, sizeof *slab);
+    if (!slab)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = acre__soft_backing_create(&acre__soft.devices[ctx->device], SOFT_CHUNK_BYTES,
+                                                &slab->backing);
+    if (!result) {
+        slab->address = acre__soft_address_take(SOFT_CHUNK_BYTES, SOFT_CHUNK_BYTES, 0);
+        if (!slab->address) {
+            acre__soft_backing_drop(slab->backing);
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    if (result) {
+        free(slab);
+        return result;
+    }
+    slab->next = ctx->slabs;
+    ctx->slabs = slab;
+    if (!acre__soft_view_plain(&slab->view, slab->address, slab->backing)) {
+        acre__soft_slab_free(ctx, slab);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = slab;
+    return CUDA_SUCCESS;
+}
+
+static CUresult plain_small(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *out) {
+    unsigned units = (unsigned)((bytes + SOFT_PLAIN_UNIT - 1) / SOFT_PLAIN_UNIT);
+    struct soft_slab *slab = ctx->slabs;
+    int first = -1;
+    for (; slab; slab = slab->next)
+        if (slab->used_units + units <= SOFT_PLAIN_UNITS && (first = slab_search(slab, units)) >= 0)
+            break;
+    if (!slab) {
+        CUresult result = slab_make(ctx, &slab);
+        if (result)
+            return result;
+        first = 0;
+    }
+    size_t offset = (size_t)first * SOFT_PLAIN_UNIT;
+    struct soft_range *range;
+    CUresult result = acre__soft_range_add(SOFT_PLAIN, slab->address + offset, bytes, ctx->device,
+                                           slab->backing, offset, &range);
+    if (result) {
+        if (!slab->used_units)
+            acre__soft_slab_free(ctx, slab);
+        return result;
+    }
+    range->ctx = ctx;
+    acre__soft_backing_keep(slab->backing);
+    slab_mark(slab, (unsigned)first, units, 1);
+    *out = slab->address + offset;
+    return CUDA_SUCCESS;
+}
+
+static CUresult plain_large(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *out) {
+    if (bytes > acre__soft.config.bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t whole = soft_round_up(bytes, SOFT_CHUNK_BYTES);
+    struct soft_backing *backing;
+    CUresult result = acre__soft_backing_create(&acre__soft.devices[ctx->device], whole, &backing);
+    if (result)
+        return result;
+    uint64_t address = acre__soft_address_take(whole, SOFT_CHUNK_BYTES, 0);
+    if (!address) {
+        acre__soft_backing_drop(backing);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    struct soft_range *range;
+    result = acre__soft_range_add(SOFT_PLAIN, address, bytes, ctx->device, backing, 0, &range);
+    if (result) {
+        acre__soft_backing_drop(backing);
+        acre__soft_address_give(address, whole);
+        return result;
+    }
+    range->ctx = ctx;
+    if (!acre__soft_view_plain(&range->view, address, backing)) {
+        acre__soft_range_remove(range);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = address;
+    return CUDA_SUCCESS;
+}
+
+/* Entered, with arguments that are good; leaves. */
+static CUresult plain_make(size_t bytes, CUdeviceptr *out) {
+    struct CUctx_st *ctx = acre__soft_ctx_now();
+    CUresult result = acre__soft_capture_refuse();
+    if (result)
+        return acre__soft_leave(result);
+    CUdeviceptr address = 0;
+    result = bytes < SOFT_CHUNK_BYTES / 2 ? plain_small(ctx, bytes, &address)
+                                          : plain_large(ctx, bytes, &address);
+    if (!result)
+        *out = address;
+    return acre__soft_leave(result);
+}
+
+CUresult acre__soft_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (!ptr_out || !bytes)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    return plain_make(bytes, ptr_out);
+}
+
+CUresult acre__soft_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, size_t width_bytes,
+                                    size_t rows, unsigned int element_bytes) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    int is_element = element_bytes == 4 || element_bytes == 8 || element_bytes == 16;
+    if (!ptr_out || !pitch_out || !width_bytes || !rows || !is_element ||
+        width_bytes > SIZE_MAX - SOFT_PLAIN_UNIT)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    size_t pitch = soft_round_up(width_bytes, SOFT_PLAIN_UNIT);
+    if (rows > SIZE_MAX / pitch)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    result = plain_make(pitch * rows, ptr_out);
+    if (!result)
+        *pitch_out = pitch;
+    return result;
+}
+
+void acre__soft_plain_free(struct soft_range *range) {
+    struct CUctx_st *ctx = range->ctx;
+    if (soft_range_is_large(range)) {
+        acre__soft_range_remove(range);
+        return;
+    }
+    struct soft_slab *slab = ctx->slabs;
+    while (slab->backing != range->backing)
+        slab = slab->next;
+    unsigned units = (unsigned)((range->bytes + SOFT_PLAIN_UNIT - 1) / SOFT_PLAIN_UNIT);
+    slab_mark(slab, (unsigned)(range->offset / SOFT_PLAIN_UNIT), units, 0);
+    acre__soft_range_remove(range);
+    if (!slab->used_units)
+        acre__soft_slab_free(ctx, slab);
+}
+
+CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
+    CUresult result = acre__soft_enter_bare(); /* needs no context: the memory has one */
+    if (result)
+        return result;
+    if (!ptr)
+        return acre__soft_leave(CUDA_SUCCESS);
+    struct soft_device *device; /* of no use but for what is wrong with it */
+    if ((result = acre__soft_current(&device)) == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+        (result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    struct soft_range *range = acre__soft_range_find(ptr);
+    if (!range || range->node.key != ptr || range->is_going ||
+        (range->kind != SOFT_PLAIN && range->kind != SOFT_MANAGED && range->kind != SOFT_POOLED))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if (range->kind == SOFT_POOLED) /* does not wait: the caller has */
+        return acre__soft_leave(acre__soft_pool_free_now(range));
+    uint64_t id = range->id;
+    if ((result = acre__soft_wait_ctx(range->ctx)))
+        return acre__soft_leave(result);
+    range = acre__soft_range_find(ptr); /* another thread may have freed it while this one waited */
+    if (!range || range->id != id || range->is_going)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if (range->kind == SOFT_MANAGED)
+        acre__soft_range_remove(range);
+    else
+        acre__soft_plain_free(range);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuMemGetInfo(size_t *free_out, size_t *total_out) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (free_out)
+        *free_out = acre__soft.config.bytes - device->used_bytes;
+    if (total_out)
+        *total_out = acre__soft.config.bytes;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuMemGetAddressRange(CUdeviceptr *base_out, size_t *bytes_out,
+                                         CUdeviceptr ptr) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const struct soft_range *range = acre__soft_range_find(ptr);
+    if (!range)
+        return acre__soft_leave(CUDA_ERROR_NOT_FOUND);
+    uint64_t base = range->node.key;
+    size_t bytes = range->bytes;
+    if (range->kind == SOFT_RESERVED) {
+        const struct soft_mapping *mapping = acre__soft_mapping_find(ptr);
+        if (!mapping || !acre__soft_mapping_is_open(mapping))
+            return acre__soft_leave(CUDA_ERROR_NOT_FOUND);
+        base = mapping->node.key;
+        bytes = mapping->bytes;
+    }
+    if (base_out)
+        *base_out = base;
+    if (bytes_out)
+        *bytes_out = bytes;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* ---- pinned ---- */
+
+CUresult acre__soft_pages_make(struct CUctx_st *ctx, enum soft_range_kind kind, size_t bytes,
+                               unsigned flags, uint64_t *out) {
+    if (bytes > (size_t)1 << 46)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t whole = soft_round_up(bytes, 4096);
+    void *pages =
+        mmap(NULL, whole, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | (kind == SOFT_MANAGED ? MAP_NORESERVE : 0), -1, 0);
+    if (pages == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct soft_backing *backing;
+    CUresult result = acre__soft_backing_wrap(ctx->device, pages, whole, &backing);
+    if (result) {
+        munmap(pages, whole);
+        return result;
+    }
+    /* From here the pages go with the last use: an operation of another device, which freeing does
+     * not wait for, may run on them. */
+    backing->alias_bytes = whole;
+    struct soft_range *range;
+    result = acre__soft_range_add(kind, (uint64_t)(uintptr_t)pages, bytes, ctx->device, backing, 0,
+                                  &range);
+    if (result) {
+        acre__soft_backing_drop(backing);
+        return result;
+    }
+    range->ctx = ctx;
+    range->flags = flags;
+    *out = range->node.key;
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_cuMemHostAlloc(void **ptr_out, size_t bytes, unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const unsigned known =
+        CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+    if (!ptr_out || flags & ~known)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    if (!bytes) { /* the real driver finds nothing wrong with nothing */
+        *ptr_out = NULL;
+        return acre__soft_leave(CUDA_SUCCESS);
+    }
+    uint64_t address;
+    /* Mapped into the device in any case: addresses are unified. */
+    result = acre__soft_pages_make(acre__soft_ctx_now(), SOFT_HOST, bytes,
+                                   flags | CU_MEMHOSTALLOC_DEVICEMAP, &address);
+    if (!result)
+        *ptr_out = (void *)(uintptr_t)address;
+    return acre__soft_leave(result);
+}
+
+CUresult acre__soft_cuMemAllocHost(void **ptr_out, size_t bytes) {
+    return acre__soft_cuMemHostAlloc(ptr_out, bytes, 0);
+}
+
+/* Frees or unregisters host memory of that kind, after all work of its context is done. */
+static CUresult host_end(void *p, enum soft_range_kind kind, CUresult unknown) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    uint64_t address = (uint64_t)(uintptr_t)p;
+    struct soft_range *range = acre__soft_range_find(address);
+    if (!p && kind == SOFT_HOST)
+        return acre__soft_leave(CUDA_SUCCESS);
+    if (!range && p)
+        return acre__soft_leave(unknown);
+    if (!range || range->node.key != address || range->kind != kind)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    uint64_t id = range->id;
+    if ((result = acre__soft_wait_ctx(range->ctx)))
+        return acre__soft_leave(result);
+    range = acre__soft_range_find(address);
+    if (!range || range->id != id)
+        return acre__soft_leave(unknown);
+    struct soft_backing *backing = range->backing;
+    acre__soft_backing_keep(backing);
+    acre__soft_range_remove(range);
+    /* Registered pages are the caller's again: no operation of another device may run on them. */
+    while (backing->refs > 1)
+        acre__cond_wait(&acre__soft.done, &acre__soft.lock);
+    acre__soft_backing_drop(backing);
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuMemFreeHost(void *p) {
+    return host_end(p, SOFT_HOST, CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult acre__soft_cuMemHostUnregister(void *p) {
+    return host_end(p, SOFT_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+/* Are there pages behind all of it? Asked of the system by a call that does nothing else. */
+static int is_backed(uint64_t address, size_t bytes) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t begin = address - address % page;
+    return msync((void *)(uintptr_t)begin, address - begin + bytes, MS_ASYNC) == 0;
+}
+
+CUresult acre__soft_cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                           CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+    uint64_t address = (uint64_t)(uintptr_t)p;
+    if (!p || !bytes || flags & ~known || address + bytes < address)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_capture_refuse()))
+        return acre__soft_leave(result);
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
+        return acre__soft_leave(CUDA_ERROR_NOT_SUPPORTED);
+    const struct soft_range *next =
+        acre__tree_entry(acre__tree_ceil(&acre__soft.ranges, address), struct soft_range, node);
+    const struct soft_range *here = acre__soft_range_find(address);
+    if (here && here->kind != SOFT_REGISTERED) /* memory that the driver itself handed out */
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if (here || (next && next->node.key < address + bytes))
+        return acre__soft_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    if (acre__soft_address_is_device(address) || !is_backed(address, bytes))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct soft_backing *backing;
+    if ((result = acre__soft_backing_wrap(soft_ordinal(device), p, bytes, &backing)))
+        return acre__soft_leave(result);
+    struct soft_range *range;
+    result = acre__soft_range_add(SOFT_REGISTERED, address, bytes, soft_ordinal(device), backing, 0,
+                                  &range);
+    if (result) {
+        acre__soft_backing_drop(backing);
+        return acre__soft_leave(result);
+    }
+    range->ctx = acre__soft_ctx_now();
+    range->flags = flags | CU_MEMHOSTREGISTER_DEVICEMAP;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* The pinned or registered range that holds the address. */
+static struct soft_range *host_range(const void *p) {
+    struct soft_range *range = acre__soft_range_find((uint64_t)(uintptr_t)p);
+    return range && (range->kind == SOFT_HOST || range->kind == SOFT_REGISTERED) ? range : NULL;
+}
+
+CUresult acre__soft_cuMemHostGetDevicePointer(CUdeviceptr *ptr_out, void *p, unsigned flags) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (!ptr_out || flags || !p || !host_range(p))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    *ptr_out = (CUdeviceptr)(uintptr_t)p;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuMemHostGetFlags(unsigned *flags_out, void *p) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    const struct soft_range *range = p ? host_range(p) : NULL;
+    if (!flags_out || !range)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    *flags_out = range->flags;
+    return acre__soft_leave(CUDA_SUCCESS);
+}

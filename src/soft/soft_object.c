@@ -1,0 +1,217 @@
+/* User objects: what a program asks graphs to keep alive, and a destructor for it.
+ *
+ * An object has references of the program and of works (struct soft_work): those of graphs, and
+ * those of executables, which launches keep until they are done. Without any reference the object
+ * is unknown at once and its destructor is called, as on an H200: by the thread whose call dropped
+ * the last reference, before that call returns; or by a worker, if a launch that has finished
+ * dropped it. With a seed there are no workers, and the thread that ran the launch's last step
+ * calls the destructor.
+ *
+ * A destructor must not call the driver: such calls return CUDA_ERROR_NOT_PERMITTED, as in host
+ * functions.
+ *
+ * All is guarded by acre__soft.lock, which is not held while a destructor runs. acre__soft.dying is
+ * empty whenever the lock is free: who drops references settles what came of it. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "soft/soft_state.h"
+
+/* ---- the end of an object ---- */
+
+/* Without references it cannot be found any more and waits for its destructor. */
+static void object_check(struct CUuserObject_st *object) {
+    if (object->owned || object->held)
+        return;
+    acre__tree_remove(&acre__soft.objects, &object->node);
+    struct CUuserObject_st **link = &acre__soft.dying; /* the first to end is called first */
+    while (*link)
+        link = &(*link)->next;
+    *link = object;
+}
+
+/* Calls the destructor of the list's first object; 0: the list is empty. */
+static int object_destroy(struct CUuserObject_st **list) {
+    struct CUuserObject_st *object = *list;
+    if (!object)
+        return 0;
+    *list = object->next;
+    struct soft_thread *self = acre__soft_thread_self();
+    int before = self ? self->in_host_function : 0;
+    if (self)
+        self->in_host_function = 1;
+    acre__lock_give(&acre__soft.lock);
+    object->destroy(object->argument);
+    acre__lock_take(&acre__soft.lock);
+    if (self)
+        self->in_host_function = before;
+    free(object);
+    return 1;
+}
+
+int acre__soft_object_destroy_late(void) {
+    return object_destroy(&acre__soft.dying_late);
+}
+
+void acre__soft_objects_settle(void) {
+    struct CUuserObject_st *list = acre__soft.dying;
+    acre__soft.dying = NULL;
+    while (object_destroy(&list))
+        ;
+    while (!acre__soft.contexts && acre__soft_object_destroy_late())
+        ; /* there are no workers without contexts */
+}
+
+void acre__soft_objects_settle_late(void) {
+    if (!acre__soft.dying)
+        return;
+    if (acre__soft.config.seeded) {
+        acre__soft_objects_settle();
+        return;
+    }
+    struct CUuserObject_st **link = &acre__soft.dying_late;
+    while (*link)
+        link = &(*link)->next;
+    *link = acre__soft.dying;
+    acre__soft.dying = NULL;
+    acre__soft_workers_wake();
+}
+
+static void list_forget(struct CUuserObject_st **list) {
+    while (*list) {
+        struct CUuserObject_st *object = *list;
+        *list = object->next;
+        free(object);
+    }
+}
+
+void acre__soft_objects_forget(void) {
+    struct acre__node *node;
+    while ((node = acre__tree_first(&acre__soft.objects))) {
+        acre__tree_remove(&acre__soft.objects, node);
+        free(acre__tree_entry(node, struct CUuserObject_st, node));
+    }
+    list_forget(&acre__soft.dying);
+    list_forget(&acre__soft.dying_late);
+}
+
+/* ---- references of graphs ---- */
+
+static struct soft_hold *hold_find(struct soft_work *work, const struct CUuserObject_st *object) {
+    for (size_t i = 0; i < work->hold_count; i++)
+        if (work->holds[i].object == object)
+            return &work->holds[i];
+    return NULL;
+}
+
+CUresult acre__soft_object_hold(struct soft_work *work, struct CUuserObject_st *object,
+                                uint64_t count) {
+    struct soft_hold *hold = hold_find(work, object);
+    if (!hold) {
+        struct soft_hold *holds = realloc(work->holds, (work->hold_count + 1) * sizeof *holds);
+        if (!holds)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        work->holds = holds;
+        hold = &holds[work->hold_count++];
+        *hold = (struct soft_hold){object, 0};
+    }
+    hold->count += count;
+    object->held += count;
+    return CUDA_SUCCESS;
+}
+
+int acre__soft_object_let_go(struct soft_work *work, struct CUuserObject_st *object,
+                             uint64_t count) {
+    struct soft_hold *hold = hold_find(work, object);
+    if (!hold || hold->count < count)
+        return 0;
+    hold->count -= count;
+    if (!hold->count)
+        *hold = work->holds[--work->hold_count];
+    object->held -= count;
+    object_check(object);
+    return 1;
+}
+
+/* ---- the calls ---- */
+
+/* Enters and finds the object; counts are those of the real driver. */
+static CUresult object_enter(CUuserObject object, unsigned count) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!object || !count || count > INT_MAX ||
+        !acre__tree_find(&acre__soft.objects, (uint64_t)(uintptr_t)object))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    return CUDA_SUCCESS;
+}
+
+CUresult acre__soft_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
+                                       unsigned count, unsigned flags) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!object_out || !destroy || !count || count > INT_MAX ||
+        flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct CUuserObject_st *object = calloc(1, sizeof *object);
+    if (!object)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    object->node.key = (uint64_t)(uintptr_t)object;
+    object->argument = ptr;
+    object->destroy = destroy;
+    object->owned = count;
+    acre__tree_insert(&acre__soft.objects, &object->node);
+    *object_out = object;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuUserObjectRetain(CUuserObject object, unsigned count) {
+    CUresult result = object_enter(object, count);
+    if (result)
+        return result;
+    object->owned += count;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+/* What to release or move references that one does not have does is undefined (an H200 takes it);
+ * here it is refused, also for graphs. */
+CUresult acre__soft_cuUserObjectRelease(CUuserObject object, unsigned count) {
+    CUresult result = object_enter(object, count);
+    if (result)
+        return result;
+    if (object->owned < count)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    object->owned -= count;
+    object_check(object);
+    acre__soft_objects_settle();
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count,
+                                            unsigned flags) {
+    CUresult result = object_enter(object, count);
+    if (result)
+        return result;
+    int is_moved = flags & CU_GRAPH_USER_OBJECT_MOVE;
+    struct CUgraph_st *found = acre__soft_graph_find(graph);
+    if (!found || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE ||
+        (is_moved && object->owned < count))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((result = acre__soft_object_hold(found->work, object, count)))
+        return acre__soft_leave(result);
+    if (is_moved)
+        object->owned -= count;
+    return acre__soft_leave(CUDA_SUCCESS);
+}
+
+CUresult acre__soft_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned count) {
+    CUresult result = object_enter(object, count);
+    if (result)
+        return result;
+    struct CUgraph_st *found = acre__soft_graph_find(graph);
+    if (!found || !acre__soft_object_let_go(found->work, object, count))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    acre__soft_objects_settle();
+    return acre__soft_leave(CUDA_SUCCESS);
+}
