@@ -101,6 +101,41 @@ fresh_tree
 echo >cli/hello.c
 expect FAIL "one name twice" "the name hello.c is taken" "${layers[@]}"
 
+# objects FILE=CODE...: object files as a build leaves them, for the check of calls.
+objects() {
+    fresh_tree
+    rm -rf src build
+    mkdir -p tests/check
+    : >tests/check/cycles.txt
+    local file
+    for pair in "$@"; do
+        file=${pair%%=*}
+        mkdir -p "$(dirname "$file")" "build/CMakeFiles/acre_objects.dir/$(dirname "$file")"
+        printf '%s\n' "${pair#*=}" >"$file"
+        "${CC:-cc}" -c "$file" -o "build/CMakeFiles/acre_objects.dir/$file.o"
+    done
+}
+calls=(env "ACRE_SOURCE=$tmp/tree" "$python" "$here/check_calls.py" "$tmp/tree/build")
+base='void acre__low(void) {}'
+uses_base='void acre__low(void); void acre__high(void) { acre__low(); }'
+objects "src/base/low.c=$base" "src/space/high.c=$uses_base"
+expect PASS "calls go down" " 0 findings" "${calls[@]}"
+objects "src/space/low.c=$base" "src/base/high.c=$uses_base"
+expect FAIL "a call goes up" "^src/base/high.c: layer base may not use acre__low" "${calls[@]}"
+objects "src/mem/a.c=void acre_b(void); void acre_a(void) { acre_b(); }" "src/vec/b.c=void acre_b(void) {}"
+expect PASS "a public call beside the layers" " 0 findings" "${calls[@]}"
+objects "src/mem/a.c=void acre_b(void); void acre_a(void) { acre_b(); }" \
+    "src/vec/b.c=void acre_a(void); void acre_b(void) { acre_a(); }"
+expect FAIL "folders in a circle" "^folders use each other: mem, vec" "${calls[@]}"
+circle=("src/base/a.c=void acre__b(void); void acre__a(void) { acre__b(); }"
+    "src/base/b.c=void acre__a(void); void acre__b(void) { acre__a(); }")
+objects "${circle[@]}"
+expect FAIL "files in a circle" "^these files use each other: base/a base/b" "${calls[@]}"
+echo "base/a base/b" >tests/check/cycles.txt
+expect PASS "files in a known circle" "the largest of 2, 0 findings" "${calls[@]}"
+echo "base/a base/b base/c" >tests/check/cycles.txt
+expect FAIL "a known circle that shrank" "no longer a circle" "${calls[@]}"
+
 # Marks and folders are put together here, so that this file passes the check itself.
 plant_word() {
     fresh_tree
