@@ -16,6 +16,8 @@
 /* Growth takes a millisecond or ten with every SM busy. */
 #define HEAP_WAIT_NS ((uint64_t)1000000000)
 
+struct acre__live_list acre__heaps = ACRE__LIVE_LIST("a heap", ACRE__RANK_HEAP + 1);
+
 /* Where the records of segments begin, behind the control and the trees. */
 static size_t records_begin(uint32_t max_segments) {
     return (acre__heap_control_bytes(max_segments) + 127) / 128 * 128;
@@ -212,7 +214,45 @@ static acre_status make_first(acre_heap *heap, uint64_t segments) {
     return status;
 }
 
+/* ---- ending ---- */
+
+/* By its own key: an extent may have lost its addresses to a driver that did not take them back. */
+static void end_book(acre_heap *heap, struct acre__block *block) {
+    acre_status status;
+    if (block->is_entered)
+        (void)acre__book_remove(heap->dev, (void *)(uintptr_t)block->node.key, ACRE__OWNED_BY_HEAP,
+                                &status);
+}
+
+static void heap_end(acre_heap *heap) {
+    acre__heap_service_end(heap);
+    end_book(heap, &heap->block);
+    end_book(heap, &heap->record_block);
+    if (heap->stream)
+        (void)acre_stream_destroy(heap->dev, heap->stream);
+    if (heap->pinned)
+        (void)acre_mem_free(heap->dev, heap->pinned);
+    if (heap->records.dev)
+        acre__extent_close(&heap->records);
+    if (heap->blocks.dev)
+        acre__extent_close(&heap->blocks);
+    acre__lock_destroy(&heap->lock);
+    free(heap);
+}
+
+static void heap_close(acre_device *dev) {
+    unsigned count = 0;
+    for (acre_heap *heap; (heap = acre__live_take_any(&acre__heaps, dev)); count++)
+        heap_end(heap);
+    if (count)
+        acre__log(ACRE_LOG_WARN, "heap", "%s: closed with %u heaps not destroyed", dev->label,
+                  count);
+}
+
+/* ---- creating ---- */
+
 static acre_status heap_make(acre_device *dev, const acre_heap_options *options, acre_heap *heap) {
+    static const struct acre__device_hooks hooks = {.close = heap_close};
     heap->dev = dev;
     heap->h.max_segments = (uint32_t)acre__heap_segments_for(options->maximum_bytes);
     heap->limit = heap->h.max_segments;
@@ -224,7 +264,7 @@ static acre_status heap_make(acre_device *dev, const acre_heap_options *options,
     if (status == ACRE_OK)
         status = make_memory(heap);
     /* Behind the calls above, so that those whose memory a heap uses end after it. */
-    acre__heap_hooks();
+    acre__device_hooks_add(&hooks);
     if (status == ACRE_OK)
         status = make_first(heap, acre__heap_segments_for(options->initial_bytes));
     return status ? status : acre__heap_service_begin(heap);
@@ -250,10 +290,10 @@ acre_status acre_heap_create(acre_device *device, const acre_heap_options *optio
     status = heap_make(device, &wishes, made);
     if (status) {
         acre__said_keep(&said);
-        acre__heap_end(made);
+        heap_end(made);
         return acre__said_fail(status, &said);
     }
-    acre__heap_list_add(made);
+    acre__live_add(&acre__heaps, &made->live, device);
     *heap = made;
     return ACRE_OK;
 }
@@ -273,31 +313,7 @@ acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
     return ACRE_OK;
 }
 
-/* ---- ending ---- */
-
-/* By its own key: an extent may have lost its addresses to a driver that did not take them back. */
-static void end_book(acre_heap *heap, struct acre__block *block) {
-    acre_status status;
-    if (block->is_entered)
-        (void)acre__book_remove(heap->dev, (void *)(uintptr_t)block->node.key, ACRE__OWNED_BY_HEAP,
-                                &status);
-}
-
-void acre__heap_end(acre_heap *heap) {
-    acre__heap_service_end(heap);
-    end_book(heap, &heap->block);
-    end_book(heap, &heap->record_block);
-    if (heap->stream)
-        (void)acre_stream_destroy(heap->dev, heap->stream);
-    if (heap->pinned)
-        (void)acre_mem_free(heap->dev, heap->pinned);
-    if (heap->records.dev)
-        acre__extent_close(&heap->records);
-    if (heap->blocks.dev)
-        acre__extent_close(&heap->blocks);
-    acre__lock_destroy(&heap->lock);
-    free(heap);
-}
+/* ---- destroying ---- */
 
 /* What a program should not have left behind. Lock held. */
 static void end_log(acre_heap *heap, const acre_heap_stats *left) {
@@ -323,15 +339,15 @@ acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks, uint64_t
     acre_status status = acre__enter();
     if (status || !heap)
         return status;
-    status = acre__heap_check(heap);
+    status = acre__live_check(&acre__heaps, heap);
     if (status)
         return status;
     /* Kernels that still use it are waited for while there is somebody who answers them. */
     status = acre__device_is_lost(heap->dev) ? ACRE_OK : acre_device_sync(heap->dev);
     if (status && !acre__device_is_lost(heap->dev))
         return status;
-    if (!acre__heap_list_remove(heap))
-        return acre__fail(ACRE_E_HANDLE, "%p is not a heap any more", (void *)heap);
+    if (!acre__live_take(&acre__heaps, heap, &status))
+        return status;
     acre__heap_service_end(heap);
     if (!acre__device_is_lost(heap->dev)) {
         acre__lock_take(&heap->lock);
@@ -344,6 +360,6 @@ acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks, uint64_t
         *leaked_blocks = left.live_blocks;
     if (leaked_bytes)
         *leaked_bytes = left.live_bytes;
-    acre__heap_end(heap);
+    heap_end(heap);
     return ACRE_OK;
 }

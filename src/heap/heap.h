@@ -22,6 +22,7 @@
 #include "base/lock.h"
 #include "base/tree.h"
 #include "device/device.h"
+#include "device/live.h"
 #include "space/book.h"
 #include "space/extent.h"
 
@@ -36,7 +37,7 @@ struct acre__heap_pinned {
 };
 
 struct acre_heap {
-    struct acre__node node; /* of the list of heaps */
+    struct acre__live live; /* first: its address is the handle */
     acre_device *dev;
     acre_heap_handle h; /* device addresses; max_segments */
     struct acre__lock lock;
@@ -133,16 +134,13 @@ int acre__heap_serve(acre_heap *heap);
 acre_status acre__heap_service_begin(acre_heap *heap);
 void acre__heap_service_end(acre_heap *heap);
 
-/* ---- the list (heap_registry.c) ---- */
+/* ---- which heaps there are (heap.c) ---- */
+
+extern struct acre__live_list acre__heaps;
 
 /* acre__enter, and that this is a heap, on a device that is well. */
-acre_status acre__heap_enter(const acre_heap *heap);
-acre_status acre__heap_check(const acre_heap *heap);
-void acre__heap_list_add(acre_heap *heap);
-/* 0: somebody else has. */
-int acre__heap_list_remove(acre_heap *heap);
-/* Ends the heap; it is in no list any more. */
-void acre__heap_end(acre_heap *heap);
-void acre__heap_hooks(void);
+static inline acre_status acre__heap_enter(const acre_heap *heap) {
+    return acre__live_enter(&acre__heaps, heap);
+}
 
 #endif

@@ -20,6 +20,7 @@
 #include "base/lock.h"
 #include "base/tree.h"
 #include "device/device.h"
+#include "device/live.h"
 #include "space/book.h"
 #include "space/uses.h"
 
@@ -214,7 +215,7 @@ struct acre__plan_loop {
 /* ---- plans ---- */
 
 struct acre_plan {
-    struct acre__node node; /* in the list of plans; key: its own address */
+    struct acre__live live; /* first: its address is the handle */
     acre_device *dev;
     uint32_t flags;
     uint64_t budget;
@@ -237,10 +238,16 @@ struct acre_plan {
 
 /* ---- plan_life.c ---- */
 
+extern struct acre__live_list acre__plans;
+
 /* How calls begin: ACRE_E_FORKED, ACRE_E_NULL, ACRE_E_HANDLE. Any value is safe. */
-acre_status acre__plan_check(const acre_plan *plan);
+static inline acre_status acre__plan_check(const acre_plan *plan) {
+    return acre__live_check(&acre__plans, plan);
+}
 /* The same, and the device is well. */
-acre_status acre__plan_enter(const acre_plan *plan);
+static inline acre_status acre__plan_enter(const acre_plan *plan) {
+    return acre__live_enter(&acre__plans, plan);
+}
 
 /* How many plans have ended: what a thread knows of a plan is good as long as this is the same. */
 extern _Atomic uint64_t acre__plan_ends;

@@ -1,5 +1,4 @@
-/* Plans: which there are, making and ending them, and what they tell about themselves. One lock
- * guards the list, held for a lookup. */
+/* Plans: which there are, making and ending them, and what they tell about themselves. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,35 +15,7 @@
 
 _Atomic uint64_t acre__plan_ends;
 
-static struct {
-    struct acre__lock lock;
-    struct acre__tree plans;
-} list = {.lock = ACRE__LOCK_INIT("plans", ACRE__RANK_PLAN)};
-
-static acre_plan *plan_of(struct acre__node *node) {
-    return acre__tree_entry(node, acre_plan, node);
-}
-
-/* ---- handles ---- */
-
-acre_status acre__plan_check(const acre_plan *plan) {
-    acre_status status = acre__enter();
-    if (status)
-        return status;
-    if (!plan)
-        return acre__fail(ACRE_E_NULL, "the plan is NULL");
-    acre__lock_take(&list.lock);
-    int is_there = acre__tree_find(&list.plans, (uintptr_t)plan) != NULL;
-    acre__lock_give(&list.lock);
-    return is_there
-               ? ACRE_OK
-               : acre__fail(ACRE_E_HANDLE, "%p is not a plan, or not any more", (const void *)plan);
-}
-
-acre_status acre__plan_enter(const acre_plan *plan) {
-    acre_status status = acre__plan_check(plan);
-    return status ? status : acre__device_enter(plan->dev);
-}
+struct acre__live_list acre__plans = ACRE__LIVE_LIST("a plan", ACRE__RANK_PLAN);
 
 /* ---- ending ---- */
 
@@ -76,31 +47,16 @@ acre_status acre_plan_destroy(acre_plan *plan) {
     acre_status status = acre__enter();
     if (status || !plan)
         return status;
-    if ((status = acre__plan_check(plan)))
+    if (!acre__live_take(&acre__plans, plan, &status))
         return status;
-    acre__lock_take(&list.lock);
-    acre__tree_remove(&list.plans, &plan->node);
-    acre__lock_give(&list.lock);
     plan_end(plan);
     return ACRE_OK;
-}
-
-/* Takes some plan of the device out of the list; NULL when there is none left. */
-static acre_plan *list_take(const acre_device *dev) {
-    acre__lock_take(&list.lock);
-    struct acre__node *node = acre__tree_first(&list.plans);
-    while (node && plan_of(node)->dev != dev)
-        node = acre__tree_next(&list.plans, node);
-    if (node)
-        acre__tree_remove(&list.plans, node);
-    acre__lock_give(&list.lock);
-    return plan_of(node);
 }
 
 /* The program closes the device with plans left. */
 static void plan_close(acre_device *dev) {
     unsigned long long count = 0, bytes = 0;
-    for (acre_plan *plan; (plan = list_take(dev)); count++) {
+    for (acre_plan *plan; (plan = acre__live_take_any(&acre__plans, dev)); count++) {
         bytes += plan->arenas[0].held + plan->arenas[1].held;
         plan_end(plan);
     }
@@ -111,12 +67,11 @@ static void plan_close(acre_device *dev) {
 
 /* Nobody else may end a step; so a thread that ends in one leaves it to whoever comes next. */
 static void plan_thread_exit(struct acre__thread *thread) {
-    acre__lock_take(&list.lock);
-    struct acre__node *node = acre__tree_first(&list.plans);
-    for (; node; node = acre__tree_next(&list.plans, node))
-        if (acre__load(&plan_of(node)->stepper, memory_order_relaxed) == thread->id)
-            acre__store(&plan_of(node)->stepper, ACRE__PLAN_LEFT, memory_order_release);
-    acre__lock_give(&list.lock);
+    acre__lock_take(&acre__plans.lock);
+    for (acre_plan *plan = NULL; (plan = acre__live_next(&acre__plans, plan));)
+        if (acre__load(&plan->stepper, memory_order_relaxed) == thread->id)
+            acre__store(&plan->stepper, ACRE__PLAN_LEFT, memory_order_release);
+    acre__lock_give(&acre__plans.lock);
 }
 
 static void plan_watch_threads(void) {
@@ -258,10 +213,7 @@ acre_status acre_plan_create(acre_device *device, const acre_plan_options *optio
     acre_plan *made = NULL;
     if ((status = plan_make(device, &wishes, &made)))
         return status;
-    made->node.key = (uintptr_t)made;
-    acre__lock_take(&list.lock);
-    (void)acre__tree_insert(&list.plans, &made->node);
-    acre__lock_give(&list.lock);
+    acre__live_add(&acre__plans, &made->live, device);
     *plan = made;
     return ACRE_OK;
 }

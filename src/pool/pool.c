@@ -14,44 +14,27 @@
 
 enum { POOL_KINDS = ACRE_KIND_MANAGED + 1 };
 
-struct acre__lock acre__pool_list_lock = ACRE__LOCK_INIT("pools", ACRE__RANK_POOL_LIST);
+struct acre__live_list acre__pools = ACRE__LIVE_LIST("a pool", ACRE__RANK_POOL_LIST);
 
-static struct {
-    struct acre__tree pools; /* guarded by the list's lock */
-    struct acre__tree ended; /* lanes may still refer to them: their addresses are not reused */
-    _Atomic(acre_pool *) defaults[ACRE__DEVICE_SLOTS][POOL_KINDS];
-} list;
+/* Lanes may still refer to them: their addresses are not reused. Guarded by the list's lock. */
+static acre_pool *ended;
 
-static acre_pool *pool_of(struct acre__node *node) {
-    return acre__tree_entry(node, acre_pool, node);
-}
+static _Atomic(acre_pool *) defaults[ACRE__DEVICE_SLOTS][POOL_KINDS];
 
 /* ---- handles ---- */
 
-acre_status acre__pool_check(acre_pool *pool) {
-    acre_status status = acre__enter();
-    if (status)
-        return status;
-    if (!pool)
-        return acre__fail(ACRE_E_NULL, "the pool is NULL");
-    acre__lock_take(&acre__pool_list_lock);
-    int is_there = acre__tree_find(&list.pools, (uintptr_t)pool) != NULL;
-    acre__lock_give(&acre__pool_list_lock);
-    return is_there ? ACRE_OK
-                    : acre__fail(ACRE_E_HANDLE, "%p is not a pool, or not any more", (void *)pool);
+acre_status acre__pool_check(const acre_pool *pool) {
+    return acre__live_check(&acre__pools, pool);
 }
 
-acre_status acre__pool_enter(acre_pool *pool) {
-    acre_status status = acre__pool_check(pool);
-    return status ? status : acre__device_enter(pool->dev);
+acre_status acre__pool_enter(const acre_pool *pool) {
+    return acre__live_enter(&acre__pools, pool);
 }
 
 const void *acre__pools_around(const void *p, const acre_pool **owner) {
     const void *begin = NULL;
-    acre__lock_take(&acre__pool_list_lock);
-    struct acre__node *node = acre__tree_first(&list.pools);
-    for (; node && !begin; node = acre__tree_next(&list.pools, node)) {
-        acre_pool *pool = pool_of(node);
+    acre__lock_take(&acre__pools.lock);
+    for (acre_pool *pool = NULL; !begin && (pool = acre__live_next(&acre__pools, pool));) {
         acre__lock_take(&pool->lock);
         struct acre__slab *slab = acre__slab_of(pool, p);
         if (slab && acre__slab_is_large(slab) &&
@@ -61,7 +44,7 @@ const void *acre__pools_around(const void *p, const acre_pool **owner) {
         }
         acre__lock_give(&pool->lock);
     }
-    acre__lock_give(&acre__pool_list_lock);
+    acre__lock_give(&acre__pools.lock);
     return begin;
 }
 
@@ -103,10 +86,10 @@ static void pool_free(acre_pool *pool) {
         (void)acre_stream_destroy(pool->dev, pool->waiter);
     acre__pool_watch_end(pool);
     if (pool->is_ended) { /* a thread's cache could not be claimed and has lanes of it */
-        pool->node.left = pool->node.right = NULL;
-        acre__lock_take(&acre__pool_list_lock);
-        acre__tree_insert(&list.ended, &pool->node);
-        acre__lock_give(&acre__pool_list_lock);
+        acre__lock_take(&acre__pools.lock);
+        pool->next_ended = ended;
+        ended = pool;
+        acre__lock_give(&acre__pools.lock);
         return;
     }
     acre__lock_destroy(&pool->lock);
@@ -116,7 +99,7 @@ static void pool_free(acre_pool *pool) {
 /* Removes a pool from the list, whose lock is held. After that no call finds it, and no ending
  * thread has slots of it. */
 static void pool_leave(acre_pool *pool) {
-    acre__tree_remove(&list.pools, &pool->node);
+    acre__live_remove(&acre__pools, &pool->live);
     acre__lock_take(&pool->lock);
     pool->is_ended = !acre__cache_drain(pool, NULL, 1, ACRE__GIVE_ALL);
     acre__lock_give(&pool->lock);
@@ -148,9 +131,9 @@ acre_status acre_pool_destroy(acre_pool *pool, acre_pool_block_fn leak, void *us
     if (!acre__device_is_lost(pool->dev) && (status = acre__step_quiesce_users(pool->dev)) &&
         status != ACRE_E_DEVICE_LOST)
         return status;
-    acre__lock_take(&acre__pool_list_lock);
+    acre__lock_take(&acre__pools.lock);
     pool_leave(pool);
-    acre__lock_give(&acre__pool_list_lock);
+    acre__lock_give(&acre__pools.lock);
     pool_end(pool, leak, user);
     return ACRE_OK;
 }
@@ -159,14 +142,14 @@ acre_status acre_pool_destroy(acre_pool *pool, acre_pool_block_fn leak, void *us
 
 /* Removes some pool of the device from the list; NULL when there is none left. */
 static acre_pool *list_take(const acre_device *dev) {
-    acre__lock_take(&acre__pool_list_lock);
-    struct acre__node *node = acre__tree_first(&list.pools);
-    while (node && pool_of(node)->dev != dev)
-        node = acre__tree_next(&list.pools, node);
-    if (node)
-        pool_leave(pool_of(node));
-    acre__lock_give(&acre__pool_list_lock);
-    return pool_of(node);
+    acre__lock_take(&acre__pools.lock);
+    acre_pool *pool = acre__live_next(&acre__pools, NULL);
+    while (pool && pool->dev != dev)
+        pool = acre__live_next(&acre__pools, pool);
+    if (pool)
+        pool_leave(pool);
+    acre__lock_give(&acre__pools.lock);
+    return pool;
 }
 
 struct leaks {
@@ -183,7 +166,7 @@ static void leak_count(void *user, void *p, size_t bytes) {
 static void pools_close(acre_device *dev) {
     struct leaks leaks = {0};
     for (unsigned i = 0; i < POOL_KINDS; i++)
-        acre__store(&list.defaults[acre__device_index(dev)][i], NULL, memory_order_relaxed);
+        acre__store(&defaults[acre__device_index(dev)][i], NULL, memory_order_relaxed);
     acre_pool *pool = list_take(dev);
     if (pool && !acre__device_is_lost(dev))
         (void)acre__step_quiesce_users(dev);
@@ -198,10 +181,8 @@ static void pools_close(acre_device *dev) {
 static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, acre_stream),
                               acre_stream stream) {
     acre_status status = ACRE_OK;
-    acre__lock_take(&acre__pool_list_lock);
-    struct acre__node *node = acre__tree_first(&list.pools);
-    for (; node; node = acre__tree_next(&list.pools, node)) {
-        acre_pool *pool = pool_of(node);
+    acre__lock_take(&acre__pools.lock);
+    for (acre_pool *pool = NULL; (pool = acre__live_next(&acre__pools, pool));) {
         if (pool->dev != dev)
             continue;
         acre__lock_take(&pool->lock);
@@ -209,7 +190,7 @@ static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, a
         status = one ? one : status;
         acre__lock_give(&pool->lock);
     }
-    acre__lock_give(&acre__pool_list_lock);
+    acre__lock_give(&acre__pools.lock);
     return status;
 }
 
@@ -231,17 +212,15 @@ static acre_status pools_trim(acre_device *dev) {
 }
 
 void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *user), void *user) {
-    acre__lock_take(&acre__pool_list_lock);
-    struct acre__node *node = acre__tree_first(&list.pools);
-    for (; node; node = acre__tree_next(&list.pools, node)) {
-        acre_pool *pool = pool_of(node);
+    acre__lock_take(&acre__pools.lock);
+    for (acre_pool *pool = NULL; (pool = acre__live_next(&acre__pools, pool));) {
         if (pool == but)
             continue;
         acre__lock_take(&pool->lock);
         fn(pool, user);
         acre__lock_give(&pool->lock);
     }
-    acre__lock_give(&acre__pool_list_lock);
+    acre__lock_give(&acre__pools.lock);
 }
 
 int acre__pool_is_like(const acre_pool *pool, const acre_device *dev, acre_kind kind) {
@@ -252,11 +231,10 @@ int acre__pool_is_like(const acre_pool *pool, const acre_device *dev, acre_kind 
 }
 
 void acre__pools_leave(uint64_t thread) {
-    struct acre__node *node = acre__tree_first(&list.pools);
-    for (; node; node = acre__tree_next(&list.pools, node)) {
-        acre__lock_take(&pool_of(node)->lock);
-        acre__stream_leave(pool_of(node), thread);
-        acre__lock_give(&pool_of(node)->lock);
+    for (acre_pool *pool = NULL; (pool = acre__live_next(&acre__pools, pool));) {
+        acre__lock_take(&pool->lock);
+        acre__stream_leave(pool, thread);
+        acre__lock_give(&pool->lock);
     }
 }
 
@@ -313,24 +291,20 @@ static void describe_block(const void *p, acre_pool *pool, acre_mem_info *info) 
     acre__reader_leave(cache);
     if (is_found)
         return;
-    acre__lock_take(&acre__pool_list_lock);
-    struct acre__node *node =
-        pool ? acre__tree_find(&list.pools, (uintptr_t)pool) : acre__tree_first(&list.pools);
-    while (node && !pool_describe(pool_of(node), p, info))
-        node = pool ? NULL : acre__tree_next(&list.pools, node);
-    acre__lock_give(&acre__pool_list_lock);
+    acre__lock_take(&acre__pools.lock);
+    for (acre_pool *at = NULL; !is_found && (at = acre__live_next(&acre__pools, at));)
+        is_found = (!pool || at == pool) && pool_describe(at, p, info);
+    acre__lock_give(&acre__pools.lock);
+}
+
+static void pool_export(acre_pool *pool, void *ignored) {
+    (void)ignored;
+    acre__pool_export_now(pool, 1);
 }
 
 /* For acre_stats_export. */
 static void pools_export(void) {
-    acre__lock_take(&acre__pool_list_lock);
-    struct acre__node *node = acre__tree_first(&list.pools);
-    for (; node; node = acre__tree_next(&list.pools, node)) {
-        acre__lock_take(&pool_of(node)->lock);
-        acre__pool_export_now(pool_of(node), 1);
-        acre__lock_give(&pool_of(node)->lock);
-    }
-    acre__lock_give(&acre__pool_list_lock);
+    acre__pools_visit(NULL, pool_export, NULL);
 }
 
 static void pools_use(void) {
@@ -380,7 +354,6 @@ static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, in
     acre_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return NULL;
-    pool->node.key = (uintptr_t)pool;
     pool->dev = dev;
     pool->kind = kind;
     pool->flags = flags;
@@ -447,9 +420,7 @@ acre_status acre_pool_create(acre_device *device, const acre_pool_options *optio
         pool_free(made);
         return acre__said_fail(status, &said);
     }
-    acre__lock_take(&acre__pool_list_lock);
-    acre__tree_insert(&list.pools, &made->node);
-    acre__lock_give(&acre__pool_list_lock);
+    acre__live_add(&acre__pools, &made->live, device);
     *pool = made;
     return ACRE_OK;
 }
@@ -464,18 +435,18 @@ acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **p
         return acre__fail(ACRE_E_NULL, "acre_pool_default: pool is NULL");
     if ((status = kind_check(device, kind)))
         return status;
-    _Atomic(acre_pool *) *at = &list.defaults[acre__device_index(device)][kind];
+    _Atomic(acre_pool *) *at = &defaults[acre__device_index(device)][kind];
     *pool = acre__load(at, memory_order_acquire);
     if (*pool)
         return ACRE_OK;
     pools_use();
-    acre__lock_take(&acre__pool_list_lock);
+    acre__lock_take(&acre__pools.lock);
     acre_pool *made = acre__load(at, memory_order_relaxed);
     if (!made && (made = pool_make(device, kind, 0, 1))) {
-        acre__tree_insert(&list.pools, &made->node);
+        acre__live_insert(&acre__pools, &made->live, device);
         acre__store(at, made, memory_order_release);
     }
-    acre__lock_give(&acre__pool_list_lock);
+    acre__lock_give(&acre__pools.lock);
     *pool = made;
     return made ? ACRE_OK : acre__fail(ACRE_E_HOST_MEMORY, "no memory for a pool's record");
 }

@@ -12,6 +12,7 @@
 #include "base/lock.h"
 #include "base/tree.h"
 #include "device/device.h"
+#include "device/live.h"
 #include "pool/pool_cache.h"
 #include "pool/pool_class.h"
 #include "pool/pool_graph.h"
@@ -40,7 +41,7 @@ enum { ACRE__RELAYS = 8 };
 enum { ACRE__QUARANTINE = 64 }; /* freed blocks kept from reuse for a while, for debugging */
 
 struct acre_pool {
-    struct acre__node node; /* in the list of pools; key: its own address */
+    struct acre__live live; /* first: its address is the handle */
     acre_device *dev;
     acre_kind kind;
     uint32_t flags;
@@ -50,6 +51,7 @@ struct acre_pool {
     struct acre__arena slabs_in, blocks_in; /* of slabs of small blocks, and of large blocks */
     int is_reserved;                        /* memory was reserved ahead, for both arenas */
     int is_ended; /* ended: only this record is left, for a thread's lanes */
+    acre_pool *next_ended;
     struct acre__tree open[ACRE__CLASSES]; /* slabs with fresh or ready slots, by address */
     uint32_t slots[ACRE__CLASSES];         /* of the class, in all slabs */
     struct acre__slab *idle;               /* fully free slabs, newest first */
@@ -169,8 +171,8 @@ void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *u
 /* List lock held: the calling thread ends, and with it its per-thread default stream. */
 void acre__pools_leave(uint64_t thread);
 
-/* Guards the list of pools. A thread that ends holds it too, so that no pool ends under it. */
-extern struct acre__lock acre__pool_list_lock;
+/* A thread that ends holds its lock too, so that no pool ends under it. */
+extern struct acre__live_list acre__pools;
 
 /* ---- pool_slab.c: under the pool's lock ---- */
 

@@ -210,7 +210,7 @@ static acre_pool *some_pool(const struct acre__pool_cache *cache) {
  * Lanes of an ended pool are still here if acre_pool_destroy could not claim the cache. */
 void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread) {
     acre_pool *pool;
-    acre__lock_take(&acre__pool_list_lock);
+    acre__lock_take(&acre__pools.lock);
     while ((pool = some_pool(cache))) {
         acre__lock_take(&pool->lock);
         acre__cache_enter(cache);
@@ -219,7 +219,7 @@ void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread) {
         acre__lock_give(&pool->lock);
     }
     acre__pools_leave(thread);
-    acre__lock_give(&acre__pool_list_lock);
+    acre__lock_give(&acre__pools.lock);
 }
 
 void acre__cache_free(struct acre__pool_cache *cache) {

@@ -16,9 +16,9 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream);
 acre_status acre__pool_free_untraced(acre_pool *pool, void *p, acre_stream stream);
 
 /* Checks a handle: ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_FORKED. Any value is safe. */
-acre_status acre__pool_check(acre_pool *pool);
+acre_status acre__pool_check(const acre_pool *pool);
 /* As acre__pool_check, and checks that the device is not lost. */
-acre_status acre__pool_enter(acre_pool *pool);
+acre_status acre__pool_enter(const acre_pool *pool);
 
 /* The slot of a live block of the pool, for NULL of any pool; otherwise NULL and *status: POINTER,
  * INTERIOR or HANDLE. */

@@ -19,9 +19,9 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/device.h"
+#include "device/live.h"
 #include "share/endpoint.h"
 #include "share/fetch.h"
-#include "share/live.h"
 #include "share/share_hooks.h"
 #include "space/book.h"
 #include "space/extent.h"
@@ -43,7 +43,7 @@ struct acre_import {
     acre_import_info info; /* but for data and mapped_bytes */
 };
 
-static struct acre__live_list imports = ACRE__LIVE_LIST("an import");
+static struct acre__live_list imports = ACRE__LIVE_LIST("an import", ACRE__RANK_SHARE);
 
 /* ---- extents ---- */
 
@@ -350,7 +350,7 @@ acre_status acre_import_open(acre_device *device, const char *path,
         import_end(import);
         return acre__said_fail(status, &said);
     }
-    acre__live_add(&imports, &import->live);
+    acre__live_add(&imports, &import->live, import->live.dev);
     *out = import;
     return ACRE_OK;
 }
@@ -361,7 +361,7 @@ static acre_import *import_use(const acre_import *handle, acre_status *status) {
     *status = acre__enter();
     if (*status)
         return NULL;
-    return (acre_import *)acre__live_use(&imports, handle, status);
+    return acre__live_use(&imports, handle, status);
 }
 
 acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
@@ -422,12 +422,12 @@ acre_status acre_import_close(acre_import *handle, acre_stream stream) {
     acre_status status = acre__enter();
     if (status || !handle)
         return status;
-    acre_import *import = (acre_import *)acre__live_take(&imports, handle, &status);
+    acre_import *import = acre__live_take(&imports, handle, &status);
     if (!import)
         return status;
     status = import_wait(import, stream);
     if (status) {
-        acre__live_add(&imports, &import->live);
+        acre__live_add(&imports, &import->live, import->live.dev);
         return status;
     }
     import_end(import);
@@ -435,11 +435,11 @@ acre_status acre_import_close(acre_import *handle, acre_stream stream) {
 }
 
 void acre__import_end_all(acre_device *dev) {
-    struct acre__live *live = acre__live_take_any(&imports, dev);
-    if (live && !acre__device_is_lost(dev))
+    acre_import *import = acre__live_take_any(&imports, dev);
+    if (import && !acre__device_is_lost(dev))
         (void)acre__step_quiesce(dev);
-    for (; live; live = acre__live_take_any(&imports, dev))
-        import_end((acre_import *)live);
+    for (; import; import = acre__live_take_any(&imports, dev))
+        import_end(import);
 }
 
 uint64_t acre__import_count(acre_device *dev) {

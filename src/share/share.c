@@ -14,8 +14,8 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/device.h"
+#include "device/live.h"
 #include "share/endpoint.h"
-#include "share/live.h"
 #include "share/serve.h"
 #include "share/share_hooks.h"
 #include "share/wire.h"
@@ -36,7 +36,7 @@ struct acre_share {
     struct acre__server *server;
 };
 
-static struct acre__live_list shares = ACRE__LIVE_LIST("a share");
+static struct acre__live_list shares = ACRE__LIVE_LIST("a share", ACRE__RANK_SHARE);
 
 /* ---- devices ---- */
 
@@ -48,9 +48,9 @@ static void share_end(acre_share *share) {
 }
 
 static void share_close_device(acre_device *dev) {
-    struct acre__live *live;
-    while ((live = acre__live_take_any(&shares, dev)))
-        share_end((acre_share *)live);
+    acre_share *share;
+    while ((share = acre__live_take_any(&shares, dev)))
+        share_end(share);
     acre__import_end_all(dev);
 }
 
@@ -176,12 +176,11 @@ static acre_status share_open(struct acre__block *block, const char *path,
         status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a share");
         goto fail;
     }
-    share->live.dev = block->dev;
     share->block = block;
     status = share_begin(share, path, &options);
     if (status)
         goto fail;
-    acre__live_add(&shares, &share->live);
+    acre__live_add(&shares, &share->live, block->dev);
     *out = share;
     return ACRE_OK;
 
@@ -249,9 +248,9 @@ acre_status acre_share_close(acre_share *share) {
     acre_status status = acre__enter();
     if (status || !share)
         return status;
-    struct acre__live *live = acre__live_take(&shares, share, &status);
-    if (live)
-        share_end((acre_share *)live);
+    share = acre__live_take(&shares, share, &status);
+    if (share)
+        share_end(share);
     return status;
 }
 

@@ -21,6 +21,7 @@
 #include "base/lock.h"
 #include "base/tree.h"
 #include "device/device.h"
+#include "device/live.h"
 #include "space/book.h"
 #include "space/extent.h"
 #include "space/uses.h"
@@ -69,7 +70,7 @@ struct acre__vec_way {
 extern const struct acre__vec_way acre__vec_vmm, acre__vec_segment;
 
 struct acre_vec {
-    struct acre__node node; /* in the list of vecs; key: its own address */
+    struct acre__live live; /* first: its address is the handle */
 
     /* Fixed. */
     acre_device *dev;
@@ -105,13 +106,17 @@ struct acre_vec {
 
 /* ---- vec_list.c: which vecs there are ---- */
 
-/* How calls on a vec begin: ACRE_E_FORKED, ACRE_E_NULL, ACRE_E_HANDLE. Any value is safe. */
-acre_status acre__vec_check(const acre_vec *vec);
-/* The same, and the device is well. */
-acre_status acre__vec_enter(const acre_vec *vec);
+extern struct acre__live_list acre__vecs;
 
-void acre__vec_list_add(acre_vec *vec);
-void acre__vec_list_remove(acre_vec *vec);
+/* How calls on a vec begin: ACRE_E_FORKED, ACRE_E_NULL, ACRE_E_HANDLE. Any value is safe. */
+static inline acre_status acre__vec_check(const acre_vec *vec) {
+    return acre__live_check(&acre__vecs, vec);
+}
+/* The same, and the device is well. */
+static inline acre_status acre__vec_enter(const acre_vec *vec) {
+    return acre__live_enter(&acre__vecs, vec);
+}
+
 /* Counts for the statistics. */
 void acre__vec_count_move(acre_vec *vec, size_t copied_bytes);
 /* Registers what is done when a device is closed or asked for its statistics. */

@@ -164,7 +164,7 @@ acre_status acre_vec_create(acre_device *device, size_t element_bytes,
         acre__vec_end(made);
         return status;
     }
-    acre__vec_list_add(made);
+    acre__live_add(&acre__vecs, &made->live, device);
     *vec = made;
     return ACRE_OK;
 }
@@ -235,7 +235,8 @@ acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream) {
     acre__lock_give(&vec->change);
     if (status)
         return status;
-    acre__vec_list_remove(vec);
+    if (!acre__live_take(&acre__vecs, vec, &status))
+        return status;
     vec_close(vec);
     return ACRE_OK;
 }
