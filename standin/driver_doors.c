@@ -80,7 +80,7 @@ static CUresult doors_cuLaunchKernel(CUfunction function, unsigned int grid_x, u
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-#define DOORS_FORKED(name, symbol, version, need, params, args)                                    \
+#define DOORS_FORKED(name, symbol, version, need, sticky, calls, moved, params, args)              \
     static CUresult forked_##name params {                                                         \
         return CUDA_ERROR_NOT_INITIALIZED;                                                         \
     }
@@ -88,7 +88,8 @@ ACRE__DRIVER_LIST(DOORS_FORKED)
 #pragma GCC diagnostic pop
 
 static struct acre__driver doors_forked = {
-#define DOORS_FORKED_ENTRY(name, symbol, version, need, params, args) .name = forked_##name,
+#define DOORS_FORKED_ENTRY(name, symbol, version, need, sticky, calls, moved, params, args)        \
+    .name = forked_##name,
     ACRE__DRIVER_LIST(DOORS_FORKED_ENTRY)};
 
 /* Only the forking thread goes on in the child: the soft driver's workers are gone, its lock may be
@@ -147,7 +148,7 @@ int acre__standin_has_failed(void) {
 
 /* ---- the list's doors ---- */
 
-#define DOOR(name, symbol, version, need, params, args)                                            \
+#define DOOR(name, symbol, version, need, sticky, calls, moved, params, args)                      \
     CUresult symbol params {                                                                       \
         struct acre_standin_caller before;                                                         \
         acre_standin_enter(&before, #name, __builtin_return_address(0));                           \
@@ -159,7 +160,7 @@ ACRE__DRIVER_LIST(DOOR)
 
 /* ---- found by name ---- */
 
-#define DOOR_ROW(name, symbol, version, need, params, args)                                        \
+#define DOOR_ROW(name, symbol, version, need, sticky, calls, moved, params, args)                  \
     {#name, #symbol, version, (standin_function)symbol},
 
 const struct standin_row acre__standin_list_rows[] = {

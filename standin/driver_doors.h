@@ -16,7 +16,7 @@
 #define STANDIN_EXPORT __attribute__((visibility("default")))
 
 /* cuInit, cuMemAlloc_v2 and so on. */
-#define STANDIN_PROTOTYPE(name, symbol, version, need, params, args)                               \
+#define STANDIN_PROTOTYPE(name, symbol, version, need, sticky, calls, moved, params, args)         \
     STANDIN_EXPORT CUresult symbol params;
 ACRE__DRIVER_LIST(STANDIN_PROTOTYPE)
 #undef STANDIN_PROTOTYPE

@@ -70,7 +70,7 @@ static CUstream own(CUstream stream) {
         acre_standin_leave(&before);                                                               \
         return result;                                                                             \
     }
-#define OWN_ENTRY(name, symbol, version, need, params, args)                                       \
+#define OWN_ENTRY(name, symbol, version, need, sticky, calls, moved, params, args)                 \
     OWN_IF(name, OWN_DOOR)(name, symbol, params, args)
 ACRE__DRIVER_LIST(OWN_ENTRY)
 
@@ -163,7 +163,7 @@ CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dst, size_t pitch_bytes, unsigned int
 #define OWN_VERSION(version) ((version) < 7000 ? 7000 : (version))
 #define OWN_LIST_ROW(name, symbol, version)                                                        \
     {#name, #symbol "_ptsz", OWN_VERSION(version), (standin_function)symbol##_ptsz},
-#define OWN_ENTRY_ROW(name, symbol, version, need, params, args)                                   \
+#define OWN_ENTRY_ROW(name, symbol, version, need, sticky, calls, moved, params, args)             \
     OWN_IF(name, OWN_LIST_ROW)(name, symbol, version)
 #define OWN_FORM_ROW(name, symbol, version, params)                                                \
     {#name, #symbol, version, (standin_function)symbol},

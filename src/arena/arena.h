@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "acre.h"
+#include "base/round.h"
 #include "base/tree.h"
 #include "space/book.h"
 #include "space/mapping.h"
@@ -229,10 +230,6 @@ void acre__arena_end(struct acre__arena *arena);
 const char *acre__arena_fault(const struct acre__arena *arena);
 
 /* ---- arena_grow.c: internal to the arena ---- */
-
-static inline uint64_t acre__round_up(uint64_t bytes, uint64_t unit) {
-    return (bytes + unit - 1) / unit * unit;
-}
 
 /* The size of chunks that pieces share: about a 64th of the high-water mark. */
 uint64_t acre__arena_chunk(const struct acre__arena *arena);

@@ -142,10 +142,6 @@ static acre_status region_by_block(struct acre__region *region, size_t bytes, si
     return status;
 }
 
-static int is_no_memory(acre_status status) {
-    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY || status == ACRE_E_LIMIT;
-}
-
 /* Allocates a block for several pieces, twice as large each time. If memory is short, it allocates
  * only what the caller wants. */
 static acre_status region_by_some_block(struct acre__region *region, size_t bytes,
@@ -156,7 +152,7 @@ static acre_status region_by_some_block(struct acre__region *region, size_t byte
         acre_status status = region_by_block(region, wanted, alignment);
         if (status == ACRE_OK)
             arena->block_bytes = 2 * wanted > most ? most : 2 * wanted;
-        if (!is_no_memory(status))
+        if (!acre__is_too_much(status))
             return status;
     }
     return region_by_block(region, acre__round_up(bytes, (size_t)2 << 20), alignment);

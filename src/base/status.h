@@ -27,6 +27,15 @@ acre_status acre__said_fail(acre_status status, const struct acre__said *said);
 #define acre__said_fail(status, said) (acre__said_fail((status), (said)), (status))
 #endif
 
+/* The machine has no memory left, of the device or of the host. */
+static inline int acre__is_no_memory(acre_status status) {
+    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;
+}
+/* The same, or addresses or a limit ended first: less may still fit. */
+static inline int acre__is_too_much(acre_status status) {
+    return acre__is_no_memory(status) || status == ACRE_E_ADDRESS_SPACE || status == ACRE_E_LIMIT;
+}
+
 /* Replaces every control character by a blank, so that input quoted in a message stays one line. */
 void acre__one_line(char *text);
 

@@ -188,16 +188,16 @@ static acre_status copy_by_driver(acre_device *dev, const struct acre__rows *r, 
         to->is_pageable || from->is_pageable ? capture_refuse(dev, stream) : ACRE_OK;
     if (status)
         return status;
-    CUresult code = acre__device_push(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
+    status = acre__device_begin(dev, &current);
+    if (status)
+        return status;
     int is_plane = r->rows > 1 && r->to_pitch <= COPY_PITCH_MAX && r->from_pitch <= COPY_PITCH_MAX;
     what = is_plane ? "cuMemcpy2DAsync" : "cuMemcpyAsync";
-    code = is_plane ? driver_plane(dev->drv, r, stream, to, from)
-                    : driver_rows(dev->drv, r, stream, to, from);
-    acre__device_pop(dev, &current);
-    if (code)
-        return acre__driver_fail(dev, code, what);
+    CUresult code = is_plane ? driver_plane(dev->drv, r, stream, to, from)
+                             : driver_rows(dev->drv, r, stream, to, from);
+    status = acre__device_end(dev, &current, code, what);
+    if (status)
+        return status;
     acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
     return ACRE_OK;
 }
@@ -205,13 +205,11 @@ static acre_status copy_by_driver(acre_device *dev, const struct acre__rows *r, 
 /* Waits for the stream; captures that other threads have under way are left alone. */
 static acre_status copy_wait(acre_device *dev, acre_stream stream) {
     struct acre__current current;
-    const char *what;
-    CUresult code = acre__device_push_relaxed(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
-    code = dev->drv->cuStreamSynchronize(stream);
-    acre__device_pop(dev, &current);
-    return code ? acre__driver_fail(dev, code, "cuStreamSynchronize") : ACRE_OK;
+    acre_status status = acre__device_begin_relaxed(dev, &current);
+    if (status)
+        return status;
+    return acre__device_end(dev, &current, dev->drv->cuStreamSynchronize(stream),
+                            "cuStreamSynchronize");
 }
 
 static acre_status copy_by_host(acre_device *dev, const struct acre__rows *r, acre_stream stream) {
@@ -288,11 +286,11 @@ static acre_status copy_small(acre_device *dev, const struct acre__rows *r, acre
         !small_is_fine(dev, r->to, r->width) || !small_is_fine(dev, r->from, r->width))
         return ACRE_OK;
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult code = acre__device_push(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
+    acre_status status = acre__device_begin(dev, &current);
+    if (status)
+        return status;
     what = "cuStreamIsCapturing";
-    code = dev->drv->cuStreamIsCapturing(stream, &state);
+    CUresult code = dev->drv->cuStreamIsCapturing(stream, &state);
     int is_captured = !code && state != CU_STREAM_CAPTURE_STATUS_NONE;
     if (!code && !is_captured) {
         what = "cuMemcpyAsync";
@@ -321,19 +319,19 @@ static acre_device *side_owner(acre_device *dev, const struct copy_side *side) {
 static acre_status copy_between(acre_device *dev, const struct acre__rows *r, acre_stream stream,
                                 const struct copy_side *to, const struct copy_side *from) {
     struct acre__current current;
-    const char *what;
     CUcontext to_context = to->info.device ? to->info.device->context : dev->context;
     CUcontext from_context = from->info.device ? from->info.device->context : dev->context;
-    CUresult code = acre__device_push(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
+    acre_status status = acre__device_begin(dev, &current);
+    if (status)
+        return status;
+    CUresult code = CUDA_SUCCESS;
     for (size_t i = 0; !code && i < r->rows; i++)
         code = dev->drv->cuMemcpyPeerAsync(
             (CUdeviceptr)(uintptr_t)(r->to + i * r->to_pitch), to_context,
             (CUdeviceptr)(uintptr_t)(r->from + i * r->from_pitch), from_context, r->width, stream);
-    acre__device_pop(dev, &current);
-    if (code)
-        return acre__driver_fail(dev, code, "cuMemcpyPeerAsync");
+    status = acre__device_end(dev, &current, code, "cuMemcpyPeerAsync");
+    if (status)
+        return status;
     acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
     return ACRE_OK;
 }
@@ -452,16 +450,14 @@ static CUresult fill_by_chunks(const struct acre__driver *drv, CUdeviceptr to, u
 static acre_status fill_by_driver(acre_device *dev, void *to, uint8_t value, size_t bytes,
                                   acre_stream stream) {
     struct acre__current current;
-    const char *what;
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)to;
-    CUresult code = acre__device_push(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
-    code = dev->drv->cuMemsetD8Async(address, value, bytes, stream);
+    acre_status status = acre__device_begin(dev, &current);
+    if (status)
+        return status;
+    CUresult code = dev->drv->cuMemsetD8Async(address, value, bytes, stream);
     if (code == CUDA_ERROR_INVALID_VALUE)
         code = fill_by_chunks(dev->drv, address, value, bytes, stream);
-    acre__device_pop(dev, &current);
-    return code ? acre__driver_fail(dev, code, "cuMemsetD8Async") : ACRE_OK;
+    return acre__device_end(dev, &current, code, "cuMemsetD8Async");
 }
 
 acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,

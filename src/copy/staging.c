@@ -463,11 +463,11 @@ acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, 
     acre_status status = acre__config_number(ACRE__CONFIG_COPY_THREADS, 0, &threads);
     if (status)
         return status;
-    CUresult code = acre__device_push_relaxed(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
+    status = acre__device_begin_relaxed(dev, &current);
+    if (status)
+        return status;
     what = "cuStreamSynchronize";
-    code = dev->drv->cuStreamSynchronize(stream);
+    CUresult code = dev->drv->cuStreamSynchronize(stream);
     if (!code) {
         struct stage_set *ended = NULL;
         acre__lock_take(&slot->lock);
@@ -484,8 +484,7 @@ acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, 
         if (ended)
             set_free(ended);
     }
-    acre__device_pop(dev, &current);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    return acre__device_end(dev, &current, code, what);
 }
 
 void acre__staging_drop(acre_device *dev) {

@@ -159,7 +159,7 @@ int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_
     struct acre__said said;
     uint64_t went = 0;
     const struct acre__device_hooks *at;
-    int is_short = status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;
+    int is_short = acre__is_no_memory(status);
     int is_host = kind == ACRE_KIND_PINNED || kind == ACRE_KIND_MAPPED;
     if (!is_short || tries > 1 || (!is_host && bytes > dev->info.total_bytes))
         return 0;
@@ -266,6 +266,24 @@ void acre__device_pop(acre_device *dev, const struct acre__current *current) {
     acre__log(ACRE_LOG_ERROR, "device",
               "%s: cuCtxPopCurrent: %s (%d): its context stays current in this thread", dev->label,
               acre__driver_error_name(code), (int)code);
+}
+
+acre_status acre__device_begin(acre_device *dev, struct acre__current *current) {
+    const char *what;
+    CUresult code = acre__device_push(dev, current, &what);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+acre_status acre__device_begin_relaxed(acre_device *dev, struct acre__current *current) {
+    const char *what;
+    CUresult code = acre__device_push_relaxed(dev, current, &what);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+}
+
+acre_status acre__device_end(acre_device *dev, const struct acre__current *current, CUresult code,
+                             const char *what) {
+    acre__device_pop(dev, current);
+    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
 }
 
 /* ---- facts ---- */
@@ -379,11 +397,11 @@ static acre_status device_probe(acre_device *dev) {
     struct acre__current current;
     const char *what;
     size_t free_bytes, total_bytes;
-    CUresult code = acre__device_push(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
+    acre_status status = acre__device_begin(dev, &current);
+    if (status)
+        return status;
     what = "cuMemGetInfo";
-    code = dev->drv->cuMemGetInfo(&free_bytes, &total_bytes);
+    CUresult code = dev->drv->cuMemGetInfo(&free_bytes, &total_bytes);
     if (code == CUDA_SUCCESS && current.pushed) {
         /* Nothing was opened yet, so a refusal here can still be a failure. */
         CUcontext popped;
@@ -391,8 +409,7 @@ static acre_status device_probe(acre_device *dev) {
         code = dev->drv->cuCtxPopCurrent(&popped);
         current.pushed = code != CUDA_SUCCESS;
     }
-    acre__device_pop(dev, &current);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    return acre__device_end(dev, &current, code, what);
 }
 
 /* ---- making and ending (registry lock) ---- */
@@ -499,15 +516,14 @@ acre_status acre_device_get_info(acre_device *device, acre_device_info *info) {
         return status;
 
     struct acre__current current;
-    const char *what;
-    CUresult code = acre__device_push(device, &current, &what);
-    if (code)
-        return acre__driver_fail(device, code, what);
+    status = acre__device_begin(device, &current);
+    if (status)
+        return status;
     size_t free_bytes = 0, total_bytes = 0;
-    code = device->drv->cuMemGetInfo(&free_bytes, &total_bytes);
-    acre__device_pop(device, &current);
-    if (code)
-        return acre__driver_fail(device, code, "cuMemGetInfo");
+    CUresult code = device->drv->cuMemGetInfo(&free_bytes, &total_bytes);
+    status = acre__device_end(device, &current, code, "cuMemGetInfo");
+    if (status)
+        return status;
 
     acre_device_info now = device->info;
     now.free_bytes = free_bytes;
@@ -520,14 +536,13 @@ acre_status acre_device_sync(acre_device *device) {
     if (status)
         return status;
     struct acre__current current;
-    const char *what;
-    CUresult code = acre__device_push(device, &current, &what);
-    if (code)
-        return acre__driver_fail(device, code, what);
-    code = device->drv->cuCtxSynchronize();
-    acre__device_pop(device, &current);
-    if (code)
-        return acre__driver_fail(device, code, "cuCtxSynchronize");
+    status = acre__device_begin(device, &current);
+    if (status)
+        return status;
+    CUresult code = device->drv->cuCtxSynchronize();
+    status = acre__device_end(device, &current, code, "cuCtxSynchronize");
+    if (status)
+        return status;
     acre__device_hooks_synced(device);
     return ACRE_OK;
 }

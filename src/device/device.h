@@ -82,6 +82,13 @@ void acre__device_pop(acre_device *dev, const struct acre__current *current);
 CUresult acre__device_push_relaxed(acre_device *dev, struct acre__current *current,
                                    const char **what);
 
+/* The same around the driver calls of a function: a refused push, and the code of the last call,
+ * whose name is `what`, become a status. */
+acre_status acre__device_begin(acre_device *dev, struct acre__current *current);
+acre_status acre__device_begin_relaxed(acre_device *dev, struct acre__current *current);
+acre_status acre__device_end(acre_device *dev, const struct acre__current *current, CUresult code,
+                             const char *what);
+
 /* A device that has something, as it was when it was asked. */
 struct acre__owner {
     const struct acre__driver *drv;

@@ -52,11 +52,10 @@ static acre_status launch_check(const uint32_t grid[3], const uint32_t block[3],
 static acre_status launch_queue(acre_device *device, acre_stream stream,
                                 const struct acre__soft_kernel *kernel) {
     struct acre__current current;
-    const char *what;
-    CUresult code = acre__device_push(device, &current, &what);
-    if (code)
-        return acre__driver_fail(device, code, what);
-    code = acre__soft_kernel_queue(stream, kernel);
+    acre_status status = acre__device_begin(device, &current);
+    if (status)
+        return status;
+    CUresult code = acre__soft_kernel_queue(stream, kernel);
     acre__device_pop(device, &current);
     return code ? acre__driver_fail_host(device, code, "acre_soft_launch") : ACRE_OK;
 }

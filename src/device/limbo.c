@@ -90,16 +90,14 @@ acre_status acre__limbo_retry(acre_device *dev, uint64_t *retired) {
         return ACRE_OK;
 
     struct acre__current current;
-    const char *what;
-    CUresult code = acre__device_push_relaxed(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
+    if (status)
+        return status;
     acre__lock_take(&dev->lock);
     struct acre__limbo_item *item = limbo_take_all(&dev->limbo);
     acre__lock_give(&dev->lock);
 
     /* After a sticky error the rest comes back refused without harm; it is few and happens once. */
-    acre_status status = ACRE_OK;
     while (item) {
         struct acre__limbo_item *next = item->next;
         *retired += (uint64_t)limbo_try(dev, item, &status);

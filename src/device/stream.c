@@ -225,33 +225,20 @@ static acre_status event_check_driver(acre_device *dev, acre_event event) {
 
 /* ---- around a driver call ---- */
 
-static acre_status stream_push(acre_device *dev, struct acre__current *current) {
-    const char *what;
-    CUresult code = acre__device_push(dev, current, &what);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
-}
-
-/* Pops, and turns the call's code into a status. */
-static acre_status stream_pop(acre_device *dev, const struct acre__current *current, CUresult code,
-                              const char *what) {
-    acre__device_pop(dev, current);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
-}
-
 /* Checks and pushes, for calls on a stream or an event. */
 static acre_status stream_begin(acre_device *dev, acre_stream stream,
                                 struct acre__current *current) {
     acre_status status = acre__device_enter(dev);
     if (status == ACRE_OK)
         status = acre__stream_check(dev, stream);
-    return status ? status : stream_push(dev, current);
+    return status ? status : acre__device_begin(dev, current);
 }
 
 static acre_status event_begin(acre_device *dev, acre_event event, struct acre__current *current) {
     acre_status status = acre__device_enter(dev);
     if (status == ACRE_OK)
         status = event_check(dev, event);
-    return status ? status : stream_push(dev, current);
+    return status ? status : acre__device_begin(dev, current);
 }
 
 static void made_end(acre_device *dev, struct acre__tree *books) {
@@ -291,12 +278,12 @@ acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream 
 
     struct acre__current current;
     CUstream handle = NULL;
-    status = stream_push(device, &current);
+    status = acre__device_begin(device, &current);
     if (status == ACRE_OK) {
         unsigned how =
             flags & ACRE_STREAM_NON_BLOCKING ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
         CUresult code = device->drv->cuStreamCreate(&handle, how);
-        status = stream_pop(device, &current, code, "cuStreamCreate");
+        status = acre__device_end(device, &current, code, "cuStreamCreate");
     }
     if (status) {
         free(made);
@@ -326,11 +313,11 @@ acre_status acre_stream_destroy(acre_device *device, acre_stream stream) {
 acre_status acre__stream_not_captured(acre_device *dev, acre_stream stream, const char *why) {
     struct acre__current current;
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-    acre_status status = stream_push(dev, &current);
+    acre_status status = acre__device_begin(dev, &current);
     if (status)
         return status;
     CUresult code = dev->drv->cuStreamIsCapturing(stream, &state);
-    status = stream_pop(dev, &current, code, "cuStreamIsCapturing");
+    status = acre__device_end(dev, &current, code, "cuStreamIsCapturing");
     if (status == ACRE_OK && state != CU_STREAM_CAPTURE_STATUS_NONE)
         status = acre__fail(ACRE_E_CAPTURING, "%s", why);
     return status;
@@ -349,7 +336,7 @@ acre_status acre_stream_sync(acre_device *device, acre_stream stream) {
     if (status)
         return status;
     CUresult code = device->drv->cuStreamSynchronize(stream);
-    return stream_pop(device, &current, code, "cuStreamSynchronize");
+    return acre__device_end(device, &current, code, "cuStreamSynchronize");
 }
 
 acre_status acre_stream_query(acre_device *device, acre_stream stream) {
@@ -358,7 +345,7 @@ acre_status acre_stream_query(acre_device *device, acre_stream stream) {
     if (status)
         return status;
     CUresult code = device->drv->cuStreamQuery(stream);
-    return stream_pop(device, &current, code, "cuStreamQuery");
+    return acre__device_end(device, &current, code, "cuStreamQuery");
 }
 
 acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event event) {
@@ -371,7 +358,7 @@ acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event
     if (status)
         return status;
     CUresult code = device->drv->cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_DEFAULT);
-    return stream_pop(device, &current, code, "cuStreamWaitEvent");
+    return acre__device_end(device, &current, code, "cuStreamWaitEvent");
 }
 
 /* The driver's id where it has them; our own number, for our own streams, where not. */
@@ -396,7 +383,7 @@ acre_status acre_stream_get_id(acre_device *device, acre_stream stream, uint64_t
         return status;
     unsigned long long got = 0;
     CUresult code = device->drv->cuStreamGetId(stream, &got);
-    status = stream_pop(device, &current, code, "cuStreamGetId");
+    status = acre__device_end(device, &current, code, "cuStreamGetId");
     if (status == ACRE_OK)
         *id = device->drv->is_soft ? ID_OF_SOFT | got : got;
     return status;
@@ -420,11 +407,11 @@ acre_status acre_event_create(acre_device *device, uint32_t flags, acre_event *e
 
     struct acre__current current;
     CUevent handle = NULL;
-    status = stream_push(device, &current);
+    status = acre__device_begin(device, &current);
     if (status == ACRE_OK) {
         unsigned how = flags & ACRE_EVENT_TIMING ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
         CUresult code = device->drv->cuEventCreate(&handle, how);
-        status = stream_pop(device, &current, code, "cuEventCreate");
+        status = acre__device_end(device, &current, code, "cuEventCreate");
     }
     if (status) {
         free(made);
@@ -458,7 +445,7 @@ acre_status acre_event_record(acre_device *device, acre_event event, acre_stream
     if (status)
         return status;
     CUresult code = device->drv->cuEventRecord(event, stream);
-    return stream_pop(device, &current, code, "cuEventRecord");
+    return acre__device_end(device, &current, code, "cuEventRecord");
 }
 
 acre_status acre_event_query(acre_device *device, acre_event event) {
@@ -467,7 +454,7 @@ acre_status acre_event_query(acre_device *device, acre_event event) {
     if (status)
         return status;
     CUresult code = device->drv->cuEventQuery(event);
-    return stream_pop(device, &current, code, "cuEventQuery");
+    return acre__device_end(device, &current, code, "cuEventQuery");
 }
 
 acre_status acre_event_sync(acre_device *device, acre_event event) {
@@ -476,7 +463,7 @@ acre_status acre_event_sync(acre_device *device, acre_event event) {
     if (status)
         return status;
     CUresult code = device->drv->cuEventSynchronize(event);
-    return stream_pop(device, &current, code, "cuEventSynchronize");
+    return acre__device_end(device, &current, code, "cuEventSynchronize");
 }
 
 acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event end,
@@ -496,7 +483,7 @@ acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event
         return status;
     float got = 0;
     CUresult code = device->drv->cuEventElapsedTime(&got, begin, end);
-    status = stream_pop(device, &current, code, "cuEventElapsedTime");
+    status = acre__device_end(device, &current, code, "cuEventElapsedTime");
     if (status == ACRE_OK)
         *milliseconds = got;
     /* The driver calls a live event without a time an invalid handle. */

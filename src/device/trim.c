@@ -67,12 +67,12 @@ acre_status acre_get_stats(acre_device *device, acre_stats *stats) {
     now.limbo_retired = device->limbo_retired;
     now.trims = device->trims;
     acre__lock_give(&device->lock);
-#define STATS_CALL(member, name)                                                                   \
-    now.driver_##member = acre__load(&device->drv->calls->member, memory_order_relaxed);
-    if (device->drv->calls) {
-        ACRE__DRIVER_CALLS(STATS_CALL)
-    }
-#undef STATS_CALL
+    now.driver_creates = acre__driver_call_count(device->drv, ACRE__ENTRY_cuMemCreate);
+    now.driver_maps = acre__driver_call_count(device->drv, ACRE__ENTRY_cuMemMap);
+    now.driver_accesses = acre__driver_call_count(device->drv, ACRE__ENTRY_cuMemSetAccess);
+    now.driver_unmaps = acre__driver_call_count(device->drv, ACRE__ENTRY_cuMemUnmap);
+    now.driver_releases = acre__driver_call_count(device->drv, ACRE__ENTRY_cuMemRelease);
+    now.driver_allocs = acre__driver_call_count(device->drv, ACRE__ENTRY_cuMemAlloc);
     acre__device_hooks_stats(device, &now);
     return acre__options_out(stats, sizeof now, &now, "acre_stats");
 }

@@ -23,25 +23,11 @@
 
 /* One number per function, in the order of the list: ACRE__ENTRY_cuInit, ... */
 enum acre__driver_entry {
-#define ACRE__DRIVER_ENTRY(name, symbol, version, need, params, args) ACRE__ENTRY_##name,
+#define ACRE__DRIVER_ENTRY(name, symbol, version, need, sticky, calls, moved, params, args)        \
+    ACRE__ENTRY_##name,
     ACRE__DRIVER_LIST(ACRE__DRIVER_ENTRY)
 #undef ACRE__DRIVER_ENTRY
         ACRE__ENTRY_COUNT
-};
-
-/* The calls that get and give physical memory, counted: member of acre__driver_calls, function. */
-#define ACRE__DRIVER_CALLS(X)                                                                      \
-    X(creates, cuMemCreate)                                                                        \
-    X(maps, cuMemMap)                                                                              \
-    X(accesses, cuMemSetAccess)                                                                    \
-    X(unmaps, cuMemUnmap)                                                                          \
-    X(releases, cuMemRelease)                                                                      \
-    X(allocs, cuMemAlloc)
-
-struct acre__driver_calls {
-#define ACRE__DRIVER_CALL(member, name) _Atomic uint64_t member;
-    ACRE__DRIVER_CALLS(ACRE__DRIVER_CALL)
-#undef ACRE__DRIVER_CALL
 };
 
 struct acre__driver {
@@ -56,11 +42,12 @@ struct acre__driver {
      * that does not count. Read by acre__driver_copied_bytes. */
     const _Atomic uint64_t *copied_bytes;
 
-    /* Calls that got and gave memory since the process began, refused ones too; NULL for a table
-     * that does not count. */
-    const struct acre__driver_calls *calls;
+    /* Calls since the process began, refused ones too, by entry; only of those that the list has
+     * counted. NULL for a table that does not count. Read by acre__driver_call_count. */
+    const _Atomic uint64_t *calls;
 
-#define ACRE__DRIVER_MEMBER(name, symbol, version, need, params, args) CUresult(*name) params;
+#define ACRE__DRIVER_MEMBER(name, symbol, version, need, sticky, calls, moved, params, args)       \
+    CUresult(*name) params;
     ACRE__DRIVER_LIST(ACRE__DRIVER_MEMBER)
 #undef ACRE__DRIVER_MEMBER
 };
@@ -91,6 +78,12 @@ static inline uint64_t acre__driver_copied_bytes(const struct acre__driver *drv)
     return drv->copied_bytes == NULL
                ? 0
                : atomic_load_explicit(drv->copied_bytes, memory_order_relaxed);
+}
+
+/* How often a counted function was called. */
+static inline uint64_t acre__driver_call_count(const struct acre__driver *drv,
+                                               enum acre__driver_entry entry) {
+    return drv->calls == NULL ? 0 : atomic_load_explicit(&drv->calls[entry], memory_order_relaxed);
 }
 
 /* "cuMemMap" for ACRE__ENTRY_cuMemMap; NULL for a number outside the list. */

@@ -10,10 +10,10 @@
 
 /*
  * Puts counting functions in the place of the table's copies (cuMemcpy and its forms; fills are not
- * copies) and of the calls in ACRE__DRIVER_CALLS, and sets its `copied_bytes` and `calls`. The
- * driver's own functions are kept aside. A copy that the driver refuses is not counted; one that a
- * stream only records, for a capture, is. Calls for memory count when they are made, refused or
- * not. It costs an addition a copy or call.
+ * copies) and of the functions whose calls are counted (driver_list.h), and sets its `copied_bytes`
+ * and `calls`. The driver's own functions are kept aside. A copy that the driver refuses is not
+ * counted; one that a stream only records, for a capture, is. Calls for memory count when they are
+ * made, refused or not. It costs an addition a copy or call.
  *
  * There are two slots, one for soft drivers and one for others, since a driver function carries no
  * pointer to its table: counting another table of the same sort makes the one before call into this

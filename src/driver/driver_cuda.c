@@ -46,7 +46,8 @@ struct cuda_library {
     static CUresult cuda_lacks_##name params {                                                     \
         return CUDA_ERROR_NOT_SUPPORTED;                                                           \
     }
-#define CUDA_STAND_IN(name, symbol, version, need, params, args) CUDA_STAND_IN_##need(name, params)
+#define CUDA_STAND_IN(name, symbol, version, need, sticky, calls, moved, params, args)             \
+    CUDA_STAND_IN_##need(name, params)
 ACRE__DRIVER_LIST(CUDA_STAND_IN)
 #pragma GCC diagnostic pop
 
@@ -63,7 +64,7 @@ struct cuda_entry {
 
 #define CUDA_FUNCTION_REQUIRED(name) NULL
 #define CUDA_FUNCTION_OPTIONAL(name) (cuda_function) cuda_lacks_##name
-#define CUDA_ENTRY(name, symbol, version, need, params, args)                                      \
+#define CUDA_ENTRY(name, symbol, version, need, sticky, calls, moved, params, args)                \
     {#name, #symbol, version, offsetof(struct acre__driver, name), CUDA_FUNCTION_##need(name)},
 
 static const struct cuda_entry cuda_entries[ACRE__ENTRY_COUNT] = {ACRE__DRIVER_LIST(CUDA_ENTRY)};

@@ -36,71 +36,15 @@ static struct {
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-/*
- * What goes on working in a context that a kernel has broken: the functions that ask about
- * devices and versions, those that only move contexts about, memory by hand and the driver's own
- * pools, which belong to no context. As seen on an H200 (the lines sticky.* of the conformance
- * suite). A reset works as well, but there nothing can be done on the device afterwards.
- */
-static int fault_survives_sticky(enum acre__driver_entry entry) {
-    switch (entry) {
-    case ACRE__ENTRY_cuInit:
-    case ACRE__ENTRY_cuDriverGetVersion:
-    case ACRE__ENTRY_cuDeviceGet:
-    case ACRE__ENTRY_cuDeviceGetCount:
-    case ACRE__ENTRY_cuDeviceGetName:
-    case ACRE__ENTRY_cuDeviceGetUuid:
-    case ACRE__ENTRY_cuDeviceGetAttribute:
-    case ACRE__ENTRY_cuDeviceTotalMem:
-    case ACRE__ENTRY_cuDeviceCanAccessPeer:
-    case ACRE__ENTRY_cuDeviceGetPCIBusId:
-    case ACRE__ENTRY_cuDeviceGetByPCIBusId:
-    case ACRE__ENTRY_cuDevicePrimaryCtxGetState:
-    case ACRE__ENTRY_cuDevicePrimaryCtxSetFlags:
-    case ACRE__ENTRY_cuCtxDestroy:
-    case ACRE__ENTRY_cuCtxGetApiVersion:
-    case ACRE__ENTRY_cuCtxGetId:
-    case ACRE__ENTRY_cuCtxGetFlags:
-    case ACRE__ENTRY_cuCtxSetFlags:
-    case ACRE__ENTRY_cuCtxPushCurrent:
-    case ACRE__ENTRY_cuCtxPopCurrent:
-    case ACRE__ENTRY_cuCtxGetCurrent:
-    case ACRE__ENTRY_cuCtxSetCurrent:
-    case ACRE__ENTRY_cuCtxGetDevice:
-    case ACRE__ENTRY_cuDevicePrimaryCtxRetain:
-    case ACRE__ENTRY_cuDevicePrimaryCtxRelease:
-    case ACRE__ENTRY_cuDevicePrimaryCtxReset:
-    case ACRE__ENTRY_cuDeviceGetDefaultMemPool:
-    case ACRE__ENTRY_cuDeviceGetMemPool:
-    case ACRE__ENTRY_cuDeviceSetMemPool:
-    case ACRE__ENTRY_cuMemPoolCreate:
-    case ACRE__ENTRY_cuMemPoolDestroy:
-    case ACRE__ENTRY_cuMemPoolTrimTo:
-    case ACRE__ENTRY_cuMemPoolGetAttribute:
-    case ACRE__ENTRY_cuMemPoolSetAttribute:
-    case ACRE__ENTRY_cuMemPoolGetAccess:
-    case ACRE__ENTRY_cuMemPoolSetAccess:
-    case ACRE__ENTRY_cuMemPoolExportToShareableHandle:
-    case ACRE__ENTRY_cuMemPoolExportPointer:
-    case ACRE__ENTRY_cuThreadExchangeStreamCaptureMode:
-    case ACRE__ENTRY_cuPointerGetAttribute:
-    case ACRE__ENTRY_cuPointerGetAttributes:
-    case ACRE__ENTRY_cuMemAddressReserve:
-    case ACRE__ENTRY_cuMemAddressFree:
-    case ACRE__ENTRY_cuMemCreate:
-    case ACRE__ENTRY_cuMemRelease:
-    case ACRE__ENTRY_cuMemMap:
-    case ACRE__ENTRY_cuMemUnmap:
-    case ACRE__ENTRY_cuMemSetAccess:
-    case ACRE__ENTRY_cuMemGetAccess:
-    case ACRE__ENTRY_cuMemGetAllocationGranularity:
-    case ACRE__ENTRY_cuMemGetAllocationPropertiesFromHandle:
-    case ACRE__ENTRY_cuMemRetainAllocationHandle:
-        return 1;
-    default:
-        return 0;
-    }
-}
+/* The words of the list's column. */
+enum { FAILS, SURVIVES };
+
+/* By entry: what goes on working in a context that a kernel has broken. */
+static const unsigned char fault_survives[ACRE__ENTRY_COUNT] = {
+#define FAULT_SURVIVES(name, symbol, version, need, sticky, calls, moved, params, args) sticky,
+    ACRE__DRIVER_LIST(FAULT_SURVIVES)
+#undef FAULT_SURVIVES
+};
 
 /* Counts one call; CUDA_SUCCESS lets it through, anything else is to be returned in its place. */
 static CUresult fault_check(enum acre__driver_entry entry) {
@@ -112,7 +56,7 @@ static CUresult fault_check(enum acre__driver_entry entry) {
     if (FAULT_MODE(plan) == ACRE__FAULT_STICKY &&
         atomic_load_explicit(&fault.stuck, memory_order_acquire)) {
         atomic_fetch_add_explicit(&fault.count, 1, memory_order_relaxed);
-        if (fault_survives_sticky(entry))
+        if (fault_survives[entry])
             return CUDA_SUCCESS;
         goto fail;
     }
@@ -142,15 +86,17 @@ static const struct acre__driver *_Atomic fault_inner[2];
             return acre__code;                                                                     \
         return atomic_load_explicit(&fault_inner[slot], memory_order_acquire)->entry args;         \
     }
-#define FAULT_FUNCTION_0(name, symbol, version, need, params, args)                                \
+#define FAULT_FUNCTION_0(name, symbol, version, need, sticky, calls, moved, params, args)          \
     FAULT_FUNCTION(0, name, params, args)
-#define FAULT_FUNCTION_1(name, symbol, version, need, params, args)                                \
+#define FAULT_FUNCTION_1(name, symbol, version, need, sticky, calls, moved, params, args)          \
     FAULT_FUNCTION(1, name, params, args)
 ACRE__DRIVER_LIST(FAULT_FUNCTION_0)
 ACRE__DRIVER_LIST(FAULT_FUNCTION_1)
 
-#define FAULT_MEMBER_0(entry, symbol, version, need, params, args) .entry = fault_0_##entry,
-#define FAULT_MEMBER_1(entry, symbol, version, need, params, args) .entry = fault_1_##entry,
+#define FAULT_MEMBER_0(entry, symbol, version, need, sticky, calls, moved, params, args)           \
+    .entry = fault_0_##entry,
+#define FAULT_MEMBER_1(entry, symbol, version, need, sticky, calls, moved, params, args)           \
+    .entry = fault_1_##entry,
 static struct acre__driver fault_table[2] = {
     {.is_soft = 0, ACRE__DRIVER_LIST(FAULT_MEMBER_0)},
     {.is_soft = 1, ACRE__DRIVER_LIST(FAULT_MEMBER_1)},

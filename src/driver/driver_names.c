@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const names_entry[ACRE__ENTRY_COUNT] = {
-#define NAMES_ENTRY(name, symbol, version, need, params, args) #name,
+#define NAMES_ENTRY(name, symbol, version, need, sticky, calls, moved, params, args) #name,
     ACRE__DRIVER_LIST(NAMES_ENTRY)
 #undef NAMES_ENTRY
 };

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "base/round.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "heap/heap.h"
@@ -20,7 +21,7 @@ struct acre__live_list acre__heaps = ACRE__LIVE_LIST("a heap", ACRE__RANK_HEAP +
 
 /* Where the records of segments begin, behind the control and the trees. */
 static size_t records_begin(uint32_t max_segments) {
-    return (acre__heap_control_bytes(max_segments) + 127) / 128 * 128;
+    return acre__round_up(acre__heap_control_bytes(max_segments), 128);
 }
 
 static size_t records_bytes(uint32_t max_segments, uint64_t segments) {

@@ -24,19 +24,18 @@ static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, si
     const struct acre__driver *drv = dev->drv;
     struct acre__current current;
     const char *what;
-    CUresult code = acre__device_push_relaxed(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
+    if (status)
+        return status;
     what = is_write ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
-    code = is_write ? drv->cuMemcpyHtoDAsync(device, pinned, bytes, heap->stream)
-                    : drv->cuMemcpyDtoHAsync(pinned, device, bytes, heap->stream);
+    CUresult code = is_write ? drv->cuMemcpyHtoDAsync(device, pinned, bytes, heap->stream)
+                             : drv->cuMemcpyDtoHAsync(pinned, device, bytes, heap->stream);
     if (code == CUDA_SUCCESS) {
         what = "cuStreamSynchronize";
         code = drv->cuStreamSynchronize(heap->stream);
         heap->is_in_flight = code != CUDA_SUCCESS;
     }
-    acre__device_pop(dev, &current);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    return acre__device_end(dev, &current, code, what);
 }
 
 acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, size_t bytes) {

@@ -45,7 +45,7 @@ int acre__heap_serve(acre_heap *heap) {
         acre_status status = serve_grow(heap, bytes);
         /* Without memory nobody waits again, until somebody adds some by hand. Who wants more than
          * can ever be does not close it for the others, nor does a driver that refuses once. */
-        if (status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY)
+        if (acre__is_no_memory(status))
             heap->is_full = 1;
         if (heap->committed == before)
             acre__log(ACRE_LOG_WARN, "heap", "%s: a kernel's wish for %llu bytes is refused: %s",

@@ -209,10 +209,10 @@ static acre_status mem_call_run(struct mem_call *call,
                                 CUresult (*run)(struct mem_call *, const char **)) {
     struct acre__current current;
     const char *what;
-    CUresult code = acre__device_push_relaxed(call->dev, &current, &what);
-    if (code)
-        return acre__driver_fail(call->dev, code, what);
-    code = run(call, &what);
+    acre_status status = acre__device_begin_relaxed(call->dev, &current);
+    if (status)
+        return status;
+    CUresult code = run(call, &what);
     if (code == CUDA_ERROR_OUT_OF_MEMORY && !call->is_too_much && acre__chunk_trim(call->dev))
         code = run(call, &what);
     acre__device_pop(call->dev, &current);
@@ -391,15 +391,14 @@ acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_
         return ACRE_OK;
     }
     struct acre__current current;
-    const char *what;
     CUdeviceptr address = 0;
-    CUresult code = acre__device_push(device, &current, &what);
-    if (code)
-        return acre__driver_fail(device, code, what);
-    code = device->drv->cuMemHostGetDevicePointer(&address, p, 0);
-    acre__device_pop(device, &current);
-    if (code)
-        return acre__driver_fail(device, code, "cuMemHostGetDevicePointer");
+    status = acre__device_begin(device, &current);
+    if (status)
+        return status;
+    CUresult code = device->drv->cuMemHostGetDevicePointer(&address, p, 0);
+    status = acre__device_end(device, &current, code, "cuMemHostGetDevicePointer");
+    if (status)
+        return status;
     *device_p = (void *)(uintptr_t)address;
     return ACRE_OK;
 }

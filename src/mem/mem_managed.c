@@ -42,7 +42,6 @@ acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, 
     acre_mem_info info;
     CUmemLocation location;
     struct acre__current current;
-    const char *what;
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK && !bytes)
         status = acre__fail(ACRE_E_INVALID, "acre_mem_prefetch: no bytes");
@@ -54,12 +53,13 @@ acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, 
         status = acre__stream_check(device, stream);
     if (status)
         return status;
-    CUresult code = acre__device_push(device, &current, &what);
-    if (code)
-        return acre__driver_fail(device, code, what);
-    code = device->drv->cuMemPrefetchAsync((CUdeviceptr)(uintptr_t)p, bytes, location, 0, stream);
-    acre__device_pop(device, &current);
-    return code ? acre__driver_fail(device, code, "cuMemPrefetchAsync") : ACRE_OK;
+    status = acre__device_begin(device, &current);
+    if (status)
+        return status;
+    return acre__device_end(
+        device, &current,
+        device->drv->cuMemPrefetchAsync((CUdeviceptr)(uintptr_t)p, bytes, location, 0, stream),
+        "cuMemPrefetchAsync");
 }
 
 acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, acre_advice advice,
@@ -67,7 +67,6 @@ acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, ac
     acre_mem_info info;
     CUmemLocation location;
     struct acre__current current;
-    const char *what;
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK &&
         (!bytes || (int)advice < ACRE_ADVICE_READ_MOSTLY || advice > ACRE_ADVICE_NOT_ACCESSED_BY))
@@ -79,19 +78,18 @@ acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, ac
         status = place_of(device, place, &location);
     if (status)
         return status;
-    CUresult code = acre__device_push(device, &current, &what);
-    if (code)
-        return acre__driver_fail(device, code, what);
-    code =
-        device->drv->cuMemAdvise((CUdeviceptr)(uintptr_t)p, bytes, (CUmem_advise)advice, location);
-    acre__device_pop(device, &current);
-    return code ? acre__driver_fail(device, code, "cuMemAdvise") : ACRE_OK;
+    status = acre__device_begin(device, &current);
+    if (status)
+        return status;
+    return acre__device_end(
+        device, &current,
+        device->drv->cuMemAdvise((CUdeviceptr)(uintptr_t)p, bytes, (CUmem_advise)advice, location),
+        "cuMemAdvise");
 }
 
 acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_stream stream) {
     acre_mem_info info;
     struct acre__current current;
-    const char *what;
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK && attach != ACRE_ATTACH_GLOBAL && attach != ACRE_ATTACH_HOST &&
         attach != ACRE_ATTACH_SINGLE)
@@ -107,10 +105,11 @@ acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_
                                             "memory of its own");
     if (status)
         return status;
-    CUresult code = acre__device_push(device, &current, &what);
-    if (code)
-        return acre__driver_fail(device, code, what);
-    code = device->drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)p, 0, attach);
-    acre__device_pop(device, &current);
-    return code ? acre__driver_fail(device, code, "cuStreamAttachMemAsync") : ACRE_OK;
+    status = acre__device_begin(device, &current);
+    if (status)
+        return status;
+    return acre__device_end(
+        device, &current,
+        device->drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)p, 0, attach),
+        "cuStreamAttachMemAsync");
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/atomic.h"
+#include "base/round.h"
 #include "base/status.h"
 #include "device/driver_status.h"
 #include "mem/mem_block.h"
@@ -144,7 +145,7 @@ static acre_status change_move(const struct space_change *change) {
     if (status)
         return status;
     size_t more = change->bytes - old->mapped;
-    more = (more + old->unit - 1) / old->unit * old->unit;
+    more = acre__round_up(more, old->unit);
     for (size_t i = 0; i < old->access_count; i++)
         extent->access[i] = old->access[i];
     extent->access_count = old->access_count;

@@ -18,6 +18,7 @@
 
 #include "acre.h"
 #include "base/lock.h"
+#include "base/round.h"
 #include "base/tree.h"
 #include "device/device.h"
 #include "device/live.h"
@@ -30,10 +31,6 @@ enum {
 };
 #define ACRE__PLAN_ALIGN_MOST ((uint64_t)1 << 30)
 #define ACRE__PLAN_BYTES_MOST ((uint64_t)1 << 60) /* so that a few of them can be added up */
-
-static inline uint64_t acre__plan_up(uint64_t value, uint64_t unit) {
-    return (value + unit - 1) & ~(unit - 1);
-}
 
 /* ---- plan_arena.c ---- */
 

@@ -37,10 +37,6 @@ acre_status acre__plan_not_enough(const struct acre__plan_arena *arena, uint64_t
 }
 
 /* Addresses and limits have words of their own. */
-static int is_no_memory(acre_status status) {
-    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;
-}
-
 /* ---- memory ---- */
 
 static acre_status segment_take(const struct acre__plan_arena *arena, uint64_t bytes,
@@ -147,7 +143,7 @@ acre_status acre__plan_arena_ready(struct acre__plan_arena *arena) {
     acre_status status = bytes ? arena_add(arena, bytes) : arena_short(arena);
     if (status == ACRE_OK)
         arena->bytes = bytes;
-    return is_no_memory(status)
+    return acre__is_no_memory(status)
                ? acre__fail(status,
                             "not enough %s memory: desired %llu bytes, allocated 0 bytes%s%s",
                             acre__plan_place_name(arena->place),
@@ -165,13 +161,13 @@ static uint64_t arena_natural(const struct acre__plan_arena *arena) {
 acre_status acre__plan_arena_more(struct acre__plan_arena *arena, uint64_t bytes,
                                   uint64_t alignment, int ahead) {
     uint64_t least = bytes + (alignment > arena_natural(arena) ? alignment : 0);
-    least = acre__plan_up(least, ARENA_UNIT);
+    least = acre__round_up(least, ARENA_UNIT);
     uint64_t step = arena->held < ARENA_STEP_MOST ? arena->held : ARENA_STEP_MOST;
-    step = ahead ? acre__plan_up(step, ARENA_UNIT) : 0;
+    step = ahead ? acre__round_up(step, ARENA_UNIT) : 0;
     acre_status status = arena_add(arena, step > least ? step : least);
     if (status && step > least) /* less may be had */
         status = arena_add(arena, least);
-    return is_no_memory(status) ? acre__plan_not_enough(arena, arena->held + bytes) : status;
+    return acre__is_no_memory(status) ? acre__plan_not_enough(arena, arena->held + bytes) : status;
 }
 
 /* ---- pieces ---- */
@@ -201,7 +197,7 @@ uint64_t acre__plan_segment_would_end(const struct acre__plan_arena *arena,
                                       uint64_t bytes, uint64_t alignment) {
     uint64_t at = from, behind = from;
     do {
-        at = acre__plan_up(segment->at + behind, alignment) - segment->at;
+        at = acre__round_up(segment->at + behind, alignment) - segment->at;
         behind = segment_in_the_way(arena, segment, at, bytes);
     } while (behind);
     return at + bytes;

@@ -321,7 +321,7 @@ static struct acre__plan_segment *arena_roomiest(const struct acre__plan_arena *
 
 /* Behind all that is in a segment: 1, or 0 when that is too short. */
 static int timed_goes_behind(struct timed *timed, struct acre__plan_segment *segment) {
-    uint64_t at = acre__plan_up(segment->at + segment->end, timed->alignment);
+    uint64_t at = acre__round_up(segment->at + segment->end, timed->alignment);
     if (at + timed->result.bytes > segment->at + segment->bytes)
         return 0;
     timed->segment = segment;

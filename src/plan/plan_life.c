@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "plan/plan.h"
 #include "pool/pool.h"
+#include "pool/pool_list.h"
 #include "pool/pool_slow.h"
 
 _Atomic uint64_t acre__plan_ends;
@@ -124,7 +125,7 @@ static acre_status arena_set(struct acre__plan_arena *arena, acre_device *dev, u
         return ACRE_OK;
     }
     if (bytes) {
-        arena->bytes = acre__plan_up(bytes, ACRE__PLAN_GRAIN);
+        arena->bytes = acre__round_up(bytes, ACRE__PLAN_GRAIN);
         return acre__plan_arena_ready(arena);
     }
     arena->size = ACRE__PLAN_DEFAULT;

@@ -16,6 +16,7 @@
 #include "plan/place.h"
 #include "plan/plan.h"
 #include "pool/pool.h"
+#include "pool/pool_ladder.h"
 
 enum { RECORD_ROOM = 64 }; /* of ops, slots and the table at first */
 
@@ -104,7 +105,7 @@ void acre__plan_record_alloc(struct acre__plan_loop *loop, uint32_t place, size_
     uint32_t slot = loop->slot_count++;
     loop->slots[slot] = (struct acre__plan_slot){
         .p = p,
-        .bytes = acre__plan_up(bytes, ACRE__PLAN_GRAIN),
+        .bytes = acre__round_up(bytes, ACRE__PLAN_GRAIN),
         .alignment = alignment < ACRE__PLAN_GRAIN ? ACRE__PLAN_GRAIN : alignment,
         .begin = loop->op_count,
         .place = place};
@@ -201,7 +202,7 @@ static acre_status solve_place(acre_plan *plan, uint32_t place,
         if (slot->alignment > loop->alignment[place])
             loop->alignment[place] = slot->alignment;
     }
-    loop->whole[place] = acre__plan_up(result.bytes, ACRE__PLAN_GRAIN);
+    loop->whole[place] = acre__round_up(result.bytes, ACRE__PLAN_GRAIN);
     loop->bound += result.lower_bound;
     plan->nodes += result.nodes;
     return ACRE_OK;
@@ -247,7 +248,7 @@ static acre_status record_take(acre_plan *plan, uint32_t place) {
         return ACRE_OK;
     struct acre__plan_arena *arena = &plan->arenas[place];
     acre_status status = acre__plan_arena_get(arena, piece);
-    int is_short = status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;
+    int is_short = acre__is_no_memory(status);
     if (is_short && pool_gives_back(plan, place))
         status = acre__plan_arena_get(arena, piece);
     return status;

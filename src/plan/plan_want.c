@@ -76,7 +76,7 @@ static void wish_alone(struct acre__plan_wish *wish) {
     uint64_t alignment = wish->alignment;
     wish->head = wish;
     wish->piece.alignment = alignment < ACRE__PLAN_GRAIN ? ACRE__PLAN_GRAIN : alignment;
-    wish->piece.bytes = acre__plan_up(wish->bytes, ACRE__PLAN_GRAIN);
+    wish->piece.bytes = acre__round_up(wish->bytes, ACRE__PLAN_GRAIN);
 }
 
 /* A wish behind another one of its group. */
@@ -84,10 +84,10 @@ static void wish_behind(struct acre__plan_wish *wish, struct acre__plan_wish *be
     struct acre__plan_piece *piece = &before->head->piece;
     uint64_t alignment = wish->alignment ? wish->alignment : ACRE__PLAN_GRAIN;
     wish->head = before->head;
-    wish->inner = acre__plan_up(before->inner + before->bytes, alignment);
+    wish->inner = acre__round_up(before->inner + before->bytes, alignment);
     before->with = wish;
     piece->alignment = alignment > piece->alignment ? alignment : piece->alignment;
-    piece->bytes = acre__plan_up(wish->inner + wish->bytes, ACRE__PLAN_GRAIN);
+    piece->bytes = acre__round_up(wish->inner + wish->bytes, ACRE__PLAN_GRAIN);
 }
 
 static struct acre__plan_wish *wish_make(const acre_plan_wish *asked) {

@@ -8,45 +8,22 @@
 #include "base/thread.h"
 #include "device/driver_status.h"
 #include "mem/mem_block.h"
+#include "pool/pool_debug.h"
+#include "pool/pool_free.h"
+#include "pool/pool_ladder.h"
+#include "pool/pool_list.h"
+#include "pool/pool_slab_make.h"
 #include "pool/pool_slow.h"
 #include "pool/pool_tag.h"
+#include "pool/pool_trim.h"
 #include "pool/pool_watch.h"
 
 enum { POOL_KINDS = ACRE_KIND_MANAGED + 1 };
-
-struct acre__live_list acre__pools = ACRE__LIVE_LIST("a pool", ACRE__RANK_POOL_LIST);
 
 /* Lanes may still refer to them: their addresses are not reused. Guarded by the list's lock. */
 static acre_pool *ended;
 
 static _Atomic(acre_pool *) defaults[ACRE__DEVICE_SLOTS][POOL_KINDS];
-
-/* ---- handles ---- */
-
-acre_status acre__pool_check(const acre_pool *pool) {
-    return acre__live_check(&acre__pools, pool);
-}
-
-acre_status acre__pool_enter(const acre_pool *pool) {
-    return acre__live_enter(&acre__pools, pool);
-}
-
-const void *acre__pools_around(const void *p, const acre_pool **owner) {
-    const void *begin = NULL;
-    acre__lock_take(&acre__pools.lock);
-    for (acre_pool *pool = NULL; !begin && (pool = acre__live_next(&acre__pools, pool));) {
-        acre__lock_take(&pool->lock);
-        struct acre__slab *slab = acre__slab_of(pool, p);
-        if (slab && acre__slab_is_large(slab) &&
-            acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_LIVE) {
-            begin = slab->slots[0].p;
-            *owner = pool;
-        }
-        acre__lock_give(&pool->lock);
-    }
-    acre__lock_give(&acre__pools.lock);
-    return begin;
-}
 
 /* ---- destruction ---- */
 
@@ -194,13 +171,6 @@ static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, a
     return status;
 }
 
-void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes) {
-    acre__graphs_settle(pool);
-    (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE);
-    acre__streams_settle(pool, NULL, 1);
-    acre__slab_trim(pool, keep_bytes);
-}
-
 static acre_status pool_trim_all(acre_pool *pool, acre_stream ignored) {
     (void)ignored;
     acre__pool_trim(pool, 0);
@@ -209,33 +179,6 @@ static acre_status pool_trim_all(acre_pool *pool, acre_stream ignored) {
 
 static acre_status pools_trim(acre_device *dev) {
     return pools_each(dev, pool_trim_all, NULL);
-}
-
-void acre__pools_visit(const acre_pool *but, void (*fn)(acre_pool *pool, void *user), void *user) {
-    acre__lock_take(&acre__pools.lock);
-    for (acre_pool *pool = NULL; (pool = acre__live_next(&acre__pools, pool));) {
-        if (pool == but)
-            continue;
-        acre__lock_take(&pool->lock);
-        fn(pool, user);
-        acre__lock_give(&pool->lock);
-    }
-    acre__lock_give(&acre__pools.lock);
-}
-
-int acre__pool_is_like(const acre_pool *pool, const acre_device *dev, acre_kind kind) {
-    int is_host = kind == ACRE_KIND_PINNED || kind == ACRE_KIND_MAPPED;
-    int pool_is_host = pool->kind == ACRE_KIND_PINNED || pool->kind == ACRE_KIND_MAPPED;
-    return is_host == pool_is_host && !acre__device_is_lost(pool->dev) &&
-           (is_host ? pool->dev->drv == dev->drv : pool->dev == dev);
-}
-
-void acre__pools_leave(uint64_t thread) {
-    for (acre_pool *pool = NULL; (pool = acre__live_next(&acre__pools, pool));) {
-        acre__lock_take(&pool->lock);
-        acre__stream_leave(pool, thread);
-        acre__lock_give(&pool->lock);
-    }
 }
 
 static acre_status pool_retire(acre_pool *pool, acre_stream stream) {
@@ -316,7 +259,7 @@ static void pools_use(void) {
                                                     .synced = pools_synced};
     acre__device_hooks_add(&hooks);
     acre__book_set_parts(describe_block);
-    acre__cache_init();
+    acre__cache_init(acre__cache_empty);
     if (acre__stats_is_on())
         acre__stats_source_add(pools_export);
 }
@@ -348,6 +291,16 @@ static acre_status pool_reserve(acre_pool *pool, uint64_t bytes) {
         acre__lock_give(&pool->lock);
     } while (status && acre__device_reclaim(pool->dev, pool->kind, bytes, status, tries++));
     return status;
+}
+
+static acre_status limit_set(acre_pool *pool, uint64_t soft_bytes, uint64_t hard_bytes) {
+    if (soft_bytes && hard_bytes && soft_bytes > hard_bytes)
+        return acre__fail(ACRE_E_INVALID, "a soft limit of %llu bytes above the hard one of %llu",
+                          (unsigned long long)soft_bytes, (unsigned long long)hard_bytes);
+    pool->soft_bytes = soft_bytes;
+    pool->soft_mark = soft_bytes;
+    pool->hard_bytes = hard_bytes;
+    return ACRE_OK;
 }
 
 static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, int is_default) {
@@ -410,7 +363,7 @@ acre_status acre_pool_create(acre_device *device, const acre_pool_options *optio
     if (!made)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a pool's record");
     acre__lock_take(&made->lock);
-    status = acre__limit_set(made, wishes.soft_bytes, wishes.hard_bytes);
+    status = limit_set(made, wishes.soft_bytes, wishes.hard_bytes);
     acre__lock_give(&made->lock);
     if (status == ACRE_OK)
         status = pool_reserve(made, wishes.reserve_bytes);
@@ -537,24 +490,6 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
 
 /* ---- other streams ---- */
 
-acre_status acre__pool_note_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream) {
-    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
-    struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
-    if (!use && (use = calloc(1, sizeof *use))) {
-        use->node.key = (uintptr_t)slot->p;
-        acre__uses_open(&use->uses, pool->dev);
-        acre__uses_lend(&pool->spare_events, &use->uses);
-        acre__tree_insert(&pool->uses, &use->node);
-    }
-    acre_status status = use ? acre__uses_record(&use->uses, stream)
-                             : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a use");
-    if (status == ACRE_OK) {
-        use->key ^= (uintptr_t)stream;
-        atomic_fetch_or_explicit(slot->state, ACRE__SLOT_USED, memory_order_release);
-    }
-    return status;
-}
-
 acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
     struct acre__slab *slab;
     acre_status status = acre__pool_enter(pool);
@@ -631,27 +566,6 @@ acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void *user) {
     return ACRE_OK;
 }
 
-void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats) {
-    uint64_t blocks, bytes = acre__caches_bytes(pool, &blocks);
-    for (unsigned i = 0; i < ACRE__QUARANTINE; i++) {
-        const struct acre__slot *slot = pool->quarantine[i];
-        blocks += slot != NULL;
-        bytes += slot ? acre__pool_table_find(slot->p)->slot_bytes : 0;
-    }
-    stats->live_blocks = pool->used_blocks - blocks;
-    stats->live_bytes = pool->used - bytes;
-    stats->held_bytes = acre__pool_held(pool);
-    stats->held_peak_bytes = pool->account.held_peak;
-    stats->refills = pool->refills;
-    stats->spills = pool->spills;
-    stats->events = pool->events;
-    stats->waits = pool->waits;
-    stats->moved_chunks = pool->blocks_in.moved + pool->slabs_in.moved;
-    stats->overruns = pool->overruns;
-    stats->late_writes = pool->late_writes;
-    acre__ladder_stats(pool, stats);
-}
-
 acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
     acre_pool_stats now = {.struct_size = sizeof now};
     acre_status status = acre__options_out(stats, sizeof now, &now, "acre_pool_stats");
@@ -663,4 +577,14 @@ acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
     acre__pool_stats(pool, &now);
     acre__lock_give(&pool->lock);
     return acre__options_out(stats, sizeof now, &now, "acre_pool_stats");
+}
+
+acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_bytes, uint64_t hard_bytes) {
+    acre_status status = acre__pool_check(pool);
+    if (status)
+        return status;
+    acre__lock_take(&pool->lock);
+    status = limit_set(pool, soft_bytes, hard_bytes);
+    acre__lock_give(&pool->lock);
+    return status;
 }

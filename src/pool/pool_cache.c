@@ -1,10 +1,10 @@
 /* What the pool does with thread caches: drains them, revokes unused grants, counts slots. */
-#include "pool/pool_cache.h"
 
 #include "base/status.h"
 #include "base/thread.h"
-#include "device/driver_status.h"
 #include "pool/pool.h"
+#include "pool/pool_cache.h"
+#include "pool/pool_list.h"
 #include "pool/pool_tag.h"
 
 enum {
@@ -197,6 +197,56 @@ uint64_t acre__caches_bytes(const acre_pool *pool, uint64_t *blocks) {
     return cached.bytes;
 }
 
+/* ---- the calling thread ---- */
+
+struct acre__known acre__cache_knows(struct acre__pool_cache *cache, const acre_pool *pool,
+                                     acre_stream stream) {
+    struct acre__known known = {0, 1, ACRE__ID_UNKNOWN};
+    if (!cache)
+        return known;
+    acre__cache_enter(cache);
+    const struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    if (lane && !lane->is_foreign && !lane->pool->is_ended && !acre__device_is_lost(pool->dev))
+        known = (struct acre__known){1, lane->is_checked, lane->id};
+    acre__cache_leave(cache);
+    return known;
+}
+
+acre_status acre__cache_ensure(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                               int may_be_captured) {
+    uint64_t id = ACRE__ID_UNKNOWN;
+    acre__cache_enter(cache);
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    int is_there = lane != NULL, is_foreign = lane && lane->is_foreign;
+    acre__cache_leave(cache);
+    if ((is_there && !is_foreign) || acre__device_is_lost(pool->dev))
+        return ACRE_OK;
+    acre_status status = acre__pool_stream_id(pool->dev, stream, &id);
+    if (is_there) { /* another stream may have the handle of a foreign stream */
+        if (status == ACRE_OK) {
+            acre__lock_take(&pool->lock);
+            acre__cache_renew(cache, pool, stream, id);
+            acre__lock_give(&pool->lock);
+        }
+        return status == ACRE_E_CAPTURING ? ACRE_OK : status;
+    }
+    if (status && !(may_be_captured && status == ACRE_E_CAPTURING))
+        return status;
+    acre__cache_enter(cache);
+    (void)acre__cache_lane_make(cache, pool, stream, id);
+    acre__cache_leave(cache);
+    return ACRE_OK;
+}
+
+int acre__cache_put(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                    uint32_t size_class, struct acre__slots *slots) {
+    acre__cache_enter(cache);
+    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    int is_put = lane && acre__lane_put(lane, size_class, slots);
+    acre__cache_leave(cache);
+    return is_put;
+}
+
 /* ---- end of a thread ---- */
 
 static acre_pool *some_pool(const struct acre__pool_cache *cache) {
@@ -204,6 +254,15 @@ static acre_pool *some_pool(const struct acre__pool_cache *cache) {
         if (cache->lanes[i].lane)
             return cache->lanes[i].lane->pool;
     return NULL;
+}
+
+/* The calling thread ends, and with it its per-thread default stream. */
+static void pools_leave(uint64_t thread) {
+    for (acre_pool *pool = NULL; (pool = acre__live_next(&acre__pools, pool));) {
+        acre__lock_take(&pool->lock);
+        acre__stream_leave(pool, thread);
+        acre__lock_give(&pool->lock);
+    }
 }
 
 /* Other threads end lanes only under the lock of the list of pools, so the owner can look for them.
@@ -218,16 +277,8 @@ void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread) {
         acre__cache_leave(cache);
         acre__lock_give(&pool->lock);
     }
-    acre__pools_leave(thread);
+    pools_leave(thread);
     acre__lock_give(&acre__pools.lock);
-}
-
-void acre__cache_free(struct acre__pool_cache *cache) {
-    acre__tag_flush(cache, NULL);
-    free(cache->lanes);
-    free(cache->tags);
-    free(cache->oom);
-    free(cache);
 }
 
 /* ---- streams ---- */
@@ -237,29 +288,4 @@ int acre__lane_is_stale(const struct acre__lane *lane) {
     const struct acre__driver *drv = lane->pool->dev->drv;
     return ACRE__DRIVER_HAS(drv, cuStreamGetId) &&
            drv->cuStreamGetId(lane->stream, &id) == CUDA_SUCCESS && acre__id_differs(lane->id, id);
-}
-
-acre_status acre__pool_stream_id(acre_device *dev, acre_stream stream, uint64_t *id) {
-    struct acre__current current;
-    const char *what;
-    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-    unsigned long long got = 0;
-    *id = ACRE__ID_UNKNOWN;
-    CUresult code = acre__device_push(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
-    what = "cuStreamIsCapturing";
-    code = dev->drv->cuStreamIsCapturing(stream, &state);
-    int is_captured = !code && state != CU_STREAM_CAPTURE_STATUS_NONE;
-    if (!code && !is_captured && ACRE__DRIVER_HAS(dev->drv, cuStreamGetId)) {
-        what = "cuStreamGetId";
-        code = dev->drv->cuStreamGetId(stream, &got);
-    }
-    acre__device_pop(dev, &current);
-    if (is_captured)
-        return acre__fail(ACRE_E_CAPTURING, "the stream is being captured");
-    if (code)
-        return acre__driver_fail(dev, code, what);
-    *id = ACRE__DRIVER_HAS(dev->drv, cuStreamGetId) ? got : ACRE__ID_UNKNOWN;
-    return ACRE_OK;
 }

@@ -97,8 +97,9 @@ enum acre__claim {
 struct acre__pool_cache *acre__cache_self(void);
 
 /* Registers with the kernel, before the first cache. In a process with threads that takes
- * milliseconds. So it runs when a pool is created, not when a thread allocates its first block. */
-void acre__cache_init(void);
+ * milliseconds. So it runs when a pool is created, not when a thread allocates its first block.
+ * When a thread ends, `empty` gives the slots in its cache to their pools. */
+void acre__cache_init(void (*empty)(struct acre__pool_cache *cache, uint64_t thread));
 
 /* The owner marks itself inside; it is, unless the cache is claimed. With membarrier the claiming
  * thread orders the accesses of both sides, so plain ones suffice here. An acquire would delay all
@@ -217,18 +218,28 @@ int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, enum acre__g
 /* Bytes and blocks of the pool in all caches. */
 uint64_t acre__caches_bytes(const acre_pool *pool, uint64_t *blocks);
 
-/* ---- pool_cache.c ---- */
-
 /* The thread with that id ends: gives everything in its cache to its pools. */
 void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread);
-/* Frees an empty cache that is in no list. */
-void acre__cache_free(struct acre__pool_cache *cache);
 
 /* Returns 1 if another stream has the lane's handle now. The stream is not captured. */
 int acre__lane_is_stale(const struct acre__lane *lane);
 
-/* Queries the id of a stream; ACRE__ID_UNKNOWN if the driver cannot tell. Returns ACRE_E_CAPTURING
- * during a capture, since the query would break it. */
-acre_status acre__pool_stream_id(acre_device *dev, acre_stream stream, uint64_t *id);
+/* A lane exists only while its pool and its stream do, unless the stream is foreign. So neither
+ * needs another check. */
+struct acre__known {
+    int is_known;
+    int is_checked; /* the stream may be captured */
+    uint64_t id;    /* of the stream */
+};
+/* What the calling thread's lane knows. Any values are safe; `cache` may be NULL. */
+struct acre__known acre__cache_knows(struct acre__pool_cache *cache, const acre_pool *pool,
+                                     acre_stream stream);
+/* Makes sure that the calling thread has a lane. That needs the stream's id, which a captured
+ * stream cannot be asked for. Returns ACRE_OK also if there is no memory for a lane. */
+acre_status acre__cache_ensure(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                               int may_be_captured);
+/* Pushes slots onto the calling thread's stack. Returns 0 without a lane for them, or memory. */
+int acre__cache_put(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
+                    uint32_t size_class, struct acre__slots *slots);
 
 #endif

@@ -25,6 +25,7 @@
 #include "base/atomic.h"
 #include "base/thread.h"
 #include "pool/pool.h"
+#include "pool/pool_tag.h"
 
 enum {
     CLAIM_SPINS = 200,         /* before a claim sleeps; an owner is inside for less */
@@ -38,6 +39,7 @@ static struct {
     pthread_once_t once;
     _Atomic int has_membarrier;
     uint32_t mark; /* the last one assigned */
+    void (*_Atomic empty)(struct acre__pool_cache *cache, uint64_t thread); /* of its slots */
 } caches = {.lock = ACRE__LOCK_INIT("pool caches", ACRE__RANK_POOL + 1), .once = PTHREAD_ONCE_INIT};
 
 static void cache_end(struct acre__thread *thread);
@@ -51,8 +53,9 @@ static void caches_init(void) {
     acre__thread_at_exit(cache_end);
 }
 
-void acre__cache_init(void) {
+void acre__cache_init(void (*empty)(struct acre__pool_cache *cache, uint64_t thread)) {
     pthread_once(&caches.once, caches_init);
+    acre__store(&caches.empty, empty, memory_order_release);
 }
 
 /* ---- waiting ---- */
@@ -153,7 +156,7 @@ static int caches_barrier(void) {
  * once more, or has seen the claim. */
 int acre__caches_claim(void) {
     int is_all = 1;
-    acre__cache_init();
+    pthread_once(&caches.once, caches_init);
     acre__lock_take(&caches.lock);
     for (struct acre__pool_cache *at = caches.first; at; at = at->next)
         acre__exchange(&at->claimed, ACRE__CLAIM_TAKEN, memory_order_seq_cst);
@@ -215,7 +218,7 @@ struct acre__pool_cache *acre__cache_self(void) {
     struct acre__thread *thread = acre__thread_self();
     if (thread->pool || !thread->id)
         return thread->pool;
-    acre__cache_init();
+    pthread_once(&caches.once, caches_init);
     struct acre__pool_cache *cache = acre__pool_lines(sizeof *cache);
     if (!cache)
         return NULL;
@@ -233,16 +236,27 @@ struct acre__pool_cache *acre__cache_self(void) {
     return cache;
 }
 
+static void cache_free(struct acre__pool_cache *cache) {
+    acre__tag_flush(cache, NULL);
+    free(cache->lanes);
+    free(cache->tags);
+    free(cache->oom);
+    free(cache);
+}
+
 static void cache_end(struct acre__thread *thread) {
     struct acre__pool_cache *cache = thread->pool;
     if (!cache)
         return;
-    acre__cache_empty(cache, thread->id);
+    void (*empty)(struct acre__pool_cache *, uint64_t) =
+        acre__load(&caches.empty, memory_order_acquire);
+    if (empty)
+        empty(cache, thread->id);
     acre__lock_take(&caches.lock);
     *cache->link = cache->next;
     if (cache->next)
         cache->next->link = cache->link;
     acre__lock_give(&caches.lock);
     thread->pool = NULL;
-    acre__cache_free(cache);
+    cache_free(cache);
 }

@@ -9,6 +9,9 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "pool/pool_debug.h"
+#include "pool/pool_free.h"
+#include "pool/pool_freed.h"
 #include "pool/pool_slow.h"
 
 enum {

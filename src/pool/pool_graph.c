@@ -15,14 +15,17 @@
  * needs memory.
  *
  * The pool never moves chunks of graph memory: kernels in the graph contain its addresses. */
-#include "pool/pool_graph.h"
-
 #include <stdlib.h>
 
 #include "base/atomic.h"
 #include "base/status.h"
 #include "device/driver_status.h"
 #include "pool/pool.h"
+#include "pool/pool_debug.h"
+#include "pool/pool_free.h"
+#include "pool/pool_freed.h"
+#include "pool/pool_graph.h"
+#include "pool/pool_list.h"
 #include "pool/pool_slow.h"
 #include "pool/pool_watch.h"
 
@@ -53,7 +56,7 @@ struct acre__graph_binding {
     uint64_t key;
 };
 
-struct graph_block {
+struct acre__graph_block {
     struct acre__node node; /* key: address */
     struct acre__graph_memory *memory;
 };
@@ -68,7 +71,6 @@ struct capture {
 
 static acre_status capture_ask(acre_device *dev, acre_stream stream, struct capture *capture) {
     struct acre__current current;
-    const char *what;
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;
     *capture = (struct capture){0};
@@ -76,13 +78,14 @@ static acre_status capture_ask(acre_device *dev, acre_stream stream, struct capt
         !ACRE__DRIVER_HAS(dev->drv, cuGraphRetainUserObject))
         return acre__fail(ACRE_E_CAPTURING, "the stream is captured, and the driver is too old to "
                                             "tell when the graph is gone");
-    CUresult code = acre__device_push_relaxed(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
-    code = dev->drv->cuStreamGetCaptureInfo(stream, &state, &id, &capture->graph, NULL, NULL);
-    acre__device_pop(dev, &current);
-    if (code)
-        return acre__driver_fail(dev, code, "cuStreamGetCaptureInfo");
+    acre_status status = acre__device_begin_relaxed(dev, &current);
+    if (status)
+        return status;
+    CUresult code =
+        dev->drv->cuStreamGetCaptureInfo(stream, &state, &id, &capture->graph, NULL, NULL);
+    status = acre__device_end(dev, &current, code, "cuStreamGetCaptureInfo");
+    if (status)
+        return status;
     capture->is_broken = state == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
     capture->id = state == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
     return ACRE_OK;
@@ -119,14 +122,14 @@ static acre_status memory_retain(acre_device *dev, const struct acre__graph_memo
     const struct acre__driver *drv = dev->drv;
     const char *what;
     CUuserObject object = NULL;
-    CUresult code = acre__device_push_relaxed(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
+    if (status)
+        return status;
     atomic_fetch_add_explicit(&memory->watch->references, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&memory->watch->graphs, 1, memory_order_relaxed);
     what = "cuUserObjectCreate";
-    code = drv->cuUserObjectCreate(&object, memory->watch, graph_is_gone, 1,
-                                   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    CUresult code = drv->cuUserObjectCreate(&object, memory->watch, graph_is_gone, 1,
+                                            CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
     if (code) {
         graph_is_gone(memory->watch);
     } else {
@@ -135,8 +138,7 @@ static acre_status memory_retain(acre_device *dev, const struct acre__graph_memo
         if (code)
             (void)drv->cuUserObjectRelease(object, 1); /* calls the destructor */
     }
-    acre__device_pop(dev, &current);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    return acre__device_end(dev, &current, code, what);
 }
 
 /* Lends a block to another capture's graph. What is `outside` stays until all graphs are gone. */
@@ -284,48 +286,52 @@ static struct acre__graph_memory *memory_for(acre_pool *pool, acre_stream stream
 
 /* ---- alloc ---- */
 
-acre_status acre__graph_take(struct acre__want *want, struct acre__slot **out) {
+acre_status acre__graph_begin(struct acre__want *want, struct acre__graph_take *take) {
     acre_pool *pool = want->pool;
     struct capture capture;
-    struct graph_block *block = calloc(1, sizeof *block);
-    if (!block)
+    *take = (struct acre__graph_take){.block = calloc(1, sizeof *take->block)};
+    if (!take->block)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
     acre_status status = capture_ask(pool->dev, want->stream, &capture);
     if (status == ACRE_OK && !capture.id)
         status = acre__fail(ACRE_E_CAPTURING, "the stream's capture has failed already");
     acre__lock_take(&pool->lock);
     acre__graphs_settle(pool);
-    struct acre__graph_memory *memory =
-        status ? NULL : memory_for(pool, want->stream, &capture, &status);
-    want->graph = memory ? graph_stream(memory, want->stream) : NULL;
-    if (memory && !want->graph)
+    take->memory = status ? NULL : memory_for(pool, want->stream, &capture, &status);
+    want->graph = take->memory ? graph_stream(take->memory, want->stream) : NULL;
+    if (take->memory && !want->graph)
         status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
-    if (want->graph) {
-        memory->takers++; /* the lock may be given up meanwhile */
-        status = acre__ladder_take(want);
-        memory->takers--;
+    if (status) {
+        acre__lock_give(&pool->lock);
+        free(take->block);
+        return status;
     }
+    take->memory->takers++; /* the lock may be given up meanwhile */
+    return ACRE_OK;
+}
+
+void acre__graph_end(struct acre__want *want, struct acre__graph_take *take, acre_status status) {
+    acre_pool *pool = want->pool;
+    take->memory->takers--;
     if (status == ACRE_OK) {
-        *out = want->slots.first;
-        block->node.key = (uintptr_t)(*out)->p;
-        block->memory = memory;
-        acre__tree_insert(&pool->graphs.blocks, &block->node);
-        block = NULL;
+        take->block->node.key = (uintptr_t)want->slots.first->p;
+        take->block->memory = take->memory;
+        acre__tree_insert(&pool->graphs.blocks, &take->block->node);
+    } else {
+        free(take->block);
     }
     acre__lock_give(&pool->lock);
-    free(block);
     acre__pool_export(pool);
-    return status;
 }
 
 /* ---- free ---- */
 
-static struct graph_block *block_find(const acre_pool *pool, const void *p) {
-    return acre__tree_entry(acre__tree_find(&pool->graphs.blocks, (uintptr_t)p), struct graph_block,
-                            node);
+static struct acre__graph_block *block_find(const acre_pool *pool, const void *p) {
+    return acre__tree_entry(acre__tree_find(&pool->graphs.blocks, (uintptr_t)p),
+                            struct acre__graph_block, node);
 }
 
-static void block_put(acre_pool *pool, struct graph_block *block, struct acre__slot *slot,
+static void block_put(acre_pool *pool, struct acre__graph_block *block, struct acre__slot *slot,
                       uint32_t size_class, struct acre__freed *freed) {
     struct acre__slots one = {0};
     acre__tree_remove(&pool->graphs.blocks, &block->node);
@@ -365,7 +371,7 @@ acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, u
     if (status)
         return status;
     acre__lock_take(&pool->lock);
-    struct graph_block *block = block_find(pool, slot->p);
+    struct acre__graph_block *block = block_find(pool, slot->p);
     if (!block) { /* the graph was just destroyed */
         if (event)
             status = acre__stream_put_after(pool, slot, slab->size_class, event);
@@ -399,7 +405,7 @@ acre_status acre__graph_park(struct acre__slab *slab, struct acre__slot *slot, a
     acre__lock_take(&pool->lock);
     status = block_adopt(pool, slot, stream, &capture);
     if (status == ACRE_OK) {
-        struct graph_block *block = block_find(pool, slot->p);
+        struct acre__graph_block *block = block_find(pool, slot->p);
         block_put(pool, block, slot, slab->size_class, block->memory->outside.freed);
     }
     acre__lock_give(&pool->lock);
@@ -417,7 +423,7 @@ void acre__graph_restore(acre_pool *pool, struct acre__slot *slot, uint32_t befo
 void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot) {
     acre_pool *pool = slab->pool;
     acre__lock_take(&pool->lock);
-    struct graph_block *block = block_find(pool, slot->p);
+    struct acre__graph_block *block = block_find(pool, slot->p);
     struct acre__slots one = {0};
     if (block) {
         block_put(pool, block, slot, slab->size_class, block->memory->outside.freed);
@@ -435,7 +441,7 @@ static acre_status block_adopt(acre_pool *pool, struct acre__slot *slot, acre_st
                                const struct capture *capture) {
     acre_status status;
     struct acre__graph_memory *memory = memory_for(pool, stream, capture, &status);
-    struct graph_block *block = memory ? calloc(1, sizeof *block) : NULL;
+    struct acre__graph_block *block = memory ? calloc(1, sizeof *block) : NULL;
     if (!memory)
         return status;
     if (!block)
@@ -455,7 +461,7 @@ static acre_status block_adopt(acre_pool *pool, struct acre__slot *slot, acre_st
 
 acre_status acre__graph_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream) {
     struct capture capture = {0};
-    const struct graph_block *block = block_find(pool, slot->p);
+    const struct acre__graph_block *block = block_find(pool, slot->p);
     acre_status status = capture_look(pool->dev, stream, &capture);
     if (status)
         return status;
@@ -481,7 +487,7 @@ acre_status acre__graph_use(acre_pool *pool, struct acre__slot *slot, acre_strea
 static void blocks_release(acre_pool *pool, const struct acre__graph_memory *memory) {
     for (struct acre__node *node = acre__tree_first(&pool->graphs.blocks), *next; node;
          node = next) {
-        struct graph_block *block = acre__tree_entry(node, struct graph_block, node);
+        struct acre__graph_block *block = acre__tree_entry(node, struct acre__graph_block, node);
         next = acre__tree_next(&pool->graphs.blocks, node);
         if (block->memory != memory)
             continue;
@@ -538,7 +544,7 @@ void acre__graphs_end(acre_pool *pool) {
     struct acre__node *node;
     while ((node = acre__tree_first(&pool->graphs.blocks))) {
         acre__tree_remove(&pool->graphs.blocks, node);
-        free(acre__tree_entry(node, struct graph_block, node));
+        free(acre__tree_entry(node, struct acre__graph_block, node));
     }
     while (pool->graphs.memories) {
         struct acre__graph_memory *next = pool->graphs.memories->next;

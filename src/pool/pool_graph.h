@@ -22,8 +22,14 @@ struct acre__graphs {
     int is_waiting; /* some memory waits for streams */
 };
 
-/* No lock held: takes a block for captured work. As acre__ladder_take. */
-acre_status acre__graph_take(struct acre__want *want, struct acre__slot **out);
+/* Takes a block of the capture's memory: between these two, with the pool's lock held,
+ * acre__ladder_take fills want->slots. After a failure of the first there is no second. */
+struct acre__graph_take {
+    struct acre__graph_memory *memory;
+    struct acre__graph_block *block; /* its record to be */
+};
+acre_status acre__graph_begin(struct acre__want *want, struct acre__graph_take *take);
+void acre__graph_end(struct acre__want *want, struct acre__graph_take *take, acre_status status);
 /* No lock held: frees a block with ACRE__SLOT_GRAPH on the stream or, if `event` is set, once that
  * has passed. `before` is its state before the free. */
 acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, uint32_t before,

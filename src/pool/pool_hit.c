@@ -14,6 +14,8 @@
 #include "base/atomic.h"
 #include "base/thread.h"
 #include "pool/pool.h"
+#include "pool/pool_free.h"
+#include "pool/pool_list.h"
 #include "pool/pool_slow.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"

@@ -11,8 +11,15 @@
 #include "base/atomic.h"
 #include "base/status.h"
 #include "device/limbo.h"
+#include "pool/pool_central.h"
+#include "pool/pool_debug.h"
+#include "pool/pool_ladder.h"
+#include "pool/pool_large.h"
+#include "pool/pool_limit.h"
+#include "pool/pool_list.h"
 #include "pool/pool_report.h"
 #include "pool/pool_slow.h"
+#include "pool/pool_trim.h"
 
 /* ---- trying ---- */
 
@@ -157,9 +164,9 @@ static acre_status climb_callback(struct acre__want *want) {
         if (!again)
             break;
         status = ladder_try(want, ACRE__TAKE_NEW);
-        if (acre__is_no_memory(status))
+        if (acre__is_too_much(status))
             status = climb_to(want, status, ACRE__RUNG_CALLBACK, &ignored);
-        if (status && !acre__is_no_memory(status))
+        if (status && !acre__is_too_much(status))
             break;
     }
     return status;
@@ -219,9 +226,9 @@ static acre_status climb_waiting(struct acre__want *want) {
     uint32_t left = 2 * acre__streams_pending(pool); /* bounded: other threads may keep freeing */
     int is_over = 0;
     status = climb_moved(want); /* with what was just settled */
-    while (left-- && !is_over && !want->slots.count && (!status || acre__is_no_memory(status)))
+    while (left-- && !is_over && !want->slots.count && (!status || acre__is_too_much(status)))
         status = wait_for_one(want, &is_over);
-    if (!want->slots.count && (!status || acre__is_no_memory(status)))
+    if (!want->slots.count && (!status || acre__is_too_much(status)))
         status = wait_for_others(want);
     return status;
 }
@@ -268,7 +275,7 @@ static acre_status climb_to(struct acre__want *want, acre_status refusal, int en
             *served = i;
             return ACRE_OK;
         }
-        if (status && !acre__is_no_memory(status))
+        if (status && !acre__is_too_much(status))
             return status;
         if (status) {
             refusal = status;
@@ -286,7 +293,7 @@ acre_status acre__ladder_take(struct acre__want *want) {
     if (acre__graphs_have(&pool->graphs))
         acre__graphs_settle(pool);
     acre_status status = ladder_try(want, ACRE__TAKE_NEW);
-    if (acre__is_no_memory(status) && !is_hopeless(want)) {
+    if (acre__is_too_much(status) && !is_hopeless(want)) {
         int end = cache && cache->is_asking ? ACRE__RUNG_POOLS
                   : want->graph             ? ACRE__RUNG_WAITING /* a capture is open */
                                             : ACRE__RUNGS;
@@ -295,24 +302,9 @@ acre_status acre__ladder_take(struct acre__want *want) {
     }
     if (status == ACRE_OK && !want->graph)
         acre__limit_relieve(pool, want->stream, want->id);
-    else if (acre__is_no_memory(status))
+    else if (acre__is_too_much(status))
         status = acre__report_refusal(want, status, 0);
     return status;
-}
-
-void acre__ladder_stats(const acre_pool *pool, acre_pool_stats *stats) {
-    stats->used_bytes = pool->used;
-    stats->soft_bytes = pool->soft_bytes;
-    stats->hard_bytes = pool->hard_bytes;
-    stats->over_soft = pool->over_soft;
-    stats->served_caches = pool->served[ACRE__RUNG_CACHES];
-    stats->served_done = pool->served[ACRE__RUNG_DONE];
-    stats->served_moved = pool->served[ACRE__RUNG_MOVED];
-    stats->served_behind = pool->served[ACRE__RUNG_BEHIND];
-    stats->served_pools = pool->served[ACRE__RUNG_POOLS];
-    stats->served_callback = pool->served[ACRE__RUNG_CALLBACK];
-    stats->served_waiting = pool->served[ACRE__RUNG_WAITING];
-    stats->refused = pool->refused;
 }
 
 acre_status acre_pool_set_callback(acre_pool *pool, acre_pool_oom_fn fn, void *user) {

@@ -4,14 +4,17 @@
  * kept by a thread, and ends when the piece becomes a hole. */
 #include <stdlib.h>
 
+#include "base/round.h"
 #include "base/status.h"
 #include "pool/pool.h"
+#include "pool/pool_large.h"
+#include "pool/pool_slab_make.h"
 
 /* Blocks with large alignments may be small. No two may begin in one unit of the table. */
 size_t acre__large_bytes(size_t bytes) {
     size_t least = (size_t)1 << ACRE__TABLE_UNIT_BITS;
     bytes = bytes < least ? least : bytes;
-    return (bytes + ACRE__GRAIN - 1) / ACRE__GRAIN * ACRE__GRAIN;
+    return acre__round_up(bytes, ACRE__GRAIN);
 }
 
 /* Makes a slab of one slot, or reuses a record: large blocks come and go. The caller gets it before
@@ -30,11 +33,6 @@ static struct acre__slab *large_record(acre_pool *pool) {
     return slab;
 }
 
-static void large_unrecord(acre_pool *pool, struct acre__slab *slab) {
-    slab->next = pool->spare;
-    pool->spare = slab;
-}
-
 /* Makes the slot of a piece that was taken. */
 static void large_make(struct acre__want *want, struct acre__slab *slab,
                        struct acre__piece *piece) {
@@ -48,13 +46,6 @@ static void large_make(struct acre__want *want, struct acre__slab *slab,
     acre__tree_insert(&want->pool->large, &slab->node);
     (void)acre__pool_table_add(slab); /* regions have room in the table */
     acre__slots_push(&want->slots, acre__slab_fresh(slab));
-}
-
-void acre__large_give(acre_pool *pool, struct acre__slab *slab, const struct acre__reach *to) {
-    acre__pool_table_remove(slab);
-    acre__tree_remove(&pool->large, &slab->node);
-    acre__arena_give(slab->piece, to);
-    large_unrecord(pool, slab);
 }
 
 static acre_status take_from(struct acre__want *want, const struct acre__reach *reach,
@@ -179,7 +170,7 @@ acre_status acre__large_take(struct acre__want *want, enum acre__effort effort) 
     status =
         own->graph ? graph_find(want, effort, own, &piece) : large_find(want, effort, own, &piece);
     if (status || !piece)
-        large_unrecord(want->pool, slab);
+        acre__large_unrecord(want->pool, slab);
     else
         large_make(want, slab, piece);
     return status;

@@ -1,6 +1,10 @@
 /* Realloc: in place where possible, otherwise by a copy in stream order. */
 #include "base/atomic.h"
 #include "base/status.h"
+#include "pool/pool_free.h"
+#include "pool/pool_large.h"
+#include "pool/pool_limit.h"
+#include "pool/pool_list.h"
 #include "pool/pool_slow.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"

@@ -9,7 +9,10 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/round.h"
 #include "base/thread.h"
+#include "pool/pool_freed.h"
+#include "pool/pool_list.h"
 #include "space/chunk.h"
 
 enum { REPORT_SIZES = 256 }; /* classes up to the largest block */
@@ -216,7 +219,7 @@ static void step_add(struct acre__oom *oom, enum acre__oom_step_kind kind, uint6
 /* A block needs whole chunks. Memory that is free on the card need not be freed. */
 static uint64_t bytes_missing(const struct acre__oom *oom, size_t unit) {
     unit = unit ? unit : ACRE__GRAIN;
-    uint64_t whole = (oom->wanted + unit - 1) / unit * unit;
+    uint64_t whole = acre__round_up(oom->wanted, unit);
     uint64_t by_card = oom->kind == ACRE_KIND_DEVICE ? minus(whole, oom->free) : whole;
     return less(by_card, minus(oom->wanted, oom->largest_hole));
 }

@@ -20,6 +20,7 @@
 #include "acre.h"
 #include "arena/arena.h"
 #include "base/atomic.h"
+#include "base/round.h"
 #include "base/tree.h"
 #include "pool/pool_class.h"
 
@@ -29,7 +30,7 @@ enum { ACRE__LINE = 64 };
 
 /* Zeroed memory that shares no cache line, to be freed by free; NULL without memory. */
 static inline void *acre__pool_lines(size_t bytes) {
-    size_t whole = (bytes + ACRE__LINE - 1) / ACRE__LINE * ACRE__LINE;
+    size_t whole = acre__round_up(bytes, ACRE__LINE);
     void *lines = aligned_alloc(ACRE__LINE, whole);
     return lines ? memset(lines, 0, whole) : NULL;
 }
@@ -233,5 +234,22 @@ static inline int acre__freed_has(const struct acre__freed *freed) {
     return freed->count || freed->holes[ACRE__ARENA_SLABS].bytes ||
            freed->holes[ACRE__ARENA_BLOCKS].bytes || freed->holes[ACRE__ARENA_BLOCKS].ghosts;
 }
+
+/* ---- under the pool's lock ---- */
+
+/* Takes a slot that was never used; there must be one. */
+struct acre__slot *acre__slab_fresh(struct acre__slab *slab);
+/* The slab of this pool that contains the address, or NULL. Any value is safe. */
+struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p);
+/* Updates the lists after the number of free slots changed. */
+void acre__slab_note(struct acre__slab *slab);
+/* Frees the records of ended slabs. All thread caches must have been claimed since they ended. */
+void acre__slabs_reap(acre_pool *pool);
+/* Takes a slab out of the list of fully free ones, if it is there. */
+void acre__slab_unidle(acre_pool *pool, struct acre__slab *slab);
+/* Lock held: frees a large block. It becomes a hole that waits for what `to` waits for. */
+void acre__large_give(acre_pool *pool, struct acre__slab *slab, const struct acre__reach *to);
+/* The record of a large block is unused now. */
+void acre__large_unrecord(acre_pool *pool, struct acre__slab *slab);
 
 #endif

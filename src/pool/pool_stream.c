@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "device/driver_status.h"
 #include "pool/pool.h"
+#include "pool/pool_freed.h"
 
 enum {
     STREAM_PER_THREAD = 2, /* same handle in all threads, another stream in each */
@@ -485,4 +487,76 @@ void acre__pool_streams_end(acre_pool *pool) {
         if (pool->relays[i])
             (void)acre_stream_destroy(pool->dev, pool->relays[i]);
     acre__uses_close(&pool->spare_events);
+}
+
+/* ---- giving slots to the pool ---- */
+
+struct acre__pool_stream *acre__central_stream(const struct acre__want *want, acre_status *status) {
+    *status = ACRE_OK;
+    if (want->graph)
+        return want->graph;
+    return acre__stream_find(want->pool, want->stream, acre__stream_thread(want->stream), want->id,
+                             status);
+}
+
+int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
+                       struct acre__slots *slots) {
+    acre_status status;
+    struct acre__pool_stream *own =
+        acre__stream_find(pool, stream, acre__stream_thread(stream), id, &status);
+    if (!own)
+        return 0;
+    pool->spills++;
+    acre__stream_put(pool, own, size_class, slots, 1);
+    return 1;
+}
+
+/* If the handle belongs to another stream now, or to none, the slots wait until the device is idle.
+ * A record created now would be that of the handle's current stream. */
+int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream handle,
+                           uint64_t thread, uint64_t id, int is_foreign,
+                           struct acre__slots *slots) {
+    acre_status status;
+    int is_known = acre__stream_is_known(pool, handle, thread, id);
+    struct acre__pool_stream *stream =
+        is_known || (!is_foreign && !acre__stream_is_gone(pool, handle, thread, id))
+            ? acre__stream_find(pool, handle, thread, id, &status)
+            : acre__stream_lost(pool);
+    if (!stream)
+        return 0;
+    pool->spills++;
+    acre__stream_put(pool, stream, size_class, slots, 0);
+    return 1;
+}
+
+int acre__central_give_after_all(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
+    if (!acre__device_is_lost(pool->dev) && acre__step_quiesce(pool->dev))
+        return 0;
+    acre__central_ready(pool, size_class, slots);
+    return 1;
+}
+
+acre_status acre__pool_stream_id(acre_device *dev, acre_stream stream, uint64_t *id) {
+    struct acre__current current;
+    const char *what;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    unsigned long long got = 0;
+    *id = ACRE__ID_UNKNOWN;
+    acre_status status = acre__device_begin(dev, &current);
+    if (status)
+        return status;
+    what = "cuStreamIsCapturing";
+    CUresult code = dev->drv->cuStreamIsCapturing(stream, &state);
+    int is_captured = !code && state != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!code && !is_captured && ACRE__DRIVER_HAS(dev->drv, cuStreamGetId)) {
+        what = "cuStreamGetId";
+        code = dev->drv->cuStreamGetId(stream, &got);
+    }
+    acre__device_pop(dev, &current);
+    if (is_captured)
+        return acre__fail(ACRE_E_CAPTURING, "the stream is being captured");
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    *id = ACRE__DRIVER_HAS(dev->drv, cuStreamGetId) ? got : ACRE__ID_UNKNOWN;
+    return ACRE_OK;
 }

@@ -99,4 +99,23 @@ int acre__stream_is_relay(const acre_pool *pool, acre_stream stream);
 /* Frees all records. */
 void acre__pool_streams_end(acre_pool *pool);
 
+/* ---- giving slots to the pool ---- */
+
+/* The record of the stream in `want`; NULL and *status otherwise. */
+struct acre__pool_stream *acre__central_stream(const struct acre__want *want, acre_status *status);
+/* Gives slots freed on the stream to the pool, in a call that names the stream. Returns 0 without
+ * memory; the caller keeps the slots. */
+int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
+                       struct acre__slots *slots);
+/* As acre__central_give, for slots that a thread cached while the stream had that id. The stream
+ * may be dead. `thread`: its acre__stream_thread. */
+int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream stream,
+                           uint64_t thread, uint64_t id, int is_foreign, struct acre__slots *slots);
+/* As acre__central_ready, after waiting for the device. Returns 0 if that fails. */
+int acre__central_give_after_all(acre_pool *pool, uint32_t size_class, struct acre__slots *slots);
+
+/* Queries the id of a stream; ACRE__ID_UNKNOWN if the driver cannot tell. Returns ACRE_E_CAPTURING
+ * during a capture, since the query would break it. */
+acre_status acre__pool_stream_id(acre_device *dev, acre_stream stream, uint64_t *id);
+
 #endif

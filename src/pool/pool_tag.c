@@ -272,45 +272,13 @@ int acre__tag_allows(uint32_t tag, size_t bytes) {
 }
 
 /* As tag_over, and adds the bytes if allowed. Locked: two must not refuse each other. */
-static uint32_t tag_try(uint32_t number, size_t bytes) {
+uint32_t acre__tag_try(uint32_t number, size_t bytes) {
     acre__lock_take(&tags.lock);
     uint32_t over = tag_over(number, bytes);
     if (!over)
         tag_add(number, (int64_t)bytes, 1);
     acre__lock_give(&tags.lock);
     return over;
-}
-
-static acre_status tag_refuse(struct acre__want *want, uint32_t over) {
-    uint64_t used, limit;
-    acre__tag_limit(over, &used, &limit);
-    acre_status status = acre__fail(
-        ACRE_E_LIMIT, "%zu bytes wanted, %llu of the %llu bytes of the tag %.100s are used",
-        want->bytes, (unsigned long long)used, (unsigned long long)limit, acre__tag_path(over));
-    acre__lock_take(&want->pool->lock);
-    status = acre__report_refusal(want, status, over);
-    acre__lock_give(&want->pool->lock);
-    return status;
-}
-
-acre_status acre__tag_charge(struct acre__want *want, struct acre__pool_cache *cache) {
-    for (uint32_t attempt = 0;; attempt++) {
-        uint64_t used, limit;
-        acre__cache_enter(cache);
-        acre__tag_flush(cache, NULL);
-        acre__cache_leave(cache);
-        uint32_t over = tag_try(cache->tag, want->bytes);
-        if (over) {
-            acre__caches_visit(acre__tag_flush, NULL);
-            over = tag_try(cache->tag, want->bytes);
-        }
-        cache->is_tag_full = over != 0;
-        if (!over)
-            return ACRE_OK;
-        acre__tag_limit(over, &used, &limit);
-        if (want->bytes > limit || !acre__ladder_ask(want->pool, want->bytes, attempt))
-            return tag_refuse(want, over);
-    }
 }
 
 /* ---- public functions ---- */

@@ -45,9 +45,9 @@ void acre__tag_flush(struct acre__pool_cache *cache, void *ignored);
 
 /* ---- outside the cache ---- */
 
-/* Charges the request to the calling thread's tag, if its limit and those of its parents allow it.
- * Otherwise adds the counters of other threads first, then asks the pool's callback. */
-acre_status acre__tag_charge(struct acre__want *want, struct acre__pool_cache *cache);
+/* Counts bytes for the tag if its limit and those of its parents allow it: 0. Otherwise returns the
+ * tag whose limit does not. */
+uint32_t acre__tag_try(uint32_t tag, size_t bytes);
 /* Returns 1 if the limits of a tag (may be 0) and of its parents allow `bytes` more. */
 int acre__tag_allows(uint32_t tag, size_t bytes);
 /* Changes the count of blocks and bytes, by the calling thread. */

@@ -75,6 +75,42 @@ void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p
 
 /* ---- statistics ---- */
 
+static void ladder_stats(const acre_pool *pool, acre_pool_stats *stats) {
+    stats->used_bytes = pool->used;
+    stats->soft_bytes = pool->soft_bytes;
+    stats->hard_bytes = pool->hard_bytes;
+    stats->over_soft = pool->over_soft;
+    stats->served_caches = pool->served[ACRE__RUNG_CACHES];
+    stats->served_done = pool->served[ACRE__RUNG_DONE];
+    stats->served_moved = pool->served[ACRE__RUNG_MOVED];
+    stats->served_behind = pool->served[ACRE__RUNG_BEHIND];
+    stats->served_pools = pool->served[ACRE__RUNG_POOLS];
+    stats->served_callback = pool->served[ACRE__RUNG_CALLBACK];
+    stats->served_waiting = pool->served[ACRE__RUNG_WAITING];
+    stats->refused = pool->refused;
+}
+
+void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats) {
+    uint64_t blocks, bytes = acre__caches_bytes(pool, &blocks);
+    for (unsigned i = 0; i < ACRE__QUARANTINE; i++) {
+        const struct acre__slot *slot = pool->quarantine[i];
+        blocks += slot != NULL;
+        bytes += slot ? acre__pool_table_find(slot->p)->slot_bytes : 0;
+    }
+    stats->live_blocks = pool->used_blocks - blocks;
+    stats->live_bytes = pool->used - bytes;
+    stats->held_bytes = acre__pool_held(pool);
+    stats->held_peak_bytes = pool->account.held_peak;
+    stats->refills = pool->refills;
+    stats->spills = pool->spills;
+    stats->events = pool->events;
+    stats->waits = pool->waits;
+    stats->moved_chunks = pool->blocks_in.moved + pool->slabs_in.moved;
+    stats->overruns = pool->overruns;
+    stats->late_writes = pool->late_writes;
+    ladder_stats(pool, stats);
+}
+
 static void export_store(acre_pool *pool, const acre_pool_stats *now) {
 #define WATCH_VALUE(name, meaning) now->name,
     const uint64_t values[] = {ACRE_POOL_STATS_LIST(WATCH_VALUE)};
@@ -94,7 +130,7 @@ static void export_quick(acre_pool *pool, acre_pool_stats *now) {
     now->moved_chunks = pool->blocks_in.moved + pool->slabs_in.moved;
     now->overruns = pool->overruns;
     now->late_writes = pool->late_writes;
-    acre__ladder_stats(pool, now);
+    ladder_stats(pool, now);
 }
 
 void acre__pool_export_now(acre_pool *pool, int is_locked) {

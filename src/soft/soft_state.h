@@ -368,7 +368,8 @@ void acre__soft_sched_end(int is_first);
 uint64_t acre__soft_random(void);
 
 /* Prototypes of all functions of the table: acre__soft_cuInit and so on. */
-#define SOFT_PROTOTYPE(name, symbol, version, need, params, args) CUresult acre__soft_##name params;
+#define SOFT_PROTOTYPE(name, symbol, version, need, sticky, calls, moved, params, args)            \
+    CUresult acre__soft_##name params;
 ACRE__DRIVER_LIST(SOFT_PROTOTYPE)
 #undef SOFT_PROTOTYPE
 

@@ -6,7 +6,8 @@
 
 static struct acre__driver soft_driver = {.name = "soft",
                                           .is_soft = 1,
-#define SOFT_ENTRY(name, symbol, version, need, params, args) .name = acre__soft_##name,
+#define SOFT_ENTRY(name, symbol, version, need, sticky, calls, moved, params, args)                \
+    .name = acre__soft_##name,
                                           ACRE__DRIVER_LIST(SOFT_ENTRY)
 #undef SOFT_ENTRY
 };

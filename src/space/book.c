@@ -212,13 +212,13 @@ static acre_status look_by_driver(acre_device *dev, const void *p, acre_mem_info
         CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void *values[] = {&type, &ordinal, &is_managed, &base, &bytes};
     struct acre__current current;
-    const char *what;
     /* The plural call, which finds nothing wrong with an unknown address; the singular one takes a
      * microsecond longer to say so. It needs a context to tell more than the type. */
-    CUresult code = acre__device_push(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
-    code = dev->drv->cuPointerGetAttributes(5, attributes, values, (CUdeviceptr)(uintptr_t)p);
+    acre_status status = acre__device_begin(dev, &current);
+    if (status)
+        return status;
+    CUresult code =
+        dev->drv->cuPointerGetAttributes(5, attributes, values, (CUdeviceptr)(uintptr_t)p);
     acre__device_pop(dev, &current);
     if (code && code != CUDA_ERROR_INVALID_VALUE)
         return acre__driver_fail(dev, code, "cuPointerGetAttributes");

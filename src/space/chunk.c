@@ -257,17 +257,13 @@ static void store_credit(struct chunk_store *store, size_t bytes) {
     acre__lock_give(&store->lock);
 }
 
-static int is_no_memory(acre_status status) {
-    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;
-}
-
 static acre_status chunk_create(acre_device *dev, struct acre__chunk *chunk) {
     struct chunk_store *store = store_of(dev);
     acre_status status = store_charge(store, dev, chunk->bytes);
     if (status)
         return status;
     status = acre__step_create(dev, chunk->bytes, chunk->wanted, &chunk->handle, &chunk->flags);
-    if (is_no_memory(status) && acre__chunk_trim(dev))
+    if (acre__is_no_memory(status) && acre__chunk_trim(dev))
         status = acre__step_create(dev, chunk->bytes, chunk->wanted, &chunk->handle, &chunk->flags);
     if (status) {
         store_credit(store, chunk->bytes);
@@ -309,7 +305,7 @@ acre_status acre__chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
                              struct acre__chunk **chunk) {
     *chunk = NULL;
     acre_status status = chunk_take(dev, bytes, flags, chunk);
-    return is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags) : status;
+    return acre__is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags) : status;
 }
 
 void acre__chunk_drop_list(struct acre__chunk *list) {
@@ -346,7 +342,7 @@ acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint
             *end = chunk;
             end = &chunk->next;
             left -= size;
-        } else if (is_no_memory(status) && size > unit && size > least &&
+        } else if (acre__is_no_memory(status) && size > unit && size > least &&
                    may_be_in_pieces(dev, left, flags)) {
             size_t half = size / 2 / unit * unit;
             size = half < unit ? unit : half;
@@ -360,8 +356,8 @@ acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint
     acre__said_keep(&said);
     acre__chunk_drop_list(*list);
     *list = NULL;
-    return is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags)
-                                : acre__said_fail(status, &said);
+    return acre__is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags)
+                                      : acre__said_fail(status, &said);
 }
 
 /* ---- other processes ---- */

@@ -10,13 +10,10 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/round.h"
 #include "base/status.h"
 #include "device/driver_status.h"
 #include "watch/trace.h"
-
-static size_t round_up(size_t bytes, size_t unit) {
-    return (bytes + unit - 1) / unit * unit;
-}
 
 /* ---- mappings ---- */
 
@@ -83,7 +80,7 @@ acre_status acre__extent_open(struct acre__extent *extent, acre_device *dev, uin
     extent->dev = dev;
     extent->flags = flags;
     extent->unit = unit;
-    extent->least = least > unit ? round_up(least, unit) : unit;
+    extent->least = least > unit ? acre__round_up(least, unit) : unit;
     extent->access[0].location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, dev->device};
     extent->access[0].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     extent->access_count = 1;
@@ -96,7 +93,7 @@ acre_status acre__extent_open(struct acre__extent *extent, acre_device *dev, uin
     atomic_init(&extent->element_bytes, 1);
     if (reserve) {
         size_t aligned = alignment > unit ? alignment : unit;
-        status = acre__range_take(dev, round_up(reserve, unit), aligned, &extent->range);
+        status = acre__range_take(dev, acre__round_up(reserve, unit), aligned, &extent->range);
         if (status)
             return status;
     }
@@ -177,7 +174,7 @@ acre_status acre__extent_grow(struct acre__extent *extent, size_t bytes) {
         return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes wanted, addresses reach %zu bytes",
                           bytes, extent->range.bytes);
     size_t left = extent->range.bytes - extent->mapped;
-    size_t more = round_up(bytes - extent->mapped, extent->unit);
+    size_t more = acre__round_up(bytes - extent->mapped, extent->unit);
     more = more < extent->least ? extent->least : more;
     more = more > left ? left : more;
     struct acre__chunk *list;
@@ -215,7 +212,7 @@ size_t acre__extent_shrink(struct acre__extent *extent, size_t bytes) {
 /* ---- addresses ---- */
 
 int acre__extent_extend(struct acre__extent *extent, size_t bytes) {
-    size_t wanted = round_up(bytes, extent->unit);
+    size_t wanted = acre__round_up(bytes, extent->unit);
     if (wanted < bytes || !extent->range.bytes)
         return 0;
     if (wanted <= extent->range.bytes)
@@ -227,7 +224,7 @@ int acre__extent_extend(struct acre__extent *extent, size_t bytes) {
 }
 
 void acre__extent_trim_addresses(struct acre__extent *extent, size_t bytes) {
-    size_t keep = round_up(bytes, extent->unit);
+    size_t keep = acre__round_up(bytes, extent->unit);
     acre__lock_take(&extent->lock);
     keep = keep < extent->mapped ? extent->mapped : keep;
     if (keep < extent->range.bytes) {
@@ -277,7 +274,7 @@ acre_status acre__extent_move_begin(struct acre__extent *extent, size_t reserve,
                                     struct acre__moved *moved) {
     struct acre__range range;
     memset(moved, 0, sizeof *moved);
-    size_t bytes = round_up(reserve, extent->unit);
+    size_t bytes = acre__round_up(reserve, extent->unit);
     if (bytes < reserve)
         return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses wanted", reserve);
     bytes = bytes < extent->mapped ? extent->mapped : bytes;

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/round.h"
 #include "base/status.h"
 #include "base/thread.h"
 
@@ -91,7 +92,7 @@ acre_status acre__host_pages_begin(size_t bytes, void **p, size_t *whole_bytes,
     size_t unit = bytes >= PAGES_HUGE ? PAGES_HUGE : (size_t)sysconf(_SC_PAGESIZE);
     if (bytes > SIZE_MAX - 2 * PAGES_HUGE)
         return acre__fail(ACRE_E_HOST_MEMORY, "no host has %zu bytes", bytes);
-    size_t whole = (bytes + unit - 1) / unit * unit;
+    size_t whole = acre__round_up(bytes, unit);
     acre_status status = acre__host_pages_check(whole);
     if (status)
         return status;

@@ -14,18 +14,6 @@
 #include "device/driver_status.h"
 #include "watch/trace.h"
 
-static acre_status step_begin(acre_device *dev, struct acre__current *current) {
-    const char *what;
-    CUresult code = acre__device_push_relaxed(dev, current, &what);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
-}
-
-static acre_status step_end(acre_device *dev, const struct acre__current *current, CUresult code,
-                            const char *what) {
-    acre__device_pop(dev, current);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
-}
-
 /* ---- physical memory ---- */
 
 CUmemLocation acre__step_location(const acre_device *dev, uint32_t flags) {
@@ -69,7 +57,7 @@ static uint32_t step_possible(const acre_device *dev, uint32_t flags) {
 acre_status acre__step_granularity(acre_device *dev, uint32_t flags, int recommended,
                                    size_t *bytes) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     *bytes = 0;
     if (status)
         return status;
@@ -80,7 +68,7 @@ acre_status acre__step_granularity(acre_device *dev, uint32_t flags, int recomme
     CUresult code = dev->drv->cuMemGetAllocationGranularity(
         &got, &prop,
         recommended ? CU_MEM_ALLOC_GRANULARITY_RECOMMENDED : CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    status = step_end(dev, &current, code, "cuMemGetAllocationGranularity");
+    status = acre__device_end(dev, &current, code, "cuMemGetAllocationGranularity");
     if (status == ACRE_OK)
         *bytes = got;
     return status;
@@ -113,7 +101,7 @@ static CUresult step_create_try(const acre_device *dev, size_t bytes, uint32_t f
 acre_status acre__step_create(acre_device *dev, size_t bytes, uint32_t flags,
                               CUmemGenericAllocationHandle *handle, uint32_t *granted) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     *handle = 0;
     *granted = 0;
     if (status)
@@ -136,10 +124,10 @@ acre_status acre__step_create(acre_device *dev, size_t bytes, uint32_t flags,
 
 acre_status acre__step_release(acre_device *dev, CUmemGenericAllocationHandle handle) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     if (status)
         return status;
-    status = step_end(dev, &current, dev->drv->cuMemRelease(handle), "cuMemRelease");
+    status = acre__device_end(dev, &current, dev->drv->cuMemRelease(handle), "cuMemRelease");
     if (status == ACRE_OK && acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_RELEASE, handle, 0);
     return status;
@@ -149,14 +137,14 @@ acre_status acre__step_release(acre_device *dev, CUmemGenericAllocationHandle ha
 
 acre_status acre__step_export(acre_device *dev, CUmemGenericAllocationHandle handle, int *fd) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     *fd = -1;
     if (status)
         return status;
     int made = -1;
     CUresult code = dev->drv->cuMemExportToShareableHandle(
         &made, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    status = step_end(dev, &current, code, "cuMemExportToShareableHandle");
+    status = acre__device_end(dev, &current, code, "cuMemExportToShareableHandle");
     if (status)
         return status;
     /* Programs that this one starts must not hold the memory; the driver does not promise that. */
@@ -167,14 +155,14 @@ acre_status acre__step_export(acre_device *dev, CUmemGenericAllocationHandle han
 
 acre_status acre__step_import(acre_device *dev, int fd, CUmemGenericAllocationHandle *handle) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     *handle = 0;
     if (status)
         return status;
     CUmemGenericAllocationHandle made = 0;
     CUresult code = dev->drv->cuMemImportFromShareableHandle(
         &made, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    status = step_end(dev, &current, code, "cuMemImportFromShareableHandle");
+    status = acre__device_end(dev, &current, code, "cuMemImportFromShareableHandle");
     if (status == ACRE_OK)
         *handle = made;
     return status;
@@ -185,13 +173,13 @@ acre_status acre__step_import(acre_device *dev, int fd, CUmemGenericAllocationHa
 acre_status acre__step_reserve(acre_device *dev, size_t bytes, size_t alignment, uint64_t hint,
                                uint64_t *address) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     *address = 0;
     if (status)
         return status;
     CUdeviceptr at = 0;
     CUresult code = dev->drv->cuMemAddressReserve(&at, bytes, alignment, hint, 0);
-    status = step_end(dev, &current, code, "cuMemAddressReserve");
+    status = acre__device_end(dev, &current, code, "cuMemAddressReserve");
     if (code == CUDA_ERROR_OUT_OF_MEMORY)
         return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses wanted: %s", bytes,
                           acre_last_detail());
@@ -202,10 +190,11 @@ acre_status acre__step_reserve(acre_device *dev, size_t bytes, size_t alignment,
 
 acre_status acre__step_address_free(acre_device *dev, uint64_t address, size_t bytes) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     if (status)
         return status;
-    return step_end(dev, &current, dev->drv->cuMemAddressFree(address, bytes), "cuMemAddressFree");
+    return acre__device_end(dev, &current, dev->drv->cuMemAddressFree(address, bytes),
+                            "cuMemAddressFree");
 }
 
 /* ---- mappings ---- */
@@ -213,10 +202,11 @@ acre_status acre__step_address_free(acre_device *dev, uint64_t address, size_t b
 acre_status acre__step_map(acre_device *dev, uint64_t address, size_t bytes,
                            CUmemGenericAllocationHandle handle) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     if (status)
         return status;
-    status = step_end(dev, &current, dev->drv->cuMemMap(address, bytes, 0, handle, 0), "cuMemMap");
+    status = acre__device_end(dev, &current, dev->drv->cuMemMap(address, bytes, 0, handle, 0),
+                              "cuMemMap");
     if (status == ACRE_OK && acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_MAP, address, bytes);
     return status;
@@ -224,10 +214,10 @@ acre_status acre__step_map(acre_device *dev, uint64_t address, size_t bytes,
 
 acre_status acre__step_unmap(acre_device *dev, uint64_t address, size_t bytes) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     if (status)
         return status;
-    status = step_end(dev, &current, dev->drv->cuMemUnmap(address, bytes), "cuMemUnmap");
+    status = acre__device_end(dev, &current, dev->drv->cuMemUnmap(address, bytes), "cuMemUnmap");
     if (status == ACRE_OK && acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_UNMAP, address, bytes);
     return status;
@@ -236,27 +226,27 @@ acre_status acre__step_unmap(acre_device *dev, uint64_t address, size_t bytes) {
 acre_status acre__step_access(acre_device *dev, uint64_t address, size_t bytes,
                               const CUmemAccessDesc *access, size_t count) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     if (status)
         return status;
     for (size_t i = 0; i < count; i++)
         if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
             access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
             acre__device_note_user(dev, access[i].location.id);
-    return step_end(dev, &current, dev->drv->cuMemSetAccess(address, bytes, access, count),
-                    "cuMemSetAccess");
+    return acre__device_end(dev, &current, dev->drv->cuMemSetAccess(address, bytes, access, count),
+                            "cuMemSetAccess");
 }
 
 acre_status acre__step_access_get(acre_device *dev, uint64_t address, const CUmemLocation *location,
                                   unsigned long long *flags) {
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     *flags = 0;
     if (status)
         return status;
     unsigned long long got = 0;
     CUresult code = dev->drv->cuMemGetAccess(&got, location, address);
-    status = step_end(dev, &current, code, "cuMemGetAccess");
+    status = acre__device_end(dev, &current, code, "cuMemGetAccess");
     if (status == ACRE_OK)
         *flags = got;
     return status;
@@ -305,7 +295,7 @@ acre_status acre__step_quiesce(acre_device *dev) {
     if (!block)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a block's record");
     struct acre__current current;
-    acre_status status = step_begin(dev, &current);
+    acre_status status = acre__device_begin_relaxed(dev, &current);
     if (status) {
         free(block);
         return status;
@@ -320,7 +310,7 @@ acre_status acre__step_quiesce(acre_device *dev) {
         if (fate == ACRE__FATE_TAKEN)
             code = CUDA_SUCCESS;
     }
-    status = step_end(dev, &current, code, what);
+    status = acre__device_end(dev, &current, code, what);
     if (fate == ACRE__FATE_REFUSED)
         (void)acre__limbo_give_back(dev, &block->item);
     else

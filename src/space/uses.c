@@ -138,10 +138,10 @@ acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, ac
     acre_status status = acre__stream_check(dev, stream);
     if (status)
         return status;
-    CUresult code = acre__device_push_relaxed(dev, &current, &what);
-    if (code)
-        return acre__driver_fail(dev, code, what);
-    code = uses_mark(uses, dev, stream, &is_captured, &what);
+    status = acre__device_begin_relaxed(dev, &current);
+    if (status)
+        return status;
+    CUresult code = uses_mark(uses, dev, stream, &is_captured, &what);
     acre__device_pop(dev, &current);
     if (is_captured)
         return acre__fail(ACRE_E_CAPTURING, "the stream is being captured");
@@ -154,22 +154,21 @@ acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream) {
 
 acre_status acre__uses_wait(struct acre__uses *uses) {
     struct acre__current current;
-    const char *what;
     struct acre__use *use = uses->first;
     while (use && !use->is_pending)
         use = use->next;
     if (!use)
         return ACRE_OK;
-    CUresult code = acre__device_push_relaxed(uses->dev, &current, &what);
-    if (code)
-        return acre__driver_fail(uses->dev, code, what);
+    acre_status status = acre__device_begin_relaxed(uses->dev, &current);
+    if (status)
+        return status;
+    CUresult code = CUDA_SUCCESS;
     for (; use && !code; use = use->next) {
         if (use->is_pending)
             code = uses->dev->drv->cuEventSynchronize(use->event);
         use->is_pending = use->is_pending && code;
     }
-    acre__device_pop(uses->dev, &current);
-    return code ? acre__driver_fail(uses->dev, code, "cuEventSynchronize") : ACRE_OK;
+    return acre__device_end(uses->dev, &current, code, "cuEventSynchronize");
 }
 
 int acre__uses_are_done(struct acre__uses *uses) {
@@ -201,27 +200,25 @@ acre_stream acre__uses_stream(const struct acre__uses *uses) {
 
 acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream) {
     struct acre__current current;
-    const char *what;
-    CUresult code = acre__device_push_relaxed(uses->dev, &current, &what);
-    if (code)
-        return acre__driver_fail(uses->dev, code, what);
+    acre_status status = acre__device_begin_relaxed(uses->dev, &current);
+    if (status)
+        return status;
+    CUresult code = CUDA_SUCCESS;
     for (struct acre__use *use = uses->first; use && !code; use = use->next)
         if (use->is_pending)
             code = uses->dev->drv->cuStreamWaitEvent(stream, use->event, 0);
-    acre__device_pop(uses->dev, &current);
-    return code ? acre__driver_fail(uses->dev, code, "cuStreamWaitEvent") : ACRE_OK;
+    return acre__device_end(uses->dev, &current, code, "cuStreamWaitEvent");
 }
 
 acre_status acre__uses_record_event(struct acre__uses *uses, acre_event event, acre_stream relay) {
     struct acre__current current;
-    const char *what;
-    CUresult code = acre__device_push_relaxed(uses->dev, &current, &what);
-    if (code)
-        return acre__driver_fail(uses->dev, code, what);
-    code = uses->dev->drv->cuStreamWaitEvent(relay, event, 0);
-    acre__device_pop(uses->dev, &current);
-    if (code)
-        return acre__driver_fail(uses->dev, code, "cuStreamWaitEvent");
+    acre_status status = acre__device_begin_relaxed(uses->dev, &current);
+    if (status)
+        return status;
+    CUresult code = uses->dev->drv->cuStreamWaitEvent(relay, event, 0);
+    status = acre__device_end(uses->dev, &current, code, "cuStreamWaitEvent");
+    if (status)
+        return status;
     return acre__uses_record(uses, relay);
 }
 

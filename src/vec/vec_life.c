@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/options.h"
+#include "base/round.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "space/steps.h"
@@ -88,7 +89,7 @@ static size_t chunk_least(acre_device *dev, const acre_vec_options *options) {
     size_t least = (size_t)options->chunk_bytes;
     if (!least)
         least = options->flags & ACRE_VEC_SHAREABLE ? VEC_CHUNK_BYTES_SHAREABLE : VEC_CHUNK_BYTES;
-    return least < unit ? unit : (least + unit - 1) / unit * unit;
+    return least < unit ? unit : acre__round_up(least, unit);
 }
 
 static acre_status vec_open(acre_vec *vec, const acre_vec_options *options) {
@@ -118,7 +119,7 @@ static acre_vec *vec_make(acre_device *dev, size_t element_bytes, const acre_vec
         vec->limit_bytes = (size_t)options->limit_bytes;
     /* By whole chunks, half of it at a time. */
     size_t step = 2 * (dev->info.granularity_bytes ? (size_t)dev->info.granularity_bytes : 1);
-    vec->ahead_bytes = ((size_t)options->ahead_bytes + step - 1) / step * step;
+    vec->ahead_bytes = acre__round_up(options->ahead_bytes, step);
     acre__uses_open(&vec->uses, dev);
     acre__lock_init(&vec->change, "vec", ACRE__RANK_VEC);
     acre__lock_init(&vec->size, "vec size", ACRE__RANK_VEC + 1);

@@ -42,18 +42,13 @@ static void segment_give(acre_vec *vec, struct acre__block *block) {
                   p, acre_last_detail());
 }
 
-static int is_no_memory(acre_status status) {
-    return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY ||
-           status == ACRE_E_LIMIT || status == ACRE_E_ADDRESS_SPACE;
-}
-
 /* As much as can be had of `want` bytes, at least `need`. */
 static acre_status segment_take_most(acre_vec *vec, size_t want, size_t need,
                                      struct acre__block **block) {
     want = want > vec->limit_bytes ? vec->limit_bytes : want;
     want = want < need ? need : want;
     acre_status status;
-    while ((status = segment_take(vec, want, block)) && is_no_memory(status) && want > need)
+    while ((status = segment_take(vec, want, block)) && acre__is_too_much(status) && want > need)
         want = want / 2 < need ? need : want / 2;
     return status;
 }

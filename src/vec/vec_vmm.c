@@ -8,12 +8,9 @@
  *
  * The block in the book is as long as what is mapped, from the vec's creation to its end; it
  * changes before memory goes and after memory came. */
+#include "base/round.h"
 #include "base/status.h"
 #include "vec/vec.h"
-
-static size_t round_up(size_t bytes, size_t unit) {
-    return bytes > SIZE_MAX - unit ? SIZE_MAX / unit * unit : (bytes + unit - 1) / unit * unit;
-}
 
 static struct acre__vec_place vmm_place(const acre_vec *vec) {
     const struct acre__extent *extent = &vec->extent;
@@ -33,12 +30,12 @@ acre_status acre__vec_vmm_open(acre_vec *vec, uint32_t chunk_flags, size_t reser
         wanted = (size_t)vec->dev->info.total_bytes;
         wanted = wanted < vec->limit_bytes ? wanted : vec->limit_bytes;
     }
-    wanted = round_up(wanted, least);
+    wanted = acre__round_up(wanted, least);
     acre_status status;
     while ((status = acre__extent_open(&vec->extent, vec->dev, chunk_flags, wanted, 0, least)) ==
                ACRE_E_ADDRESS_SPACE &&
            !reserve && wanted > least)
-        wanted = round_up(wanted / 2, least);
+        wanted = acre__round_up(wanted / 2, least);
     if (status)
         return status;
     atomic_store_explicit(&vec->extent.element_bytes, vec->element_bytes, memory_order_relaxed);
@@ -96,7 +93,7 @@ static acre_status vmm_add(acre_vec *vec, size_t bytes) {
 static size_t vmm_target(const acre_vec *vec, size_t bytes) {
     const struct acre__extent *extent = &vec->extent;
     size_t limit = vec->limit_bytes / extent->unit * extent->unit;
-    size_t more = round_up(bytes - extent->mapped, extent->unit);
+    size_t more = acre__round_up(bytes - extent->mapped, extent->unit);
     more = more < extent->least ? extent->least : more;
     size_t target = more > SIZE_MAX - extent->mapped ? SIZE_MAX : extent->mapped + more;
     target = target > limit ? limit : target;
@@ -203,7 +200,7 @@ static void vmm_undo(acre_vec *vec, struct acre__vec_growth *growth) {
 }
 
 static acre_status vmm_grow(acre_vec *vec, struct acre__vec_growth *growth) {
-    acre_status status = acre__vec_limit_check(vec, round_up(growth->need, vec->extent.unit));
+    acre_status status = acre__vec_limit_check(vec, acre__round_up(growth->need, vec->extent.unit));
     if (status)
         return status;
     size_t target = vmm_target(vec, growth->need), wish = vmm_target(vec, growth->wish);

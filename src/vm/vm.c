@@ -14,6 +14,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/round.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "base/tree.h"
@@ -212,7 +213,7 @@ static acre_status vm_round(acre_device *dev, uint32_t flags, const char *what, 
         return acre__fail(ACRE_E_INVALID, "%s: %zu bytes", what, *bytes);
     acre_status status = acre__step_granularity(dev, flags, 0, unit);
     if (status == ACRE_OK)
-        *bytes = (*bytes + *unit - 1) / *unit * *unit; /* far from overflowing */
+        *bytes = acre__round_up(*bytes, *unit);
     return status;
 }
 

@@ -18,7 +18,7 @@
 
 extern __typeof__(*(PFN_cuStreamGetCaptureInfo_v11030)0) cuStreamGetCaptureInfo_v2;
 
-#define ABI_PROTOTYPE(name, symbol, version, need, params, args)                                   \
+#define ABI_PROTOTYPE(name, symbol, version, need, sticky, calls, moved, params, args)             \
     _Static_assert(_Generic(&symbol, CUresult(*) params : 1, default : 0),                         \
                    #symbol " differs from cuda.h");
 ACRE__DRIVER_LIST(ABI_PROTOTYPE)

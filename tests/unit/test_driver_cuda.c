@@ -131,7 +131,8 @@ static void assert_no_pointer(const struct acre__driver *table) {
 }
 
 static void assert_every_pointer(const struct acre__driver *table) {
-#define HAS_POINTER(entry, symbol, version, need, params, args) assert_non_null(table->entry);
+#define HAS_POINTER(entry, symbol, version, need, sticky, calls, moved, params, args)              \
+    assert_non_null(table->entry);
     ACRE__DRIVER_LIST(HAS_POINTER)
 }
 

@@ -18,7 +18,7 @@ static _Atomic unsigned inner_calls;
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-#define FAKE(entry, symbol, version, need, params, args)                                           \
+#define FAKE(entry, symbol, version, need, sticky, calls, moved, params, args)                      \
     static CUresult fake_##entry params {                                                          \
         atomic_fetch_add(&inner_calls, 1);                                                         \
         return CUDA_SUCCESS;                                                                       \
@@ -26,7 +26,8 @@ static _Atomic unsigned inner_calls;
 ACRE__DRIVER_LIST(FAKE)
 #pragma GCC diagnostic pop
 
-#define FAKE_MEMBER(entry, symbol, version, need, params, args) .entry = fake_##entry,
+#define FAKE_MEMBER(entry, symbol, version, need, sticky, calls, moved, params, args)              \
+    .entry = fake_##entry,
 static struct acre__driver fake_cuda = {.name = "cuda", ACRE__DRIVER_LIST(FAKE_MEMBER)};
 static struct acre__driver fake_soft = {
     .name = "soft", .is_soft = 1, ACRE__DRIVER_LIST(FAKE_MEMBER)};
@@ -158,7 +159,7 @@ static void fault_every_entry_fails_by_its_name(void **state) {
     both[0] = acre__fault_wrap(&fake_cuda);
     both[1] = acre__fault_wrap(&fake_soft);
     for (slot = 0; slot < 2; slot++) {
-#define TRY(entry, symbol, version, need, params, args)                                            \
+#define TRY(entry, symbol, version, need, sticky, calls, moved, params, args)                      \
     assert_non_null(both[slot]->entry);                                                            \
     assert_ptr_not_equal(both[slot]->entry, fake_##entry);                                         \
     assert_ptr_equal(acre__driver_entry_name(acre__driver_entry_find(#entry)),                     \

@@ -1,0 +1,12 @@
+/* Rounding of sizes and addresses. */
+#ifndef ACRE_BASE_ROUND_H
+#define ACRE_BASE_ROUND_H
+
+#include <stdint.h>
+
+/* The next multiple of `unit`, or the last one there is. */
+static inline uint64_t acre__round_up(uint64_t bytes, uint64_t unit) {
+    return bytes > UINT64_MAX - unit ? UINT64_MAX / unit * unit : (bytes + unit - 1) / unit * unit;
+}
+
+#endif

@@ -1,0 +1,252 @@
+/* Making slabs and ending them: where their memory comes from, and where it goes. Under the pool's
+ * lock. */
+#include <stdlib.h>
+
+#include "base/round.h"
+#include "base/status.h"
+#include "pool/pool.h"
+#include "pool/pool_freed.h"
+#include "pool/pool_slab_make.h"
+#include "pool/pool_tag.h"
+
+enum {
+    SLAB_LEAST = 1 << 16, /* bytes; multiples of the table's unit */
+    SLAB_MOST = 2 << 20,
+    END_MOST = 32 << 20 /* bytes of idle slabs that end at a time: neighbours merge */
+};
+
+static void share_end(struct acre__share *share, uint32_t size_class) {
+    if (!share->owner)
+        return;
+    acre__tree_remove(&share->owner->classes[size_class].shares, &share->node);
+    acre__freed_count(share->owner, -(int64_t)share->slots.count);
+    share->owner = NULL;
+    share->slots = (struct acre__slots){0};
+}
+
+/* Sets the generation that an idle slab's memory waits for, NULL for none. Returns 0 if the stream
+ * may not use the memory. */
+static int slab_waits_for(const struct acre__slab *slab, const struct acre__pool_stream *own,
+                          struct acre__generation **generation) {
+    *generation = NULL;
+    for (int i = 0; i < ACRE__SHARES; i++) {
+        const struct acre__freed *owner = slab->shares[i].owner;
+        if (!owner)
+            continue;
+        if (!own || (owner != own->recent->freed && owner != own->marked->freed))
+            return 0;
+        if (!*generation || owner == own->recent->freed)
+            *generation = owner == own->recent->freed ? own->recent : own->marked;
+    }
+    return 1;
+}
+
+static void slab_retire(acre_pool *pool, struct acre__slab *slab) {
+    slab->next = pool->retired;
+    pool->retired = slab;
+    pool->retired_bytes += sizeof *slab + slab->count * (sizeof *slab->slots + 4);
+}
+
+static void slab_end(acre_pool *pool, struct acre__slab *slab,
+                     const struct acre__generation *generation) {
+    struct acre__reach to = {0};
+    if (generation)
+        to.recent = &generation->freed->holes[slab->piece->region->arena == &pool->blocks_in];
+    for (int i = 0; i < ACRE__SHARES; i++)
+        share_end(&slab->shares[i], slab->size_class);
+    if (slab->is_open)
+        acre__tree_remove(&pool->open[slab->size_class], &slab->node);
+    acre__slab_unidle(pool, slab);
+    pool->slots[slab->size_class] -= slab->count;
+    acre__pool_table_remove(slab);
+    acre__arena_give(slab->piece, generation ? &to : NULL);
+    slab_retire(pool, slab);
+}
+
+uint64_t acre__slabs_end_idle(acre_pool *pool, const struct acre__pool_stream *own, uint64_t most) {
+    uint64_t bytes = 0;
+    struct acre__generation *generation;
+    for (struct acre__slab *slab = pool->idle, *older; slab; slab = older) {
+        older = slab->older;
+        if (bytes + slab->bytes > most || !slab_waits_for(slab, own, &generation))
+            continue;
+        bytes += slab->bytes;
+        slab_end(pool, slab, generation);
+    }
+    return bytes;
+}
+
+/* How many slots the next slab of a class gets: as many as the class has. So a class with few
+ * blocks takes little memory. */
+static size_t slab_slots(const acre_pool *pool, uint32_t size_class) {
+    size_t slot_bytes = acre__class_bytes(size_class), count = pool->slots[size_class];
+    size_t least = SLAB_LEAST / slot_bytes, most = SLAB_MOST / slot_bytes;
+    count = count < least ? least : count > most ? most : count;
+    return count < 1 ? 1 : count;
+}
+
+/* A slab that is being placed. */
+struct placing {
+    acre_pool *pool;
+    const struct acre__pool_stream *own;
+    size_t slot_bytes, wanted; /* of a slot; wanted for the slab */
+    size_t bytes;              /* that the slab gets */
+    struct acre__piece *piece;
+};
+
+/* Takes a piece of existing memory, of the wanted size. If the largest hole is smaller, but not by
+ * much, takes all of it: otherwise slabs of one size leave holes that fit no other size. Memory
+ * reserved ahead is in the arena of large blocks. */
+static acre_status place_old(struct placing *placing) {
+    acre_pool *pool = placing->pool;
+    const struct acre__reach *reach = &placing->own->reach[ACRE__ARENA_SLABS];
+    size_t slots = acre__arena_largest(&pool->slabs_in, reach) / placing->slot_bytes;
+    size_t hole = acre__round_up(slots * placing->slot_bytes, SLAB_LEAST);
+    int is_near = slots && hole < placing->wanted && hole >= placing->wanted / 4;
+    placing->bytes = is_near ? hole : placing->wanted;
+    acre_status status =
+        acre__arena_take(&pool->slabs_in, reach, placing->bytes, SLAB_LEAST, &placing->piece);
+    if (status == ACRE_OK && !placing->piece && pool->is_reserved)
+        status =
+            acre__arena_take(&pool->blocks_in, NULL, placing->bytes, SLAB_LEAST, &placing->piece);
+    return status;
+}
+
+/* As place_old, but ends idle slabs, END_MOST bytes at a time, until a piece fits. */
+static acre_status place_ended(struct placing *placing) {
+    acre_status status = place_old(placing);
+    while (status == ACRE_OK && !placing->piece &&
+           acre__slabs_end_idle(placing->pool, placing->own, END_MOST))
+        status = place_old(placing);
+    return status;
+}
+
+/* Finds memory for a slab: reused, else created. If that fails, tries the arena of large blocks. */
+static acre_status slab_place(struct placing *placing) {
+    acre_pool *pool = placing->pool;
+    acre_status status = place_ended(placing);
+    if (status == ACRE_OK && !placing->piece &&
+        !acre__arena_may_hold(&pool->slabs_in, placing->wanted, placing->wanted)) {
+        (void)acre__cache_drain(pool, NULL, 1,
+                                ACRE__GIVE_GENTLY); /* one cached slot keeps a slab */
+        acre__freed_sort(placing->own->recent->freed);
+        status = place_ended(placing);
+    }
+    if (status || placing->piece)
+        return status;
+    const struct acre__reach *reach = &placing->own->reach[ACRE__ARENA_SLABS];
+    status =
+        acre__arena_take_new(&pool->slabs_in, reach, placing->bytes, SLAB_LEAST, &placing->piece);
+    if (status == ACRE_OK)
+        return ACRE_OK;
+    struct acre__said said;
+    acre__said_keep(&said);
+    (void)acre__arena_take(&pool->blocks_in, NULL, placing->bytes, SLAB_LEAST, &placing->piece);
+    return placing->piece ? ACRE_OK : acre__said_fail(status, &said);
+}
+
+/* The memory was a hole of the stream, so its slots are free for that stream only. */
+static void slab_fill_share(struct acre__slab *slab, struct acre__freed *freed) {
+    struct acre__share *share = &slab->shares[0];
+    struct acre__slot *slot = NULL;
+    while (slab->fresh < slab->count) {
+        struct acre__slot *next = acre__slab_fresh(slab);
+        next->next = NULL;
+        if (slot)
+            slot->next = next;
+        else
+            share->slots.first = next;
+        slot = next;
+    }
+    share->slots.last = slot;
+    share->slots.count = slab->count;
+    share->owner = freed;
+    acre__freed_count(freed, slab->count);
+    acre__freed_use(freed, slab->size_class);
+    acre__tree_insert(&freed->classes[slab->size_class].shares, &share->node);
+}
+
+static void slab_enter(acre_pool *pool, struct acre__slab *slab,
+                       const struct acre__pool_stream *own) {
+    for (int i = 0; i < ACRE__SHARES; i++) {
+        slab->shares[i].slab = slab;
+        slab->shares[i].node.key = slab->at;
+    }
+    slab->node.key = slab->at;
+    slab->piece->user = slab;
+    pool->slots[slab->size_class] += slab->count;
+    if (!slab->piece->was_ready)
+        slab_fill_share(slab, own->recent->freed);
+    acre__slab_note(slab);
+}
+
+acre_status acre__slab_make(acre_pool *pool, uint32_t size_class,
+                            const struct acre__pool_stream *own) {
+    struct placing placing = {.pool = pool, .own = own};
+    placing.slot_bytes = acre__class_bytes(size_class);
+    placing.wanted = acre__round_up(slab_slots(pool, size_class) * placing.slot_bytes, SLAB_LEAST);
+    acre_status status = slab_place(&placing);
+    if (status)
+        return status;
+    struct acre__slab *slab = acre__slab_record(
+        placing.piece->at, placing.bytes, placing.slot_bytes, placing.bytes / placing.slot_bytes);
+    if (slab) {
+        slab->size_class = size_class;
+        slab->pool = pool; /* before it is in the table: a stale pointer may find it */
+        slab->piece = placing.piece;
+    }
+    if (!slab || !acre__pool_table_add(slab)) {
+        struct acre__holes *recent = own->recent->freed->holes;
+        const struct acre__reach to = {
+            .recent = &recent[placing.piece->region->arena == &pool->blocks_in]};
+        acre__arena_give(placing.piece, placing.piece->was_ready ? NULL : &to);
+        acre__slab_drop(slab);
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a slab");
+    }
+    slab_enter(pool, slab, own);
+    return ACRE_OK;
+}
+
+acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {
+    uint64_t held = acre__pool_held(pool);
+    if (held >= bytes)
+        return ACRE_OK;
+    if (bytes > ACRE__BYTES_MOST)
+        return acre__fail(
+            pool->kind == ACRE_KIND_DEVICE ? ACRE_E_DEVICE_MEMORY : ACRE_E_HOST_MEMORY,
+            "%llu bytes wanted ahead, no pool has so much", (unsigned long long)bytes);
+    acre_status status = acre__arena_grow_ahead(&pool->blocks_in, bytes - held);
+    pool->is_reserved |= status == ACRE_OK;
+    return status;
+}
+
+static void slab_leave(void *user, struct acre__piece *piece) {
+    struct acre__slab *slab = piece->user;
+    (void)user;
+    acre__tag_forget(slab);
+    acre__pool_table_remove(slab);
+}
+
+static void slab_retire_piece(void *user, struct acre__piece *piece) {
+    slab_retire(user, piece->user);
+}
+
+/* A stale lookup may still read a record, until its thread has left its cache. */
+void acre__slab_end_all(acre_pool *pool) {
+    acre__arena_walk(&pool->slabs_in, slab_leave, NULL);
+    acre__arena_walk(&pool->blocks_in, slab_leave, NULL);
+    acre__arena_walk(&pool->slabs_in, slab_retire_piece, pool);
+    acre__arena_walk(&pool->blocks_in, slab_retire_piece, pool);
+    acre__arena_end(&pool->slabs_in);
+    acre__arena_end(&pool->blocks_in);
+    while (pool->spare) {
+        struct acre__slab *next = pool->spare->next;
+        slab_retire(pool, pool->spare);
+        pool->spare = next;
+    }
+    if (!pool->retired)
+        return;
+    if (acre__caches_claim())
+        acre__slabs_reap(pool);
+    acre__caches_unclaim();
+}
