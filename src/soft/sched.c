@@ -62,16 +62,6 @@ static struct {
     unsigned tries; /* of fibers that all waited, since something else than waiting happened */
 } sched;
 
-/* ---- drawing ---- */
-
-/* splitmix64: every seed, 0 included, gives a good sequence. */
-uint64_t acre__soft_random(void) {
-    uint64_t x = (acre__soft.random += 0x9e3779b97f4a7c15u);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
 /* ---- switching ---- */
 
 /* Leaves a fiber for the loop. */

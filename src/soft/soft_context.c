@@ -12,26 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "soft/soft_state.h"
 
 /* ---- the living ---- */
-
-int acre__soft_ctx_is_known(const struct CUctx_st *ctx) {
-    const struct CUctx_st *other = acre__soft.contexts;
-    while (other && other != ctx)
-        other = other->next;
-    return other && soft_ctx_is_alive(other);
-}
-
-void acre__soft_lose(struct CUctx_st *ctx, CUresult code) {
-    if (!ctx->lost) {
-        ctx->lost = code;
-        acre__log(ACRE_LOG_ERROR, "soft", "device %d is lost: %s", ctx->device,
-                  acre__driver_error_name(code));
-    }
-    acre__cond_wake(&acre__soft.done);
-}
 
 static void limits_set_defaults(struct CUctx_st *ctx) {
     memset(ctx->limits, 0, sizeof ctx->limits);

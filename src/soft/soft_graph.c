@@ -114,10 +114,6 @@ struct CUgraph_st *acre__soft_graph_make(void) {
     return graph;
 }
 
-struct CUgraph_st *acre__soft_graph_find(CUgraph graph) {
-    return graph && acre__tree_find(&acre__soft.graphs, (uint64_t)(uintptr_t)graph) ? graph : NULL;
-}
-
 void acre__soft_graph_free(struct CUgraph_st *graph) {
     acre__tree_remove(&acre__soft.graphs, &graph->node);
     acre__soft_work_drop(graph->work);

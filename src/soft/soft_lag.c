@@ -113,18 +113,3 @@ void acre__soft_lag_start(void) {
     acre__soft.lag = (struct soft_lag){.operations = acre__soft.config.lag_operations,
                                        .ns = acre__soft.config.lag_ns};
 }
-
-acre_status acre__soft_lag_set(uint64_t operations, uint64_t ns) {
-    acre__lock_take(&acre__soft.lock);
-    if (ns && acre__soft.config.seeded) {
-        acre__lock_give(&acre__soft.lock);
-        return acre__fail(ACRE_E_UNSUPPORTED, "with a seed there is no time to lag by");
-    }
-    acre__soft.lag.waited_for = acre__soft.last_serial; /* what is queued has no other lag now */
-    (void)acre__soft_lag_run();
-    acre__soft.lag.operations = operations;
-    acre__soft.lag.ns = ns;
-    acre__soft_workers_wake();
-    acre__lock_give(&acre__soft.lock);
-    return ACRE_OK;
-}

@@ -57,12 +57,6 @@ void acre__soft_gap_put(struct soft_segment *segment, struct soft_gap *gap) {
 
 /* ---- segments ---- */
 
-struct soft_segment *acre__soft_segment_find(uint64_t address) {
-    struct soft_segment *segment = acre__tree_entry(acre__tree_floor(&acre__soft.segments, address),
-                                                    struct soft_segment, node);
-    return segment && address - segment->node.key < segment->bytes ? segment : NULL;
-}
-
 CUresult acre__soft_segment_make(struct CUmemPoolHandle_st *pool, struct soft_backing *backing,
                                  struct soft_segment **out) {
     struct soft_segment *segment = calloc(1, sizeof *segment);

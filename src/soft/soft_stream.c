@@ -79,14 +79,6 @@ CUresult acre__soft_stream_make(struct CUctx_st *ctx, unsigned flags, struct sof
     return CUDA_SUCCESS;
 }
 
-struct soft_stream *acre__soft_stream_by_id(uint64_t id) {
-    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
-        for (struct soft_stream *stream = ctx->streams; stream; stream = stream->next)
-            if (stream->id == id)
-                return stream;
-    return NULL;
-}
-
 void acre__soft_stream_free_if_over(struct soft_stream *stream) {
     if (stream->is_destroyed && !stream->head && !stream->waiters)
         acre__soft_stream_free(stream);
