@@ -36,6 +36,10 @@ static inline CUresult acre__soft_leave(CUresult result) {
 }
 struct CUctx_st *acre__soft_ctx_now(void); /* the current one, where acre__soft_current was well */
 struct soft_thread *acre__soft_thread_self(void);
+/* The top of the thread's stack, dead or alive; NULL: nothing is there. */
+const struct soft_place *acre__soft_current_place(void);
+/* The context there, alive, but perhaps lost. A primary context that lives again is the same. */
+CUresult acre__soft_current_alive(struct CUctx_st **ctx);
 CUresult acre__soft_ctx_push(struct CUctx_st *ctx);
 void acre__soft_ctx_pop(const struct CUctx_st *ctx);   /* if it is on top of the stack */
 struct soft_device *acre__soft_device_at(int ordinal); /* NULL when out of range */

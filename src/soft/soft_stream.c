@@ -211,16 +211,6 @@ CUresult acre__soft_cuStreamCreate(CUstream *stream_out, unsigned flags) {
     return acre__soft_cuStreamCreateWithPriority(stream_out, flags, 0);
 }
 
-CUresult acre__soft_stream_enter(CUstream handle, const void *output, struct soft_stream **stream) {
-    CUresult result = acre__soft_enter_bare();
-    if (result)
-        return result;
-    if (!output)
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    result = acre__soft_stream_locate(handle, stream);
-    return result ? acre__soft_leave(result) : CUDA_SUCCESS;
-}
-
 CUresult acre__soft_cuStreamDestroy(CUstream handle) {
     struct soft_device *device;
     struct soft_stream *stream;
@@ -439,7 +429,7 @@ CUresult acre__soft_cuStreamAddCallback(CUstream handle, CUstreamCallback callba
 /* How the host's questions to a stream begin: captures do not bear them, and the legacy stream
  * stands for the blocking ones, too. */
 static CUresult stream_ask(CUstream handle, struct soft_stream **stream) {
-    CUresult result = acre__soft_stream_enter(handle, stream, stream);
+    CUresult result = acre__soft_stream_enter(handle, &handle, stream);
     if (result)
         return result;
     int is_captured = 0;
