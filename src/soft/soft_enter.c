@@ -13,13 +13,34 @@
 #include "soft/launch.h"
 #include "soft/soft_state.h"
 
+/* ---- the end of a thread ---- */
+
+static void soft_thread_exit(struct acre__thread *thread) {
+    struct soft_thread *self = thread->soft;
+    if (!self)
+        return;
+    acre__lock_take(&acre__soft.lock);
+    for (struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        acre__soft_stream_end_of_thread(ctx, thread->id);
+    acre__soft_objects_settle();
+    acre__lock_give(&acre__soft.lock);
+    thread->soft = NULL;
+    free(self);
+}
+
+static void soft_register_exit(void) {
+    acre__thread_at_exit(soft_thread_exit);
+}
+
 /* ---- how calls begin ---- */
 
 CUresult acre__soft_enter_bare(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (acre__soft_lane_now) /* a kernel: the driver is not for it, and its lock may be held */
         return CUDA_ERROR_NOT_PERMITTED;
     acre__soft_sched_border();
     acre__lock_take(&acre__soft.lock);
+    pthread_once(&once, soft_register_exit); /* before the first thread has a record */
     struct soft_thread *self = acre__soft_thread_self();
     CUresult result = !acre__soft.is_initialized ? CUDA_ERROR_NOT_INITIALIZED
                       : !self                    ? CUDA_ERROR_OUT_OF_MEMORY

@@ -13,23 +13,6 @@
 
 /* ---- the record ---- */
 
-static void soft_thread_exit(struct acre__thread *thread) {
-    struct soft_thread *self = thread->soft;
-    if (!self)
-        return;
-    acre__lock_take(&acre__soft.lock);
-    for (struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
-        acre__soft_stream_end_of_thread(ctx, thread->id);
-    acre__soft_objects_settle();
-    acre__lock_give(&acre__soft.lock);
-    thread->soft = NULL;
-    free(self);
-}
-
-static void soft_register_exit(void) {
-    acre__thread_at_exit(soft_thread_exit);
-}
-
 /* Threads that have only the shared record: without memory, or about to end. */
 struct soft_orphan {
     struct soft_orphan *next;
@@ -53,14 +36,11 @@ static struct soft_thread *orphan_self(void) {
 }
 
 static struct soft_thread *soft_thread_find(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct acre__thread *thread = acre__thread_self();
     if (!thread->id)
         return orphan_self();
-    if (!thread->soft) {
-        pthread_once(&once, soft_register_exit);
+    if (!thread->soft)
         thread->soft = calloc(1, sizeof(struct soft_thread));
-    }
     return thread->soft;
 }
 
