@@ -7,19 +7,12 @@
  * function runs. */
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "soft/soft_state.h"
 
 enum { SOFT_WORKERS_MAX = 1024 };
-
-static uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 /* ---- choosing ---- */
 
@@ -60,11 +53,6 @@ struct soft_stream *acre__soft_ready_pick(void) {
 }
 
 /* ---- one step ---- */
-
-void acre__soft_marker_finish(struct soft_marker *marker) {
-    marker->done = 1;
-    marker->time_ns = now_ns();
-}
 
 static void run_record(struct soft_stream *stream, struct soft_marker *marker) {
     acre__soft_marker_finish(marker);

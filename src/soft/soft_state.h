@@ -228,6 +228,7 @@ void acre__soft_stream_free_if_over(struct soft_stream *stream);
 void acre__soft_stream_end_of_thread(struct CUctx_st *ctx, uint64_t thread);
 struct soft_op *acre__soft_op_make(enum soft_op_kind kind);
 void acre__soft_op_free(struct soft_op *op);
+void acre__soft_ops_free(struct soft_op *op); /* and all after it */
 /* Queues the operation, behind what the legacy stream's rules ask for, or records it if the stream
  * is captured. Takes the operation in any case. */
 CUresult acre__soft_submit(struct soft_stream *stream, struct soft_op *op);
@@ -308,6 +309,10 @@ struct CUgraph_st *acre__soft_graph_find(CUgraph graph); /* NULL: there is none 
 void acre__soft_graph_free(struct CUgraph_st *graph);
 /* The operation becomes the graph's next node. */
 void acre__soft_graph_record(struct CUgraph_st *graph, struct soft_op *op);
+/* A work without nodes, refs = 1; NULL without memory. */
+struct soft_work *acre__soft_work_make(void);
+/* The operation becomes the work's last node. */
+void acre__soft_work_append(struct soft_work *work, struct soft_op *op);
 /* One reference less. The last one frees it and lets go of the objects. */
 void acre__soft_work_drop(struct soft_work *work);
 void acre__soft_execs_end(const struct CUctx_st *ctx); /* of that context; NULL: all */
@@ -320,6 +325,9 @@ CUresult acre__soft_object_hold(struct soft_work *work, struct CUuserObject_st *
                                 uint64_t count);
 int acre__soft_object_let_go(struct soft_work *work, struct CUuserObject_st *object,
                              uint64_t count);
+/* The program has dropped references: without any the object cannot be found any more and waits for
+ * its destructor. */
+void acre__soft_object_check(struct CUuserObject_st *object);
 /* Calls the destructors of objects whose last reference this call has dropped. The lock is given up
  * meanwhile. */
 void acre__soft_objects_settle(void);
