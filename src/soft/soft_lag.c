@@ -76,24 +76,6 @@ int acre__soft_lag_is_inline(const struct soft_stream *stream) {
            op->kind != SOFT_KERNEL;
 }
 
-static struct soft_stream *lag_pick(void) {
-    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
-        for (struct soft_stream *s = ctx->streams; s; s = s->next)
-            if (acre__soft_stream_is_ready(s) && acre__soft_lag_is_inline(s))
-                return s;
-    return NULL;
-}
-
-int acre__soft_lag_run(void) {
-    struct soft_stream *stream;
-    int ran = 0;
-    while (!acre__soft.quiescing && !acre__soft.stopping && (stream = lag_pick())) {
-        acre__soft_run_step(stream);
-        ran = 1;
-    }
-    return ran;
-}
-
 /* ---- settings ---- */
 
 acre_status acre__soft_lag_config(struct acre__soft_config *config) {

@@ -52,6 +52,14 @@ static inline int soft_pool_is_shared(const struct CUmemPoolHandle_st *pool) {
     return (pool->props.handleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
 }
 
+static inline struct CUmemPoolHandle_st *soft_pool_of(struct acre__node *node) {
+    return acre__tree_entry(node, struct CUmemPoolHandle_st, node);
+}
+
+static inline struct soft_gap *soft_gap_of(struct acre__node *node) {
+    return acre__tree_entry(node, struct soft_gap, node);
+}
+
 /* ---- pools (soft_pool.c) ---- */
 
 /* The pool of a handle that the program may use; NULL: none. */
@@ -75,6 +83,8 @@ CUresult acre__soft_segment_make(struct CUmemPoolHandle_st *pool, struct soft_ba
 void acre__soft_segment_end(struct soft_segment *segment);
 /* The one that holds the address, or NULL. */
 struct soft_segment *acre__soft_segment_find(uint64_t address);
+/* Frees the record of a gap that is in no segment. */
+void acre__soft_gap_end(struct soft_gap *gap);
 void acre__soft_gap_put(struct soft_segment *segment, struct soft_gap *gap);
 
 /* Gaps side by side: the first of them, and what they have together. */

@@ -52,21 +52,6 @@ static CUresult pooled_enter(CUstream handle, const void *output, struct soft_st
     return CUDA_SUCCESS;
 }
 
-CUresult acre__soft_run_pooled(struct soft_stream *stream, struct soft_op *op) {
-    struct soft_piece piece = {op->backing, op->offset, op->width, op->to.address, op->backing->id};
-    int is_alloc = op->kind == SOFT_ALLOC;
-    int is_ordered =
-        acre__soft_clock_use(stream, op->step, &piece, 1, is_alloc ? SOFT_USE_ALLOC : "free");
-    struct soft_range *range = is_alloc ? NULL : acre__soft_range_find(op->to.address);
-    if (range && range->is_going) { /* plain memory: whoever gets it next asks no stream */
-        acre__soft_clock_forget_piece(&piece);
-        acre__soft_plain_free(range);
-    }
-    if (!is_alloc)
-        acre__soft_pools_tend();
-    return is_ordered ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
-}
-
 /* ---- allocating ---- */
 
 static CUresult pool_hand_out(struct soft_stream *stream, const struct soft_fit *fit, size_t bytes,

@@ -7,7 +7,6 @@
  * function runs. */
 #include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "soft/soft_state.h"
@@ -127,6 +126,24 @@ void acre__soft_run_step(struct soft_stream *stream) {
     acre__cond_wake(&acre__soft.done);
     acre__soft_workers_wake();
     acre__soft_objects_settle_late();
+}
+
+static struct soft_stream *lag_pick(void) {
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        for (struct soft_stream *s = ctx->streams; s; s = s->next)
+            if (acre__soft_stream_is_ready(s) && acre__soft_lag_is_inline(s))
+                return s;
+    return NULL;
+}
+
+int acre__soft_lag_run(void) {
+    struct soft_stream *stream;
+    int ran = 0;
+    while (!acre__soft.quiescing && !acre__soft.stopping && (stream = lag_pick())) {
+        acre__soft_run_step(stream);
+        ran = 1;
+    }
+    return ran;
 }
 
 /* ---- workers ---- */

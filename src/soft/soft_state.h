@@ -203,6 +203,7 @@ void acre__soft_past_free(struct soft_past *past);
 
 /* ---- plain memory and host pages (soft_memory.c) ---- */
 
+CUresult acre__soft_plain_alloc(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *out);
 void acre__soft_plain_free(struct soft_range *range);
 
 void acre__soft_slab_free(struct CUctx_st *ctx, struct soft_slab *slab);
