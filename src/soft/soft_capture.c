@@ -196,20 +196,8 @@ static int end_one(struct soft_stream *stream, void *user) {
         return 1;
     ending->was_broken |= stream->capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
     ending->is_unjoined |= stream->capture_is_fork;
-    stream->capturing->capturing--;
-    stream->capturing = NULL;
-    stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    stream->capture_id = 0;
-    acre__soft.captures--;
+    acre__soft_stream_uncapture(stream);
     return 1;
-}
-
-void acre__soft_capture_leave(struct soft_stream *stream) {
-    struct CUgraph_st *graph = stream->capturing;
-    struct ending ending = {stream->capture_id, 0, 0};
-    end_one(stream, &ending);
-    if (!graph->capturing)
-        acre__soft_graph_free(graph);
 }
 
 CUresult acre__soft_cuStreamEndCapture(CUstream handle, CUgraph *graph_out) {

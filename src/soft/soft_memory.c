@@ -4,7 +4,6 @@
  * at the same address. Freeing waits for all work of the context that it belongs to, as the real
  * calls do. */
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

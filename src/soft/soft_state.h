@@ -225,6 +225,8 @@ struct soft_stream *acre__soft_stream_by_id(uint64_t id);
 void acre__soft_stream_free(struct soft_stream *stream);
 /* The same, if it was destroyed and nobody needs it any more. */
 void acre__soft_stream_free_if_over(struct soft_stream *stream);
+/* The stream is captured no longer. What the capture recorded stays with its graph. */
+void acre__soft_stream_uncapture(struct soft_stream *stream);
 /* The thread's default stream ends with the thread. */
 void acre__soft_stream_end_of_thread(struct CUctx_st *ctx, uint64_t thread);
 struct soft_op *acre__soft_op_make(enum soft_op_kind kind);
@@ -297,10 +299,6 @@ CUresult acre__soft_capture_event(const struct CUevent_st *event);
 CUresult acre__soft_capture_disturb(struct soft_stream *stream);
 /* A call on the whole context: breaks every capture in it, if there is one. */
 CUresult acre__soft_capture_break(struct CUctx_st *ctx);
-
-/* The stream ends while it is captured: the capture goes on without it, and without its last
- * stream it is over. */
-void acre__soft_capture_leave(struct soft_stream *stream);
 
 /* ---- graphs (soft_graph.c) ---- */
 

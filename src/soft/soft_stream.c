@@ -34,6 +34,22 @@ void acre__soft_stream_free_if_over(struct soft_stream *stream) {
         acre__soft_stream_free(stream);
 }
 
+void acre__soft_stream_uncapture(struct soft_stream *stream) {
+    stream->capturing->capturing--;
+    stream->capturing = NULL;
+    stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    stream->capture_id = 0;
+    acre__soft.captures--;
+}
+
+/* The capture goes on without the stream, and without its last stream it is over. */
+static void stream_leave_capture(struct soft_stream *stream) {
+    struct CUgraph_st *graph = stream->capturing;
+    acre__soft_stream_uncapture(stream);
+    if (!graph->capturing)
+        acre__soft_graph_free(graph);
+}
+
 /* Ends the stream and drops what is still queued. An event whose recording is dropped counts as
  * done: streams of other devices may wait for it. */
 void acre__soft_stream_free(struct soft_stream *stream) {
@@ -49,7 +65,7 @@ void acre__soft_stream_free(struct soft_stream *stream) {
         acre__soft_op_free(op);
     }
     if (stream->capture)
-        acre__soft_capture_leave(stream);
+        stream_leave_capture(stream);
     if (stream->handle) {
         stream->handle->stream = NULL;
         stream->handle->next_free = acre__soft.free_streams;
