@@ -141,13 +141,6 @@ void acre__soft_device_forget(struct soft_device *device) {
     device->fd = -1;
 }
 
-/* What pools keep is there for everybody, but not for who cannot have it anyway. */
-int acre__soft_device_has(const struct soft_device *device, size_t bytes) {
-    if (bytes > acre__soft.config.bytes - device->used_bytes && bytes <= acre__soft.config.bytes)
-        acre__soft_pools_reclaim(device);
-    return bytes <= acre__soft.config.bytes - device->used_bytes;
-}
-
 /* A new record of `bytes` without bytes behind it yet. */
 static struct soft_backing *backing_new(int device, size_t bytes) {
     struct soft_backing *backing = calloc(1, sizeof *backing);
@@ -189,7 +182,7 @@ static int backing_own_file(struct soft_backing *backing, char where) {
 
 CUresult acre__soft_backing_create(struct soft_device *device, size_t bytes,
                                    struct soft_backing **out) {
-    if (!acre__soft_device_has(device, bytes))
+    if (bytes > acre__soft.config.bytes - device->used_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct soft_backing *backing = backing_new(soft_ordinal(device), bytes);
     if (!backing)

@@ -49,8 +49,8 @@ static CUresult slab_make(struct CUctx_st *ctx, struct soft_slab **out) {
     struct soft_slab *slab = calloc(1, sizeof *slab);
     if (!slab)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = acre__soft_backing_create(&acre__soft.devices[ctx->device], SOFT_CHUNK_BYTES,
-                                                &slab->backing);
+    CUresult result =
+        acre__soft_chunk_create(&acre__soft.devices[ctx->device], SOFT_CHUNK_BYTES, &slab->backing);
     if (!result) {
         slab->address = acre__soft_address_take(SOFT_CHUNK_BYTES, SOFT_CHUNK_BYTES, 0);
         if (!slab->address) {
@@ -108,7 +108,7 @@ static CUresult plain_large(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *out
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t whole = soft_round_up(bytes, SOFT_CHUNK_BYTES);
     struct soft_backing *backing;
-    CUresult result = acre__soft_backing_create(&acre__soft.devices[ctx->device], whole, &backing);
+    CUresult result = acre__soft_chunk_create(&acre__soft.devices[ctx->device], whole, &backing);
     if (result)
         return result;
     uint64_t address = acre__soft_address_take(whole, SOFT_CHUNK_BYTES, 0);

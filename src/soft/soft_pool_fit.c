@@ -28,7 +28,7 @@ static CUresult own_grow(struct CUmemPoolHandle_st *pool, size_t bytes, struct s
     struct soft_backing *backing;
     struct soft_segment *segment;
     CUresult result = device->fd < 0 ? acre__soft_device_start(device) : CUDA_SUCCESS;
-    if (result || (result = acre__soft_backing_create(device, bytes, &backing)))
+    if (result || (result = acre__soft_chunk_create(device, bytes, &backing)))
         return result;
     if ((result = acre__soft_segment_make(pool, backing, &segment))) {
         acre__soft_backing_drop(backing);

@@ -176,11 +176,25 @@ void acre__soft_pools_tend(void) {
 
 /* ---- giving back ---- */
 
-void acre__soft_pools_reclaim(const struct soft_device *device) {
+/* The device is short of memory: what its pools keep and nobody uses goes back to it. */
+static void pools_reclaim(const struct soft_device *device) {
     struct acre__node *node = acre__tree_first(&acre__soft.pools);
     for (; node; node = acre__tree_next(&acre__soft.pools, node)) {
         struct CUmemPoolHandle_st *pool = soft_pool_of(node);
         if (pool->device == soft_ordinal(device))
             acre__soft_pool_trim(pool, 0);
     }
+}
+
+/* What pools keep is there for everybody, but not for who cannot have it anyway. */
+int acre__soft_device_has(const struct soft_device *device, size_t bytes) {
+    if (bytes > acre__soft.config.bytes - device->used_bytes && bytes <= acre__soft.config.bytes)
+        pools_reclaim(device);
+    return bytes <= acre__soft.config.bytes - device->used_bytes;
+}
+
+CUresult acre__soft_chunk_create(struct soft_device *device, size_t bytes,
+                                 struct soft_backing **out) {
+    return acre__soft_device_has(device, bytes) ? acre__soft_backing_create(device, bytes, out)
+                                                : CUDA_ERROR_OUT_OF_MEMORY;
 }

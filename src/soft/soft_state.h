@@ -92,8 +92,6 @@ void acre__soft_address_reset(void);
 /* ---- physical memory (soft_physical.c) ---- */
 
 CUresult acre__soft_device_start(struct soft_device *device);
-/* Has it that many bytes to give? Pools give up what nobody uses, if need be. */
-int acre__soft_device_has(const struct soft_device *device, size_t bytes);
 void acre__soft_device_forget(
     struct soft_device *device); /* its file; nothing may use it any more */
 /* A new chunk of device memory, refs = 1. CUDA_ERROR_OUT_OF_MEMORY when it does not fit. */
@@ -179,8 +177,11 @@ CUresult acre__soft_pool_free_now(struct soft_range *range);
 CUresult acre__soft_run_pooled(struct soft_stream *stream, struct soft_op *op);
 /* The host has waited for something; with a context, for all of its work. */
 void acre__soft_pools_synced(const struct CUctx_st *ctx);
-/* The device is short of memory: what its pools keep and nobody uses goes back to it. */
-void acre__soft_pools_reclaim(const struct soft_device *device);
+/* Has the device that many bytes to give? Pools give up what nobody uses, if need be. */
+int acre__soft_device_has(const struct soft_device *device, size_t bytes);
+/* acre__soft_backing_create, for which pools give up what nobody uses, if need be. */
+CUresult acre__soft_chunk_create(struct soft_device *device, size_t bytes,
+                                 struct soft_backing **out);
 /* The end of a device's memory, and of all pools. */
 void acre__soft_pools_stop(struct soft_device *device);
 void acre__soft_pools_forget(void);

@@ -85,7 +85,7 @@ CUresult acre__soft_cuMemCreate(CUmemGenericAllocationHandle *handle_out, size_t
     if (!is_host && device->fd < 0 && (result = acre__soft_device_start(device)))
         return acre__soft_leave(result);
     result = is_host ? acre__soft_backing_create_host(device, bytes, &backing)
-                     : acre__soft_backing_create(device, bytes, &backing);
+                     : acre__soft_chunk_create(device, bytes, &backing);
     if (result)
         return acre__soft_leave(result);
     backing->prop = *prop;
