@@ -60,19 +60,19 @@ void acre__soft_objects_settle(void) {
         ; /* there are no workers without contexts */
 }
 
-void acre__soft_objects_settle_late(void) {
+int acre__soft_objects_settle_late(void) {
     if (!acre__soft.dying)
-        return;
+        return 0;
     if (acre__soft.config.seeded) {
         acre__soft_objects_settle();
-        return;
+        return 0;
     }
     struct CUuserObject_st **link = &acre__soft.dying_late;
     while (*link)
         link = &(*link)->next;
     *link = acre__soft.dying;
     acre__soft.dying = NULL;
-    acre__soft_workers_wake();
+    return 1;
 }
 
 static void list_forget(struct CUuserObject_st **list) {

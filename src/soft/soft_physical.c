@@ -4,7 +4,7 @@
  * counts against the device is used_bytes. It is mapped once, for the operations. A chunk that
  * finds no hole, an exported one and a host chunk have a memfd of their own. Releasing punches a
  * hole, so memory is given back to the system and comes back zeroed.
- * Guarded by acre__soft.lock; exporting waits until no operation runs, since it moves the bytes. */
+ * Guarded by acre__soft.lock; a chunk is exported while no operation runs, since its bytes move. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -257,25 +257,13 @@ CUresult acre__soft_backing_to_fd(struct soft_backing *backing) {
     if (backing->fd >= 0)
         return CUDA_SUCCESS;
     struct soft_device *device = &acre__soft.devices[backing->device];
-    acre__soft.quiescing++;
-    while (acre__soft.running)
-        acre__cond_wait(&acre__soft.done, &acre__soft.lock);
     uint64_t offset = backing->file_offset;
-    CUresult result = CUDA_SUCCESS;
-    if (backing->fd < 0) { /* another thread may have done it meanwhile */
-        if (backing_own_file(backing, backing->is_host ? 'h' : 'd')) {
-            backing_copy_data(device, offset, backing->bytes, backing->alias);
-            hole_give(device, offset, backing->bytes);
-            /* With a seed a kernel may be under way, between two of its steps. */
-            if (!acre__soft_views_update())
-                result = CUDA_ERROR_OUT_OF_MEMORY;
-        } else {
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-        }
-    }
-    acre__soft.quiescing--;
-    acre__soft_workers_wake();
-    return result;
+    if (!backing_own_file(backing, backing->is_host ? 'h' : 'd'))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    backing_copy_data(device, offset, backing->bytes, backing->alias);
+    hole_give(device, offset, backing->bytes);
+    /* With a seed a kernel may be under way, between two of its steps. */
+    return acre__soft_views_update() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Is the descriptor a soft chunk that cannot shrink under us? Its size, or 0. */

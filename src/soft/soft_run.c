@@ -125,7 +125,8 @@ void acre__soft_run_step(struct soft_stream *stream) {
     acre__soft_stream_free_if_over(stream);
     acre__cond_wake(&acre__soft.done);
     acre__soft_workers_wake();
-    acre__soft_objects_settle_late();
+    if (acre__soft_objects_settle_late())
+        acre__soft_workers_wake();
 }
 
 static struct soft_stream *lag_pick(void) {

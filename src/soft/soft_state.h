@@ -107,7 +107,7 @@ CUresult acre__soft_backing_create_shared(struct soft_device *device, size_t byt
 /* Bytes that are there already. */
 CUresult acre__soft_backing_wrap(int device, void *bytes_at, size_t bytes,
                                  struct soft_backing **out);
-/* Gives the chunk a memfd of its own, once; waits until no operation runs. */
+/* Gives the chunk a memfd of its own, once. No operation may run: the bytes move. */
 CUresult acre__soft_backing_to_fd(struct soft_backing *backing);
 /* The chunk behind a descriptor that a soft driver exported, with one more reference; the
  * descriptor stays the caller's. A chunk of this process is recognised, so that it has one set of
@@ -331,8 +331,9 @@ void acre__soft_object_check(struct CUuserObject_st *object);
 /* Calls the destructors of objects whose last reference this call has dropped. The lock is given up
  * meanwhile. */
 void acre__soft_objects_settle(void);
-/* The same for references that finished work has dropped: a worker calls the destructors. */
-void acre__soft_objects_settle_late(void);
+/* The same for references that finished work has dropped: with a seed the destructors are called
+ * here, else by a worker. 1: a worker has to. */
+int acre__soft_objects_settle_late(void);
 /* What that worker does; 0: there is no such destructor. */
 int acre__soft_object_destroy_late(void);
 /* No destructor is called: as at the end of a process. */

@@ -363,6 +363,19 @@ CUresult acre__soft_cuMemGetAccess(unsigned long long *flags_out, const CUmemLoc
 
 /* ---- sharing ---- */
 
+/* Moves the chunk to a memfd of its own, once, while no operation runs. */
+static CUresult chunk_to_fd(struct soft_backing *backing) {
+    if (backing->fd >= 0)
+        return CUDA_SUCCESS;
+    acre__soft.quiescing++;
+    while (acre__soft.running)
+        acre__cond_wait(&acre__soft.done, &acre__soft.lock);
+    CUresult result = acre__soft_backing_to_fd(backing); /* or another thread has, meanwhile */
+    acre__soft.quiescing--;
+    acre__soft_workers_wake();
+    return result;
+}
+
 CUresult acre__soft_cuMemExportToShareableHandle(void *shareable_out,
                                                  CUmemGenericAllocationHandle handle,
                                                  CUmemAllocationHandleType type,
@@ -377,7 +390,7 @@ CUresult acre__soft_cuMemExportToShareableHandle(void *shareable_out,
     struct soft_backing *backing = entry->backing;
     acre__soft_backing_keep(
         backing); /* moving it waits, and the handle may be released meanwhile */
-    result = acre__soft_backing_to_fd(backing);
+    result = chunk_to_fd(backing);
     if (!result) {
         int fd = fcntl(backing->fd, F_DUPFD_CLOEXEC, 0);
         if (fd >= 0)
