@@ -89,17 +89,19 @@ struct soft_launch {
 extern _Thread_local struct soft_lane *acre__soft_lane_now
     __attribute__((tls_model("initial-exec")));
 
-/* ---- lanes and warps (launch_warp.c) ---- */
+/* ---- strands (launch_strand.c) ---- */
 
 /* Stacks for `count` lanes, kept until they are given back. 0 without memory. */
 int acre__soft_strands_take(struct soft_lane *lanes, size_t count);
 /* A lane that has not ended gives up what is on its stack. */
 void acre__soft_strands_give(struct soft_lane *lanes, size_t count);
 
-/* Runs the lane until it waits, yields, or ends, and tells its block. */
-void acre__soft_lane_run(struct soft_lane *lane);
+/* Runs the lane until it leaves its strand, or ends. */
+void acre__soft_lane_enter(struct soft_lane *lane);
 /* Leaves the lane for who runs it, to go on later. Called on the lane's stack. */
 void acre__soft_lane_leave(struct soft_lane *lane, enum soft_lane_state state);
+
+/* ---- lanes and warps (launch_warp.c) ---- */
 
 enum soft_pass {
     PASS_NOTHING, /* every lane has ended or stands at the barrier */
@@ -128,14 +130,15 @@ int acre__soft_block_begin(struct soft_block *block);
 /* A lane has come to the barrier, or has ended. */
 void acre__soft_block_arrive(struct soft_lane *lane);
 void acre__soft_block_lane_ended(struct soft_lane *lane);
-/* What a member of the block's team does. */
-void acre__soft_block_run(struct soft_block *block, uint32_t member);
-
-/* ---- launches (launch.c) ---- */
-
 /* Notes a mistake of the kernel, found in this lane, and ends the launch. */
 void acre__soft_launch_mistake(const struct soft_lane *lane, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* ---- launches (launch.c) ---- */
+
+/* A kernel that is not queued yet, with warps of 0 lanes. NULL without memory. */
+struct soft_launch *acre__soft_launch_make(acre_soft_kernel fn, const uint32_t grid[3],
+                                           const uint32_t block[3], size_t shared_bytes, void *arg);
 void acre__soft_launch_free(struct soft_launch *launch);
 /* The same kernel, not begun: for a graph that is launched. NULL without memory. */
 struct soft_launch *acre__soft_launch_copy(const struct soft_launch *from);
