@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "soft/fiber.h"
 #include "soft/launch.h"
 
 enum {
@@ -260,9 +261,9 @@ static int launch_step(struct soft_launch *launch) {
     uint32_t choices = launch_choices(launch, 0, 0);
     if (soft_launch_is_over(launch) || !choices)
         return 1;
-    int is_ours = acre__soft_sched_begin();
+    int is_ours = acre__fiber_hooks_begin();
     (void)launch_choices(launch, 1, (uint32_t)(acre__soft_random() % choices));
-    acre__soft_sched_end(is_ours);
+    acre__fiber_hooks_end(is_ours);
     return soft_launch_is_over(launch);
 }
 

@@ -375,9 +375,6 @@ void acre__soft_report(const char *format, ...) __attribute__((format(printf, 1,
 
 /* A call begins: with a seed, others may run first. No lock is held. */
 void acre__soft_sched_border(void);
-/* Around a step of a seeded kernel, with the lock held: points inside switch its lanes. */
-int acre__soft_sched_begin(void);
-void acre__soft_sched_end(int is_first);
 uint64_t acre__soft_random(void);
 
 /* Prototypes of all functions of the table: acre__soft_cuInit and so on. */
