@@ -7,7 +7,10 @@
 #include "base/lock.h"
 #include "base/thread.h"
 #include "soft/fiber.h"
-#include "soft/launch.h"
+#include "soft/launch_strand.h"
+#include "soft/launch_warp.h"
+#include "soft/sched.h"
+#include "soft/soft_state.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)

@@ -18,6 +18,11 @@
 #include "base/thread.h"
 #include "soft/fiber.h"
 #include "soft/launch.h"
+#include "soft/launch_block.h"
+#include "soft/launch_types.h"
+#include "soft/launch_warp.h"
+#include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 enum {
     /* Lanes that have stacks at a time: each is two of the system's mappings, of which a process

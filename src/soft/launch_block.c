@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "soft/launch.h"
+#include "soft/launch_block.h"
+#include "soft/launch_strand.h"
+#include "soft/launch_types.h"
+#include "soft/soft_types.h"
 
 enum { SHARED_ALIGN = 128, SHARED_POISON = 0xa7 };
 

@@ -1,5 +1,11 @@
-/* Queueing kernels in a stream. Running them is in launch.c. */
+/* Queueing kernels in a stream: one operation for each. Running them is in launch.c. */
 #include "soft/launch.h"
+#include "soft/launch_types.h"
+#include "soft/soft.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_op.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_state.h"
 
 /* Queues the launch, and takes it in any case. */
 static CUresult launch_submit(struct soft_launch *launch, CUstream handle) {

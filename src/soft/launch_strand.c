@@ -17,7 +17,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "soft/launch.h"
+#include "soft/launch_strand.h"
+#include "soft/launch_types.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)

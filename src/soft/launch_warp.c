@@ -9,7 +9,12 @@
 #include <sched.h>
 
 #include "base/thread.h"
-#include "soft/launch.h"
+#include "soft/launch_block.h"
+#include "soft/launch_strand.h"
+#include "soft/launch_types.h"
+#include "soft/launch_warp.h"
+#include "soft/soft.h"
+#include "soft/soft_state.h"
 
 /* Lanes that are kept busy by each other must not hold activemask up for ever. */
 enum { ACTIVE_PASSES = 64 };

@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "soft/fiber.h"
 #include "soft/sched.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
 
 enum {

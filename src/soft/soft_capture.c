@@ -5,7 +5,14 @@
  * All streams of a capture have its id and point to its graph, which is theirs until the capture
  * ends well. */
 #include "base/thread.h"
+#include "soft/soft_api.h"
+#include "soft/soft_capture.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_object.h"
+#include "soft/soft_op.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 /* Calls fn for every stream that is being captured; stops when it returns 0. */
 static int capture_each(int (*fn)(struct soft_stream *stream, void *user), void *user) {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "soft/soft_clock.h"
 #include "soft/soft_state.h"
 
 /* ---- clocks ---- */

@@ -12,7 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_context.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_graph.h"
+#include "soft/soft_object.h"
+#include "soft/soft_op.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_plain.h"
+#include "soft/soft_pool.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 /* ---- the living ---- */
 

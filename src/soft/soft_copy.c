@@ -6,7 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "soft/soft_address.h"
+#include "soft/soft_api.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_op.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 /* ---- copies ---- */
 

@@ -1,6 +1,11 @@
 /* The calls of the current context: the thread's stack (soft_thread.c), and what is asked of the
  * context on top of it. Contexts begin and end in soft_context.c. */
+#include "soft/soft_api.h"
+#include "soft/soft_context.h"
+#include "soft/soft_enter.h"
 #include "soft/soft_state.h"
+#include "soft/soft_thread.h"
+#include "soft/soft_view.h"
 
 enum { SOFT_HEAP_LEAST = 4 << 20, SOFT_CTX_VERSION = 3020 };
 

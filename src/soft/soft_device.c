@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_enter.h"
 #include "soft/soft_state.h"
 
 enum {

@@ -10,8 +10,14 @@
 #include <stdlib.h>
 
 #include "base/thread.h"
-#include "soft/launch.h"
+#include "soft/launch_strand.h"
+#include "soft/sched.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_object.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 /* ---- the end of a thread ---- */
 

@@ -16,7 +16,18 @@
 #include <stdlib.h>
 
 #include "soft/launch.h"
+#include "soft/soft_api.h"
+#include "soft/soft_capture.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_event.h"
+#include "soft/soft_graph.h"
+#include "soft/soft_object.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_range.h"
 #include "soft/soft_state.h"
+#include "soft/soft_thread.h"
 
 /* ---- copies of nodes ---- */
 

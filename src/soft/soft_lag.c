@@ -16,6 +16,7 @@
 #include "base/config.h"
 #include "base/parse.h"
 #include "base/status.h"
+#include "soft/soft_lag.h"
 #include "soft/soft_state.h"
 
 /* So many questions in a row mean that the host does nothing else than wait. */

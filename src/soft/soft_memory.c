@@ -7,7 +7,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "soft/soft_address.h"
+#include "soft/soft_api.h"
+#include "soft/soft_capture.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_memory.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_plain.h"
+#include "soft/soft_pool_async.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
+#include "soft/soft_thread.h"
 
 /* ---- plain ---- */
 

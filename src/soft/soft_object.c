@@ -14,7 +14,9 @@
  * empty whenever the lock is free: who drops references settles what came of it. */
 #include <stdlib.h>
 
+#include "soft/soft_object.h"
 #include "soft/soft_state.h"
+#include "soft/soft_thread.h"
 
 /* ---- the end of an object ---- */
 

@@ -3,6 +3,9 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_object.h"
 #include "soft/soft_state.h"
 
 /* Enters and finds the object; counts are those of the real driver. */

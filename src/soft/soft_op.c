@@ -8,6 +8,11 @@
 #include <time.h>
 
 #include "soft/launch.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_object.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
+#include "soft/soft_physical.h"
 #include "soft/soft_state.h"
 
 /* ---- markers ---- */

@@ -16,7 +16,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_physical.h"
 #include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 /* The name of a chunk's own memfd; tells an importer that the bytes are a soft chunk, and whether
  * of a device (then which), of the host or of a pool (then of which device). */

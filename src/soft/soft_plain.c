@@ -4,7 +4,13 @@
  * their own, as on the real driver. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
+#include "soft/soft_address.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_plain.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_range.h"
 #include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 /* ---- slabs ---- */
 

@@ -6,7 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_physical.h"
 #include "soft/soft_pool.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_range.h"
+#include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 /* ---- life ---- */
 

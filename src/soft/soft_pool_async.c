@@ -6,7 +6,23 @@
  * one nor before the other is found, and so is memory that changed hands too early. */
 #include <stdlib.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_capture.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
+#include "soft/soft_physical.h"
 #include "soft/soft_pool.h"
+#include "soft/soft_pool_async.h"
+#include "soft/soft_pool_fit.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run.h"
+#include "soft/soft_state.h"
+#include "soft/soft_thread.h"
 
 /* ---- operations ---- */
 

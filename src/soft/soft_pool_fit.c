@@ -6,7 +6,14 @@
  * for what did not fit. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
-#include "soft/soft_pool.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_past.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_pool_fit.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_state.h"
 
 /* ---- growing ---- */
 

@@ -5,7 +5,14 @@
  * shrinks. Which gaps a stream gets is in soft_pool_fit.c. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
-#include "soft/soft_pool.h"
+#include "soft/soft_address.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 /* ---- gaps ---- */
 

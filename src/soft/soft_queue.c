@@ -4,6 +4,13 @@
  * blocking streams, theirs for its) is made of the same two operations that events are made of: a
  * record on one stream and a wait on the other. Running the queues is in soft_run.c. Guarded by
  * acre__soft.lock. */
+#include "soft/soft_capture.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_lag.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
 
 CUresult acre__soft_submit_bare(struct soft_stream *stream, struct soft_op *op) {

@@ -2,7 +2,13 @@
  * reservation into the next. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
-#include "soft/soft_pool.h"
+#include "soft/soft_address.h"
+#include "soft/soft_op.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_range.h"
+#include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 CUresult acre__soft_range_add(enum soft_range_kind kind, uint64_t address, size_t bytes, int device,
                               struct soft_backing *backing, size_t offset,

@@ -9,7 +9,17 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "soft/launch.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_lag.h"
+#include "soft/soft_object.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
+#include "soft/soft_run.h"
+#include "soft/soft_run_memory.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 enum { SOFT_WORKERS_MAX = 1024 };
 

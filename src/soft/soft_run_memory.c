@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "soft/soft_pool.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_plain.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run_memory.h"
+#include "soft/soft_state.h"
 
 /* ---- copies and fills ---- */
 

@@ -9,6 +9,19 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "soft/soft.h"
+#include "soft/soft_address.h"
+#include "soft/soft_api.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_context.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_graph.h"
+#include "soft/soft_lag.h"
+#include "soft/soft_object.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_pool.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
 
 /* ---- settings ---- */

@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "soft/soft_pool.h"
+#include "soft/soft.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_state.h"
 
 struct soft_state acre__soft = {
     .lock = ACRE__LOCK_INIT("soft driver", ACRE__RANK_SOFT),

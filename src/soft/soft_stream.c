@@ -6,7 +6,12 @@
 #include <stdlib.h>
 
 #include "base/thread.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 /* ---- beginning and end ---- */
 

@@ -2,7 +2,19 @@
  * Streams as such are in soft_stream.c, queueing in soft_queue.c, events in soft_event.c. */
 #include <stdlib.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_capture.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_lag.h"
+#include "soft/soft_object.h"
+#include "soft/soft_op.h"
+#include "soft/soft_pool.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 struct stream_handle {
     struct acre__node node; /* key: address of the handle */

@@ -10,6 +10,7 @@
 
 #include "base/thread.h"
 #include "soft/soft_state.h"
+#include "soft/soft_thread.h"
 
 /* ---- the record ---- */
 

@@ -8,7 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "soft/soft_address.h"
+#include "soft/soft_api.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 static int is_chunks(uint64_t n) {
     return n % SOFT_CHUNK_BYTES == 0;
