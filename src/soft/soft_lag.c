@@ -10,7 +10,7 @@
  * queues, so waiting makes everything due that is queued; so does asking many times in a row
  * without queueing anything. With a seed the scheduler still draws which due stream goes on.
  *
- * All under acre__soft.lock. */
+ * Here is when work is due; running it is in soft_run.c. All under acre__soft.lock. */
 #include <time.h>
 
 #include "base/config.h"

@@ -3,7 +3,6 @@
  * Host memory, as managed memory (soft_managed.c), is pages of this process that both sides reach
  * at the same address. Freeing waits for all work of the context that it belongs to, as the real
  * calls do. */
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
  * finds no hole, an exported one and a host chunk have a memfd of their own. Releasing punches a
  * hole, so memory is given back to the system and comes back zeroed.
  * Guarded by acre__soft.lock; a chunk is exported while no operation runs, since its bytes move. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

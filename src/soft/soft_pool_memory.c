@@ -110,7 +110,8 @@ static int segment_is_idle(const struct soft_segment *segment) {
     return 1;
 }
 
-int acre__soft_pool_is_idle(const struct CUmemPoolHandle_st *pool) {
+/* Is none of its memory in use any more, not even by work before a free? */
+static int pool_is_idle(const struct CUmemPoolHandle_st *pool) {
     if (pool->live_count)
         return 0;
     for (const struct soft_segment *segment = pool->segments; segment; segment = segment->next)
@@ -176,7 +177,7 @@ void acre__soft_pools_tend(void) {
     for (; node; node = next) {
         struct CUmemPoolHandle_st *pool = soft_pool_of(node);
         next = acre__tree_next(&acre__soft.pools, node);
-        if (pool->is_destroyed && acre__soft_pool_is_idle(pool))
+        if (pool->is_destroyed && pool_is_idle(pool))
             acre__soft_pool_end(pool);
     }
 }

@@ -29,8 +29,6 @@ void acre__soft_gap_put(struct soft_segment *segment, struct soft_gap *gap);
 
 /* Gives back whole segments that nobody uses, as long as `keep` bytes stay. */
 void acre__soft_pool_trim(struct CUmemPoolHandle_st *pool, uint64_t keep);
-/* Is none of its memory in use any more, not even by work before a free? */
-int acre__soft_pool_is_idle(const struct CUmemPoolHandle_st *pool);
 /* What the host has seen done since is for everybody to take. With a context all of its work was
  * waited for, that of ended streams too. */
 void acre__soft_pool_settle(struct CUmemPoolHandle_st *pool, const struct CUctx_st *ctx);

@@ -5,6 +5,7 @@
  * only. With a seed there are no workers: whoever waits runs the next step that the scheduler
  * draws. All under acre__soft.lock, which acre__soft_run_step gives up while bytes move or a host
  * function runs. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -25,14 +26,14 @@ enum { SOFT_WORKERS_MAX = 1024 };
 
 /* ---- choosing ---- */
 
-int acre__soft_stream_is_ready(const struct soft_stream *stream) {
+static int stream_is_ready(const struct soft_stream *stream) {
     const struct soft_op *op = stream->head;
     return op && !stream->is_running && !(op->kind == SOFT_WAIT && !op->marker->done) &&
            acre__soft_lag_is_due(op);
 }
 
 static int worker_may_run(const struct soft_stream *stream) {
-    return acre__soft_stream_is_ready(stream) && !acre__soft_lag_is_inline(stream);
+    return stream_is_ready(stream) && !acre__soft_lag_is_inline(stream);
 }
 
 size_t acre__soft_ready_count(void) {
@@ -139,10 +140,12 @@ void acre__soft_run_step(struct soft_stream *stream) {
         acre__soft_workers_wake();
 }
 
+/* ---- what a device is behind with ---- */
+
 static struct soft_stream *lag_pick(void) {
     for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         for (struct soft_stream *s = ctx->streams; s; s = s->next)
-            if (acre__soft_stream_is_ready(s) && acre__soft_lag_is_inline(s))
+            if (stream_is_ready(s) && acre__soft_lag_is_inline(s))
                 return s;
     return NULL;
 }
@@ -273,7 +276,9 @@ int acre__soft_help(void) {
     return 1;
 }
 
-int acre__soft_wait_some(void) {
+/* One step of waiting for anything: runs or lets run something, then the caller looks again. 0 when
+ * nothing can ever change (seeded mode with every stream stuck). */
+static int wait_some(void) {
     const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
     struct soft_stream *stream;
     acre__soft_lag_wait();
@@ -309,7 +314,7 @@ CUresult acre__soft_wait_stream(struct soft_stream *stream, uint64_t step) {
         acre__soft_past_copy(&past, &stream->past);
     stream->waiters++; /* another thread may destroy it meanwhile */
     while (stream && !result && !(result = ctx->lost) && stream->completed < step) {
-        if (!acre__soft_wait_some())
+        if (!wait_some())
             result = CUDA_ERROR_LAUNCH_TIMEOUT;
         stream = acre__soft_stream_by_id(until.stream);
     }
@@ -333,7 +338,7 @@ CUresult acre__soft_wait_marker(const struct CUctx_st *ctx, struct soft_marker *
     marker->refs++; /* the event may be destroyed or recorded again meanwhile */
     while (!marker->done && !result) {
         result = ctx->lost;
-        if (!result && !acre__soft_wait_some())
+        if (!result && !wait_some())
             result = CUDA_ERROR_LAUNCH_TIMEOUT;
     }
     if (!result)

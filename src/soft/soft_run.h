@@ -11,15 +11,11 @@ int acre__soft_lag_run(void);
 CUresult acre__soft_wait_stream(struct soft_stream *stream, uint64_t step);
 CUresult acre__soft_wait_marker(const struct CUctx_st *ctx, struct soft_marker *marker);
 CUresult acre__soft_wait_ctx(struct CUctx_st *ctx);
-/* One step of waiting for anything: runs or lets run something, then the caller looks again. 0 when
- * nothing can ever change (seeded mode with every stream stuck). */
-int acre__soft_wait_some(void);
 
 /* A stream that can go on now, by the mode's choice; NULL if none. */
 struct soft_stream *acre__soft_ready_pick(void);
 /* Runs the first operation of a ready stream. The lock is given up meanwhile. */
 void acre__soft_run_step(struct soft_stream *stream);
-int acre__soft_stream_is_ready(const struct soft_stream *stream);
 size_t acre__soft_ready_count(void);
 
 /* Something may have become ready: wakes workers, or makes more. */

@@ -4,7 +4,6 @@
  * call is a sticky error. Each use is compared with the clocks first; one that is not ordered is
  * reported and not done. Called by acre__soft_run_step with acre__soft.lock held; it is given up
  * while bytes move, with references to the chunks and counted in acre__soft.running. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "soft/soft_clock.h"
