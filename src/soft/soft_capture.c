@@ -1,6 +1,6 @@
 /* Stream capture as a state: begin, query, end, which calls are refused meanwhile, with which code,
  * and that a refused call breaks the capture, as on the real driver. What is queued on a captured
- * stream is checked as usual and becomes a node of the capture's graph (soft_graph.c).
+ * stream is checked as usual and becomes a node of the capture's graph (soft_op.c).
  *
  * All streams of a capture have its id and point to its graph, which is theirs until the capture
  * ends well. */

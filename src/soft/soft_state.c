@@ -2,8 +2,9 @@
  * mapping, segment, stream, graph or context an address, an id or a handle means. Also what every
  * file may need: ids, draws of the seed, reports of wrong uses, and losing a context.
  *
- * The lowest file of the soft driver: it calls none of the others. All functions but
- * acre__soft_config_get and acre__soft_reports are called with acre__soft.lock held. */
+ * The lowest file of the soft driver: it calls none of the others. acre__soft_config_get and
+ * acre__soft_reports take acre__soft.lock; acre__soft_random is for seeded runs, where one thread
+ * runs at a time. All others are called with the lock held. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
