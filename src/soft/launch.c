@@ -1,25 +1,28 @@
-/* Kernels of the soft device: queueing them in a stream, and the crew that runs their blocks.
+/* Kernels of the soft device: the crew that runs their blocks, and its teams.
  *
  * A kernel is one operation of its stream. Without a seed the thread that runs the stream is the
  * first of a crew of real threads, made for this launch and gone with it: as many as there are
  * processors, or as blocks if those are fewer, so a launch of one block makes none. The crew is
- * cut into teams, each with a place where blocks run one after the other (launch_block.c).
+ * cut into teams, each with a place where blocks run one after the other (launch_block.c). The
+ * members of a team meet before each block, and whoever comes last begins it.
  *
  * With a seed the operation stays at the head of its stream and runs one lane at each of the
  * stream's steps, up to its next point: so kernels, copies and virtual host threads come between
  * each other in any order that the seed can draw. */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/config.h"
-#include "base/status.h"
 #include "base/thread.h"
+#include "soft/fiber.h"
 #include "soft/launch.h"
-#include "soft/sched.h"
+#include "soft/launch_block.h"
+#include "soft/launch_types.h"
+#include "soft/launch_warp.h"
+#include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 enum {
     /* Lanes that have stacks at a time: each is two of the system's mappings, of which a process
@@ -66,26 +69,74 @@ void acre__soft_launch_free(struct soft_launch *launch) {
     free(launch);
 }
 
-void acre__soft_launch_mistake(const struct soft_lane *lane, const char *format, ...) {
-    const struct soft_block *block = lane->block;
-    struct soft_launch *launch = block->launch;
-    char what[160];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    acre__lock_take(&launch->lock);
-    if (!launch->mistake[0])
-        snprintf(launch->mistake, sizeof launch->mistake,
-                 "block (%u, %u, %u) thread (%u, %u, %u): %s", block->index[0], block->index[1],
-                 block->index[2], lane->index[0], lane->index[1], lane->index[2], what);
-    acre__lock_give(&launch->lock);
-    atomic_store_explicit(&launch->is_over, 1, memory_order_release);
-    for (uint32_t i = 0; i < launch->place_count; i++) { /* members may sleep at barriers */
-        acre__lock_take(&launch->blocks[i].lock);
-        acre__cond_wake(&launch->blocks[i].moved);
-        acre__lock_give(&launch->blocks[i].lock);
+/* ---- a member of a team ---- */
+
+/* Nothing of this member's can run before the barrier at `passed` is. */
+static void barrier_wait(struct soft_block *block, uint64_t passed) {
+    acre__lock_take(&block->lock);
+    while (atomic_load_explicit(&block->barrier, memory_order_acquire) == passed &&
+           !soft_launch_is_over(block->launch))
+        acre__cond_wait(&block->moved, &block->lock);
+    acre__lock_give(&block->lock);
+}
+
+/* The first lane of this member's next warp, or NULL. */
+static struct soft_lane *member_warp(const struct soft_block *block, uint32_t number,
+                                     uint32_t member) {
+    uint64_t first = ((uint64_t)number * block->team + member) * block->launch->warp_lanes;
+    return first < block->launch->threads ? &block->lanes[first] : NULL;
+}
+
+static int member_has_lanes(const struct soft_block *block, uint32_t member) {
+    const struct soft_lane *first;
+    for (uint32_t n = 0; (first = member_warp(block, n, member)); n++)
+        for (uint32_t i = 0; i < block->launch->warp_lanes; i++)
+            if (first->thread + i < block->launch->threads && first[i].state != LANE_ENDED)
+                return 1;
+    return 0;
+}
+
+/* Runs the member's lanes of the block that is here until they have ended. */
+static void member_run(struct soft_block *block, uint32_t member) {
+    while (!soft_launch_is_over(block->launch)) {
+        uint64_t passed = atomic_load_explicit(&block->barrier, memory_order_acquire);
+        enum soft_pass most = PASS_NOTHING;
+        struct soft_lane *first;
+        for (uint32_t n = 0; (first = member_warp(block, n, member)); n++) {
+            enum soft_pass pass = acre__soft_warp_pass(first);
+            most = pass > most ? pass : most;
+        }
+        if (most == PASS_MOVED)
+            continue;
+        if (most == PASS_YIELDED)
+            sched_yield();
+        else if (member_has_lanes(block, member))
+            barrier_wait(block, passed);
+        else
+            return;
     }
+}
+
+/* Waits for the team; 1: there is another block. */
+static int member_meet(struct soft_block *block) {
+    acre__lock_take(&block->lock);
+    uint64_t round = block->round;
+    if (++block->idle == block->team) {
+        block->idle = 0;
+        block->round++;
+        (void)acre__soft_block_begin(block);
+        acre__cond_wake(&block->moved);
+    }
+    while (block->round == round)
+        acre__cond_wait(&block->moved, &block->lock);
+    int has_block = block->has_block;
+    acre__lock_give(&block->lock);
+    return has_block;
+}
+
+static void block_run(struct soft_block *block, uint32_t member) {
+    while (member_meet(block))
+        member_run(block, member);
 }
 
 /* ---- the crew ---- */
@@ -102,7 +153,7 @@ struct crew {
 static void crew_work(struct crew *crew, uint32_t number) {
     uint32_t place = number / crew->team;
     if (place < crew->launch->place_count)
-        acre__soft_block_run(&crew->launch->blocks[place], number % crew->team);
+        block_run(&crew->launch->blocks[place], number % crew->team);
 }
 
 static void *crew_main(void *user) {
@@ -215,9 +266,9 @@ static int launch_step(struct soft_launch *launch) {
     uint32_t choices = launch_choices(launch, 0, 0);
     if (soft_launch_is_over(launch) || !choices)
         return 1;
-    int is_ours = acre__soft_sched_begin();
+    int is_ours = acre__fiber_hooks_begin();
     (void)launch_choices(launch, 1, (uint32_t)(acre__soft_random() % choices));
-    acre__soft_sched_end(is_ours);
+    acre__fiber_hooks_end(is_ours);
     return soft_launch_is_over(launch);
 }
 
@@ -253,8 +304,9 @@ CUresult acre__soft_run_kernel(struct soft_stream *stream, struct soft_op *op, i
     return kernel_result(stream, op, is_made ? launch->mistake : "the system has no memory for it");
 }
 
-static struct soft_launch *launch_make(acre_soft_kernel fn, const uint32_t grid[3],
-                                       const uint32_t block[3], size_t shared_bytes, void *arg) {
+struct soft_launch *acre__soft_launch_make(acre_soft_kernel fn, const uint32_t grid[3],
+                                           const uint32_t block[3], size_t shared_bytes,
+                                           void *arg) {
     struct soft_launch *launch = calloc(1, sizeof *launch);
     if (!launch)
         return NULL;
@@ -271,39 +323,11 @@ static struct soft_launch *launch_make(acre_soft_kernel fn, const uint32_t grid[
 
 struct soft_launch *acre__soft_launch_copy(const struct soft_launch *from) {
     struct soft_launch *launch =
-        launch_make(from->fn, from->grid, from->block, from->shared_bytes, from->arg);
+        acre__soft_launch_make(from->fn, from->grid, from->block, from->shared_bytes, from->arg);
     if (launch) {
         launch->warp_lanes = from->warp_lanes;
         launch->is_seeded = from->is_seeded;
         launch->ordinal = from->ordinal;
     }
     return launch;
-}
-
-/* Queues the launch, and takes it in any case. */
-static CUresult launch_submit(struct soft_launch *launch, CUstream handle) {
-    struct soft_stream *stream;
-    CUresult result = acre__soft_stream_enter(handle, launch, &stream);
-    if (result) {
-        acre__soft_launch_free(launch);
-        return result;
-    }
-    struct soft_op *op = acre__soft_op_make(SOFT_KERNEL);
-    if (!op) {
-        acre__soft_launch_free(launch);
-        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    }
-    launch->is_seeded = acre__soft.config.seeded;
-    launch->ordinal = stream->device;
-    op->launch = launch;
-    return acre__soft_leave(acre__soft_submit(stream, op));
-}
-
-CUresult acre__soft_kernel_queue(CUstream stream, const struct acre__soft_kernel *kernel) {
-    struct soft_launch *launch =
-        launch_make(kernel->fn, kernel->grid, kernel->block, kernel->shared_bytes, kernel->arg);
-    if (!launch)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    launch->warp_lanes = kernel->warp_lanes;
-    return launch_submit(launch, stream);
 }

@@ -1,15 +1,18 @@
-/* Blocks of kernels: the barrier, shared memory, and how a team of real threads runs a block.
+/* Blocks of kernels: their lanes, the barrier, shared memory, and what ends a launch early.
  *
  * A block in memory is a place: blocks of the grid run in it one after the other, on the same lanes
- * and strands. The members of its team meet before each block, and whoever comes last draws its
- * number and sets the lanes up.
+ * and strands. How a team of real threads runs them is in launch.c.
  *
  * A thread that has ended counts as one that has come to the barrier, as on a GPU. */
-#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "soft/launch.h"
+#include "soft/launch_block.h"
+#include "soft/launch_strand.h"
+#include "soft/launch_types.h"
+#include "soft/soft_types.h"
 
 enum { SHARED_ALIGN = 128, SHARED_POISON = 0xa7 };
 
@@ -100,74 +103,28 @@ void acre__soft_block_lane_ended(struct soft_lane *lane) {
     acre__lock_give(&block->lock);
 }
 
-/* Nothing of this member's can run before the barrier at `passed` is. */
-static void barrier_wait(struct soft_block *block, uint64_t passed) {
-    acre__lock_take(&block->lock);
-    while (atomic_load_explicit(&block->barrier, memory_order_acquire) == passed &&
-           !soft_launch_is_over(block->launch))
-        acre__cond_wait(&block->moved, &block->lock);
-    acre__lock_give(&block->lock);
-}
+/* ---- mistakes of kernels ---- */
 
-/* ---- a member's work ---- */
-
-/* The first lane of this member's next warp, or NULL. */
-static struct soft_lane *member_warp(const struct soft_block *block, uint32_t number,
-                                     uint32_t member) {
-    uint64_t first = ((uint64_t)number * block->team + member) * block->launch->warp_lanes;
-    return first < block->launch->threads ? &block->lanes[first] : NULL;
-}
-
-static int member_has_lanes(const struct soft_block *block, uint32_t member) {
-    const struct soft_lane *first;
-    for (uint32_t n = 0; (first = member_warp(block, n, member)); n++)
-        for (uint32_t i = 0; i < block->launch->warp_lanes; i++)
-            if (first->thread + i < block->launch->threads && first[i].state != LANE_ENDED)
-                return 1;
-    return 0;
-}
-
-/* Runs the member's lanes of the block that is here until they have ended. */
-static void member_run(struct soft_block *block, uint32_t member) {
-    while (!soft_launch_is_over(block->launch)) {
-        uint64_t passed = atomic_load_explicit(&block->barrier, memory_order_acquire);
-        enum soft_pass most = PASS_NOTHING;
-        struct soft_lane *first;
-        for (uint32_t n = 0; (first = member_warp(block, n, member)); n++) {
-            enum soft_pass pass = acre__soft_warp_pass(first);
-            most = pass > most ? pass : most;
-        }
-        if (most == PASS_MOVED)
-            continue;
-        if (most == PASS_YIELDED)
-            sched_yield();
-        else if (member_has_lanes(block, member))
-            barrier_wait(block, passed);
-        else
-            return;
+void acre__soft_launch_mistake(const struct soft_lane *lane, const char *format, ...) {
+    const struct soft_block *block = lane->block;
+    struct soft_launch *launch = block->launch;
+    char what[160];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    acre__lock_take(&launch->lock);
+    if (!launch->mistake[0])
+        snprintf(launch->mistake, sizeof launch->mistake,
+                 "block (%u, %u, %u) thread (%u, %u, %u): %s", block->index[0], block->index[1],
+                 block->index[2], lane->index[0], lane->index[1], lane->index[2], what);
+    acre__lock_give(&launch->lock);
+    atomic_store_explicit(&launch->is_over, 1, memory_order_release);
+    for (uint32_t i = 0; i < launch->place_count; i++) { /* members may sleep at barriers */
+        acre__lock_take(&launch->blocks[i].lock);
+        acre__cond_wake(&launch->blocks[i].moved);
+        acre__lock_give(&launch->blocks[i].lock);
     }
-}
-
-/* Waits for the team; 1: there is another block. */
-static int member_meet(struct soft_block *block) {
-    acre__lock_take(&block->lock);
-    uint64_t round = block->round;
-    if (++block->idle == block->team) {
-        block->idle = 0;
-        block->round++;
-        (void)acre__soft_block_begin(block);
-        acre__cond_wake(&block->moved);
-    }
-    while (block->round == round)
-        acre__cond_wait(&block->moved, &block->lock);
-    int has_block = block->has_block;
-    acre__lock_give(&block->lock);
-    return has_block;
-}
-
-void acre__soft_block_run(struct soft_block *block, uint32_t member) {
-    while (member_meet(block))
-        member_run(block, member);
 }
 
 /* ---- what kernels call ---- */

@@ -29,4 +29,7 @@ enum acre__sched_end {
 enum acre__sched_end acre__sched_run(uint64_t seed, const struct acre__vthread *threads,
                                      size_t count);
 
+/* A call begins: with a seed, others may run first. No lock is held. */
+void acre__soft_sched_border(void);
+
 #endif

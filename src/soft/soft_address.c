@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "soft/soft_address.h"
 #include "soft/soft_state.h"
 
 /* More addresses than any machine has for one process; keeps sums from overflowing. */

@@ -1,11 +1,18 @@
 /* Stream capture as a state: begin, query, end, which calls are refused meanwhile, with which code,
  * and that a refused call breaks the capture, as on the real driver. What is queued on a captured
- * stream is checked as usual and becomes a node of the capture's graph (soft_graph.c).
+ * stream is checked as usual and becomes a node of the capture's graph (soft_op.c).
  *
  * All streams of a capture have its id and point to its graph, which is theirs until the capture
  * ends well. */
 #include "base/thread.h"
+#include "soft/soft_api.h"
+#include "soft/soft_capture.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_object.h"
+#include "soft/soft_op.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 /* Calls fn for every stream that is being captured; stops when it returns 0. */
 static int capture_each(int (*fn)(struct soft_stream *stream, void *user), void *user) {
@@ -196,20 +203,8 @@ static int end_one(struct soft_stream *stream, void *user) {
         return 1;
     ending->was_broken |= stream->capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
     ending->is_unjoined |= stream->capture_is_fork;
-    stream->capturing->capturing--;
-    stream->capturing = NULL;
-    stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    stream->capture_id = 0;
-    acre__soft.captures--;
+    acre__soft_stream_uncapture(stream);
     return 1;
-}
-
-void acre__soft_capture_leave(struct soft_stream *stream) {
-    struct CUgraph_st *graph = stream->capturing;
-    struct ending ending = {stream->capture_id, 0, 0};
-    end_one(stream, &ending);
-    if (!graph->capturing)
-        acre__soft_graph_free(graph);
 }
 
 CUresult acre__soft_cuStreamEndCapture(CUstream handle, CUgraph *graph_out) {

@@ -13,12 +13,10 @@
  * A slot is given to a new stream only when the host knows that all work of the old one is done;
  * epochs go on counting, so old uses stay comparable. Guarded by acre__soft.lock. Without
  * config.check all of this costs a branch. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "soft/soft_clock.h"
 #include "soft/soft_state.h"
 
 /* ---- clocks ---- */
@@ -120,17 +118,6 @@ static int clock_knows(const struct soft_clock *clock, const struct soft_use *us
 }
 
 /* ---- reports ---- */
-
-void acre__soft_report(const char *format, ...) {
-    char line[sizeof acre__soft.report];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (!acre__soft.report_count++)
-        memcpy(acre__soft.report, line, sizeof line);
-    acre__log(ACRE_LOG_ERROR, "soft", "%s", line);
-}
 
 static void use_report(const struct soft_use *later, const struct soft_use *earlier,
                        const struct soft_piece *piece, size_t offset) {

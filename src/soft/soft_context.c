@@ -12,26 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "soft/soft_api.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_context.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_graph.h"
+#include "soft/soft_object.h"
+#include "soft/soft_op.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_plain.h"
+#include "soft/soft_pool.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 /* ---- the living ---- */
-
-int acre__soft_ctx_is_known(const struct CUctx_st *ctx) {
-    const struct CUctx_st *other = acre__soft.contexts;
-    while (other && other != ctx)
-        other = other->next;
-    return other && soft_ctx_is_alive(other);
-}
-
-void acre__soft_lose(struct CUctx_st *ctx, CUresult code) {
-    if (!ctx->lost) {
-        ctx->lost = code;
-        acre__log(ACRE_LOG_ERROR, "soft", "device %d is lost: %s", ctx->device,
-                  acre__driver_error_name(code));
-    }
-    acre__cond_wake(&acre__soft.done);
-}
 
 static void limits_set_defaults(struct CUctx_st *ctx) {
     memset(ctx->limits, 0, sizeof ctx->limits);

@@ -1,150 +1,23 @@
-/* Copies and fills: checked when they are queued, looked up again when they run.
+/* The calls of copies and fills: checked here, when they are queued, and looked up again when they
+ * run (soft_run_memory.c).
  *
  * A pageable source is read when the call is made, so the call may return at once; a pageable
- * destination makes the call wait. Both addresses are resolved to chunks only when the operation
- * runs, as late as on a GPU: memory that was unmapped meanwhile is a sticky error then. */
+ * destination makes the call wait. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "soft/soft_address.h"
+#include "soft/soft_api.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_op.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
-/* ---- running ---- */
-
-/* Walks a list of pieces byte by byte, or plain bytes. */
-struct walker {
-    const struct soft_piece *piece;
-    size_t done; /* bytes of the piece already passed */
-    char *raw;
-};
-
-static char *walker_here(const struct walker *w, size_t *left) {
-    if (w->raw)
-        return w->raw;
-    *left = w->piece->bytes - w->done < *left ? w->piece->bytes - w->done : *left;
-    return w->piece->backing->alias + w->piece->offset + w->done;
-}
-
-static void walker_pass(struct walker *w, size_t bytes) {
-    if (w->raw) {
-        w->raw += bytes;
-        return;
-    }
-    w->done += bytes;
-    if (w->done == w->piece->bytes) {
-        w->piece++;
-        w->done = 0;
-    }
-}
-
-static void fill_bytes(char *at, size_t bytes, size_t phase, unsigned value, unsigned value_bytes) {
-    if (value_bytes == 1) {
-        memset(at, (int)value, bytes);
-        return;
-    }
-    unsigned char pattern[4];
-    memcpy(pattern, &value, sizeof pattern); /* of 2 bytes: the first ones, on little-endian */
-    for (size_t i = 0; i < bytes; i++)
-        at[i] = (char)pattern[(phase + i) & (value_bytes - 1)];
-}
-
-/* One row: from `from` (or the fill's value, when NULL) to `to`. */
-static void run_row(struct walker *to, struct walker *from, size_t width,
-                    const struct soft_op *op) {
-    for (size_t done = 0; done < width;) {
-        size_t here = width - done;
-        char *target = walker_here(to, &here);
-        if (from) {
-            const char *source = walker_here(from, &here);
-            memmove(target, source, here);
-            walker_pass(from, here);
-        } else {
-            fill_bytes(target, here, done, op->value, op->value_bytes);
-        }
-        walker_pass(to, here);
-        done += here;
-    }
-}
-
-static CUresult side_resolve(const struct soft_side *side, const struct soft_op *op, int is_write,
-                             struct soft_pieces *pieces) {
-    if (side->raw)
-        return CUDA_SUCCESS;
-    for (size_t row = 0; row < op->rows; row++) {
-        CUresult result = acre__soft_range_resolve_late(side->address + row * side->pitch,
-                                                        op->width, side->device, is_write, pieces);
-        if (result)
-            return result;
-    }
-    return CUDA_SUCCESS;
-}
-
-static int side_use(struct soft_stream *stream, const struct soft_op *op,
-                    const struct soft_pieces *pieces, int is_write, const char *what) {
-    int is_ordered = 1;
-    for (size_t i = 0; i < pieces->count; i++)
-        is_ordered &= acre__soft_clock_use(stream, op->step, &pieces->at[i], is_write, what);
-    return is_ordered;
-}
-
-static void pieces_keep(const struct soft_pieces *pieces) {
-    for (size_t i = 0; i < pieces->count; i++)
-        acre__soft_backing_keep(pieces->at[i].backing);
-}
-
-static void pieces_drop(const struct soft_pieces *pieces) {
-    for (size_t i = 0; i < pieces->count; i++)
-        acre__soft_backing_drop(pieces->at[i].backing);
-}
-
-static void run_rows(const struct soft_op *op, const struct soft_pieces *to,
-                     const struct soft_pieces *from) {
-    struct walker target = {to->at, 0, op->to.raw};
-    struct walker source = {from->at, 0, op->from.raw};
-    for (size_t row = 0; row < op->rows; row++) {
-        run_row(&target, op->kind == SOFT_COPY ? &source : NULL, op->width, op);
-        if (op->to.raw)
-            target.raw = op->to.raw + (row + 1) * op->to.pitch;
-        if (op->from.raw)
-            source.raw = op->from.raw + (row + 1) * op->from.pitch;
-    }
-}
-
-CUresult acre__soft_run_copy(struct soft_stream *stream, struct soft_op *op) {
-    struct soft_pieces to = {0}, from = {0};
-    int is_copy = op->kind == SOFT_COPY;
-    CUresult result = side_resolve(&op->to, op, 1, &to);
-    if (!result && is_copy)
-        result = side_resolve(&op->from, op, 0, &from);
-    if (result == CUDA_ERROR_INVALID_VALUE || op->is_stale) {
-        acre__soft_report("stream %llu step %llu: %s memory that is not %s any more (to 0x%llx, "
-                          "from 0x%llx, %zu bytes)",
-                          (unsigned long long)stream->id, (unsigned long long)op->step,
-                          is_copy ? "copy with" : "fill of", op->is_stale ? "allocated" : "mapped",
-                          (unsigned long long)op->to.address, (unsigned long long)op->from.address,
-                          op->width);
-        result = CUDA_ERROR_ILLEGAL_ADDRESS;
-    }
-    /* What is not ordered is reported and not done: the other use may be running right now. */
-    if (!result && !(side_use(stream, op, &from, 0, "copy from") &
-                     side_use(stream, op, &to, 1, is_copy ? "copy to" : "fill")))
-        result = CUDA_ERROR_LAUNCH_FAILED;
-    if (!result) {
-        pieces_keep(&to);
-        pieces_keep(&from);
-        acre__soft.running++;
-        acre__lock_give(&acre__soft.lock);
-        run_rows(op, &to, &from);
-        acre__lock_take(&acre__soft.lock);
-        acre__soft.running--;
-        pieces_drop(&to);
-        pieces_drop(&from);
-    }
-    acre__soft_pieces_free(&to);
-    acre__soft_pieces_free(&from);
-    return result;
-}
-
-/* ---- queueing ---- */
+/* ---- copies ---- */
 
 enum copy_side { ANY_MEMORY, KNOWN_MEMORY };
 

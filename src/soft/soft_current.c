@@ -1,146 +1,13 @@
-/* How calls begin, and the context that a thread works with: its stack, and what is asked of the
- * context on top of it. Contexts begin and end in soft_context.c; one that has ended stays on the
- * stacks that it was on, and whoever works with it is told so.
- *
- * The stack is in the thread's record, which other threads do not touch. */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/thread.h"
-#include "soft/launch.h"
+/* The calls of the current context: the thread's stack (soft_thread.c), and what is asked of the
+ * context on top of it. Contexts begin and end in soft_context.c. */
+#include "soft/soft_api.h"
+#include "soft/soft_context.h"
+#include "soft/soft_enter.h"
 #include "soft/soft_state.h"
+#include "soft/soft_thread.h"
+#include "soft/soft_view.h"
 
 enum { SOFT_HEAP_LEAST = 4 << 20, SOFT_CTX_VERSION = 3020 };
-
-/* ---- how calls begin and end ---- */
-
-static void soft_thread_exit(struct acre__thread *thread) {
-    struct soft_thread *self = thread->soft;
-    if (!self)
-        return;
-    acre__lock_take(&acre__soft.lock);
-    for (struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
-        acre__soft_stream_end_of_thread(ctx, thread->id);
-    acre__soft_objects_settle();
-    acre__lock_give(&acre__soft.lock);
-    thread->soft = NULL;
-    free(self);
-}
-
-static void soft_register_exit(void) {
-    acre__thread_at_exit(soft_thread_exit);
-}
-
-/* Threads that have only the shared record: without memory, or about to end. */
-struct soft_orphan {
-    struct soft_orphan *next;
-    pid_t thread; /* of which one is left to the next thread with the same number */
-    struct soft_thread self;
-};
-
-/* Lock held. */
-static struct soft_thread *orphan_self(void) {
-    static struct soft_orphan *orphans;
-    pid_t thread = gettid();
-    struct soft_orphan *orphan = orphans;
-    while (orphan && orphan->thread != thread)
-        orphan = orphan->next;
-    if (!orphan && (orphan = calloc(1, sizeof *orphan))) {
-        orphan->thread = thread;
-        orphan->next = orphans;
-        orphans = orphan;
-    }
-    return orphan ? &orphan->self : NULL;
-}
-
-static struct soft_thread *soft_thread_find(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct acre__thread *thread = acre__thread_self();
-    if (!thread->id)
-        return orphan_self();
-    if (!thread->soft) {
-        pthread_once(&once, soft_register_exit);
-        thread->soft = calloc(1, sizeof(struct soft_thread));
-    }
-    return thread->soft;
-}
-
-struct soft_thread *acre__soft_thread_self(void) {
-    struct soft_thread *self = soft_thread_find();
-    if (!self)
-        return NULL;
-    if (self->generation != acre__soft.generation) {
-        memset(self, 0, sizeof *self);
-        self->generation = acre__soft.generation;
-    }
-    return self;
-}
-
-CUresult acre__soft_enter_bare(void) {
-    if (acre__soft_lane_now) /* a kernel: the driver is not for it, and its lock may be held */
-        return CUDA_ERROR_NOT_PERMITTED;
-    acre__soft_sched_border();
-    acre__lock_take(&acre__soft.lock);
-    struct soft_thread *self = acre__soft_thread_self();
-    CUresult result = !acre__soft.is_initialized ? CUDA_ERROR_NOT_INITIALIZED
-                      : !self                    ? CUDA_ERROR_OUT_OF_MEMORY
-                      : self->in_host_function   ? CUDA_ERROR_NOT_PERMITTED
-                                                 : CUDA_SUCCESS;
-    if (result)
-        acre__lock_give(&acre__soft.lock);
-    else if (acre__soft.is_short_of_threads)
-        (void)acre__soft_help();
-    return result;
-}
-
-CUresult acre__soft_enter_device(CUdevice dev, const void *output, struct soft_device **device) {
-    CUresult result = acre__soft_enter_bare();
-    if (result)
-        return result;
-    if (!output)
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    *device = acre__soft_device_at(dev);
-    return *device ? CUDA_SUCCESS : acre__soft_leave(CUDA_ERROR_INVALID_DEVICE);
-}
-
-/* The top of the stack, dead or alive; NULL: nothing is there. */
-static const struct soft_place *current_place(void) {
-    const struct soft_thread *self = acre__soft_thread_self();
-    return self->depth ? &self->stack[self->depth - 1] : NULL;
-}
-
-/* The context there, alive, but perhaps lost. A primary context that lives again is the same. */
-static CUresult current_alive(struct CUctx_st **ctx) {
-    const struct soft_place *place = current_place();
-    if (!place)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    *ctx = place->ctx;
-    if (!soft_ctx_is_alive(*ctx) || ((*ctx)->is_own && (*ctx)->id != place->id))
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    return CUDA_SUCCESS;
-}
-
-struct CUctx_st *acre__soft_ctx_now(void) {
-    return current_place()->ctx;
-}
-
-CUresult acre__soft_current(struct soft_device **device) {
-    struct CUctx_st *ctx;
-    CUresult result = current_alive(&ctx);
-    if (result)
-        return result;
-    *device = &acre__soft.devices[ctx->device];
-    return ctx->lost;
-}
-
-CUresult acre__soft_enter(struct soft_device **device) {
-    CUresult result = acre__soft_enter_bare();
-    if (result)
-        return result;
-    result = acre__soft_current(device);
-    return result ? acre__soft_leave(result) : CUDA_SUCCESS;
-}
 
 /* ---- the stack ---- */
 
@@ -154,21 +21,6 @@ static int is_primary(const struct CUctx_st *ctx) {
 /* A primary context may be put there before it lives, and is of no use until then. */
 static int can_be_current(const struct CUctx_st *ctx) {
     return is_primary(ctx) || acre__soft_ctx_is_known(ctx);
-}
-
-CUresult acre__soft_ctx_push(struct CUctx_st *ctx) {
-    struct soft_thread *self = acre__soft_thread_self();
-    if (self->depth == SOFT_STACK)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    self->stack[self->depth++] = (struct soft_place){ctx, ctx->id, ctx->device};
-    return CUDA_SUCCESS;
-}
-
-void acre__soft_ctx_pop(const struct CUctx_st *ctx) {
-    struct soft_thread *self = acre__soft_thread_self();
-    const struct soft_place *place = current_place();
-    if (place && place->ctx == ctx && place->id == ctx->id)
-        self->depth--;
 }
 
 CUresult acre__soft_cuCtxPushCurrent(CUcontext ctx) {
@@ -186,7 +38,7 @@ CUresult acre__soft_cuCtxPopCurrent(CUcontext *ctx_out) {
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
-    const struct soft_place *place = current_place();
+    const struct soft_place *place = acre__soft_current_place();
     if (!place)
         return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
     if (ctx_out)
@@ -199,7 +51,7 @@ CUresult acre__soft_cuCtxGetCurrent(CUcontext *ctx_out) {
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
-    const struct soft_place *place = current_place();
+    const struct soft_place *place = acre__soft_current_place();
     if (!ctx_out)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     *ctx_out = place ? place->ctx : NULL;
@@ -229,7 +81,7 @@ static CUresult enter_meant(CUcontext ctx, const void *output, struct CUctx_st *
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     *out = ctx;
     if (!ctx)
-        result = current_alive(out);
+        result = acre__soft_current_alive(out);
     else if (!acre__soft_ctx_is_known(ctx))
         result = CUDA_ERROR_INVALID_CONTEXT;
     return result ? acre__soft_leave(result) : CUDA_SUCCESS;
@@ -241,7 +93,7 @@ static CUresult enter_current(const void *output, const struct soft_place **plac
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
-    *place = current_place();
+    *place = acre__soft_current_place();
     if (!*place)
         return acre__soft_leave(CUDA_ERROR_INVALID_CONTEXT);
     return output ? CUDA_SUCCESS : acre__soft_leave(CUDA_ERROR_INVALID_VALUE);

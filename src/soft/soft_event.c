@@ -2,7 +2,19 @@
  * outlives the event for as long as a stream waits for it. */
 #include <stdlib.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_capture.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_event.h"
+#include "soft/soft_lag.h"
+#include "soft/soft_op.h"
+#include "soft/soft_pool.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 CUresult acre__soft_cuEventCreate(CUevent *event_out, unsigned flags) {
     struct soft_device *device;

@@ -16,45 +16,20 @@
 #include <stdlib.h>
 
 #include "soft/launch.h"
+#include "soft/soft_api.h"
+#include "soft/soft_capture.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_event.h"
+#include "soft/soft_graph.h"
+#include "soft/soft_object.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_range.h"
 #include "soft/soft_state.h"
+#include "soft/soft_thread.h"
 
-/* ---- work ---- */
-
-static struct soft_work *work_make(void) {
-    struct soft_work *work = calloc(1, sizeof *work);
-    if (work)
-        work->refs = 1;
-    return work;
-}
-
-static void work_append(struct soft_work *work, struct soft_op *op) {
-    op->next = NULL;
-    if (work->last)
-        work->last->next = op;
-    else
-        work->first = op;
-    work->last = op;
-}
-
-static void ops_free(struct soft_op *op) {
-    while (op) {
-        struct soft_op *next = op->next;
-        acre__soft_op_free(op);
-        op = next;
-    }
-}
-
-void acre__soft_work_drop(struct soft_work *work) {
-    if (!work || --work->refs)
-        return;
-    ops_free(work->first);
-    while (work->hold_count) {
-        struct soft_hold *hold = &work->holds[work->hold_count - 1];
-        acre__soft_object_let_go(work, hold->object, hold->count);
-    }
-    free(work->holds);
-    free(work);
-}
+/* ---- copies of nodes ---- */
 
 /* A node to be queued: what it points to stays the program's, what it owns is copied. NULL without
  * memory. */
@@ -84,10 +59,10 @@ static CUresult nodes_copy(const struct soft_work *work, struct soft_op **out) {
     for (const struct soft_op *node = work->first; node; node = node->next) {
         struct soft_op *op = node_copy(node);
         if (!op) {
-            ops_free(copies.first);
+            acre__soft_ops_free(copies.first);
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        work_append(&copies, op);
+        acre__soft_work_append(&copies, op);
     }
     *out = copies.first;
     return CUDA_SUCCESS;
@@ -101,32 +76,6 @@ static CUresult holds_copy(struct soft_work *to, const struct soft_work *from) {
 }
 
 /* ---- graphs ---- */
-
-struct CUgraph_st *acre__soft_graph_make(void) {
-    struct CUgraph_st *graph = calloc(1, sizeof *graph);
-    if (!graph || !(graph->work = work_make())) {
-        free(graph);
-        return NULL;
-    }
-    graph->node.key = (uint64_t)(uintptr_t)graph;
-    graph->capturing = 1;
-    acre__tree_insert(&acre__soft.graphs, &graph->node);
-    return graph;
-}
-
-struct CUgraph_st *acre__soft_graph_find(CUgraph graph) {
-    return graph && acre__tree_find(&acre__soft.graphs, (uint64_t)(uintptr_t)graph) ? graph : NULL;
-}
-
-void acre__soft_graph_free(struct CUgraph_st *graph) {
-    acre__tree_remove(&acre__soft.graphs, &graph->node);
-    acre__soft_work_drop(graph->work);
-    free(graph);
-}
-
-void acre__soft_graph_record(struct CUgraph_st *graph, struct soft_op *op) {
-    work_append(graph->work, op);
-}
 
 /* A graph that a capture still records into is the capture's. */
 CUresult acre__soft_cuGraphDestroy(CUgraph graph) {
@@ -174,7 +123,7 @@ void acre__soft_graphs_forget(void) {
 
 /* A work of its own, with the graph's nodes and objects as they are now. */
 static CUresult exec_fill(struct CUgraphExec_st *exec, const struct CUgraph_st *graph) {
-    if (!(exec->work = work_make()))
+    if (!(exec->work = acre__soft_work_make()))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = nodes_copy(graph->work, &exec->work->first);
     return result ? result : holds_copy(exec->work, graph->work);
@@ -261,7 +210,7 @@ static CUresult ops_queue(struct soft_stream *stream, struct soft_op *op) {
         result = op_queue(stream, op);
         op = next;
     }
-    ops_free(op);
+    acre__soft_ops_free(op);
     return result;
 }
 

@@ -10,12 +10,13 @@
  * queues, so waiting makes everything due that is queued; so does asking many times in a row
  * without queueing anything. With a seed the scheduler still draws which due stream goes on.
  *
- * All under acre__soft.lock. */
+ * Here is when work is due; running it is in soft_run.c. All under acre__soft.lock. */
 #include <time.h>
 
 #include "base/config.h"
 #include "base/parse.h"
 #include "base/status.h"
+#include "soft/soft_lag.h"
 #include "soft/soft_state.h"
 
 /* So many questions in a row mean that the host does nothing else than wait. */
@@ -76,24 +77,6 @@ int acre__soft_lag_is_inline(const struct soft_stream *stream) {
            op->kind != SOFT_KERNEL;
 }
 
-static struct soft_stream *lag_pick(void) {
-    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
-        for (struct soft_stream *s = ctx->streams; s; s = s->next)
-            if (acre__soft_stream_is_ready(s) && acre__soft_lag_is_inline(s))
-                return s;
-    return NULL;
-}
-
-int acre__soft_lag_run(void) {
-    struct soft_stream *stream;
-    int ran = 0;
-    while (!acre__soft.quiescing && !acre__soft.stopping && (stream = lag_pick())) {
-        acre__soft_run_step(stream);
-        ran = 1;
-    }
-    return ran;
-}
-
 /* ---- settings ---- */
 
 acre_status acre__soft_lag_config(struct acre__soft_config *config) {
@@ -112,19 +95,4 @@ acre_status acre__soft_lag_config(struct acre__soft_config *config) {
 void acre__soft_lag_start(void) {
     acre__soft.lag = (struct soft_lag){.operations = acre__soft.config.lag_operations,
                                        .ns = acre__soft.config.lag_ns};
-}
-
-acre_status acre__soft_lag_set(uint64_t operations, uint64_t ns) {
-    acre__lock_take(&acre__soft.lock);
-    if (ns && acre__soft.config.seeded) {
-        acre__lock_give(&acre__soft.lock);
-        return acre__fail(ACRE_E_UNSUPPORTED, "with a seed there is no time to lag by");
-    }
-    acre__soft.lag.waited_for = acre__soft.last_serial; /* what is queued has no other lag now */
-    (void)acre__soft_lag_run();
-    acre__soft.lag.operations = operations;
-    acre__soft.lag.ns = ns;
-    acre__soft_workers_wake();
-    acre__lock_give(&acre__soft.lock);
-    return ACRE_OK;
 }

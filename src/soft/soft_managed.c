@@ -7,7 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_capture.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_memory.h"
+#include "soft/soft_op.h"
+#include "soft/soft_queue.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 CUresult acre__soft_cuMemAllocManaged(CUdeviceptr *ptr_out, size_t bytes, unsigned flags) {
     struct soft_device *device;

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_enter.h"
 #include "soft/soft_state.h"
+#include "soft/soft_thread.h"
 
 /* Is it PTX? The text begins, after blanks and comments, with the directive .version. */
 static int text_is_ptx(const char *text) {

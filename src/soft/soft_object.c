@@ -12,15 +12,15 @@
  *
  * All is guarded by acre__soft.lock, which is not held while a destructor runs. acre__soft.dying is
  * empty whenever the lock is free: who drops references settles what came of it. */
-#include <limits.h>
 #include <stdlib.h>
 
+#include "soft/soft_object.h"
 #include "soft/soft_state.h"
+#include "soft/soft_thread.h"
 
 /* ---- the end of an object ---- */
 
-/* Without references it cannot be found any more and waits for its destructor. */
-static void object_check(struct CUuserObject_st *object) {
+void acre__soft_object_check(struct CUuserObject_st *object) {
     if (object->owned || object->held)
         return;
     acre__tree_remove(&acre__soft.objects, &object->node);
@@ -62,19 +62,19 @@ void acre__soft_objects_settle(void) {
         ; /* there are no workers without contexts */
 }
 
-void acre__soft_objects_settle_late(void) {
+int acre__soft_objects_settle_late(void) {
     if (!acre__soft.dying)
-        return;
+        return 0;
     if (acre__soft.config.seeded) {
         acre__soft_objects_settle();
-        return;
+        return 0;
     }
     struct CUuserObject_st **link = &acre__soft.dying_late;
     while (*link)
         link = &(*link)->next;
     *link = acre__soft.dying;
     acre__soft.dying = NULL;
-    acre__soft_workers_wake();
+    return 1;
 }
 
 static void list_forget(struct CUuserObject_st **list) {
@@ -129,89 +129,6 @@ int acre__soft_object_let_go(struct soft_work *work, struct CUuserObject_st *obj
     if (!hold->count)
         *hold = work->holds[--work->hold_count];
     object->held -= count;
-    object_check(object);
+    acre__soft_object_check(object);
     return 1;
-}
-
-/* ---- the calls ---- */
-
-/* Enters and finds the object; counts are those of the real driver. */
-static CUresult object_enter(CUuserObject object, unsigned count) {
-    CUresult result = acre__soft_enter_bare();
-    if (result)
-        return result;
-    if (!object || !count || count > INT_MAX ||
-        !acre__tree_find(&acre__soft.objects, (uint64_t)(uintptr_t)object))
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    return CUDA_SUCCESS;
-}
-
-CUresult acre__soft_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
-                                       unsigned count, unsigned flags) {
-    CUresult result = acre__soft_enter_bare();
-    if (result)
-        return result;
-    if (!object_out || !destroy || !count || count > INT_MAX ||
-        flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    struct CUuserObject_st *object = calloc(1, sizeof *object);
-    if (!object)
-        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    object->node.key = (uint64_t)(uintptr_t)object;
-    object->argument = ptr;
-    object->destroy = destroy;
-    object->owned = count;
-    acre__tree_insert(&acre__soft.objects, &object->node);
-    *object_out = object;
-    return acre__soft_leave(CUDA_SUCCESS);
-}
-
-CUresult acre__soft_cuUserObjectRetain(CUuserObject object, unsigned count) {
-    CUresult result = object_enter(object, count);
-    if (result)
-        return result;
-    object->owned += count;
-    return acre__soft_leave(CUDA_SUCCESS);
-}
-
-/* What to release or move references that one does not have does is undefined (an H200 takes it);
- * here it is refused, also for graphs. */
-CUresult acre__soft_cuUserObjectRelease(CUuserObject object, unsigned count) {
-    CUresult result = object_enter(object, count);
-    if (result)
-        return result;
-    if (object->owned < count)
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    object->owned -= count;
-    object_check(object);
-    acre__soft_objects_settle();
-    return acre__soft_leave(CUDA_SUCCESS);
-}
-
-CUresult acre__soft_cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count,
-                                            unsigned flags) {
-    CUresult result = object_enter(object, count);
-    if (result)
-        return result;
-    int is_moved = flags & CU_GRAPH_USER_OBJECT_MOVE;
-    struct CUgraph_st *found = acre__soft_graph_find(graph);
-    if (!found || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE ||
-        (is_moved && object->owned < count))
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_object_hold(found->work, object, count)))
-        return acre__soft_leave(result);
-    if (is_moved)
-        object->owned -= count;
-    return acre__soft_leave(CUDA_SUCCESS);
-}
-
-CUresult acre__soft_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned count) {
-    CUresult result = object_enter(object, count);
-    if (result)
-        return result;
-    struct CUgraph_st *found = acre__soft_graph_find(graph);
-    if (!found || !acre__soft_object_let_go(found->work, object, count))
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    acre__soft_objects_settle();
-    return acre__soft_leave(CUDA_SUCCESS);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "soft/soft_past.h"
 #include "soft/soft_state.h"
 
 enum { SOFT_PAST_MOST = 128 }; /* steps that are remembered at a time */

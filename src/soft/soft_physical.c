@@ -4,8 +4,7 @@
  * counts against the device is used_bytes. It is mapped once, for the operations. A chunk that
  * finds no hole, an exported one and a host chunk have a memfd of their own. Releasing punches a
  * hole, so memory is given back to the system and comes back zeroed.
- * Guarded by acre__soft.lock; exporting waits until no operation runs, since it moves the bytes. */
-#include <errno.h>
+ * Guarded by acre__soft.lock; a chunk is exported while no operation runs, since its bytes move. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +15,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_physical.h"
 #include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 /* The name of a chunk's own memfd; tells an importer that the bytes are a soft chunk, and whether
  * of a device (then which), of the host or of a pool (then of which device). */
@@ -141,13 +143,6 @@ void acre__soft_device_forget(struct soft_device *device) {
     device->fd = -1;
 }
 
-/* What pools keep is there for everybody, but not for who cannot have it anyway. */
-int acre__soft_device_has(const struct soft_device *device, size_t bytes) {
-    if (bytes > acre__soft.config.bytes - device->used_bytes && bytes <= acre__soft.config.bytes)
-        acre__soft_pools_reclaim(device);
-    return bytes <= acre__soft.config.bytes - device->used_bytes;
-}
-
 /* A new record of `bytes` without bytes behind it yet. */
 static struct soft_backing *backing_new(int device, size_t bytes) {
     struct soft_backing *backing = calloc(1, sizeof *backing);
@@ -189,7 +184,7 @@ static int backing_own_file(struct soft_backing *backing, char where) {
 
 CUresult acre__soft_backing_create(struct soft_device *device, size_t bytes,
                                    struct soft_backing **out) {
-    if (!acre__soft_device_has(device, bytes))
+    if (bytes > acre__soft.config.bytes - device->used_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct soft_backing *backing = backing_new(soft_ordinal(device), bytes);
     if (!backing)
@@ -264,25 +259,13 @@ CUresult acre__soft_backing_to_fd(struct soft_backing *backing) {
     if (backing->fd >= 0)
         return CUDA_SUCCESS;
     struct soft_device *device = &acre__soft.devices[backing->device];
-    acre__soft.quiescing++;
-    while (acre__soft.running)
-        acre__cond_wait(&acre__soft.done, &acre__soft.lock);
     uint64_t offset = backing->file_offset;
-    CUresult result = CUDA_SUCCESS;
-    if (backing->fd < 0) { /* another thread may have done it meanwhile */
-        if (backing_own_file(backing, backing->is_host ? 'h' : 'd')) {
-            backing_copy_data(device, offset, backing->bytes, backing->alias);
-            hole_give(device, offset, backing->bytes);
-            /* With a seed a kernel may be under way, between two of its steps. */
-            if (!acre__soft_views_update())
-                result = CUDA_ERROR_OUT_OF_MEMORY;
-        } else {
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-        }
-    }
-    acre__soft.quiescing--;
-    acre__soft_workers_wake();
-    return result;
+    if (!backing_own_file(backing, backing->is_host ? 'h' : 'd'))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    backing_copy_data(device, offset, backing->bytes, backing->alias);
+    hole_give(device, offset, backing->bytes);
+    /* With a seed a kernel may be under way, between two of its steps. */
+    return acre__soft_views_update() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Is the descriptor a soft chunk that cannot shrink under us? Its size, or 0. */

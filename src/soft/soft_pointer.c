@@ -1,7 +1,11 @@
 /* What a pointer is: attributes, and the old way of sharing by handle. */
 #include <string.h>
 
-#include "soft/soft_pool.h"
+#include "soft/soft_api.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_range.h"
+#include "soft/soft_state.h"
 
 /* What the attributes are about: a range and, in a reservation, the mapping at the address. */
 struct pointee {

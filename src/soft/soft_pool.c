@@ -6,17 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_physical.h"
 #include "soft/soft_pool.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_range.h"
+#include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 /* ---- life ---- */
 
-static struct CUmemPoolHandle_st *pool_of(struct acre__node *node) {
-    return acre__tree_entry(node, struct CUmemPoolHandle_st, node);
-}
-
 struct CUmemPoolHandle_st *acre__soft_pool_find(CUmemoryPool handle) {
     struct CUmemPoolHandle_st *pool =
-        pool_of(acre__tree_find(&acre__soft.pools, (uint64_t)(uintptr_t)handle));
+        soft_pool_of(acre__tree_find(&acre__soft.pools, (uint64_t)(uintptr_t)handle));
     return pool && !pool->is_destroyed ? pool : NULL;
 }
 
@@ -41,28 +45,11 @@ CUresult acre__soft_pool_make(const CUmemPoolProps *props, struct CUmemPoolHandl
     return CUDA_SUCCESS;
 }
 
-void acre__soft_pool_end(struct CUmemPoolHandle_st *pool) {
-    while (pool->segments)
-        acre__soft_segment_end(pool->segments);
-    acre__tree_remove(&acre__soft.pools, &pool->node);
-    free(pool);
-}
-
-void acre__soft_pools_tend(void) {
-    struct acre__node *node = acre__tree_first(&acre__soft.pools), *next;
-    for (; node; node = next) {
-        struct CUmemPoolHandle_st *pool = pool_of(node);
-        next = acre__tree_next(&acre__soft.pools, node);
-        if (pool->is_destroyed && acre__soft_pool_is_idle(pool))
-            acre__soft_pool_end(pool);
-    }
-}
-
 void acre__soft_pools_synced(const struct CUctx_st *ctx) {
     struct acre__node *node = acre__tree_first(&acre__soft.pools);
     for (; node; node = acre__tree_next(&acre__soft.pools, node)) {
-        acre__soft_pool_settle(pool_of(node), ctx);
-        acre__soft_pool_trim(pool_of(node), pool_of(node)->threshold);
+        acre__soft_pool_settle(soft_pool_of(node), ctx);
+        acre__soft_pool_trim(soft_pool_of(node), soft_pool_of(node)->threshold);
     }
     acre__soft_pools_tend();
 }
@@ -78,7 +65,7 @@ void acre__soft_pools_stop(struct soft_device *device) {
             acre__soft_range_remove(range);
     }
     for (node = acre__tree_first(&acre__soft.pools); node; node = next) {
-        struct CUmemPoolHandle_st *pool = pool_of(node);
+        struct CUmemPoolHandle_st *pool = soft_pool_of(node);
         next = acre__tree_next(&acre__soft.pools, node);
         if (pool->device != ordinal)
             continue;
@@ -98,7 +85,7 @@ void acre__soft_pools_stop(struct soft_device *device) {
 void acre__soft_pools_forget(void) {
     struct acre__node *node;
     while ((node = acre__tree_first(&acre__soft.pools)))
-        acre__soft_pool_end(pool_of(node));
+        acre__soft_pool_end(soft_pool_of(node));
     acre__soft.is_past_kept = 0;
 }
 
@@ -237,15 +224,6 @@ CUresult acre__soft_cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes) {
 }
 
 /* ---- attributes ---- */
-
-void acre__soft_pool_count(struct CUmemPoolHandle_st *pool, int64_t reserved, int64_t used) {
-    pool->reserved_bytes += (uint64_t)reserved;
-    pool->used_bytes += (uint64_t)used;
-    if (pool->reserved_bytes > pool->reserved_high)
-        pool->reserved_high = pool->reserved_bytes;
-    if (pool->used_bytes > pool->used_high)
-        pool->used_high = pool->used_bytes;
-}
 
 /* Where the pool has it: one of the two is not NULL for an attribute that there is. */
 static void attribute_find(struct CUmemPoolHandle_st *pool, CUmemPool_attribute attribute,

@@ -6,7 +6,23 @@
  * one nor before the other is found, and so is memory that changed hands too early. */
 #include <stdlib.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_capture.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
+#include "soft/soft_physical.h"
 #include "soft/soft_pool.h"
+#include "soft/soft_pool_async.h"
+#include "soft/soft_pool_fit.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_queue.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run.h"
+#include "soft/soft_state.h"
+#include "soft/soft_thread.h"
 
 /* ---- operations ---- */
 
@@ -50,21 +66,6 @@ static CUresult pooled_enter(CUstream handle, const void *output, struct soft_st
         (result = acre__soft_capture_disturb(*stream)))
         return acre__soft_leave(result);
     return CUDA_SUCCESS;
-}
-
-CUresult acre__soft_run_pooled(struct soft_stream *stream, struct soft_op *op) {
-    struct soft_piece piece = {op->backing, op->offset, op->width, op->to.address, op->backing->id};
-    int is_alloc = op->kind == SOFT_ALLOC;
-    int is_ordered =
-        acre__soft_clock_use(stream, op->step, &piece, 1, is_alloc ? SOFT_USE_ALLOC : "free");
-    struct soft_range *range = is_alloc ? NULL : acre__soft_range_find(op->to.address);
-    if (range && range->is_going) { /* plain memory: whoever gets it next asks no stream */
-        acre__soft_clock_forget_piece(&piece);
-        acre__soft_plain_free(range);
-    }
-    if (!is_alloc)
-        acre__soft_pools_tend();
-    return is_ordered ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
 }
 
 /* ---- allocating ---- */

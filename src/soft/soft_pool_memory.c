@@ -1,24 +1,22 @@
-/* What the driver's own pools have: segments, their gaps, and which of them a stream gets.
+/* What the driver's own pools have: segments and their gaps, and how pools give memory back.
  *
- * Memory that was freed on a stream is there for the next allocation on it. Another stream gets it
- * as the pool's attributes allow: if it is known to come after the free, if the free is done, and,
- * when there is no other memory left, by waiting for it.
- *
- * A pool grows by whole chunks, a segment for what did not fit. Segments that nobody uses go at a
- * sync, as far as the release threshold lets them. A pool that is shared with other processes has
- * one segment over a file of its own, which grows and never shrinks. */
+ * Segments that nobody uses go at a sync, as far as the release threshold lets them. A pool that is
+ * shared with other processes has one segment over a file of its own, which grows and never
+ * shrinks. Which gaps a stream gets is in soft_pool_fit.c. Guarded by acre__soft.lock. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "soft/soft_pool.h"
-
-static struct soft_gap *gap_of(struct acre__node *node) {
-    return acre__tree_entry(node, struct soft_gap, node);
-}
+#include "soft/soft_address.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 /* ---- gaps ---- */
 
-static void gap_end(struct soft_gap *gap) {
+void acre__soft_gap_end(struct soft_gap *gap) {
     acre__soft_marker_drop(gap->freed);
     free(gap);
 }
@@ -41,12 +39,13 @@ static void gap_absorb(struct soft_segment *segment, struct soft_gap *a, struct 
     }
     a->bytes += b->bytes;
     acre__tree_remove(&segment->gaps, &b->node);
-    gap_end(b);
+    acre__soft_gap_end(b);
 }
 
 void acre__soft_gap_put(struct soft_segment *segment, struct soft_gap *gap) {
-    struct soft_gap *before = gap_of(acre__tree_floor(&segment->gaps, gap->node.key));
-    struct soft_gap *after = gap_of(acre__tree_find(&segment->gaps, gap->node.key + gap->bytes));
+    struct soft_gap *before = soft_gap_of(acre__tree_floor(&segment->gaps, gap->node.key));
+    struct soft_gap *after =
+        soft_gap_of(acre__tree_find(&segment->gaps, gap->node.key + gap->bytes));
     segment->free_bytes += gap->bytes;
     acre__tree_insert(&segment->gaps, &gap->node);
     if (gaps_are_one(gap, after))
@@ -56,12 +55,6 @@ void acre__soft_gap_put(struct soft_segment *segment, struct soft_gap *gap) {
 }
 
 /* ---- segments ---- */
-
-struct soft_segment *acre__soft_segment_find(uint64_t address) {
-    struct soft_segment *segment = acre__tree_entry(acre__tree_floor(&acre__soft.segments, address),
-                                                    struct soft_segment, node);
-    return segment && address - segment->node.key < segment->bytes ? segment : NULL;
-}
 
 CUresult acre__soft_segment_make(struct CUmemPoolHandle_st *pool, struct soft_backing *backing,
                                  struct soft_segment **out) {
@@ -93,7 +86,7 @@ void acre__soft_segment_end(struct soft_segment *segment) {
     *link = segment->next;
     while ((node = acre__tree_first(&segment->gaps))) {
         acre__tree_remove(&segment->gaps, node);
-        gap_end(gap_of(node));
+        acre__soft_gap_end(soft_gap_of(node));
     }
     if (!pool->is_imported) {
         acre__soft_pool_count(pool, -(int64_t)segment->bytes, 0);
@@ -112,12 +105,13 @@ static int segment_is_idle(const struct soft_segment *segment) {
         return 0;
     struct acre__node *node = acre__tree_first(&segment->gaps);
     for (; node; node = acre__tree_next(&segment->gaps, node))
-        if (gap_of(node)->freed && !gap_of(node)->freed->done)
+        if (soft_gap_of(node)->freed && !soft_gap_of(node)->freed->done)
             return 0;
     return 1;
 }
 
-int acre__soft_pool_is_idle(const struct CUmemPoolHandle_st *pool) {
+/* Is none of its memory in use any more, not even by work before a free? */
+static int pool_is_idle(const struct CUmemPoolHandle_st *pool) {
     if (pool->live_count)
         return 0;
     for (const struct soft_segment *segment = pool->segments; segment; segment = segment->next)
@@ -142,7 +136,7 @@ static void segment_settle(struct soft_segment *segment, const struct CUctx_st *
     struct acre__node *node = acre__tree_first(&segment->gaps), *next;
     struct soft_gap *before = NULL;
     for (; node; node = next) {
-        struct soft_gap *gap = gap_of(node);
+        struct soft_gap *gap = soft_gap_of(node);
         next = acre__tree_next(&segment->gaps, node);
         if (gap->freed && acre__soft_past_is_observed(gap->freed, ctx)) {
             acre__soft_marker_drop(gap->freed);
@@ -160,161 +154,55 @@ void acre__soft_pool_settle(struct CUmemPoolHandle_st *pool, const struct CUctx_
         segment_settle(segment, ctx);
 }
 
-/* ---- growing ---- */
+/* ---- the end of pools ---- */
 
-/* The one segment of a shared pool, larger by that much. */
-static CUresult shared_grow(struct CUmemPoolHandle_st *pool, size_t bytes, struct soft_gap *gap) {
-    struct soft_device *device = &acre__soft.devices[pool->device];
-    struct soft_segment *segment = pool->segments;
-    if (bytes > segment->backing->bytes - segment->bytes || !acre__soft_device_has(device, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    gap->node.key = segment->node.key + segment->bytes;
-    segment->bytes += bytes;
-    device->used_bytes += bytes;
-    acre__soft_gap_put(segment, gap);
-    return CUDA_SUCCESS;
+void acre__soft_pool_count(struct CUmemPoolHandle_st *pool, int64_t reserved, int64_t used) {
+    pool->reserved_bytes += (uint64_t)reserved;
+    pool->used_bytes += (uint64_t)used;
+    if (pool->reserved_bytes > pool->reserved_high)
+        pool->reserved_high = pool->reserved_bytes;
+    if (pool->used_bytes > pool->used_high)
+        pool->used_high = pool->used_bytes;
 }
 
-static CUresult own_grow(struct CUmemPoolHandle_st *pool, size_t bytes, struct soft_gap *gap) {
-    struct soft_device *device = &acre__soft.devices[pool->device];
-    struct soft_backing *backing;
-    struct soft_segment *segment;
-    CUresult result = device->fd < 0 ? acre__soft_device_start(device) : CUDA_SUCCESS;
-    if (result || (result = acre__soft_backing_create(device, bytes, &backing)))
-        return result;
-    if ((result = acre__soft_segment_make(pool, backing, &segment))) {
-        acre__soft_backing_drop(backing);
-        return result;
+void acre__soft_pool_end(struct CUmemPoolHandle_st *pool) {
+    while (pool->segments)
+        acre__soft_segment_end(pool->segments);
+    acre__tree_remove(&acre__soft.pools, &pool->node);
+    free(pool);
+}
+
+void acre__soft_pools_tend(void) {
+    struct acre__node *node = acre__tree_first(&acre__soft.pools), *next;
+    for (; node; node = next) {
+        struct CUmemPoolHandle_st *pool = soft_pool_of(node);
+        next = acre__tree_next(&acre__soft.pools, node);
+        if (pool->is_destroyed && pool_is_idle(pool))
+            acre__soft_pool_end(pool);
     }
-    segment->bytes = bytes;
-    gap->node.key = segment->node.key;
-    acre__soft_gap_put(segment, gap);
-    return CUDA_SUCCESS;
 }
 
-/* Within the pool's largest size; what it keeps and nobody uses goes first. */
-static int pool_may_grow(struct CUmemPoolHandle_st *pool, size_t bytes) {
-    if (!pool->props.maxSize || pool->props.maxSize > acre__soft.config.bytes)
-        return 1;
-    size_t most = soft_round_up(pool->props.maxSize, SOFT_CHUNK_BYTES);
-    if (pool->reserved_bytes + bytes > most)
-        acre__soft_pool_trim(pool, 0);
-    return pool->reserved_bytes + bytes <= most;
-}
+/* ---- giving back ---- */
 
-static CUresult pool_grow(struct CUmemPoolHandle_st *pool, size_t bytes) {
-    size_t whole = soft_round_up(bytes, SOFT_CHUNK_BYTES);
-    if (!pool_may_grow(pool, whole))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    struct soft_gap *gap = calloc(1, sizeof *gap);
-    if (!gap)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    gap->bytes = whole;
-    CUresult result =
-        soft_pool_is_shared(pool) ? shared_grow(pool, whole, gap) : own_grow(pool, whole, gap);
-    if (result)
-        free(gap);
-    else
-        acre__soft_pool_count(pool, (int64_t)whole, 0);
-    return result;
-}
-
-void acre__soft_pools_reclaim(const struct soft_device *device) {
+/* The device is short of memory: what its pools keep and nobody uses goes back to it. */
+static void pools_reclaim(const struct soft_device *device) {
     struct acre__node *node = acre__tree_first(&acre__soft.pools);
     for (; node; node = acre__tree_next(&acre__soft.pools, node)) {
-        struct CUmemPoolHandle_st *pool = acre__tree_entry(node, struct CUmemPoolHandle_st, node);
+        struct CUmemPoolHandle_st *pool = soft_pool_of(node);
         if (pool->device == soft_ordinal(device))
             acre__soft_pool_trim(pool, 0);
     }
 }
 
-/* ---- choosing ---- */
-
-/* What a stream has to do for a gap, the least first. */
-enum reuse { REUSE_NOW, REUSE_FOLLOW, REUSE_DONE, REUSE_WAIT, REUSE_NEVER };
-
-static enum reuse gap_reuse(const struct CUmemPoolHandle_st *pool, const struct soft_gap *gap,
-                            const struct soft_stream *stream) {
-    if (!gap->freed || gap->freed->place.stream == stream->id)
-        return REUSE_NOW;
-    if (pool->may_follow && acre__soft_past_knows(stream, gap->freed))
-        return REUSE_FOLLOW;
-    if (pool->may_be_opportunistic && gap->freed->done)
-        return REUSE_DONE;
-    return pool->may_depend ? REUSE_WAIT : REUSE_NEVER;
+/* What pools keep is there for everybody, but not for who cannot have it anyway. */
+int acre__soft_device_has(const struct soft_device *device, size_t bytes) {
+    if (bytes > acre__soft.config.bytes - device->used_bytes && bytes <= acre__soft.config.bytes)
+        pools_reclaim(device);
+    return bytes <= acre__soft.config.bytes - device->used_bytes;
 }
 
-static void fit_better(struct soft_fit *best, const struct soft_fit *other, size_t bytes) {
-    if (other->first && other->bytes >= bytes && (!best->first || other->bytes < best->bytes))
-        *best = *other;
-}
-
-/* The smallest run of gaps that serves, of those that ask for no more than `most`. */
-static int fit_search(const struct CUmemPoolHandle_st *pool, const struct soft_stream *stream,
-                      size_t bytes, enum reuse most, struct soft_fit *best) {
-    *best = (struct soft_fit){0};
-    for (struct soft_segment *segment = pool->segments; segment; segment = segment->next) {
-        struct soft_fit run = {.segment = segment};
-        struct acre__node *node = acre__tree_first(&segment->gaps);
-        for (; node; node = acre__tree_next(&segment->gaps, node)) {
-            struct soft_gap *gap = gap_of(node);
-            int is_taken = gap_reuse(pool, gap, stream) <= most;
-            if (is_taken && run.first && run.first->node.key + run.bytes == node->key) {
-                run.bytes += gap->bytes;
-                continue;
-            }
-            fit_better(best, &run, bytes);
-            run.first = is_taken ? gap : NULL;
-            run.bytes = gap->bytes;
-        }
-        fit_better(best, &run, bytes);
-    }
-    return best->first != NULL;
-}
-
-CUresult acre__soft_fit_find(struct CUmemPoolHandle_st *pool, const struct soft_stream *stream,
-                             size_t bytes, struct soft_fit *fit) {
-    for (enum reuse most = REUSE_NOW; most <= REUSE_DONE; most++)
-        if (fit_search(pool, stream, bytes, most, fit))
-            return CUDA_SUCCESS;
-    CUresult result = pool_grow(pool, bytes);
-    if (fit_search(pool, stream, bytes, result ? REUSE_WAIT : REUSE_NOW, fit))
-        return CUDA_SUCCESS;
-    return result;
-}
-
-static struct soft_gap *gap_next(const struct soft_fit *fit, const struct soft_gap *gap) {
-    return gap_of(acre__tree_next(&fit->segment->gaps, &gap->node));
-}
-
-CUresult acre__soft_fit_wait(struct soft_stream *stream, const struct soft_fit *fit, size_t bytes) {
-    CUresult result = CUDA_SUCCESS;
-    size_t passed = 0;
-    for (struct soft_gap *gap = fit->first; !result && passed < bytes; gap = gap_next(fit, gap)) {
-        if (gap_reuse(fit->segment->pool, gap, stream) == REUSE_WAIT)
-            result = acre__soft_wait_for(stream, gap->freed);
-        passed += gap->bytes;
-    }
-    return result;
-}
-
-/* Where a free is done already, the operation comes after it because the pool has seen that. */
-void acre__soft_fit_take(const struct soft_fit *fit, size_t bytes, struct soft_op *op) {
-    struct soft_gap *gap = fit->first, *next;
-    fit->segment->free_bytes -= bytes;
-    for (; bytes; gap = next) {
-        size_t here = gap->bytes < bytes ? gap->bytes : bytes;
-        next = gap_next(fit, gap);
-        acre__tree_remove(&fit->segment->gaps, &gap->node);
-        if (gap->freed && gap->freed->done)
-            acre__soft_clock_join(&op->known, &gap->freed->clock);
-        if (here == gap->bytes) {
-            gap_end(gap);
-        } else {
-            gap->node.key += here;
-            gap->bytes -= here;
-            acre__tree_insert(&fit->segment->gaps, &gap->node);
-        }
-        bytes -= here;
-    }
+CUresult acre__soft_chunk_create(struct soft_device *device, size_t bytes,
+                                 struct soft_backing **out) {
+    return acre__soft_device_has(device, bytes) ? acre__soft_backing_create(device, bytes, out)
+                                                : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -8,7 +8,14 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "soft/soft_api.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_physical.h"
 #include "soft/soft_pool.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_range.h"
+#include "soft/soft_state.h"
 
 /* In the 64 bytes of CUmemPoolPtrExportData. */
 struct exported {

@@ -2,13 +2,13 @@
  * reservation into the next. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
-#include "soft/soft_pool.h"
-
-struct soft_range *acre__soft_range_find(uint64_t address) {
-    struct soft_range *range =
-        acre__tree_entry(acre__tree_floor(&acre__soft.ranges, address), struct soft_range, node);
-    return range && address - range->node.key < range->bytes ? range : NULL;
-}
+#include "soft/soft_address.h"
+#include "soft/soft_op.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_range.h"
+#include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 CUresult acre__soft_range_add(enum soft_range_kind kind, uint64_t address, size_t bytes, int device,
                               struct soft_backing *backing, size_t offset,
@@ -47,12 +47,6 @@ void acre__soft_range_remove(struct soft_range *range) {
     acre__soft_marker_drop(range->born);
     free(range->gap);
     free(range);
-}
-
-struct soft_mapping *acre__soft_mapping_find(uint64_t address) {
-    struct soft_mapping *mapping = acre__tree_entry(acre__tree_floor(&acre__soft.mappings, address),
-                                                    struct soft_mapping, node);
-    return mapping && address - mapping->node.key < mapping->bytes ? mapping : NULL;
 }
 
 int acre__soft_mapping_is_open(const struct soft_mapping *mapping) {

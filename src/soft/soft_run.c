@@ -5,32 +5,35 @@
  * only. With a seed there are no workers: whoever waits runs the next step that the scheduler
  * draws. All under acre__soft.lock, which acre__soft_run_step gives up while bytes move or a host
  * function runs. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "soft/launch.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_lag.h"
+#include "soft/soft_object.h"
+#include "soft/soft_op.h"
+#include "soft/soft_past.h"
+#include "soft/soft_run.h"
+#include "soft/soft_run_memory.h"
 #include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
 
 enum { SOFT_WORKERS_MAX = 1024 };
 
-static uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 /* ---- choosing ---- */
 
-int acre__soft_stream_is_ready(const struct soft_stream *stream) {
+static int stream_is_ready(const struct soft_stream *stream) {
     const struct soft_op *op = stream->head;
     return op && !stream->is_running && !(op->kind == SOFT_WAIT && !op->marker->done) &&
            acre__soft_lag_is_due(op);
 }
 
 static int worker_may_run(const struct soft_stream *stream) {
-    return acre__soft_stream_is_ready(stream) && !acre__soft_lag_is_inline(stream);
+    return stream_is_ready(stream) && !acre__soft_lag_is_inline(stream);
 }
 
 size_t acre__soft_ready_count(void) {
@@ -60,11 +63,6 @@ struct soft_stream *acre__soft_ready_pick(void) {
 }
 
 /* ---- one step ---- */
-
-void acre__soft_marker_finish(struct soft_marker *marker) {
-    marker->done = 1;
-    marker->time_ns = now_ns();
-}
 
 static void run_record(struct soft_stream *stream, struct soft_marker *marker) {
     acre__soft_marker_finish(marker);
@@ -138,7 +136,28 @@ void acre__soft_run_step(struct soft_stream *stream) {
     acre__soft_stream_free_if_over(stream);
     acre__cond_wake(&acre__soft.done);
     acre__soft_workers_wake();
-    acre__soft_objects_settle_late();
+    if (acre__soft_objects_settle_late())
+        acre__soft_workers_wake();
+}
+
+/* ---- what a device is behind with ---- */
+
+static struct soft_stream *lag_pick(void) {
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        for (struct soft_stream *s = ctx->streams; s; s = s->next)
+            if (stream_is_ready(s) && acre__soft_lag_is_inline(s))
+                return s;
+    return NULL;
+}
+
+int acre__soft_lag_run(void) {
+    struct soft_stream *stream;
+    int ran = 0;
+    while (!acre__soft.quiescing && !acre__soft.stopping && (stream = lag_pick())) {
+        acre__soft_run_step(stream);
+        ran = 1;
+    }
+    return ran;
 }
 
 /* ---- workers ---- */
@@ -257,7 +276,9 @@ int acre__soft_help(void) {
     return 1;
 }
 
-int acre__soft_wait_some(void) {
+/* One step of waiting for anything: runs or lets run something, then the caller looks again. 0 when
+ * nothing can ever change (seeded mode with every stream stuck). */
+static int wait_some(void) {
     const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
     struct soft_stream *stream;
     acre__soft_lag_wait();
@@ -293,7 +314,7 @@ CUresult acre__soft_wait_stream(struct soft_stream *stream, uint64_t step) {
         acre__soft_past_copy(&past, &stream->past);
     stream->waiters++; /* another thread may destroy it meanwhile */
     while (stream && !result && !(result = ctx->lost) && stream->completed < step) {
-        if (!acre__soft_wait_some())
+        if (!wait_some())
             result = CUDA_ERROR_LAUNCH_TIMEOUT;
         stream = acre__soft_stream_by_id(until.stream);
     }
@@ -317,7 +338,7 @@ CUresult acre__soft_wait_marker(const struct CUctx_st *ctx, struct soft_marker *
     marker->refs++; /* the event may be destroyed or recorded again meanwhile */
     while (!marker->done && !result) {
         result = ctx->lost;
-        if (!result && !acre__soft_wait_some())
+        if (!result && !wait_some())
             result = CUDA_ERROR_LAUNCH_TIMEOUT;
     }
     if (!result)

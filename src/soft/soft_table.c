@@ -2,7 +2,8 @@
 #include <pthread.h>
 
 #include "driver/driver_count.h"
-#include "soft/soft_state.h"
+#include "soft/soft.h"
+#include "soft/soft_api.h"
 
 static struct acre__driver soft_driver = {.name = "soft",
                                           .is_soft = 1,

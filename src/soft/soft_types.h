@@ -24,6 +24,10 @@
 
 #define SOFT_CHUNK_BYTES ((size_t)2 << 20)
 
+static inline size_t soft_round_up(size_t bytes, size_t unit) {
+    return (bytes + unit - 1) / unit * unit;
+}
+
 enum {
     SOFT_SLOTS = 4096, /* streams that can be told apart by the clocks at one time */
     SOFT_STACK = 64,   /* contexts a thread can push */
@@ -68,7 +72,7 @@ struct soft_backing {
     struct acre__tree shadow; /* of soft_clock.c: last uses by offset */
 };
 
-struct soft_segment; /* of soft_pool.h, as these two */
+struct soft_segment; /* of soft_pool_types.h, as these two */
 struct soft_gap;
 
 /* What lies at device addresses for kernels to reach (soft_view.c). */
@@ -83,7 +87,7 @@ enum soft_range_kind {
     SOFT_HOST,
     SOFT_REGISTERED,
     SOFT_MANAGED,
-    SOFT_POOLED /* of a pool (soft_pool.h) */
+    SOFT_POOLED /* of a pool (soft_pool_types.h) */
 };
 
 struct soft_mapping {
@@ -131,6 +135,21 @@ struct soft_range {
 static inline int soft_range_is_large(const struct soft_range *range) {
     return range->kind == SOFT_PLAIN && range->bytes >= SOFT_CHUNK_BYTES / 2;
 }
+
+/* Bytes of one chunk, found by an address, */
+struct soft_piece {
+    struct soft_backing *backing;
+    size_t offset;
+    size_t bytes;
+    uint64_t address;
+    uint64_t mapping;
+};
+
+/* and as many of them as an operation needs (soft_range.c). */
+struct soft_pieces {
+    struct soft_piece *at;
+    size_t count, room;
+};
 
 struct soft_handle {
     struct acre__node node; /* key: the handle */
@@ -218,7 +237,7 @@ struct soft_op {
     CUstreamCallback callback; /* the older form of a call: also made when the device is lost */
     CUstream caller;           /* the handle that the callback gets */
     void *argument;
-    struct soft_launch *launch;   /* of a kernel (launch.h) */
+    struct soft_launch *launch;   /* of a kernel (launch_types.h) */
     CUevent event;                /* of a graph's node: launches record it, or wait for it */
     struct soft_work *work;       /* of the graph whose launch ends with this operation */
     int is_stale;                 /* its memory was freed when the graph was launched */
@@ -343,6 +362,14 @@ struct soft_device {
     unsigned kernels; /* that run: while there are any, views are open */
 };
 
+static inline int soft_ctx_is_alive(const struct CUctx_st *ctx) {
+    return ctx->is_alive && !ctx->is_ending;
+}
+
+static inline int soft_ordinal(const struct soft_device *device) {
+    return device->ctx.device;
+}
+
 /* A context on a thread's stack, in the life that it had then. */
 struct soft_place {
     struct CUctx_st *ctx;
@@ -385,10 +412,10 @@ struct soft_state {
     struct CUuserObject_st *dying, *dying_late; /* objects without references (soft_object.c) */
     struct acre__tree free_addresses, windows;  /* of soft_address.c */
     struct acre__tree files;                    /* chunks with a memfd of their own, by inode */
-    struct acre__tree pools, segments;          /* of soft_pool.h */
+    struct acre__tree pools, segments;          /* of soft_pool_types.h */
     int is_past_kept;                           /* there was a pool to use it */
     struct CUstream_st *free_streams;
-    struct acre__tree stream_handles; /* all CUstream_st ever made (soft_stream.c) */
+    struct acre__tree stream_handles; /* all CUstream_st ever made (soft_stream_api.c) */
     unsigned captures;                /* streams being captured */
     /* workers */
     pthread_t *workers;

@@ -12,7 +12,9 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
-#include "soft/soft_pool.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 /* Neighbouring views that all get the same protection, not set yet. */
 struct run {

@@ -6,9 +6,17 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "soft/soft_address.h"
+#include "soft/soft_api.h"
+#include "soft/soft_clock.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_physical.h"
+#include "soft/soft_pool_memory.h"
+#include "soft/soft_range.h"
+#include "soft/soft_run.h"
 #include "soft/soft_state.h"
+#include "soft/soft_view.h"
 
 static int is_chunks(uint64_t n) {
     return n % SOFT_CHUNK_BYTES == 0;
@@ -85,7 +93,7 @@ CUresult acre__soft_cuMemCreate(CUmemGenericAllocationHandle *handle_out, size_t
     if (!is_host && device->fd < 0 && (result = acre__soft_device_start(device)))
         return acre__soft_leave(result);
     result = is_host ? acre__soft_backing_create_host(device, bytes, &backing)
-                     : acre__soft_backing_create(device, bytes, &backing);
+                     : acre__soft_chunk_create(device, bytes, &backing);
     if (result)
         return acre__soft_leave(result);
     backing->prop = *prop;
@@ -363,6 +371,19 @@ CUresult acre__soft_cuMemGetAccess(unsigned long long *flags_out, const CUmemLoc
 
 /* ---- sharing ---- */
 
+/* Moves the chunk to a memfd of its own, once, while no operation runs. */
+static CUresult chunk_to_fd(struct soft_backing *backing) {
+    if (backing->fd >= 0)
+        return CUDA_SUCCESS;
+    acre__soft.quiescing++;
+    while (acre__soft.running)
+        acre__cond_wait(&acre__soft.done, &acre__soft.lock);
+    CUresult result = acre__soft_backing_to_fd(backing); /* or another thread has, meanwhile */
+    acre__soft.quiescing--;
+    acre__soft_workers_wake();
+    return result;
+}
+
 CUresult acre__soft_cuMemExportToShareableHandle(void *shareable_out,
                                                  CUmemGenericAllocationHandle handle,
                                                  CUmemAllocationHandleType type,
@@ -377,7 +398,7 @@ CUresult acre__soft_cuMemExportToShareableHandle(void *shareable_out,
     struct soft_backing *backing = entry->backing;
     acre__soft_backing_keep(
         backing); /* moving it waits, and the handle may be released meanwhile */
-    result = acre__soft_backing_to_fd(backing);
+    result = chunk_to_fd(backing);
     if (!result) {
         int fd = fcntl(backing->fd, F_DUPFD_CLOEXEC, 0);
         if (fd >= 0)

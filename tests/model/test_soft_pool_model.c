@@ -16,7 +16,9 @@
 #include <string.h>
 
 #include "soft/sched.h"
-#include "soft/soft_pool.h"
+#include "soft/soft_op.h"
+#include "soft/soft_pool_types.h"
+#include "soft/soft_state.h"
 #include "schedule.h"
 #include "support/rounds.h"
 

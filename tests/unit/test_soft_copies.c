@@ -3,6 +3,8 @@
 #include "soft_fixture.h"
 #include "support/rounds.h"
 
+#include "soft/soft_run.h"
+
 /* ---- when ---- */
 
 static void copies_pageable_source_may_change_after_the_call(void **state) {

@@ -2,7 +2,7 @@
  * ends with what. That memory changes hands in order is the business of test_soft_pool_order.c. */
 #include "soft_fixture.h"
 
-#include "soft/soft_pool.h"
+#include "soft/soft_pool_types.h"
 
 #define BLOCK (64 * KIB)
 

@@ -3,7 +3,8 @@
  * was done with it before. Each scenario runs with workers and under several seeds. */
 #include "soft_fixture.h"
 
-#include "soft/soft_pool.h"
+#include "soft/soft_op.h"
+#include "soft/soft_pool_types.h"
 
 #define BLOCK ((size_t)4096)
 

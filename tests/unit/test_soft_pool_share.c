@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-#include "soft/soft_pool.h"
+#include "soft/soft_pool_types.h"
 
 #define BLOCK (64 * KIB)
 

@@ -1,0 +1,26 @@
+/* Strands: the stacks that lanes of kernels run on (launch_strand.c). */
+#ifndef ACRE_SOFT_LAUNCH_STRAND_H
+#define ACRE_SOFT_LAUNCH_STRAND_H
+
+#include "soft/launch_types.h"
+
+/* The lane that the calling thread runs; NULL outside of kernels. */
+extern _Thread_local struct soft_lane *acre__soft_lane_now
+    __attribute__((tls_model("initial-exec")));
+
+/* Stacks for `count` lanes, kept until they are given back. 0 without memory. */
+int acre__soft_strands_take(struct soft_lane *lanes, size_t count);
+/* A lane that has not ended gives up what is on its stack. */
+void acre__soft_strands_give(struct soft_lane *lanes, size_t count);
+/* Runs the lane until it leaves its strand, or ends. */
+void acre__soft_lane_enter(struct soft_lane *lane);
+/* Leaves the lane for who runs it, to go on later. Called on the lane's stack. */
+void acre__soft_lane_leave(struct soft_lane *lane, enum soft_lane_state state);
+
+/* For the scheduler's hooks: is the caller a lane that a seed runs? */
+static inline int acre__soft_lane_is_seeded(void) {
+    const struct soft_lane *lane = acre__soft_lane_now;
+    return lane && lane->block->launch->is_seeded;
+}
+
+#endif

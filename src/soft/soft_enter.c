@@ -1,0 +1,88 @@
+/* How calls begin, and how threads end.
+ *
+ * A call passes the scheduler's border, takes acre__soft.lock and checks that the driver is
+ * initialised, that the caller is no host function and no kernel, and what else it needs: a device,
+ * a context, a stream. acre__soft_leave (soft_enter.h) ends it.
+ *
+ * The thread's record is made by its first call and freed when the thread ends, with its default
+ * streams. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/thread.h"
+#include "soft/launch_strand.h"
+#include "soft/sched.h"
+#include "soft/soft_enter.h"
+#include "soft/soft_object.h"
+#include "soft/soft_run.h"
+#include "soft/soft_state.h"
+#include "soft/soft_stream.h"
+#include "soft/soft_thread.h"
+
+/* ---- the end of a thread ---- */
+
+static void soft_thread_exit(struct acre__thread *thread) {
+    struct soft_thread *self = thread->soft;
+    if (!self)
+        return;
+    acre__lock_take(&acre__soft.lock);
+    for (struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
+        acre__soft_stream_end_of_thread(ctx, thread->id);
+    acre__soft_objects_settle();
+    acre__lock_give(&acre__soft.lock);
+    thread->soft = NULL;
+    free(self);
+}
+
+static void soft_register_exit(void) {
+    acre__thread_at_exit(soft_thread_exit);
+}
+
+/* ---- how calls begin ---- */
+
+CUresult acre__soft_enter_bare(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (acre__soft_lane_now) /* a kernel: the driver is not for it, and its lock may be held */
+        return CUDA_ERROR_NOT_PERMITTED;
+    acre__soft_sched_border();
+    acre__lock_take(&acre__soft.lock);
+    pthread_once(&once, soft_register_exit); /* before the first thread has a record */
+    struct soft_thread *self = acre__soft_thread_self();
+    CUresult result = !acre__soft.is_initialized ? CUDA_ERROR_NOT_INITIALIZED
+                      : !self                    ? CUDA_ERROR_OUT_OF_MEMORY
+                      : self->in_host_function   ? CUDA_ERROR_NOT_PERMITTED
+                                                 : CUDA_SUCCESS;
+    if (result)
+        acre__lock_give(&acre__soft.lock);
+    else if (acre__soft.is_short_of_threads)
+        (void)acre__soft_help();
+    return result;
+}
+
+CUresult acre__soft_enter_device(CUdevice dev, const void *output, struct soft_device **device) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!output)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    *device = acre__soft_device_at(dev);
+    return *device ? CUDA_SUCCESS : acre__soft_leave(CUDA_ERROR_INVALID_DEVICE);
+}
+
+CUresult acre__soft_enter(struct soft_device **device) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    result = acre__soft_current(device);
+    return result ? acre__soft_leave(result) : CUDA_SUCCESS;
+}
+
+CUresult acre__soft_stream_enter(CUstream handle, const void *output, struct soft_stream **stream) {
+    CUresult result = acre__soft_enter_bare();
+    if (result)
+        return result;
+    if (!output)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    result = acre__soft_stream_locate(handle, stream);
+    return result ? acre__soft_leave(result) : CUDA_SUCCESS;
+}

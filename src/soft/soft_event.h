@@ -1,0 +1,10 @@
+/* Events in graphs (soft_event.c). Guarded by acre__soft.lock. */
+#ifndef ACRE_SOFT_EVENT_H
+#define ACRE_SOFT_EVENT_H
+
+#include "soft/soft_types.h"
+
+/* A launched graph records the node's event or waits for it: INVALID_VALUE if it was destroyed. */
+CUresult acre__soft_event_launch(const struct soft_op *node, struct soft_stream *stream);
+
+#endif
