@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "soft/launch_block.h"
+#include "base/round.h"
 #include "soft/launch_strand.h"
 #include "soft/launch_types.h"
 #include "soft/soft_types.h"
@@ -24,7 +25,7 @@ int acre__soft_block_make(struct soft_launch *launch, struct soft_block *block, 
     block->lanes = calloc(launch->threads, sizeof *block->lanes);
     if (launch->shared_bytes)
         block->shared =
-            aligned_alloc(SHARED_ALIGN, soft_round_up(launch->shared_bytes, SHARED_ALIGN));
+            aligned_alloc(SHARED_ALIGN, acre__round_up(launch->shared_bytes, SHARED_ALIGN));
     if (!block->lanes || (launch->shared_bytes && !block->shared) ||
         !acre__soft_strands_take(block->lanes, launch->threads)) {
         free(block->lanes);

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "soft/soft_address.h"
+#include "base/round.h"
 #include "soft/soft_state.h"
 
 /* More addresses than any machine has for one process; keeps sums from overflowing. */
@@ -92,7 +93,7 @@ static int window_make(uint64_t bytes, uint64_t at_least) {
             munmap(mapped, bytes + SOFT_CHUNK_BYTES);
             return 0;
         }
-        uint64_t first = soft_round_up((uintptr_t)mapped, SOFT_CHUNK_BYTES);
+        uint64_t first = acre__round_up((uintptr_t)mapped, SOFT_CHUNK_BYTES);
         acre__soft_address_give(first, bytes - bytes % SOFT_CHUNK_BYTES);
         return 1;
     }
@@ -108,7 +109,7 @@ static uint64_t address_search(size_t bytes, size_t alignment, uint64_t hint) {
     struct acre__node *node = acre__tree_first(&acre__soft.free_addresses);
     for (; node; node = acre__tree_next(&acre__soft.free_addresses, node)) {
         hole = interval_of(node);
-        uint64_t begin = soft_round_up(node->key, alignment);
+        uint64_t begin = acre__round_up(node->key, alignment);
         if (begin - node->key <= hole->bytes && hole->bytes - (begin - node->key) >= bytes)
             return interval_cut(hole, begin, bytes) ? begin : 0;
     }

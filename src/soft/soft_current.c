@@ -1,5 +1,6 @@
 /* The calls of the current context: the thread's stack (soft_thread.c), and what is asked of the
  * context on top of it. Contexts begin and end in soft_context.c. */
+#include "base/round.h"
 #include "soft/soft_api.h"
 #include "soft/soft_context.h"
 #include "soft/soft_enter.h"
@@ -175,7 +176,7 @@ CUresult acre__soft_cuCtxSetLimit(CUlimit limit, size_t value) {
     if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) {
         if (value > acre__soft.config.bytes)
             return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-        value = soft_round_up(value < SOFT_HEAP_LEAST ? SOFT_HEAP_LEAST : value, 65536);
+        value = acre__round_up(value < SOFT_HEAP_LEAST ? SOFT_HEAP_LEAST : value, 65536);
     }
     acre__soft_ctx_now()->limits[limit] = value;
     return acre__soft_leave(CUDA_SUCCESS);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/round.h"
 #include "soft/soft_api.h"
 #include "soft/soft_capture.h"
 #include "soft/soft_enter.h"
@@ -99,7 +100,7 @@ static CUresult advice_parts(struct soft_range *range, CUdeviceptr ptr, size_t b
         range->advice_count = 1;
     }
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t begin = (size_t)(ptr - range->node.key), stop = soft_round_up(begin + bytes, page);
+    size_t begin = (size_t)(ptr - range->node.key), stop = acre__round_up(begin + bytes, page);
     *first = advice_split(range, begin - begin % page);
     *end = stop >= range->bytes ? range->advice_count : advice_split(range, stop);
     return CUDA_SUCCESS;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/round.h"
 #include "soft/soft_address.h"
 #include "soft/soft_api.h"
 #include "soft/soft_capture.h"
@@ -54,7 +55,7 @@ CUresult acre__soft_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, siz
     if (!ptr_out || !pitch_out || !width_bytes || !rows || !is_element ||
         width_bytes > SIZE_MAX - SOFT_PLAIN_UNIT)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    size_t pitch = soft_round_up(width_bytes, SOFT_PLAIN_UNIT);
+    size_t pitch = acre__round_up(width_bytes, SOFT_PLAIN_UNIT);
     if (rows > SIZE_MAX / pitch)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     result = plain_make(pitch * rows, ptr_out);
@@ -135,7 +136,7 @@ CUresult acre__soft_pages_make(struct CUctx_st *ctx, enum soft_range_kind kind, 
                                unsigned flags, uint64_t *out) {
     if (bytes > (size_t)1 << 46)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    size_t whole = soft_round_up(bytes, 4096);
+    size_t whole = acre__round_up(bytes, 4096);
     void *pages =
         mmap(NULL, whole, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | (kind == SOFT_MANAGED ? MAP_NORESERVE : 0), -1, 0);

@@ -4,6 +4,7 @@
  * their own, as on the real driver. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
+#include "base/round.h"
 #include "soft/soft_address.h"
 #include "soft/soft_physical.h"
 #include "soft/soft_plain.h"
@@ -112,7 +113,7 @@ static CUresult plain_small(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *out
 static CUresult plain_large(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *out) {
     if (bytes > acre__soft.config.bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    size_t whole = soft_round_up(bytes, SOFT_CHUNK_BYTES);
+    size_t whole = acre__round_up(bytes, SOFT_CHUNK_BYTES);
     struct soft_backing *backing;
     CUresult result = acre__soft_chunk_create(&acre__soft.devices[ctx->device], whole, &backing);
     if (result)

@@ -1,6 +1,7 @@
 /* What a pointer is: attributes, and the old way of sharing by handle. */
 #include <string.h>
 
+#include "base/round.h"
 #include "soft/soft_api.h"
 #include "soft/soft_enter.h"
 #include "soft/soft_pool_types.h"
@@ -96,7 +97,7 @@ static CUresult attribute_where(void *out, CUpointer_attribute attribute, const 
                        : p->mapping ? p->mapping->bytes
                                     : p->range->bytes;
         int is_ours = p->range->kind != SOFT_REGISTERED; /* ours are whole chunks */
-        put_word(out, is_ours ? soft_round_up(bytes, SOFT_CHUNK_BYTES) : bytes);
+        put_word(out, is_ours ? acre__round_up(bytes, SOFT_CHUNK_BYTES) : bytes);
         return CUDA_SUCCESS;
     }
     default:

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "soft/soft_api.h"
 #include "soft/soft_enter.h"
 #include "soft/soft_physical.h"
@@ -170,7 +171,7 @@ static CUresult props_check(const CUmemPoolProps *props) {
 static CUresult shared_begin(struct CUmemPoolHandle_st *pool) {
     size_t most = acre__soft.config.bytes;
     if (pool->props.maxSize && pool->props.maxSize < most)
-        most = soft_round_up(pool->props.maxSize, SOFT_CHUNK_BYTES);
+        most = acre__round_up(pool->props.maxSize, SOFT_CHUNK_BYTES);
     struct soft_backing *backing;
     struct soft_segment *segment;
     CUresult result =

@@ -6,6 +6,7 @@
  * one nor before the other is found, and so is memory that changed hands too early. */
 #include <stdlib.h>
 
+#include "base/round.h"
 #include "soft/soft_api.h"
 #include "soft/soft_capture.h"
 #include "soft/soft_clock.h"
@@ -75,7 +76,7 @@ static CUresult pool_hand_out(struct soft_stream *stream, const struct soft_fit 
     struct CUmemPoolHandle_st *pool = fit->segment->pool;
     struct soft_backing *backing = fit->segment->backing;
     uint64_t address = fit->first->node.key;
-    size_t whole = soft_round_up(bytes, SOFT_POOL_UNIT), offset = address - fit->segment->node.key;
+    size_t whole = acre__round_up(bytes, SOFT_POOL_UNIT), offset = address - fit->segment->node.key;
     struct soft_gap *gap = calloc(1, sizeof *gap);
     struct soft_op *op = pooled_op(SOFT_ALLOC, address, whole, backing, offset);
     struct soft_range *range = NULL;
@@ -112,7 +113,7 @@ static CUresult pool_alloc(struct soft_stream *stream, struct CUmemPoolHandle_st
     }
     if (bytes > acre__soft.config.bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    size_t whole = soft_round_up(bytes, SOFT_POOL_UNIT);
+    size_t whole = acre__round_up(bytes, SOFT_POOL_UNIT);
     acre__soft.is_past_kept = 1;
     CUresult result = acre__soft_follow_legacy(stream);
     if (!result)
@@ -151,7 +152,7 @@ CUresult acre__soft_cuMemAllocAsync(CUdeviceptr *ptr_out, size_t bytes, CUstream
 static void pool_take_back(struct soft_range *range, struct soft_marker *freed) {
     struct CUmemPoolHandle_st *pool = range->pool;
     struct soft_gap *gap = range->gap;
-    size_t whole = soft_round_up(range->bytes, SOFT_POOL_UNIT);
+    size_t whole = acre__round_up(range->bytes, SOFT_POOL_UNIT);
     uint64_t address = range->node.key;
     range->gap = NULL;
     acre__soft_range_remove(range);
@@ -181,7 +182,7 @@ CUresult acre__soft_cuMemFreeAsync(CUdeviceptr ptr, CUstream handle) {
     if ((result = acre__soft_follow_legacy(stream)))
         return acre__soft_leave(result);
     int is_pooled = range->kind == SOFT_POOLED;
-    size_t whole = is_pooled ? soft_round_up(range->bytes, SOFT_POOL_UNIT) : range->bytes;
+    size_t whole = is_pooled ? acre__round_up(range->bytes, SOFT_POOL_UNIT) : range->bytes;
     struct soft_op *op = pooled_op(SOFT_FREE, ptr, whole, range->backing, range->offset);
     if (!op)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);

@@ -6,6 +6,7 @@
  * for what did not fit. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
+#include "base/round.h"
 #include "soft/soft_clock.h"
 #include "soft/soft_past.h"
 #include "soft/soft_physical.h"
@@ -51,14 +52,14 @@ static CUresult own_grow(struct CUmemPoolHandle_st *pool, size_t bytes, struct s
 static int pool_may_grow(struct CUmemPoolHandle_st *pool, size_t bytes) {
     if (!pool->props.maxSize || pool->props.maxSize > acre__soft.config.bytes)
         return 1;
-    size_t most = soft_round_up(pool->props.maxSize, SOFT_CHUNK_BYTES);
+    size_t most = acre__round_up(pool->props.maxSize, SOFT_CHUNK_BYTES);
     if (pool->reserved_bytes + bytes > most)
         acre__soft_pool_trim(pool, 0);
     return pool->reserved_bytes + bytes <= most;
 }
 
 static CUresult pool_grow(struct CUmemPoolHandle_st *pool, size_t bytes) {
-    size_t whole = soft_round_up(bytes, SOFT_CHUNK_BYTES);
+    size_t whole = acre__round_up(bytes, SOFT_CHUNK_BYTES);
     if (!pool_may_grow(pool, whole))
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct soft_gap *gap = calloc(1, sizeof *gap);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "soft/soft_api.h"
 #include "soft/soft_enter.h"
 #include "soft/soft_physical.h"
@@ -119,7 +120,7 @@ CUresult acre__soft_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool ha
     if (!exported_is_good(&exported, segment->backing))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     uint64_t address = segment->node.key + exported.offset;
-    size_t whole = soft_round_up(exported.bytes, SOFT_POOL_UNIT);
+    size_t whole = acre__round_up(exported.bytes, SOFT_POOL_UNIT);
     if (is_imported(address, whole))
         return acre__soft_leave(CUDA_ERROR_ALREADY_MAPPED);
     struct soft_range *range;

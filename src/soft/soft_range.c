@@ -2,6 +2,7 @@
  * reservation into the next. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
+#include "base/round.h"
 #include "soft/soft_address.h"
 #include "soft/soft_op.h"
 #include "soft/soft_physical.h"
@@ -42,7 +43,7 @@ void acre__soft_range_remove(struct soft_range *range) {
     if (range->kind == SOFT_RESERVED)
         acre__soft_address_give(range->node.key, range->bytes);
     else if (soft_range_is_large(range))
-        acre__soft_address_give(range->node.key, soft_round_up(range->bytes, SOFT_CHUNK_BYTES));
+        acre__soft_address_give(range->node.key, acre__round_up(range->bytes, SOFT_CHUNK_BYTES));
     free(range->advice);
     acre__soft_marker_drop(range->born);
     free(range->gap);

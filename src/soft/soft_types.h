@@ -24,10 +24,6 @@
 
 #define SOFT_CHUNK_BYTES ((size_t)2 << 20)
 
-static inline size_t soft_round_up(size_t bytes, size_t unit) {
-    return (bytes + unit - 1) / unit * unit;
-}
-
 enum {
     SOFT_SLOTS = 4096, /* streams that can be told apart by the clocks at one time */
     SOFT_STACK = 64,   /* contexts a thread can push */
