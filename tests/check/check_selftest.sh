@@ -127,7 +127,7 @@ cc=cc
 library() {
     local map=$1 source=$2
     shift 2
-    $cc -shared -fPIC -Wl,-soname,libacre.so.0 -Wl,-z,nodelete "-Wl,--version-script=$map" \
+    $cc -shared -fPIC "-Wl,-soname,${soname:-libacre.so.0.3}" -Wl,-z,nodelete "-Wl,--version-script=$map" \
         -o "$tmp/lib.so" -x c "$source" "$@"
 }
 symbols() {
@@ -136,6 +136,8 @@ symbols() {
 fresh_symbols() {
     cat >acre.h <<'C'
 #define ACRE_API __attribute__((visibility("default")))
+#define ACRE_VERSION_MAJOR 0
+#define ACRE_VERSION_MINOR 3
 /* ACRE_API int acre_comment(void); */
 ACRE_API int acre_one(int (*callback)(void),
                       void *user);
@@ -182,6 +184,12 @@ echo 'int other(void) { return 0; }' >other.c
 $cc -shared -fPIC -Wl,-soname,libother.so.1 -o libother.so other.c
 library acre.map acre.c -x none -Wl,--no-as-needed "$tmp/libother.so"
 symbols FAIL "a second library" "needs libother.so.1"
+fresh_symbols
+soname=libacre.so.0 library acre.map acre.c
+symbols FAIL "soname without the minor version" "\"libacre.so.0\" instead of libacre.so.0.3"
+sed -i -e '/VERSION_MAJOR/s/0/2/' acre.h
+soname=libacre.so.2 library acre.map acre.c
+symbols PASS "soname after 1.0" "2 functions exported"
 
 echo "check_selftest: $cases cases"
 exit $rc
