@@ -18,7 +18,7 @@ ARGS ?=
 # The groups of scripts/deps that presets need.
 needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter debug tsan,$(1)),clang)
 
-.PHONY: all configured examples demo test test-all bench lint format install uninstall clean help
+.PHONY: all configured examples demo test test-all bench lint format abi coverage install uninstall clean help
 
 all: configured ## build libacre.so, libacre.a and the tool acre
 	@cmake --build $(BUILD) --target acre_product
@@ -41,11 +41,11 @@ examples: configured ## build the programs of examples/, into build/examples
 	@cmake --build $(BUILD) --target acre_product acre_examples
 
 test: ## build and run the tests of one preset: make test PRESET=tsan
-	@scripts/deps $(call needs,$(PRESET)) test
+	@scripts/deps $(call needs,$(PRESET)) test abi
 	@scripts/run-tests $(PRESET) -- $(ARGS)
 
 test-all: ## the tests of every preset, with a table at the end
-	@scripts/deps $(call needs,$(PRESETS)) test
+	@scripts/deps $(call needs,$(PRESETS)) test abi
 	@scripts/run-tests $(PRESETS) -- $(ARGS)
 
 bench: all ## measure
@@ -58,6 +58,16 @@ lint: ## format, static analysis, shell scripts; changes nothing
 format: ## rewrite the C sources in the project's format
 	@scripts/deps lint
 	@scripts/lint --format
+
+abi: configured ## record the ABI of libacre.so for this architecture in tests/abi, for the test check_abi
+	@scripts/deps abi
+	@cmake --build $(BUILD) --target acre_shared
+	@scripts/abi $(BUILD)/libacre.so include tests/abi/libacre-$$(uname -m).abi
+	@git --no-pager diff --stat -- tests/abi 2>/dev/null || true
+
+coverage: ## run the tests and show how many lines of src/ and include/ they reach; a page in build/coverage
+	@scripts/deps build tool test coverage
+	@scripts/coverage $(ARGS)
 
 install: $(BUILD)/build.ninja ## install to PREFIX (/usr/local), below DESTDIR if that is set; LIBDIR for libraries
 	@scripts/configure $(BUILD) $(if $(TOOL),ACRE_TOOL=$(TOOL)) PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)"
