@@ -15,6 +15,11 @@ endif()
 if(ACRE_DEBUG)
     target_compile_definitions(acre_flags INTERFACE ACRE_DEBUG=1)
 endif()
+if(ACRE_COVERAGE)
+    # Atomic counters: the library has threads.
+    target_compile_options(acre_flags INTERFACE --coverage -fprofile-update=atomic)
+    target_link_options(acre_flags INTERFACE --coverage)
+endif()
 
 if(ACRE_SANITIZE STREQUAL "")
     # It needs an optimised build. A level among the flags of whoever builds, a distribution for one,
