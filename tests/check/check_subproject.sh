@@ -89,7 +89,7 @@ get_cmake_property(cache_after CACHE_VARIABLES)
 list(REMOVE_ITEM cache_after ${cache_before})
 list(FILTER cache_after EXCLUDE REGEX "^(ACRE_|acre_|FETCHCONTENT_)")
 list(FILTER cache_after EXCLUDE REGEX "^CMAKE_C_LINK.*PIE_SUPPORTED$") # what CMake itself found out
-if(cache_after)
+if(cache_after AND NOT ACRE_TOOL) # which looks for libraries with pkg-config
     message(FATAL_ERROR "acre has cache variables without its name: ${cache_after}")
 endif()
 if(CMAKE_BUILD_TYPE)
@@ -97,7 +97,11 @@ if(CMAKE_BUILD_TYPE)
 endif()
 
 get_property(targets DIRECTORY ${ACRE_DIR} PROPERTY BUILDSYSTEM_TARGETS)
-list(FILTER targets EXCLUDE REGEX "^acre_(objects|shared|static|flags|product|examples)$")
+if(ACRE_TOOL)
+    list(FILTER targets EXCLUDE REGEX "^acre_")
+else()
+    list(FILTER targets EXCLUDE REGEX "^acre_(objects|shared|static|flags|product|examples)$")
+endif()
 get_property(tests DIRECTORY ${ACRE_DIR} PROPERTY TESTS)
 if(targets OR tests)
     message(FATAL_ERROR "acre defines more than its library: ${targets} ${tests}")
@@ -119,6 +123,8 @@ quietly "$cmake" -S . -B "$tmp/fetch" "${options[@]}" "-DACRE_DIR=$ACRE_SOURCE" 
 # Compiled, not linked: the library is built once, below.
 quietly "$cmake" --build "$tmp/fetch" --target compiles_c compiles_cpp
 echo "add_subdirectory:"
+quietly "$cmake" -S . -B "$tmp/all" "${options[@]}" "-DACRE_DIR=$ACRE_SOURCE" -DACRE_TOOL=AUTO \
+    -DACRE_STANDINS=ON -DACRE_KERNELS=ON -DACRE_INSTALL=ON
 quietly "$cmake" -S . -B "$tmp/build" "${options[@]}" "-DACRE_DIR=$ACRE_SOURCE" -DACRE_INSTALL=ON
 quietly "$cmake" --build "$tmp/build" --parallel "$(nproc)"
 for program in c_acre c_acre_static cpp_acre cpp_acre_static; do
