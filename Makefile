@@ -1,54 +1,81 @@
-# The front door: `make help` lists what it opens. CMake does the work (CMakePresets.json).
+# `make help` lists the targets. CMake does the work (CMakePresets.json).
 PRESET ?= default
 PRESETS := default debug asan tsan
+
+# Where `make install` and `make uninstall` work. LIBDIR is relative to PREFIX or absolute; without it
+# CMake's GNUInstallDirs chooses: lib, lib64, or lib/<architecture> for PREFIX=/usr on Debian.
 PREFIX ?= /usr/local
+LIBDIR ?=
+
+# TOOL=OFF builds and installs the library without the tool, which needs jansson and zlib.
+TOOL ?=
+
 BUILD := $(if $(filter default,$(PRESET)),build,build/$(PRESET))
 
 # More words for the program behind a target: make test ARGS='-R lock', make bench ARGS=--help
 ARGS ?=
 
 # The groups of scripts/deps that presets need.
-needs = build $(if $(filter debug tsan,$(1)),clang)
+needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter debug tsan,$(1)),clang)
 
-.PHONY: all examples demo test test-all bench lint format install clean help
+.PHONY: all configured examples demo test test-all bench lint format abi coverage install uninstall clean help
 
-all: $(BUILD)/build.ninja ## build libacre.so, libacre.a and the tool acre
-	@cmake --build $(BUILD) --target product
+all: configured ## build libacre.so, libacre.a and the tool acre
+	@cmake --build $(BUILD) --target acre_product
 
-# Ninja runs CMake again by itself when a CMake file changes; only the first run is ours.
+# Ninja runs CMake again by itself when a CMake file changes; only the first run is ours, and changes
+# of TOOL.
+configured: $(BUILD)/build.ninja
+	@scripts/configure $(BUILD) $(if $(TOOL),ACRE_TOOL=$(TOOL))
+
 $(BUILD)/build.ninja: CMakePresets.json
 	@scripts/deps $(call needs,$(PRESET))
-	@cmake --preset $(PRESET) >/dev/null
+	@cmake --preset $(PRESET) $(if $(TOOL),-DACRE_TOOL=$(TOOL)) >/dev/null
 	@touch $@
 
 demo: all ## show what acre does, on this machine's GPU or without one
 	@$(BUILD)/acre demo $(ARGS)
 
-examples: $(BUILD)/build.ninja ## build the programs of examples/, into build/examples
+examples: configured ## build the programs of examples/, into build/examples
 	@scripts/deps test
-	@cmake --build $(BUILD) --target product examples
+	@cmake --build $(BUILD) --target acre_product acre_examples
 
 test: ## build and run the tests of one preset: make test PRESET=tsan
-	@scripts/deps $(call needs,$(PRESET)) test
+	@scripts/deps $(call needs,$(PRESET)) test abi
 	@scripts/run-tests $(PRESET) -- $(ARGS)
 
 test-all: ## the tests of every preset, with a table at the end
-	@scripts/deps $(call needs,$(PRESETS)) test
+	@scripts/deps $(call needs,$(PRESETS)) test abi
 	@scripts/run-tests $(PRESETS) -- $(ARGS)
 
 bench: all ## measure
 	@$(BUILD)/acre bench $(ARGS)
 
 lint: ## format, static analysis, shell scripts; changes nothing
-	@scripts/deps build clang lint
+	@scripts/deps build tool clang lint
 	@scripts/lint
 
 format: ## rewrite the C sources in the project's format
 	@scripts/deps lint
 	@scripts/lint --format
 
-install: all ## install to PREFIX (/usr/local), below DESTDIR if that is set
-	@cmake --install $(BUILD) --prefix "$(PREFIX)"
+abi: configured ## record the ABI of libacre.so for this architecture in tests/abi, for the test check_abi
+	@scripts/deps abi
+	@cmake --build $(BUILD) --target acre_shared
+	@scripts/abi $(BUILD)/libacre.so include tests/abi/libacre-$$(uname -m).abi
+	@git --no-pager diff --stat -- tests/abi 2>/dev/null || true
+
+coverage: ## run the tests and show how many lines of src/ and include/ they reach; a page in build/coverage
+	@scripts/deps build tool test coverage
+	@scripts/coverage $(ARGS)
+
+install: $(BUILD)/build.ninja ## install to PREFIX (/usr/local), below DESTDIR if that is set; LIBDIR for libraries
+	@scripts/configure $(BUILD) $(if $(TOOL),ACRE_TOOL=$(TOOL)) PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)"
+	@cmake --build $(BUILD) --target acre_product
+	@DESTDIR="$(DESTDIR)" scripts/install $(BUILD) "$(PREFIX)"
+
+uninstall: ## remove what `make install` with the same PREFIX and DESTDIR installed
+	@DESTDIR="$(DESTDIR)" scripts/install --remove $(BUILD) "$(PREFIX)"
 
 clean: ## remove what was built
 	@rm -rf build acre-demo

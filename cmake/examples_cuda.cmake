@@ -47,7 +47,7 @@ function(acre_add_cuda_examples folder headers)
         target_include_directories(${target} SYSTEM PRIVATE ${headers})
         target_link_options(${target} PRIVATE LINKER:--as-needed)
         target_link_libraries(${target} PRIVATE acre_flags ${ARGN})
-        add_dependencies(examples ${target})
+        add_dependencies(acre_examples ${target})
     endforeach()
 endfunction()
 

@@ -1,15 +1,15 @@
-# acre_find(NAME HEADER <file> [REQUIRED]): a C library as the target acre::NAME, and
+# acre_find(NAME HEADER <file> PACKAGE <package> [REQUIRED]): a C library as the target acre::NAME, and
 # ACRE_<NAME>_FOUND. pkg-config gives hints; without it the usual folders and CMAKE_PREFIX_PATH do.
-find_package(PkgConfig QUIET)
-
+# PACKAGE is Debian's name, for the message.
 function(acre_find name)
-    cmake_parse_arguments(arg "REQUIRED" "HEADER" "" ${ARGN})
+    cmake_parse_arguments(arg "REQUIRED" "HEADER;PACKAGE" "" ${ARGN})
     string(TOUPPER ${name} upper)
+    find_package(PkgConfig QUIET)
     if(PkgConfig_FOUND)
-        pkg_check_modules(PC_${upper} QUIET ${name})
+        pkg_check_modules(ACRE_PC_${upper} QUIET ${name})
     endif()
-    find_path(ACRE_${upper}_INCLUDE ${arg_HEADER} HINTS ${PC_${upper}_INCLUDEDIR})
-    find_library(ACRE_${upper}_LIBRARY ${name} HINTS ${PC_${upper}_LIBDIR})
+    find_path(ACRE_${upper}_INCLUDE ${arg_HEADER} HINTS ${ACRE_PC_${upper}_INCLUDEDIR})
+    find_library(ACRE_${upper}_LIBRARY ${name} HINTS ${ACRE_PC_${upper}_LIBDIR})
     if(ACRE_${upper}_INCLUDE AND ACRE_${upper}_LIBRARY)
         add_library(acre::${name} UNKNOWN IMPORTED)
         set_target_properties(acre::${name} PROPERTIES
@@ -20,6 +20,6 @@ function(acre_find name)
     endif()
     set(ACRE_${upper}_FOUND FALSE PARENT_SCOPE)
     if(arg_REQUIRED)
-        message(FATAL_ERROR "lib${name} is not installed: `scripts/deps build test` installs it")
+        message(FATAL_ERROR "lib${name} is not installed; Debian has it in ${arg_PACKAGE}")
     endif()
 endfunction()

@@ -15,11 +15,18 @@ endif()
 if(ACRE_DEBUG)
     target_compile_definitions(acre_flags INTERFACE ACRE_DEBUG=1)
 endif()
+if(ACRE_COVERAGE)
+    # Atomic counters: the library has threads.
+    target_compile_options(acre_flags INTERFACE --coverage -fprofile-update=atomic)
+    target_link_options(acre_flags INTERFACE --coverage)
+endif()
 
 if(ACRE_SANITIZE STREQUAL "")
-    # Some distributions set a level of _FORTIFY_SOURCE already; it also needs an optimised build.
-    if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-        target_compile_options(acre_flags INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+    # It needs an optimised build. A level among the flags of whoever builds, a distribution for one,
+    # stays; one that a compiler has by itself is replaced.
+    if(NOT CMAKE_C_FLAGS MATCHES "_FORTIFY_SOURCE")
+        target_compile_options(acre_flags INTERFACE
+            "$<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
     endif()
     foreach(flag stack-protector-strong stack-clash-protection)
         string(MAKE_C_IDENTIFIER "ACRE_HAVE_${flag}" have)

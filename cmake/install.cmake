@@ -1,26 +1,49 @@
 # What `make install` puts where, the CMake package and the pkg-config file.
 include(CMakePackageConfigHelpers)
 
-# The installed tool finds its library beside itself, whatever prefix was chosen.
-file(RELATIVE_PATH to_libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-set_target_properties(acre_cli PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
-
-# `acre run` looks for the stand-ins beside itself too.
-target_compile_definitions(acre_cli PRIVATE ACRE_TO_LIBRARIES="${to_libraries}")
-install(TARGETS ${standin_targets} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/acre/soft)
-
-install(TARGETS acre_shared acre_static acre_cli EXPORT acre-targets)
+install(TARGETS acre_shared acre_static EXPORT acre-targets)
 file(GLOB public_headers CONFIGURE_DEPENDS include/*.h include/*.hpp)
 install(FILES ${public_headers} TYPE INCLUDE)
-# Not where a compiler finds them by itself: there they would hide NVIDIA's.
-file(GLOB soft_headers CONFIGURE_DEPENDS include/soft/*.h)
-install(FILES ${soft_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/acre/soft)
-foreach(page IN LISTS man_pages)
-    cmake_path(GET page EXTENSION LAST_ONLY section)
-    string(SUBSTRING ${section} 1 -1 section)
-    install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
-endforeach()
 install(FILES LICENSE TYPE DOC)
+
+if(ACRE_STANDINS)
+    install(TARGETS ${standin_targets} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/acre/soft)
+    # Not where a compiler finds them by itself: there they would hide NVIDIA's.
+    file(GLOB soft_headers CONFIGURE_DEPENDS include/soft/*.h)
+    install(FILES ${soft_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/acre/soft)
+endif()
+
+if(TARGET acre_cli)
+    # Not part of the CMake package, which then needs no tool where a distribution packs them apart.
+    install(TARGETS acre_cli)
+    foreach(page IN LISTS man_pages)
+        cmake_path(GET page EXTENSION LAST_ONLY section)
+        string(SUBSTRING ${section} 1 -1 section)
+        install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+    endforeach()
+
+    # Where the dynamic linker looks by itself the tool needs no RUNPATH, and distributions forbid one.
+    # These are the folders it searches without ldconfig's help; /usr/local/lib is not among them. The
+    # prefix is the one of the installation: `cmake --install --prefix` may change it.
+    set(system_folders /lib /usr/lib /lib64 /usr/lib64
+        /lib/${CMAKE_LIBRARY_ARCHITECTURE} /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
+    set(loader_folders "")
+    foreach(folder IN LISTS CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+        if(folder IN_LIST system_folders)
+            list(APPEND loader_folders ${folder})
+        endif()
+    endforeach()
+    install(CODE "
+        set(libraries \"${CMAKE_INSTALL_LIBDIR}\")
+        set(programs \"${CMAKE_INSTALL_BINDIR}\")
+        cmake_path(ABSOLUTE_PATH libraries BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
+        cmake_path(ABSOLUTE_PATH programs BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
+        set(loader_folders \"${loader_folders}\")
+        list(FIND loader_folders \"\${libraries}\" found)
+        if(NOT found EQUAL -1)
+            file(RPATH_REMOVE FILE \"\$ENV{DESTDIR}\${programs}/acre\")
+        endif()")
+endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/acre)
 install(EXPORT acre-targets NAMESPACE acre:: DESTINATION ${package_dir})
@@ -32,8 +55,19 @@ install(FILES
     ${PROJECT_BINARY_DIR}/acre-config.cmake ${PROJECT_BINARY_DIR}/acre-config-version.cmake
     DESTINATION ${package_dir})
 
-# The pkg-config file names its prefix relative to itself, so that the tree can be moved.
-file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+# The pkg-config file names its prefix relative to itself, so that the tree can be moved; folders that
+# were given as absolute paths stay as they are.
+set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+    file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+    string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+    set(pc_prefix "\${pcfiledir}/${to_prefix}")
+endif()
+foreach(folder INCLUDEDIR LIBDIR)
+    set(pc_${folder} ${CMAKE_INSTALL_${folder}})
+    if(NOT IS_ABSOLUTE ${pc_${folder}})
+        set(pc_${folder} "\${prefix}/${pc_${folder}}")
+    endif()
+endforeach()
 configure_file(cmake/acre.pc.in acre.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/acre.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

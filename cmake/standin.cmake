@@ -12,18 +12,14 @@ function(acre_add_standin target name soversion)
     add_library(${target} SHARED ${ARGN})
     set_target_properties(${target} PROPERTIES
         OUTPUT_NAME ${name} SOVERSION ${soversion} LINK_DEPENDS ${map}
-        LIBRARY_OUTPUT_DIRECTORY ${standin_dir} INSTALL_RPATH $ORIGIN
-        BUILD_WITH_INSTALL_RPATH ON)
+        LIBRARY_OUTPUT_DIRECTORY ${standin_dir} BUILD_WITH_INSTALL_RPATH ON)
     target_include_directories(${target} PRIVATE standin src include)
     target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
     # The libraries are there before the program starts: they have room among its own variables.
     target_compile_options(${target} PRIVATE -ftls-model=initial-exec)
     target_link_libraries(${target} PRIVATE acre_flags)
-    # DT_RPATH, which wins over LD_LIBRARY_PATH: the runtime works with the driver beside it alone, and
-    # machines with a GPU may have the folder of NVIDIA's driver in that variable.
     target_link_options(${target} PRIVATE LINKER:--version-script=${map}
-        LINKER:-z,nodelete LINKER:--as-needed LINKER:--disable-new-dtags
-        LINKER:-Bsymbolic-functions)
+        LINKER:-z,nodelete LINKER:--as-needed LINKER:-Bsymbolic-functions)
     if(NOT ACRE_SANITIZE)
         target_link_options(${target} PRIVATE LINKER:-z,defs)
     endif()
@@ -38,5 +34,10 @@ file(GLOB standin_runtime_sources CONFIGURE_DEPENDS standin/runtime_*.c)
 if(standin_runtime_sources)
     acre_add_standin(acre_standin_cudart cudart 13 ${standin_runtime_sources})
     target_link_libraries(acre_standin_cudart PRIVATE acre_standin_cuda)
+    # DT_RPATH, which wins over LD_LIBRARY_PATH: the runtime works with the driver beside it alone, and
+    # machines with a GPU may have the folder of NVIDIA's driver in that variable. Both are in a folder
+    # that the dynamic linker does not search, under any prefix.
+    set_target_properties(acre_standin_cudart PROPERTIES INSTALL_RPATH $ORIGIN)
+    target_link_options(acre_standin_cudart PRIVATE LINKER:--disable-new-dtags)
 endif()
-add_dependencies(product ${standin_targets})
+add_dependencies(acre_product ${standin_targets})

@@ -36,16 +36,27 @@ set(aarch64_leak_tests
     fuzz_.*_mutations)                                                   # readers of files
 string(REPLACE ";" "|" aarch64_leak_tests "^(${aarch64_leak_tests})$")
 
+if(NOT ACRE_TESTS)
+    return()
+endif()
+if(ACRE_TESTS STREQUAL "AUTO")
+    acre_find(cmocka HEADER cmocka.h PACKAGE libcmocka-dev)
+    if(NOT ACRE_CMOCKA_FOUND)
+        message(STATUS "The tests are not built: cmocka (libcmocka-dev) not found")
+        return()
+    endif()
+else()
+    acre_find(cmocka HEADER cmocka.h PACKAGE libcmocka-dev REQUIRED)
+endif()
 enable_testing()
 
-if(ACRE_TESTS STREQUAL "AUTO")
-    acre_find(cmocka HEADER cmocka.h)
-elseif(ACRE_TESTS)
-    acre_find(cmocka HEADER cmocka.h REQUIRED)
+# Without the tool or the stand-ins there are no tests of them; the fuzzed readers are the tool's.
+if(NOT TARGET acre_cli)
+    list(REMOVE_ITEM blackbox_areas fuzz)
 endif()
-if(NOT ACRE_CMOCKA_FOUND)
-    message(STATUS "Tests are not built: cmocka is not installed, or ACRE_TESTS is off")
-    return()
+if(NOT TARGET acre_cli OR NOT ACRE_STANDINS)
+    set(standin_areas "")
+    set(cuda_example_folders "")
 endif()
 
 # acre_test_environment(NAME VARIABLE): what a test finds in its environment.
@@ -86,7 +97,7 @@ endif()
 # These take longest and are begun first, so that none of them is left to one core at the end.
 set(long_tests test_cli_bench test_counted_mem test_cli_demo test_heap_languages test_heap_plants
     conformance_soft test_copy test_soft_heap_room test_heap_kernels test_pool_model test_soft_launch
-    test_cli_trace)
+    test_cli_trace check_subproject)
 
 # acre_test_run(NAME AREA COMMAND...)
 function(acre_test_run name area)
@@ -202,7 +213,7 @@ foreach(source IN LISTS examples)
     set_target_properties(example_${stem} PROPERTIES OUTPUT_NAME ${stem}
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
     target_link_libraries(example_${stem} PRIVATE acre_flags acre_shared)
-    add_dependencies(examples example_${stem})
+    add_dependencies(acre_examples example_${stem})
     acre_test_run(example_${stem} examples $<TARGET_FILE:example_${stem}>)
 endforeach()
 
@@ -233,9 +244,18 @@ file(GLOB scripts CONFIGURE_DEPENDS tests/*/test_*.sh)
 if(NOT ACRE_GPU_TESTS)
     list(FILTER scripts EXCLUDE REGEX "/tests/gpu/")
 endif()
+if(NOT TARGET acre_cli)
+    list(FILTER scripts EXCLUDE REGEX "/tests/cli/")
+endif()
+if(NOT standin_areas)
+    list(FILTER scripts EXCLUDE REGEX "/tests/(standin/|cli/test_cli_run)")
+endif()
 if(NOT ACRE_SANITIZE)
     # These look at sources and at the plain library; a sanitizer would only add its own names.
     file(GLOB checks CONFIGURE_DEPENDS tests/check/check_*.sh tests/check/check_*.py)
+    if(NOT standin_areas)
+        list(FILTER checks EXCLUDE REGEX "/check_standin")
+    endif()
     list(APPEND scripts ${checks})
 endif()
 foreach(script IN LISTS scripts)

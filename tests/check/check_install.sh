@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what was built into an empty folder and uses it as a stranger would: a C program through
-# pkg-config, one through find_package, a C++ program, the tool itself.
+# Installs what was built into an empty folder and uses it as a stranger would: C and C++ programs
+# through pkg-config and find_package, the static library, the tool itself. Programs of a project that
+# has acre as a folder are in check_subproject.sh.
 set -euo pipefail
 
 : "${ACRE_BUILD:?}"
@@ -57,21 +58,52 @@ echo "find_package:"
 version=$(PKG_CONFIG_LIBDIR=$pc_dir pkg-config --modversion acre)
 cat >"$tmp/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.22)
-project(stranger C)
+project(stranger LANGUAGES C CXX)
 find_package(acre $version REQUIRED)
-add_executable(by_cmake stranger.c)
-target_link_libraries(by_cmake PRIVATE acre::acre)
-add_executable(by_cmake_static stranger.c)
-target_link_libraries(by_cmake_static PRIVATE acre::acre_static)
+foreach(language c cpp)
+    foreach(library acre acre_static)
+        add_executable(\${language}_\${library} stranger.\${language})
+        target_link_libraries(\${language}_\${library} PRIVATE acre::\${library})
+    endforeach()
+endforeach()
 CMAKE
 quietly "$cmake" -S "$tmp" -B "$tmp/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc"
 quietly "$cmake" --build "$tmp/build"
-"$tmp/build/by_cmake"
-"$tmp/build/by_cmake_static"
+for program in c_acre c_acre_static cpp_acre cpp_acre_static; do
+    "$tmp/build/$program"
+done
 
+# Only the tool and the runtime stand-in, whose driver is beside it, look anywhere by themselves; the
+# tool not even that where the dynamic linker finds the library.
+echo "paths to libraries:"
+# paths ROOT: the files below ROOT that have a RUNPATH or an RPATH.
+paths() {
+    local file
+    find "$1" -type f \( -name 'lib*.so*' -o -path '*/bin/*' \) | sort | while read -r file; do
+        readelf -d "$file" | sed -n "s:.*(\(R.*PATH\)).*\[\(.*\)\]:$(basename "$file") \1 \2:p"
+    done
+}
+same() { diff <([ $# -lt 2 ] || printf '%s\n' "${@:2}") <(paths "$1") || { echo "in $1"; exit 1; }; }
+to_libraries=$(realpath -m --relative-to="$prefix/bin" "$lib_dir")
+runtime="libcudart.so.13 RPATH \$ORIGIN"
+tool=$prefix/bin/acre # which ACRE_TOOL=OFF leaves out, and ACRE_STANDINS=OFF the stand-ins
+[ -d "$lib_dir/acre/soft" ] || runtime=
+[ ! -x "$tool" ] || same "$prefix" "acre RUNPATH \$ORIGIN/$to_libraries" ${runtime:+"$runtime"}
+DESTDIR=$tmp/root quietly "$cmake" --install "$ACRE_BUILD" --prefix /usr
+same "$tmp/root" ${runtime:+"$runtime"}
+echo "none with the prefix /usr"
+
+if [ ! -x "$tool" ]; then
+    echo "there is no tool in this build"
+    exit 0
+fi
 echo "tool:"
-env -u LD_LIBRARY_PATH "$prefix/bin/acre" --version
+env -u LD_LIBRARY_PATH "$tool" --version
 
+if [ -z "$runtime" ]; then
+    echo "there are no stand-ins in this build"
+    exit 0
+fi
 echo "stand-ins:"
 cat >"$tmp/asks.c" <<'C'
 int cuInit(unsigned);
@@ -83,7 +115,7 @@ int main(void) {
 C
 "$cc" "$tmp/asks.c" -L "$lib_dir/acre/soft" -lcuda -o "$tmp/asks"
 env -u LD_LIBRARY_PATH -u ACRE_SOFT_LIBRARIES ACRE_SOFT_DEVICES=3 \
-    "$prefix/bin/acre" run --device soft --stats -- "$tmp/asks"
+    "$tool" run --device soft --stats -- "$tmp/asks"
 
 echo "CUDA's calls:"
 cat >"$tmp/stranger_cuda.c" <<'C'
@@ -101,4 +133,4 @@ C
 "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$prefix/include/acre/soft" \
     "$tmp/stranger_cuda.c" -L"$lib_dir/acre/soft" -Wl,-rpath-link="$lib_dir/acre/soft" -lcudart \
     -o "$tmp/by_run"
-env -u LD_LIBRARY_PATH "$prefix/bin/acre" run --device soft --leaks -- "$tmp/by_run"
+env -u LD_LIBRARY_PATH "$tool" run --device soft --leaks -- "$tmp/by_run"

@@ -162,7 +162,7 @@ cc=cc
 library() {
     local map=$1 source=$2
     shift 2
-    $cc -shared -fPIC -Wl,-soname,libacre.so.0 -Wl,-z,nodelete "-Wl,--version-script=$map" \
+    $cc -shared -fPIC "-Wl,-soname,${soname:-libacre.so.0.3}" -Wl,-z,nodelete "-Wl,--version-script=$map" \
         -o "$tmp/lib.so" -x c "$source" "$@"
 }
 symbols() {
@@ -171,6 +171,8 @@ symbols() {
 fresh_symbols() {
     cat >acre.h <<'C'
 #define ACRE_API __attribute__((visibility("default")))
+#define ACRE_VERSION_MAJOR 0
+#define ACRE_VERSION_MINOR 3
 /* ACRE_API int acre_comment(void); */
 ACRE_API int acre_one(int (*callback)(void),
                       void *user);
@@ -217,6 +219,66 @@ echo 'int other(void) { return 0; }' >other.c
 $cc -shared -fPIC -Wl,-soname,libother.so.1 -o libother.so other.c
 library acre.map acre.c -x none -Wl,--no-as-needed "$tmp/libother.so"
 symbols FAIL "a second library" "needs libother.so.1"
+fresh_symbols
+soname=libacre.so.0 library acre.map acre.c
+symbols FAIL "soname without the minor version" "\"libacre.so.0\" instead of libacre.so.0.3"
+sed -i -e '/VERSION_MAJOR/s/0/2/' acre.h
+soname=libacre.so.2 library acre.map acre.c
+symbols PASS "soname after 1.0" "2 functions exported"
+
+# The ABI: a library of two functions and two structs, one of which says its size.
+abi() {
+    expect "$@" bash "$here/check_abi.sh" "$tmp/lib.so" "$tmp/lib.abi" "$tmp/abi"
+}
+# abi_library SED-SCRIPT...: the library with changes.
+abi_library() {
+    mkdir -p abi
+    cat >abi/acre.h <<'C'
+#include <stddef.h>
+struct acre_options { size_t struct_size; int level; };
+struct acre_handle { void *at; int level; };
+struct acre_pool;
+int acre_one(struct acre_pool *pool, const struct acre_options *options);
+int acre_two(struct acre_pool *pool, struct acre_handle handle);
+C
+    cat >abi.c <<'C'
+#include "abi/acre.h"
+struct acre_pool { int count; };
+int acre_one(struct acre_pool *pool, const struct acre_options *options) { return pool->count + options->level; }
+int acre_two(struct acre_pool *pool, struct acre_handle handle) { return pool->count + handle.level; }
+C
+    echo 'ACRE_0.3 { global: acre_*; local: *; };' >wide.map
+    local script
+    for script in "$@"; do
+        sed -i -e "$script" abi/acre.h abi.c
+    done
+    library wide.map abi.c -g
+}
+if command -v abidiff >/dev/null; then
+    abi_library
+    abi FAIL "no ABI stored" "skipped: there is no lib.abi"
+    "$root/scripts/abi" lib.so abi lib.abi
+    abi PASS "ABI as it was" "2 functions as in"
+    abi_library 's/struct acre_pool { int/struct acre_pool { long more; int/'
+    abi PASS "ABI, private struct changed" "2 functions as in"
+    abi_library 's/\(acre_options { .*\) }/\1 int more; }/'
+    abi PASS "ABI, struct with a size grew" "2 functions as in"
+    abi_library 's/acre_options { size_t struct_size;/& int more;/'
+    abi FAIL "ABI, field in the middle" "the SONAME is still libacre.so.0.3"
+    abi_library 's/\(acre_handle { .*\) }/\1 long more; }/'
+    abi FAIL "ABI, struct without a size grew" "raise ACRE_VERSION_MINOR"
+    abi_library 's/^int acre_two(/long acre_two(/'
+    abi FAIL "ABI, other result" "acre_two"
+    abi_library '/acre_two/d'
+    abi FAIL "ABI, function removed" "acre_two"
+    abi_library 's/^int acre_one(.*;$/&\nint acre_three(void);/' \
+        's/^int acre_one(.*}$/&\nint acre_three(void) { return 3; }/'
+    abi PASS "ABI, function added" "make abi. adds them: acre_three"
+    soname=libacre.so.0.4 abi_library '/acre_two/d'
+    abi FAIL "ABI, another SONAME" "skipped: lib.abi is of libacre.so.0.3, this is libacre.so.0.4"
+    strip -g lib.so
+    abi FAIL "ABI, no debug information" "has no debug information"
+fi
 
 echo "check_selftest: $cases cases"
 exit $rc

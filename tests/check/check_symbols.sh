@@ -96,8 +96,13 @@ while read -r needed; do
     esac
 done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 
+# Before 1.0 the minor version is part of the name, after it the major version alone.
+version() { sed -n "s/^#define ACRE_VERSION_$1 *//p" "${headers[@]}"; }
+major=$(version MAJOR)
+wanted=libacre.so.$major
+[ "$major" != 0 ] || wanted+=.$(version MINOR)
 soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
-[ "$soname" = libacre.so.0 ] || fail "the soname is \"$soname\" instead of libacre.so.0"
+[ "$soname" = "$wanted" ] || fail "the soname is \"$soname\" instead of $wanted"
 readelf -d "$library" | grep -q NODELETE || fail "the library is not linked with -z nodelete"
 
 echo "check_symbols: $(wc -l <"$tmp/exported") functions exported"

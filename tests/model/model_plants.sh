@@ -16,7 +16,7 @@ trap 'rm -rf "$tmp"' EXIT
 seeds=${seeds:-1} # tried one after the other
 ops=100000
 
-if grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$cache"; then
+if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_COVERAGE:BOOL=ON' "$cache"; then
     echo "plants: for a build without sanitizers"
     exit 77
 fi

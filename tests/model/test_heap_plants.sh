@@ -9,7 +9,7 @@ cache=$build/CMakeCache.txt
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)' "$cache"; then
+if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_\(DEBUG\|COVERAGE\):BOOL=\(ON\|1\|TRUE\)' "$cache"; then
     echo "plants: it compiles the model with flags of its own; one build without sanitizers is enough"
     exit 77
 fi

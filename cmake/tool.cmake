@@ -1,0 +1,63 @@
+# The tool `acre` and its man page. The tool alone needs jansson and zlib: without them, and without
+# ACRE_TOOL=ON, only the tool is left out.
+if(NOT ACRE_TOOL)
+    return()
+endif()
+
+set(required "")
+if(NOT ACRE_TOOL STREQUAL "AUTO")
+    set(required REQUIRED)
+endif()
+acre_find(jansson HEADER jansson.h PACKAGE libjansson-dev ${required})
+acre_find(z HEADER zlib.h PACKAGE zlib1g-dev ${required})
+set(missing "")
+if(NOT ACRE_JANSSON_FOUND)
+    list(APPEND missing "jansson (libjansson-dev)")
+endif()
+if(NOT ACRE_Z_FOUND)
+    list(APPEND missing "zlib (zlib1g-dev)")
+endif()
+if(missing)
+    list(JOIN missing " and " missing)
+    message(STATUS "The tool acre is not built: ${missing} not found. The library does not need it.")
+    return()
+endif()
+
+file(GLOB tool_sources CONFIGURE_DEPENDS cli/*.c bench/*.c)
+# The placer is pure and not exported: the tool, which places what a file says, has its own.
+file(GLOB placer_sources CONFIGURE_DEPENDS src/plan/place*.c)
+list(APPEND placer_sources src/base/tree.c)
+add_executable(acre_cli ${tool_sources} ${placer_sources} src/base/parse.c)
+set_target_properties(acre_cli PROPERTIES OUTPUT_NAME acre)
+target_compile_definitions(acre_cli PRIVATE _GNU_SOURCE)
+# src/ is for bench/ and replay, which make driver calls; tests/check/check_layers.py sees to the rest.
+target_include_directories(acre_cli PRIVATE cli src)
+# Kernels that `acre bench heap` measures on a GPU; without nvcc it measures soft devices alone.
+file(GLOB bench_kernels CONFIGURE_DEPENDS bench/*.cu)
+acre_add_kernels(acre_bench_kernels ${bench_kernels})
+target_link_libraries(acre_cli PRIVATE acre_flags acre_shared acre_bench_kernels acre::jansson
+    acre::z m)
+add_dependencies(acre_product acre_cli)
+
+# `acre run` looks for the stand-ins relative to itself. One file has the path, so that a change of the
+# install folders compiles one file.
+file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set_source_files_properties(cli/cmd_run.c PROPERTIES
+    COMPILE_DEFINITIONS "ACRE_TO_LIBRARIES=\"${to_libraries}\"")
+# The installed tool finds its library the same way, whatever prefix was chosen.
+set_target_properties(acre_cli PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
+
+find_program(ACRE_SCDOC scdoc)
+set(man_pages "")
+if(ACRE_SCDOC)
+    file(GLOB man_sources CONFIGURE_DEPENDS man/*.scd)
+    foreach(source IN LISTS man_sources)
+        cmake_path(GET source STEM LAST_ONLY page)
+        set(page ${PROJECT_BINARY_DIR}/${page})
+        add_custom_command(OUTPUT ${page} DEPENDS ${source} VERBATIM
+            COMMAND sh -c "\"$1\" <\"$2\" >\"$3\"" - ${ACRE_SCDOC} ${source} ${page})
+        list(APPEND man_pages ${page})
+    endforeach()
+    add_custom_target(acre_man ALL DEPENDS ${man_pages})
+    add_dependencies(acre_product acre_man)
+endif()

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The ABI of libacre.so is the one that tests/abi has for this architecture: a program that was linked
+# with an older library of the same SONAME works with this one. New functions are allowed, and new
+# fields at the end of structs that begin with struct_size.
+#   check_abi.sh [LIBRARY [DUMP [INCLUDE]]]     by default those of the build and of the tree
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+source_dir=${ACRE_SOURCE:-$root}
+library=${1:-${ACRE_BUILD:-$source_dir/build}/libacre.so}
+dump=${2:-$source_dir/tests/abi/libacre-$(uname -m).abi}
+include=${3:-$source_dir/include}
+
+skip() {
+    echo "check_abi: skipped: $1"
+    exit 77
+}
+command -v abidiff >/dev/null || skip "abidiff is not installed (package abigail-tools)"
+[ -f "$dump" ] || skip "there is no $(basename "$dump"): \`make abi\` writes it on this machine"
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+"$root/scripts/abi" "$library" "$include" "$tmp/now.abi" || exit
+
+soname() { sed -n "s/^<abi-corpus .*soname='\([^']*\)'.*/\1/p" "$1"; }
+old=$(soname "$dump")
+new=$(soname "$tmp/now.abi")
+[ "$old" = "$new" ] ||
+    skip "$(basename "$dump") is of $old, this is $new: \`make abi\` writes it anew"
+
+# Callers say how large their struct is, so that it may grow.
+sed -n "/<class-decl/{s/.* name='\([^']*\)'.*/\1/;h}; /<var-decl name='struct_size'/{x;p}" "$dump" |
+    sort -u | while read -r name; do
+    printf '[suppress_type]\n  name = %s\n  has_data_member_inserted_at = end\n' "$name"
+done >"$tmp/growing"
+
+code=0
+abidiff --suppressions "$tmp/growing" --no-added-syms "$dump" "$tmp/now.abi" >"$tmp/report" 2>&1 ||
+    code=$?
+if [ "$code" -ne 0 ]; then
+    cat "$tmp/report"
+    cat <<TEXT
+check_abi: the ABI changed, but the SONAME is still $new. A program linked before the change would
+load this library and may fail. Do one of these:
+  - keep the old function or layout beside the new one;
+  - if the last release has this SONAME: raise ACRE_VERSION_MINOR in include/acre.h, which changes the
+    SONAME, then run \`make abi\`;
+  - if no release has this SONAME yet: run \`make abi\`.
+\`make abi\` writes tests/abi/$(basename "$dump"); commit it with the change.
+TEXT
+    exit 1
+fi
+
+functions() { sed -n "s/.*<elf-symbol name='\([^']*\)'.*/\1/p" "$1" | sort -u; }
+added=$(comm -13 <(functions "$dump") <(functions "$tmp/now.abi") | paste -sd ' ')
+[ -z "$added" ] || echo "check_abi: not in $(basename "$dump") yet, \`make abi\` adds them: $added"
+echo "check_abi: $(functions "$dump" | wc -l) functions as in $(basename "$dump")"

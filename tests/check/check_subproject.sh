@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# acre inside another project, by add_subdirectory and by FetchContent: C and C++ programs link
+# acre::acre and acre::acre_static, no target and no variable of the other project is touched, and
+# nothing but the library is built. Then `make install` and `make uninstall` from that build, with
+# PREFIX, LIBDIR and DESTDIR; and what is configured without jansson.
+set -euo pipefail
+
+: "${ACRE_BUILD:?}" "${ACRE_SOURCE:?}"
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# The programs that built the library are the ones to use it with.
+cached() { sed -n "s/^$1:[A-Z]*=//p" "${2:-$ACRE_BUILD}/CMakeCache.txt"; }
+cmake=$(cached CMAKE_COMMAND)
+launcher=$(cached CMAKE_C_COMPILER_LAUNCHER)
+PATH=$(dirname "$cmake"):$PATH
+options=(-G "$(cached CMAKE_GENERATOR)" "-DCMAKE_C_COMPILER=$(cached CMAKE_C_COMPILER)"
+    ${launcher:+"-DCMAKE_C_COMPILER_LAUNCHER=$launcher"})
+
+fail() {
+    echo "check_subproject: $1"
+    exit 1
+}
+quietly() { "$@" >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "$*"; }; }
+# A DESTDIR or PREFIX of whoever runs the tests is not for this.
+unset DESTDIR PREFIX LIBDIR TOOL MAKEFLAGS MAKELEVEL
+
+# ---- a project with targets, variables and modules of the names that acre might use --------------
+
+mkdir -p "$tmp/project/modules"
+cd "$tmp/project"
+for module in flags find cuda tool standin examples_cuda install tests; do
+    echo "message(FATAL_ERROR \"acre included the project's ${module}.cmake\")" >modules/$module.cmake
+done
+cat >program.c <<'C'
+#include <acre.h>
+#include <stdio.h>
+int main(void) {
+    acre_device *device = NULL;
+    acre_status status = acre_open("soft", NULL, &device);
+    if (status == ACRE_OK)
+        status = acre_close(device);
+    printf("%s: %s\n", acre_version(), acre_strstatus(status));
+    return status == ACRE_OK ? 0 : 1;
+}
+C
+cp program.c program.cpp
+cat >CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.22)
+project(project VERSION 7.1 LANGUAGES C CXX)
+include(GNUInstallDirs)
+set(CMAKE_MODULE_PATH ${CMAKE_CURRENT_SOURCE_DIR}/modules)
+set(CMAKE_C_STANDARD 99)
+foreach(target man examples product tool tests bench demo objects flags coverage abi uninstall)
+    add_custom_target(${target})
+endforeach()
+foreach(target test_pool example_wishes conformance run_cases)
+    add_executable(${target} EXCLUDE_FROM_ALL program.c)
+endforeach()
+
+function(remember list)
+    get_cmake_property(names VARIABLES)
+    list(FILTER names INCLUDE REGEX "^(CMAKE_|BUILD_|PROJECT_)")
+    set(values "")
+    foreach(name IN LISTS names)
+        if(NOT name MATCHES "^CMAKE_(CURRENT_FUNCTION.*|MATCH_.*)$")
+            string(REPLACE ";" " " value "${${name}}")
+            list(APPEND values "${name}=${value}")
+        endif()
+    endforeach()
+    set(${list} "${values}" PARENT_SCOPE)
+endfunction()
+get_cmake_property(cache_before CACHE_VARIABLES)
+remember(before)
+if(FETCH)
+    include(FetchContent)
+    FetchContent_Declare(acre SOURCE_DIR ${ACRE_DIR})
+    FetchContent_MakeAvailable(acre)
+else()
+    add_subdirectory(${ACRE_DIR} acre)
+    remember(after)
+    list(REMOVE_ITEM after ${before})
+    list(FILTER after EXCLUDE REGEX "^CMAKE_C_LINK.*PIE_SUPPORTED=")
+    if(after)
+        message(FATAL_ERROR "acre changed variables of the project: ${after}")
+    endif()
+endif()
+get_cmake_property(cache_after CACHE_VARIABLES)
+list(REMOVE_ITEM cache_after ${cache_before})
+list(FILTER cache_after EXCLUDE REGEX "^(ACRE_|acre_|FETCHCONTENT_)")
+list(FILTER cache_after EXCLUDE REGEX "^CMAKE_C_LINK.*PIE_SUPPORTED$") # what CMake itself found out
+if(cache_after AND NOT ACRE_TOOL) # which looks for libraries with pkg-config
+    message(FATAL_ERROR "acre has cache variables without its name: ${cache_after}")
+endif()
+if(CMAKE_BUILD_TYPE)
+    message(FATAL_ERROR "acre set CMAKE_BUILD_TYPE to ${CMAKE_BUILD_TYPE}")
+endif()
+
+get_property(targets DIRECTORY ${ACRE_DIR} PROPERTY BUILDSYSTEM_TARGETS)
+if(ACRE_TOOL)
+    list(FILTER targets EXCLUDE REGEX "^acre_")
+else()
+    list(FILTER targets EXCLUDE REGEX "^acre_(objects|shared|static|flags|product|examples)$")
+endif()
+get_property(tests DIRECTORY ${ACRE_DIR} PROPERTY TESTS)
+if(targets OR tests)
+    message(FATAL_ERROR "acre defines more than its library: ${targets} ${tests}")
+endif()
+
+foreach(language c cpp)
+    add_library(compiles_${language} OBJECT EXCLUDE_FROM_ALL program.${language})
+    target_link_libraries(compiles_${language} PRIVATE acre::acre)
+    foreach(library acre acre_static)
+        add_executable(${language}_${library} program.${language})
+        target_link_libraries(${language}_${library} PRIVATE acre::${library})
+    endforeach()
+endforeach()
+CMAKE
+
+echo "FetchContent:"
+quietly "$cmake" -S . -B "$tmp/fetch" "${options[@]}" "-DACRE_DIR=$ACRE_SOURCE" -DFETCH=ON \
+    -DFETCHCONTENT_FULLY_DISCONNECTED=ON
+# Compiled, not linked: the library is built once, below.
+quietly "$cmake" --build "$tmp/fetch" --target compiles_c compiles_cpp
+echo "add_subdirectory:"
+quietly "$cmake" -S . -B "$tmp/all" "${options[@]}" "-DACRE_DIR=$ACRE_SOURCE" -DACRE_TOOL=AUTO \
+    -DACRE_STANDINS=ON -DACRE_KERNELS=ON -DACRE_INSTALL=ON
+quietly "$cmake" -S . -B "$tmp/build" "${options[@]}" "-DACRE_DIR=$ACRE_SOURCE" -DACRE_INSTALL=ON
+quietly "$cmake" --build "$tmp/build" --parallel "$(nproc)"
+for program in c_acre c_acre_static cpp_acre cpp_acre_static; do
+    "$tmp/build/$program"
+done
+! readelf -d "$tmp/build/c_acre_static" | grep -q 'libacre' || fail "acre::acre_static links libacre.so"
+
+# ---- make install, make uninstall ----------------------------------------------------------------
+
+echo "make install:"
+# install_as PREFIX LIBDIR: installs below $tmp/root, and says where the libraries went.
+install_as() {
+    quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" install PREFIX="$1" ${2:+LIBDIR="$2"} \
+        DESTDIR="$tmp/root"
+    (cd "$tmp/root" && dirname "$(find . -name libacre.a)" | sed 's:^\.::')
+}
+remove_from() {
+    quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX="$1" DESTDIR="$tmp/root"
+    grep -q '^Removed from .* files' "$tmp/log" || fail "make uninstall does not say what it did"
+    [ ! -e "$tmp/root" ] || { find "$tmp/root"; fail "make uninstall left the files above"; }
+}
+# expect WANTED PREFIX [LIBDIR]
+expect() {
+    local got
+    got=$(install_as "$2" "${3:-}")
+    [ "$got" = "$1" ] || fail "PREFIX=$2 LIBDIR=${3:-} put libraries into $got instead of $1"
+    remove_from "$2"
+}
+# What CMake itself says about a prefix, in a project of its own.
+cat >"$tmp/ask.cmake" <<'CMAKE'
+cmake_minimum_required(VERSION 3.22)
+project(ask C)
+include(GNUInstallDirs)
+message(STATUS "LIBDIR ${CMAKE_INSTALL_FULL_LIBDIR}")
+CMAKE
+mkdir "$tmp/ask"
+mv "$tmp/ask.cmake" "$tmp/ask/CMakeLists.txt"
+for prefix in /usr /opt/acre; do
+    wanted=$("$cmake" -S "$tmp/ask" -B "$tmp/ask$prefix" "${options[@]}" \
+        "-DCMAKE_INSTALL_PREFIX=$prefix" | sed -n 's/^-- LIBDIR //p')
+    [ -n "$wanted" ] || fail "CMake does not say where libraries belong"
+    expect "$wanted" $prefix
+    usr_wanted=${usr_wanted:-$wanted}
+done
+expect /usr/lib /usr lib # lib is the default of the prefix before
+expect /usr/lib/deep/er /usr/ /usr/lib/deep/er
+expect "$usr_wanted" /usr # LIBDIR of an earlier call is not remembered
+
+echo "make uninstall:"
+install_as /opt/one >/dev/null
+install_as /opt/two >/dev/null
+one=$tmp/root/opt/one
+mkdir -p "$one/share/doc/acre"
+touch "$one/include/others.h" "$one/share/doc/acre/notes"
+rm "$one/include/acre.h"
+quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/opt/one DESTDIR="$tmp/root"
+grep -q "^-- Not there: $one/include/acre.h" "$tmp/log" || fail "it does not say that a file was gone"
+grep -q "^-- Left, not empty: $one/include" "$tmp/log" || fail "it does not say what it left"
+left=$(cd "$one" && find . -not -type d | sort | paste -sd ' ')
+[ "$left" = "./include/others.h ./share/doc/acre/notes" ] || fail "it left $left"
+[ -f "$tmp/root/opt/two/include/acre.h" ] || fail "it removed files of another prefix"
+! make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/opt/one DESTDIR="$tmp/root" \
+    >"$tmp/log" 2>&1 || fail "it removes what is not there"
+grep -q "no record of an installation in $one" "$tmp/log" || fail "it does not say why it removed nothing"
+quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/opt/two DESTDIR="$tmp/root"
+[ ! -e "$tmp/root/opt/two" ] || fail "it left files of the second prefix"
+
+# ---- jansson and zlib ----------------------------------------------------------------------------
+
+echo "without jansson:"
+# A variable that is set and empty counts as looked for and not found.
+without=("${options[@]}" -DACRE_TESTS=OFF -DACRE_JANSSON_LIBRARY= -DACRE_Z_INCLUDE=)
+quietly "$cmake" -S "$ACRE_SOURCE" -B "$tmp/without" "${without[@]}"
+grep -q 'tool acre is not built: jansson (libjansson-dev) and zlib (zlib1g-dev) not found' "$tmp/log" ||
+    fail "CMake does not say why the tool is not built"
+! "$cmake" --build "$tmp/without" --target help | grep -q acre_cli || fail "the tool has a target"
+! "$cmake" -S "$ACRE_SOURCE" -B "$tmp/on" "${without[@]}" -DACRE_TOOL=ON >"$tmp/log" 2>&1 ||
+    fail "ACRE_TOOL=ON does without jansson"
+grep -q 'libjansson is not installed' "$tmp/log" || fail "CMake does not say what the tool lacks"
+quietly "$cmake" -S "$ACRE_SOURCE" -B "$tmp/off" "${without[@]}" -DACRE_TOOL=OFF
+! grep -q jansson "$tmp/log" || fail "ACRE_TOOL=OFF looks for jansson"
