@@ -1,10 +1,9 @@
-/* Heaps: making one, growing it, its limits, and ending it. See heap.h. */
+/* Heaps: making and destroying them. See heap.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/options.h"
-#include "base/round.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "heap/heap.h"
@@ -16,17 +15,6 @@
 #define HEAP_STEP_BYTES ((uint64_t)64 << 20)
 /* Growth takes a millisecond or ten with every SM busy. */
 #define HEAP_WAIT_NS ((uint64_t)1000000000)
-
-struct acre__live_list acre__heaps = ACRE__LIVE_LIST("a heap", ACRE__RANK_HEAP + 1);
-
-/* Where the records of segments begin, behind the control and the trees. */
-static size_t records_begin(uint32_t max_segments) {
-    return acre__round_up(acre__heap_control_bytes(max_segments), 128);
-}
-
-static size_t records_bytes(uint32_t max_segments, uint64_t segments) {
-    return records_begin(max_segments) + (size_t)segments * sizeof(acre_heap_segment);
-}
 
 /* ---- options ---- */
 
@@ -54,101 +42,6 @@ static acre_status options_check(acre_device *dev, acre_heap_options *options) {
         return acre__fail(ACRE_E_INVALID, "acre_heap_options: maximum %llu bytes, 512 GiB at most",
                           (unsigned long long)options->maximum_bytes);
     return ACRE_OK;
-}
-
-/* ---- growing ---- */
-
-void acre__heap_book(acre_heap *heap) {
-    acre__book_change(&heap->block, heap->blocks.range.at, heap->blocks.mapped);
-    acre__book_change(&heap->record_block, heap->records.range.at, heap->records.mapped);
-}
-
-/* Addresses go to limbo with memory that the driver mapped and then neither let be used nor took
- * back; when acre_trim has got them out of there they can be had again. */
-static acre_status grow_extent(struct acre__extent *extent, size_t bytes, size_t whole) {
-    if (extent->range.bytes < bytes)
-        (void)acre__extent_extend(extent, whole);
-    return acre__extent_grow(extent, bytes);
-}
-
-/* Once kernels were told the memory stays, also if the driver refuses to tell all of them. */
-acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments, int is_published) {
-    uint64_t before = heap->committed;
-    acre_status status = ACRE_OK;
-    if (segments <= before)
-        return heap->is_unsaid && is_published ? acre__heap_publish(heap) : ACRE_OK;
-    if (segments > heap->limit)
-        return acre__fail(ACRE_E_LIMIT, "%llu bytes wanted, the heap's limit is %llu",
-                          (unsigned long long)(segments * ACRE__HEAP_SEGMENT_BYTES),
-                          (unsigned long long)(heap->limit * ACRE__HEAP_SEGMENT_BYTES));
-    uint32_t most = heap->h.max_segments;
-    status = grow_extent(&heap->records, records_bytes(most, segments), records_bytes(most, most));
-    if (status == ACRE_OK)
-        status = grow_extent(&heap->blocks, (size_t)segments * ACRE__HEAP_SEGMENT_BYTES,
-                             (size_t)most * ACRE__HEAP_SEGMENT_BYTES);
-    acre__heap_book(heap);
-    if (status) /* what was mapped stays for the next time */
-        return status;
-    heap->committed = segments;
-    heap->is_full = segments >= heap->limit;
-    heap->is_refused = 0;
-    heap->grows++;
-    if (is_published)
-        return acre__heap_publish(heap);
-    acre__heap_say(heap);
-    return ACRE_OK;
-}
-
-acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
-    acre_status status = acre__heap_enter(heap);
-    if (status)
-        return status;
-    acre__lock_take(&heap->lock);
-    status = acre__heap_grow_to(heap, acre__heap_segments_for(bytes), 1);
-    acre__lock_give(&heap->lock);
-    return status;
-}
-
-/* ---- limits ---- */
-
-acre_status acre_heap_limit_get(acre_heap *heap, uint64_t *bytes) {
-    if (bytes)
-        *bytes = 0;
-    acre_status status = acre__heap_enter(heap);
-    if (status)
-        return status;
-    if (!bytes)
-        return acre__fail(ACRE_E_NULL, "acre_heap_limit_get: bytes is NULL");
-    acre__lock_take(&heap->lock);
-    *bytes = heap->limit * ACRE__HEAP_SEGMENT_BYTES;
-    acre__lock_give(&heap->lock);
-    return ACRE_OK;
-}
-
-acre_status acre_heap_limit_set(acre_heap *heap, uint64_t bytes) {
-    uint64_t segments = acre__heap_segments_for(bytes);
-    acre_status status = acre__heap_enter(heap);
-    if (status)
-        return status;
-    if (segments > heap->h.max_segments)
-        return acre__fail(ACRE_E_ADDRESS_SPACE,
-                          "a limit of %llu bytes, the heap has addresses for %llu: make it with a "
-                          "larger maximum",
-                          (unsigned long long)bytes,
-                          (unsigned long long)heap->h.max_segments * ACRE__HEAP_SEGMENT_BYTES);
-    acre__lock_take(&heap->lock);
-    uint64_t before = heap->limit, full = heap->is_full;
-    heap->limit = segments;
-    heap->is_full = heap->committed >= segments;
-    status = acre__heap_publish(heap);
-    if (status) {
-        heap->limit = before;
-        heap->is_full = full;
-    } else {
-        heap->is_refused = 0;
-    }
-    acre__lock_give(&heap->lock);
-    return status;
 }
 
 /* ---- making ---- */
@@ -187,8 +80,9 @@ static acre_status make_memory(acre_heap *heap) {
         acre__extent_open(&heap->blocks, heap->dev, 0, (size_t)most * ACRE__HEAP_SEGMENT_BYTES,
                           ACRE__HEAP_SEGMENT_BYTES, 0);
     if (status == ACRE_OK)
-        status = acre__extent_open(&heap->records, heap->dev, 0, records_bytes(most, most),
-                                   ACRE__HEAP_SEGMENT_BYTES, 0);
+        status =
+            acre__extent_open(&heap->records, heap->dev, 0, acre__heap_records_bytes(most, most),
+                              ACRE__HEAP_SEGMENT_BYTES, 0);
     if (status == ACRE_OK)
         status = make_book(heap, &heap->block, &heap->blocks);
     if (status == ACRE_OK)
@@ -196,13 +90,14 @@ static acre_status make_memory(acre_heap *heap) {
     heap->h.base = (char *)(uintptr_t)heap->blocks.range.at;
     heap->h.control = (acre_heap_control *)(uintptr_t)heap->records.range.at;
     heap->h.segments =
-        (acre_heap_segment *)(uintptr_t)(heap->records.range.at + records_begin(most));
+        (acre_heap_segment *)(uintptr_t)(heap->records.range.at + acre__heap_records_begin(most));
     return status;
 }
 
 /* The first memory is in the trees from the start: nobody is there yet to be disturbed. */
 static acre_status make_first(acre_heap *heap, uint64_t segments) {
-    acre_status status = acre__extent_grow(&heap->records, records_begin(heap->h.max_segments));
+    acre_status status =
+        acre__extent_grow(&heap->records, acre__heap_records_begin(heap->h.max_segments));
     if (status == ACRE_OK)
         status = acre__heap_write_control(heap, 0, NULL);
     if (status == ACRE_OK)

@@ -134,7 +134,11 @@ int acre__heap_serve(acre_heap *heap);
 acre_status acre__heap_service_begin(acre_heap *heap);
 void acre__heap_service_end(acre_heap *heap);
 
-/* ---- which heaps there are (heap.c) ---- */
+/* ---- which heaps there are (heap_grow.c) ---- */
+
+/* Where the records of segments begin, behind the control and the trees, and how far they reach. */
+size_t acre__heap_records_begin(uint32_t max_segments);
+size_t acre__heap_records_bytes(uint32_t max_segments, uint64_t segments);
 
 extern struct acre__live_list acre__heaps;
 

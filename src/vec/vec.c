@@ -19,13 +19,6 @@ static void vec_set_count(acre_vec *vec, size_t count) {
                           memory_order_relaxed);
 }
 
-void acre__vec_tell(acre_vec *vec) {
-    struct acre__vec_place place = vec->way->place(vec);
-    vec->is_ahead_full = 0;
-    vec->now = place;
-    vec->mapped_count = place.mapped / vec->element_bytes;
-}
-
 void acre__vec_freeze(acre_vec *vec) {
     acre__lock_take(&vec->change);
     acre__lock_take(&vec->size);
@@ -119,13 +112,6 @@ static acre_status vec_bytes(const acre_vec *vec, size_t count, size_t *bytes) {
         return acre__fail(ACRE_E_INVALID, "%zu elements of %zu bytes are too many", count,
                           vec->element_bytes);
     return ACRE_OK;
-}
-
-acre_status acre__vec_limit_check(const acre_vec *vec, size_t bytes) {
-    if (bytes <= vec->limit_bytes)
-        return ACRE_OK;
-    return acre__fail(ACRE_E_LIMIT, "%zu bytes wanted, the vec may have %zu and has %zu", bytes,
-                      vec->limit_bytes, vec->now.mapped);
 }
 
 /* Prepares memory for `count` elements more; *total is how many there will be. Nobody sees it. */

@@ -119,13 +119,15 @@ static inline acre_status acre__vec_enter(const acre_vec *vec) {
 
 /* Counts for the statistics. */
 void acre__vec_count_move(acre_vec *vec, size_t copied_bytes);
-/* Registers what is done when a device is closed or asked for its statistics. */
-void acre__vec_hooks(void);
+/* How often vecs of the device moved, and the bytes that were copied for it. */
+uint64_t acre__vec_moves(const acre_device *dev, uint64_t *copied_bytes);
+void acre__vec_moves_forget(const acre_device *dev);
+/* Tells others where the vec is now and how much it has. Both locks held. */
+void acre__vec_tell(acre_vec *vec);
+/* ACRE_E_LIMIT, if `bytes` of memory are more than the vec may have. */
+acre_status acre__vec_limit_check(const acre_vec *vec, size_t bytes);
 
 /* ---- vec_life.c ---- */
-
-/* Ends a vec that is in no list any more, whether the device is well or not. */
-void acre__vec_end(acre_vec *vec);
 
 /* The vec's block, pinned in the book (space/book.h): the vec may change but not end until it is
  * unpinned. NULL and *status for a vec that copies (ACRE_E_KIND). For who shares it. */
@@ -135,8 +137,6 @@ struct acre__block *acre__vec_pin(acre_vec *vec, acre_status *status);
 
 void acre__vec_freeze(acre_vec *vec);
 void acre__vec_thaw(acre_vec *vec);
-/* Tells others where the vec is now and how much it has. Both locks held. */
-void acre__vec_tell(acre_vec *vec);
 
 /* ---- vec_ahead.c ---- */
 
@@ -154,8 +154,5 @@ void acre__vec_ahead_look(acre_vec *vec);
 acre_status acre__vec_vmm_open(acre_vec *vec, uint32_t chunk_flags, size_t reserve, size_t least);
 /* Maps `bytes` more at the end, clipped to the limit and to the addresses. 0 when it cannot. */
 int acre__vec_vmm_ahead(acre_vec *vec, size_t bytes);
-
-/* ACRE_E_LIMIT, if `bytes` of memory are more than the vec may have. */
-acre_status acre__vec_limit_check(const acre_vec *vec, size_t bytes);
 
 #endif

@@ -1,6 +1,7 @@
 /* Vecs: making one, with its options checked, and ending it. */
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/options.h"
 #include "base/round.h"
 #include "base/status.h"
@@ -134,8 +135,50 @@ static void vec_free(acre_vec *vec) {
     free(vec);
 }
 
+/* After everything that may refuse. */
+static void vec_close(acre_vec *vec) {
+    acre__vec_ahead_end(vec);
+    vec->way->close(vec);
+    acre__uses_close(&vec->uses);
+    vec_free(vec);
+}
+
+static void vec_end(acre_vec *vec) {
+    acre__vec_ahead_end(vec); /* before the vec's block leaves the book */
+    (void)vec->way->close_begin(vec);
+    if (!acre__device_is_lost(vec->dev)) /* nobody has said which streams use it */
+        (void)acre__step_quiesce_users(vec->dev);
+    vec_close(vec);
+}
+
+/* ---- devices ---- */
+
+/* The program closes the device with vecs left. */
+static void vecs_close(acre_device *dev) {
+    unsigned long long count = 0, bytes = 0;
+    for (acre_vec *vec; (vec = acre__live_take_any(&acre__vecs, dev)); count++) {
+        acre__vec_ahead_end(vec);
+        bytes += vec->now.mapped;
+        vec_end(vec);
+    }
+    if (count)
+        acre__log(ACRE_LOG_WARN, "vec", "%s: closed with %llu vecs of %llu bytes not destroyed",
+                  dev->label, count, bytes);
+    acre__vec_moves_forget(dev);
+}
+
+static void vec_stats(acre_device *dev, acre_stats *stats) {
+    uint64_t copied_bytes;
+    stats->vec_moves += acre__vec_moves(dev, &copied_bytes);
+    stats->grow_copied_bytes += copied_bytes;
+    stats->vecs += acre__live_count(&acre__vecs, dev);
+}
+
+/* ---- creating ---- */
+
 acre_status acre_vec_create(acre_device *device, size_t element_bytes,
                             const acre_vec_options *options, acre_vec **vec) {
+    static const struct acre__device_hooks hooks = {.close = vecs_close, .stats = vec_stats};
     acre_vec_options wishes;
     if (vec)
         *vec = NULL;
@@ -150,7 +193,7 @@ acre_status acre_vec_create(acre_device *device, size_t element_bytes,
         (status = options_check(&wishes)) || (status = options_choose(&wishes)) ||
         (status = options_fit(device, &wishes)))
         return status;
-    acre__vec_hooks();
+    acre__device_hooks_add(&hooks);
     acre_vec *made = vec_make(device, element_bytes, &wishes);
     if (!made)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a vec's record");
@@ -162,7 +205,7 @@ acre_status acre_vec_create(acre_device *device, size_t element_bytes,
     acre__vec_tell(made);
     acre__lock_give(&made->size);
     if ((status = acre__vec_ahead_begin(made))) {
-        acre__vec_end(made);
+        vec_end(made);
         return status;
     }
     acre__live_add(&acre__vecs, &made->live, device);
@@ -185,22 +228,6 @@ struct acre__block *acre__vec_pin(acre_vec *vec, acre_status *status) {
 }
 
 /* ---- ending ---- */
-
-/* After everything that may refuse. */
-static void vec_close(acre_vec *vec) {
-    acre__vec_ahead_end(vec);
-    vec->way->close(vec);
-    acre__uses_close(&vec->uses);
-    vec_free(vec);
-}
-
-void acre__vec_end(acre_vec *vec) {
-    acre__vec_ahead_end(vec); /* before the vec's block leaves the book */
-    (void)vec->way->close_begin(vec);
-    if (!acre__device_is_lost(vec->dev)) /* nobody has said which streams use it */
-        (void)acre__step_quiesce_users(vec->dev);
-    vec_close(vec);
-}
 
 /* The change lock is held. */
 static acre_status destroy_begin(acre_vec *vec, acre_stream stream) {

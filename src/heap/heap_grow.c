@@ -1,0 +1,107 @@
+/* Heaps: which there are, growing them, and their limits. See heap.h. */
+#include "base/round.h"
+#include "base/status.h"
+#include "heap/heap.h"
+#include "heap/heap_image.h"
+
+struct acre__live_list acre__heaps = ACRE__LIVE_LIST("a heap", ACRE__RANK_HEAP + 1);
+
+size_t acre__heap_records_begin(uint32_t max_segments) {
+    return acre__round_up(acre__heap_control_bytes(max_segments), 128);
+}
+
+size_t acre__heap_records_bytes(uint32_t max_segments, uint64_t segments) {
+    return acre__heap_records_begin(max_segments) + (size_t)segments * sizeof(acre_heap_segment);
+}
+
+void acre__heap_book(acre_heap *heap) {
+    acre__book_change(&heap->block, heap->blocks.range.at, heap->blocks.mapped);
+    acre__book_change(&heap->record_block, heap->records.range.at, heap->records.mapped);
+}
+
+/* Addresses go to limbo with memory that the driver mapped and then neither let be used nor took
+ * back; when acre_trim has got them out of there they can be had again. */
+static acre_status grow_extent(struct acre__extent *extent, size_t bytes, size_t whole) {
+    if (extent->range.bytes < bytes)
+        (void)acre__extent_extend(extent, whole);
+    return acre__extent_grow(extent, bytes);
+}
+
+/* Once kernels were told the memory stays, also if the driver refuses to tell all of them. */
+acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments, int is_published) {
+    uint64_t before = heap->committed;
+    acre_status status = ACRE_OK;
+    if (segments <= before)
+        return heap->is_unsaid && is_published ? acre__heap_publish(heap) : ACRE_OK;
+    if (segments > heap->limit)
+        return acre__fail(ACRE_E_LIMIT, "%llu bytes wanted, the heap's limit is %llu",
+                          (unsigned long long)(segments * ACRE__HEAP_SEGMENT_BYTES),
+                          (unsigned long long)(heap->limit * ACRE__HEAP_SEGMENT_BYTES));
+    uint32_t most = heap->h.max_segments;
+    status = grow_extent(&heap->records, acre__heap_records_bytes(most, segments),
+                         acre__heap_records_bytes(most, most));
+    if (status == ACRE_OK)
+        status = grow_extent(&heap->blocks, (size_t)segments * ACRE__HEAP_SEGMENT_BYTES,
+                             (size_t)most * ACRE__HEAP_SEGMENT_BYTES);
+    acre__heap_book(heap);
+    if (status) /* what was mapped stays for the next time */
+        return status;
+    heap->committed = segments;
+    heap->is_full = segments >= heap->limit;
+    heap->is_refused = 0;
+    heap->grows++;
+    if (is_published)
+        return acre__heap_publish(heap);
+    acre__heap_say(heap);
+    return ACRE_OK;
+}
+
+acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
+    acre_status status = acre__heap_enter(heap);
+    if (status)
+        return status;
+    acre__lock_take(&heap->lock);
+    status = acre__heap_grow_to(heap, acre__heap_segments_for(bytes), 1);
+    acre__lock_give(&heap->lock);
+    return status;
+}
+
+acre_status acre_heap_limit_get(acre_heap *heap, uint64_t *bytes) {
+    if (bytes)
+        *bytes = 0;
+    acre_status status = acre__heap_enter(heap);
+    if (status)
+        return status;
+    if (!bytes)
+        return acre__fail(ACRE_E_NULL, "acre_heap_limit_get: bytes is NULL");
+    acre__lock_take(&heap->lock);
+    *bytes = heap->limit * ACRE__HEAP_SEGMENT_BYTES;
+    acre__lock_give(&heap->lock);
+    return ACRE_OK;
+}
+
+acre_status acre_heap_limit_set(acre_heap *heap, uint64_t bytes) {
+    uint64_t segments = acre__heap_segments_for(bytes);
+    acre_status status = acre__heap_enter(heap);
+    if (status)
+        return status;
+    if (segments > heap->h.max_segments)
+        return acre__fail(ACRE_E_ADDRESS_SPACE,
+                          "a limit of %llu bytes, the heap has addresses for %llu: make it with a "
+                          "larger maximum",
+                          (unsigned long long)bytes,
+                          (unsigned long long)heap->h.max_segments * ACRE__HEAP_SEGMENT_BYTES);
+    acre__lock_take(&heap->lock);
+    uint64_t before = heap->limit, full = heap->is_full;
+    heap->limit = segments;
+    heap->is_full = heap->committed >= segments;
+    status = acre__heap_publish(heap);
+    if (status) {
+        heap->limit = before;
+        heap->is_full = full;
+    } else {
+        heap->is_refused = 0;
+    }
+    acre__lock_give(&heap->lock);
+    return status;
+}
