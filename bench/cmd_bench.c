@@ -9,6 +9,7 @@
 #include "bench.h"
 #include "chart.h"
 #include "cli.h"
+#include "device/device.h"
 
 static const struct bench_suite bench_suites[] = {
     {"ground", "streams and events against the driver's own calls", bench_ground, NULL, false},
@@ -587,7 +588,7 @@ int cmd_bench(int argc, char **argv) {
         cli_say_failure("cannot open the device", status);
         return CLI_CANNOT;
     }
-    bench.drv = acre_driver(bench.device);
+    bench.drv = bench.device->drv;
     bench.is_soft = strcmp(info.driver, "soft") == 0;
     bench.is_quick = args.quick;
     bench.cases = args.cases;

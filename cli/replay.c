@@ -3,11 +3,12 @@
 
 #include <stdlib.h>
 
+#include "device/device.h"
 #include "driver/driver.h"
 #include "replay_pass.h"
 
 int replay_has(acre_device *device, enum replay_pool which) {
-    const struct acre__driver *drv = acre_driver(device);
+    const struct acre__driver *drv = device->drv;
     return which == REPLAY_ACRE || (drv && !drv->missing[ACRE__ENTRY_cuMemAllocAsync] &&
                                     !drv->missing[ACRE__ENTRY_cuMemFreeAsync]);
 }
@@ -170,7 +171,7 @@ static CUresult replay_enter(struct replay *replay, CUdevice *device) {
 int replay_run(acre_device *device, const struct replay_how *how, const char *path,
                const struct events *events, struct replay_results *results) {
     struct replay replay = {.device = device,
-                            .drv = acre_driver(device),
+                            .drv = device->drv,
                             .how = how,
                             .path = path,
                             .events = events,

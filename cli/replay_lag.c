@@ -7,6 +7,7 @@
 
 #include "acre_soft.h"
 #include "cli.h"
+#include "device/device.h"
 #include "driver/driver.h"
 
 enum {
@@ -121,7 +122,7 @@ static acre_status lag_gpu_work(struct lag *lag, acre_stream stream) {
 /* ---- for others ---- */
 
 acre_status lag_begin(acre_device *device, uint64_t operations, uint64_t ns, struct lag **out) {
-    const struct acre__driver *drv = acre_driver(device);
+    const struct acre__driver *drv = device->drv;
     acre_status status = ACRE_OK;
     *out = NULL;
     if (drv->is_soft) {

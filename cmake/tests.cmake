@@ -128,7 +128,7 @@ if(ACRE_CUDA_INCLUDE)
 endif()
 target_link_libraries(acre_test_flags INTERFACE acre_flags acre::cmocka)
 
-add_library(acre_test STATIC ${library_sources})
+add_library(acre_test STATIC ${library_sources} ${shared_with_tool})
 target_include_directories(acre_test PUBLIC src include)
 target_compile_definitions(acre_test PRIVATE _GNU_SOURCE PUBLIC ACRE_TEST_POINTS=1)
 target_compile_options(acre_test PRIVATE -ftls-model=initial-exec -UNDEBUG)

@@ -24,10 +24,8 @@ if(missing)
 endif()
 
 file(GLOB tool_sources CONFIGURE_DEPENDS cli/*.c bench/*.c)
-# The placer is pure and not exported: the tool, which places what a file says, has its own.
-file(GLOB placer_sources CONFIGURE_DEPENDS src/plan/place*.c)
-list(APPEND placer_sources src/base/tree.c)
-add_executable(acre_cli ${tool_sources} ${placer_sources} src/base/parse.c)
+# The tool places what a file says, with the placer of the library, which does not export it.
+add_executable(acre_cli ${tool_sources} $<TARGET_OBJECTS:acre_pure_objects>)
 set_target_properties(acre_cli PROPERTIES OUTPUT_NAME acre)
 target_compile_definitions(acre_cli PRIVATE _GNU_SOURCE)
 # src/ is for bench/ and replay, which make driver calls; tests/check/check_layers.py sees to the rest.

@@ -15,7 +15,7 @@
  * "Threads" says otherwise, but not from a function that a stream calls (cuLaunchHostFunc): as for
  * CUDA itself, that may wait for ever. No call changes the calling thread's current CUDA context.
  * In a child made by fork after a device was opened, every function that returns a status returns
- * ACRE_E_FORKED (acre_driver NULL): start a new program there instead.
+ * ACRE_E_FORKED: start a new program there instead.
  */
 #ifndef ACRE_H
 #define ACRE_H
@@ -178,11 +178,6 @@ ACRE_API acre_status acre_device_get_info(acre_device *device, acre_device_info 
 
 /* Waits for all work queued on the device by this process. */
 ACRE_API acre_status acre_device_sync(acre_device *device);
-
-/* The table of driver functions behind a device, for tools that measure or replay driver calls; its
- * type is declared in the library's sources (src/driver/driver.h), not here. NULL for a bad handle.
- */
-ACRE_API const struct acre__driver *acre_driver(acre_device *device);
 
 /* ---- 4. Streams and events ----------------------------------------------------------------- */
 

@@ -546,9 +546,3 @@ acre_status acre_device_sync(acre_device *device) {
     acre__device_hooks_synced(device);
     return ACRE_OK;
 }
-
-const struct acre__driver *acre_driver(acre_device *device) {
-    if (acre__enter() || acre__device_check(device))
-        return NULL;
-    return device->drv;
-}

@@ -21,7 +21,10 @@ DEFINED = set("TDBRVWC")
 
 
 def object_of(build, source):
-    return os.path.join(build, "CMakeFiles/acre_objects.dir", source + ".o")
+    """Where CMake put it: some sources are compiled for the tool too."""
+    places = [f"CMakeFiles/{part}.dir/{source}.o" for part in ("acre_objects", "acre_pure_objects")]
+    found = [p for p in (os.path.join(build, place) for place in places) if os.path.isfile(p)]
+    return found[0] if found else os.path.join(build, places[0])
 
 
 def symbols(path):

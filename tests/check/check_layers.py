@@ -40,14 +40,14 @@ PROGRAMS = ["cli", "shim", "standin", "python", "examples", "bench"]
 PROGRAM_EXTRAS = [
     ("shim/*", {"driver"}),
     ("standin/*", {"soft", "driver", "base"}),
-    ("bench/*", {"driver"}),
+    ("bench/*", {"device", "driver"}),
     ("bench/bench_plan*", {"plan"}),
     ("bench/plan_*", {"plan"}),
     ("cli/cmd_plan*", {"plan", "base"}),
     ("cli/wishes*", {"plan"}),
     ("cli/cmd_run*", {"base"}),
     ("cli/cmd_replay*", {"base"}),
-    ("cli/replay*", {"driver"}),
+    ("cli/replay*", {"device", "driver"}),
     ("cli/trace_decode*", {"watch"}),
     ("cli/stats_read*", {"watch"}),
 ]

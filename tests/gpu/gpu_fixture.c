@@ -1,4 +1,5 @@
 #include "gpu_fixture.h"
+#include "device/device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +34,7 @@ int gpu_setup(void **state) {
         gpu_missing("there is no GPU");
     if (!gpu_kernels)
         gpu_missing("there was no nvcc to build the kernels with");
-    gpu->drv = acre_driver(gpu->dev);
+    gpu->drv = gpu->dev->drv;
     assert_int_equal(gpu->drv->cuDeviceGet(&device, 0), CUDA_SUCCESS);
     assert_int_equal(gpu->drv->cuDevicePrimaryCtxRetain(&ctx, device), CUDA_SUCCESS);
     assert_int_equal(gpu->drv->cuCtxSetCurrent(ctx), CUDA_SUCCESS);

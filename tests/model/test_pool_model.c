@@ -27,6 +27,7 @@
 
 #include "acre.h"
 #include "acre_soft.h"
+#include "device/device.h"
 #include "driver/driver.h"
 #include "soft/sched.h"
 #include "soft/soft.h"
@@ -613,7 +614,7 @@ static void world_begin(uint64_t seed) {
     snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
     setenv("ACRE_SOFT_SEED", text, 1);
     assert_int_equal(acre_open("soft", &options, &world.device), ACRE_OK);
-    world.drv = acre_driver(world.device);
+    world.drv = world.device->drv;
     world_draw(seed);
     assert_int_equal(world.drv->cuDevicePrimaryCtxRetain(&world.context, 0), 0);
     assert_int_equal(world.drv->cuCtxSetCurrent(world.context), 0);

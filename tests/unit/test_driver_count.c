@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "device/device.h"
 #include "driver/driver_count.h"
 #include "driver/driver_fault.h"
 
@@ -252,7 +253,7 @@ static void count_soft_device_counts_what_acre_copies(void **state) {
     (void)state;
     memset(host, 1, sizeof host);
     assert_int_equal(acre_open("soft", NULL, &dev), ACRE_OK);
-    drv = acre_driver(dev);
+    drv = dev->drv;
     assert_int_equal(ACRE__DRIVER_HAS(drv, cuMemAllocAsync), 1);
     assert_int_equal(acre_mem_alloc(dev, ACRE_KIND_DEVICE, sizeof host, 0, &p), ACRE_OK);
     before = acre__driver_copied_bytes(drv);

@@ -18,7 +18,7 @@ static _Atomic unsigned inner_calls;
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-#define FAKE(entry, symbol, version, need, sticky, calls, moved, params, args)                      \
+#define FAKE(entry, symbol, version, need, sticky, calls, moved, params, args)                     \
     static CUresult fake_##entry params {                                                          \
         atomic_fetch_add(&inner_calls, 1);                                                         \
         return CUDA_SUCCESS;                                                                       \

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "api/api_share.h"
+#include "device/device.h"
 #include "driver/driver.h"
 #include "soft/soft.h"
 
@@ -44,7 +45,7 @@ static void held_begin(struct held *held, uint64_t reserve_bytes) {
 
 /* Queues the work; the owner's stream has nothing to do with it. */
 static void held_queue(struct held *held) {
-    const struct acre__driver *drv = acre_driver(held->device);
+    const struct acre__driver *drv = held->device->drv;
     CUcontext context;
     assert_int_equal(drv->cuDevicePrimaryCtxRetain(&context, 0), 0);
     assert_int_equal(drv->cuCtxPushCurrent(context), 0);
@@ -136,7 +137,7 @@ static void share_refresh_in_a_capture_is_refused(void **state) {
     struct held held;
     CUgraph graph;
     held_begin(&held, 0);
-    const struct acre__driver *drv = acre_driver(held.device);
+    const struct acre__driver *drv = held.device->drv;
     api_ok(acre_vec_shrink(held.vec, 2 * MIB, NULL));
     CUcontext context;
     assert_int_equal(drv->cuDevicePrimaryCtxRetain(&context, 0), 0);

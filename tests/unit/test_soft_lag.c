@@ -3,6 +3,7 @@
 #include "soft_fixture.h"
 
 #include "acre_soft.h"
+#include "device/device.h"
 
 static CUdeviceptr memory;
 
@@ -160,7 +161,7 @@ static void lag_can_be_set_on_an_open_device(void **state) {
         .struct_size = sizeof options, .soft_bytes = 64 * MIB, .soft_devices = 1};
     acre__soft_reset();
     assert_int_equal(acre_open("soft", &options, &device), ACRE_OK);
-    drv = acre_driver(device);
+    drv = device->drv;
     assert_int_equal(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &stream), ACRE_OK);
     assert_int_equal(acre_mem_alloc(device, ACRE_KIND_DEVICE, 4096, 0, &p), ACRE_OK);
     assert_int_equal(acre_soft_set_lag(device, 100, 0), ACRE_OK);
