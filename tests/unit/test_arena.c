@@ -231,14 +231,15 @@ static void rise_and_fall(uint64_t bytes) {
     expect_truth();
 }
 
-/* Takes 8 pieces of 16 MiB, and gives every second one: no hole has more. */
-static void make_holes(struct acre__piece *kept[4], const struct acre__reach *to) {
-    struct acre__piece *given[4];
-    for (unsigned i = 0; i < 4; i++) {
+/* Takes pieces of 16 MiB, twice as many as are kept, and gives every second one: no hole has more.
+ */
+static void make_holes(struct acre__piece **kept, unsigned count, const struct acre__reach *to) {
+    struct acre__piece *given[16];
+    for (unsigned i = 0; i < count; i++) {
         given[i] = take(&reaches[0], 16 * MIB, 256);
         kept[i] = take(&reaches[0], 16 * MIB, 256);
     }
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < count; i++)
         acre__arena_give(given[i], to);
     expect_truth();
 }
@@ -248,7 +249,7 @@ static void chunks_in_flight_are_mapped_a_second_time(void **state) {
     (void)state;
     struct acre__piece *kept[4];
     rise_and_fall(128 * MIB);
-    make_holes(kept, &reaches[0]);
+    make_holes(kept, 4, &reaches[0]);
     uint64_t held = arena.held, made = arena.made;
     uint64_t old = acre__piece_end(kept[0]); /* the second hole */
     assert_int_equal(kept[0]->behind->state, ACRE__PIECE_HOLE);
@@ -278,7 +279,7 @@ static void chunks_that_are_ready_leave_no_ghosts(void **state) {
     struct acre__piece *kept[4];
     rise_and_fall(128 * MIB);
     acre__arena_ready(&arena, &owners[0][0]);
-    make_holes(kept, NULL);
+    make_holes(kept, 4, NULL);
     uint64_t held = arena.held;
     take(&reaches[1], 40 * MIB, 256);
     assert_int_equal(arena.held, held);
@@ -291,7 +292,7 @@ static void chunks_of_another_stream_stay(void **state) {
     (void)state;
     struct acre__piece *kept[4];
     rise_and_fall(128 * MIB);
-    make_holes(kept, &reaches[0]);
+    make_holes(kept, 4, &reaches[0]);
     uint64_t held = arena.held, moved = arena.moved;
     take(&reaches[1], 40 * MIB, 256);
     assert_int_equal(arena.moved, moved);
@@ -299,21 +300,91 @@ static void chunks_of_another_stream_stay(void **state) {
     expect_truth();
 }
 
-/* A program that repeats itself gets memory instead, so that the next time needs no call. */
+/* ---- the budget ---- */
+
+/* How much the arena may hold if its owner's live memory was `peak` at most. */
+static uint64_t budget_of(uint64_t peak) {
+    const struct acre__account now = account;
+    account = (struct acre__account){.peak = peak};
+    uint64_t over = acre__arena_over(&arena, 2 * peak, 0);
+    assert_true(acre__arena_may_hold(&arena, 2 * peak - over, 0));
+    assert_false(acre__arena_may_hold(&arena, 2 * peak - over + 1, 0));
+    account = now;
+    return 2 * peak - over;
+}
+
+/* Two percent of the peak; of a large peak one percent and 32 MiB. */
+static void budget_is_little_more_than_the_peak(void **state) {
+    (void)state;
+    assert_int_equal(budget_of(1000 * MIB), 1020 * MIB);
+    assert_int_equal(budget_of(100000 * MIB), 101032 * MIB);
+}
+
+/* Takes a piece for which there is no hole. Returns how many chunks the arena moved for it. */
+static uint64_t take_moving(size_t bytes, struct acre__piece **out) {
+    uint64_t moved = arena.moved;
+    *out = take(&reaches[0], bytes, 256);
+    return arena.moved - moved;
+}
+
+/* A cycle of a program: live memory rises to 256 MiB and falls, and no hole has room for a piece of
+ * `bytes`. Returns how many chunks the arena moved for that piece. */
+static uint64_t cycle(size_t bytes) {
+    struct acre__piece *kept[8], *piece;
+    make_holes(kept, 8, &reaches[0]);
+    uint64_t moved = take_moving(bytes, &piece);
+    acre__arena_give(piece, &reaches[0]);
+    for (unsigned i = 0; i < 8; i++)
+        acre__arena_give(kept[i], &reaches[0]);
+    acre__arena_ready(&arena, &owners[0][0]);
+    expect_truth();
+    return moved;
+}
+
+/* A program that repeats itself gets up to 10 % over the peak for a size that the arena gathered
+ * last time, so that later cycles need no call. */
 static void sizes_that_come_again_get_memory_of_their_own(void **state) {
     (void)state;
-    uint64_t made = 0;
-    for (unsigned round = 0; round < 6; round++) {
-        struct acre__piece *kept[4], *large;
-        made = arena.made + arena.moved;
-        rise_and_fall(256 * MIB);
-        make_holes(kept, &reaches[0]);
-        large = take(&reaches[0], 37 * MIB, 256);
-        acre__arena_give(large, &reaches[0]);
-        for (unsigned i = 0; i < 4; i++)
-            acre__arena_give(kept[i], &reaches[0]);
-    }
+    assert_true(cycle(20 * MIB) > 0);
+    assert_true(arena.held <= 261 * MIB);
+    assert_int_equal(cycle(20 * MIB), 0);
+    assert_int_equal(arena.held, (256 + 20) * MIB);
+    uint64_t made = arena.made + arena.moved;
+    for (unsigned round = 0; round < 6; round++)
+        assert_int_equal(cycle(20 * MIB), 0);
     assert_int_equal(arena.made + arena.moved, made);
+}
+
+static void sizes_that_come_again_are_gathered_ten_percent_over_the_peak(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < 8; round++)
+        (void)cycle(30 * MIB);
+    assert_true(arena.held <= 281 * MIB);
+}
+
+/* A size that the program took in the cycle before gets up to 4 % over the peak. */
+static void sizes_taken_before_are_gathered_four_percent_over_the_peak(void **state) {
+    (void)state;
+    struct acre__piece *kept[16], *piece;
+    rise_and_fall(512 * MIB);
+    acre__arena_give(take(&reaches[0], 18 * MIB, 256), &reaches[0]);
+    acre__arena_give(take(&reaches[0], 30 * MIB, 256), &reaches[0]);
+    make_holes(kept, 16, &reaches[0]);
+    assert_int_equal(take_moving(18 * MIB, &piece), 0);
+    assert_int_equal(arena.held, (512 + 18) * MIB);
+    assert_true(take_moving(30 * MIB, &piece) > 0);
+    assert_true(arena.held <= 532 * MIB);
+    expect_truth();
+}
+
+/* Without that, the same size is gathered within the budget. */
+static void sizes_that_are_new_are_gathered_beyond_the_budget(void **state) {
+    (void)state;
+    struct acre__piece *kept[16], *piece;
+    rise_and_fall(512 * MIB);
+    make_holes(kept, 16, &reaches[0]);
+    assert_true(take_moving(18 * MIB, &piece) > 0);
+    assert_true(arena.held <= 522 * MIB);
     expect_truth();
 }
 
@@ -472,7 +543,11 @@ int main(void) {
         ARENA_TEST(chunks_in_flight_are_mapped_a_second_time),
         ARENA_TEST(chunks_that_are_ready_leave_no_ghosts),
         ARENA_TEST(chunks_of_another_stream_stay),
+        ARENA_TEST(budget_is_little_more_than_the_peak),
         ARENA_TEST(sizes_that_come_again_get_memory_of_their_own),
+        ARENA_TEST(sizes_that_come_again_are_gathered_ten_percent_over_the_peak),
+        ARENA_TEST(sizes_taken_before_are_gathered_four_percent_over_the_peak),
+        ARENA_TEST(sizes_that_are_new_are_gathered_beyond_the_budget),
         ARENA_TEST(large_pieces_have_chunks_of_their_own_at_first),
         ARENA_TEST(large_pieces_share_chunks_when_the_device_is_behind),
         ARENA_TEST(addresses_that_cannot_be_prepared_change_nothing),
