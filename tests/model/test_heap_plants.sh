@@ -28,7 +28,7 @@ run() {
     "$compiler" "${flags[@]}" -I"$tmp/include" -I"$source/src" -I"$source/tests" \
         -idirafter "$cmocka_include" -o "$tmp/model" "$source/tests/model/test_heap_model.c" \
         "$source/tests/model/schedule.c" "$build/libacre_test.a" "$cmocka_library"
-    ACRE_TEST_SEEDS=600 timeout 100 "$tmp/model" >"$tmp/output" 2>&1
+    ACRE_TEST_SEEDS=250 timeout 100 "$tmp/model" >"$tmp/output" 2>&1
 }
 
 rc=0
