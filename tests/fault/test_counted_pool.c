@@ -423,21 +423,18 @@ static void every_call_is_refused(int is_tagged) {
     }
 }
 
-static void pool_calls_bear_every_refusal_and_lose_nothing(void **state) {
-    (void)state;
+TEST(pool_calls_bear_every_refusal_and_lose_nothing) {
     every_call_is_refused(0);
 }
 
-static void pool_calls_with_a_tag_bear_every_refusal_and_count_right(void **state) {
-    (void)state;
+TEST(pool_calls_with_a_tag_bear_every_refusal_and_count_right) {
     every_call_is_refused(1);
 }
 
 /* ---- few calls ---- */
 
 /* Hits make no driver call at all, and events of recorded uses are used again. */
-static void pool_hits_and_loops_ask_the_driver_for_nothing_new(void **state) {
-    (void)state;
+TEST(pool_hits_and_loops_ask_the_driver_for_nothing_new) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         acre_stream checked = t.stream;
@@ -473,8 +470,7 @@ static void pool_hits_and_loops_ask_the_driver_for_nothing_new(void **state) {
 /* ---- streams that end ---- */
 
 /* The driver refuses to mark the work of a stream that ends, and the next one has its handle. */
-static void pool_memory_of_a_stream_that_could_not_be_retired_is_safe(void **state) {
-    (void)state;
+TEST(pool_memory_of_a_stream_that_could_not_be_retired_is_safe) {
     for (API_EACH(name)) {
         for (uint32_t nth = 1; nth < 24; nth++) {
             struct things t = things_begin(name);
@@ -504,8 +500,7 @@ static void pool_memory_of_a_stream_that_could_not_be_retired_is_safe(void **sta
 
 /* ---- a lost device ---- */
 
-static void pool_of_a_lost_device_can_be_freed_to_and_destroyed(void **state) {
-    (void)state;
+TEST(pool_of_a_lost_device_can_be_freed_to_and_destroyed) {
     struct things t = things_begin("soft");
     acre_pool *left;
     void *p;
@@ -533,12 +528,5 @@ static void pool_of_a_lost_device_can_be_freed_to_and_destroyed(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_calls_bear_every_refusal_and_lose_nothing),
-        cmocka_unit_test(pool_calls_with_a_tag_bear_every_refusal_and_count_right),
-        cmocka_unit_test(pool_hits_and_loops_ask_the_driver_for_nothing_new),
-        cmocka_unit_test(pool_memory_of_a_stream_that_could_not_be_retired_is_safe),
-        cmocka_unit_test(pool_of_a_lost_device_can_be_freed_to_and_destroyed),
-    };
-    return cmocka_run_group_tests_name("counted_pool", tests, NULL, NULL);
+    return tests_run("counted_pool");
 }

@@ -89,8 +89,7 @@ static void *make(acre_device *device, size_t i, void **next) {
     return p;
 }
 
-static void realloc_waits_for_its_stream_where_memory_goes(void **state) {
-    (void)state;
+TEST(realloc_waits_for_its_stream_where_memory_goes) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_stream stream;
@@ -131,8 +130,7 @@ static void realloc_waits_for_its_stream_where_memory_goes(void **state) {
 }
 
 /* Blocks of chunks are no business of other streams; small ones are freed as cudaFree does. */
-static void realloc_does_not_wait_for_other_streams(void **state) {
-    (void)state;
+TEST(realloc_does_not_wait_for_other_streams) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_stream stream, held;
@@ -152,8 +150,7 @@ static void realloc_does_not_wait_for_other_streams(void **state) {
     }
 }
 
-static void realloc_on_a_captured_stream_is_refused(void **state) {
-    (void)state;
+TEST(realloc_on_a_captured_stream_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_stream captured, plain;
@@ -193,10 +190,5 @@ static void realloc_on_a_captured_stream_is_refused(void **state) {
 
 int main(void) {
     unsetenv("ACRE_VMM");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(realloc_waits_for_its_stream_where_memory_goes),
-        cmocka_unit_test(realloc_does_not_wait_for_other_streams),
-        cmocka_unit_test(realloc_on_a_captured_stream_is_refused),
-    };
-    return cmocka_run_group_tests_name("realloc_order", tests, NULL, NULL);
+    return tests_run("realloc_order");
 }

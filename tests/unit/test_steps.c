@@ -36,8 +36,7 @@ static uint32_t granted(acre_device *dev, uint32_t flags) {
     return given;
 }
 
-static void step_create_grants_what_the_device_can_do(void **state) {
-    (void)state;
+TEST(step_create_grants_what_the_device_can_do) {
     const uint32_t all = ACRE__CHUNK_SHAREABLE | ACRE__CHUNK_RDMA;
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
@@ -60,8 +59,7 @@ static void step_create_grants_what_the_device_can_do(void **state) {
 
 /* The driver refuses a wish n times: as many attempts without some of them, and no refusal counted
  * unless it is the last. Other codes are no answer to a wish. */
-static void step_create_leaves_out_what_is_not_permitted(void **state) {
-    (void)state;
+TEST(step_create_leaves_out_what_is_not_permitted) {
     const uint32_t both = ACRE__CHUNK_FABRIC | ACRE__CHUNK_RDMA, fd = ACRE__CHUNK_SHAREABLE;
     const uint32_t left[] = {both | fd, ACRE__CHUNK_RDMA | fd, ACRE__CHUNK_FABRIC | fd, fd};
     const CUresult codes[] = {CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_NOT_SUPPORTED,
@@ -96,8 +94,7 @@ static void step_create_leaves_out_what_is_not_permitted(void **state) {
 }
 
 /* Which memory ran out is said by the step, and only by the call that takes it. */
-static void step_says_what_ran_out(void **state) {
-    (void)state;
+TEST(step_says_what_ran_out) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         size_t unit = unit_of(dev);
@@ -130,8 +127,7 @@ static void step_says_what_ran_out(void **state) {
     }
 }
 
-static void step_location_is_the_device_or_a_node_of_the_host(void **state) {
-    (void)state;
+TEST(step_location_is_the_device_or_a_node_of_the_host) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         CUmemLocation here = acre__step_location(dev, 0);
@@ -180,8 +176,7 @@ static void place_end(acre_device *dev, const struct place *place) {
     api_ok(acre__step_release(dev, place->handle));
 }
 
-static void step_export_and_import_give_the_same_memory(void **state) {
-    (void)state;
+TEST(step_export_and_import_give_the_same_memory) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         struct place first = place_make(dev, 0);
@@ -236,8 +231,7 @@ static void *quiesce(void *user) {
 }
 
 /* From the capturing thread and from another one. */
-static void steps_leave_a_capture_alone(void **state) {
-    (void)state;
+TEST(steps_leave_a_capture_alone) {
     const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
                                          CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
                                          CU_STREAM_CAPTURE_MODE_RELAXED};
@@ -299,8 +293,7 @@ static void *wait_for_all(void *user) {
     return NULL;
 }
 
-static void step_quiesce_waits_for_all_queued_work(void **state) {
-    (void)state;
+TEST(step_quiesce_waits_for_all_queued_work) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         CUstream stream = stream_begin(dev);
@@ -332,8 +325,7 @@ static void step_quiesce_waits_for_all_queued_work(void **state) {
 }
 
 /* Not a byte left on the device. */
-static void step_quiesce_works_on_a_full_device(void **state) {
-    (void)state;
+TEST(step_quiesce_works_on_a_full_device) {
     acre_open_options options = {.struct_size = sizeof options, .soft_bytes = 16 * MIB};
     acre_device *dev = NULL;
     CUmemGenericAllocationHandle handle;
@@ -350,8 +342,7 @@ static void step_quiesce_works_on_a_full_device(void **state) {
 }
 
 /* Whichever driver call fails: a status, and the little block comes back at the latest by trim. */
-static void step_quiesce_bears_every_refusal(void **state) {
-    (void)state;
+TEST(step_quiesce_bears_every_refusal) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         api_ok(acre__step_quiesce(dev));
@@ -379,16 +370,5 @@ static void step_quiesce_bears_every_refusal(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(step_create_grants_what_the_device_can_do),
-        cmocka_unit_test(step_create_leaves_out_what_is_not_permitted),
-        cmocka_unit_test(step_says_what_ran_out),
-        cmocka_unit_test(step_location_is_the_device_or_a_node_of_the_host),
-        cmocka_unit_test(step_export_and_import_give_the_same_memory),
-        cmocka_unit_test(steps_leave_a_capture_alone),
-        cmocka_unit_test(step_quiesce_waits_for_all_queued_work),
-        cmocka_unit_test(step_quiesce_works_on_a_full_device),
-        cmocka_unit_test(step_quiesce_bears_every_refusal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("steps");
 }

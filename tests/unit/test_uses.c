@@ -84,8 +84,7 @@ static void waiter_end(struct waiter *waiter) {
 
 /* ---- waiting ---- */
 
-static void uses_wait_for_recorded_streams_and_for_no_others(void **state) {
-    (void)state;
+TEST(uses_wait_for_recorded_streams_and_for_no_others) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         acre_stream streams[3] = {stream_make(dev), stream_make(dev), stream_make(dev)};
@@ -116,8 +115,7 @@ static void uses_wait_for_recorded_streams_and_for_no_others(void **state) {
     }
 }
 
-static void uses_later_mark_of_a_stream_covers_the_earlier(void **state) {
-    (void)state;
+TEST(uses_later_mark_of_a_stream_covers_the_earlier) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         acre_stream stream = stream_make(dev);
@@ -143,8 +141,7 @@ static void uses_later_mark_of_a_stream_covers_the_earlier(void **state) {
 
 /* ---- streams that end ---- */
 
-static void uses_of_a_destroyed_stream_are_waited_for(void **state) {
-    (void)state;
+TEST(uses_of_a_destroyed_stream_are_waited_for) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         acre_stream old = stream_make(dev), reused = NULL;
@@ -183,8 +180,7 @@ static CUresult same_id(CUstream stream, unsigned long long *id) {
 
 /* One handle that belongs to two streams, one after the other: told apart by their ids, and without
  * ids never taken for the same. Played with one stream, by what the driver says of it. */
-static void uses_handle_with_another_id_is_another_stream(void **state) {
-    (void)state;
+TEST(uses_handle_with_another_id_is_another_stream) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         acre_stream stream = stream_make(dev);
@@ -222,8 +218,7 @@ static CUresult event_counted(CUevent *event, unsigned flags) {
 }
 
 /* Done ones are found and their events used again, however often it is recorded. */
-static void uses_events_are_used_again(void **state) {
-    (void)state;
+TEST(uses_events_are_used_again) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         struct acre__uses uses;
@@ -251,8 +246,7 @@ static CUresult destroy_refused(CUevent event) {
     return CUDA_ERROR_UNKNOWN;
 }
 
-static void uses_events_that_are_refused_wait_in_limbo(void **state) {
-    (void)state;
+TEST(uses_events_that_are_refused_wait_in_limbo) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         struct acre__uses uses;
@@ -285,8 +279,7 @@ static void capture(acre_device *dev, acre_stream stream, int is_begin) {
     acre__device_pop(dev, &current);
 }
 
-static void uses_of_a_captured_stream_are_refused(void **state) {
-    (void)state;
+TEST(uses_of_a_captured_stream_are_refused) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         acre_stream captured = stream_make(dev), plain = stream_make(dev);
@@ -308,8 +301,7 @@ static void uses_of_a_captured_stream_are_refused(void **state) {
     }
 }
 
-static void uses_of_another_devices_stream_are_refused(void **state) {
-    (void)state;
+TEST(uses_of_another_devices_stream_are_refused) {
     acre_device *devices[2];
     struct acre__uses uses;
     api_open_two(devices);
@@ -324,15 +316,5 @@ static void uses_of_another_devices_stream_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uses_wait_for_recorded_streams_and_for_no_others),
-        cmocka_unit_test(uses_later_mark_of_a_stream_covers_the_earlier),
-        cmocka_unit_test(uses_of_a_destroyed_stream_are_waited_for),
-        cmocka_unit_test(uses_handle_with_another_id_is_another_stream),
-        cmocka_unit_test(uses_events_are_used_again),
-        cmocka_unit_test(uses_events_that_are_refused_wait_in_limbo),
-        cmocka_unit_test(uses_of_a_captured_stream_are_refused),
-        cmocka_unit_test(uses_of_another_devices_stream_are_refused),
-    };
-    return cmocka_run_group_tests_name("uses", tests, NULL, NULL);
+    return tests_run("uses");
 }
