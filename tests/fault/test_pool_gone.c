@@ -13,7 +13,7 @@
 #include "pool/pool.h"
 #include "support/rounds.h"
 
-enum { STREAMS_MOST = 1000, LAG = 100000 };
+enum { STREAMS_MOST = 400, LAG = 100000 };
 
 /* ---- the watch ---- */
 
@@ -162,7 +162,7 @@ static void many_make(const struct things *t, size_t count, CUstream *streams) {
 
 TEST_WITH(pool_streams_gone_are_not_touched_and_their_memory_comes_back, NULL, gone_teardown) {
     static CUstream streams[STREAMS_MOST];
-    size_t count = ROUNDS(STREAMS_MOST, STREAMS_MOST / 10);
+    size_t count = ROUNDS(STREAMS_MOST, STREAMS_MOST / 4);
     struct things t = gone_begin();
     many_make(&t, count, streams);
     for (size_t i = 0; i < count; i++)
