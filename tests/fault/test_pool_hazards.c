@@ -105,7 +105,7 @@ static void reclaim_emptied(struct acre__account *account, const struct acre__ar
         return;
     atomic_store(&emptied.gate->is_open, 1);
     while (!atomic_load(&emptied.gate->is_passed))
-        small_sleep(1);
+        sleep_ms(1);
     struct acre__slab *slab = acre__pool_table_find(emptied.cached);
     acre__slots_push(&slots, &slab->slots[0]);
     acre__store(&slab->states[0], 0, memory_order_relaxed);
@@ -148,7 +148,7 @@ TEST(hazard_of_lists_that_change_places_in_a_call) {
     assert_null(emptied.cached);
     atomic_store(&gates[1].is_open, 1);
     while (!atomic_load(&gates[1].is_passed))
-        small_sleep(1);
+        sleep_ms(1);
     acre__lock_take(&t.pool->lock); /* what was freed before the second gate is ready */
     acre__streams_settle(t.pool, NULL, 1);
     acre__lock_give(&t.pool->lock);

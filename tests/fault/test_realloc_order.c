@@ -7,35 +7,12 @@
 #include "api/api_memory.h"
 #include "driver/soft/soft.h"
 #include "fault_device.h"
-
-enum { PATIENCE_MS = 30000 };
-
-static void sleep_ms(int ms) {
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
-
-static int becomes_true(_Atomic int *flag) {
-    for (int i = 0; i < PATIENCE_MS && !atomic_load(flag); i++)
-        sleep_ms(1);
-    return atomic_load(flag);
-}
+#include "support/gate.h"
 
 /* ---- work that is held up ---- */
 
-struct gate {
-    _Atomic int is_open, is_passed;
-};
-
-static void gate_run(void *argument) {
-    struct gate *gate = argument;
-    (void)becomes_true(&gate->is_open);
-    atomic_store(&gate->is_passed, 1);
-}
-
 static void gate_put(const char *name, acre_stream stream, struct gate *gate) {
-    atomic_store(&gate->is_open, 0);
-    atomic_store(&gate->is_passed, 0);
+    gate_close(gate);
     fault_push(name);
     assert_int_equal(fault_raw(name)->cuLaunchHostFunc(stream, gate_run, gate), 0);
     fault_pop(name);

@@ -9,11 +9,7 @@
 #include "driver/device.h"
 #include "fault/fault_device.h"
 #include "space/steps.h"
-
-static void sleep_ms(int ms) {
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
+#include "support/gate.h"
 
 static uint64_t refusals(acre_device *dev) {
     return api_stats(dev).driver_refusals;
@@ -265,18 +261,6 @@ TEST(steps_leave_a_capture_alone) {
     }
 }
 
-struct gate {
-    _Atomic int is_reached, is_open, is_passed;
-};
-
-static void gate_wait(void *user) {
-    struct gate *gate = user;
-    atomic_store(&gate->is_reached, 1);
-    for (int ms = 0; ms < 30000 && !atomic_load(&gate->is_open); ms++)
-        sleep_ms(1);
-    atomic_store(&gate->is_passed, 1);
-}
-
 struct waiter {
     acre_device *dev;
     struct gate *gate;
@@ -303,7 +287,7 @@ TEST(step_quiesce_waits_for_all_queued_work) {
             struct gate gate = {0};
             struct waiter waiter = {.dev = dev, .gate = &gate};
             pthread_t thread;
-            assert_int_equal(dev->drv->cuLaunchHostFunc(stream, gate_wait, &gate), 0);
+            assert_int_equal(dev->drv->cuLaunchHostFunc(stream, gate_run, &gate), 0);
             while (!atomic_load(&gate.is_reached))
                 sleep_ms(1);
             if (is_full)

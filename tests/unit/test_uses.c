@@ -5,38 +5,14 @@
 
 #include "space/uses.h"
 #include "space_fixture.h"
-
-enum { PATIENCE_MS = 30000 };
-
-static void sleep_ms(int ms) {
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
-
-static int becomes_true(_Atomic int *flag) {
-    for (int i = 0; i < PATIENCE_MS && !atomic_load(flag); i++)
-        sleep_ms(1);
-    return atomic_load(flag);
-}
+#include "support/gate.h"
 
 /* ---- gates ---- */
 
-/* Work on a stream that ends when the test opens it. One stream at a time has closed ones: drivers
- * may run all host functions one after the other. */
-struct gate {
-    _Atomic int is_open, is_passed;
-};
-
-static void gate_run(void *argument) {
-    struct gate *gate = argument;
-    (void)becomes_true(&gate->is_open);
-    atomic_store(&gate->is_passed, 1);
-}
-
+/* One stream at a time has closed ones: drivers may run all host functions one after the other. */
 static void gate_put(acre_device *dev, acre_stream stream, struct gate *gate) {
     struct acre__current current;
-    atomic_store(&gate->is_open, 0);
-    atomic_store(&gate->is_passed, 0);
+    gate_close(gate);
     space_push(dev, &current);
     assert_int_equal(dev->drv->cuLaunchHostFunc(stream, gate_run, gate), 0);
     acre__device_pop(dev, &current);
