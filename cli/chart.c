@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "cli.h"
+#include "svg.h"
 
 enum {
     CHART_WIDTH = 1000,
@@ -70,31 +71,21 @@ static void chart_fit(struct chart_frame *frame, const struct chart_panel *panel
     }
 }
 
-/* A power of ten of nanoseconds, without digits behind the point. */
-static void chart_time(int power, char text[CLI_NUMBER_BYTES]) {
-    static const char *const units[] = {"ns", "us", "ms", "s"};
-    int unit = power < 0 ? 0 : power >= 9 ? 3 : power / 3;
-    snprintf(text, CLI_NUMBER_BYTES, "%g %s", pow(10, power - 3 * unit), units[unit]);
-}
-
 static void chart_grid(FILE *out, const struct chart_frame *frame) {
     char text[CLI_NUMBER_BYTES];
     for (int power = (int)frame->y_low; power <= (int)frame->y_high; power++) {
         double y = chart_y(frame, pow(10, power));
-        chart_time(power, text);
-        fprintf(out, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", frame->left,
-                frame->right, y, y);
-        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", frame->left - 8,
-                y + 4.5, text);
+        svg_line(out, NULL, frame->left, y, frame->right, y);
+        svg_text(out, NULL, frame->left - 8, y + 4.5, SVG_END, "%s",
+                 svg_time(pow(10, power), text));
     }
     /* Six sizes at most have room for their names. */
     int step = (int)ceil((frame->x_high - frame->x_low) / 6);
     for (int power = (int)ceil(frame->x_low); power <= (int)frame->x_high; power += step) {
         double x = chart_x(frame, pow(2, power));
-        fprintf(out, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", x, x, frame->top,
-                frame->bottom);
-        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x,
-                frame->bottom + 18, cli_bytes((uint64_t)pow(2, power), text));
+        svg_line(out, NULL, x, frame->top, x, frame->bottom);
+        svg_text(out, NULL, x, frame->bottom + 18, SVG_MIDDLE, "%s",
+                 cli_bytes((uint64_t)pow(2, power), text));
     }
 }
 
@@ -136,11 +127,9 @@ static void chart_key(FILE *out, const struct chart *chart, double top) {
         size_t column = place % CHART_KEY_COLUMNS, row = place / CHART_KEY_COLUMNS;
         double x = CHART_LEFT + (double)column * (CHART_WIDTH - CHART_LEFT) / CHART_KEY_COLUMNS;
         double y = top + (double)(row * CHART_KEY);
-        fprintf(out,
-                "<polyline%s style=\"stroke: var(--c%zu)\" points=\"%.1f,%.1f %.1f,%.1f\"/>"
-                "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-                curve->is_dashed ? " class=\"dashed\"" : "", i, x, y, x + 26, y, x + 34, y + 4.5,
-                curve->name);
+        fprintf(out, "<polyline%s style=\"stroke: var(--c%zu)\" points=\"%.1f,%.1f %.1f,%.1f\"/>",
+                curve->is_dashed ? " class=\"dashed\"" : "", i, x, y, x + 26, y);
+        svg_text(out, NULL, x + 34, y + 4.5, SVG_START, "%s", curve->name);
         place++;
     }
 }
@@ -157,10 +146,7 @@ void chart_write(FILE *out, const struct chart *chart) {
     const double bottom = CHART_TITLE + CHART_PLOT;
     double height = bottom + CHART_FOOT + (double)(chart_key_rows(chart) * CHART_KEY);
     double wide = (double)CHART_WIDTH / (double)(chart->panel_count ? chart->panel_count : 1);
-    fprintf(out,
-            "<svg class=\"ch\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" "
-            "role=\"img\" aria-label=\"%s\">\n%s",
-            CHART_WIDTH, height, chart->title, chart_style);
+    svg_begin(out, "ch", CHART_WIDTH, height, chart->title, chart_style);
     for (size_t i = 0; i < chart->panel_count; i++) {
         const struct chart_panel *panel = &chart->panels[i];
         struct chart_frame frame = {.left = wide * (double)i + CHART_LEFT,
@@ -168,10 +154,10 @@ void chart_write(FILE *out, const struct chart *chart) {
                                     .top = CHART_TITLE,
                                     .bottom = bottom};
         chart_fit(&frame, panel);
-        fprintf(out, "<text class=\"t\" x=\"%.1f\" y=\"14\">%s</text>\n", frame.left, panel->title);
+        svg_text(out, "t", frame.left, 14, SVG_START, "%s", panel->title);
         chart_grid(out, &frame);
         chart_curves(out, &frame, panel);
     }
     chart_key(out, chart, bottom + CHART_FOOT + 6);
-    fputs("</svg>\n", out);
+    svg_end(out);
 }

@@ -1,7 +1,7 @@
 /* The page of `acre demo`: one self-contained HTML file, light and dark, no script, no outside
  * files. Written so that it is well-formed XML too, which a test checks.
  *
- * All text that comes from outside (device names) goes through picture_text. */
+ * All text that comes from outside (device names) goes through svg_escape. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "chart.h"
 #include "demo.h"
 #include "picture.h"
+#include "svg.h"
 
 /* ---- small pieces ---------------------------------------------------------------------------- */
 
@@ -74,7 +75,7 @@ static const char page_head[] =
 
 static void page_fact(FILE *out, const char *value, const char *what) {
     fputs("<div class=\"card\"><b>", out);
-    picture_text(out, value);
+    svg_escape(out, value);
     fprintf(out, "</b><span>%s</span></div>\n", what);
 }
 
@@ -82,12 +83,12 @@ static void page_device(FILE *out, const struct demo_result *result) {
     const acre_device_info *info = &result->device;
     char text[CLI_NUMBER_BYTES];
     fputs("<h1>acre demo</h1>\n<p class=\"soft\">on ", out);
-    picture_text(out, info->driver);
+    svg_escape(out, info->driver);
     fprintf(out, ":%" PRIu32 ", ", info->ordinal);
-    picture_text(out, info->name);
+    svg_escape(out, info->name);
     if (*info->bus_id) {
         fputs(", at ", out);
-        picture_text(out, info->bus_id);
+        svg_escape(out, info->bus_id);
     }
     fputs("</p>\n<div class=\"facts\">\n", out);
     page_fact(out, cli_bytes(info->total_bytes, text), "memory");
@@ -116,7 +117,7 @@ static void page_parts(FILE *out, const struct demo_result *result) {
         const char *state = part->ok ? "ok" : "wrong";
         fprintf(out, "<tr><td>%s</td><td class=\"%s\">%s</td><td class=\"n\">%s</td><td>",
                 part->name, state, state, cli_duration(part->time_ns, text));
-        picture_text(out, part->text);
+        svg_escape(out, part->text);
         fputs("</td></tr>\n", out);
     }
     fputs("</table></div>\n", out);
@@ -144,34 +145,14 @@ static double page_x(const struct page_scale *scale, double ns) {
     return LINE_LEFT + ns / scale->span_ns * (LINE_RIGHT - LINE_LEFT);
 }
 
-/* A mark's text: whole numbers, since marks stand at 1, 2 or 5 times a power of ten. */
-static void page_mark(double ns, char text[CLI_NUMBER_BYTES]) {
-    if (ns < 1e3) {
-        snprintf(text, CLI_NUMBER_BYTES, "%g ns", ns);
-    } else if (ns < 1e6) {
-        snprintf(text, CLI_NUMBER_BYTES, "%g us", ns / 1e3);
-    } else {
-        snprintf(text, CLI_NUMBER_BYTES, "%g ms", ns / 1e6);
-    }
-}
-
 static void page_axis(FILE *out, const struct page_scale *scale) {
-    static const double steps[] = {1, 2, 5};
-    double power = 1, step = 1;
-    for (size_t i = 0; scale->span_ns / step > 9; i++) { /* nine marks at most */
-        power = i > 0 && i % 3 == 0 ? power * 10 : power;
-        step = steps[i % 3] * power;
-    }
+    double step = svg_step(scale->span_ns, 9);
     int marks = (int)(scale->span_ns / step);
     for (int i = 0; i <= marks; i++) {
-        char text[CLI_NUMBER_BYTES] = "0";
+        char text[CLI_NUMBER_BYTES];
         double x = page_x(scale, i * step);
-        if (i > 0) {
-            page_mark(i * step, text);
-        }
-        fprintf(out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", x, x,
-                LINE_TOP, LINE_HEIGHT - 8);
-        fprintf(out, "<text x=\"%.1f\" y=\"16\" text-anchor=\"middle\">%s</text>\n", x, text);
+        svg_line(out, "grid", x, LINE_TOP, x, LINE_HEIGHT - 8);
+        svg_text(out, NULL, x, 16, SVG_MIDDLE, "%s", svg_time(i * step, text));
     }
 }
 
@@ -252,22 +233,18 @@ static void page_timeline(FILE *out, const struct demo_result *result) {
     char text[CLI_NUMBER_BYTES];
     fputs("<h2>Two streams hand work over</h2>\n<div class=\"card wide\">\n", out);
     page_key(out);
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
-            "aria-label=\"Timeline of the host's calls and of the events on two streams\">\n",
-            LINE_WIDTH, LINE_HEIGHT);
+    svg_begin(out, NULL, LINE_WIDTH, LINE_HEIGHT,
+              "Timeline of the host's calls and of the events on two streams", NULL);
     page_axis(out, &scale);
-    fprintf(out, "<text class=\"lane\" x=\"6\" y=\"%d\">host</text>\n",
-            HOST_Y + HOST_HEIGHT / 2 + 5);
+    svg_text(out, "lane", 6, HOST_Y + HOST_HEIGHT / 2.0 + 5, SVG_START, "host");
     for (int i = 0; i < 2; i++) {
-        fprintf(out, "<text class=\"lane\" x=\"6\" y=\"%d\">stream %c</text>\n",
-                line_stream_y[i] + 5, i ? 'B' : 'A');
-        fprintf(out, "<line class=\"rail\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>\n", LINE_LEFT,
-                LINE_RIGHT, line_stream_y[i], line_stream_y[i]);
+        int y = line_stream_y[i];
+        svg_text(out, "lane", 6, y + 5, SVG_START, "stream %c", i ? 'B' : 'A');
+        svg_line(out, "rail", LINE_LEFT, y, LINE_RIGHT, y);
     }
     page_host_lane(out, result, &scale);
     page_stream_lanes(out, result, &scale);
-    fputs("</svg>\n", out);
+    svg_end(out);
     fprintf(out,
             "<p class=\"soft note\">Above, what each call took on the host. Below, when the device "
             "passed each event: a curve is one stream letting the other go on. The device's clock "
@@ -301,22 +278,20 @@ static void page_copies(FILE *out, const struct demo_result *result) {
     for (size_t i = 0; i < BARS; i++) {
         most = bars[i].speed > most ? bars[i].speed : most;
     }
-    fprintf(out,
-            "<h2>Copies of %s</h2>\n<div class=\"card wide\">\n"
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
-            "aria-label=\"Speeds of copies between host and device\">\n",
-            cli_bytes(link->bytes, text), BARS_WIDTH, BARS_STEP * BARS);
+    fprintf(out, "<h2>Copies of %s</h2>\n<div class=\"card wide\">\n",
+            cli_bytes(link->bytes, text));
+    svg_begin(out, NULL, BARS_WIDTH, BARS_STEP * BARS, "Speeds of copies between host and device",
+              NULL);
     for (int i = 0; i < BARS; i++) {
         double width = bars[i].speed / most * (BARS_RIGHT - BARS_LEFT);
         int y = i * BARS_STEP + (BARS_STEP - BARS_THICK) / 2, middle = y + BARS_THICK / 2 + 5;
-        fprintf(out, "<text class=\"lane\" x=\"6\" y=\"%d\">%s</text>", middle, bars[i].name);
-        fprintf(out, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"3\"/>",
-                bars[i].colour, BARS_LEFT, y, width, BARS_THICK);
-        fprintf(out, "<text x=\"%.1f\" y=\"%d\">%.1f GB/s</text>\n", BARS_LEFT + width + 8, middle,
-                bars[i].speed);
+        svg_text(out, "lane", 6, middle, SVG_START, "%s", bars[i].name);
+        svg_rect(out, bars[i].colour, BARS_LEFT, y, width, BARS_THICK, 3);
+        svg_text(out, NULL, BARS_LEFT + width + 8, middle, SVG_START, "%.1f GB/s", bars[i].speed);
     }
+    svg_end(out);
     fprintf(out,
-            "</svg>\n<p class=\"soft note\">Pinned memory is what the device reads and writes by "
+            "<p class=\"soft note\">Pinned memory is what the device reads and writes by "
             "itself. Pageable memory, as from malloc, goes through pinned buffers of acre, filled "
             "or emptied by threads of its own. Inside the device: %.0f GB/s.</p>\n</div>\n",
             link->d2d);

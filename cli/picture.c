@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "svg.h"
 
 /* Colours stand in plain rules and not in variables, which viewers other than browsers do not know.
  * Small buffers are near to the background, large ones far from it, in either scheme. */
@@ -37,27 +38,6 @@ static const char picture_style[] =
     ".pl .n0 { fill: #f1f6f3; } .pl .n1 { fill: #10201c; } }\n"
     "</style>\n";
 
-void picture_text(FILE *out, const char *text) {
-    for (; *text; text++) {
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*text >= ' ' && *text <= '~' ? *text : '?', out);
-        }
-    }
-}
-
 double picture_x(const struct picture_frame *frame, int64_t time) {
     /* Differences first: moments of 63 bits would lose theirs as doubles. */
     double part = (double)((uint64_t)time - (uint64_t)frame->first) / (double)frame->span;
@@ -82,11 +62,6 @@ const char *picture_bytes(double bytes, char text[CLI_NUMBER_BYTES]) {
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-static void picture_line(FILE *out, const char *class, double x1, double y1, double x2, double y2) {
-    fprintf(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", class, x1,
-            y1, x2, y2);
-}
-
 /* Addresses: eight marks at most, a power of two apart. */
 static void picture_addresses(FILE *out, const struct picture_frame *frame) {
     double step = 1;
@@ -96,33 +71,24 @@ static void picture_addresses(FILE *out, const struct picture_frame *frame) {
     }
     for (int i = 0; i * step <= frame->top_bytes; i++) {
         double y = picture_y(frame, i * step);
-        picture_line(out, "g", PICTURE_LEFT, y, PICTURE_RIGHT, y);
-        fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", PICTURE_LEFT - 8,
-                y + 4, picture_bytes(i * step, text));
+        svg_line(out, "g", PICTURE_LEFT, y, PICTURE_RIGHT, y);
+        svg_text(out, NULL, PICTURE_LEFT - 8, y + 4, SVG_END, "%s", picture_bytes(i * step, text));
     }
 }
 
 /* Moments: ten marks at most, 1, 2 or 5 times a power of ten apart. */
 static void picture_times(FILE *out, const struct picture_frame *frame) {
-    static const int64_t steps[] = {1, 2, 5};
-    int64_t power = 1, step = 1;
-    for (size_t i = 1; frame->span / (uint64_t)step > 10; i++) {
-        power = i % 3 == 0 ? power * 10 : power;
-        step = steps[i % 3] * power;
-    }
+    int64_t step = (int64_t)svg_step((double)frame->span, 10);
     uint64_t to_next = (uint64_t)((step - frame->first % step) % step);
     for (uint64_t i = 0; i <= 10 && to_next + i * (uint64_t)step <= frame->span; i++) {
         int64_t at = frame->first + (int64_t)(to_next + i * (uint64_t)step);
         double x = picture_x(frame, at);
-        picture_line(out, "g", x, PICTURE_TOP, x, PICTURE_BOTTOM);
-        picture_line(out, "g", x, PICTURE_LIVE_TOP, x, PICTURE_LIVE_BOTTOM);
-        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%" PRId64 "</text>\n", x,
-                PICTURE_LIVE_BOTTOM + 17, at);
+        svg_line(out, "g", x, PICTURE_TOP, x, PICTURE_BOTTOM);
+        svg_line(out, "g", x, PICTURE_LIVE_TOP, x, PICTURE_LIVE_BOTTOM);
+        svg_text(out, NULL, x, PICTURE_LIVE_BOTTOM + 17, SVG_MIDDLE, "%" PRId64, at);
     }
-    fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
-            (PICTURE_LEFT + PICTURE_RIGHT) / 2, PICTURE_LIVE_BOTTOM + 36);
-    picture_text(out, frame->picture->time_unit);
-    fputs("</text>\n", out);
+    svg_text(out, NULL, (PICTURE_LEFT + PICTURE_RIGHT) / 2.0, PICTURE_LIVE_BOTTOM + 36, SVG_MIDDLE,
+             "%s", frame->picture->time_unit);
     fprintf(out,
             "<text transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">address"
             "</text>\n<text transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">live"
@@ -139,11 +105,10 @@ static void picture_level(FILE *out, const struct picture_frame *frame, const ch
     double y = picture_y(frame, (double)bytes);
     double text_y = y + 4 > *next_y ? y + 4 : *next_y;
     *next_y = text_y + 36;
-    picture_line(out, class, PICTURE_LEFT, y, PICTURE_RIGHT, y);
-    fprintf(out,
-            "<text class=\"s\" x=\"%d\" y=\"%.1f\">%s</text><text x=\"%d\" y=\"%.1f\">%s</text>\n",
-            PICTURE_RIGHT + 8, text_y, name, PICTURE_RIGHT + 8, text_y + 15,
-            picture_bytes((double)bytes, text));
+    svg_line(out, class, PICTURE_LEFT, y, PICTURE_RIGHT, y);
+    svg_text(out, "s", PICTURE_RIGHT + 8, text_y, SVG_START, "%s", name);
+    svg_text(out, NULL, PICTURE_RIGHT + 8, text_y + 15, SVG_START, "%s",
+             picture_bytes((double)bytes, text));
 }
 
 /* From the highest down; what the plan fills exactly is said with the plan. */
@@ -244,13 +209,12 @@ static void picture_live(FILE *out, const struct picture_frame *frame) {
     }
     fprintf(out, "H%dV%dZ\"/>\n", PICTURE_RIGHT, PICTURE_LIVE_BOTTOM);
     double x = (picture_x(frame, curve->peak_begin) + picture_x(frame, curve->peak_end)) / 2;
-    picture_line(out, "l", x, PICTURE_TOP, x, PICTURE_LIVE_BOTTOM);
-    fprintf(out,
-            "<text class=\"s\" x=\"%d\" y=\"%d\">most live</text><text x=\"%d\" y=\"%d\">%s</text>"
-            "<text x=\"%d\" y=\"%d\">at %" PRId64 "</text>\n",
-            PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 8, PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 23,
-            picture_bytes(curve->peak, text), PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 38,
-            curve->peak_begin);
+    svg_line(out, "l", x, PICTURE_TOP, x, PICTURE_LIVE_BOTTOM);
+    svg_text(out, "s", PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 8, SVG_START, "most live");
+    svg_text(out, NULL, PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 23, SVG_START, "%s",
+             picture_bytes(curve->peak, text));
+    svg_text(out, NULL, PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 38, SVG_START, "at %" PRId64,
+             curve->peak_begin);
     free(curve);
 }
 
@@ -259,21 +223,19 @@ static void picture_live(FILE *out, const struct picture_frame *frame) {
 static void picture_head(FILE *out, const struct picture_frame *frame) {
     const struct picture *picture = frame->picture;
     char text[CLI_NUMBER_BYTES];
-    fputs("<text class=\"t\" x=\"12\" y=\"24\">", out);
-    picture_text(out, picture->title);
-    fprintf(out,
-            "</text>\n<text x=\"%d\" y=\"24\" text-anchor=\"end\">%zu buffers in %" PRIu64
-            " bytes, at least %" PRIu64 " needed: %.4f</text>\n",
-            PICTURE_WIDTH - 12, picture->wishes->count, picture->bytes, picture->lower_bound,
-            picture->lower_bound ? (double)picture->bytes / (double)picture->lower_bound : 1.0);
-    fprintf(out, "<text x=\"%d\" y=\"56\">size up to</text>\n", PICTURE_LEFT);
+    double ratio = picture->lower_bound ? (double)picture->bytes / (double)picture->lower_bound : 1;
+    svg_text(out, "t", 12, 24, SVG_START, "%s", picture->title);
+    svg_text(out, NULL, PICTURE_WIDTH - 12, 24, SVG_END,
+             "%zu buffers in %" PRIu64 " bytes, at least %" PRIu64 " needed: %.4f",
+             picture->wishes->count, picture->bytes, picture->lower_bound, ratio);
+    svg_text(out, NULL, PICTURE_LEFT, 56, SVG_START, "size up to");
     for (size_t i = 0; i < frame->class_count; i++) {
         double x = PICTURE_LEFT + 74 + (double)i * 112;
-        fprintf(out,
-                "<rect class=\"c%u\" x=\"%.0f\" y=\"44\" width=\"22\" height=\"14\" rx=\"2\"/>"
-                "<text x=\"%.0f\" y=\"56\">%s</text>\n",
-                picture_colour(frame, i), x, x + 28,
-                picture_bytes((double)frame->class_bytes[i], text));
+        char class[8];
+        snprintf(class, sizeof class, "c%u", picture_colour(frame, i));
+        svg_rect(out, class, x, 44, 22, 14, 2);
+        svg_text(out, NULL, x + 28, 56, SVG_START, "%s",
+                 picture_bytes((double)frame->class_bytes[i], text));
     }
 }
 
@@ -299,19 +261,16 @@ void picture_write(FILE *out, const struct picture *picture) {
     struct picture_frame frame = {.picture = picture};
     picture_fit(&frame);
     picture_classify(&frame);
-    fprintf(out,
-            "<svg class=\"pl\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
-            "role=\"img\" aria-label=\"Buffers of a plan, time against address\">\n%s",
-            PICTURE_WIDTH, PICTURE_HEIGHT, picture_style);
-    fprintf(out, "<rect class=\"bg\" width=\"%d\" height=\"%d\"/>\n", PICTURE_WIDTH,
-            PICTURE_HEIGHT);
+    svg_begin(out, "pl", PICTURE_WIDTH, PICTURE_HEIGHT, "Buffers of a plan, time against address",
+              picture_style);
+    svg_rect(out, "bg", 0, 0, PICTURE_WIDTH, PICTURE_HEIGHT, 0);
     picture_head(out, &frame);
-    fprintf(out, "<rect class=\"free\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
-            PICTURE_LEFT, PICTURE_TOP, PICTURE_RIGHT - PICTURE_LEFT, PICTURE_BOTTOM - PICTURE_TOP);
+    svg_rect(out, "free", PICTURE_LEFT, PICTURE_TOP, PICTURE_RIGHT - PICTURE_LEFT,
+             PICTURE_BOTTOM - PICTURE_TOP, 0);
     picture_addresses(out, &frame);
     picture_times(out, &frame);
     picture_boxes(out, &frame);
     picture_live(out, &frame);
     picture_levels(out, &frame);
-    fputs("</svg>\n", out);
+    svg_end(out);
 }

@@ -52,8 +52,6 @@ double picture_y(const struct picture_frame *frame, double address);
 
 /* Four digits, of which some may stand behind the point: marks are at quarters too. */
 const char *picture_bytes(double bytes, char text[CLI_NUMBER_BYTES]);
-/* XML text; what is not printable ASCII becomes '?'. */
-void picture_text(FILE *out, const char *text);
 
 /* In picture_boxes.c: fills the classes, says the colour of one, draws all buffers. */
 void picture_classify(struct picture_frame *frame);

@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "picture.h"
+#include "svg.h"
 
 enum {
     CELL_COLUMNS = PICTURE_RIGHT - PICTURE_LEFT,
@@ -164,7 +165,7 @@ static void boxes_told(FILE *out, const struct picture_frame *frame, const struc
         fprintf(out, "<path class=\"b c%u\" d=\"", boxes[i].colour);
         box_path(out, &boxes[i]);
         fputs("\"><title>", out);
-        picture_text(out, wishes_name(wishes, boxes[i].index, name));
+        svg_escape(out, wishes_name(wishes, boxes[i].index, name));
         fprintf(out,
                 ": %" PRIu64 " bytes (%s) at %" PRIu64 ", live %" PRId64 " to %" PRId64
                 "</title></path>\n",
@@ -202,7 +203,7 @@ static void name_write(FILE *out, const struct box *box, double y, bool is_uprig
     } else {
         fprintf(out, "x=\"%.1f\" y=\"%.1f\">", x, y + 4);
     }
-    picture_text(out, text);
+    svg_escape(out, text);
     fputs("</text>\n", out);
 }
 

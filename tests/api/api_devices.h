@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "acre.h"
+#include "support/cases.h"
 
 /* "soft", and "cuda" if it can be opened; the list ends with NULL. */
 static inline const char *const *api_devices(void) {

@@ -73,8 +73,7 @@ static void try_copy(struct world *world, int to, int from, size_t to_offset, si
     expect_copied(world, to, from, to_offset, from_offset, bytes);
 }
 
-static void copies_of_all_pairs_and_sizes_move_every_byte(void **state) {
-    (void)state;
+TEST(copies_of_all_pairs_and_sizes_move_every_byte) {
     const size_t small[] = {0, 1, 3, 255, 4 * KIB + 1};
     const size_t large[] = {
         STAGE_IN - 1,        STAGE_IN,         STAGE_IN + 1,         STAGE_FROM - 1,
@@ -117,8 +116,7 @@ static void copies_of_all_pairs_and_sizes_move_every_byte(void **state) {
     }
 }
 
-static void copies_of_random_sizes_and_offsets_move_every_byte(void **state) {
-    (void)state;
+TEST(copies_of_random_sizes_and_offsets_move_every_byte) {
     struct api_random random = api_random_begin("sizes");
     for (API_EACH(name)) {
         struct world world = world_begin(name, 4 * STAGE_BUFFER, &random);
@@ -138,8 +136,7 @@ static void copies_of_random_sizes_and_offsets_move_every_byte(void **state) {
 }
 
 /* Where every piece is as large as a buffer, and around it. */
-static void copies_of_many_whole_buffers_move_every_byte(void **state) {
-    (void)state;
+TEST(copies_of_many_whole_buffers_move_every_byte) {
     const size_t sizes[] = {16 * STAGE_BUFFER - 1, 16 * STAGE_BUFFER, 16 * STAGE_BUFFER + 1,
                             17 * STAGE_BUFFER + 4097};
     struct api_random random = api_random_begin("whole buffers");
@@ -164,8 +161,7 @@ static void copies_of_many_whole_buffers_move_every_byte(void **state) {
     }
 }
 
-static void copy_sync_has_the_data_there(void **state) {
-    (void)state;
+TEST(copy_sync_has_the_data_there) {
     struct api_random random = api_random_begin("sync");
     for (API_EACH(name)) {
         struct world world = world_begin(name, 3 * MIB, &random);
@@ -185,8 +181,7 @@ static void copy_sync_has_the_data_there(void **state) {
 /* ---- in order ---- */
 
 /* Fill, copy, fill on one stream, and back over another by an event. */
-static void copies_are_in_order_with_fills_and_events(void **state) {
-    (void)state;
+TEST(copies_are_in_order_with_fills_and_events) {
     const size_t sizes[] = {100, STAGE_FROM + 3, 2 * STAGE_BUFFER + 1};
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -233,8 +228,7 @@ static void copies_are_in_order_with_fills_and_events(void **state) {
 
 /* One after the other without a wait between them: buffers of staging are used again while the
  * transfers of the copy before may still be under way. */
-static void copies_close_together_do_not_mix(void **state) {
-    (void)state;
+TEST(copies_close_together_do_not_mix) {
     enum { BLOCKS = 12 };
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -304,8 +298,7 @@ static void try_plane(struct world *world, int to, int from, const struct plane 
     free(expected);
 }
 
-static void planes_of_chosen_shapes_match_the_model(void **state) {
-    (void)state;
+TEST(planes_of_chosen_shapes_match_the_model) {
     const struct plane planes[] = {
         {1, 1, 1, 1},
         {100, 0, 100, 100},
@@ -337,8 +330,7 @@ static void planes_of_chosen_shapes_match_the_model(void **state) {
     }
 }
 
-static void planes_of_random_shapes_match_the_model(void **state) {
-    (void)state;
+TEST(planes_of_random_shapes_match_the_model) {
     struct api_random random = api_random_begin("random planes");
     for (API_EACH(name)) {
         struct world world = world_begin(name, 3 * STAGE_BUFFER, &random);
@@ -359,8 +351,7 @@ static void planes_of_random_shapes_match_the_model(void **state) {
     }
 }
 
-static void planes_that_cannot_be_are_refused(void **state) {
-    (void)state;
+TEST(planes_that_cannot_be_are_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct api_buffer a = api_buffer_make(device, SORT_DEVICE, 4096);
@@ -388,8 +379,7 @@ static void planes_that_cannot_be_are_refused(void **state) {
 }
 
 /* Rows farther apart than the driver's own 2-D copies can bear. */
-static void planes_with_huge_pitches_are_copied(void **state) {
-    (void)state;
+TEST(planes_with_huge_pitches_are_copied) {
     size_t pitch = ((size_t)1 << 31) + 4096;
     char *pages = mmap(NULL, 2 * pitch + 8 * MIB, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -419,8 +409,7 @@ static void planes_with_huge_pitches_are_copied(void **state) {
 
 /* ---- fills ---- */
 
-static void fills_of_every_sort_set_every_byte(void **state) {
-    (void)state;
+TEST(fills_of_every_sort_set_every_byte) {
     struct api_random random = api_random_begin("fills");
     const size_t sizes[] = {0, 1, 3, 255, 4 * KIB + 1, STAGE_FROM + 5};
     for (API_EACH(name)) {
@@ -447,8 +436,7 @@ static void fills_of_every_sort_set_every_byte(void **state) {
     }
 }
 
-static void fills_with_wrong_arguments_are_refused(void **state) {
-    (void)state;
+TEST(fills_with_wrong_arguments_are_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (int i = 0; i < SORT_PAGEABLE; i++) {
@@ -467,8 +455,7 @@ static void fills_with_wrong_arguments_are_refused(void **state) {
 
 /* ---- bad input ---- */
 
-static void direction_that_is_expected_is_checked(void **state) {
-    (void)state;
+TEST(direction_that_is_expected_is_checked) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (int to = 0; to < SORT_COUNT; to++) {
@@ -496,8 +483,7 @@ static void direction_that_is_expected_is_checked(void **state) {
     }
 }
 
-static void overlap_is_refused_and_nothing_is_copied(void **state) {
-    (void)state;
+TEST(overlap_is_refused_and_nothing_is_copied) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (int i = 0; i < SORT_COUNT; i++) {
@@ -529,8 +515,7 @@ static void overlap_is_refused_and_nothing_is_copied(void **state) {
     }
 }
 
-static void range_past_a_blocks_end_is_refused_on_either_side(void **state) {
-    (void)state;
+TEST(range_past_a_blocks_end_is_refused_on_either_side) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (int to = 0; to < SORT_COUNT; to++) {
@@ -558,8 +543,7 @@ static void range_past_a_blocks_end_is_refused_on_either_side(void **state) {
     }
 }
 
-static void streams_of_another_device_are_refused(void **state) {
-    (void)state;
+TEST(streams_of_another_device_are_refused) {
     acre_device *devices[2];
     acre_stream other;
     unsigned char host[64] = {0};
@@ -579,8 +563,7 @@ static void streams_of_another_device_are_refused(void **state) {
 
 /* ---- several devices ---- */
 
-static void devices_of_one_driver_copy_from_each_other(void **state) {
-    (void)state;
+TEST(devices_of_one_driver_copy_from_each_other) {
     acre_device *devices[2];
     size_t bytes = 2 * STAGE_BUFFER + 5;
     api_open_two(devices);
@@ -608,8 +591,7 @@ static void devices_of_one_driver_copy_from_each_other(void **state) {
     api_ok(acre_close(devices[1]));
 }
 
-static void devices_of_another_driver_share_only_host_memory(void **state) {
-    (void)state;
+TEST(devices_of_another_driver_share_only_host_memory) {
     if (!api_devices()[1])
         return; /* one driver alone */
     acre_device *soft = api_open("soft"), *cuda = api_open("cuda");
@@ -640,8 +622,7 @@ static void devices_of_another_driver_share_only_host_memory(void **state) {
 
 /* ---- staging: made, given back, made again ---- */
 
-static void staging_is_given_back_by_trim_and_made_again(void **state) {
-    (void)state;
+TEST(staging_is_given_back_by_trim_and_made_again) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct api_buffer block = api_buffer_make(device, SORT_DEVICE, 3 * STAGE_BUFFER);
@@ -730,8 +711,7 @@ static void *trimmer_run(void *argument) {
     return NULL;
 }
 
-static void threads_copy_both_ways_at_once(void **state) {
-    (void)state;
+TEST(threads_copy_both_ways_at_once) {
     enum { THREADS = 5 };
     struct api_random seed = api_random_begin("copiers");
     for (API_EACH(name)) {
@@ -760,8 +740,7 @@ static void threads_copy_both_ways_at_once(void **state) {
 }
 
 /* Several devices stage at the same time. */
-static void threads_copy_to_several_devices_at_once(void **state) {
-    (void)state;
+TEST(threads_copy_to_several_devices_at_once) {
     acre_device *devices[2];
     struct copier copiers[4];
     pthread_t threads[4];
@@ -783,8 +762,7 @@ static void threads_copy_to_several_devices_at_once(void **state) {
 
 /* ---- settings, each in a program of its own ---- */
 
-static void settings_change_threads_and_threshold(void **state) {
-    (void)state;
+TEST(settings_change_threads_and_threshold) {
     for (API_EACH(name)) {
         char device[64];
         snprintf(device, sizeof device, "ACRE_TEST_DEVICE=%s", name);
@@ -840,29 +818,5 @@ static int with_setting(const char *what) {
 int main(int argc, char **argv) {
     if (argc > 1)
         return with_setting(argv[1]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_of_all_pairs_and_sizes_move_every_byte),
-        cmocka_unit_test(copies_of_random_sizes_and_offsets_move_every_byte),
-        cmocka_unit_test(copies_of_many_whole_buffers_move_every_byte),
-        cmocka_unit_test(copy_sync_has_the_data_there),
-        cmocka_unit_test(copies_are_in_order_with_fills_and_events),
-        cmocka_unit_test(copies_close_together_do_not_mix),
-        cmocka_unit_test(planes_of_chosen_shapes_match_the_model),
-        cmocka_unit_test(planes_of_random_shapes_match_the_model),
-        cmocka_unit_test(planes_that_cannot_be_are_refused),
-        cmocka_unit_test(planes_with_huge_pitches_are_copied),
-        cmocka_unit_test(fills_of_every_sort_set_every_byte),
-        cmocka_unit_test(fills_with_wrong_arguments_are_refused),
-        cmocka_unit_test(direction_that_is_expected_is_checked),
-        cmocka_unit_test(overlap_is_refused_and_nothing_is_copied),
-        cmocka_unit_test(range_past_a_blocks_end_is_refused_on_either_side),
-        cmocka_unit_test(streams_of_another_device_are_refused),
-        cmocka_unit_test(devices_of_one_driver_copy_from_each_other),
-        cmocka_unit_test(devices_of_another_driver_share_only_host_memory),
-        cmocka_unit_test(staging_is_given_back_by_trim_and_made_again),
-        cmocka_unit_test(threads_copy_both_ways_at_once),
-        cmocka_unit_test(threads_copy_to_several_devices_at_once),
-        cmocka_unit_test(settings_change_threads_and_threshold),
-    };
-    return cmocka_run_group_tests_name("copy", tests, NULL, NULL);
+    return tests_run("copy");
 }

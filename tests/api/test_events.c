@@ -5,8 +5,7 @@
 
 #include "api_devices.h"
 
-static void event_never_recorded_is_done(void **state) {
-    (void)state;
+TEST(event_never_recorded_is_done) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_event event;
@@ -24,8 +23,7 @@ static void event_never_recorded_is_done(void **state) {
     }
 }
 
-static void event_recorded_is_done_after_its_stream(void **state) {
-    (void)state;
+TEST(event_recorded_is_done_after_its_stream) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_event first, second;
@@ -54,8 +52,7 @@ static void event_recorded_is_done_after_its_stream(void **state) {
     }
 }
 
-static void elapsed_measures_what_passed(void **state) {
-    (void)state;
+TEST(elapsed_measures_what_passed) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_event begin, end;
@@ -76,8 +73,7 @@ static void elapsed_measures_what_passed(void **state) {
     }
 }
 
-static void elapsed_refuses_events_without_time(void **state) {
-    (void)state;
+TEST(elapsed_refuses_events_without_time) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_event plain, timed, fresh;
@@ -99,11 +95,5 @@ static void elapsed_refuses_events_without_time(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(event_never_recorded_is_done),
-        cmocka_unit_test(event_recorded_is_done_after_its_stream),
-        cmocka_unit_test(elapsed_measures_what_passed),
-        cmocka_unit_test(elapsed_refuses_events_without_time),
-    };
-    return cmocka_run_group_tests_name("events", tests, NULL, NULL);
+    return tests_run("events");
 }

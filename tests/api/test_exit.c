@@ -115,8 +115,7 @@ static const struct {
 
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
-static void exit_leaves_with_its_own_code(void **state) {
-    (void)state;
+TEST(exit_leaves_with_its_own_code) {
     for (API_EACH(name)) {
         char setting[64];
         snprintf(setting, sizeof setting, "ACRE_TEST_DEVICE=%s", name);
@@ -131,8 +130,7 @@ static void exit_leaves_with_its_own_code(void **state) {
 }
 
 /* dlclose must not take the code away from under threads and thread-exit handlers. */
-static void library_is_marked_never_to_be_unloaded(void **state) {
-    (void)state;
+TEST(library_is_marked_never_to_be_unloaded) {
     Dl_info info;
     struct link_map *map = NULL;
     assert_true(dladdr1((void *)(uintptr_t)acre_open, &info, (void **)&map, RTLD_DL_LINKMAP));
@@ -147,9 +145,5 @@ int main(int argc, char **argv) {
     for (size_t i = 0; argc > 1 && i < WAYS; i++)
         if (strcmp(argv[1], ways[i].name) == 0)
             return ways[i].leave();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exit_leaves_with_its_own_code),
-        cmocka_unit_test(library_is_marked_never_to_be_unloaded),
-    };
-    return cmocka_run_group_tests_name("exit", tests, NULL, NULL);
+    return tests_run("exit");
 }

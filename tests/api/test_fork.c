@@ -46,8 +46,7 @@ static struct api_arguments make_arguments(const char *name) {
     return with;
 }
 
-static void forked_child_gets_the_status_from_every_call(void **state) {
-    (void)state;
+TEST(forked_child_gets_the_status_from_every_call) {
     for (API_EACH(name)) {
         struct api_arguments with = make_arguments(name);
         expect_child(&with);
@@ -60,8 +59,7 @@ static void forked_child_gets_the_status_from_every_call(void **state) {
     }
 }
 
-static void forked_after_close_is_forked_too(void **state) {
-    (void)state;
+TEST(forked_after_close_is_forked_too) {
     struct api_arguments with = make_arguments("soft");
     api_ok(acre_close(with.device));
     expect_child(&with);
@@ -86,8 +84,7 @@ static void *keep_busy(void *argument) {
     return NULL;
 }
 
-static void forked_while_threads_are_inside_does_not_hang(void **state) {
-    (void)state;
+TEST(forked_while_threads_are_inside_does_not_hang) {
     struct api_arguments with = make_arguments("soft");
     struct busy busy = {.device = with.device};
     pthread_t threads[3];
@@ -106,8 +103,7 @@ static void forked_while_threads_are_inside_does_not_hang(void **state) {
 }
 
 /* A program that the child starts is a new one. */
-static void started_program_can_open(void **state) {
-    (void)state;
+TEST(started_program_can_open) {
     acre_device *device = api_open("soft");
     api_started_ok("open");
     api_ok(acre_close(device));
@@ -120,11 +116,5 @@ int main(int argc, char **argv) {
         api_must(acre_close(device) == ACRE_OK);
         return 0;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forked_child_gets_the_status_from_every_call),
-        cmocka_unit_test(forked_after_close_is_forked_too),
-        cmocka_unit_test(forked_while_threads_are_inside_does_not_hang),
-        cmocka_unit_test(started_program_can_open),
-    };
-    return cmocka_run_group_tests_name("fork", tests, NULL, NULL);
+    return tests_run("fork");
 }

@@ -55,6 +55,14 @@ static void kernel_use(void *arg) {
     memset(job->aligned[i], (int)i, 100);
 }
 
+/* Each has what its own thread wrote: they are apart. */
+static void kernel_look(void *arg) {
+    struct job *job = arg;
+    uint32_t i = index_now();
+    if (job->at[i][0] != i || job->at[i][122] != i || job->aligned[i][99] != i)
+        __atomic_fetch_add(&job->dirty, 1, __ATOMIC_RELAXED);
+}
+
 static void kernel_give(void *arg) {
     struct job *job = arg;
     uint32_t i = index_now();
@@ -93,10 +101,13 @@ static void heap_dropin_serves_kernels_and_leaves_the_host_alone(void **state) {
     run(kernel_take, &job);
     for (uint32_t i = 0; i < ALL; i++) {
         assert_true(acre_heap_owns(h, job.at[i]) && acre_heap_owns(h, job.aligned[i]));
+        assert_int_equal((uintptr_t)job.at[i] % 16, 0);
         assert_int_equal((uintptr_t)job.aligned[i] % 256, 0);
     }
     assert_int_equal(stats_of(heap).live_blocks, 2 * ALL);
     run(kernel_use, &job);
+    assert_int_equal(job.dirty, 0);
+    run(kernel_look, &job);
     assert_int_equal(job.dirty, 0);
     run(kernel_give, &job);
     cleared = realloc(cleared, 1000);

@@ -205,15 +205,15 @@ static int end(void **state) {
     return acre_close(device) != ACRE_OK;
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
+#define LIMITS_TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(heap_limit_bounds_growth_by_hand_and_by_kernels),
-        TEST(heap_limit_has_the_addresses_as_its_bound),
-        TEST(heap_limit_changes_while_a_kernel_runs),
-        TEST(heap_grows_ahead_by_its_service),
-        TEST(heap_without_a_service_grows_ahead_when_asked_for_its_handle),
+        LIMITS_TEST(heap_limit_bounds_growth_by_hand_and_by_kernels),
+        LIMITS_TEST(heap_limit_has_the_addresses_as_its_bound),
+        LIMITS_TEST(heap_limit_changes_while_a_kernel_runs),
+        LIMITS_TEST(heap_grows_ahead_by_its_service),
+        LIMITS_TEST(heap_without_a_service_grows_ahead_when_asked_for_its_handle),
     };
     return cmocka_run_group_tests_name("heap_limits", tests, NULL, NULL);
 }

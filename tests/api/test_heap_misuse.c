@@ -76,8 +76,7 @@ static void world_end(struct world *w, uint64_t foreign_frees) {
     api_ok(acre_close(w->device));
 }
 
-static void heap_blocks_are_not_freed_by_others(void **state) {
-    (void)state;
+TEST(heap_blocks_are_not_freed_by_others) {
     struct world w;
     acre_pool *pool;
     world_begin(&w);
@@ -102,8 +101,7 @@ static void heap_blocks_are_not_freed_by_others(void **state) {
     world_end(&w, 0);
 }
 
-static void heap_blocks_are_device_memory_that_can_be_asked_about(void **state) {
-    (void)state;
+TEST(heap_blocks_are_device_memory_that_can_be_asked_about) {
     struct world w;
     world_begin(&w);
     acre_mem_info info = {.struct_size = sizeof info};
@@ -124,8 +122,7 @@ static void kernel_free_foreign(void *arg) {
     acre_heap_free(w->h, w->foreign);
 }
 
-static void heap_free_of_others_memory_is_counted(void **state) {
-    (void)state;
+TEST(heap_free_of_others_memory_is_counted) {
     struct world w;
     void *pooled, *mem;
     char local[64];
@@ -151,8 +148,7 @@ static void heap_free_of_others_memory_is_counted(void **state) {
     world_end(&w, COUNT * THREADS);
 }
 
-static void heap_free_of_another_heaps_block_is_counted(void **state) {
-    (void)state;
+TEST(heap_free_of_another_heaps_block_is_counted) {
     struct world w;
     acre_heap *second;
     world_begin(&w);
@@ -191,8 +187,7 @@ static void expect_no_heap(acre_heap *heap) {
     api_expect(acre_heap_destroy(heap, NULL, NULL), ACRE_E_HANDLE);
 }
 
-static void heap_handles_that_are_none_are_refused(void **state) {
-    (void)state;
+TEST(heap_handles_that_are_none_are_refused) {
     struct world w;
     world_begin(&w);
     expect_no_heap((acre_heap *)&w);
@@ -226,8 +221,7 @@ static void *let_end(void *arg) {
     return NULL;
 }
 
-static void heap_destroy_waits_for_kernels(void **state) {
-    (void)state;
+TEST(heap_destroy_waits_for_kernels) {
     struct world w;
     pthread_t thread;
     acre_stream stream;
@@ -246,13 +240,5 @@ static void heap_destroy_waits_for_kernels(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_blocks_are_not_freed_by_others),
-        cmocka_unit_test(heap_blocks_are_device_memory_that_can_be_asked_about),
-        cmocka_unit_test(heap_free_of_others_memory_is_counted),
-        cmocka_unit_test(heap_free_of_another_heaps_block_is_counted),
-        cmocka_unit_test(heap_handles_that_are_none_are_refused),
-        cmocka_unit_test(heap_destroy_waits_for_kernels),
-    };
-    return cmocka_run_group_tests_name("heap_misuse", tests, NULL, NULL);
+    return tests_run("heap_misuse");
 }

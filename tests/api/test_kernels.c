@@ -31,8 +31,7 @@ static void *device_memory(acre_device *device) {
 }
 
 /* Copies, fills and kernels of one stream see what those before them left. */
-static void kernels_on_a_stream_run_in_order(void **state) {
-    (void)state;
+TEST(kernels_on_a_stream_run_in_order) {
     acre_device *device = api_open("soft");
     acre_stream stream;
     uint32_t first[COUNT], second[COUNT];
@@ -57,8 +56,7 @@ static void kernels_on_a_stream_run_in_order(void **state) {
 
 /* Between streams events order kernels as they order copies; the legacy stream orders blocking
  * ones. */
-static void kernels_on_two_streams_follow_events(void **state) {
-    (void)state;
+TEST(kernels_on_two_streams_follow_events) {
     acre_device *device = api_open("soft");
     acre_stream streams[2];
     acre_event event;
@@ -98,8 +96,7 @@ static void kernel_meets(void *arg) {
 }
 
 /* Each waits for the other. */
-static void kernels_on_two_streams_run_at_the_same_time(void **state) {
-    (void)state;
+TEST(kernels_on_two_streams_run_at_the_same_time) {
     const uint32_t one[3] = {1, 1, 1};
     acre_device *device = api_open("soft");
     struct meeting meeting = {0};
@@ -112,8 +109,7 @@ static void kernels_on_two_streams_run_at_the_same_time(void **state) {
     api_ok(acre_close(device));
 }
 
-static void kernels_launch_refuses_bad_arguments(void **state) {
-    (void)state;
+TEST(kernels_launch_refuses_bad_arguments) {
     acre_device *device = api_open("soft");
     static const uint32_t bad_grids[][3] = {{0, 1, 1},           {1, 0, 1},     {1, 1, 0},
                                             {0x80000000u, 1, 1}, {1, 65536, 1}, {1, 1, 65536}};
@@ -143,8 +139,7 @@ static void kernels_launch_refuses_bad_arguments(void **state) {
     api_expect(acre_soft_launch(device, NULL, kernel_nothing, grid, block, 0, NULL), ACRE_E_HANDLE);
 }
 
-static void kernels_launch_refuses_streams_of_others(void **state) {
-    (void)state;
+TEST(kernels_launch_refuses_streams_of_others) {
     acre_device *devices[2];
     acre_stream stream;
     api_open_two(devices);
@@ -168,8 +163,7 @@ static void kernel_launches(void *arg) {
                  acre_soft_launch(nested->device, NULL, kernel_nothing, grid, block, 0, NULL));
 }
 
-static void kernels_launch_inside_a_kernel_is_refused(void **state) {
-    (void)state;
+TEST(kernels_launch_inside_a_kernel_is_refused) {
     const uint32_t one[3] = {1, 1, 1};
     struct nested nested = {.device = api_open("soft")};
     api_ok(acre_soft_launch(nested.device, NULL, kernel_launches, one, one, 0, &nested));
@@ -178,8 +172,7 @@ static void kernels_launch_inside_a_kernel_is_refused(void **state) {
     api_ok(acre_close(nested.device));
 }
 
-static void kernels_are_for_soft_devices_only(void **state) {
-    (void)state;
+TEST(kernels_are_for_soft_devices_only) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         api_expect(acre_soft_launch(device, NULL, kernel_nothing, grid, block, 0, NULL),
@@ -190,14 +183,5 @@ static void kernels_are_for_soft_devices_only(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_on_a_stream_run_in_order),
-        cmocka_unit_test(kernels_on_two_streams_follow_events),
-        cmocka_unit_test(kernels_on_two_streams_run_at_the_same_time),
-        cmocka_unit_test(kernels_launch_refuses_bad_arguments),
-        cmocka_unit_test(kernels_launch_refuses_streams_of_others),
-        cmocka_unit_test(kernels_launch_inside_a_kernel_is_refused),
-        cmocka_unit_test(kernels_are_for_soft_devices_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("kernels");
 }

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "acre.h"
 #include "acre_heap.h"
 
@@ -25,8 +26,7 @@ static void expect_layout(const struct layout_field *fields, size_t count) {
                      fields[i].pinned);
 }
 
-static void layout_open_options_is_pinned(void **state) {
-    (void)state;
+TEST(layout_open_options_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_open_options, struct_size, 0),
         FIELD(acre_open_options, soft_bytes, 8),
@@ -37,8 +37,7 @@ static void layout_open_options_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_open_options), 24);
 }
 
-static void layout_device_info_is_pinned(void **state) {
-    (void)state;
+TEST(layout_device_info_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_device_info, struct_size, 0),
         FIELD(acre_device_info, driver, 8),
@@ -67,8 +66,7 @@ static void layout_device_info_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_device_info), 280);
 }
 
-static void layout_stats_is_pinned(void **state) {
-    (void)state;
+TEST(layout_stats_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_stats, struct_size, 0),
         FIELD(acre_stats, streams_live, 8),
@@ -108,8 +106,7 @@ static void layout_stats_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_stats), 8 * (sizeof fields / sizeof fields[0]));
 }
 
-static void layout_mem_info_is_pinned(void **state) {
-    (void)state;
+TEST(layout_mem_info_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_mem_info, struct_size, 0), FIELD(acre_mem_info, kind, 8),
         FIELD(acre_mem_info, flags, 12),      FIELD(acre_mem_info, base, 16),
@@ -121,8 +118,7 @@ static void layout_mem_info_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_mem_info), 64);
 }
 
-static void layout_pool_options_is_pinned(void **state) {
-    (void)state;
+TEST(layout_pool_options_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_pool_options, struct_size, 0), FIELD(acre_pool_options, kind, 8),
         FIELD(acre_pool_options, flags, 12),      FIELD(acre_pool_options, reserve_bytes, 16),
@@ -132,8 +128,7 @@ static void layout_pool_options_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_pool_options), 40);
 }
 
-static void layout_pool_stats_is_pinned(void **state) {
-    (void)state;
+TEST(layout_pool_stats_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_pool_stats, struct_size, 0),      FIELD(acre_pool_stats, live_blocks, 8),
         FIELD(acre_pool_stats, live_bytes, 16),      FIELD(acre_pool_stats, held_bytes, 24),
@@ -152,8 +147,7 @@ static void layout_pool_stats_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_pool_stats), 192);
 }
 
-static void layout_vec_options_is_pinned(void **state) {
-    (void)state;
+TEST(layout_vec_options_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_vec_options, struct_size, 0),  FIELD(acre_vec_options, kind, 8),
         FIELD(acre_vec_options, strategy, 12),    FIELD(acre_vec_options, reserve_bytes, 16),
@@ -165,8 +159,7 @@ static void layout_vec_options_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_vec_options), 56);
 }
 
-static void layout_vec_info_is_pinned(void **state) {
-    (void)state;
+TEST(layout_vec_info_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_vec_info, struct_size, 0),   FIELD(acre_vec_info, device, 8),
         FIELD(acre_vec_info, data, 16),         FIELD(acre_vec_info, element_bytes, 24),
@@ -179,8 +172,7 @@ static void layout_vec_info_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_vec_info), 88);
 }
 
-static void layout_share_options_is_pinned(void **state) {
-    (void)state;
+TEST(layout_share_options_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_share_options, struct_size, 0), FIELD(acre_share_options, uids, 8),
         FIELD(acre_share_options, uid_count, 16),  FIELD(acre_share_options, importers, 20),
@@ -190,8 +182,7 @@ static void layout_share_options_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_share_options), 32);
 }
 
-static void layout_import_info_is_pinned(void **state) {
-    (void)state;
+TEST(layout_import_info_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_import_info, struct_size, 0),
         FIELD(acre_import_info, device, 8),
@@ -209,8 +200,7 @@ static void layout_import_info_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_import_info), 72);
 }
 
-static void layout_import_options_is_pinned(void **state) {
-    (void)state;
+TEST(layout_import_options_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_import_options, struct_size, 0),
         FIELD(acre_import_options, uids, 8),
@@ -221,8 +211,7 @@ static void layout_import_options_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_import_options), 24);
 }
 
-static void layout_enums_are_ints(void **state) {
-    (void)state;
+TEST(layout_enums_are_ints) {
     assert_int_equal(sizeof(acre_status), sizeof(int));
     assert_int_equal(sizeof(acre_log_level), sizeof(int));
     assert_int_equal(sizeof(acre_kind), sizeof(int));
@@ -232,8 +221,7 @@ static void layout_enums_are_ints(void **state) {
     assert_int_equal(sizeof(acre_vec_strategy), sizeof(int));
 }
 
-static void layout_trace_options_is_pinned(void **state) {
-    (void)state;
+TEST(layout_trace_options_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_trace_options, struct_size, 0),
         FIELD(acre_trace_options, limit_bytes, 8),
@@ -244,8 +232,7 @@ static void layout_trace_options_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_trace_options), 24);
 }
 
-static void layout_heap_structs_are_pinned(void **state) {
-    (void)state;
+TEST(layout_heap_structs_are_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_heap_options, struct_size, 0),
         FIELD(acre_heap_options, initial_bytes, 8),
@@ -297,8 +284,7 @@ static void layout_heap_structs_are_pinned(void **state) {
     assert_int_equal(sizeof(acre_heap_handle), 32);
 }
 
-static void layout_plan_options_is_pinned(void **state) {
-    (void)state;
+TEST(layout_plan_options_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_plan_options, struct_size, 0),  FIELD(acre_plan_options, device_bytes, 8),
         FIELD(acre_plan_options, host_bytes, 16),  FIELD(acre_plan_options, budget, 24),
@@ -309,8 +295,7 @@ static void layout_plan_options_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_plan_options), 56);
 }
 
-static void layout_plan_wish_is_pinned(void **state) {
-    (void)state;
+TEST(layout_plan_wish_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_plan_wish, struct_size, 0), FIELD(acre_plan_wish, p, 8),
         FIELD(acre_plan_wish, name, 16),       FIELD(acre_plan_wish, bytes, 24),
@@ -322,8 +307,7 @@ static void layout_plan_wish_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_plan_wish), 72);
 }
 
-static void layout_plan_placed_is_pinned(void **state) {
-    (void)state;
+TEST(layout_plan_placed_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_plan_placed, struct_size, 0), FIELD(acre_plan_placed, name, 8),
         FIELD(acre_plan_placed, p, 16),          FIELD(acre_plan_placed, bytes, 24),
@@ -335,8 +319,7 @@ static void layout_plan_placed_is_pinned(void **state) {
     assert_int_equal(sizeof(acre_plan_placed), 64);
 }
 
-static void layout_plan_stats_is_pinned(void **state) {
-    (void)state;
+TEST(layout_plan_stats_is_pinned) {
     const struct layout_field fields[] = {
         FIELD(acre_plan_stats, struct_size, 0),
         FIELD(acre_plan_stats, device_bytes, 8),
@@ -367,25 +350,5 @@ static void layout_plan_stats_is_pinned(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout_open_options_is_pinned),
-        cmocka_unit_test(layout_device_info_is_pinned),
-        cmocka_unit_test(layout_stats_is_pinned),
-        cmocka_unit_test(layout_mem_info_is_pinned),
-        cmocka_unit_test(layout_pool_options_is_pinned),
-        cmocka_unit_test(layout_pool_stats_is_pinned),
-        cmocka_unit_test(layout_vec_options_is_pinned),
-        cmocka_unit_test(layout_vec_info_is_pinned),
-        cmocka_unit_test(layout_share_options_is_pinned),
-        cmocka_unit_test(layout_import_info_is_pinned),
-        cmocka_unit_test(layout_import_options_is_pinned),
-        cmocka_unit_test(layout_enums_are_ints),
-        cmocka_unit_test(layout_trace_options_is_pinned),
-        cmocka_unit_test(layout_heap_structs_are_pinned),
-        cmocka_unit_test(layout_plan_options_is_pinned),
-        cmocka_unit_test(layout_plan_wish_is_pinned),
-        cmocka_unit_test(layout_plan_placed_is_pinned),
-        cmocka_unit_test(layout_plan_stats_is_pinned),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("layout");
 }

@@ -68,8 +68,7 @@ static void expect_known(acre_device *device, acre_kind kind, uint32_t flags, un
     }
 }
 
-static void alloc_every_kind_and_flag_is_aligned_usable_and_known(void **state) {
-    (void)state;
+TEST(alloc_every_kind_and_flag_is_aligned_usable_and_known) {
     const size_t sizes[] = {1, 255, 4096, 2 * MIB - 1, 3 * MIB + 5, 64 * MIB};
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -95,8 +94,7 @@ static void alloc_every_kind_and_flag_is_aligned_usable_and_known(void **state) 
 }
 
 /* Every byte is the program's, and no two blocks share one. */
-static void alloc_blocks_of_every_kind_are_apart(void **state) {
-    (void)state;
+TEST(alloc_blocks_of_every_kind_are_apart) {
     enum { EACH = 5 };
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -122,8 +120,7 @@ static void alloc_blocks_of_every_kind_are_apart(void **state) {
     }
 }
 
-static void alloc_mapped_memory_has_a_device_pointer(void **state) {
-    (void)state;
+TEST(alloc_mapped_memory_has_a_device_pointer) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (int i = 0; i < SORT_COUNT; i++) {
@@ -151,8 +148,7 @@ static void alloc_mapped_memory_has_a_device_pointer(void **state) {
     }
 }
 
-static void alloc_of_impossible_sizes_is_refused(void **state) {
-    (void)state;
+TEST(alloc_of_impossible_sizes_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         const size_t never[] = {0, SIZE_MAX, (size_t)PTRDIFF_MAX + 1};
@@ -170,8 +166,7 @@ static void alloc_of_impossible_sizes_is_refused(void **state) {
 }
 
 /* More than there is: a status that says of what, and the program lives. */
-static void alloc_of_more_than_there_is_says_whose_memory_ran_out(void **state) {
-    (void)state;
+TEST(alloc_of_more_than_there_is_says_whose_memory_ran_out) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_device_info info = {.struct_size = sizeof info};
@@ -195,8 +190,7 @@ static void alloc_of_more_than_there_is_says_whose_memory_ran_out(void **state) 
     }
 }
 
-static void alloc_with_wrong_kinds_flags_or_outputs_is_refused(void **state) {
-    (void)state;
+TEST(alloc_with_wrong_kinds_flags_or_outputs_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         const int kinds[] = {0, -1, ACRE_KIND_PAGEABLE, 6, INT32_MAX, INT32_MIN};
@@ -228,8 +222,7 @@ static void alloc_with_wrong_kinds_flags_or_outputs_is_refused(void **state) {
 
 /* ---- giving back ---- */
 
-static void free_of_what_is_no_block_is_refused(void **state) {
-    (void)state;
+TEST(free_of_what_is_no_block_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         static char pageable[4096];
@@ -264,8 +257,7 @@ static void free_of_what_is_no_block_is_refused(void **state) {
     }
 }
 
-static void free_of_another_devices_block_is_refused(void **state) {
-    (void)state;
+TEST(free_of_another_devices_block_is_refused) {
     acre_device *devices[3];
     size_t count = 2;
     api_open_two(devices);
@@ -291,8 +283,7 @@ static void free_of_another_devices_block_is_refused(void **state) {
         api_ok(acre_close(devices[i]));
 }
 
-static void free_really_gives_the_memory_back(void **state) {
-    (void)state;
+TEST(free_really_gives_the_memory_back) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct api_buffer warm = api_buffer_make(device, SORT_DEVICE, 64 * MIB);
@@ -338,8 +329,7 @@ static int is_mapped(const void *p) {
     return msync((void *)((uintptr_t)p / page * page), page, MS_ASYNC) == 0;
 }
 
-static void close_with_blocks_left_gives_them_back_and_says_so(void **state) {
-    (void)state;
+TEST(close_with_blocks_left_gives_them_back_and_says_so) {
     static _Alignas(4096) char own[8192];
     for (API_EACH(name)) {
         acre_device *outer = api_open(name); /* to see the device's memory afterwards */
@@ -387,8 +377,7 @@ static unsigned char *own_pages(size_t bytes) {
     return p;
 }
 
-static void register_odd_starts_and_sizes_work(void **state) {
-    (void)state;
+TEST(register_odd_starts_and_sizes_work) {
     const struct {
         size_t offset, bytes;
     } places[] = {{0, 65536}, {1, 1}, {3, 4096}, {4095, 2}, {4096, 4096}, {777, 60000}};
@@ -422,8 +411,7 @@ static void register_odd_starts_and_sizes_work(void **state) {
     }
 }
 
-static void register_flags_are_kept(void **state) {
-    (void)state;
+TEST(register_flags_are_kept) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         unsigned char *pages = own_pages(65536);
@@ -459,8 +447,7 @@ static void register_flags_are_kept(void **state) {
     }
 }
 
-static void register_of_what_is_taken_is_refused(void **state) {
-    (void)state;
+TEST(register_of_what_is_taken_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         unsigned char *pages = own_pages(65536);
@@ -495,8 +482,7 @@ static void register_of_what_is_taken_is_refused(void **state) {
     }
 }
 
-static void register_side_by_side_is_not_one(void **state) {
-    (void)state;
+TEST(register_side_by_side_is_not_one) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         unsigned char *pages = own_pages(65536);
@@ -524,8 +510,7 @@ static void register_side_by_side_is_not_one(void **state) {
 
 /* ---- telling apart ---- */
 
-static void query_of_memory_that_nobody_knows_says_pageable(void **state) {
-    (void)state;
+TEST(query_of_memory_that_nobody_knows_says_pageable) {
     static char global[64];
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -558,8 +543,7 @@ static void query_of_memory_that_nobody_knows_says_pageable(void **state) {
     }
 }
 
-static void query_past_a_blocks_end_is_another_matter(void **state) {
-    (void)state;
+TEST(query_past_a_blocks_end_is_another_matter) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct api_buffer buffer = api_buffer_make(device, SORT_PINNED, 100);
@@ -573,8 +557,7 @@ static void query_past_a_blocks_end_is_another_matter(void **state) {
 
 /* ---- managed memory ---- */
 
-static void managed_moves_and_keeps_its_contents(void **state) {
-    (void)state;
+TEST(managed_moves_and_keeps_its_contents) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_stream stream;
@@ -607,8 +590,7 @@ static void managed_moves_and_keeps_its_contents(void **state) {
     }
 }
 
-static void managed_calls_with_wrong_arguments_are_refused(void **state) {
-    (void)state;
+TEST(managed_calls_with_wrong_arguments_are_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct api_buffer buffer = api_buffer_make(device, SORT_MANAGED, 8192);
@@ -648,8 +630,7 @@ static void managed_calls_with_wrong_arguments_are_refused(void **state) {
     }
 }
 
-static void managed_calls_on_streams_and_memory_of_others_are_refused(void **state) {
-    (void)state;
+TEST(managed_calls_on_streams_and_memory_of_others_are_refused) {
     acre_device *devices[2];
     acre_stream stream;
     api_open_two(devices);
@@ -715,8 +696,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static void threads_together_allocate_and_free_all_kinds(void **state) {
-    (void)state;
+TEST(threads_together_allocate_and_free_all_kinds) {
     enum { THREADS = 6 };
     struct api_random seed = api_random_begin("threads");
     for (API_EACH(name)) {
@@ -740,8 +720,7 @@ static void threads_together_allocate_and_free_all_kinds(void **state) {
 
 /* Pinned pages stay the parent's: a child that shared them would make the system move them from
  * under the device at the next write. */
-static void fork_leaves_pinned_pages_to_the_parent(void **state) {
-    (void)state;
+TEST(fork_leaves_pinned_pages_to_the_parent) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct api_buffer small = api_buffer_make(device, SORT_PINNED, MIB);
@@ -763,28 +742,5 @@ static void fork_leaves_pinned_pages_to_the_parent(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alloc_every_kind_and_flag_is_aligned_usable_and_known),
-        cmocka_unit_test(alloc_blocks_of_every_kind_are_apart),
-        cmocka_unit_test(alloc_mapped_memory_has_a_device_pointer),
-        cmocka_unit_test(alloc_of_impossible_sizes_is_refused),
-        cmocka_unit_test(alloc_of_more_than_there_is_says_whose_memory_ran_out),
-        cmocka_unit_test(alloc_with_wrong_kinds_flags_or_outputs_is_refused),
-        cmocka_unit_test(free_of_what_is_no_block_is_refused),
-        cmocka_unit_test(free_of_another_devices_block_is_refused),
-        cmocka_unit_test(free_really_gives_the_memory_back),
-        cmocka_unit_test(close_with_blocks_left_gives_them_back_and_says_so),
-        cmocka_unit_test(register_odd_starts_and_sizes_work),
-        cmocka_unit_test(register_flags_are_kept),
-        cmocka_unit_test(register_of_what_is_taken_is_refused),
-        cmocka_unit_test(register_side_by_side_is_not_one),
-        cmocka_unit_test(query_of_memory_that_nobody_knows_says_pageable),
-        cmocka_unit_test(query_past_a_blocks_end_is_another_matter),
-        cmocka_unit_test(managed_moves_and_keeps_its_contents),
-        cmocka_unit_test(managed_calls_with_wrong_arguments_are_refused),
-        cmocka_unit_test(managed_calls_on_streams_and_memory_of_others_are_refused),
-        cmocka_unit_test(threads_together_allocate_and_free_all_kinds),
-        cmocka_unit_test(fork_leaves_pinned_pages_to_the_parent),
-    };
-    return cmocka_run_group_tests_name("mem", tests, NULL, NULL);
+    return tests_run("mem");
 }

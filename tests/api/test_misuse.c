@@ -22,8 +22,7 @@ static void expect_from_all(const struct api_arguments *with, acre_status wanted
     }
 }
 
-static void device_null_is_refused_by_every_call(void **state) {
-    (void)state;
+TEST(device_null_is_refused_by_every_call) {
     for (API_EACH(name)) {
         struct api_arguments with = make_arguments(name), bad = with;
         bad.device = NULL;
@@ -33,8 +32,7 @@ static void device_null_is_refused_by_every_call(void **state) {
     }
 }
 
-static void device_that_is_none_is_refused_by_every_call(void **state) {
-    (void)state;
+TEST(device_that_is_none_is_refused_by_every_call) {
     for (API_EACH(name)) {
         struct api_arguments with = make_arguments(name), bad = with;
         char *handle = (char *)with.device;
@@ -49,8 +47,7 @@ static void device_that_is_none_is_refused_by_every_call(void **state) {
     }
 }
 
-static void output_null_is_refused(void **state) {
-    (void)state;
+TEST(output_null_is_refused) {
     for (API_EACH(name)) {
         struct api_arguments with = make_arguments(name);
         api_expect(acre_open(name, NULL, NULL), ACRE_E_NULL);
@@ -72,8 +69,7 @@ static void output_null_is_refused(void **state) {
     }
 }
 
-static void flags_unknown_are_refused(void **state) {
-    (void)state;
+TEST(flags_unknown_are_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (uint32_t bit = 2; bit < 32; bit++) {
@@ -89,8 +85,7 @@ static void flags_unknown_are_refused(void **state) {
     }
 }
 
-static void destroy_twice_is_refused(void **state) {
-    (void)state;
+TEST(destroy_twice_is_refused) {
     for (API_EACH(name)) {
         struct api_arguments with = make_arguments(name);
         api_ok(acre_stream_destroy(with.device, with.stream));
@@ -104,8 +99,7 @@ static void destroy_twice_is_refused(void **state) {
     }
 }
 
-static void destroy_of_a_foreign_handle_is_refused(void **state) {
-    (void)state;
+TEST(destroy_of_a_foreign_handle_is_refused) {
     for (API_EACH(name)) {
         struct api_arguments with = make_arguments(name);
         long not_one = 0;
@@ -122,8 +116,7 @@ static void destroy_of_a_foreign_handle_is_refused(void **state) {
 }
 
 /* A dead stream or event that acre does not know is the driver's to judge; the soft one does. */
-static void use_of_dead_handles_is_refused_on_soft(void **state) {
-    (void)state;
+TEST(use_of_dead_handles_is_refused_on_soft) {
     struct api_arguments with = make_arguments("soft");
     api_ok(acre_stream_destroy(with.device, with.stream));
     api_expect(acre_stream_sync(with.device, with.stream), ACRE_E_HANDLE);
@@ -163,8 +156,7 @@ static void expect_foreign(acre_device *device, acre_stream own, const struct ap
     assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
-static void handles_of_another_device_are_refused(void **state) {
-    (void)state;
+TEST(handles_of_another_device_are_refused) {
     acre_device *devices[2];
     api_open_two(devices);
     struct api_arguments of[3] = {{.device = devices[0]}, {.device = devices[1]}};
@@ -186,8 +178,7 @@ static void handles_of_another_device_are_refused(void **state) {
     }
 }
 
-static void stats_and_info_refuse_bad_sizes(void **state) {
-    (void)state;
+TEST(stats_and_info_refuse_bad_sizes) {
     acre_device *device = api_open("soft");
     acre_stats stats;
     memset(&stats, 0x55, sizeof stats);
@@ -201,16 +192,5 @@ static void stats_and_info_refuse_bad_sizes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(device_null_is_refused_by_every_call),
-        cmocka_unit_test(device_that_is_none_is_refused_by_every_call),
-        cmocka_unit_test(output_null_is_refused),
-        cmocka_unit_test(flags_unknown_are_refused),
-        cmocka_unit_test(destroy_twice_is_refused),
-        cmocka_unit_test(destroy_of_a_foreign_handle_is_refused),
-        cmocka_unit_test(use_of_dead_handles_is_refused_on_soft),
-        cmocka_unit_test(handles_of_another_device_are_refused),
-        cmocka_unit_test(stats_and_info_refuse_bad_sizes),
-    };
-    return cmocka_run_group_tests_name("misuse", tests, NULL, NULL);
+    return tests_run("misuse");
 }

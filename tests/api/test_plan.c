@@ -20,8 +20,7 @@ static void touch(struct planned *t, void *p, size_t bytes) {
 
 /* ---- sizes ---- */
 
-static void plan_default_sizes_are_said_and_taken_when_needed(void **state) {
-    (void)state;
+TEST(plan_default_sizes_are_said_and_taken_when_needed) {
     acre_open_options large = {.struct_size = sizeof large, .soft_bytes = (uint64_t)6 << 30};
     acre_device *device;
     api_ok(acre_open("soft", &large, &device));
@@ -45,8 +44,7 @@ static void plan_default_sizes_are_said_and_taken_when_needed(void **state) {
     api_ok(acre_log_set(NULL, NULL, ACRE_LOG_ERROR));
 }
 
-static void plan_default_device_size_is_clipped_to_what_is_free_and_says_so(void **state) {
-    (void)state;
+TEST(plan_default_device_size_is_clipped_to_what_is_free_and_says_so) {
     acre_open_options small = {.struct_size = sizeof small, .soft_bytes = 64 * MIB};
     acre_device *device;
     acre_plan *plan;
@@ -66,8 +64,7 @@ static void plan_default_device_size_is_clipped_to_what_is_free_and_says_so(void
 }
 
 /* What others hold at the moment of a want makes it fail, not those that come later. */
-static void plan_default_size_is_whole_again_when_others_have_freed(void **state) {
-    (void)state;
+TEST(plan_default_size_is_whole_again_when_others_have_freed) {
     acre_open_options small = {.struct_size = sizeof small, .soft_bytes = 64 * MIB};
     acre_device *device;
     acre_plan *plan;
@@ -89,8 +86,7 @@ static void plan_default_size_is_whole_again_when_others_have_freed(void **state
 }
 
 /* Sums that do not fit 64 bits are still too much. */
-static void plan_wishes_whose_sum_wraps_around_are_refused(void **state) {
-    (void)state;
+TEST(plan_wishes_whose_sum_wraps_around_are_refused) {
     enum { HUGE = 16 };
     static const acre_plan_options needed = {.struct_size = sizeof needed,
                                              .device_bytes = ACRE_PLAN_AS_NEEDED,
@@ -116,8 +112,7 @@ static void plan_wishes_whose_sum_wraps_around_are_refused(void **state) {
     }
 }
 
-static void plan_given_sizes_are_taken_at_create_or_refused(void **state) {
-    (void)state;
+TEST(plan_given_sizes_are_taken_at_create_or_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         uint64_t free_bytes = api_free_bytes(device);
@@ -140,8 +135,7 @@ static void plan_given_sizes_are_taken_at_create_or_refused(void **state) {
     }
 }
 
-static void plan_as_needed_takes_what_wishes_need(void **state) {
-    (void)state;
+TEST(plan_as_needed_takes_what_wishes_need) {
     for (API_EACH(name)) {
         acre_plan_options options = sized(ACRE_PLAN_AS_NEEDED, ACRE_PLAN_AS_NEEDED);
         planned_listen();
@@ -172,8 +166,7 @@ static void plan_as_needed_takes_what_wishes_need(void **state) {
     }
 }
 
-static void plan_host_memory_is_pinned_unless_told_otherwise(void **state) {
-    (void)state;
+TEST(plan_host_memory_is_pinned_unless_told_otherwise) {
     const acre_kind kinds[] = {0, ACRE_KIND_PINNED, ACRE_KIND_MAPPED, ACRE_KIND_PAGEABLE};
     for (API_EACH(name))
         for (size_t i = 0; i < 4; i++) {
@@ -192,8 +185,7 @@ static void plan_host_memory_is_pinned_unless_told_otherwise(void **state) {
 
 /* ---- alignment and order ---- */
 
-static void plan_addresses_are_multiples_of_what_was_asked_for(void **state) {
-    (void)state;
+TEST(plan_addresses_are_multiples_of_what_was_asked_for) {
     for (API_EACH(name)) {
         acre_plan_options options = sized(64 * MIB, 64 * MIB);
         struct planned t = planned_begin(name, &options);
@@ -208,8 +200,7 @@ static void plan_addresses_are_multiples_of_what_was_asked_for(void **state) {
     }
 }
 
-static void plan_alignment_beyond_the_memorys_own_is_honoured_by_commit(void **state) {
-    (void)state;
+TEST(plan_alignment_beyond_the_memorys_own_is_honoured_by_commit) {
     for (API_EACH(name))
         for (int as_needed = 0; as_needed < 2; as_needed++) {
             acre_plan_options options = sized(48 * MIB, MIB);
@@ -230,8 +221,7 @@ static void plan_alignment_beyond_the_memorys_own_is_honoured_by_commit(void **s
         }
 }
 
-static void plan_adjacent_wishes_lie_side_by_side_in_the_order_given(void **state) {
-    (void)state;
+TEST(plan_adjacent_wishes_lie_side_by_side_in_the_order_given) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, NULL);
         void *p[4], *before;
@@ -254,8 +244,7 @@ static void plan_adjacent_wishes_lie_side_by_side_in_the_order_given(void **stat
     }
 }
 
-static void plan_adjacent_wishes_for_steps_stay_together(void **state) {
-    (void)state;
+TEST(plan_adjacent_wishes_for_steps_stay_together) {
     struct planned t = planned_begin("soft", NULL);
     void *p[2], *other[8];
     for (uint64_t i = 0; i < 8; i++)
@@ -275,8 +264,7 @@ static void plan_adjacent_wishes_for_steps_stay_together(void **state) {
     planned_end(&t);
 }
 
-static void plan_fixed_offsets_are_kept_and_others_keep_clear(void **state) {
-    (void)state;
+TEST(plan_fixed_offsets_are_kept_and_others_keep_clear) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, NULL);
         void *at, *timed, *p[6], *no = UNWRITTEN;
@@ -315,8 +303,7 @@ static void plan_fixed_offsets_are_kept_and_others_keep_clear(void **state) {
 }
 
 /* What waits has its bytes already. */
-static void plan_fixed_offsets_that_wait_are_taken(void **state) {
-    (void)state;
+TEST(plan_fixed_offsets_that_wait_are_taken) {
     acre_plan_options deferred = {
         .struct_size = sizeof deferred, .device_bytes = MIB, .flags = ACRE_PLAN_DEFERRED};
     struct planned t = planned_begin("soft", &deferred);
@@ -346,8 +333,7 @@ static void plan_fixed_offsets_that_wait_are_taken(void **state) {
 }
 
 /* A fixed part whose call is refused as a whole is nobody's. */
-static void plan_fixed_offset_of_a_refused_call_is_free_again(void **state) {
-    (void)state;
+TEST(plan_fixed_offset_of_a_refused_call_is_free_again) {
     struct planned t = planned_begin("soft", NULL);
     void *p = UNWRITTEN, *all;
     acre_plan_wish wishes[] = {{.struct_size = sizeof *wishes,
@@ -364,8 +350,7 @@ static void plan_fixed_offset_of_a_refused_call_is_free_again(void **state) {
 
 /* ---- steps ---- */
 
-static void plan_wishes_for_steps_share_memory_only_when_they_do_not_meet(void **state) {
-    (void)state;
+TEST(plan_wishes_for_steps_share_memory_only_when_they_do_not_meet) {
     for (API_EACH(name)) {
         enum { N = 60 };
         struct planned t = planned_begin(name, NULL);
@@ -404,8 +389,7 @@ static void plan_wishes_for_steps_share_memory_only_when_they_do_not_meet(void *
     }
 }
 
-static void plan_commit_without_wishes_is_a_committed_plan(void **state) {
-    (void)state;
+TEST(plan_commit_without_wishes_is_a_committed_plan) {
     struct planned t = planned_begin("soft", NULL);
     api_ok(acre_plan_commit(t.plan));
     api_expect(acre_plan_commit(t.plan), ACRE_E_COMMITTED);
@@ -414,8 +398,7 @@ static void plan_commit_without_wishes_is_a_committed_plan(void **state) {
     planned_end(&t);
 }
 
-static void plan_commit_says_what_is_used(void **state) {
-    (void)state;
+TEST(plan_commit_says_what_is_used) {
     acre_plan_options options = sized(16 * MIB, 4 * MIB);
     struct planned t = planned_begin("soft", &options);
     void *p, *q;
@@ -437,8 +420,7 @@ static void note_wish(void *user, const acre_plan_placed *wish) {
              wish->p ? "placed" : "waits");
 }
 
-static void plan_walk_tells_wishes_by_name_in_the_order_given(void **state) {
-    (void)state;
+TEST(plan_walk_tells_wishes_by_name_in_the_order_given) {
     struct planned t = planned_begin("soft", NULL);
     char name[100], text[400] = "";
     void *p[3];
@@ -460,8 +442,7 @@ static void plan_walk_tells_wishes_by_name_in_the_order_given(void **state) {
 
 /* ---- what does not fit ---- */
 
-static void plan_that_does_not_fit_says_both_figures_and_changes_nothing(void **state) {
-    (void)state;
+TEST(plan_that_does_not_fit_says_both_figures_and_changes_nothing) {
     for (API_EACH(name)) {
         acre_plan_options options = sized(4096, 8192);
         struct planned t = planned_begin(name, &options);
@@ -486,8 +467,7 @@ static void plan_that_does_not_fit_says_both_figures_and_changes_nothing(void **
     }
 }
 
-static void plan_many_wishes_are_all_kept_or_none(void **state) {
-    (void)state;
+TEST(plan_many_wishes_are_all_kept_or_none) {
     struct planned t = planned_begin("soft", NULL);
     void *p[3] = {UNWRITTEN, UNWRITTEN, UNWRITTEN};
     acre_plan_wish wishes[3];
@@ -506,8 +486,7 @@ static void plan_many_wishes_are_all_kept_or_none(void **state) {
     planned_end(&t);
 }
 
-static void plan_commit_that_does_not_fit_leaves_the_plan_open(void **state) {
-    (void)state;
+TEST(plan_commit_that_does_not_fit_leaves_the_plan_open) {
     for (API_EACH(name)) {
         acre_plan_options options = sized(4096, 4096);
         struct planned t = planned_begin(name, &options);
@@ -531,8 +510,7 @@ static void plan_commit_that_does_not_fit_leaves_the_plan_open(void **state) {
     }
 }
 
-static void plan_as_needed_without_memory_says_so_and_changes_nothing(void **state) {
-    (void)state;
+TEST(plan_as_needed_without_memory_says_so_and_changes_nothing) {
     acre_open_options small = {.struct_size = sizeof small, .soft_bytes = 32 * MIB};
     acre_plan_options options = sized(ACRE_PLAN_AS_NEEDED, ACRE_PLAN_AS_NEEDED);
     acre_device *device;
@@ -558,8 +536,7 @@ static void plan_as_needed_without_memory_says_so_and_changes_nothing(void **sta
 
 /* ---- deferred ---- */
 
-static void plan_deferred_wishes_are_written_by_satisfy(void **state) {
-    (void)state;
+TEST(plan_deferred_wishes_are_written_by_satisfy) {
     for (API_EACH(name))
         for (int as_needed = 0; as_needed < 2; as_needed++) {
             acre_plan_options options = sized(MIB, MIB);
@@ -586,8 +563,7 @@ static void plan_deferred_wishes_are_written_by_satisfy(void **state) {
         }
 }
 
-static void plan_deferred_wishes_that_do_not_fit_go_on_waiting(void **state) {
-    (void)state;
+TEST(plan_deferred_wishes_that_do_not_fit_go_on_waiting) {
     acre_plan_options options = sized(4096, 4096);
     options.flags = ACRE_PLAN_DEFERRED;
     struct planned t = planned_begin("soft", &options);
@@ -611,8 +587,7 @@ static void plan_deferred_wishes_that_do_not_fit_go_on_waiting(void **state) {
 }
 
 /* Padding between wishes of mixed alignments is least when those aligned most come first. */
-static void plan_deferred_wishes_are_placed_with_little_padding(void **state) {
-    (void)state;
+TEST(plan_deferred_wishes_are_placed_with_little_padding) {
     acre_plan_options options = sized(3 * 65536, 4096);
     options.flags = ACRE_PLAN_DEFERRED;
     struct planned t = planned_begin("soft", &options);
@@ -627,8 +602,7 @@ static void plan_deferred_wishes_are_placed_with_little_padding(void **state) {
 
 /* ---- classical mistakes ---- */
 
-static void plan_mistake_sum_without_padding_is_not_made(void **state) {
-    (void)state;
+TEST(plan_mistake_sum_without_padding_is_not_made) {
     for (API_EACH(name)) {
         acre_plan_options options = sized(1024, 1024);
         struct planned t = planned_begin(name, &options);
@@ -649,8 +623,7 @@ static void plan_mistake_sum_without_padding_is_not_made(void **state) {
     }
 }
 
-static void plan_mistake_want_after_commit_is_refused(void **state) {
-    (void)state;
+TEST(plan_mistake_want_after_commit_is_refused) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, NULL);
         void *p, *no = UNWRITTEN;
@@ -669,8 +642,7 @@ static void plan_mistake_want_after_commit_is_refused(void **state) {
     }
 }
 
-static void plan_mistake_satisfy_with_nothing_pending_does_nothing(void **state) {
-    (void)state;
+TEST(plan_mistake_satisfy_with_nothing_pending_does_nothing) {
     for (API_EACH(name))
         for (uint32_t flags = 0; flags <= ACRE_PLAN_DEFERRED; flags++) {
             acre_plan_options options = sized(4096, 4096);
@@ -694,8 +666,7 @@ static void plan_mistake_satisfy_with_nothing_pending_does_nothing(void **state)
         }
 }
 
-static void plan_mistake_release_then_want_has_all_of_the_memory_again(void **state) {
-    (void)state;
+TEST(plan_mistake_release_then_want_has_all_of_the_memory_again) {
     for (API_EACH(name)) {
         acre_plan_options options = sized(4096, 4096);
         struct planned t = planned_begin(name, &options);
@@ -730,8 +701,7 @@ static void plan_mistake_release_then_want_has_all_of_the_memory_again(void **st
 
 /* ---- ending ---- */
 
-static void plan_memory_goes_back_with_the_plan(void **state) {
-    (void)state;
+TEST(plan_memory_goes_back_with_the_plan) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_plan *plan;
@@ -751,8 +721,7 @@ static void plan_memory_goes_back_with_the_plan(void **state) {
     }
 }
 
-static void plan_left_to_a_closed_device_ends_with_it(void **state) {
-    (void)state;
+TEST(plan_left_to_a_closed_device_ends_with_it) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_plan *plan;
@@ -769,38 +738,5 @@ static void plan_left_to_a_closed_device_ends_with_it(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plan_default_sizes_are_said_and_taken_when_needed),
-        cmocka_unit_test(plan_default_device_size_is_clipped_to_what_is_free_and_says_so),
-        cmocka_unit_test(plan_default_size_is_whole_again_when_others_have_freed),
-        cmocka_unit_test(plan_wishes_whose_sum_wraps_around_are_refused),
-        cmocka_unit_test(plan_given_sizes_are_taken_at_create_or_refused),
-        cmocka_unit_test(plan_as_needed_takes_what_wishes_need),
-        cmocka_unit_test(plan_host_memory_is_pinned_unless_told_otherwise),
-        cmocka_unit_test(plan_addresses_are_multiples_of_what_was_asked_for),
-        cmocka_unit_test(plan_alignment_beyond_the_memorys_own_is_honoured_by_commit),
-        cmocka_unit_test(plan_adjacent_wishes_lie_side_by_side_in_the_order_given),
-        cmocka_unit_test(plan_adjacent_wishes_for_steps_stay_together),
-        cmocka_unit_test(plan_fixed_offsets_are_kept_and_others_keep_clear),
-        cmocka_unit_test(plan_fixed_offsets_that_wait_are_taken),
-        cmocka_unit_test(plan_fixed_offset_of_a_refused_call_is_free_again),
-        cmocka_unit_test(plan_wishes_for_steps_share_memory_only_when_they_do_not_meet),
-        cmocka_unit_test(plan_commit_without_wishes_is_a_committed_plan),
-        cmocka_unit_test(plan_commit_says_what_is_used),
-        cmocka_unit_test(plan_walk_tells_wishes_by_name_in_the_order_given),
-        cmocka_unit_test(plan_that_does_not_fit_says_both_figures_and_changes_nothing),
-        cmocka_unit_test(plan_many_wishes_are_all_kept_or_none),
-        cmocka_unit_test(plan_commit_that_does_not_fit_leaves_the_plan_open),
-        cmocka_unit_test(plan_as_needed_without_memory_says_so_and_changes_nothing),
-        cmocka_unit_test(plan_deferred_wishes_are_written_by_satisfy),
-        cmocka_unit_test(plan_deferred_wishes_that_do_not_fit_go_on_waiting),
-        cmocka_unit_test(plan_deferred_wishes_are_placed_with_little_padding),
-        cmocka_unit_test(plan_mistake_sum_without_padding_is_not_made),
-        cmocka_unit_test(plan_mistake_want_after_commit_is_refused),
-        cmocka_unit_test(plan_mistake_satisfy_with_nothing_pending_does_nothing),
-        cmocka_unit_test(plan_mistake_release_then_want_has_all_of_the_memory_again),
-        cmocka_unit_test(plan_memory_goes_back_with_the_plan),
-        cmocka_unit_test(plan_left_to_a_closed_device_ends_with_it),
-    };
-    return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+    return tests_run("plan");
 }

@@ -81,8 +81,7 @@ static void step_run(struct planned *t, struct step *step, void **given) {
 
 /* ---- the promise ---- */
 
-static void loop_later_steps_make_no_pool_call(void **state) {
-    (void)state;
+TEST(loop_later_steps_make_no_pool_call) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, &needed);
         struct step step = step_plain();
@@ -116,8 +115,7 @@ static void loop_later_steps_make_no_pool_call(void **state) {
 }
 
 /* A program's first steps may only warm up. */
-static void loop_is_recorded_from_the_first_step_that_allocates(void **state) {
-    (void)state;
+TEST(loop_is_recorded_from_the_first_step_that_allocates) {
     struct planned t = planned_begin("soft", &needed);
     for (int i = 0; i < 6; i++) {
         void *p = NULL;
@@ -135,8 +133,7 @@ static void loop_is_recorded_from_the_first_step_that_allocates(void **state) {
     planned_end(&t);
 }
 
-static void loop_alignments_are_kept(void **state) {
-    (void)state;
+TEST(loop_alignments_are_kept) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, &needed);
         for (int i = 0; i < 4; i++) {
@@ -156,8 +153,7 @@ static void loop_alignments_are_kept(void **state) {
     }
 }
 
-static void loop_beside_wishes_leaves_them_alone(void **state) {
-    (void)state;
+TEST(loop_beside_wishes_leaves_them_alone) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, NULL);
         struct step step = step_plain();
@@ -213,8 +209,7 @@ static acre_plan_stats differ(const char *name, struct step other, uint64_t *mis
     return after;
 }
 
-static void loop_with_another_size_misses_that_one_alone(void **state) {
-    (void)state;
+TEST(loop_with_another_size_misses_that_one_alone) {
     for (API_EACH(name))
         for (int i = 0; i < BLOCKS; i++) {
             struct step other = step_plain();
@@ -227,8 +222,7 @@ static void loop_with_another_size_misses_that_one_alone(void **state) {
         }
 }
 
-static void loop_with_an_extra_alloc_misses_that_one_alone(void **state) {
-    (void)state;
+TEST(loop_with_an_extra_alloc_misses_that_one_alone) {
     for (API_EACH(name)) {
         struct step other = step_plain();
         uint64_t misses;
@@ -240,8 +234,7 @@ static void loop_with_an_extra_alloc_misses_that_one_alone(void **state) {
     }
 }
 
-static void loop_without_one_alloc_misses_nothing(void **state) {
-    (void)state;
+TEST(loop_without_one_alloc_misses_nothing) {
     for (int i = 0; i < BLOCKS; i++) {
         struct step other = step_plain();
         uint64_t misses;
@@ -252,8 +245,7 @@ static void loop_without_one_alloc_misses_nothing(void **state) {
     }
 }
 
-static void loop_with_frees_in_another_order_is_served(void **state) {
-    (void)state;
+TEST(loop_with_frees_in_another_order_is_served) {
     for (API_EACH(name)) {
         struct step other = step_plain();
         uint64_t misses;
@@ -264,8 +256,7 @@ static void loop_with_frees_in_another_order_is_served(void **state) {
     }
 }
 
-static void loop_with_allocs_in_another_order_is_served_and_counted(void **state) {
-    (void)state;
+TEST(loop_with_allocs_in_another_order_is_served_and_counted) {
     for (int i = 1; i < BLOCKS; i++) {
         struct step other = step_plain();
         uint64_t misses;
@@ -277,8 +268,7 @@ static void loop_with_allocs_in_another_order_is_served_and_counted(void **state
 }
 
 /* A block that is not freed keeps its bytes from later steps, and goes by a free in one of them. */
-static void loop_with_a_missing_free_keeps_that_block_apart(void **state) {
-    (void)state;
+TEST(loop_with_a_missing_free_keeps_that_block_apart) {
     for (API_EACH(name))
         for (int i = 0; i < BLOCKS; i++) {
             struct planned t = planned_begin(name, &needed);
@@ -312,8 +302,7 @@ static void loop_with_a_missing_free_keeps_that_block_apart(void **state) {
         }
 }
 
-static void loop_block_that_outlives_the_recorded_step_is_the_pools(void **state) {
-    (void)state;
+TEST(loop_block_that_outlives_the_recorded_step_is_the_pools) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, &needed);
         void *kept[4], *p;
@@ -341,8 +330,7 @@ static void loop_block_that_outlives_the_recorded_step_is_the_pools(void **state
 }
 
 /* A million calls of steps drawn at random: what is live at a time never shares a byte. */
-static void loop_random_steps_never_share_memory(void **state) {
-    (void)state;
+TEST(loop_random_steps_never_share_memory) {
     enum { MOST = 40 };
     struct api_random random = api_random_begin("random steps");
     struct planned t = planned_begin("soft", &needed);
@@ -388,8 +376,7 @@ static void loop_random_steps_never_share_memory(void **state) {
 
 /* ---- memory, pools, rounds ---- */
 
-static void loop_that_does_not_fit_stays_with_the_pool_and_says_so(void **state) {
-    (void)state;
+TEST(loop_that_does_not_fit_stays_with_the_pool_and_says_so) {
     acre_plan_options small = {
         .struct_size = sizeof small, .device_bytes = 4096, .host_bytes = ACRE_PLAN_AS_NEEDED};
     struct planned t = planned_begin("soft", &small);
@@ -412,8 +399,7 @@ static void loop_that_does_not_fit_stays_with_the_pool_and_says_so(void **state)
 
 /* The pool has all of the device when the loop is to be placed, and nothing of it in use, though
  * the work that it was freed behind may not be over. */
-static void loop_takes_the_memory_that_the_pool_needed_for_it(void **state) {
-    (void)state;
+TEST(loop_takes_the_memory_that_the_pool_needed_for_it) {
     acre_open_options small = {.struct_size = sizeof small, .soft_bytes = 32 * MIB};
     for (int round = 0; round < ROUNDS(1000, 50); round++) {
         acre_device *device;
@@ -443,8 +429,7 @@ static void *begin_and_end(void *argument) {
 }
 
 /* A thread that ends in a step leaves it to the next one, with what it has not freed. */
-static void loop_step_whose_thread_has_ended_is_over(void **state) {
-    (void)state;
+TEST(loop_step_whose_thread_has_ended_is_over) {
     for (int i = 0; i < 3; i++) {
         struct planned t = planned_begin("soft", &needed);
         struct step step = step_plain();
@@ -467,8 +452,7 @@ static void loop_step_whose_thread_has_ended_is_over(void **state) {
     }
 }
 
-static void loop_uses_the_pools_it_was_given(void **state) {
-    (void)state;
+TEST(loop_uses_the_pools_it_was_given) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_pool_options kind = {.struct_size = sizeof kind, .kind = ACRE_KIND_PINNED};
@@ -502,8 +486,7 @@ static void loop_uses_the_pools_it_was_given(void **state) {
 
 /* As the pool's: a block that is free cannot be freed, also where the recording has its free next.
  */
-static void loop_double_free_is_refused(void **state) {
-    (void)state;
+TEST(loop_double_free_is_refused) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, &needed);
         for (int round = 0; round < 2; round++) {
@@ -526,8 +509,7 @@ static void loop_double_free_is_refused(void **state) {
 }
 
 /* Loops that come and go leave nothing behind. */
-static void loop_recorded_again_and_again_makes_no_more_events(void **state) {
-    (void)state;
+TEST(loop_recorded_again_and_again_makes_no_more_events) {
     struct planned t = planned_begin("soft", &needed);
     uint64_t events = 0;
     for (int round = 0; round < 40; round++) {
@@ -546,8 +528,7 @@ static void loop_recorded_again_and_again_makes_no_more_events(void **state) {
     planned_end(&t);
 }
 
-static void loop_is_recorded_anew_after_release(void **state) {
-    (void)state;
+TEST(loop_is_recorded_anew_after_release) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, &needed);
         struct step step = step_plain(), other = step_plain();
@@ -569,26 +550,5 @@ static void loop_is_recorded_anew_after_release(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loop_later_steps_make_no_pool_call),
-        cmocka_unit_test(loop_is_recorded_from_the_first_step_that_allocates),
-        cmocka_unit_test(loop_alignments_are_kept),
-        cmocka_unit_test(loop_beside_wishes_leaves_them_alone),
-        cmocka_unit_test(loop_with_another_size_misses_that_one_alone),
-        cmocka_unit_test(loop_with_an_extra_alloc_misses_that_one_alone),
-        cmocka_unit_test(loop_without_one_alloc_misses_nothing),
-        cmocka_unit_test(loop_with_frees_in_another_order_is_served),
-        cmocka_unit_test(loop_with_allocs_in_another_order_is_served_and_counted),
-        cmocka_unit_test(loop_with_a_missing_free_keeps_that_block_apart),
-        cmocka_unit_test(loop_block_that_outlives_the_recorded_step_is_the_pools),
-        cmocka_unit_test(loop_random_steps_never_share_memory),
-        cmocka_unit_test(loop_that_does_not_fit_stays_with_the_pool_and_says_so),
-        cmocka_unit_test(loop_takes_the_memory_that_the_pool_needed_for_it),
-        cmocka_unit_test(loop_step_whose_thread_has_ended_is_over),
-        cmocka_unit_test(loop_uses_the_pools_it_was_given),
-        cmocka_unit_test(loop_double_free_is_refused),
-        cmocka_unit_test(loop_recorded_again_and_again_makes_no_more_events),
-        cmocka_unit_test(loop_is_recorded_anew_after_release),
-    };
-    return cmocka_run_group_tests_name("plan_loop", tests, NULL, NULL);
+    return tests_run("plan_loop");
 }

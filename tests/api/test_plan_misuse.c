@@ -30,8 +30,7 @@ static void expect_from_all(acre_plan *plan, acre_status wanted) {
     assert_null(p); /* as any result after a failure */
 }
 
-static void plan_that_is_none_is_refused_by_every_call(void **state) {
-    (void)state;
+TEST(plan_that_is_none_is_refused_by_every_call) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, NULL);
         expect_from_all(NULL, ACRE_E_NULL);
@@ -49,8 +48,7 @@ static void plan_that_is_none_is_refused_by_every_call(void **state) {
 }
 
 /* The thread that was in a step of a plan knows it without a look: not when the plan has ended. */
-static void plan_that_ended_in_a_step_is_refused(void **state) {
-    (void)state;
+TEST(plan_that_ended_in_a_step_is_refused) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, NULL);
         void *p;
@@ -72,8 +70,7 @@ static void plan_that_ended_in_a_step_is_refused(void **state) {
 
 /* ---- arguments ---- */
 
-static void plan_create_refuses_bad_options(void **state) {
-    (void)state;
+TEST(plan_create_refuses_bad_options) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_plan *plan = (acre_plan *)UNWRITTEN;
@@ -96,8 +93,7 @@ static void plan_create_refuses_bad_options(void **state) {
     }
 }
 
-static void plan_want_refuses_bad_arguments(void **state) {
-    (void)state;
+TEST(plan_want_refuses_bad_arguments) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, NULL);
         acre_plan_stats before = planned_stats(t.plan);
@@ -120,8 +116,7 @@ static void plan_want_refuses_bad_arguments(void **state) {
     }
 }
 
-static void plan_want_many_refuses_wishes_that_do_not_go_together(void **state) {
-    (void)state;
+TEST(plan_want_many_refuses_wishes_that_do_not_go_together) {
     struct planned t = planned_begin("soft", NULL);
     acre_plan_stats before = planned_stats(t.plan);
     void *p[2] = {UNWRITTEN, UNWRITTEN};
@@ -158,8 +153,7 @@ static void plan_want_many_refuses_wishes_that_do_not_go_together(void **state) 
 }
 
 /* An array of a program that was built with a later header: wishes are longer, and zero there. */
-static void plan_want_many_reads_longer_wishes(void **state) {
-    (void)state;
+TEST(plan_want_many_reads_longer_wishes) {
     struct planned t = planned_begin("soft", NULL);
     struct {
         acre_plan_wish wish;
@@ -177,8 +171,7 @@ static void plan_want_many_reads_longer_wishes(void **state) {
     planned_end(&t);
 }
 
-static void plan_fixed_offset_needs_a_size(void **state) {
-    (void)state;
+TEST(plan_fixed_offset_needs_a_size) {
     acre_plan_options options = {.struct_size = sizeof options,
                                  .device_bytes = ACRE_PLAN_AS_NEEDED,
                                  .host_bytes = ACRE_PLAN_AS_NEEDED};
@@ -191,8 +184,7 @@ static void plan_fixed_offset_needs_a_size(void **state) {
     planned_end(&t);
 }
 
-static void plan_memory_cannot_be_freed_as_somebody_elses(void **state) {
-    (void)state;
+TEST(plan_memory_cannot_be_freed_as_somebody_elses) {
     for (API_EACH(name)) {
         acre_plan_options options = {
             .struct_size = sizeof options, .device_bytes = 4 * MIB, .host_bytes = MIB};
@@ -210,8 +202,7 @@ static void plan_memory_cannot_be_freed_as_somebody_elses(void **state) {
     }
 }
 
-static void plan_release_of_another_devices_stream_is_refused(void **state) {
-    (void)state;
+TEST(plan_release_of_another_devices_stream_is_refused) {
     acre_device *devices[2];
     acre_plan_options options = {.struct_size = sizeof options,
                                  .device_bytes = ACRE_PLAN_AS_NEEDED,
@@ -234,8 +225,7 @@ static void plan_release_of_another_devices_stream_is_refused(void **state) {
 
 /* ---- steps ---- */
 
-static void step_calls_out_of_turn_are_refused(void **state) {
-    (void)state;
+TEST(step_calls_out_of_turn_are_refused) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, NULL);
         void *p = UNWRITTEN;
@@ -277,8 +267,7 @@ static void *other_thread(void *user) {
     return NULL;
 }
 
-static void step_belongs_to_the_thread_that_began_it(void **state) {
-    (void)state;
+TEST(step_belongs_to_the_thread_that_began_it) {
     struct planned t = planned_begin("soft", NULL);
     for (int i = 0; i < 3; i++) {
         pthread_t thread;
@@ -303,8 +292,7 @@ static void *step_thread(void *user) {
     return NULL;
 }
 
-static void steps_may_come_from_one_thread_after_the_other(void **state) {
-    (void)state;
+TEST(steps_may_come_from_one_thread_after_the_other) {
     struct planned t = planned_begin("soft", NULL);
     for (int i = 0; i < 4; i++) {
         pthread_t thread;
@@ -316,8 +304,7 @@ static void steps_may_come_from_one_thread_after_the_other(void **state) {
 }
 
 /* Two loops of one thread, one inside the other. */
-static void steps_of_two_plans_may_be_nested(void **state) {
-    (void)state;
+TEST(steps_of_two_plans_may_be_nested) {
     struct planned t = planned_begin("soft", NULL);
     acre_plan_options options = {
         .struct_size = sizeof options, .device_bytes = MIB, .host_bytes = MIB};
@@ -344,8 +331,7 @@ static void steps_of_two_plans_may_be_nested(void **state) {
 }
 
 /* What a thread knows of its step is of no use to a child. */
-static void step_in_a_forked_child_is_refused(void **state) {
-    (void)state;
+TEST(step_in_a_forked_child_is_refused) {
     struct planned t = planned_begin("soft", NULL);
     void *p;
     for (int i = 0; i < 2; i++) {
@@ -394,8 +380,7 @@ static int compare_addresses(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static void wishes_of_several_threads_get_memory_each(void **state) {
-    (void)state;
+TEST(wishes_of_several_threads_get_memory_each) {
     struct planned t = planned_begin("soft", NULL);
     static struct wanting threads[THREADS];
     static char *all[THREADS * EACH];
@@ -416,22 +401,5 @@ static void wishes_of_several_threads_get_memory_each(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plan_that_is_none_is_refused_by_every_call),
-        cmocka_unit_test(plan_that_ended_in_a_step_is_refused),
-        cmocka_unit_test(plan_create_refuses_bad_options),
-        cmocka_unit_test(plan_want_refuses_bad_arguments),
-        cmocka_unit_test(plan_want_many_refuses_wishes_that_do_not_go_together),
-        cmocka_unit_test(plan_want_many_reads_longer_wishes),
-        cmocka_unit_test(plan_fixed_offset_needs_a_size),
-        cmocka_unit_test(plan_memory_cannot_be_freed_as_somebody_elses),
-        cmocka_unit_test(plan_release_of_another_devices_stream_is_refused),
-        cmocka_unit_test(step_calls_out_of_turn_are_refused),
-        cmocka_unit_test(step_belongs_to_the_thread_that_began_it),
-        cmocka_unit_test(steps_may_come_from_one_thread_after_the_other),
-        cmocka_unit_test(steps_of_two_plans_may_be_nested),
-        cmocka_unit_test(step_in_a_forked_child_is_refused),
-        cmocka_unit_test(wishes_of_several_threads_get_memory_each),
-    };
-    return cmocka_run_group_tests_name("plan_misuse", tests, NULL, NULL);
+    return tests_run("plan_misuse");
 }

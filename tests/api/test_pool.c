@@ -4,8 +4,7 @@
 
 /* ---- handing out ---- */
 
-static void pool_blocks_are_aligned_large_enough_and_apart(void **state) {
-    (void)state;
+TEST(pool_blocks_are_aligned_large_enough_and_apart) {
     const size_t sizes[] = {1,        255,    256,         257,     4096,    5000,
                             64 * KIB, 100001, 2 * MIB - 1, 2 * MIB, 3 * MIB, 9 * MIB};
     enum { SIZES = sizeof sizes / sizeof sizes[0] };
@@ -33,8 +32,7 @@ static void pool_blocks_are_aligned_large_enough_and_apart(void **state) {
     }
 }
 
-static void pool_block_freed_on_a_stream_is_used_there_again(void **state) {
-    (void)state;
+TEST(pool_block_freed_on_a_stream_is_used_there_again) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *p = alloc(&t, 5000), *again;
@@ -53,8 +51,7 @@ static void pool_block_freed_on_a_stream_is_used_there_again(void **state) {
     }
 }
 
-static void pool_alignments_up_to_1_gib_are_kept(void **state) {
-    (void)state;
+TEST(pool_alignments_up_to_1_gib_are_kept) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         for (size_t alignment = 1; alignment <= 64 * MIB; alignment *= 2) {
@@ -78,8 +75,7 @@ static void pool_alignments_up_to_1_gib_are_kept(void **state) {
     }
 }
 
-static void pool_out_of_memory_says_so_and_works_again(void **state) {
-    (void)state;
+TEST(pool_out_of_memory_says_so_and_works_again) {
     acre_device *devices[2];
     acre_pool *pool;
     void *p, *small;
@@ -99,8 +95,7 @@ static void pool_out_of_memory_says_so_and_works_again(void **state) {
 
 /* ---- many ---- */
 
-static void pool_many_are_handed_out_all_or_none(void **state) {
-    (void)state;
+TEST(pool_many_are_handed_out_all_or_none) {
     enum { COUNT = 200 };
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
@@ -131,8 +126,7 @@ static void pool_many_are_handed_out_all_or_none(void **state) {
     }
 }
 
-static void pool_many_that_do_not_fit_leave_nothing(void **state) {
-    (void)state;
+TEST(pool_many_that_do_not_fit_leave_nothing) {
     acre_device *devices[2];
     acre_pool *pool;
     void *blocks[40];
@@ -162,8 +156,7 @@ static void expect_bytes(struct things *t, const void *p, unsigned char value, s
     free(found);
 }
 
-static void pool_zeroed_memory_is_zero_when_used_again(void **state) {
-    (void)state;
+TEST(pool_zeroed_memory_is_zero_when_used_again) {
     for (API_EACH(name)) {
         acre_pool_options options = {.struct_size = sizeof options, .flags = ACRE_POOL_ZERO};
         for (int is_flag = 0; is_flag < 2; is_flag++) {
@@ -187,8 +180,7 @@ static void pool_zeroed_memory_is_zero_when_used_again(void **state) {
     }
 }
 
-static void pool_realloc_keeps_the_contents(void **state) {
-    (void)state;
+TEST(pool_realloc_keeps_the_contents) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *p = NULL, *q = NULL;
@@ -220,8 +212,7 @@ static void pool_realloc_keeps_the_contents(void **state) {
 
 /* Large blocks: shorter and longer in place, elsewhere where something is in the way; the contents
  * come along each time, and queued work finds them where it expects them. */
-static void pool_realloc_of_large_blocks_keeps_the_contents(void **state) {
-    (void)state;
+TEST(pool_realloc_of_large_blocks_keeps_the_contents) {
     const size_t sizes[] = {40, 30, 60, 61, 100, 99, 150, 3, 70};
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
@@ -253,8 +244,7 @@ static void pool_realloc_of_large_blocks_keeps_the_contents(void **state) {
 
 /* ---- kinds ---- */
 
-static void pool_of_each_kind_hands_out_that_kind(void **state) {
-    (void)state;
+TEST(pool_of_each_kind_hands_out_that_kind) {
     for (API_EACH(name)) {
         for (int kind = ACRE_KIND_DEVICE; kind <= ACRE_KIND_MANAGED; kind++) {
             acre_pool_options options = {.struct_size = sizeof options, .kind = (acre_kind)kind};
@@ -278,8 +268,7 @@ static void pool_of_each_kind_hands_out_that_kind(void **state) {
     }
 }
 
-static void pool_default_is_one_for_each_kind_and_ends_with_its_device(void **state) {
-    (void)state;
+TEST(pool_default_is_one_for_each_kind_and_ends_with_its_device) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_pool *pools[5], *again;
@@ -307,8 +296,7 @@ static void pool_default_is_one_for_each_kind_and_ends_with_its_device(void **st
 
 /* ---- memory ahead and back ---- */
 
-static void pool_reserve_and_trim_keep_to_their_bytes(void **state) {
-    (void)state;
+TEST(pool_reserve_and_trim_keep_to_their_bytes) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         api_ok(acre_pool_reserve(t.pool, 20 * MIB));
@@ -337,8 +325,7 @@ static void pool_reserve_and_trim_keep_to_their_bytes(void **state) {
     }
 }
 
-static void pool_reserve_that_fails_takes_nothing(void **state) {
-    (void)state;
+TEST(pool_reserve_that_fails_takes_nothing) {
     acre_device *devices[2];
     acre_pool *pool;
     api_open_two(devices);
@@ -351,8 +338,7 @@ static void pool_reserve_that_fails_takes_nothing(void **state) {
     api_ok(acre_close(devices[1]));
 }
 
-static void pool_trim_of_the_device_trims_its_pools(void **state) {
-    (void)state;
+TEST(pool_trim_of_the_device_trims_its_pools) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         api_ok(acre_pool_free(t.pool, alloc(&t, 5 * MIB), t.stream));
@@ -366,8 +352,7 @@ static void pool_trim_of_the_device_trims_its_pools(void **state) {
 
 /* ---- streams ---- */
 
-static void pool_uses_of_other_streams_are_waited_for(void **state) {
-    (void)state;
+TEST(pool_uses_of_other_streams_are_waited_for) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         acre_event event;
@@ -396,8 +381,7 @@ static void pool_uses_of_other_streams_are_waited_for(void **state) {
     }
 }
 
-static void pool_memory_of_a_stream_that_ended_goes_to_others(void **state) {
-    (void)state;
+TEST(pool_memory_of_a_stream_that_ended_goes_to_others) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         for (int i = 0; i < 20; i++) {
@@ -430,8 +414,7 @@ static void walk_block(void *user, void *p, size_t bytes) {
     walk->bytes += bytes;
 }
 
-static void pool_walk_and_leak_list_have_what_is_handed_out(void **state) {
-    (void)state;
+TEST(pool_walk_and_leak_list_have_what_is_handed_out) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         struct walk walk = {0}, leaks = {0};
@@ -470,8 +453,7 @@ static void log_keep(void *user, acre_log_level level, const char *area, const c
         snprintf(log_line, sizeof log_line, "%s", line);
 }
 
-static void pool_of_a_closed_device_ends_with_a_line_about_what_is_left(void **state) {
-    (void)state;
+TEST(pool_of_a_closed_device_ends_with_a_line_about_what_is_left) {
     for (API_EACH(name)) {
         for (int kind = ACRE_KIND_DEVICE; kind <= ACRE_KIND_MANAGED; kind++) {
             acre_device *device = api_open(name);
@@ -521,34 +503,12 @@ static int without_vmm(void) {
     return 0;
 }
 
-static void pool_without_memory_by_hand_works_alike(void **state) {
-    (void)state;
+TEST(pool_without_memory_by_hand_works_alike) {
     api_started_ok("without-vmm", "ACRE_VMM=off");
 }
 
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "without-vmm") == 0)
         return without_vmm();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_blocks_are_aligned_large_enough_and_apart),
-        cmocka_unit_test(pool_block_freed_on_a_stream_is_used_there_again),
-        cmocka_unit_test(pool_alignments_up_to_1_gib_are_kept),
-        cmocka_unit_test(pool_out_of_memory_says_so_and_works_again),
-        cmocka_unit_test(pool_many_are_handed_out_all_or_none),
-        cmocka_unit_test(pool_many_that_do_not_fit_leave_nothing),
-        cmocka_unit_test(pool_zeroed_memory_is_zero_when_used_again),
-        cmocka_unit_test(pool_realloc_keeps_the_contents),
-        cmocka_unit_test(pool_realloc_of_large_blocks_keeps_the_contents),
-        cmocka_unit_test(pool_of_each_kind_hands_out_that_kind),
-        cmocka_unit_test(pool_default_is_one_for_each_kind_and_ends_with_its_device),
-        cmocka_unit_test(pool_reserve_and_trim_keep_to_their_bytes),
-        cmocka_unit_test(pool_reserve_that_fails_takes_nothing),
-        cmocka_unit_test(pool_trim_of_the_device_trims_its_pools),
-        cmocka_unit_test(pool_uses_of_other_streams_are_waited_for),
-        cmocka_unit_test(pool_memory_of_a_stream_that_ended_goes_to_others),
-        cmocka_unit_test(pool_walk_and_leak_list_have_what_is_handed_out),
-        cmocka_unit_test(pool_of_a_closed_device_ends_with_a_line_about_what_is_left),
-        cmocka_unit_test(pool_without_memory_by_hand_works_alike),
-    };
-    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+    return tests_run("pool");
 }

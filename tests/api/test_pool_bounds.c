@@ -48,8 +48,7 @@ static size_t play(struct things *t, int resize, int sync_every) {
     return most;
 }
 
-static void pool_on_several_streams_stays_small(void **state) {
-    (void)state;
+TEST(pool_on_several_streams_stays_small) {
     for (API_EACH(name)) {
         for (int i = 0; i < 4; i++) {
             struct things t = begin(name, NULL);
@@ -60,8 +59,7 @@ static void pool_on_several_streams_stays_small(void **state) {
     }
 }
 
-static void pool_memory_ahead_is_not_one_stream_s(void **state) {
-    (void)state;
+TEST(pool_memory_ahead_is_not_one_stream_s) {
     for (API_EACH(name)) {
         acre_pool_options options = {.struct_size = sizeof options, .reserve_bytes = 300 * MIB};
         struct things t = begin(name, &options);
@@ -77,8 +75,7 @@ static void pool_memory_ahead_is_not_one_stream_s(void **state) {
 
 /* A block that another stream reads gets shorter: what is cut off must not be overwritten before.
  */
-static void pool_realloc_keeps_what_other_streams_use(void **state) {
-    (void)state;
+TEST(pool_realloc_keeps_what_other_streams_use) {
     enum { LARGE = 8 };
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
@@ -111,8 +108,7 @@ static void pool_realloc_keeps_what_other_streams_use(void **state) {
     }
 }
 
-static void pool_of_zeroed_memory_has_it_where_a_block_grew(void **state) {
-    (void)state;
+TEST(pool_of_zeroed_memory_has_it_where_a_block_grew) {
     for (API_EACH(name)) {
         acre_pool_options options = {.struct_size = sizeof options, .flags = ACRE_POOL_ZERO};
         struct things t = begin(name, &options);
@@ -130,8 +126,7 @@ static void pool_of_zeroed_memory_has_it_where_a_block_grew(void **state) {
 }
 
 /* Memory that was taken ahead serves large blocks, also when they are kept apart by then. */
-static void pool_memory_ahead_serves_blocks_that_are_apart(void **state) {
-    (void)state;
+TEST(pool_memory_ahead_serves_blocks_that_are_apart) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *p[40];
@@ -152,12 +147,5 @@ static void pool_memory_ahead_serves_blocks_that_are_apart(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_on_several_streams_stays_small),
-        cmocka_unit_test(pool_memory_ahead_is_not_one_stream_s),
-        cmocka_unit_test(pool_realloc_keeps_what_other_streams_use),
-        cmocka_unit_test(pool_of_zeroed_memory_has_it_where_a_block_grew),
-        cmocka_unit_test(pool_memory_ahead_serves_blocks_that_are_apart),
-    };
-    return cmocka_run_group_tests_name("pool_bounds", tests, NULL, NULL);
+    return tests_run("pool_bounds");
 }

@@ -22,8 +22,7 @@ static void hear(void *user, acre_log_level level, const char *area, const char 
     }
 }
 
-static void debug_write_past_the_end_is_found_when_the_block_is_freed(void **state) {
-    (void)state;
+TEST(debug_write_past_the_end_is_found_when_the_block_is_freed) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_pool *pool = debug_pool(device, 0);
@@ -47,8 +46,7 @@ static void debug_write_past_the_end_is_found_when_the_block_is_freed(void **sta
     }
 }
 
-static void debug_write_after_free_is_found_when_the_block_leaves_quarantine(void **state) {
-    (void)state;
+TEST(debug_write_after_free_is_found_when_the_block_leaves_quarantine) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_pool *pool = debug_pool(device, 0);
@@ -68,8 +66,7 @@ static void debug_write_after_free_is_found_when_the_block_leaves_quarantine(voi
     }
 }
 
-static void debug_right_uses_are_not_reported(void **state) {
-    (void)state;
+TEST(debug_right_uses_are_not_reported) {
     struct api_random random = api_random_begin("right uses");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -113,8 +110,7 @@ static void expect_bytes(acre_device *device, const void *p, size_t bytes, unsig
     free(found);
 }
 
-static void debug_blocks_are_poisoned_kept_apart_and_grow(void **state) {
-    (void)state;
+TEST(debug_blocks_are_poisoned_kept_apart_and_grow) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_pool *pool = debug_pool(device, 0), *zeroed = debug_pool(device, ACRE_POOL_ZERO);
@@ -146,11 +142,5 @@ static void debug_blocks_are_poisoned_kept_apart_and_grow(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(debug_write_past_the_end_is_found_when_the_block_is_freed),
-        cmocka_unit_test(debug_write_after_free_is_found_when_the_block_leaves_quarantine),
-        cmocka_unit_test(debug_right_uses_are_not_reported),
-        cmocka_unit_test(debug_blocks_are_poisoned_kept_apart_and_grow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("pool_debug");
 }

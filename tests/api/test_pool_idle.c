@@ -36,8 +36,7 @@ static void *idle_run(void *user) {
     return NULL;
 }
 
-static void pool_idle_threads_and_streams_hold_little(void **state) {
-    (void)state;
+TEST(pool_idle_threads_and_streams_hold_little) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         acre_stream streams[IDLE_STREAMS];
@@ -80,8 +79,7 @@ static void even_pass(struct things *t, const acre_stream *streams) {
 
 /* Together they want more than caches may hold: none is left with nothing, which would cost it a
  * slow call for each block. */
-static void pool_streams_share_what_caches_may_hold(void **state) {
-    (void)state;
+TEST(pool_streams_share_what_caches_may_hold) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         acre_stream streams[EVEN_STREAMS];
@@ -100,8 +98,7 @@ static void pool_streams_share_what_caches_may_hold(void **state) {
 
 /* ---- sizes that drift ---- */
 
-static void pool_sizes_that_drift_use_the_memory_of_earlier_ones(void **state) {
-    (void)state;
+TEST(pool_sizes_that_drift_use_the_memory_of_earlier_ones) {
     enum { LIVE = 512 << 20 };
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
@@ -123,8 +120,7 @@ static void pool_sizes_that_drift_use_the_memory_of_earlier_ones(void **state) {
 
 /* ---- survivors ---- */
 
-static void pool_survivors_move_together(void **state) {
-    (void)state;
+TEST(pool_survivors_move_together) {
     enum { BLOCKS = 200000, SURVIVORS = BLOCKS / 50, TURNOVERS = 80 };
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
@@ -159,11 +155,5 @@ static void pool_survivors_move_together(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_idle_threads_and_streams_hold_little),
-        cmocka_unit_test(pool_streams_share_what_caches_may_hold),
-        cmocka_unit_test(pool_sizes_that_drift_use_the_memory_of_earlier_ones),
-        cmocka_unit_test(pool_survivors_move_together),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("pool_idle");
 }

@@ -19,8 +19,7 @@ static acre_pool_options with_limits(uint64_t soft, uint64_t hard) {
 
 /* ---- hard ---- */
 
-static void limit_hard_is_exact_for_blocks_of_any_size(void **state) {
-    (void)state;
+TEST(limit_hard_is_exact_for_blocks_of_any_size) {
     const size_t sizes[] = {256, 64 * KIB, MIB, 4 * MIB};
     for (API_EACH(name)) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -43,8 +42,7 @@ static void limit_hard_is_exact_for_blocks_of_any_size(void **state) {
 }
 
 /* Also where threads gave the pool long lists of blocks before. */
-static void limit_hard_is_exact_after_much_was_freed(void **state) {
-    (void)state;
+TEST(limit_hard_is_exact_after_much_was_freed) {
     enum { BLOCKS = 1000, MOST = 300 };
     static void *p[BLOCKS];
     for (API_EACH(name)) {
@@ -64,8 +62,7 @@ static void limit_hard_is_exact_after_much_was_freed(void **state) {
 }
 
 /* The thread's own cache counts, and is emptied before anything is refused. */
-static void limit_hard_leaves_room_for_what_caches_have(void **state) {
-    (void)state;
+TEST(limit_hard_leaves_room_for_what_caches_have) {
     for (API_EACH(name)) {
         acre_pool_options options = with_limits(0, 16 * MIB);
         struct things t = begin(name, &options);
@@ -81,8 +78,7 @@ static void limit_hard_leaves_room_for_what_caches_have(void **state) {
     }
 }
 
-static void limit_hard_may_be_changed_at_any_time(void **state) {
-    (void)state;
+TEST(limit_hard_may_be_changed_at_any_time) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *p = alloc(&t, 8 * MIB), *q = alloc(&t, 8 * MIB);
@@ -108,8 +104,7 @@ static void limit_hard_may_be_changed_at_any_time(void **state) {
 }
 
 /* Whatever way a block comes back, it is credited. */
-static void limit_counts_every_way_back(void **state) {
-    (void)state;
+TEST(limit_counts_every_way_back) {
     for (API_EACH(name)) {
         for (int flags = 0; flags < 3; flags++) {
             acre_pool_options options = with_limits(0, 64 * MIB);
@@ -146,8 +141,7 @@ static void limit_counts_every_way_back(void **state) {
 }
 
 /* In place as well as by a copy, for which both blocks must fit. */
-static void limit_holds_for_realloc(void **state) {
-    (void)state;
+TEST(limit_holds_for_realloc) {
     for (API_EACH(name)) {
         acre_pool_options options = with_limits(0, 12 * MIB);
         struct things t = begin(name, &options);
@@ -165,8 +159,7 @@ static void limit_holds_for_realloc(void **state) {
     }
 }
 
-static void limit_many_are_all_or_none(void **state) {
-    (void)state;
+TEST(limit_many_are_all_or_none) {
     for (API_EACH(name)) {
         acre_pool_options options = with_limits(0, 10 * MIB);
         struct things t = begin(name, &options);
@@ -180,8 +173,7 @@ static void limit_many_are_all_or_none(void **state) {
 
 /* ---- soft ---- */
 
-static void limit_soft_gives_back_and_never_refuses(void **state) {
-    (void)state;
+TEST(limit_soft_gives_back_and_never_refuses) {
     for (API_EACH(name)) {
         acre_pool_options options = with_limits(16 * MIB, 0);
         struct things t = begin(name, &options);
@@ -260,8 +252,7 @@ static void *press(void *argument) {
     return NULL;
 }
 
-static void limit_holds_for_threads_together(void **state) {
-    (void)state;
+TEST(limit_holds_for_threads_together) {
     struct api_random random = api_random_begin("pool_limits");
     for (API_EACH(name)) {
         struct world world = {.device = api_open(name)};
@@ -288,16 +279,5 @@ static void limit_holds_for_threads_together(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limit_hard_is_exact_for_blocks_of_any_size),
-        cmocka_unit_test(limit_hard_is_exact_after_much_was_freed),
-        cmocka_unit_test(limit_hard_leaves_room_for_what_caches_have),
-        cmocka_unit_test(limit_hard_may_be_changed_at_any_time),
-        cmocka_unit_test(limit_counts_every_way_back),
-        cmocka_unit_test(limit_holds_for_realloc),
-        cmocka_unit_test(limit_many_are_all_or_none),
-        cmocka_unit_test(limit_soft_gives_back_and_never_refuses),
-        cmocka_unit_test(limit_holds_for_threads_together),
-    };
-    return cmocka_run_group_tests_name("pool_limits", tests, NULL, NULL);
+    return tests_run("pool_limits");
 }

@@ -1,8 +1,7 @@
 /* Pools through the public API: every misuse gets its own status and changes nothing. */
 #include "api_pool.h"
 
-static void pool_refuses_bad_sizes_alignments_and_outputs(void **state) {
-    (void)state;
+TEST(pool_refuses_bad_sizes_alignments_and_outputs) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *p = &t;
@@ -27,8 +26,7 @@ static void pool_refuses_bad_sizes_alignments_and_outputs(void **state) {
     }
 }
 
-static void pool_refuses_wrong_frees_and_changes_nothing(void **state) {
-    (void)state;
+TEST(pool_refuses_wrong_frees_and_changes_nothing) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         acre_pool *second;
@@ -71,8 +69,7 @@ static void pool_refuses_wrong_frees_and_changes_nothing(void **state) {
 }
 
 /* Each address that was handed out once is refused afterwards, wherever the free slot is. */
-static void pool_refuses_double_frees_from_every_list(void **state) {
-    (void)state;
+TEST(pool_refuses_double_frees_from_every_list) {
     enum { COUNT = 300 };
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
@@ -95,8 +92,7 @@ static void pool_refuses_double_frees_from_every_list(void **state) {
     }
 }
 
-static void pool_blocks_are_not_for_other_calls(void **state) {
-    (void)state;
+TEST(pool_blocks_are_not_for_other_calls) {
     for (API_EACH(name)) {
         acre_pool_options kinds[] = {{.struct_size = sizeof kinds[0], .kind = ACRE_KIND_DEVICE},
                                      {.struct_size = sizeof kinds[0], .kind = ACRE_KIND_PINNED}};
@@ -117,8 +113,7 @@ static void pool_blocks_are_not_for_other_calls(void **state) {
     }
 }
 
-static void pool_options_that_make_no_sense_are_refused(void **state) {
-    (void)state;
+TEST(pool_options_that_make_no_sense_are_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_pool *pool = (acre_pool *)device;
@@ -149,8 +144,7 @@ static void pool_options_that_make_no_sense_are_refused(void **state) {
     }
 }
 
-static void pool_refuses_streams_and_events_of_another_device(void **state) {
-    (void)state;
+TEST(pool_refuses_streams_and_events_of_another_device) {
     acre_device *devices[2];
     acre_stream stream;
     acre_pool *pool;
@@ -176,8 +170,7 @@ static void ignore_block(void *user, void *p, size_t bytes) {
     (void)bytes;
 }
 
-static void pool_in_a_forked_child_says_so(void **state) {
-    (void)state;
+TEST(pool_in_a_forked_child_says_so) {
     struct things t = begin("soft", NULL);
     void *p = alloc(&t, 1024), *q;
     fflush(NULL);
@@ -214,14 +207,5 @@ static void pool_in_a_forked_child_says_so(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_refuses_bad_sizes_alignments_and_outputs),
-        cmocka_unit_test(pool_refuses_wrong_frees_and_changes_nothing),
-        cmocka_unit_test(pool_refuses_double_frees_from_every_list),
-        cmocka_unit_test(pool_blocks_are_not_for_other_calls),
-        cmocka_unit_test(pool_options_that_make_no_sense_are_refused),
-        cmocka_unit_test(pool_refuses_streams_and_events_of_another_device),
-        cmocka_unit_test(pool_in_a_forked_child_says_so),
-    };
-    return cmocka_run_group_tests_name("pool_misuse", tests, NULL, NULL);
+    return tests_run("pool_misuse");
 }

@@ -167,8 +167,7 @@ static void run_workers(struct world *worlds, size_t count, struct api_random *r
     }
 }
 
-static void pool_threads_free_each_others_blocks(void **state) {
-    (void)state;
+TEST(pool_threads_free_each_others_blocks) {
     struct api_random random = api_random_begin("pool_threads");
     static struct world world;
     for (API_EACH(name)) {
@@ -180,8 +179,7 @@ static void pool_threads_free_each_others_blocks(void **state) {
     }
 }
 
-static void pool_threads_on_two_devices_are_apart(void **state) {
-    (void)state;
+TEST(pool_threads_on_two_devices_are_apart) {
     struct api_random random = api_random_begin("pool_threads");
     static struct world worlds[2];
     acre_device *devices[2];
@@ -215,8 +213,7 @@ static void *fill_cache(void *argument) {
     return NULL;
 }
 
-static void pool_threads_that_end_give_their_caches_back(void **state) {
-    (void)state;
+TEST(pool_threads_that_end_give_their_caches_back) {
     static struct world world;
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -246,8 +243,7 @@ static void *use_and_end(void *argument) {
     return NULL;
 }
 
-static void pool_may_end_while_threads_end(void **state) {
-    (void)state;
+TEST(pool_may_end_while_threads_end) {
     static struct world world;
     acre_device *device = api_open("soft");
     for (int round = 0; round < 50; round++) {
@@ -290,8 +286,7 @@ static void *fill_and_sleep(void *argument) {
     return NULL;
 }
 
-static void pool_cache_of_a_sleeping_thread_is_emptied_by_trim(void **state) {
-    (void)state;
+TEST(pool_cache_of_a_sleeping_thread_is_emptied_by_trim) {
     static struct world world;
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -333,8 +328,7 @@ static void *ask(void *argument) {
 }
 
 /* Anybody may ask about any address, while the memory there comes and goes. */
-static void pool_may_be_asked_about_memory_that_goes(void **state) {
-    (void)state;
+TEST(pool_may_be_asked_about_memory_that_goes) {
     static struct world world;
     acre_device *device = api_open("soft");
     pthread_t thread;
@@ -355,13 +349,5 @@ static void pool_may_be_asked_about_memory_that_goes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_threads_free_each_others_blocks),
-        cmocka_unit_test(pool_threads_on_two_devices_are_apart),
-        cmocka_unit_test(pool_threads_that_end_give_their_caches_back),
-        cmocka_unit_test(pool_may_end_while_threads_end),
-        cmocka_unit_test(pool_cache_of_a_sleeping_thread_is_emptied_by_trim),
-        cmocka_unit_test(pool_may_be_asked_about_memory_that_goes),
-    };
-    return cmocka_run_group_tests_name("pool_threads", tests, NULL, NULL);
+    return tests_run("pool_threads");
 }

@@ -65,8 +65,7 @@ static void expect_block(acre_device *device, void *p, size_t bytes) {
 
 /* ---- larger and smaller ---- */
 
-static void realloc_of_null_hands_out(void **state) {
-    (void)state;
+TEST(realloc_of_null_hands_out) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         const size_t sizes[] = {1, 4096, 2 * MIB, 5 * MIB + 1};
@@ -82,8 +81,7 @@ static void realloc_of_null_hands_out(void **state) {
     }
 }
 
-static void realloc_grows_in_place_up_to_four_times(void **state) {
-    (void)state;
+TEST(realloc_grows_in_place_up_to_four_times) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         void *p = make(device, 4 * MIB), *next = make(device, 4 * MIB);
@@ -113,8 +111,7 @@ static void realloc_grows_in_place_up_to_four_times(void **state) {
     }
 }
 
-static void realloc_past_its_addresses_moves_without_copying(void **state) {
-    (void)state;
+TEST(realloc_past_its_addresses_moves_without_copying) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         void *p = make(device, 2 * MIB), *next = make(device, 2 * MIB);
@@ -143,8 +140,7 @@ static void realloc_past_its_addresses_moves_without_copying(void **state) {
     }
 }
 
-static void realloc_to_less_gives_whole_chunks_back(void **state) {
-    (void)state;
+TEST(realloc_to_less_gives_whole_chunks_back) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         void *p = make(device, 4 * MIB);
@@ -171,8 +167,7 @@ static void realloc_to_less_gives_whole_chunks_back(void **state) {
     }
 }
 
-static void realloc_of_small_blocks_copies(void **state) {
-    (void)state;
+TEST(realloc_of_small_blocks_copies) {
     const size_t sizes[] = {64, 5000, 4 * KIB, MIB, 3 * MIB, 2 * MIB - 1, 100, 2 * MIB, 72};
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -197,8 +192,7 @@ static void realloc_of_small_blocks_copies(void **state) {
     }
 }
 
-static void realloc_at_random_keeps_contents(void **state) {
-    (void)state;
+TEST(realloc_at_random_keeps_contents) {
     enum { BLOCKS = 4 };
     struct api_random random = api_random_begin("random");
     for (API_EACH(name)) {
@@ -234,8 +228,7 @@ static void expect_detail(acre_device *device) {
     assert_true(strstr(acre_last_detail(), " are free") || strstr(acre_last_detail(), " in all"));
 }
 
-static void realloc_past_the_device_leaves_the_block(void **state) {
-    (void)state;
+TEST(realloc_past_the_device_leaves_the_block) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         const size_t sizes[] = {4096, 6 * MIB};
@@ -268,8 +261,7 @@ static void realloc_past_the_device_leaves_the_block(void **state) {
     }
 }
 
-static void realloc_within_a_limit_says_what_is_left(void **state) {
-    (void)state;
+TEST(realloc_within_a_limit_says_what_is_left) {
     setenv("ACRE_CHUNK_LIMIT_BYTES", "8MiB", 1);
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -288,8 +280,7 @@ static void realloc_within_a_limit_says_what_is_left(void **state) {
     unsetenv("ACRE_CHUNK_LIMIT_BYTES");
 }
 
-static void realloc_with_wrong_arguments_is_refused(void **state) {
-    (void)state;
+TEST(realloc_with_wrong_arguments_is_refused) {
     static char page[64];
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -323,8 +314,7 @@ static void realloc_with_wrong_arguments_is_refused(void **state) {
     }
 }
 
-static void realloc_of_other_kinds_is_refused(void **state) {
-    (void)state;
+TEST(realloc_of_other_kinds_is_refused) {
     const int sorts[] = {SORT_PINNED, SORT_COMBINED, SORT_MAPPED, SORT_MANAGED, SORT_REGISTERED};
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -343,8 +333,7 @@ static void realloc_of_other_kinds_is_refused(void **state) {
     }
 }
 
-static void realloc_with_what_another_device_has_is_refused(void **state) {
-    (void)state;
+TEST(realloc_with_what_another_device_has_is_refused) {
     acre_device *devices[2];
     api_open_two(devices);
     acre_stream other;
@@ -362,8 +351,7 @@ static void realloc_with_what_another_device_has_is_refused(void **state) {
 /* ---- order ---- */
 
 /* Work queued before on the stream is seen in the block afterwards, whatever became of it. */
-static void realloc_comes_after_the_work_of_its_stream(void **state) {
-    (void)state;
+TEST(realloc_comes_after_the_work_of_its_stream) {
     const struct {
         size_t from, to;
     } cases[] = {{4096, 8192},        {4 * MIB, 4096},    {MIB, 4 * MIB},       {4 * MIB, 40 * MIB},
@@ -449,8 +437,7 @@ static void run_threads(acre_device *device, void *(*run)(void *), void *p) {
         assert_int_equal(workers[i].is_wrong, 0);
 }
 
-static void realloc_by_threads_together_keeps_contents(void **state) {
-    (void)state;
+TEST(realloc_by_threads_together_keeps_contents) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         run_threads(device, work_on_own, NULL);
@@ -470,8 +457,7 @@ static void realloc_by_threads_together_keeps_contents(void **state) {
 
 /* ---- access ---- */
 
-static void access_of_a_peer_is_given_and_taken(void **state) {
-    (void)state;
+TEST(access_of_a_peer_is_given_and_taken) {
     acre_device *devices[2];
     api_open_two(devices);
     void *p = make(devices[0], 4 * MIB), *there = make(devices[1], 4 * MIB), *next;
@@ -496,8 +482,7 @@ static void access_of_a_peer_is_given_and_taken(void **state) {
     api_ok(acre_close(devices[0]));
 }
 
-static void access_with_wrong_arguments_is_refused(void **state) {
-    (void)state;
+TEST(access_with_wrong_arguments_is_refused) {
     static char page[64];
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -531,31 +516,12 @@ static void access_with_wrong_arguments_is_refused(void **state) {
 
 /* ---- without mapping by hand ---- */
 
-static void realloc_without_mapping_does_the_same(void **state) {
-    (void)state;
+TEST(realloc_without_mapping_does_the_same) {
     if (getenv("ACRE_VMM"))
         skip(); /* this is that run */
     api_started_ok("plain", "ACRE_VMM=off");
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(realloc_of_null_hands_out),
-        cmocka_unit_test(realloc_grows_in_place_up_to_four_times),
-        cmocka_unit_test(realloc_past_its_addresses_moves_without_copying),
-        cmocka_unit_test(realloc_to_less_gives_whole_chunks_back),
-        cmocka_unit_test(realloc_of_small_blocks_copies),
-        cmocka_unit_test(realloc_at_random_keeps_contents),
-        cmocka_unit_test(realloc_past_the_device_leaves_the_block),
-        cmocka_unit_test(realloc_within_a_limit_says_what_is_left),
-        cmocka_unit_test(realloc_with_wrong_arguments_is_refused),
-        cmocka_unit_test(realloc_of_other_kinds_is_refused),
-        cmocka_unit_test(realloc_with_what_another_device_has_is_refused),
-        cmocka_unit_test(realloc_comes_after_the_work_of_its_stream),
-        cmocka_unit_test(realloc_by_threads_together_keeps_contents),
-        cmocka_unit_test(access_of_a_peer_is_given_and_taken),
-        cmocka_unit_test(access_with_wrong_arguments_is_refused),
-        cmocka_unit_test(realloc_without_mapping_does_the_same),
-    };
-    return cmocka_run_group_tests_name("realloc", tests, NULL, NULL);
+    return tests_run("realloc");
 }

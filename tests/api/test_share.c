@@ -43,8 +43,7 @@ static int peer_reads_and_writes(const char *at, const char *device_name) {
     return 0;
 }
 
-static void share_vec_is_the_same_memory_in_another_process(void **state) {
-    (void)state;
+TEST(share_vec_is_the_same_memory_in_another_process) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -83,8 +82,7 @@ static int peer_reads_only(const char *at, const char *device_name) {
     return 0; /* without closing: a driver may take that for the device's end */
 }
 
-static void share_block_is_shared_read_only(void **state) {
-    (void)state;
+TEST(share_block_is_shared_read_only) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -108,8 +106,7 @@ static void share_block_is_shared_read_only(void **state) {
 
 /* ---- changes of the owner ---- */
 
-static void share_shrunk_and_regrown_vec_is_followed(void **state) {
-    (void)state;
+TEST(share_shrunk_and_regrown_vec_is_followed) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_stream stream;
@@ -161,8 +158,7 @@ static void share_shrunk_and_regrown_vec_is_followed(void **state) {
     }
 }
 
-static void share_empty_vec_can_be_shared_and_grows(void **state) {
-    (void)state;
+TEST(share_empty_vec_can_be_shared_and_grows) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -185,8 +181,7 @@ static void share_empty_vec_can_be_shared_and_grows(void **state) {
     }
 }
 
-static void share_growth_past_the_reservation_moves_the_import(void **state) {
-    (void)state;
+TEST(share_growth_past_the_reservation_moves_the_import) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -251,8 +246,7 @@ static void *crowd_member(void *argument) {
     return NULL;
 }
 
-static void share_many_importers_while_the_owner_changes(void **state) {
-    (void)state;
+TEST(share_many_importers_while_the_owner_changes) {
     for (API_EACH(name)) {
         struct crowd crowd = {.device = api_open(name)};
         acre_share *share;
@@ -281,8 +275,7 @@ static void share_many_importers_while_the_owner_changes(void **state) {
 
 /* ---- bare descriptors ---- */
 
-static void share_export_fds_gives_every_chunk_once(void **state) {
-    (void)state;
+TEST(share_export_fds_gives_every_chunk_once) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec *vec = vec_make(device, 1, 0);
@@ -322,8 +315,7 @@ static void share_export_fds_gives_every_chunk_once(void **state) {
 
 /* ---- devices that end, memory that goes ---- */
 
-static void share_closed_device_ends_its_shares_and_imports(void **state) {
-    (void)state;
+TEST(share_closed_device_ends_its_shares_and_imports) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -346,8 +338,7 @@ static void share_closed_device_ends_its_shares_and_imports(void **state) {
 }
 
 /* Shared chunks are not kept: what was exported goes back when both let it go. */
-static void share_exported_memory_goes_back(void **state) {
-    (void)state;
+TEST(share_exported_memory_goes_back) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         uint64_t before = 0;
@@ -376,16 +367,5 @@ int main(int argc, char **argv) {
         return peer_reads_and_writes(argv[2], argv[3]);
     if (argc == 4 && strcmp(argv[1], "reads-only") == 0)
         return peer_reads_only(argv[2], argv[3]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(share_vec_is_the_same_memory_in_another_process),
-        cmocka_unit_test(share_block_is_shared_read_only),
-        cmocka_unit_test(share_shrunk_and_regrown_vec_is_followed),
-        cmocka_unit_test(share_empty_vec_can_be_shared_and_grows),
-        cmocka_unit_test(share_growth_past_the_reservation_moves_the_import),
-        cmocka_unit_test(share_many_importers_while_the_owner_changes),
-        cmocka_unit_test(share_export_fds_gives_every_chunk_once),
-        cmocka_unit_test(share_closed_device_ends_its_shares_and_imports),
-        cmocka_unit_test(share_exported_memory_goes_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("share");
 }

@@ -69,8 +69,7 @@ static void change_at_random(struct api_random *random, acre_vec *vec) {
         api_ok(acre_vec_shrink_to_fit(vec, NULL));
 }
 
-static void death_of_importers_leaves_the_owner_alone(void **state) {
-    (void)state;
+TEST(death_of_importers_leaves_the_owner_alone) {
     struct api_random random = api_random_begin("death of importers");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -158,8 +157,7 @@ static int import_until_gone(acre_device *device) {
     return 1;
 }
 
-static void death_of_owners_leaves_imports_good(void **state) {
-    (void)state;
+TEST(death_of_owners_leaves_imports_good) {
     struct api_random random = api_random_begin("death of owners");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -201,9 +199,5 @@ int main(int argc, char **argv) {
         print_message("not under compute-sanitizer: it does not survive that its processes die\n");
         return 0;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(death_of_importers_leaves_the_owner_alone),
-        cmocka_unit_test(death_of_owners_leaves_imports_good),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("share_death");
 }

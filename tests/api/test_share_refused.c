@@ -10,8 +10,7 @@
 
 /* ---- who and how many ---- */
 
-static void share_wrong_user_is_refused(void **state) {
-    (void)state;
+TEST(share_wrong_user_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -34,8 +33,7 @@ static void share_wrong_user_is_refused(void **state) {
     }
 }
 
-static void share_importers_are_limited_and_leave(void **state) {
-    (void)state;
+TEST(share_importers_are_limited_and_leave) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -60,8 +58,7 @@ static void share_importers_are_limited_and_leave(void **state) {
 
 /* ---- paths ---- */
 
-static void share_file_has_its_mode_and_goes(void **state) {
-    (void)state;
+TEST(share_file_has_its_mode_and_goes) {
     acre_device *device = api_open("soft");
     acre_vec *vec = vec_make(device, 1, 0);
     const uint32_t other = geteuid() + 1;
@@ -103,8 +100,7 @@ static void share_file_has_its_mode_and_goes(void **state) {
     end(device);
 }
 
-static void share_bad_paths_and_options_are_refused(void **state) {
-    (void)state;
+TEST(share_bad_paths_and_options_are_refused) {
     acre_device *device = api_open("soft");
     acre_vec *vec = vec_make(device, 1, 0);
     acre_import *import;
@@ -154,8 +150,7 @@ static void share_bad_paths_and_options_are_refused(void **state) {
 
 /* ---- what is gone, or never was ---- */
 
-static void share_never_offered_or_closed_is_gone(void **state) {
-    (void)state;
+TEST(share_never_offered_or_closed_is_gone) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -194,8 +189,7 @@ static void *offer_late(void *argument) {
     return acre_share_vec(argument, path, NULL, &share) == ACRE_OK ? share : NULL;
 }
 
-static void share_offer_is_waited_for(void **state) {
-    (void)state;
+TEST(share_offer_is_waited_for) {
     acre_device *device = api_open("soft");
     acre_vec *vec = vec_make(device, 1, 0);
     acre_import *import;
@@ -212,8 +206,7 @@ static void share_offer_is_waited_for(void **state) {
     end(device);
 }
 
-static void share_dead_and_foreign_handles_are_refused(void **state) {
-    (void)state;
+TEST(share_dead_and_foreign_handles_are_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -263,8 +256,7 @@ static void expect_no_share(acre_device *device, void *p, acre_status wanted) {
     assert_int_equal(count, 0);
 }
 
-static void share_other_memory_is_refused(void **state) {
-    (void)state;
+TEST(share_other_memory_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (int sort = 0; sort < SORT_COUNT; sort++) {
@@ -330,8 +322,7 @@ static int peer_cannot_share(void) {
     return 0;
 }
 
-static void share_without_mapping_is_unsupported(void **state) {
-    (void)state;
+TEST(share_without_mapping_is_unsupported) {
     api_started_ok("cannot-share", "ACRE_VMM=off");
 }
 
@@ -370,8 +361,7 @@ static void raw_send(int fd, const void *at, size_t bytes, size_t fd_count) {
 }
 
 /* Connections that say nothing, or nonsense, or hang up: the others are served as ever. */
-static void share_nonsense_from_importers_harms_nobody(void **state) {
-    (void)state;
+TEST(share_nonsense_from_importers_harms_nobody) {
     struct api_random random = api_random_begin("share");
     acre_device *device = api_open("soft");
     acre_share *share;
@@ -413,8 +403,7 @@ static void share_nonsense_from_importers_harms_nobody(void **state) {
     end(device);
 }
 
-static void import_takes_offers_of_its_own_user_and_of_whom_it_names(void **state) {
-    (void)state;
+TEST(import_takes_offers_of_its_own_user_and_of_whom_it_names) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -442,8 +431,7 @@ static void import_takes_offers_of_its_own_user_and_of_whom_it_names(void **stat
 }
 
 /* A socket's file stays when its owner is killed; another sort of file is never touched. */
-static void share_at_a_path_that_was_left_behind_takes_it_over(void **state) {
-    (void)state;
+TEST(share_at_a_path_that_was_left_behind_takes_it_over) {
     char file[64];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(file, sizeof file, "/tmp/acre-test-left-%ld", (long)getpid());
@@ -471,19 +459,5 @@ static void share_at_a_path_that_was_left_behind_takes_it_over(void **state) {
 int main(int argc, char **argv) {
     if (argc >= 2 && strcmp(argv[1], "cannot-share") == 0)
         return peer_cannot_share();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(import_takes_offers_of_its_own_user_and_of_whom_it_names),
-        cmocka_unit_test(share_at_a_path_that_was_left_behind_takes_it_over),
-        cmocka_unit_test(share_wrong_user_is_refused),
-        cmocka_unit_test(share_importers_are_limited_and_leave),
-        cmocka_unit_test(share_file_has_its_mode_and_goes),
-        cmocka_unit_test(share_bad_paths_and_options_are_refused),
-        cmocka_unit_test(share_never_offered_or_closed_is_gone),
-        cmocka_unit_test(share_offer_is_waited_for),
-        cmocka_unit_test(share_dead_and_foreign_handles_are_refused),
-        cmocka_unit_test(share_other_memory_is_refused),
-        cmocka_unit_test(share_without_mapping_is_unsupported),
-        cmocka_unit_test(share_nonsense_from_importers_harms_nobody),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("share_refused");
 }

@@ -73,8 +73,7 @@ static long ask_pool(const char *what, const char *counter) {
     return answer[0] ? strtol(answer, NULL, 10) : -1;
 }
 
-static void stats_of_a_running_program_are_shown(void **state) {
-    (void)state;
+TEST(stats_of_a_running_program_are_shown) {
     int to, from;
     char by_pid[32], answer[64];
     pid_t pid = file_start("ACRE_STATS", "serve", &to, &from);
@@ -124,8 +123,7 @@ static int open_twice(void) {
     return 0;
 }
 
-static void stats_file_of_another_program_is_left_alone(void **state) {
-    (void)state;
+TEST(stats_file_of_another_program_is_left_alone) {
     int to, from;
     char setting[256];
     pid_t pid = file_start("ACRE_STATS", "serve", &to, &from);
@@ -143,9 +141,5 @@ static void stats_file_of_another_program_is_left_alone(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1)
         return strcmp(argv[1], "serve") == 0 ? serve() : open_twice();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stats_of_a_running_program_are_shown),
-        cmocka_unit_test(stats_file_of_another_program_is_left_alone),
-    };
-    return cmocka_run_group_tests_name("stats export", tests, file_set_up, file_tear_down);
+    return tests_run_with("stats export", file_set_up, file_tear_down);
 }

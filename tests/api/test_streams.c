@@ -3,8 +3,7 @@
 
 #include "api_devices.h"
 
-static void stream_lives_from_create_to_destroy(void **state) {
-    (void)state;
+TEST(stream_lives_from_create_to_destroy) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         const uint32_t flags[] = {ACRE_STREAM_DEFAULT, ACRE_STREAM_NON_BLOCKING};
@@ -24,8 +23,7 @@ static void stream_lives_from_create_to_destroy(void **state) {
     }
 }
 
-static void stream_null_is_the_legacy_stream(void **state) {
-    (void)state;
+TEST(stream_null_is_the_legacy_stream) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         uint64_t id = 0;
@@ -43,8 +41,7 @@ static void stream_null_is_the_legacy_stream(void **state) {
     }
 }
 
-static void stream_ids_differ_though_handles_are_reused(void **state) {
-    (void)state;
+TEST(stream_ids_differ_though_handles_are_reused) {
     enum { ROUNDS = 20 };
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -69,8 +66,7 @@ static void stream_ids_differ_though_handles_are_reused(void **state) {
     }
 }
 
-static void close_ends_streams_and_events_left(void **state) {
-    (void)state;
+TEST(close_ends_streams_and_events_left) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (int i = 0; i < 5; i++) {
@@ -90,8 +86,7 @@ static void close_ends_streams_and_events_left(void **state) {
     }
 }
 
-static void trim_with_nothing_to_do_is_counted(void **state) {
-    (void)state;
+TEST(trim_with_nothing_to_do_is_counted) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         api_ok(acre_trim(device));
@@ -154,8 +149,7 @@ static void run_workers(struct worker *workers, void *(*run)(void *)) {
         assert_int_equal(workers[i].failed_line, 0);
 }
 
-static void streams_of_many_threads_keep_the_books_right(void **state) {
-    (void)state;
+TEST(streams_of_many_threads_keep_the_books_right) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct worker workers[THREADS];
@@ -186,8 +180,7 @@ static void *open_and_close(void *argument) {
     return NULL;
 }
 
-static void open_and_close_by_many_threads_agree(void **state) {
-    (void)state;
+TEST(open_and_close_by_many_threads_agree) {
     struct worker workers[THREADS] = {0};
     run_workers(workers, open_and_close);
     acre_device *device = api_open("soft");
@@ -196,14 +189,5 @@ static void open_and_close_by_many_threads_agree(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stream_lives_from_create_to_destroy),
-        cmocka_unit_test(stream_null_is_the_legacy_stream),
-        cmocka_unit_test(stream_ids_differ_though_handles_are_reused),
-        cmocka_unit_test(close_ends_streams_and_events_left),
-        cmocka_unit_test(trim_with_nothing_to_do_is_counted),
-        cmocka_unit_test(streams_of_many_threads_keep_the_books_right),
-        cmocka_unit_test(open_and_close_by_many_threads_agree),
-    };
-    return cmocka_run_group_tests_name("streams", tests, NULL, NULL);
+    return tests_run("streams");
 }

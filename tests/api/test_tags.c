@@ -39,8 +39,7 @@ static acre_status try_alloc(struct things *t, size_t bytes, void **p) {
 
 /* ---- counts ---- */
 
-static void tag_nests_and_counts_what_is_below_it(void **state) {
-    (void)state;
+TEST(tag_nests_and_counts_what_is_below_it) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *none = alloc(&t, 1000), *step, *forward, *large;
@@ -77,8 +76,7 @@ static void tag_nests_and_counts_what_is_below_it(void **state) {
 }
 
 /* Hits, refills, spills, every way back, kept large blocks: the counts stay exact. */
-static void tag_counts_are_exact_over_many_calls(void **state) {
-    (void)state;
+TEST(tag_counts_are_exact_over_many_calls) {
     struct api_random random = api_random_begin("tags");
     static const char *const names[] = {"many0", "many1", "many2"};
     for (API_EACH(name)) {
@@ -123,8 +121,7 @@ static void tag_counts_are_exact_over_many_calls(void **state) {
     }
 }
 
-static void tag_follows_a_block_that_changes_its_size(void **state) {
-    (void)state;
+TEST(tag_follows_a_block_that_changes_its_size) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *p, *q;
@@ -148,8 +145,7 @@ static void tag_follows_a_block_that_changes_its_size(void **state) {
     }
 }
 
-static void tag_is_kept_by_pools_of_every_sort(void **state) {
-    (void)state;
+TEST(tag_is_kept_by_pools_of_every_sort) {
     for (API_EACH(name)) {
         for (int i = 0; i < 4; i++) {
             acre_pool_options options = {.struct_size = sizeof options, .flags = (uint32_t)i};
@@ -176,8 +172,7 @@ static void tag_is_kept_by_pools_of_every_sort(void **state) {
 
 /* ---- limits ---- */
 
-static void tag_limit_holds_for_the_sum_below_it(void **state) {
-    (void)state;
+TEST(tag_limit_holds_for_the_sum_below_it) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *a, *b, *c;
@@ -207,8 +202,7 @@ static void tag_limit_holds_for_the_sum_below_it(void **state) {
 }
 
 /* A thread may exceed it by 1 MiB of small blocks and no more. */
-static void tag_limit_of_small_blocks_has_the_slack_that_is_said(void **state) {
-    (void)state;
+TEST(tag_limit_of_small_blocks_has_the_slack_that_is_said) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *p, *cached[128];
@@ -246,8 +240,7 @@ static void *free_and_sleep(void *argument) {
 }
 
 /* Another thread has freed, and sleeps with it in its own counters. */
-static void tag_limit_counts_what_other_threads_have_freed(void **state) {
-    (void)state;
+TEST(tag_limit_counts_what_other_threads_have_freed) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         struct freer freer = {.t = &t, .count = 8};
@@ -280,8 +273,7 @@ static int free_one(void *user, acre_pool *pool, uint64_t wanted_bytes, uint32_t
     return 1;
 }
 
-static void tag_limit_asks_the_pools_callback(void **state) {
-    (void)state;
+TEST(tag_limit_asks_the_pools_callback) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *p, *q;
@@ -312,8 +304,7 @@ static int allocate_within(void *user, acre_pool *pool, uint64_t wanted_bytes, u
     return 0;
 }
 
-static void tag_limit_does_not_call_back_within_a_callback(void **state) {
-    (void)state;
+TEST(tag_limit_does_not_call_back_within_a_callback) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         struct recursion self = {.stream = t.stream};
@@ -332,8 +323,7 @@ static void tag_limit_does_not_call_back_within_a_callback(void **state) {
 
 /* ---- misuse ---- */
 
-static void tag_bad_names_are_refused(void **state) {
-    (void)state;
+TEST(tag_bad_names_are_refused) {
     char longest[66];
     memset(longest, 'x', 65);
     longest[65] = '\0';
@@ -352,8 +342,7 @@ static void tag_bad_names_are_refused(void **state) {
     api_ok(acre_tag_pop());
 }
 
-static void tag_depth_is_bounded(void **state) {
-    (void)state;
+TEST(tag_depth_is_bounded) {
     int depth = 0;
     acre_status status;
     while ((status = acre_tag_push("d")) == ACRE_OK)
@@ -383,8 +372,7 @@ static int too_many(void) {
     return 0;
 }
 
-static void tag_number_is_bounded(void **state) {
-    (void)state;
+TEST(tag_number_is_bounded) {
     api_started_ok("too-many");
 }
 
@@ -441,8 +429,7 @@ static void *walk_tags(void *argument) {
     return NULL;
 }
 
-static void tag_threads_free_each_others_blocks(void **state) {
-    (void)state;
+TEST(tag_threads_free_each_others_blocks) {
     struct api_random random = api_random_begin("tags");
     for (API_EACH(name)) {
         static struct world world;
@@ -474,20 +461,5 @@ static void tag_threads_free_each_others_blocks(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "too-many") == 0)
         return too_many();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tag_nests_and_counts_what_is_below_it),
-        cmocka_unit_test(tag_counts_are_exact_over_many_calls),
-        cmocka_unit_test(tag_follows_a_block_that_changes_its_size),
-        cmocka_unit_test(tag_is_kept_by_pools_of_every_sort),
-        cmocka_unit_test(tag_limit_holds_for_the_sum_below_it),
-        cmocka_unit_test(tag_limit_of_small_blocks_has_the_slack_that_is_said),
-        cmocka_unit_test(tag_limit_counts_what_other_threads_have_freed),
-        cmocka_unit_test(tag_limit_asks_the_pools_callback),
-        cmocka_unit_test(tag_limit_does_not_call_back_within_a_callback),
-        cmocka_unit_test(tag_bad_names_are_refused),
-        cmocka_unit_test(tag_depth_is_bounded),
-        cmocka_unit_test(tag_number_is_bounded),
-        cmocka_unit_test(tag_threads_free_each_others_blocks),
-    };
-    return cmocka_run_group_tests_name("tags", tests, NULL, NULL);
+    return tests_run("tags");
 }

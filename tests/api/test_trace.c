@@ -138,8 +138,7 @@ static uint64_t draw(uint64_t *state) {
     return *state;
 }
 
-static void trace_has_all_that_a_pool_did(void **state) {
-    (void)state;
+TEST(trace_has_all_that_a_pool_did) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         acre_event event;
@@ -191,8 +190,7 @@ static void trace_has_all_that_a_pool_did(void **state) {
     }
 }
 
-static void trace_tells_what_was_refused(void **state) {
-    (void)state;
+TEST(trace_tells_what_was_refused) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         api_ok(acre_trace_start(path, NULL));
@@ -246,8 +244,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static void trace_of_many_threads_is_one(void **state) {
-    (void)state;
+TEST(trace_of_many_threads_is_one) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         static _Atomic(void *) handed[HANDED];
@@ -286,8 +283,7 @@ static void *allocate_until_stopped(void *argument) {
     return NULL;
 }
 
-static void trace_starts_and_stops_under_way(void **state) {
-    (void)state;
+TEST(trace_starts_and_stops_under_way) {
     struct things t = begin("soft", NULL);
     struct starter starter = {&t, 0};
     pthread_t threads[3];
@@ -344,8 +340,7 @@ static void expect_announced(void *user, const struct line *line) {
     announced_seen++;
 }
 
-static void trace_of_a_killed_program_has_all_it_told(void **state) {
-    (void)state;
+TEST(trace_of_a_killed_program_has_all_it_told) {
     int from, ended;
     pid_t pid = file_start("ACRE_TRACE", "killed", NULL, &from);
     announced_count = announced_seen = 0;
@@ -369,8 +364,7 @@ static void trace_of_a_killed_program_has_all_it_told(void **state) {
 
 /* ---- fork ---- */
 
-static void trace_of_a_forked_child_is_none(void **state) {
-    (void)state;
+TEST(trace_of_a_forked_child_is_none) {
     struct things t = begin("soft", NULL);
     api_ok(acre_trace_start(path, NULL));
     void *p = alloc(&t, 4096);
@@ -402,16 +396,14 @@ static void trace_of_a_forked_child_is_none(void **state) {
 
 /* ---- misuse ---- */
 
-static void trace_calls_without_a_trace_are_nothing(void **state) {
-    (void)state;
+TEST(trace_calls_without_a_trace_are_nothing) {
     api_ok(acre_trace_stop());
     api_ok(acre_trace_flush());
     api_ok(acre_trace_mark("nobody listens"));
     api_ok(acre_stats_export());
 }
 
-static void trace_start_refuses_what_cannot_be(void **state) {
-    (void)state;
+TEST(trace_start_refuses_what_cannot_be) {
     char other[256];
     acre_trace_options options = {.struct_size = sizeof options, .flags = 2};
     api_expect(acre_trace_start(NULL, NULL), ACRE_E_NULL);
@@ -455,8 +447,7 @@ static void trace_start_refuses_what_cannot_be(void **state) {
     api_ok(acre_trace_stop());
 }
 
-static void trace_name_has_the_processs_number(void **state) {
-    (void)state;
+TEST(trace_name_has_the_processs_number) {
     char wish[256], real[256];
     snprintf(wish, sizeof wish, "%s/t.%%p", folder);
     snprintf(real, sizeof real, "%s/t.%ld", folder, (long)getpid());
@@ -473,8 +464,7 @@ static int open_badly(void) {
     return 0;
 }
 
-static void trace_variables_that_cannot_be_are_told(void **state) {
-    (void)state;
+TEST(trace_variables_that_cannot_be_are_told) {
     api_started_ok("bad", "ACRE_TRACE=/nonexistent/file");
     api_started_ok("bad", "ACRE_STATS=/nonexistent/file");
     api_started_ok("bad", "ACRE_TRACE=/dev/null");
@@ -487,17 +477,5 @@ static void trace_variables_that_cannot_be_are_told(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1)
         return strcmp(argv[1], "killed") == 0 ? be_killed() : open_badly();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trace_has_all_that_a_pool_did),
-        cmocka_unit_test(trace_tells_what_was_refused),
-        cmocka_unit_test(trace_of_many_threads_is_one),
-        cmocka_unit_test(trace_starts_and_stops_under_way),
-        cmocka_unit_test(trace_of_a_killed_program_has_all_it_told),
-        cmocka_unit_test(trace_of_a_forked_child_is_none),
-        cmocka_unit_test(trace_calls_without_a_trace_are_nothing),
-        cmocka_unit_test(trace_start_refuses_what_cannot_be),
-        cmocka_unit_test(trace_name_has_the_processs_number),
-        cmocka_unit_test(trace_variables_that_cannot_be_are_told),
-    };
-    return cmocka_run_group_tests_name("trace", tests, file_set_up, file_tear_down);
+    return tests_run_with("trace", file_set_up, file_tear_down);
 }

@@ -35,8 +35,7 @@ static void walk_some(struct modelled *m, struct api_random *random, int steps) 
     }
 }
 
-static void vec_of_any_kind_and_strategy_keeps_its_contents(void **state) {
-    (void)state;
+TEST(vec_of_any_kind_and_strategy_keeps_its_contents) {
     struct api_random random = api_random_begin("vec_of_any_kind");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -56,8 +55,7 @@ static void vec_of_any_kind_and_strategy_keeps_its_contents(void **state) {
     }
 }
 
-static void vec_grown_within_its_reservation_stays_where_it_is(void **state) {
-    (void)state;
+TEST(vec_grown_within_its_reservation_stays_where_it_is) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct modelled m = modelled_begin(device, NULL, 1);
@@ -84,8 +82,7 @@ static void vec_grown_within_its_reservation_stays_where_it_is(void **state) {
     }
 }
 
-static void vec_grown_past_its_reservation_moves_without_a_copy(void **state) {
-    (void)state;
+TEST(vec_grown_past_its_reservation_moves_without_a_copy) {
     struct api_random random = api_random_begin("vec_grown_past");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -117,8 +114,7 @@ static void vec_grown_past_its_reservation_moves_without_a_copy(void **state) {
     }
 }
 
-static void vec_by_copying_tells_what_it_copied(void **state) {
-    (void)state;
+TEST(vec_by_copying_tells_what_it_copied) {
     struct api_random random = api_random_begin("vec_by_copying");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -145,8 +141,7 @@ static void vec_by_copying_tells_what_it_copied(void **state) {
     }
 }
 
-static void vec_of_managed_memory_is_taken_as_far_as_reserved(void **state) {
-    (void)state;
+TEST(vec_of_managed_memory_is_taken_as_far_as_reserved) {
     struct api_random random = api_random_begin("vec_of_managed");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -170,8 +165,7 @@ static void vec_of_managed_memory_is_taken_as_far_as_reserved(void **state) {
     }
 }
 
-static void vec_of_pinned_memory_is_read_by_the_host(void **state) {
-    (void)state;
+TEST(vec_of_pinned_memory_is_read_by_the_host) {
     struct api_random random = api_random_begin("vec_of_pinned");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -190,8 +184,7 @@ static void vec_of_pinned_memory_is_read_by_the_host(void **state) {
 
 /* ---- appending ---- */
 
-static void vec_appends_from_memory_of_any_sort(void **state) {
-    (void)state;
+TEST(vec_appends_from_memory_of_any_sort) {
     struct api_random random = api_random_begin("vec_appends");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -215,8 +208,7 @@ static void vec_appends_from_memory_of_any_sort(void **state) {
     }
 }
 
-static void vec_appends_from_itself_even_when_it_moves(void **state) {
-    (void)state;
+TEST(vec_appends_from_itself_even_when_it_moves) {
     struct api_random random = api_random_begin("vec_appends_from_itself");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -241,8 +233,7 @@ static void vec_appends_from_itself_even_when_it_moves(void **state) {
     }
 }
 
-static void vec_appended_to_in_small_pieces_maps_few_chunks(void **state) {
-    (void)state;
+TEST(vec_appended_to_in_small_pieces_maps_few_chunks) {
     acre_device *device = api_open("soft");
     acre_vec *vec;
     static unsigned char page[64 << 10];
@@ -258,8 +249,7 @@ static void vec_appended_to_in_small_pieces_maps_few_chunks(void **state) {
 
 /* ---- shrinking ---- */
 
-static void vec_that_shrinks_gives_memory_back_and_keeps_its_address(void **state) {
-    (void)state;
+TEST(vec_that_shrinks_gives_memory_back_and_keeps_its_address) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct modelled m = modelled_begin(device, NULL, 1);
@@ -323,8 +313,7 @@ static void started_without_vmm(void) {
     exit(0);
 }
 
-static void vec_without_mapping_has_the_same_results(void **state) {
-    (void)state;
+TEST(vec_without_mapping_has_the_same_results) {
     for (API_EACH(name)) {
         char device[32];
         snprintf(device, sizeof device, "ACRE_DEVICE=%s", name);
@@ -335,18 +324,5 @@ static void vec_without_mapping_has_the_same_results(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "without-vmm") == 0)
         started_without_vmm();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vec_of_any_kind_and_strategy_keeps_its_contents),
-        cmocka_unit_test(vec_grown_within_its_reservation_stays_where_it_is),
-        cmocka_unit_test(vec_grown_past_its_reservation_moves_without_a_copy),
-        cmocka_unit_test(vec_by_copying_tells_what_it_copied),
-        cmocka_unit_test(vec_of_managed_memory_is_taken_as_far_as_reserved),
-        cmocka_unit_test(vec_of_pinned_memory_is_read_by_the_host),
-        cmocka_unit_test(vec_appends_from_memory_of_any_sort),
-        cmocka_unit_test(vec_appends_from_itself_even_when_it_moves),
-        cmocka_unit_test(vec_appended_to_in_small_pieces_maps_few_chunks),
-        cmocka_unit_test(vec_that_shrinks_gives_memory_back_and_keeps_its_address),
-        cmocka_unit_test(vec_without_mapping_has_the_same_results),
-    };
-    return cmocka_run_group_tests_name("vec", tests, NULL, NULL);
+    return tests_run("vec");
 }

@@ -10,8 +10,7 @@ static void check_unchanged(const acre_vec *vec, const acre_vec_info *before) {
     assert_memory_equal(&after, before, sizeof after);
 }
 
-static void vec_at_its_limit_says_so_and_is_unchanged(void **state) {
-    (void)state;
+TEST(vec_at_its_limit_says_so_and_is_unchanged) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (size_t i = 0; i < WAYS; i++) {
@@ -37,8 +36,7 @@ static void vec_at_its_limit_says_so_and_is_unchanged(void **state) {
     }
 }
 
-static void vec_past_the_card_or_its_addresses_is_refused_and_unchanged(void **state) {
-    (void)state;
+TEST(vec_past_the_card_or_its_addresses_is_refused_and_unchanged) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_device_info about = {.struct_size = sizeof about};
@@ -72,8 +70,7 @@ static void vec_past_the_card_or_its_addresses_is_refused_and_unchanged(void **s
     }
 }
 
-static void vec_becomes_as_large_as_the_device(void **state) {
-    (void)state;
+TEST(vec_becomes_as_large_as_the_device) {
     acre_device *device;
     acre_open_options options = {.struct_size = sizeof options, .soft_bytes = 64 * MIB};
     api_ok(acre_open("soft", &options, &device));
@@ -100,8 +97,7 @@ static void vec_becomes_as_large_as_the_device(void **state) {
 
 /* ---- bad input ---- */
 
-static void vec_of_bad_options_is_refused(void **state) {
-    (void)state;
+TEST(vec_of_bad_options_is_refused) {
     const struct {
         acre_vec_options options;
         acre_status status;
@@ -165,8 +161,7 @@ static void check_dead(acre_vec *vec, acre_device *device, acre_status wanted) {
     assert_int_equal(acre_vec_size(vec) + acre_vec_capacity(vec) + acre_vec_mapped_bytes(vec), 0);
 }
 
-static void vec_that_is_none_is_refused_by_every_call(void **state) {
-    (void)state;
+TEST(vec_that_is_none_is_refused_by_every_call) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec *vec;
@@ -190,8 +185,7 @@ static void vec_that_is_none_is_refused_by_every_call(void **state) {
     }
 }
 
-static void vec_left_when_its_device_closes_ends_with_it(void **state) {
-    (void)state;
+TEST(vec_left_when_its_device_closes_ends_with_it) {
     for (API_EACH(name)) {
         acre_vec *vecs[WAYS];
         acre_device *device = api_open(name);
@@ -215,8 +209,7 @@ static void vec_left_when_its_device_closes_ends_with_it(void **state) {
 
 /* ---- other objects ---- */
 
-static void vec_is_a_block_that_copies_and_queries_know(void **state) {
-    (void)state;
+TEST(vec_is_a_block_that_copies_and_queries_know) {
     static unsigned char page[4096];
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -245,8 +238,7 @@ static void vec_is_a_block_that_copies_and_queries_know(void **state) {
     }
 }
 
-static void vec_gives_access_to_devices_and_takes_their_streams_not(void **state) {
-    (void)state;
+TEST(vec_gives_access_to_devices_and_takes_their_streams_not) {
     acre_device *devices[2];
     acre_vec *vec, *copying;
     acre_vec_options copies = {.struct_size = sizeof copies, .strategy = ACRE_VEC_COPY};
@@ -272,15 +264,5 @@ static void vec_gives_access_to_devices_and_takes_their_streams_not(void **state
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vec_at_its_limit_says_so_and_is_unchanged),
-        cmocka_unit_test(vec_past_the_card_or_its_addresses_is_refused_and_unchanged),
-        cmocka_unit_test(vec_becomes_as_large_as_the_device),
-        cmocka_unit_test(vec_of_bad_options_is_refused),
-        cmocka_unit_test(vec_that_is_none_is_refused_by_every_call),
-        cmocka_unit_test(vec_left_when_its_device_closes_ends_with_it),
-        cmocka_unit_test(vec_is_a_block_that_copies_and_queries_know),
-        cmocka_unit_test(vec_gives_access_to_devices_and_takes_their_streams_not),
-    };
-    return cmocka_run_group_tests_name("vec_limits", tests, NULL, NULL);
+    return tests_run("vec_limits");
 }

@@ -12,8 +12,7 @@ static acre_vec *pinned_vec(acre_device *device, size_t bytes) {
     return vec;
 }
 
-static void vec_pinned_has_a_device_pointer(void **state) {
-    (void)state;
+TEST(vec_pinned_has_a_device_pointer) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec *vec = pinned_vec(device, 3 * MIB);
@@ -30,8 +29,7 @@ static void vec_pinned_has_a_device_pointer(void **state) {
     }
 }
 
-static void vec_pinned_is_read_and_written_by_the_host(void **state) {
-    (void)state;
+TEST(vec_pinned_is_read_and_written_by_the_host) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec *vec = pinned_vec(device, 5 * MIB);
@@ -52,9 +50,5 @@ static void vec_pinned_is_read_and_written_by_the_host(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vec_pinned_has_a_device_pointer),
-        cmocka_unit_test(vec_pinned_is_read_and_written_by_the_host),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("vec_pinned");
 }

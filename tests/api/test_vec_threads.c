@@ -66,8 +66,7 @@ static void growers_run(struct grower *growers, void *(*run)(void *)) {
     }
 }
 
-static void vecs_of_several_threads_grow_apart(void **state) {
-    (void)state;
+TEST(vecs_of_several_threads_grow_apart) {
     for (API_EACH(name)) {
         struct grower growers[THREADS] = {0};
         acre_device *device = api_open(name);
@@ -80,8 +79,7 @@ static void vecs_of_several_threads_grow_apart(void **state) {
 }
 
 /* Every append arrives whole, whoever made it, also while the vec moves and grows ahead. */
-static void vec_of_several_threads_has_every_append_whole(void **state) {
-    (void)state;
+TEST(vec_of_several_threads_has_every_append_whole) {
     static uint32_t found[THREADS * APPENDS * RUN];
     for (API_EACH(name)) {
         for (size_t i = 0; i < WAYS + 1; i++) {
@@ -128,8 +126,7 @@ static int is_mapped_soon(const acre_vec *vec, uint64_t bytes) {
     return 0;
 }
 
-static void vec_with_grow_ahead_keeps_memory_mapped(void **state) {
-    (void)state;
+TEST(vec_with_grow_ahead_keeps_memory_mapped) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec_options options = {
@@ -161,8 +158,7 @@ static void vec_with_grow_ahead_keeps_memory_mapped(void **state) {
 }
 
 /* A thread that was just started, or is at work, does not hold up the end. */
-static void vec_with_grow_ahead_ends_at_any_time(void **state) {
-    (void)state;
+TEST(vec_with_grow_ahead_ends_at_any_time) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (unsigned i = 0; i < 60; i++) {
@@ -185,11 +181,5 @@ static void vec_with_grow_ahead_ends_at_any_time(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vecs_of_several_threads_grow_apart),
-        cmocka_unit_test(vec_of_several_threads_has_every_append_whole),
-        cmocka_unit_test(vec_with_grow_ahead_keeps_memory_mapped),
-        cmocka_unit_test(vec_with_grow_ahead_ends_at_any_time),
-    };
-    return cmocka_run_group_tests_name("vec_threads", tests, NULL, NULL);
+    return tests_run("vec_threads");
 }

@@ -68,8 +68,7 @@ static uint32_t get(acre_device *device, const void *at) {
 
 /* ---- granularity ---- */
 
-static void granularity_is_told_for_every_sort_of_chunk(void **state) {
-    (void)state;
+TEST(granularity_is_told_for_every_sort_of_chunk) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_device_info info = {.struct_size = sizeof info};
@@ -86,8 +85,7 @@ static void granularity_is_told_for_every_sort_of_chunk(void **state) {
     }
 }
 
-static void granularity_with_wrong_arguments_is_refused(void **state) {
-    (void)state;
+TEST(granularity_with_wrong_arguments_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t minimum = 1, recommended = 1;
@@ -106,8 +104,7 @@ static void granularity_with_wrong_arguments_is_refused(void **state) {
 
 /* ---- chunks ---- */
 
-static void create_rounds_up_and_takes_that_much_memory(void **state) {
-    (void)state;
+TEST(create_rounds_up_and_takes_that_much_memory) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t unit = unit_of(device);
@@ -133,8 +130,7 @@ static void create_rounds_up_and_takes_that_much_memory(void **state) {
     }
 }
 
-static void create_with_wrong_arguments_is_refused(void **state) {
-    (void)state;
+TEST(create_with_wrong_arguments_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         const size_t never[] = {0, SIZE_MAX, (size_t)PTRDIFF_MAX + 1};
@@ -158,8 +154,7 @@ static void create_with_wrong_arguments_is_refused(void **state) {
     }
 }
 
-static void create_of_more_than_there_is_says_so(void **state) {
-    (void)state;
+TEST(create_of_more_than_there_is_says_so) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_device_info info = {.struct_size = sizeof info};
@@ -184,8 +179,7 @@ static void create_of_more_than_there_is_says_so(void **state) {
     }
 }
 
-static void release_ends_the_handle_and_the_memory_with_its_last_mapping(void **state) {
-    (void)state;
+TEST(release_ends_the_handle_and_the_memory_with_its_last_mapping) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t unit = unit_of(device);
@@ -213,8 +207,7 @@ static void release_ends_the_handle_and_the_memory_with_its_last_mapping(void **
     }
 }
 
-static void release_of_what_is_no_chunk_is_refused(void **state) {
-    (void)state;
+TEST(release_of_what_is_no_chunk_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         uint64_t no_chunk[8] = {0};
@@ -230,8 +223,7 @@ static void release_of_what_is_no_chunk_is_refused(void **state) {
 
 /* ---- addresses ---- */
 
-static void reserve_rounds_aligns_and_follows_hints(void **state) {
-    (void)state;
+TEST(reserve_rounds_aligns_and_follows_hints) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t unit = unit_of(device);
@@ -259,8 +251,7 @@ static void reserve_rounds_aligns_and_follows_hints(void **state) {
     }
 }
 
-static void reserve_with_wrong_arguments_is_refused(void **state) {
-    (void)state;
+TEST(reserve_with_wrong_arguments_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         const struct {
@@ -290,8 +281,7 @@ static void reserve_with_wrong_arguments_is_refused(void **state) {
     }
 }
 
-static void address_free_takes_whole_reservations_without_mappings(void **state) {
-    (void)state;
+TEST(address_free_takes_whole_reservations_without_mappings) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t unit = unit_of(device);
@@ -319,8 +309,7 @@ static void address_free_takes_whole_reservations_without_mappings(void **state)
 
 /* ---- mappings ---- */
 
-static void map_to_wrong_places_is_refused(void **state) {
-    (void)state;
+TEST(map_to_wrong_places_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t unit = unit_of(device);
@@ -353,8 +342,7 @@ static void map_to_wrong_places_is_refused(void **state) {
     }
 }
 
-static void map_of_one_chunk_at_two_places_is_the_same_memory(void **state) {
-    (void)state;
+TEST(map_of_one_chunk_at_two_places_is_the_same_memory) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t unit = unit_of(device);
@@ -385,8 +373,7 @@ static void map_of_one_chunk_at_two_places_is_the_same_memory(void **state) {
     }
 }
 
-static void map_behind_the_first_chunk_grows_in_place(void **state) {
-    (void)state;
+TEST(map_behind_the_first_chunk_grows_in_place) {
     enum { COUNT = 6 };
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -407,8 +394,7 @@ static void map_behind_the_first_chunk_grows_in_place(void **state) {
     }
 }
 
-static void unmap_takes_whole_mappings_and_cuts_none(void **state) {
-    (void)state;
+TEST(unmap_takes_whole_mappings_and_cuts_none) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t unit = unit_of(device);
@@ -461,8 +447,7 @@ static void unmap_takes_whole_mappings_and_cuts_none(void **state) {
 
 /* ---- access ---- */
 
-static void access_decides_what_the_device_may_do(void **state) {
-    (void)state;
+TEST(access_decides_what_the_device_may_do) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t unit = unit_of(device);
@@ -490,8 +475,7 @@ static void access_decides_what_the_device_may_do(void **state) {
     }
 }
 
-static void access_with_wrong_arguments_is_refused(void **state) {
-    (void)state;
+TEST(access_with_wrong_arguments_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t unit = unit_of(device);
@@ -527,8 +511,7 @@ static void access_with_wrong_arguments_is_refused(void **state) {
 }
 
 /* The soft device's memory is no other driver's. */
-static void access_for_a_device_of_another_driver_is_refused(void **state) {
-    (void)state;
+TEST(access_for_a_device_of_another_driver_is_refused) {
     acre_device *device = api_open("soft");
     char *at = mapped(device, 1);
     for (API_EACH(name)) {
@@ -545,8 +528,7 @@ static void access_for_a_device_of_another_driver_is_refused(void **state) {
     api_ok(acre_close(device));
 }
 
-static void access_of_the_host_to_host_chunks_is_its_own(void **state) {
-    (void)state;
+TEST(access_of_the_host_to_host_chunks_is_its_own) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         size_t bytes = 0;
@@ -569,8 +551,7 @@ static void access_of_the_host_to_host_chunks_is_its_own(void **state) {
     }
 }
 
-static void access_of_a_peer_is_given_and_taken(void **state) {
-    (void)state;
+TEST(access_of_a_peer_is_given_and_taken) {
     acre_device *devices[2];
     api_open_two(devices);
     size_t unit = unit_of(devices[0]);
@@ -596,8 +577,7 @@ static void access_of_a_peer_is_given_and_taken(void **state) {
 
 /* ---- devices ---- */
 
-static void foreign_handles_and_addresses_are_refused(void **state) {
-    (void)state;
+TEST(foreign_handles_and_addresses_are_refused) {
     acre_device *devices[2];
     api_open_two(devices);
     size_t unit = unit_of(devices[0]);
@@ -624,8 +604,7 @@ static void foreign_handles_and_addresses_are_refused(void **state) {
     api_ok(acre_close(devices[0]));
 }
 
-static void every_function_refuses_what_is_no_device(void **state) {
-    (void)state;
+TEST(every_function_refuses_what_is_no_device) {
     acre_device *closed = api_open("soft");
     api_ok(acre_close(closed));
     acre_device *const bad[] = {NULL, closed, (acre_device *)(void *)&closed};
@@ -655,8 +634,7 @@ static void every_function_refuses_what_is_no_device(void **state) {
 }
 
 /* It is not a block: the program that maps by hand also knows what it is. */
-static void memory_by_hand_is_no_block_of_acre(void **state) {
-    (void)state;
+TEST(memory_by_hand_is_no_block_of_acre) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         char *at = mapped(device, 1);
@@ -685,8 +663,7 @@ static void hear(void *user, acre_log_level level, const char *area, const char 
     snprintf(heard->line, sizeof heard->line, "%s", line);
 }
 
-static void close_undoes_what_is_left_and_says_so(void **state) {
-    (void)state;
+TEST(close_undoes_what_is_left_and_says_so) {
     struct heard heard = {0};
     api_ok(acre_log_set(hear, &heard, ACRE_LOG_WARN));
     for (API_EACH(name)) {
@@ -718,8 +695,7 @@ static void close_undoes_what_is_left_and_says_so(void **state) {
 }
 
 /* ACRE_VMM=no is about how acre makes its own objects. */
-static void memory_by_hand_works_where_acre_does_without_it(void **state) {
-    (void)state;
+TEST(memory_by_hand_works_where_acre_does_without_it) {
     setenv("ACRE_VMM", "no", 1);
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -754,8 +730,7 @@ static void *map_and_unmap(void *device_pointer) {
     return NULL;
 }
 
-static void threads_map_and_unmap_at_once(void **state) {
-    (void)state;
+TEST(threads_map_and_unmap_at_once) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         pthread_t threads[THREADS];
@@ -769,32 +744,5 @@ static void threads_map_and_unmap_at_once(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(granularity_is_told_for_every_sort_of_chunk),
-        cmocka_unit_test(granularity_with_wrong_arguments_is_refused),
-        cmocka_unit_test(create_rounds_up_and_takes_that_much_memory),
-        cmocka_unit_test(create_with_wrong_arguments_is_refused),
-        cmocka_unit_test(create_of_more_than_there_is_says_so),
-        cmocka_unit_test(release_ends_the_handle_and_the_memory_with_its_last_mapping),
-        cmocka_unit_test(release_of_what_is_no_chunk_is_refused),
-        cmocka_unit_test(reserve_rounds_aligns_and_follows_hints),
-        cmocka_unit_test(reserve_with_wrong_arguments_is_refused),
-        cmocka_unit_test(address_free_takes_whole_reservations_without_mappings),
-        cmocka_unit_test(map_to_wrong_places_is_refused),
-        cmocka_unit_test(map_of_one_chunk_at_two_places_is_the_same_memory),
-        cmocka_unit_test(map_behind_the_first_chunk_grows_in_place),
-        cmocka_unit_test(unmap_takes_whole_mappings_and_cuts_none),
-        cmocka_unit_test(access_decides_what_the_device_may_do),
-        cmocka_unit_test(access_with_wrong_arguments_is_refused),
-        cmocka_unit_test(access_for_a_device_of_another_driver_is_refused),
-        cmocka_unit_test(access_of_the_host_to_host_chunks_is_its_own),
-        cmocka_unit_test(access_of_a_peer_is_given_and_taken),
-        cmocka_unit_test(foreign_handles_and_addresses_are_refused),
-        cmocka_unit_test(every_function_refuses_what_is_no_device),
-        cmocka_unit_test(memory_by_hand_is_no_block_of_acre),
-        cmocka_unit_test(close_undoes_what_is_left_and_says_so),
-        cmocka_unit_test(memory_by_hand_works_where_acre_does_without_it),
-        cmocka_unit_test(threads_map_and_unmap_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("vm");
 }

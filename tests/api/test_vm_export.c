@@ -18,8 +18,7 @@ static void unplace(acre_device *device, void *at) {
     api_ok(acre_vm_address_free(device, at));
 }
 
-static void vm_exported_chunk_imports_as_the_same_memory(void **state) {
-    (void)state;
+TEST(vm_exported_chunk_imports_as_the_same_memory) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vm_chunk *chunk, *again;
@@ -43,8 +42,7 @@ static void vm_exported_chunk_imports_as_the_same_memory(void **state) {
     }
 }
 
-static void vm_export_and_import_of_what_cannot_be_are_refused(void **state) {
-    (void)state;
+TEST(vm_export_and_import_of_what_cannot_be_are_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vm_chunk *plain, *chunk = NULL;
@@ -70,9 +68,5 @@ static void vm_export_and_import_of_what_cannot_be_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vm_exported_chunk_imports_as_the_same_memory),
-        cmocka_unit_test(vm_export_and_import_of_what_cannot_be_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("vm_export");
 }

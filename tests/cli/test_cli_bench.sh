@@ -11,14 +11,16 @@ for suite in ground copy pin grow pool heap plan; do
 done
 
 # Every suite has the same shape; a quick run takes small sizes only. All suites are in one run, which
-# is looked at suite by suite, since looking for leaks takes as long for one as for all.
-run_leaks "$no_gpu" "$acre" bench --device soft --quick --json --chart "$work/growth.svg"
+# is looked at suite by suite, since looking for leaks takes as long for one as for all. Under TSan the
+# heap's kernels run in tests of their own; here they would be two thirds of the time.
+suites=(copy ground grow heap pin plan pool)
+is_tsan && suites=(copy ground grow pin plan pool)
+run_leaks "$no_gpu" "$acre" bench "${suites[@]}" --device soft --quick --json --chart "$work/growth.svg"
 expect_rc 0
 expect_json 'keys == ["device", "results", "schema", "version"]'
 expect_json '.schema == "acre-bench/1" and .device.driver == "soft"'
 expect_json 'all(.results[]; keys == ["case", "suite", "unit", "value", "who"])'
-expect_json '[.results | group_by(.suite)[][0].suite]
-    == ["copy", "ground", "grow", "heap", "pin", "plan", "pool"]'
+expect_json "[.results | group_by(.suite)[][0].suite] | join(\" \") == \"${suites[*]}\""
 mv "$out" "$work/all.json"
 mv "$err" "$work/all.err"
 
@@ -108,13 +110,13 @@ if ! is_sanitized; then
 fi
 if ! is_tsan; then
     # A small device: an array that is copied fills it by writing to all of it.
-    run "$no_gpu" ACRE_VMM=no ACRE_SOFT_BYTES=256MiB "$acre" bench grow --device soft --quick --json
+    run "$no_gpu" ACRE_VMM=no ACRE_SOFT_BYTES=128MiB "$acre" bench grow --device soft --quick --json
     expect_rc 0
     expect_json '.results[] | select(.case == "doubling copied to 32MiB" and .who == "acre") | .value > 0'
-    run "$no_gpu" "$acre" bench grow --device soft --quick --chart /dev/full
-    expect_rc 2
-    expect_err '^acre: cannot write /dev/full: No space left'
 fi
+run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench heap --device soft --quick --chart /dev/full
+expect_rc 2
+expect_err '^acre: cannot write /dev/full: No space left'
 run "$acre" bench copy --chart "$work/none.svg"
 expect_rc 64
 expect_err 'a chart is drawn by the suites grow and heap alone'
@@ -187,11 +189,9 @@ expect_json '[.results[] | [.suite, .case, .who, .unit]]
 expect_json '.results[0].value >= 1 and .results[0].value < 2.01 and .results[1].value > 0'
 if ! is_sanitized; then
     ratio=$(jq '.results[0].value' "$out")
-    run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --json
-    expect_rc 0
-    expect_json ".results[0].value == $ratio"
     run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --case cross-stream --json
     expect_rc 0
+    expect_json "[.results[] | select(.case == \"frag\") | .value][0] == $ratio"
     expect_json '[.results[].case] == ["cross-stream", "frag", "frag", "frag, lag 1000", "frag, lag 1000"]'
 fi
 run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case drift --device soft --json
@@ -254,47 +254,52 @@ for call in cuMemCreate cuStreamGetId cuLaunchHostFunc; do
 done
 
 # Blocks inside kernels: every size for everybody, cold and warm.
-of_suite heap
-expect_err 'suite heap: driver is left out: a soft device has no malloc of its own'
-expect_json 'all(.results[]; (.value > 0 or .who == "bump")
-    and (.who | IN("acre", "floor", "bump", "malloc", "acre made large")))'
-for size in 16B 64B 256B 1KiB 4KiB 8KiB mixed; do
-    expect_json "[.results[] | select(.case == \"alloc $size 2^8\" and .unit == \"us\") | .who]
-        == [\"acre\", \"floor\", \"bump\"]"
-    for step in 'alloc cold' free 'free cold'; do
-        expect_json "[.results[] | select(.case == \"$step $size 2^8\" and .unit == \"us\") | .who]
+if is_tsan; then
+    run "$no_gpu" "$acre" bench heap --case churn --case threads --device soft --quick --json
+    expect_rc 0
+else
+    of_suite heap
+    expect_err 'suite heap: driver is left out: a soft device has no malloc of its own'
+    expect_json 'all(.results[]; (.value > 0 or .who == "bump")
+        and (.who | IN("acre", "floor", "bump", "malloc", "acre made large")))'
+    for size in 16B 64B 256B 1KiB 4KiB 8KiB mixed; do
+        expect_json "[.results[] | select(.case == \"alloc $size 2^8\" and .unit == \"us\") | .who]
+            == [\"acre\", \"floor\", \"bump\"]"
+        for step in 'alloc cold' free 'free cold'; do
+            expect_json "[.results[] | select(.case == \"$step $size 2^8\" and .unit == \"us\") | .who]
+                == [\"acre\", \"floor\"]"
+        done
+        # shellcheck disable=SC2016 # $v is jq's
+        expect_json '(.results | map({(.case + " " + .who): .value}) | add) as $v
+            | ($v["alloc '"$size"' 2^8 acre"] / $v["alloc '"$size"' 2^8 bump"]
+                - $v["alloc / bump '"$size"' 2^8 acre"]) | fabs < 1e-6'
+    done
+    for size in 64B 1KiB mixed; do
+        expect_json "[.results[] | select(.case == \"churn $size 2^8\" and .unit == \"M pairs/s\") | .who]
             == [\"acre\", \"floor\"]"
     done
-    # shellcheck disable=SC2016 # $v is jq's
-    expect_json '(.results | map({(.case + " " + .who): .value}) | add) as $v
-        | ($v["alloc '"$size"' 2^8 acre"] / $v["alloc '"$size"' 2^8 bump"]
-            - $v["alloc / bump '"$size"' 2^8 acre"]) | fabs < 1e-6'
-done
-for size in 64B 1KiB mixed; do
-    expect_json "[.results[] | select(.case == \"churn $size 2^8\" and .unit == \"M pairs/s\") | .who]
-        == [\"acre\", \"floor\"]"
-done
-# A heap can be filled, emptied and filled again; a bump pointer only once.
-for size in 1KiB 8KiB; do
-    expect_json "[.results[] | select(.case == \"fill share $size\" and .unit == \"share\")
-        | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", true]]"
-    expect_json "[.results[] | select(.case == \"fill again share $size\")
-        | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", false]]"
-    expect_json "[.results[] | select(.case == \"NULL when full $size 2^8\") | .who, .unit]
-        == [\"acre\", \"ms\"]"
-    expect_json "[.results[] | select(.case == \"longest NULL $size 2^8\") | .who, .value > 0]
-        == [\"acre\", true]"
-done
-expect_json '[.results[] | select(.case == "fill again share mixed") | .who, .value > 0.5]
-    == ["acre", true]'
-# What is freed between blocks that are kept is used again.
-expect_json '[.results[] | select(.case == "rounds live share 1KiB") | [.who, .value > 0.8]]
-    == [["acre", true], ["bump", false]]'
-expect_json '[.results[] | select(.case == "grow 8MiB to 16MiB" and .unit == "ms") | .who]
-    == ["acre", "acre made large", "floor"]'
-expect_json '.results[] | select(.unit == "growths") | .value >= 1'
-expect_json '[.results[] | select(.case == "threads 1 mixed" and .unit == "M pairs/s") | .who]
-    == ["acre", "malloc", "floor"]'
+    # A heap can be filled, emptied and filled again; a bump pointer only once.
+    for size in 1KiB 8KiB; do
+        expect_json "[.results[] | select(.case == \"fill share $size\" and .unit == \"share\")
+            | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", true]]"
+        expect_json "[.results[] | select(.case == \"fill again share $size\")
+            | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", false]]"
+        expect_json "[.results[] | select(.case == \"NULL when full $size 2^8\") | .who, .unit]
+            == [\"acre\", \"ms\"]"
+        expect_json "[.results[] | select(.case == \"longest NULL $size 2^8\") | .who, .value > 0]
+            == [\"acre\", true]"
+    done
+    expect_json '[.results[] | select(.case == "fill again share mixed") | .who, .value > 0.5]
+        == ["acre", true]'
+    # What is freed between blocks that are kept is used again.
+    expect_json '[.results[] | select(.case == "rounds live share 1KiB") | [.who, .value > 0.8]]
+        == [["acre", true], ["bump", false]]'
+    expect_json '[.results[] | select(.case == "grow 8MiB to 16MiB" and .unit == "ms") | .who]
+        == ["acre", "acre made large", "floor"]'
+    expect_json '.results[] | select(.unit == "growths") | .value >= 1'
+    expect_json '[.results[] | select(.case == "threads 1 mixed" and .unit == "M pairs/s") | .who]
+        == ["acre", "malloc", "floor"]'
+fi
 expect_heap_chart() {
     check "the chart is well-formed" python3 -c \
         'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/heap.svg"

@@ -31,6 +31,18 @@ static void async_drop(struct async *a) {
     conf_need("destroy", conf.drv->cuMemPoolDestroy(a->pool));
 }
 
+/* A case that has them. */
+#define ASYNC_CASE(name)                                                                           \
+    static void name##_with(struct async *a);                                                      \
+    static void name(void) {                                                                       \
+        struct async a;                                                                            \
+        if (async_make(&a) != 0)                                                                   \
+            return;                                                                                \
+        name##_with(&a);                                                                           \
+        async_drop(&a);                                                                            \
+    }                                                                                              \
+    static void name##_with(struct async *a)
+
 static CUdeviceptr async_take(struct async *a, size_t bytes, CUstream stream) {
     CUdeviceptr ptr = 0;
 
@@ -38,86 +50,65 @@ static CUdeviceptr async_take(struct async *a, size_t bytes, CUstream stream) {
     return ptr;
 }
 
-static void async_sizes(void) {
-    struct async a;
+ASYNC_CASE(async_sizes) {
     CUdeviceptr ptr = 0;
 
-    if (async_make(&a) != 0)
-        return;
-    conf_code("byte", conf.drv->cuMemAllocAsync(&ptr, 1, a.one));
+    conf_code("byte", conf.drv->cuMemAllocAsync(&ptr, 1, a->one));
     conf_fact("aligned-256", ptr % 256 == 0);
-    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    conf_code("16-mib", conf.drv->cuMemAllocAsync(&ptr, 16 << 20, a.one));
-    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a.one));
+    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+    conf_code("16-mib", conf.drv->cuMemAllocAsync(&ptr, 16 << 20, a->one));
+    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
     conf_code("above-device",
-              conf.drv->cuMemAllocAsync(&ptr, conf.device_bytes + (64 << 20), a.one));
-    conf_code("largest", conf.drv->cuMemAllocAsync(&ptr, ~(size_t)0, a.one));
-    conf_code("no-output", conf.drv->cuMemAllocAsync(NULL, 4096, a.one));
-    conf_code("null-pool", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, NULL, a.one));
+              conf.drv->cuMemAllocAsync(&ptr, conf.device_bytes + (64 << 20), a->one));
+    conf_code("largest", conf.drv->cuMemAllocAsync(&ptr, ~(size_t)0, a->one));
+    conf_code("no-output", conf.drv->cuMemAllocAsync(NULL, 4096, a->one));
+    conf_code("null-pool", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, NULL, a->one));
     conf_code("after", conf.drv->cuMemAllocAsync(&ptr, 4096, NULL));
     conf_code("free", conf.drv->cuMemFreeAsync(ptr, NULL));
     conf_code("per-thread", conf.drv->cuMemAllocAsync(&ptr, 4096, CU_STREAM_PER_THREAD));
     conf_code("free", conf.drv->cuMemFreeAsync(ptr, CU_STREAM_PER_THREAD));
-    async_drop(&a);
 }
 
-static void async_zero(void) {
-    struct async a;
+ASYNC_CASE(async_zero) {
     CUdeviceptr ptr = 4711;
 
-    if (async_make(&a) != 0)
-        return;
-    conf_code("zero", conf.drv->cuMemAllocAsync(&ptr, 0, a.one));
+    conf_code("zero", conf.drv->cuMemAllocAsync(&ptr, 0, a->one));
     conf_fact("is-null", ptr == 0);
     ptr = 4711;
-    conf_code("zero-of-pool", conf.drv->cuMemAllocFromPoolAsync(&ptr, 0, a.pool, a.one));
+    conf_code("zero-of-pool", conf.drv->cuMemAllocFromPoolAsync(&ptr, 0, a->pool, a->one));
     conf_fact("is-null", ptr == 0);
-    async_drop(&a);
 }
 
-static void async_frees(void) {
-    struct async a;
+ASYNC_CASE(async_frees) {
     CUdeviceptr ptr;
     void *host = NULL;
     int local = 0;
 
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, 8192, a.one);
-    conf_code("interior", conf.drv->cuMemFreeAsync(ptr + 512, a.one));
-    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    conf_code("twice", conf.drv->cuMemFreeAsync(ptr, a.one));
-    conf_code("foreign", conf.drv->cuMemFreeAsync((CUdeviceptr)(uintptr_t)&local, a.one));
-    conf_code("low-address", conf.drv->cuMemFreeAsync(4096, a.one));
+    ptr = async_take(a, 8192, a->one);
+    conf_code("interior", conf.drv->cuMemFreeAsync(ptr + 512, a->one));
+    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+    conf_code("twice", conf.drv->cuMemFreeAsync(ptr, a->one));
+    conf_code("foreign", conf.drv->cuMemFreeAsync((CUdeviceptr)(uintptr_t)&local, a->one));
+    conf_code("low-address", conf.drv->cuMemFreeAsync(4096, a->one));
     if (conf_need("host", conf.drv->cuMemHostAlloc(&host, 4096, 0)) == 0) {
-        conf_code("host", conf.drv->cuMemFreeAsync((CUdeviceptr)(uintptr_t)host, a.one));
+        conf_code("host", conf.drv->cuMemFreeAsync((CUdeviceptr)(uintptr_t)host, a->one));
         conf_need("free-host", conf.drv->cuMemFreeHost(host));
     }
-    async_drop(&a);
 }
 
-static void async_free_null(void) {
-    struct async a;
-
-    if (async_make(&a) != 0)
-        return;
-    conf_code("null", conf.drv->cuMemFreeAsync(0, a.one));
-    async_drop(&a);
+ASYNC_CASE(async_free_null) {
+    conf_code("null", conf.drv->cuMemFreeAsync(0, a->one));
 }
 
 /* By the call for plain memory. */
-static void async_free_plainly(void) {
-    struct async a;
+ASYNC_CASE(async_free_plainly) {
     CUdeviceptr ptr;
 
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, 8192, a.one);
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
+    ptr = async_take(a, 8192, a->one);
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
     conf_code("interior", conf.drv->cuMemFree(ptr + 512));
     conf_code("free", conf.drv->cuMemFree(ptr));
     conf_code("twice", conf.drv->cuMemFree(ptr));
-    async_drop(&a);
 }
 
 /* Plain memory by the call in stream order. Twice is not asked for: the driver then hangs. */
@@ -132,100 +123,80 @@ static void async_free_of_plain(void) {
 }
 
 /* Freeing by the plain call does not wait for the streams. */
-static void async_free_waits_not(void) {
-    struct async a;
+ASYNC_CASE(async_free_waits_not) {
     struct conf_gate gate;
     CUdeviceptr ptr;
 
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, 8192, a.one);
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
-    if (conf_gate_close(&gate, a.two) == 0) {
+    ptr = async_take(a, 8192, a->one);
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
+    if (conf_gate_close(&gate, a->two) == 0) {
         conf_code("free", conf.drv->cuMemFree(ptr));
         conf_fact("gate-holds", conf_gate_holds(&gate));
         conf_gate_open(&gate);
     }
-    async_drop(&a);
 }
 
-static void async_use(void) {
-    struct async a;
+ASYNC_CASE(async_use) {
     CUdeviceptr ptr, base = 0;
     uint32_t seen = 0;
     size_t bytes = 0;
 
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, 1 << 20, a.one);
-    conf_code("fill", conf.drv->cuMemsetD32Async(ptr, 4711, 16, a.one));
-    conf_code("copy", conf.drv->cuMemcpyDtoHAsync(&seen, ptr, sizeof seen, a.one));
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
+    ptr = async_take(a, 1 << 20, a->one);
+    conf_code("fill", conf.drv->cuMemsetD32Async(ptr, 4711, 16, a->one));
+    conf_code("copy", conf.drv->cuMemcpyDtoHAsync(&seen, ptr, sizeof seen, a->one));
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
     conf_fact("read", seen);
     conf_code("range", conf.drv->cuMemGetAddressRange(&base, &bytes, ptr + 100));
     conf_fact("base", (long long)(base - ptr));
     conf_fact("bytes", (long long)bytes);
-    conf_code("past-end", conf.drv->cuMemsetD8Async(ptr, 1, (size_t)1 << 40, a.one));
-    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    async_drop(&a);
+    conf_code("past-end", conf.drv->cuMemsetD8Async(ptr, 1, (size_t)1 << 40, a->one));
+    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
 }
 
 /* The call comes back at once, and so do alloc and free, however busy the stream is. */
-static void async_is_late(void) {
-    struct async a;
+ASYNC_CASE(async_is_late) {
     struct conf_gate gate;
     CUdeviceptr ptr;
 
-    if (async_make(&a) != 0)
-        return;
-    if (conf_gate_close(&gate, a.one) == 0) {
-        ptr = async_take(&a, ASYNC_BYTES, a.one);
-        conf_code("fill", conf.drv->cuMemsetD8Async(ptr, 1, ASYNC_BYTES, a.one));
-        conf_code("free", conf.drv->cuMemFreeAsync(ptr, a.one));
+    if (conf_gate_close(&gate, a->one) == 0) {
+        ptr = async_take(a, ASYNC_BYTES, a->one);
+        conf_code("fill", conf.drv->cuMemsetD8Async(ptr, 1, ASYNC_BYTES, a->one));
+        conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
         conf_fact("gate-holds", conf_gate_holds(&gate));
-        conf_fact("query-busy", conf.drv->cuStreamQuery(a.one) == CUDA_ERROR_NOT_READY);
+        conf_fact("query-busy", conf.drv->cuStreamQuery(a->one) == CUDA_ERROR_NOT_READY);
         conf_gate_open(&gate);
-        conf_code("sync", conf.drv->cuStreamSynchronize(a.one));
+        conf_code("sync", conf.drv->cuStreamSynchronize(a->one));
     }
-    async_drop(&a);
 }
 
-static void async_reuse_same_stream(void) {
-    struct async a;
+ASYNC_CASE(async_reuse_same_stream) {
     struct conf_gate gate;
     CUdeviceptr ptr, again;
 
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, ASYNC_BYTES, a.one);
-    if (conf_gate_close(&gate, a.one) == 0) {
-        conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-        again = async_take(&a, ASYNC_BYTES, a.one);
+    ptr = async_take(a, ASYNC_BYTES, a->one);
+    if (conf_gate_close(&gate, a->one) == 0) {
+        conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+        again = async_take(a, ASYNC_BYTES, a->one);
         conf_fact("same", again == ptr);
         conf_fact("gate-holds", conf_gate_holds(&gate));
         conf_gate_open(&gate);
-        conf_need("free", conf.drv->cuMemFreeAsync(again, a.one));
+        conf_need("free", conf.drv->cuMemFreeAsync(again, a->one));
     }
-    async_drop(&a);
 }
 
 /* Freed on a stream that stands at a gate, taken on another one. */
-static void async_reuse_busy(void) {
-    struct async a;
+ASYNC_CASE(async_reuse_busy) {
     struct conf_gate gate;
     CUdeviceptr ptr, again;
 
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, ASYNC_BYTES, a.one);
-    if (conf_gate_close(&gate, a.one) == 0) {
-        conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-        again = async_take(&a, ASYNC_BYTES, a.two);
+    ptr = async_take(a, ASYNC_BYTES, a->one);
+    if (conf_gate_close(&gate, a->one) == 0) {
+        conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+        again = async_take(a, ASYNC_BYTES, a->two);
         conf_fact("same", again == ptr);
         conf_gate_open(&gate);
-        conf_need("free", conf.drv->cuMemFreeAsync(again, a.two));
+        conf_need("free", conf.drv->cuMemFreeAsync(again, a->two));
     }
-    async_drop(&a);
 }
 
 /* With an event between them, as the attribute allows or not; nothing else is allowed. */
@@ -267,70 +238,58 @@ static void async_done_note(void *flag) {
 /* Freed on a stream that is through, as a host function behind the free has said. Where it is not
  * allowed an H200 does it all the same, and the soft driver does not: it is to show what a program
  * relies on. */
-static void async_reuse_done(void) {
-    struct async a;
+ASYNC_CASE(async_reuse_done) {
     CUdeviceptr ptr, again;
     _Atomic int done = 0;
 
-    if (async_make(&a) != 0)
-        return;
-    conf_need("set", pool_set_flag(a.pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0));
-    ptr = async_take(&a, ASYNC_BYTES, a.one);
-    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    conf_need("note", conf.drv->cuLaunchHostFunc(a.one, async_done_note, (void *)&done));
+    conf_need("set", pool_set_flag(a->pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0));
+    ptr = async_take(a, ASYNC_BYTES, a->one);
+    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+    conf_need("note", conf.drv->cuLaunchHostFunc(a->one, async_done_note, (void *)&done));
     if (!conf_wait_flag(&done, CONF_GATE_SECONDS * 1000))
         conf_word("setup-note", "never-came");
-    again = async_take(&a, ASYNC_BYTES, a.two);
+    again = async_take(a, ASYNC_BYTES, a->two);
     conf_fact("opportunistic", again == ptr);
-    conf_need("free", conf.drv->cuMemFreeAsync(again, a.two));
-    async_drop(&a);
+    conf_need("free", conf.drv->cuMemFreeAsync(again, a->two));
 }
 
 /* Whatever the attributes say, after a sync. */
-static void async_reuse_synced(void) {
-    struct async a;
+ASYNC_CASE(async_reuse_synced) {
     CUdeviceptr ptr, again;
 
-    if (async_make(&a) != 0)
-        return;
-    conf_need("set", pool_set_flag(a.pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, 0));
-    conf_need("set", pool_set_flag(a.pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 0));
-    conf_need("set", pool_set_flag(a.pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0));
-    conf_need("set", pool_set(a.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ull));
-    ptr = async_take(&a, ASYNC_BYTES, a.one);
-    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
-    again = async_take(&a, ASYNC_BYTES, a.two);
+    conf_need("set", pool_set_flag(a->pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, 0));
+    conf_need("set", pool_set_flag(a->pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 0));
+    conf_need("set", pool_set_flag(a->pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0));
+    conf_need("set", pool_set(a->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ull));
+    ptr = async_take(a, ASYNC_BYTES, a->one);
+    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
+    again = async_take(a, ASYNC_BYTES, a->two);
     conf_fact("same", again == ptr);
-    conf_need("free", conf.drv->cuMemFreeAsync(again, a.two));
-    async_drop(&a);
+    conf_need("free", conf.drv->cuMemFreeAsync(again, a->two));
 }
 
-static void async_statistics(void) {
-    struct async a;
+ASYNC_CASE(async_statistics) {
     CUdeviceptr ptr, other;
 
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, 4 << 20, a.one);
-    other = async_take(&a, 1 << 20, a.one);
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
-    conf_fact("used", (long long)pool_get(a.pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    ptr = async_take(a, 4 << 20, a->one);
+    other = async_take(a, 1 << 20, a->one);
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
+    conf_fact("used", (long long)pool_get(a->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
     conf_fact("reserved-enough",
-              pool_get(a.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= (5 << 20));
+              pool_get(a->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= (5 << 20));
     conf_fact("reserved-chunks",
-              pool_get(a.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) % conf.chunk_bytes == 0);
-    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
-    conf_fact("used", (long long)pool_get(a.pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-    conf_fact("used-high", (long long)pool_get(a.pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
-    conf_code("reset", pool_set(a.pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
-    conf_fact("used-high", (long long)pool_get(a.pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
-    conf_need("free", conf.drv->cuMemFreeAsync(other, a.one));
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
-    conf_fact("used", (long long)pool_get(a.pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-    conf_fact("reserved", (long long)pool_get(a.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-    async_drop(&a);
+              pool_get(a->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) % conf.chunk_bytes == 0);
+    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
+    conf_fact("used", (long long)pool_get(a->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    conf_fact("used-high", (long long)pool_get(a->pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
+    conf_code("reset", pool_set(a->pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
+    conf_fact("used-high", (long long)pool_get(a->pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
+    conf_need("free", conf.drv->cuMemFreeAsync(other, a->one));
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
+    conf_fact("used", (long long)pool_get(a->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    conf_fact("reserved", (long long)pool_get(a->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
 }
 
 /* What a sync gives back, by stream, event and context; and what the threshold keeps. */
@@ -363,22 +322,18 @@ static void async_release(void) {
     async_drop(&a);
 }
 
-static void async_info(void) {
+ASYNC_CASE(async_info) {
     size_t before = 0, during = 0, after = 0, total = 0, most = ASYNC_BYTES / 10 * 9;
-    struct async a;
     CUdeviceptr ptr;
 
-    if (async_make(&a) != 0)
-        return;
     conf_need("info", conf.drv->cuMemGetInfo(&before, &total));
-    ptr = async_take(&a, ASYNC_BYTES, a.one);
+    ptr = async_take(a, ASYNC_BYTES, a->one);
     conf_need("info", conf.drv->cuMemGetInfo(&during, &total));
     conf_fact("counted", before >= during + most);
-    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
+    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
     conf_need("info", conf.drv->cuMemGetInfo(&after, &total));
     conf_fact("given-back", after >= during + most);
-    async_drop(&a);
 }
 
 /* The pool has that much, and nobody uses it. */
@@ -452,8 +407,7 @@ static void async_maximum(void) {
     conf_need("destroy", conf.drv->cuMemPoolDestroy(pool));
 }
 
-static void async_pointer(void) {
-    struct async a;
+ASYNC_CASE(async_pointer) {
     CUmemoryPool pool = NULL;
     CUcontext ctx = conf.ctx;
     CUdeviceptr ptr, start = 0;
@@ -461,13 +415,11 @@ static void async_pointer(void) {
     size_t bytes = 0;
     int number = -7;
 
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, 1 << 20, a.one);
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
+    ptr = async_take(a, 1 << 20, a->one);
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
     conf_code("pool",
               conf.drv->cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, ptr));
-    conf_fact("is-ours", pool == a.pool);
+    conf_fact("is-ours", pool == a->pool);
     conf_code("context", conf.drv->cuPointerGetAttribute(&ctx, CU_POINTER_ATTRIBUTE_CONTEXT, ptr));
     conf_fact("is-null", ctx == NULL);
     code = conf.drv->cuPointerGetAttribute(&number, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr);
@@ -481,82 +433,65 @@ static void async_pointer(void) {
     conf_value("size", code, (long long)bytes);
     conf_code("host-pointer",
               conf.drv->cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_HOST_POINTER, ptr));
-    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    async_drop(&a);
+    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
 }
 
 /* The older ways of sharing are not for it. */
-static void async_pointer_older(void) {
+ASYNC_CASE(async_pointer_older) {
     CUipcMemHandle handle;
-    struct async a;
     CUdeviceptr ptr;
     CUresult code;
     unsigned char flag = 7;
     int one = 1;
 
-    if (async_make(&a) != 0)
-        return;
-    ptr = async_take(&a, 1 << 20, a.one);
-    conf_need("sync", conf.drv->cuStreamSynchronize(a.one));
+    ptr = async_take(a, 1 << 20, a->one);
+    conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
     conf_code("ipc", conf.drv->cuIpcGetMemHandle(&handle, ptr));
     code = conf.drv->cuPointerGetAttribute(&flag, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                            ptr);
     conf_value("ipc-capable", code, flag);
     conf_code("sync-memops",
               conf.drv->cuPointerSetAttribute(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, ptr));
-    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    async_drop(&a);
+    conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
 }
 
 /* Elsewhere than on the captured stream nothing is wrong with it. */
-static void async_beside_capture(void) {
-    struct async a;
+ASYNC_CASE(async_beside_capture) {
     CUgraph graph = NULL;
     CUdeviceptr ptr = 0;
 
-    if (async_make(&a) != 0)
-        return;
-    conf_need("begin", conf.drv->cuStreamBeginCapture(a.two, CU_STREAM_CAPTURE_MODE_RELAXED));
-    conf_code("alloc", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, a.pool, a.one));
-    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    conf_code("end", conf.drv->cuStreamEndCapture(a.two, &graph));
+    conf_need("begin", conf.drv->cuStreamBeginCapture(a->two, CU_STREAM_CAPTURE_MODE_RELAXED));
+    conf_code("alloc", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, a->pool, a->one));
+    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+    conf_code("end", conf.drv->cuStreamEndCapture(a->two, &graph));
     if (graph != NULL)
         conf_need("graph", conf.drv->cuGraphDestroy(graph));
-    async_drop(&a);
 }
 
 /* In a capture an allocation belongs to the graph; the soft driver, which launches none, refuses.
  */
-static void async_capture(void) {
-    struct async a;
+ASYNC_CASE(async_capture) {
     CUgraph graph = NULL;
     CUdeviceptr ptr = 0;
 
-    if (async_make(&a) != 0)
-        return;
-    conf_need("begin", conf.drv->cuStreamBeginCapture(a.one, CU_STREAM_CAPTURE_MODE_RELAXED));
-    conf_code("alloc", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, a.pool, a.one));
-    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a.one));
-    conf_code("end", conf.drv->cuStreamEndCapture(a.one, &graph));
+    conf_need("begin", conf.drv->cuStreamBeginCapture(a->one, CU_STREAM_CAPTURE_MODE_RELAXED));
+    conf_code("alloc", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, a->pool, a->one));
+    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+    conf_code("end", conf.drv->cuStreamEndCapture(a->one, &graph));
     if (graph != NULL)
         conf_need("graph", conf.drv->cuGraphDestroy(graph));
-    async_drop(&a);
 }
 
 /* Streams need no current context, the default ones do. */
-static void async_no_context(void) {
-    struct async a;
+ASYNC_CASE(async_no_context) {
     CUcontext ctx = NULL;
     CUdeviceptr ptr = 0;
 
-    if (async_make(&a) != 0)
-        return;
     conf_need("pop", conf.drv->cuCtxPopCurrent(&ctx));
-    conf_code("null-stream", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, a.pool, NULL));
-    conf_code("stream", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, a.pool, a.one));
-    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a.one));
+    conf_code("null-stream", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, a->pool, NULL));
+    conf_code("stream", conf.drv->cuMemAllocFromPoolAsync(&ptr, 4096, a->pool, a->one));
+    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
     conf_need("push", conf.drv->cuCtxPushCurrent(ctx));
-    async_drop(&a);
 }
 
 static const struct conf_case async_cases[] = {

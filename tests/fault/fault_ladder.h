@@ -9,8 +9,9 @@
 
 #include "api/api_memory.h"
 #include "fault_device.h"
+#include "support/gate.h"
 
-enum { LADDER_BYTES = 64 << 20, LADDER_PATIENCE_MS = 30000 };
+enum { LADDER_BYTES = 64 << 20 };
 
 struct small {
     acre_device *device;
@@ -58,27 +59,10 @@ static inline uint64_t small_served(const acre_pool_stats *stats) {
            stats->served_pools + stats->served_callback + stats->served_waiting + stats->refused;
 }
 
-static inline void small_sleep(int ms) {
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
-
 /* ---- work that is held up ---- */
 
-struct gate {
-    _Atomic int is_open, is_passed;
-};
-
-static inline void gate_run(void *argument) {
-    struct gate *gate = argument;
-    for (int i = 0; i < LADDER_PATIENCE_MS && !atomic_load(&gate->is_open); i++)
-        small_sleep(1);
-    atomic_store(&gate->is_passed, 1);
-}
-
 static inline void gate_put(acre_stream stream, struct gate *gate) {
-    atomic_store(&gate->is_open, 0);
-    atomic_store(&gate->is_passed, 0);
+    gate_close(gate);
     fault_push("soft");
     assert_int_equal(fault_raw("soft")->cuLaunchHostFunc(stream, gate_run, gate), 0);
     fault_pop("soft");
@@ -87,7 +71,7 @@ static inline void gate_put(acre_stream stream, struct gate *gate) {
 /* A thread that opens it while another waits. */
 static inline void *gate_open_late(void *argument) {
     struct gate *gate = argument;
-    small_sleep(50);
+    sleep_ms(50);
     atomic_store(&gate->is_open, 1);
     return NULL;
 }

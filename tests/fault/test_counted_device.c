@@ -16,8 +16,7 @@ enum { REFUSALS = sizeof refusals / sizeof refusals[0] };
 
 /* ---- open and close ---- */
 
-static void open_fails_at_every_call_and_leaves_nothing(void **state) {
-    (void)state;
+TEST(open_fails_at_every_call_and_leaves_nothing) {
     for (API_EACH(name)) {
         for (size_t i = 0; i < REFUSALS; i++) {
             uint32_t nth = 1;
@@ -44,8 +43,7 @@ static void open_fails_at_every_call_and_leaves_nothing(void **state) {
 
 /* From call n on everything fails, the release of the context too: it waits, and the next open
  * gives it back. */
-static void open_that_cannot_undo_is_undone_by_the_next(void **state) {
-    (void)state;
+TEST(open_that_cannot_undo_is_undone_by_the_next) {
     for (API_EACH(name)) {
         uint32_t nth = 1;
         int had_orphan = 0;
@@ -73,8 +71,7 @@ static void open_that_cannot_undo_is_undone_by_the_next(void **state) {
     }
 }
 
-static void close_ends_the_handle_whatever_fails(void **state) {
-    (void)state;
+TEST(close_ends_the_handle_whatever_fails) {
     const enum acre__fault_mode modes[] = {ACRE__FAULT_ONCE, ACRE__FAULT_FROM};
     for (API_EACH(name)) {
         for (size_t i = 0; i < 2; i++) {
@@ -101,8 +98,7 @@ static void close_ends_the_handle_whatever_fails(void **state) {
     }
 }
 
-static void count_fails_with_the_reason(void **state) {
-    (void)state;
+TEST(count_fails_with_the_reason) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name); /* soft is asked only while it is open */
         uint32_t wanted = 0;
@@ -186,8 +182,7 @@ static int is_of_memory(const struct api_call *call) {
            strcmp(call->name, "acre_alloc") == 0 || strcmp(call->name, "acre_stream_retire") == 0;
 }
 
-static void calls_fail_at_every_driver_call_and_recover(void **state) {
-    (void)state;
+TEST(calls_fail_at_every_driver_call_and_recover) {
     for (API_EACH(name)) {
         acre_device *kept = api_open(name); /* so that opening again costs nothing */
         size_t refused = 0;
@@ -233,8 +228,7 @@ static void limbo_fill(acre_device *device, int pairs) {
     }
 }
 
-static void limbo_is_emptied_by_trim_when_the_faults_stop(void **state) {
-    (void)state;
+TEST(limbo_is_emptied_by_trim_when_the_faults_stop) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         limbo_fill(device, 10);
@@ -264,8 +258,7 @@ static void limbo_is_emptied_by_trim_when_the_faults_stop(void **state) {
     }
 }
 
-static void limbo_of_a_closed_device_is_gone(void **state) {
-    (void)state;
+TEST(limbo_of_a_closed_device_is_gone) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         limbo_fill(device, 3);
@@ -280,8 +273,7 @@ static void limbo_of_a_closed_device_is_gone(void **state) {
 }
 
 /* The driver does not know the thing any more: nothing to try again, and the caller hears of it. */
-static void destroy_of_what_the_driver_lost_does_not_wait(void **state) {
-    (void)state;
+TEST(destroy_of_what_the_driver_lost_does_not_wait) {
     const CUresult codes[] = {CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_CONTEXT_IS_DESTROYED};
     acre_device *device = api_open("soft");
     for (size_t i = 0; i < 2; i++) {
@@ -304,8 +296,7 @@ static void destroy_of_what_the_driver_lost_does_not_wait(void **state) {
 }
 
 /* A context refused at close waits for the process; another device of the driver sees it. */
-static void context_refused_at_close_waits_for_another_devices_trim(void **state) {
-    (void)state;
+TEST(context_refused_at_close_waits_for_another_devices_trim) {
     acre_device *devices[2];
     api_open_two(devices);
     fault_on("cuDevicePrimaryCtxRelease", 1, ACRE__FAULT_FROM, CUDA_ERROR_OUT_OF_MEMORY);
@@ -324,8 +315,7 @@ static void context_refused_at_close_waits_for_another_devices_trim(void **state
 }
 
 /* That the context could not be made current says nothing about the stream: it waits in limbo. */
-static void destroy_behind_a_refused_push_waits_in_limbo(void **state) {
-    (void)state;
+TEST(destroy_behind_a_refused_push_waits_in_limbo) {
     for (API_EACH(name)) {
         const CUresult codes[] = {CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE,
                                   CUDA_ERROR_CONTEXT_IS_DESTROYED};
@@ -344,17 +334,5 @@ static void destroy_behind_a_refused_push_waits_in_limbo(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(destroy_behind_a_refused_push_waits_in_limbo),
-        cmocka_unit_test(open_fails_at_every_call_and_leaves_nothing),
-        cmocka_unit_test(open_that_cannot_undo_is_undone_by_the_next),
-        cmocka_unit_test(close_ends_the_handle_whatever_fails),
-        cmocka_unit_test(count_fails_with_the_reason),
-        cmocka_unit_test(calls_fail_at_every_driver_call_and_recover),
-        cmocka_unit_test(limbo_is_emptied_by_trim_when_the_faults_stop),
-        cmocka_unit_test(limbo_of_a_closed_device_is_gone),
-        cmocka_unit_test(destroy_of_what_the_driver_lost_does_not_wait),
-        cmocka_unit_test(context_refused_at_close_waits_for_another_devices_trim),
-    };
-    return cmocka_run_group_tests_name("counted_device", tests, NULL, NULL);
+    return tests_run("counted_device");
 }

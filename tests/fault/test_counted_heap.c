@@ -245,8 +245,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     expect_nothing_left(t);
 }
 
-static void heap_calls_bear_every_refusal_and_lose_nothing(void **state) {
-    (void)state;
+TEST(heap_calls_bear_every_refusal_and_lose_nothing) {
     for (API_EACH(name)) {
         struct things t = {.name = name, .device = api_open(name)};
         for (size_t i = 0; i < OPS; i++) {
@@ -277,8 +276,7 @@ static void job_run(struct things *t, struct job *job) {
 }
 
 /* It goes on or gets NULL, and the next one gets what this one did not. */
-static void heap_service_outlives_a_driver_that_refuses(void **state) {
-    (void)state;
+TEST(heap_service_outlives_a_driver_that_refuses) {
     static const char *const entries[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess",
                                           "cuMemcpyHtoDAsync"};
     struct things t = {.name = "soft", .device = api_open("soft")};
@@ -302,8 +300,7 @@ static void heap_service_outlives_a_driver_that_refuses(void **state) {
     api_ok(acre_close(t.device));
 }
 
-static void heap_of_a_lost_device_can_be_destroyed(void **state) {
-    (void)state;
+TEST(heap_of_a_lost_device_can_be_destroyed) {
     struct things t = {.name = "soft", .device = api_open("soft")};
     uint64_t blocks = 1, bytes = 1;
     acre_heap *left;
@@ -327,10 +324,5 @@ static void heap_of_a_lost_device_can_be_destroyed(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_calls_bear_every_refusal_and_lose_nothing),
-        cmocka_unit_test(heap_service_outlives_a_driver_that_refuses),
-        cmocka_unit_test(heap_of_a_lost_device_can_be_destroyed),
-    };
-    return cmocka_run_group_tests_name("counted_heap", tests, NULL, NULL);
+    return tests_run("counted_heap");
 }

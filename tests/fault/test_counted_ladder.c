@@ -155,8 +155,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     things_end(t);
 }
 
-static void ladder_bears_every_refusal_and_loses_nothing(void **state) {
-    (void)state;
+TEST(ladder_bears_every_refusal_and_loses_nothing) {
     struct things t;
     for (size_t i = 0; i < OPS; i++) {
         /* What fails from a call on fails at most of the calls that are passed over too. */
@@ -167,8 +166,5 @@ static void ladder_bears_every_refusal_and_loses_nothing(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ladder_bears_every_refusal_and_loses_nothing),
-    };
-    return cmocka_run_group_tests_name("counted_ladder", tests, NULL, NULL);
+    return tests_run("counted_ladder");
 }

@@ -266,8 +266,7 @@ static uint64_t slack_of(const char *name) {
     return strncmp(name, "soft", 4) == 0 ? 0 : 8 << 20;
 }
 
-static void every_function_bears_every_refusal(void **state) {
-    (void)state;
+TEST(every_function_bears_every_refusal) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         for (size_t i = 0; i < OPS; i++) {
@@ -298,8 +297,7 @@ static void every_function_bears_every_refusal(void **state) {
 }
 
 /* With several threads the order of calls changes from run to run: no matter which fails. */
-static void staging_of_several_threads_bears_every_refusal(void **state) {
-    (void)state;
+TEST(staging_of_several_threads_bears_every_refusal) {
     setenv("ACRE_COPY_THREADS", "4", 1);
     for (API_EACH(name)) {
         struct things t = things_begin(name);
@@ -340,8 +338,7 @@ static void staging_of_several_threads_bears_every_refusal(void **state) {
 
 /* ---- limbo ---- */
 
-static void limbo_of_memory_is_emptied_by_trim(void **state) {
-    (void)state;
+TEST(limbo_of_memory_is_emptied_by_trim) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         uint64_t free_bytes = things_free_bytes(&t);
@@ -382,8 +379,7 @@ static void limbo_of_memory_is_emptied_by_trim(void **state) {
 }
 
 /* Buffers, streams and events of staging that are refused wait too, and are not lost. */
-static void limbo_of_staging_is_emptied_by_trim(void **state) {
-    (void)state;
+TEST(limbo_of_staging_is_emptied_by_trim) {
     const char *const entries[] = {"cuMemHostUnregister", "cuStreamDestroy", "cuEventDestroy"};
     for (API_EACH(name)) {
         struct things t = things_begin(name);
@@ -405,8 +401,7 @@ static void limbo_of_staging_is_emptied_by_trim(void **state) {
 /* ---- sticky ---- */
 
 /* The device is lost in the middle of a staged copy: said, no hang, closing works. */
-static void staged_copy_that_loses_the_device_ends(void **state) {
-    (void)state;
+TEST(staged_copy_that_loses_the_device_ends) {
     const char *const threads[] = {"1", "4"};
     for (API_EACH(name)) {
         for (size_t k = 0; k < 4; k++) {
@@ -454,12 +449,5 @@ int main(void) {
     /* Blocks as the driver makes them; those of chunks are in test_counted_space.c. */
     setenv("ACRE_VMM", "off", 1);
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_function_bears_every_refusal),
-        cmocka_unit_test(staging_of_several_threads_bears_every_refusal),
-        cmocka_unit_test(limbo_of_memory_is_emptied_by_trim),
-        cmocka_unit_test(limbo_of_staging_is_emptied_by_trim),
-        cmocka_unit_test(staged_copy_that_loses_the_device_ends),
-    };
-    return cmocka_run_group_tests_name("counted_mem", tests, NULL, NULL);
+    return tests_run("counted_mem");
 }

@@ -214,8 +214,7 @@ static void things_end(struct things *t) {
     api_ok(acre_close(t->device));
 }
 
-static void plan_calls_bear_every_refusal_and_change_nothing(void **state) {
-    (void)state;
+TEST(plan_calls_bear_every_refusal_and_change_nothing) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         for (size_t i = 0; i < OPS; i++) {
@@ -252,8 +251,7 @@ static void place_one(struct things *t, const struct op *op, struct counted *run
     expect_nothing_left(t);
 }
 
-static void loop_that_cannot_be_placed_is_placed_by_a_later_step(void **state) {
-    (void)state;
+TEST(loop_that_cannot_be_placed_is_placed_by_a_later_step) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         const struct counted run = {.name = name, .device = t.device, .op = "placing a loop"};
@@ -267,8 +265,7 @@ static void loop_that_cannot_be_placed_is_placed_by_a_later_step(void **state) {
 
 /* ---- captures ---- */
 
-static void plan_in_a_capture_serves_steps_and_breaks_nothing(void **state) {
-    (void)state;
+TEST(plan_in_a_capture_serves_steps_and_breaks_nothing) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         const struct acre__driver *raw = fault_raw(name);
@@ -301,8 +298,7 @@ static void plan_in_a_capture_serves_steps_and_breaks_nothing(void **state) {
 
 /* ---- a lost device ---- */
 
-static void plan_of_a_lost_device_can_be_destroyed(void **state) {
-    (void)state;
+TEST(plan_of_a_lost_device_can_be_destroyed) {
     struct things t = things_begin("soft");
     void *p;
     make_in_step(&t);
@@ -322,11 +318,5 @@ static void plan_of_a_lost_device_can_be_destroyed(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plan_calls_bear_every_refusal_and_change_nothing),
-        cmocka_unit_test(loop_that_cannot_be_placed_is_placed_by_a_later_step),
-        cmocka_unit_test(plan_in_a_capture_serves_steps_and_breaks_nothing),
-        cmocka_unit_test(plan_of_a_lost_device_can_be_destroyed),
-    };
-    return cmocka_run_group_tests_name("counted_plan", tests, NULL, NULL);
+    return tests_run("counted_plan");
 }

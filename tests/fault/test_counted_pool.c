@@ -20,6 +20,7 @@ struct things {
     void *many[FULL + 1];
     size_t went;     /* blocks freed by a call that failed all the same */
     int is_captured; /* the stream is, or there is a graph of it */
+    int is_tagged;   /* blocks have a tag */
     CUgraph graph;
 };
 
@@ -50,20 +51,27 @@ static void make_full(struct things *t) {
     make(t);
     api_ok(acre_pool_alloc_many(t->pool, SMALL, FULL + 1, t->stream, t->many));
 }
+/* Work stays in flight from now on. */
+static void fall_behind(struct things *t) {
+    if (strncmp(t->name, "soft", 4) == 0)
+        api_ok(acre_soft_set_lag(t->device, 100000, 0));
+}
 /* Memory that was freed on another stream, which is not idle. */
 static void make_elsewhere(struct things *t) {
     void *p;
+    fall_behind(t);
     make(t);
     api_ok(acre_pool_alloc(t->pool, 30 * MIB, 0, t->other, &p));
-    api_ok(acre_fill(t->device, p, 1, 30 * MIB, t->other));
+    api_ok(acre_fill(t->device, p, 1, 64, t->other));
     api_ok(acre_pool_free(t->pool, p, t->other));
 }
 static void make_brief(struct things *t) {
     void *p;
+    fall_behind(t);
     make(t);
     api_ok(acre_stream_create(t->device, ACRE_STREAM_NON_BLOCKING, &t->brief));
     api_ok(acre_pool_alloc(t->pool, 4 * MIB, 0, t->brief, &p));
-    api_ok(acre_fill(t->device, p, 1, 4 * MIB, t->brief));
+    api_ok(acre_fill(t->device, p, 1, 64, t->brief));
     api_ok(acre_pool_free(t->pool, p, t->brief));
 }
 static void make_freed(struct things *t) {
@@ -74,7 +82,7 @@ static void make_freed(struct things *t) {
 /* A large block with something behind it. */
 static void make_large(struct things *t) {
     make(t);
-    api_ok(acre_pool_alloc(t->pool, 30 * MIB, 0, t->stream, &t->block));
+    api_ok(acre_pool_alloc(t->pool, 6 * MIB, 0, t->stream, &t->block));
     api_ok(acre_pool_alloc(t->pool, 2 * MIB, 0, t->stream, &t->many[0]));
 }
 /* Large blocks have chunks of their own, and memory that is free must go for another one. */
@@ -103,13 +111,11 @@ static void make_joined(struct things *t) {
 }
 /* The same, and the device is behind: chunks are mapped a second time. */
 static void make_behind(struct things *t) {
-    if (strncmp(t->name, "soft", 4) == 0)
-        api_ok(acre_soft_set_lag(t->device, 100000, 0));
+    fall_behind(t);
     make_joined(t);
 }
 static void make_apart_behind(struct things *t) {
-    if (strncmp(t->name, "soft", 4) == 0)
-        api_ok(acre_soft_set_lag(t->device, 100000, 0));
+    fall_behind(t);
     make_apart(t);
     api_ok(acre_fill(t->device, t->many[39], 1, 64, t->stream));
 }
@@ -211,7 +217,7 @@ static acre_status resize_to(struct things *t, size_t bytes) {
     return status;
 }
 static acre_status resize_large(struct things *t) {
-    return resize_to(t, 33 * MIB);
+    return resize_to(t, 7 * MIB);
 }
 static acre_status resize_shorter(struct things *t) {
     return resize_to(t, 3 * MIB);
@@ -285,6 +291,26 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- the loop ---- */
 
+/* Everything is allocated under this tag, so that it has what the pool has. */
+#define TAG "counted"
+
+static void tag_look(void *user, const acre_tag_info *info) {
+    if (strcmp(info->path, TAG) == 0)
+        *(acre_tag_info *)user = *info;
+}
+
+static void expect_tag_counts(const struct op *op, const struct counted *run,
+                              const acre_pool_stats *stats) {
+    acre_tag_info tag = {0};
+    api_ok(acre_tag_walk(tag_look, &tag));
+    if (tag.live_blocks != stats->live_blocks || tag.live_bytes != stats->live_bytes)
+        fail_msg(
+            "%s with call %u failing: %llu blocks of %llu bytes, their tag counts %llu of %llu",
+            op->name, run->nth, (unsigned long long)stats->live_blocks,
+            (unsigned long long)stats->live_bytes, (unsigned long long)tag.live_blocks,
+            (unsigned long long)tag.live_bytes);
+}
+
 static acre_pool_stats stats_of(const struct things *t) {
     acre_pool_stats stats = {.struct_size = sizeof stats};
     if (t->pool)
@@ -340,6 +366,8 @@ static void expect_nothing_left(struct things *t) {
 static void run_one(struct things *t, const struct op *op, struct counted *run) {
     t->block = NULL;
     t->went = 0;
+    if (t->is_tagged)
+        api_ok(acre_tag_push(TAG));
     if (op->before)
         op->before(t);
     acre_pool_stats before = stats_of(t);
@@ -355,7 +383,14 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
         if (blocks != before.live_blocks || bytes != before.live_bytes)
             fail_msg("%s with call %u failing: %llu blocks instead of %llu", op->name, run->nth,
                      (unsigned long long)blocks, (unsigned long long)before.live_blocks);
+        if (t->is_tagged)
+            expect_tag_counts(op, run, &after);
         api_ok(op->call(t));
+    }
+    if (t->is_tagged) {
+        acre_pool_stats after = stats_of(t);
+        expect_tag_counts(op, run, &after);
+        api_ok(acre_tag_pop());
     }
     expect_nothing_left(t);
 }
@@ -376,10 +411,10 @@ static void things_end(struct things *t) {
     api_ok(acre_close(t->device));
 }
 
-static void pool_calls_bear_every_refusal_and_lose_nothing(void **state) {
-    (void)state;
+static void every_call_is_refused(int is_tagged) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
+        t.is_tagged = is_tagged;
         for (size_t i = 0; i < OPS; i++) {
             const struct counted run = {.name = name, .device = t.device, .op = ops[i].name};
             counted_keeps_memory(run, run_one, &t, &ops[i]);
@@ -388,11 +423,18 @@ static void pool_calls_bear_every_refusal_and_lose_nothing(void **state) {
     }
 }
 
+TEST(pool_calls_bear_every_refusal_and_lose_nothing) {
+    every_call_is_refused(0);
+}
+
+TEST(pool_calls_with_a_tag_bear_every_refusal_and_count_right) {
+    every_call_is_refused(1);
+}
+
 /* ---- few calls ---- */
 
 /* Hits make no driver call at all, and events of recorded uses are used again. */
-static void pool_hits_and_loops_ask_the_driver_for_nothing_new(void **state) {
-    (void)state;
+TEST(pool_hits_and_loops_ask_the_driver_for_nothing_new) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         acre_stream checked = t.stream;
@@ -428,8 +470,7 @@ static void pool_hits_and_loops_ask_the_driver_for_nothing_new(void **state) {
 /* ---- streams that end ---- */
 
 /* The driver refuses to mark the work of a stream that ends, and the next one has its handle. */
-static void pool_memory_of_a_stream_that_could_not_be_retired_is_safe(void **state) {
-    (void)state;
+TEST(pool_memory_of_a_stream_that_could_not_be_retired_is_safe) {
     for (API_EACH(name)) {
         for (uint32_t nth = 1; nth < 24; nth++) {
             struct things t = things_begin(name);
@@ -459,8 +500,7 @@ static void pool_memory_of_a_stream_that_could_not_be_retired_is_safe(void **sta
 
 /* ---- a lost device ---- */
 
-static void pool_of_a_lost_device_can_be_freed_to_and_destroyed(void **state) {
-    (void)state;
+TEST(pool_of_a_lost_device_can_be_freed_to_and_destroyed) {
     struct things t = things_begin("soft");
     acre_pool *left;
     void *p;
@@ -488,11 +528,5 @@ static void pool_of_a_lost_device_can_be_freed_to_and_destroyed(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_calls_bear_every_refusal_and_lose_nothing),
-        cmocka_unit_test(pool_hits_and_loops_ask_the_driver_for_nothing_new),
-        cmocka_unit_test(pool_memory_of_a_stream_that_could_not_be_retired_is_safe),
-        cmocka_unit_test(pool_of_a_lost_device_can_be_freed_to_and_destroyed),
-    };
-    return cmocka_run_group_tests_name("counted_pool", tests, NULL, NULL);
+    return tests_run("counted_pool");
 }

@@ -8,8 +8,7 @@ static acre_pool_stats stats_of(acre_pool *pool) {
     return stats;
 }
 
-static void pool_debug_bears_every_refusal(void **state) {
-    (void)state;
+TEST(pool_debug_bears_every_refusal) {
     const enum acre__fault_mode modes[] = {ACRE__FAULT_ONCE, ACRE__FAULT_FROM};
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -51,8 +50,5 @@ static void pool_debug_bears_every_refusal(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_debug_bears_every_refusal),
-    };
-    return cmocka_run_group_tests_name("counted_pool_debug", tests, NULL, NULL);
+    return tests_run("counted_pool_debug");
 }

@@ -169,8 +169,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     things_end(t);
 }
 
-static void share_bears_every_refusal(void **state) {
-    (void)state;
+TEST(share_bears_every_refusal) {
     for (API_EACH(name)) {
         struct things t = {.name = name, .device = api_open(name)};
         api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &t.stream));
@@ -191,8 +190,7 @@ static void share_bears_every_refusal(void **state) {
 }
 
 /* The device is lost in the middle of it: said, no hang, and everything still ends. */
-static void share_that_loses_the_device_ends(void **state) {
-    (void)state;
+TEST(share_that_loses_the_device_ends) {
     for (API_EACH(name)) {
         for (size_t i = 0; i < OPS; i++) {
             /* Not every call: what a lost device had stays lost in this process. */
@@ -229,9 +227,5 @@ static void share_that_loses_the_device_ends(void **state) {
 int main(void) {
     setenv("ACRE_ADDRESS_BYTES", "256MiB", 1);
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(share_bears_every_refusal),
-        cmocka_unit_test(share_that_loses_the_device_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("counted_share");
 }

@@ -456,13 +456,11 @@ static void every_function_bears_every_refusal(const char *cache_bytes) {
     }
 }
 
-static void functions_without_a_cache_bear_every_refusal(void **state) {
-    (void)state;
+TEST(functions_without_a_cache_bear_every_refusal) {
     every_function_bears_every_refusal("0");
 }
 
-static void functions_with_a_cache_bear_every_refusal(void **state) {
-    (void)state;
+TEST(functions_with_a_cache_bear_every_refusal) {
     every_function_bears_every_refusal("64MiB");
 }
 
@@ -493,8 +491,7 @@ static int lose_one(const char *name, const struct op *op, uint32_t nth) {
     return fired != 0;
 }
 
-static void functions_that_lose_the_device_keep_books(void **state) {
-    (void)state;
+TEST(functions_that_lose_the_device_keep_books) {
     const char *const caches[] = {"0", "64MiB"};
     for (API_EACH(name)) {
         int is_soft = fault_raw(name)->is_soft != 0;
@@ -520,10 +517,5 @@ int main(void) {
     setenv("ACRE_COPY_THREADS", "1", 1);
     setenv("ACRE_SOFT_BYTES", "256MiB", 1);
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_without_a_cache_bear_every_refusal),
-        cmocka_unit_test(functions_with_a_cache_bear_every_refusal),
-        cmocka_unit_test(functions_that_lose_the_device_keep_books),
-    };
-    return cmocka_run_group_tests_name("counted_space", tests, NULL, NULL);
+    return tests_run("counted_space");
 }

@@ -224,8 +224,7 @@ static void things_end(struct things *t) {
     api_ok(acre_close(t->device));
 }
 
-static void vec_calls_bear_every_refusal_and_change_nothing(void **state) {
-    (void)state;
+TEST(vec_calls_bear_every_refusal_and_change_nothing) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         for (size_t i = 0; i < OPS; i++) {
@@ -238,8 +237,7 @@ static void vec_calls_bear_every_refusal_and_change_nothing(void **state) {
 
 /* ---- captures ---- */
 
-static void vec_on_a_captured_stream_only_does_what_touches_it_not(void **state) {
-    (void)state;
+TEST(vec_on_a_captured_stream_only_does_what_touches_it_not) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         const struct acre__driver *raw = fault_raw(name);
@@ -268,8 +266,7 @@ static void vec_on_a_captured_stream_only_does_what_touches_it_not(void **state)
 
 /* ---- a lost device ---- */
 
-static void vec_of_a_lost_device_can_be_destroyed(void **state) {
-    (void)state;
+TEST(vec_of_a_lost_device_can_be_destroyed) {
     struct things t = things_begin("soft");
     make_full(&t);
     acre_vec_options copies = {.struct_size = sizeof copies, .strategy = ACRE_VEC_COPY};
@@ -301,8 +298,7 @@ static unsigned long long access_of(const void *at, int device) {
     return flags;
 }
 
-static void vec_gives_peers_access_to_what_it_has_and_gets(void **state) {
-    (void)state;
+TEST(vec_gives_peers_access_to_what_it_has_and_gets) {
     acre_device *devices[2];
     acre_vec *vec, *behind;
     acre_vec_options options = {.struct_size = sizeof options, .reserve_bytes = 2 * chunk};
@@ -333,11 +329,5 @@ static void vec_gives_peers_access_to_what_it_has_and_gets(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vec_calls_bear_every_refusal_and_change_nothing),
-        cmocka_unit_test(vec_on_a_captured_stream_only_does_what_touches_it_not),
-        cmocka_unit_test(vec_of_a_lost_device_can_be_destroyed),
-        cmocka_unit_test(vec_gives_peers_access_to_what_it_has_and_gets),
-    };
-    return cmocka_run_group_tests_name("counted_vec", tests, NULL, NULL);
+    return tests_run("counted_vec");
 }

@@ -246,8 +246,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     op->undo(t);
 }
 
-static void every_function_bears_every_refusal(void **state) {
-    (void)state;
+TEST(every_function_bears_every_refusal) {
     for (API_EACH(name)) {
         struct things t;
         things_begin(&t, name);
@@ -279,8 +278,7 @@ static void hear(void *user, acre_log_level level, const char *area, const char 
 }
 
 /* Whichever call of closing fails: it is tried again, and nothing of the memory stays away. */
-static void close_with_things_left_bears_every_refusal(void **state) {
-    (void)state;
+TEST(close_with_things_left_bears_every_refusal) {
     struct heard heard = {0};
     api_ok(acre_log_set(hear, &heard, ACRE_LOG_WARN));
     for (API_EACH(name)) {
@@ -310,8 +308,7 @@ static void close_with_things_left_bears_every_refusal(void **state) {
     api_ok(acre_log_set(NULL, NULL, ACRE_LOG_WARN));
 }
 
-static void device_without_memory_by_hand_says_so(void **state) {
-    (void)state;
+TEST(device_without_memory_by_hand_says_so) {
     for (API_EACH(name)) {
         struct things t;
         things_begin(&t, name);
@@ -342,8 +339,7 @@ static void device_without_memory_by_hand_says_so(void **state) {
 }
 
 /* Its memory went with the context; giving back is a matter of books. */
-static void lost_device_keeps_books_only(void **state) {
-    (void)state;
+TEST(lost_device_keeps_books_only) {
     struct heard heard = {0};
     api_ok(acre_log_set(hear, &heard, ACRE_LOG_WARN));
     for (API_EACH(name)) {
@@ -377,11 +373,5 @@ static void lost_device_keeps_books_only(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_function_bears_every_refusal),
-        cmocka_unit_test(close_with_things_left_bears_every_refusal),
-        cmocka_unit_test(device_without_memory_by_hand_says_so),
-        cmocka_unit_test(lost_device_keeps_books_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("counted_vm");
 }

@@ -40,14 +40,12 @@ static void expect_untouched_always(const char *name, CUcontext before) {
     expect_untouched(name, before, "cuCtxPopCurrent", ACRE__FAULT_FROM);
 }
 
-static void context_none_stays_none(void **state) {
-    (void)state;
+TEST(context_none_stays_none) {
     for (API_EACH(name))
         expect_untouched_always(name, NULL);
 }
 
-static void context_of_the_device_stays_current(void **state) {
-    (void)state;
+TEST(context_of_the_device_stays_current) {
     for (API_EACH(name)) {
         CUcontext context;
         acre_device *device = api_open(name);
@@ -58,8 +56,7 @@ static void context_of_the_device_stays_current(void **state) {
     }
 }
 
-static void context_of_another_device_stays_current(void **state) {
-    (void)state;
+TEST(context_of_another_device_stays_current) {
     acre_device *devices[2];
     CUcontext other;
     api_open_two(devices);
@@ -70,8 +67,7 @@ static void context_of_another_device_stays_current(void **state) {
     api_ok(acre_close(devices[1]));
 }
 
-static void context_is_untouched_by_open_and_close(void **state) {
-    (void)state;
+TEST(context_is_untouched_by_open_and_close) {
     for (API_EACH(name)) {
         const struct acre__driver *raw = fault_raw(name);
         CUcontext mine;
@@ -93,11 +89,5 @@ static void context_is_untouched_by_open_and_close(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(context_none_stays_none),
-        cmocka_unit_test(context_of_the_device_stays_current),
-        cmocka_unit_test(context_of_another_device_stays_current),
-        cmocka_unit_test(context_is_untouched_by_open_and_close),
-    };
-    return cmocka_run_group_tests_name("device_context", tests, NULL, NULL);
+    return tests_run("device_context");
 }

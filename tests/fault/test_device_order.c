@@ -26,8 +26,7 @@ static void gate_queue(const char *name, acre_stream stream, struct gate *gate) 
     fault_pop(name);
 }
 
-static void query_says_not_ready_until_the_work_is_done(void **state) {
-    (void)state;
+TEST(query_says_not_ready_until_the_work_is_done) {
     for (API_EACH(name)) {
         struct api_arguments with = fault_arguments(name);
         struct gate gate;
@@ -49,8 +48,7 @@ static void query_says_not_ready_until_the_work_is_done(void **state) {
     }
 }
 
-static void wait_orders_one_stream_behind_another(void **state) {
-    (void)state;
+TEST(wait_orders_one_stream_behind_another) {
     for (API_EACH(name)) {
         struct api_arguments with = fault_arguments(name);
         acre_stream behind;
@@ -73,8 +71,7 @@ static void wait_orders_one_stream_behind_another(void **state) {
     }
 }
 
-static void device_sync_waits_for_all_streams(void **state) {
-    (void)state;
+TEST(device_sync_waits_for_all_streams) {
     for (API_EACH(name)) {
         struct api_arguments with = fault_arguments(name);
         struct gate gate;
@@ -87,8 +84,7 @@ static void device_sync_waits_for_all_streams(void **state) {
     }
 }
 
-static void destroyed_streams_work_still_runs(void **state) {
-    (void)state;
+TEST(destroyed_streams_work_still_runs) {
     for (API_EACH(name)) {
         struct api_arguments with = fault_arguments(name);
         struct gate gate;
@@ -111,8 +107,7 @@ static void destroyed_streams_work_still_runs(void **state) {
 }
 
 /* Streams made with CUDA are used as they are, and not acre's to destroy. */
-static void streams_of_the_program_are_served(void **state) {
-    (void)state;
+TEST(streams_of_the_program_are_served) {
     for (API_EACH(name)) {
         struct api_arguments with = fault_arguments(name);
         const struct acre__driver *raw = fault_raw(name);
@@ -134,8 +129,7 @@ static void streams_of_the_program_are_served(void **state) {
 
 /* One of acre's, destroyed without it: the driver hands the same handle out again, and the books
  * must follow. On soft alone, a GPU's driver may crash where this goes wrong. */
-static void stream_destroyed_without_acre_is_replaced(void **state) {
-    (void)state;
+TEST(stream_destroyed_without_acre_is_replaced) {
     struct api_arguments with = fault_arguments("soft");
     fault_push("soft");
     assert_int_equal(fault_raw("soft")->cuStreamDestroy(with.stream), 0);
@@ -151,8 +145,7 @@ static void stream_destroyed_without_acre_is_replaced(void **state) {
     api_ok(acre_close(with.device));
 }
 
-static void capture_in_progress_is_said(void **state) {
-    (void)state;
+TEST(capture_in_progress_is_said) {
     for (API_EACH(name)) {
         struct api_arguments with = fault_arguments(name);
         const struct acre__driver *raw = fault_raw(name);
@@ -176,8 +169,7 @@ static CUresult no_ids(CUstream stream, unsigned long long *id) {
 }
 
 /* An older driver: acre numbers its own streams, and knows nothing of others. */
-static void stream_ids_are_acres_own_where_the_driver_has_none(void **state) {
-    (void)state;
+TEST(stream_ids_are_acres_own_where_the_driver_has_none) {
     struct api_arguments with = fault_arguments("soft");
     const struct acre__driver *whole = with.device->drv;
     struct acre__driver older = *whole;
@@ -204,15 +196,5 @@ int main(void) {
     /* With a seed the caller itself would run the function that waits for it. */
     unsetenv("ACRE_SOFT_SEED");
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(query_says_not_ready_until_the_work_is_done),
-        cmocka_unit_test(wait_orders_one_stream_behind_another),
-        cmocka_unit_test(device_sync_waits_for_all_streams),
-        cmocka_unit_test(destroyed_streams_work_still_runs),
-        cmocka_unit_test(capture_in_progress_is_said),
-        cmocka_unit_test(streams_of_the_program_are_served),
-        cmocka_unit_test(stream_destroyed_without_acre_is_replaced),
-        cmocka_unit_test(stream_ids_are_acres_own_where_the_driver_has_none),
-    };
-    return cmocka_run_group_tests_name("device_order", tests, NULL, NULL);
+    return tests_run("device_order");
 }

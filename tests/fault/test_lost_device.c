@@ -10,8 +10,7 @@ static struct api_arguments lose(const char *name, CUresult code) {
     return with;
 }
 
-static void lost_device_says_so_in_every_call(void **state) {
-    (void)state;
+TEST(lost_device_says_so_in_every_call) {
     for (API_EACH(name)) {
         struct api_arguments with = lose(name, CUDA_ERROR_ILLEGAL_ADDRESS);
         acre_device *again;
@@ -47,8 +46,7 @@ static void lost_device_says_so_in_every_call(void **state) {
     }
 }
 
-static void lost_device_is_recognised_by_every_sticky_code(void **state) {
-    (void)state;
+TEST(lost_device_is_recognised_by_every_sticky_code) {
     const CUresult sticky[] = {
         CUDA_ERROR_ECC_UNCORRECTABLE,
         CUDA_ERROR_NVLINK_UNCORRECTABLE,
@@ -86,8 +84,7 @@ static void lost_device_is_recognised_by_every_sticky_code(void **state) {
     api_ok(acre_close(device));
 }
 
-static void lost_device_leaves_others_alone(void **state) {
-    (void)state;
+TEST(lost_device_leaves_others_alone) {
     acre_device *devices[2];
     api_open_two(devices);
     fault_on("cuCtxSynchronize", 1, ACRE__FAULT_ONCE, CUDA_ERROR_LAUNCH_FAILED);
@@ -109,8 +106,7 @@ static void lost_device_leaves_others_alone(void **state) {
 }
 
 /* Lost while something was already in limbo: it is dropped with the device. */
-static void lost_device_drops_its_limbo(void **state) {
-    (void)state;
+TEST(lost_device_drops_its_limbo) {
     struct api_arguments with = fault_arguments("soft");
     fault_on("cuStreamDestroy", 1, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
     api_ok(acre_stream_destroy(with.device, with.stream));
@@ -130,8 +126,7 @@ static void lost_device_drops_its_limbo(void **state) {
 
 /* ---- in a program of its own: the error stays to the end ---- */
 
-static void lost_device_does_not_spoil_the_exit(void **state) {
-    (void)state;
+TEST(lost_device_does_not_spoil_the_exit) {
     for (API_EACH(name)) {
         char setting[64];
         snprintf(setting, sizeof setting, "ACRE_TEST_DEVICE=%s", name);
@@ -166,12 +161,5 @@ int main(int argc, char **argv) {
     if (argc > 1)
         return lose_and_exit(argv[1]);
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lost_device_says_so_in_every_call),
-        cmocka_unit_test(lost_device_is_recognised_by_every_sticky_code),
-        cmocka_unit_test(lost_device_leaves_others_alone),
-        cmocka_unit_test(lost_device_drops_its_limbo),
-        cmocka_unit_test(lost_device_does_not_spoil_the_exit),
-    };
-    return cmocka_run_group_tests_name("lost_device", tests, NULL, NULL);
+    return tests_run("lost_device");
 }

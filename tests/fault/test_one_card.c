@@ -40,8 +40,7 @@ static void make_idle(acre_pool *pool, size_t bytes, acre_stream stream) {
     assert_true(small_stats(pool).held_bytes >= bytes);
 }
 
-static void idle_memory_is_for_vecs(void **state) {
-    (void)state;
+TEST(idle_memory_is_for_vecs) {
     struct card c = card_begin();
     acre_vec *vec;
     make_idle(c.pool, MOST, c.stream);
@@ -54,8 +53,7 @@ static void idle_memory_is_for_vecs(void **state) {
     card_end(&c);
 }
 
-static void idle_memory_is_for_appending(void **state) {
-    (void)state;
+TEST(idle_memory_is_for_appending) {
     struct card c = card_begin();
     acre_vec *vec;
     void *from = calloc(1, MOST);
@@ -70,8 +68,7 @@ static void idle_memory_is_for_appending(void **state) {
     card_end(&c);
 }
 
-static void idle_memory_is_for_blocks_that_grow(void **state) {
-    (void)state;
+TEST(idle_memory_is_for_blocks_that_grow) {
     struct card c = card_begin();
     void *p, *more;
     api_ok(acre_mem_alloc(c.device, ACRE_KIND_DEVICE, 4 << 20, 0, &p));
@@ -84,8 +81,7 @@ static void idle_memory_is_for_blocks_that_grow(void **state) {
     card_end(&c);
 }
 
-static void idle_memory_is_for_blocks(void **state) {
-    (void)state;
+TEST(idle_memory_is_for_blocks) {
     const acre_kind kinds[] = {ACRE_KIND_DEVICE, ACRE_KIND_MANAGED};
     for (int i = 0; i < 2; i++) {
         struct card c = card_begin();
@@ -99,8 +95,7 @@ static void idle_memory_is_for_blocks(void **state) {
     }
 }
 
-static void idle_memory_is_for_reserving_and_other_pools(void **state) {
-    (void)state;
+TEST(idle_memory_is_for_reserving_and_other_pools) {
     struct card c = card_begin();
     const acre_pool_options ahead = {.struct_size = sizeof ahead, .reserve_bytes = MOST};
     acre_pool *second, *third;
@@ -117,8 +112,7 @@ static void idle_memory_is_for_reserving_and_other_pools(void **state) {
 }
 
 /* What was freed behind work that is still under way is waited for. */
-static void memory_in_flight_is_waited_for(void **state) {
-    (void)state;
+TEST(memory_in_flight_is_waited_for) {
     struct card c = card_begin();
     struct gate gate;
     pthread_t opener;
@@ -133,8 +127,7 @@ static void memory_in_flight_is_waited_for(void **state) {
     card_end(&c);
 }
 
-static void other_memory_stays(void **state) {
-    (void)state;
+TEST(other_memory_stays) {
     struct card c = card_begin();
     acre_stream elsewhere;
     void *p = NULL;
@@ -154,8 +147,7 @@ static void other_memory_stays(void **state) {
 
 /* ---- waits that nobody asked for ---- */
 
-static void freeing_does_not_wait_for_other_devices(void **state) {
-    (void)state;
+TEST(freeing_does_not_wait_for_other_devices) {
     struct card c = card_begin();
     struct gate gate;
     acre_stream busy;
@@ -176,8 +168,7 @@ static void freeing_does_not_wait_for_other_devices(void **state) {
 }
 
 /* A device that copies from the memory is waited for. */
-static void freeing_waits_for_devices_that_use_the_memory(void **state) {
-    (void)state;
+TEST(freeing_waits_for_devices_that_use_the_memory) {
     struct card c = card_begin();
     struct gate gate;
     acre_stream busy;
@@ -198,16 +189,5 @@ static void freeing_waits_for_devices_that_use_the_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idle_memory_is_for_vecs),
-        cmocka_unit_test(idle_memory_is_for_appending),
-        cmocka_unit_test(idle_memory_is_for_blocks_that_grow),
-        cmocka_unit_test(idle_memory_is_for_blocks),
-        cmocka_unit_test(idle_memory_is_for_reserving_and_other_pools),
-        cmocka_unit_test(memory_in_flight_is_waited_for),
-        cmocka_unit_test(other_memory_stays),
-        cmocka_unit_test(freeing_does_not_wait_for_other_devices),
-        cmocka_unit_test(freeing_waits_for_devices_that_use_the_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("one_card");
 }

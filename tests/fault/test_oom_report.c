@@ -63,8 +63,7 @@ static void expect_sums(struct small *s) {
 
 /* ---- states ---- */
 
-static void report_has_what_is_live_by_tag_and_size(void **state) {
-    (void)state;
+TEST(report_has_what_is_live_by_tag_and_size) {
     struct small s = small_begin(NULL);
     void *p;
     api_ok(acre_tag_push("report"));
@@ -101,8 +100,7 @@ static void report_has_what_is_live_by_tag_and_size(void **state) {
     small_end(&s);
 }
 
-static void report_has_why_free_memory_could_not_serve(void **state) {
-    (void)state;
+TEST(report_has_why_free_memory_could_not_serve) {
     struct small s = small_begin(NULL);
     void *blocks[12], *p;
     for (int i = 0; i < 12; i++)
@@ -122,8 +120,7 @@ static void report_has_why_free_memory_could_not_serve(void **state) {
 }
 
 /* Slots of small blocks that keep their slabs. */
-static void report_has_slabs_with_few_blocks(void **state) {
-    (void)state;
+TEST(report_has_slabs_with_few_blocks) {
     struct small s = small_begin(NULL);
     void *blocks[800];
     api_ok(acre_pool_alloc_many(s.pool, 64 * KIB, 800, s.stream, blocks));
@@ -140,8 +137,7 @@ static void report_has_slabs_with_few_blocks(void **state) {
 }
 
 /* A stream that is captured cannot be waited for. */
-static void report_has_streams_that_memory_waits_for(void **state) {
-    (void)state;
+TEST(report_has_streams_that_memory_waits_for) {
     struct small s = small_begin(NULL);
     const struct acre__driver *raw = fault_raw("soft");
     CUgraph graph = NULL;
@@ -164,8 +160,7 @@ static void report_has_streams_that_memory_waits_for(void **state) {
 }
 
 /* Memory of acre's own, and what is not: by the driver's raw call. */
-static void report_has_who_else_has_the_card(void **state) {
-    (void)state;
+TEST(report_has_who_else_has_the_card) {
     struct small s = small_begin(NULL);
     const struct acre__driver *raw = fault_raw("soft");
     CUdeviceptr outside;
@@ -189,8 +184,7 @@ static void report_has_who_else_has_the_card(void **state) {
     small_end(&s);
 }
 
-static void report_has_limits(void **state) {
-    (void)state;
+TEST(report_has_limits) {
     acre_pool_options options = {
         .struct_size = sizeof options, .soft_bytes = 10 * MIB, .hard_bytes = 20 * MIB};
     struct small s = small_begin(&options);
@@ -219,8 +213,7 @@ static void report_has_limits(void **state) {
 }
 
 /* More tags and sizes than are kept one by one. */
-static void report_sums_up_what_is_many(void **state) {
-    (void)state;
+TEST(report_sums_up_what_is_many) {
     struct small s = small_begin(NULL);
     char name[16];
     for (int i = 0; i < 20; i++) {
@@ -241,8 +234,7 @@ static void report_sums_up_what_is_many(void **state) {
     small_end(&s);
 }
 
-static void report_of_a_debugged_pool_has_its_quarantine(void **state) {
-    (void)state;
+TEST(report_of_a_debugged_pool_has_its_quarantine) {
     acre_pool_options options = {.struct_size = sizeof options, .flags = ACRE_POOL_DEBUG};
     struct small s = small_begin(&options);
     void *p = small_alloc(s.pool, MIB, s.stream);
@@ -254,8 +246,7 @@ static void report_of_a_debugged_pool_has_its_quarantine(void **state) {
     small_end(&s);
 }
 
-static void report_has_the_free_memory_of_graphs(void **state) {
-    (void)state;
+TEST(report_has_the_free_memory_of_graphs) {
     struct small s = small_begin(NULL);
     const struct acre__driver *raw = fault_raw("soft");
     CUgraph graph = NULL;
@@ -273,8 +264,7 @@ static void report_has_the_free_memory_of_graphs(void **state) {
     small_end(&s);
 }
 
-static void report_of_host_memory_is_apart_from_the_card(void **state) {
-    (void)state;
+TEST(report_of_host_memory_is_apart_from_the_card) {
     acre_pool_options options = {
         .struct_size = sizeof options, .kind = ACRE_KIND_PINNED, .hard_bytes = 8 * MIB};
     struct small s = small_begin(&options);
@@ -289,8 +279,7 @@ static void report_of_host_memory_is_apart_from_the_card(void **state) {
 
 /* ---- asking ---- */
 
-static void report_is_cut_to_the_buffer(void **state) {
-    (void)state;
+TEST(report_is_cut_to_the_buffer) {
     struct small s = small_begin(NULL);
     char little[100];
     size_t needed = 0, all;
@@ -330,8 +319,7 @@ static void log_count(void *user, acre_log_level level, const char *area, const 
 }
 
 /* Kept until the next one, also over calls that succeed, and by each thread for itself. */
-static void report_is_the_threads_last(void **state) {
-    (void)state;
+TEST(report_is_the_threads_last) {
     struct small s = small_begin(NULL);
     pthread_t thread;
     api_ok(acre_log_set(log_count, NULL, ACRE_LOG_WARN));
@@ -353,19 +341,5 @@ static void report_is_the_threads_last(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(report_has_what_is_live_by_tag_and_size),
-        cmocka_unit_test(report_has_why_free_memory_could_not_serve),
-        cmocka_unit_test(report_has_slabs_with_few_blocks),
-        cmocka_unit_test(report_has_streams_that_memory_waits_for),
-        cmocka_unit_test(report_has_who_else_has_the_card),
-        cmocka_unit_test(report_has_limits),
-        cmocka_unit_test(report_sums_up_what_is_many),
-        cmocka_unit_test(report_of_a_debugged_pool_has_its_quarantine),
-        cmocka_unit_test(report_has_the_free_memory_of_graphs),
-        cmocka_unit_test(report_of_host_memory_is_apart_from_the_card),
-        cmocka_unit_test(report_is_cut_to_the_buffer),
-        cmocka_unit_test(report_is_the_threads_last),
-    };
-    return cmocka_run_group_tests_name("oom_report", tests, NULL, NULL);
+    return tests_run("oom_report");
 }

@@ -13,7 +13,7 @@
 #include "pool/pool.h"
 #include "support/rounds.h"
 
-enum { STREAMS_MOST = 1000, LAG = 100000 };
+enum { STREAMS_MOST = 400, LAG = 100000 };
 
 /* ---- the watch ---- */
 
@@ -139,8 +139,7 @@ static void stream_use(const struct things *t, acre_stream stream, size_t bytes)
 
 /* ---- the watch sees ---- */
 
-static void gone_handle_in_use_is_seen(void **state) {
-    (void)state;
+TEST_WITH(gone_handle_in_use_is_seen, NULL, gone_teardown) {
     struct things t = gone_begin();
     CUstream stream = stream_make();
     stream_kill(stream);
@@ -161,10 +160,9 @@ static void many_make(const struct things *t, size_t count, CUstream *streams) {
         stream_use(t, streams[i], i % 50 ? sizes[i % 3] : MIB);
 }
 
-static void pool_streams_gone_are_not_touched_and_their_memory_comes_back(void **state) {
-    (void)state;
+TEST_WITH(pool_streams_gone_are_not_touched_and_their_memory_comes_back, NULL, gone_teardown) {
     static CUstream streams[STREAMS_MOST];
-    size_t count = ROUNDS(STREAMS_MOST, STREAMS_MOST / 10);
+    size_t count = ROUNDS(STREAMS_MOST, STREAMS_MOST / 4);
     struct things t = gone_begin();
     many_make(&t, count, streams);
     for (size_t i = 0; i < count; i++)
@@ -183,8 +181,7 @@ static void pool_streams_gone_are_not_touched_and_their_memory_comes_back(void *
     gone_end(&t);
 }
 
-static void pool_ends_with_streams_gone(void **state) {
-    (void)state;
+TEST_WITH(pool_ends_with_streams_gone, NULL, gone_teardown) {
     CUstream streams[20];
     for (int is_closed = 0; is_closed < 2; is_closed++) {
         struct things t = gone_begin();
@@ -198,8 +195,7 @@ static void pool_ends_with_streams_gone(void **state) {
     }
 }
 
-static void pool_block_of_a_stream_gone_is_freed_on_another(void **state) {
-    (void)state;
+TEST_WITH(pool_block_of_a_stream_gone_is_freed_on_another, NULL, gone_teardown) {
     enum { COUNT = 100 };
     static CUstream streams[COUNT];
     static void *blocks[COUNT];
@@ -256,18 +252,18 @@ static void handle_comes_back(size_t bytes, uint32_t flags) {
     gone_end(&t);
 }
 
-static void pool_small_blocks_of_a_stream_gone_do_not_go_to_the_next_with_its_handle(void **state) {
-    (void)state;
+TEST_WITH(pool_small_blocks_of_a_stream_gone_do_not_go_to_the_next_with_its_handle, NULL,
+          gone_teardown) {
     handle_comes_back(4 * KIB, UINT32_MAX);
 }
 
-static void pool_large_blocks_of_a_stream_gone_do_not_go_to_the_next_with_its_handle(void **state) {
-    (void)state;
+TEST_WITH(pool_large_blocks_of_a_stream_gone_do_not_go_to_the_next_with_its_handle, NULL,
+          gone_teardown) {
     handle_comes_back(MIB, UINT32_MAX);
 }
 
-static void pool_blocks_of_a_stream_gone_do_not_go_to_one_of_acre_with_its_handle(void **state) {
-    (void)state;
+TEST_WITH(pool_blocks_of_a_stream_gone_do_not_go_to_one_of_acre_with_its_handle, NULL,
+          gone_teardown) {
     handle_comes_back(4 * KIB, ACRE_STREAM_NON_BLOCKING);
     handle_comes_back(4 * KIB, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE);
 }
@@ -289,8 +285,7 @@ static void *freer_run(void *user) {
     return NULL;
 }
 
-static void pool_threads_learn_that_a_handle_is_another_stream(void **state) {
-    (void)state;
+TEST_WITH(pool_threads_learn_that_a_handle_is_another_stream, NULL, gone_teardown) {
     static const size_t sizes[] = {4 * KIB, MIB};
     for (int i = 0; i < 2; i++) {
         struct things t = gone_begin();
@@ -317,8 +312,7 @@ static void pool_threads_learn_that_a_handle_is_another_stream(void **state) {
 
 /* What threads keep of a stream that is in use stays with the stream, however many misses others
  * have: its memory must not wait for an idle device. */
-static void pool_memory_of_a_stream_in_use_is_not_lost(void **state) {
-    (void)state;
+TEST_WITH(pool_memory_of_a_stream_in_use_is_not_lost, NULL, gone_teardown) {
     struct things t = gone_begin();
     CUstream stream = stream_make();
     void *p[300];
@@ -339,25 +333,7 @@ static void pool_memory_of_a_stream_in_use_is_not_lost(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(gone_handle_in_use_is_seen, gone_teardown),
-        cmocka_unit_test_teardown(pool_streams_gone_are_not_touched_and_their_memory_comes_back,
-                                  gone_teardown),
-        cmocka_unit_test_teardown(pool_ends_with_streams_gone, gone_teardown),
-        cmocka_unit_test_teardown(pool_memory_of_a_stream_in_use_is_not_lost, gone_teardown),
-        cmocka_unit_test_teardown(pool_block_of_a_stream_gone_is_freed_on_another, gone_teardown),
-        cmocka_unit_test_teardown(
-            pool_small_blocks_of_a_stream_gone_do_not_go_to_the_next_with_its_handle,
-            gone_teardown),
-        cmocka_unit_test_teardown(
-            pool_large_blocks_of_a_stream_gone_do_not_go_to_the_next_with_its_handle,
-            gone_teardown),
-        cmocka_unit_test_teardown(
-            pool_blocks_of_a_stream_gone_do_not_go_to_one_of_acre_with_its_handle, gone_teardown),
-        cmocka_unit_test_teardown(pool_threads_learn_that_a_handle_is_another_stream,
-                                  gone_teardown),
-    };
     setenv("ACRE_SOFT_BYTES", "2GiB", 1);
     setenv("ACRE_SOFT_CHECK", "1", 1);
-    return cmocka_run_group_tests_name("pool_gone", tests, NULL, NULL);
+    return tests_run("pool_gone");
 }

@@ -78,8 +78,7 @@ static void expect_nobody_gets(struct capture *c, const void *p, size_t bytes) {
 
 /* ---- allocating ---- */
 
-static void graph_capture_gets_memory_in_every_mode(void **state) {
-    (void)state;
+TEST(graph_capture_gets_memory_in_every_mode) {
     for (API_EACH(name))
         for (int mode = 0; mode <= CU_STREAM_CAPTURE_MODE_RELAXED; mode++) {
             struct capture c = capture_open(name, NULL);
@@ -104,8 +103,7 @@ static void graph_capture_gets_memory_in_every_mode(void **state) {
         }
 }
 
-static void graph_capture_uses_again_what_it_freed(void **state) {
-    (void)state;
+TEST(graph_capture_uses_again_what_it_freed) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         capture_begin(&c, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -124,8 +122,7 @@ static void graph_capture_uses_again_what_it_freed(void **state) {
 
 /* ---- nobody else ---- */
 
-static void graph_memory_is_nobody_elses(void **state) {
-    (void)state;
+TEST(graph_memory_is_nobody_elses) {
     const size_t sizes[] = {300, 70 * KIB, 3 * MIB};
     for (API_EACH(name))
         for (int i = 0; i < 3; i++) {
@@ -146,8 +143,7 @@ static void graph_memory_is_nobody_elses(void **state) {
         }
 }
 
-static void graph_launches_find_their_memory_as_it_was(void **state) {
-    (void)state;
+TEST(graph_launches_find_their_memory_as_it_was) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         const size_t bytes = 2 * MIB;
@@ -188,8 +184,7 @@ static void graph_launches_find_their_memory_as_it_was(void **state) {
 
 /* ---- blocks that outlive something ---- */
 
-static void graph_blocks_outlive_the_graph(void **state) {
-    (void)state;
+TEST(graph_blocks_outlive_the_graph) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         capture_begin(&c, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -208,8 +203,7 @@ static void graph_blocks_outlive_the_graph(void **state) {
     }
 }
 
-static void graph_capture_frees_what_was_there_before(void **state) {
-    (void)state;
+TEST(graph_capture_frees_what_was_there_before) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         void *small[MANY], *large[4];
@@ -241,8 +235,7 @@ static void graph_capture_frees_what_was_there_before(void **state) {
 
 /* ---- failures ---- */
 
-static void graph_capture_that_fails_leaves_nothing(void **state) {
-    (void)state;
+TEST(graph_capture_that_fails_leaves_nothing) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         CUgraph graph = NULL;
@@ -262,8 +255,7 @@ static void graph_capture_that_fails_leaves_nothing(void **state) {
     }
 }
 
-static void graph_capture_without_memory_is_not_broken(void **state) {
-    (void)state;
+TEST(graph_capture_without_memory_is_not_broken) {
     const acre_pool_options options = {.struct_size = sizeof options, .hard_bytes = 20 * MIB};
     for (API_EACH(name)) {
         struct capture c = capture_open(name, &options);
@@ -282,8 +274,7 @@ static void graph_capture_without_memory_is_not_broken(void **state) {
 
 /* ---- several streams ---- */
 
-static void graph_capture_on_two_streams_keeps_them_apart(void **state) {
-    (void)state;
+TEST(graph_capture_on_two_streams_keeps_them_apart) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         acre_event fork, join;
@@ -312,8 +303,7 @@ static void graph_capture_on_two_streams_keeps_them_apart(void **state) {
     }
 }
 
-static void graph_blocks_are_resized_by_copying(void **state) {
-    (void)state;
+TEST(graph_blocks_are_resized_by_copying) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         void *before = alloc(&c.t, 3 * MIB), *grown;
@@ -332,8 +322,7 @@ static void graph_blocks_are_resized_by_copying(void **state) {
     }
 }
 
-static void graph_blocks_wait_for_work_outside(void **state) {
-    (void)state;
+TEST(graph_blocks_wait_for_work_outside) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         acre_event event;
@@ -368,8 +357,7 @@ static CUgraph capture_steps(struct capture *c, size_t bytes) {
     return capture_end(c);
 }
 
-static void graph_captures_with_a_key_share_memory(void **state) {
-    (void)state;
+TEST(graph_captures_with_a_key_share_memory) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         CUgraph graphs[GRAPHS];
@@ -390,8 +378,7 @@ static void graph_captures_with_a_key_share_memory(void **state) {
     }
 }
 
-static void graph_memory_of_a_key_can_be_ended(void **state) {
-    (void)state;
+TEST(graph_memory_of_a_key_can_be_ended) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         api_ok(acre_pool_graph_share(c.t.pool, c.t.stream, 5));
@@ -416,8 +403,7 @@ static void graph_memory_of_a_key_can_be_ended(void **state) {
 
 /* ---- the end of a pool ---- */
 
-static void graph_may_outlive_the_pool(void **state) {
-    (void)state;
+TEST(graph_may_outlive_the_pool) {
     for (API_EACH(name)) {
         struct capture c = capture_open(name, NULL);
         capture_begin(&c, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -432,21 +418,5 @@ static void graph_may_outlive_the_pool(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graph_capture_gets_memory_in_every_mode),
-        cmocka_unit_test(graph_capture_uses_again_what_it_freed),
-        cmocka_unit_test(graph_memory_is_nobody_elses),
-        cmocka_unit_test(graph_launches_find_their_memory_as_it_was),
-        cmocka_unit_test(graph_blocks_outlive_the_graph),
-        cmocka_unit_test(graph_capture_frees_what_was_there_before),
-        cmocka_unit_test(graph_capture_that_fails_leaves_nothing),
-        cmocka_unit_test(graph_capture_without_memory_is_not_broken),
-        cmocka_unit_test(graph_capture_on_two_streams_keeps_them_apart),
-        cmocka_unit_test(graph_blocks_are_resized_by_copying),
-        cmocka_unit_test(graph_blocks_wait_for_work_outside),
-        cmocka_unit_test(graph_captures_with_a_key_share_memory),
-        cmocka_unit_test(graph_memory_of_a_key_can_be_ended),
-        cmocka_unit_test(graph_may_outlive_the_pool),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("pool_graph");
 }

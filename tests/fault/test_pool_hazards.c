@@ -8,8 +8,7 @@
 
 /* A blocking stream without work of its own is behind the legacy stream's, which cuStreamQuery does
  * not tell. */
-static void hazard_of_a_blocking_stream_behind_the_legacy_one(void **state) {
-    (void)state;
+TEST(hazard_of_a_blocking_stream_behind_the_legacy_one) {
     struct things t = begin("soft", NULL);
     struct gate gate;
     acre_stream blocking;
@@ -47,8 +46,7 @@ static void *free_and_sleep(void *user) {
 
 /* What a thread freed on its own default stream is everybody's when the device is done with it,
  * though the thread sleeps. */
-static void hazard_of_a_sleeping_threads_own_stream(void **state) {
-    (void)state;
+TEST(hazard_of_a_sleeping_threads_own_stream) {
     struct things t = begin("soft", NULL);
     struct sleeping sleeping = {.t = &t};
     pthread_t thread;
@@ -68,8 +66,7 @@ static void hazard_of_a_sleeping_threads_own_stream(void **state) {
 }
 
 /* Streams that come and go, each with one block, do not add up. */
-static void hazard_of_streams_that_come_and_go(void **state) {
-    (void)state;
+TEST(hazard_of_streams_that_come_and_go) {
     struct things t = begin("soft", NULL);
     const struct acre__driver *raw = fault_raw("soft");
     fault_push("soft");
@@ -108,7 +105,7 @@ static void reclaim_emptied(struct acre__account *account, const struct acre__ar
         return;
     atomic_store(&emptied.gate->is_open, 1);
     while (!atomic_load(&emptied.gate->is_passed))
-        small_sleep(1);
+        sleep_ms(1);
     struct acre__slab *slab = acre__pool_table_find(emptied.cached);
     acre__slots_push(&slots, &slab->slots[0]);
     acre__store(&slab->states[0], 0, memory_order_relaxed);
@@ -119,8 +116,7 @@ static void reclaim_emptied(struct acre__account *account, const struct acre__ar
 }
 
 /* A stream's two lists of freed memory change places while a block is taken out of them. */
-static void hazard_of_lists_that_change_places_in_a_call(void **state) {
-    (void)state;
+TEST(hazard_of_lists_that_change_places_in_a_call) {
     struct things t = begin("soft", NULL);
     const struct acre__driver *raw = fault_raw("soft");
     struct gate gates[3];
@@ -152,7 +148,7 @@ static void hazard_of_lists_that_change_places_in_a_call(void **state) {
     assert_null(emptied.cached);
     atomic_store(&gates[1].is_open, 1);
     while (!atomic_load(&gates[1].is_passed))
-        small_sleep(1);
+        sleep_ms(1);
     acre__lock_take(&t.pool->lock); /* what was freed before the second gate is ready */
     acre__streams_settle(t.pool, NULL, 1);
     acre__lock_give(&t.pool->lock);
@@ -169,8 +165,7 @@ static void hazard_of_lists_that_change_places_in_a_call(void **state) {
 
 /* ---- captures ---- */
 
-static void hazard_of_a_use_in_a_broken_capture(void **state) {
-    (void)state;
+TEST(hazard_of_a_use_in_a_broken_capture) {
     struct things t = begin("soft", NULL);
     const struct acre__driver *raw = fault_raw("soft");
     CUgraph graph = NULL;
@@ -187,8 +182,7 @@ static void hazard_of_a_use_in_a_broken_capture(void **state) {
 }
 
 /* A block that an ordinary stream uses can be freed in a capture. */
-static void hazard_of_a_used_block_freed_in_a_capture(void **state) {
-    (void)state;
+TEST(hazard_of_a_used_block_freed_in_a_capture) {
     struct things t = begin("soft", NULL);
     const struct acre__driver *raw = fault_raw("soft");
     CUgraph graph = NULL;
@@ -229,8 +223,7 @@ static void work_free(struct things *t, void **p) {
 }
 
 /* A graph without a key that uses memory of a key keeps it from that key's next capture. */
-static void hazard_of_graphs_that_use_each_others_memory(void **state) {
-    (void)state;
+TEST(hazard_of_graphs_that_use_each_others_memory) {
     struct things t = begin("soft", NULL);
     void *p = NULL, *q = NULL;
     fault_push("soft");
@@ -267,8 +260,7 @@ static void expect_info(struct things *t, char *p, size_t bytes) {
     api_ok(acre_fill(t->device, p, 1, (size_t)info.usable_bytes, t->stream));
 }
 
-static void query_describes_the_block_of_a_pool(void **state) {
-    (void)state;
+TEST(query_describes_the_block_of_a_pool) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         const size_t sizes[] = {1, 300, 5000, 70 * KIB, 600 * KIB, 9 * MIB};
@@ -290,15 +282,5 @@ static void query_describes_the_block_of_a_pool(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hazard_of_a_blocking_stream_behind_the_legacy_one),
-        cmocka_unit_test(hazard_of_a_sleeping_threads_own_stream),
-        cmocka_unit_test(hazard_of_streams_that_come_and_go),
-        cmocka_unit_test(hazard_of_lists_that_change_places_in_a_call),
-        cmocka_unit_test(hazard_of_a_use_in_a_broken_capture),
-        cmocka_unit_test(hazard_of_a_used_block_freed_in_a_capture),
-        cmocka_unit_test(hazard_of_graphs_that_use_each_others_memory),
-        cmocka_unit_test(query_describes_the_block_of_a_pool),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("pool_hazards");
 }

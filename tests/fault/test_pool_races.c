@@ -73,10 +73,9 @@ static void *twice_run(void *user) {
     return NULL;
 }
 
-static void pool_block_freed_twice_while_others_trim_is_refused(void **state) {
+TEST(pool_block_freed_twice_while_others_trim_is_refused) {
     enum { TRIMMERS = 2 };
     pthread_t threads[TRIMMERS + 1];
-    (void)state;
     world_begin(NULL);
     for (int i = 0; i <= TRIMMERS; i++)
         assert_int_equal(
@@ -100,10 +99,9 @@ static void *stale_run(void *user) {
     return NULL;
 }
 
-static void pool_wrong_frees_while_slabs_end_are_refused(void **state) {
+TEST(pool_wrong_frees_while_slabs_end_are_refused) {
     enum { FREERS = 3 };
     pthread_t threads[FREERS];
-    (void)state;
     world_begin(NULL);
     for (int i = 0; i < FREERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, stale_run, NULL), 0);
@@ -181,10 +179,8 @@ static void *consumer_run(void *user) {
     return NULL;
 }
 
-static void
-pool_blocks_that_other_threads_free_are_neither_lost_nor_handed_out_twice(void **state) {
+TEST(pool_blocks_that_other_threads_free_are_neither_lost_nor_handed_out_twice) {
     pthread_t threads[2 * PRODUCERS];
-    (void)state;
     world_begin(NULL);
     memset(&queue, 0, sizeof queue);
     atomic_store(&queue.producers, PRODUCERS);
@@ -212,10 +208,9 @@ static void limit_world_begin(void) {
     world_begin(&options);
 }
 
-static void pool_realloc_alone_stays_within_the_limit(void **state) {
+TEST(pool_realloc_alone_stays_within_the_limit) {
     uint64_t random = 7;
     unsigned refused = 0, in_place = 0;
-    (void)state;
     limit_world_begin();
     void *p = alloc(&world.t, MIB), *other = alloc(&world.t, 600 * KIB);
     for (int i = 0; i < ROUNDS(3000, 300); i++) {
@@ -249,9 +244,8 @@ static void pool_realloc_alone_stays_within_the_limit(void **state) {
 }
 
 /* Grows in place up to the limit, and not beyond. */
-static void pool_realloc_in_place_stops_at_the_limit(void **state) {
+TEST(pool_realloc_in_place_stops_at_the_limit) {
     acre_status status = ACRE_OK;
-    (void)state;
     limit_world_begin();
     void *p = alloc(&world.t, MIB), *new_p;
     for (size_t bytes = MIB; bytes <= LIMIT + MIB; bytes += bytes < LIMIT - MIB ? MIB : 100) {
@@ -297,10 +291,9 @@ static void *limit_run(void *user) {
     return NULL;
 }
 
-static void pool_realloc_of_many_threads_stays_within_the_limit(void **state) {
+TEST(pool_realloc_of_many_threads_stays_within_the_limit) {
     enum { REALLOCS = 4 };
     pthread_t threads[REALLOCS], watcher;
-    (void)state;
     limit_world_begin();
     for (uintptr_t i = 0; i < REALLOCS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, realloc_run, (void *)(i + 1)), 0);
@@ -340,9 +333,8 @@ static void cache_count(struct acre__pool_cache *cache, void *user) {
     ++*(size_t *)user;
 }
 
-static void pool_thread_whose_last_destructor_allocates_leaves_no_cache(void **state) {
+TEST(pool_thread_whose_last_destructor_allocates_leaves_no_cache) {
     enum { COUNT = 20 };
-    (void)state;
     if (getenv("TSAN_OPTIONS"))
         skip(); /* the sanitizer's own record of the thread is gone by then */
     for (uintptr_t rounds = 1; rounds <= PTHREAD_DESTRUCTOR_ITERATIONS; rounds++) {
@@ -415,8 +407,7 @@ static void *take_meanwhile(void *unused) {
 }
 
 /* Blocks on their way from a thread's cache to the pool are never out of reach. */
-static void pool_refuses_nothing_while_another_thread_gives_blocks(void **state) {
-    (void)state;
+TEST(pool_refuses_nothing_while_another_thread_gives_blocks) {
     pthread_t threads[2];
     static void *p[2 * HALF];
     world_begin(NULL);
@@ -438,15 +429,5 @@ static void pool_refuses_nothing_while_another_thread_gives_blocks(void **state)
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_block_freed_twice_while_others_trim_is_refused),
-        cmocka_unit_test(pool_wrong_frees_while_slabs_end_are_refused),
-        cmocka_unit_test(pool_blocks_that_other_threads_free_are_neither_lost_nor_handed_out_twice),
-        cmocka_unit_test(pool_realloc_alone_stays_within_the_limit),
-        cmocka_unit_test(pool_realloc_in_place_stops_at_the_limit),
-        cmocka_unit_test(pool_realloc_of_many_threads_stays_within_the_limit),
-        cmocka_unit_test(pool_refuses_nothing_while_another_thread_gives_blocks),
-        cmocka_unit_test(pool_thread_whose_last_destructor_allocates_leaves_no_cache),
-    };
-    return cmocka_run_group_tests_name("pool_races", tests, NULL, NULL);
+    return tests_run("pool_races");
 }

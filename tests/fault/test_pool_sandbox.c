@@ -172,23 +172,17 @@ static void run_in_child(char *mode) {
     assert_int_equal(WEXITSTATUS(state), 0);
 }
 
-static void pool_whose_membarrier_fails_later_hands_no_block_out_twice(void **state) {
-    (void)state;
+TEST(pool_whose_membarrier_fails_later_hands_no_block_out_twice) {
     for (int i = 0; i < ROUNDS(10, 2); i++) /* one moment each */
         run_in_child("late");
 }
 
-static void pool_without_membarrier_hands_no_block_out_twice(void **state) {
-    (void)state;
+TEST(pool_without_membarrier_hands_no_block_out_twice) {
     run_in_child("early");
 }
 
 int main(int argc, char **argv) {
     if (argc > 1)
         child_run(strcmp(argv[1], "late") == 0);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_whose_membarrier_fails_later_hands_no_block_out_twice),
-        cmocka_unit_test(pool_without_membarrier_hands_no_block_out_twice),
-    };
-    return cmocka_run_group_tests_name("pool_sandbox", tests, NULL, NULL);
+    return tests_run("pool_sandbox");
 }

@@ -46,8 +46,7 @@ static void expect_memory_is_mine(const struct things *t) {
     free(seen);
 }
 
-static void pool_survives_a_thousand_streams_that_vanish(void **state) {
-    (void)state;
+TEST(pool_survives_a_thousand_streams_that_vanish) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         const struct acre__driver *raw = fault_raw(name);
@@ -75,8 +74,5 @@ static void pool_survives_a_thousand_streams_that_vanish(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_survives_a_thousand_streams_that_vanish),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("pool_streams");
 }

@@ -7,35 +7,12 @@
 #include "api/api_memory.h"
 #include "soft/soft.h"
 #include "fault_device.h"
-
-enum { PATIENCE_MS = 30000 };
-
-static void sleep_ms(int ms) {
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
-
-static int becomes_true(_Atomic int *flag) {
-    for (int i = 0; i < PATIENCE_MS && !atomic_load(flag); i++)
-        sleep_ms(1);
-    return atomic_load(flag);
-}
+#include "support/gate.h"
 
 /* ---- work that is held up ---- */
 
-struct gate {
-    _Atomic int is_open, is_passed;
-};
-
-static void gate_run(void *argument) {
-    struct gate *gate = argument;
-    (void)becomes_true(&gate->is_open);
-    atomic_store(&gate->is_passed, 1);
-}
-
 static void gate_put(const char *name, acre_stream stream, struct gate *gate) {
-    atomic_store(&gate->is_open, 0);
-    atomic_store(&gate->is_passed, 0);
+    gate_close(gate);
     fault_push(name);
     assert_int_equal(fault_raw(name)->cuLaunchHostFunc(stream, gate_run, gate), 0);
     fault_pop(name);
@@ -89,8 +66,7 @@ static void *make(acre_device *device, size_t i, void **next) {
     return p;
 }
 
-static void realloc_waits_for_its_stream_where_memory_goes(void **state) {
-    (void)state;
+TEST(realloc_waits_for_its_stream_where_memory_goes) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_stream stream;
@@ -131,8 +107,7 @@ static void realloc_waits_for_its_stream_where_memory_goes(void **state) {
 }
 
 /* Blocks of chunks are no business of other streams; small ones are freed as cudaFree does. */
-static void realloc_does_not_wait_for_other_streams(void **state) {
-    (void)state;
+TEST(realloc_does_not_wait_for_other_streams) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_stream stream, held;
@@ -152,8 +127,7 @@ static void realloc_does_not_wait_for_other_streams(void **state) {
     }
 }
 
-static void realloc_on_a_captured_stream_is_refused(void **state) {
-    (void)state;
+TEST(realloc_on_a_captured_stream_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_stream captured, plain;
@@ -193,10 +167,5 @@ static void realloc_on_a_captured_stream_is_refused(void **state) {
 
 int main(void) {
     unsetenv("ACRE_VMM");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(realloc_waits_for_its_stream_where_memory_goes),
-        cmocka_unit_test(realloc_does_not_wait_for_other_streams),
-        cmocka_unit_test(realloc_on_a_captured_stream_is_refused),
-    };
-    return cmocka_run_group_tests_name("realloc_order", tests, NULL, NULL);
+    return tests_run("realloc_order");
 }

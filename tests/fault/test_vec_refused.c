@@ -14,8 +14,7 @@ static acre_vec *vec_of(acre_device *device, size_t bytes) {
 }
 
 /* Its memory stays, so its address must stay its own, whatever is trimmed and made meanwhile. */
-static void vec_that_cannot_be_emptied_keeps_its_address(void **state) {
-    (void)state;
+TEST(vec_that_cannot_be_emptied_keeps_its_address) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec *vec = vec_of(device, 3 * CHUNK);
@@ -46,8 +45,7 @@ static void vec_that_cannot_be_emptied_keeps_its_address(void **state) {
 
 /* Every place where undoing a first growth can be refused: the addresses are lost to the vec, and
  * no one has them twice. */
-static void vec_whose_first_growth_cannot_be_undone_goes_elsewhere(void **state) {
-    (void)state;
+TEST(vec_whose_first_growth_cannot_be_undone_goes_elsewhere) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec *vec = vec_of(device, 0);
@@ -88,8 +86,7 @@ static void queue_much(acre_device *device, void *to, const void *from, size_t b
         api_ok(acre_copy(device, to, from, bytes, stream));
 }
 
-static void vec_that_a_peer_uses_waits_for_it(void **state) {
-    (void)state;
+TEST(vec_that_a_peer_uses_waits_for_it) {
     acre_device *devices[2];
     acre_stream stream;
     void *memory;
@@ -110,8 +107,7 @@ static void vec_that_a_peer_uses_waits_for_it(void **state) {
     api_ok(acre_close(devices[1]));
 }
 
-static void mem_free_waits_for_copies_of_other_devices(void **state) {
-    (void)state;
+TEST(mem_free_waits_for_copies_of_other_devices) {
     acre_device *devices[2];
     acre_stream stream;
     void *memory, *block;
@@ -130,8 +126,7 @@ static void mem_free_waits_for_copies_of_other_devices(void **state) {
 
 /* ---- little ahead ---- */
 
-static void vec_with_one_byte_ahead_takes_little(void **state) {
-    (void)state;
+TEST(vec_with_one_byte_ahead_takes_little) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec *vec;
@@ -147,12 +142,5 @@ static void vec_with_one_byte_ahead_takes_little(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vec_that_cannot_be_emptied_keeps_its_address),
-        cmocka_unit_test(vec_whose_first_growth_cannot_be_undone_goes_elsewhere),
-        cmocka_unit_test(vec_that_a_peer_uses_waits_for_it),
-        cmocka_unit_test(mem_free_waits_for_copies_of_other_devices),
-        cmocka_unit_test(vec_with_one_byte_ahead_takes_little),
-    };
-    return cmocka_run_group_tests_name("vec_refused", tests, NULL, NULL);
+    return tests_run("vec_refused");
 }

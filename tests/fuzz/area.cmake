@@ -2,7 +2,7 @@
 # mutations of it, through the entry points that libFuzzer has too. fuzz_events and fuzz_plan,
 # libFuzzer's programs, are built on request, where the compiler is a clang that has it.
 file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c cli/trace_*.c cli/wishes_*.c)
-file(GLOB picture_sources CONFIGURE_DEPENDS cli/picture*.c)
+file(GLOB picture_sources CONFIGURE_DEPENDS cli/picture*.c cli/svg.c)
 
 # acre_fuzz_program(NAME SOURCE...): the readers and an entry point in one program.
 function(acre_fuzz_program name)

@@ -18,6 +18,7 @@
 
 #include "gpu_fixture.h"
 #include "heap_job.h"
+#include "support/cases.h"
 
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)

@@ -8,9 +8,10 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "gpu_fixture.h"
 
-static void gpu_faulting_kernel_loses_the_device(void **state) {
+TEST(gpu_faulting_kernel_loses_the_device) {
     struct gpu *gpu = *state;
     acre_stream stream, another = NULL;
     acre_event event, late = NULL;
@@ -33,8 +34,5 @@ static void gpu_faulting_kernel_loses_the_device(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpu_faulting_kernel_loses_the_device),
-    };
-    return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
+    return tests_run_with("gpu_devicefault", gpu_setup, gpu_teardown);
 }

@@ -7,11 +7,12 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "gpu_fixture.h"
 
 #define CHUNK ((size_t)2 << 20)
 
-static void gpu_kernel_writes_what_the_host_reads(void **state) {
+TEST(gpu_kernel_writes_what_the_host_reads) {
     struct gpu *gpu = *state;
     enum { COUNT = 100000 };
     CUdeviceptr words;
@@ -32,7 +33,7 @@ static void gpu_kernel_writes_what_the_host_reads(void **state) {
     free(host);
 }
 
-static void gpu_running_kernel_makes_stream_and_event_not_ready(void **state) {
+TEST(gpu_running_kernel_makes_stream_and_event_not_ready) {
     struct gpu *gpu = *state;
     acre_stream busy, other;
     acre_event event;
@@ -58,7 +59,7 @@ static void gpu_running_kernel_makes_stream_and_event_not_ready(void **state) {
 }
 
 /* The design rests on it: growth while a kernel runs. */
-static void gpu_running_kernel_uses_memory_mapped_after_its_start(void **state) {
+TEST(gpu_running_kernel_uses_memory_mapped_after_its_start) {
     struct gpu *gpu = *state;
     const struct acre__driver *drv = gpu->drv;
     if (getenv("ACRE_TEST_MEMCHECK")) {
@@ -94,7 +95,7 @@ static void gpu_running_kernel_uses_memory_mapped_after_its_start(void **state) 
     assert_int_equal(acre_stream_destroy(gpu->dev, stream), ACRE_OK);
 }
 
-static void gpu_timing_events_measure_a_kernel(void **state) {
+TEST(gpu_timing_events_measure_a_kernel) {
     struct gpu *gpu = *state;
     acre_event begin, end;
     float milliseconds = 0;
@@ -113,11 +114,5 @@ static void gpu_timing_events_measure_a_kernel(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpu_kernel_writes_what_the_host_reads),
-        cmocka_unit_test(gpu_running_kernel_makes_stream_and_event_not_ready),
-        cmocka_unit_test(gpu_running_kernel_uses_memory_mapped_after_its_start),
-        cmocka_unit_test(gpu_timing_events_measure_a_kernel),
-    };
-    return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
+    return tests_run_with("gpu_ground", gpu_setup, gpu_teardown);
 }

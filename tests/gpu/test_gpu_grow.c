@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "support/cases.h"
 #include "gpu_fixture.h"
 
 #define CHUNK ((size_t)2 << 20)
@@ -88,7 +89,7 @@ static void words_check(struct gpu *gpu, const void *words, unsigned value, size
     free(host);
 }
 
-static void vec_kernel_writes_all_of_several_chunks(void **state) {
+TEST(vec_kernel_writes_all_of_several_chunks) {
     struct gpu *gpu = *state;
     acre_stream stream = stream_make(gpu);
     acre_vec *vec = vec_make(gpu, ACRE_KIND_DEVICE, 0);
@@ -109,7 +110,7 @@ static void vec_kernel_writes_all_of_several_chunks(void **state) {
 
 /* Everything a vec can do on its own stream, while a kernel runs on another. If any call waited for
  * that kernel, it would not be running any more at the end. */
-static void vec_no_call_waits_for_another_streams_kernel(void **state) {
+TEST(vec_no_call_waits_for_another_streams_kernel) {
     struct gpu *gpu = *state;
     acre_stream busy = stream_make(gpu), own = stream_make(gpu);
     acre_vec *vec, *behind;
@@ -189,14 +190,14 @@ static acre_status change_move(acre_vec *vec, acre_stream stream) {
     return status;
 }
 
-static void vec_shrinking_waits_for_the_streams_kernel(void **state) {
+TEST(vec_shrinking_waits_for_the_streams_kernel) {
     struct gpu *gpu = *state;
     acre_stream stream = stream_make(gpu);
     waits_for_kernels(gpu, stream, stream, change_shrink);
     stream_end(gpu, stream);
 }
 
-static void vec_shrinking_waits_for_a_recorded_use(void **state) {
+TEST(vec_shrinking_waits_for_a_recorded_use) {
     struct gpu *gpu = *state;
     acre_stream stream = stream_make(gpu), kernels = stream_make(gpu);
     waits_for_kernels(gpu, stream, kernels, change_shrink);
@@ -204,14 +205,14 @@ static void vec_shrinking_waits_for_a_recorded_use(void **state) {
     stream_end(gpu, kernels);
 }
 
-static void vec_moving_waits_for_the_streams_kernel(void **state) {
+TEST(vec_moving_waits_for_the_streams_kernel) {
     struct gpu *gpu = *state;
     acre_stream stream = stream_make(gpu);
     waits_for_kernels(gpu, stream, stream, change_move);
     stream_end(gpu, stream);
 }
 
-static void vec_mapped_elsewhere_keeps_its_contents(void **state) {
+TEST(vec_mapped_elsewhere_keeps_its_contents) {
     struct gpu *gpu = *state;
     acre_stream stream = stream_make(gpu);
     acre_vec *vec = vec_make(gpu, ACRE_KIND_DEVICE, CHUNK);
@@ -236,7 +237,7 @@ static void vec_mapped_elsewhere_keeps_its_contents(void **state) {
     stream_end(gpu, stream);
 }
 
-static void vec_running_kernel_uses_what_was_grown_after_its_start(void **state) {
+TEST(vec_running_kernel_uses_what_was_grown_after_its_start) {
     struct gpu *gpu = *state;
     if (getenv("ACRE_TEST_MEMCHECK")) {
         print_message("not under compute-sanitizer: it knows the memory of the kernel's start\n");
@@ -263,7 +264,7 @@ static void vec_running_kernel_uses_what_was_grown_after_its_start(void **state)
     stream_end(gpu, stream);
 }
 
-static void vec_pinned_is_used_by_kernels_in_place(void **state) {
+TEST(vec_pinned_is_used_by_kernels_in_place) {
     struct gpu *gpu = *state;
     acre_stream stream = stream_make(gpu);
     acre_vec *vec = vec_make(gpu, ACRE_KIND_PINNED, 16 * CHUNK);
@@ -284,7 +285,7 @@ static void vec_pinned_is_used_by_kernels_in_place(void **state) {
     stream_end(gpu, stream);
 }
 
-static void mem_realloc_keeps_what_a_kernel_wrote(void **state) {
+TEST(mem_realloc_keeps_what_a_kernel_wrote) {
     struct gpu *gpu = *state;
     acre_stream stream = stream_make(gpu);
     void *p, *larger, *smaller;
@@ -301,16 +302,5 @@ static void mem_realloc_keeps_what_a_kernel_wrote(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vec_kernel_writes_all_of_several_chunks),
-        cmocka_unit_test(vec_no_call_waits_for_another_streams_kernel),
-        cmocka_unit_test(vec_shrinking_waits_for_the_streams_kernel),
-        cmocka_unit_test(vec_shrinking_waits_for_a_recorded_use),
-        cmocka_unit_test(vec_moving_waits_for_the_streams_kernel),
-        cmocka_unit_test(vec_mapped_elsewhere_keeps_its_contents),
-        cmocka_unit_test(vec_running_kernel_uses_what_was_grown_after_its_start),
-        cmocka_unit_test(vec_pinned_is_used_by_kernels_in_place),
-        cmocka_unit_test(mem_realloc_keeps_what_a_kernel_wrote),
-    };
-    return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
+    return tests_run_with("gpu_grow", gpu_setup, gpu_teardown);
 }

@@ -18,7 +18,7 @@ static void take_and_give(struct heap_world *w, const char *take) {
     }
 }
 
-static void heap_blocks_of_every_class_are_apart(void **state) {
+TEST(heap_blocks_of_every_class_are_apart) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes, 0);
     for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++) {
@@ -31,7 +31,7 @@ static void heap_blocks_of_every_class_are_apart(void **state) {
     heap_end(w, 0);
 }
 
-static void heap_blocks_of_mixed_sizes_are_apart(void **state) {
+TEST(heap_blocks_of_mixed_sizes_are_apart) {
     struct heap_world *w = *state;
     static const struct {
         uint64_t low, high;
@@ -51,7 +51,7 @@ static void heap_blocks_of_mixed_sizes_are_apart(void **state) {
     heap_end(w, 0);
 }
 
-static void heap_blocks_are_aligned_as_asked(void **state) {
+TEST(heap_blocks_are_aligned_as_asked) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes, 0);
     /* 1/22 of the threads take 4 MiB each, others half of that, and so on. */
@@ -67,7 +67,7 @@ static void heap_blocks_are_aligned_as_asked(void **state) {
     heap_end(w, 0);
 }
 
-static void heap_zeroed_blocks_are_zero_where_others_were(void **state) {
+TEST(heap_zeroed_blocks_are_zero_where_others_were) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes, 0);
     w->job.threads = heap_threads_for(w, 3 * 4096, w->bytes / 2);
@@ -77,7 +77,7 @@ static void heap_zeroed_blocks_are_zero_where_others_were(void **state) {
     heap_end(w, 0);
 }
 
-static void heap_realloc_keeps_contents(void **state) {
+TEST(heap_realloc_keeps_contents) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes, 0);
     w->job.threads = heap_threads_for(w, 40 * KIB, w->bytes);
@@ -87,7 +87,7 @@ static void heap_realloc_keeps_contents(void **state) {
     heap_end(w, w->job.threads);
 }
 
-static void heap_knows_its_blocks(void **state) {
+TEST(heap_knows_its_blocks) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes, 0);
     for (uint64_t high = 16; high <= 4 * MIB; high *= 64) {
@@ -101,7 +101,7 @@ static void heap_knows_its_blocks(void **state) {
     heap_end(w, 0);
 }
 
-static void heap_groups_share_blocks(void **state) {
+TEST(heap_groups_share_blocks) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes, 0);
     for (int round = 0; round < 3; round++) {
@@ -112,7 +112,7 @@ static void heap_groups_share_blocks(void **state) {
     heap_end(w, 0);
 }
 
-static void heap_lanes_may_part(void **state) {
+TEST(heap_lanes_may_part) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes, 0);
     for (uint32_t round = 0; round < heap_pick(w, 50, 5, 5); round++) {
@@ -128,7 +128,7 @@ static void heap_lanes_may_part(void **state) {
 /* ---- the host ---- */
 
 /* What kernels wrote is copied to the host; what the host wrote is there for kernels. */
-static void heap_blocks_go_to_the_host_and_back(void **state) {
+TEST(heap_blocks_go_to_the_host_and_back) {
     struct heap_world *w = *state;
     static uint64_t at[64], words[6000];
     heap_begin(w, w->bytes, 0);
@@ -168,7 +168,7 @@ static int see(void *user, void *block, uint64_t bytes) {
     return 0;
 }
 
-static void heap_blocks_live_across_launches(void **state) {
+TEST(heap_blocks_live_across_launches) {
     struct heap_world *w = *state;
     uint64_t seen[3] = {0, 0, 0};
     heap_begin(w, w->bytes, 0);
@@ -215,7 +215,7 @@ static void misuse(struct heap_world *w, uint64_t low, uint64_t high, uint64_t *
     heap_run(w, "heap_give");
 }
 
-static void heap_wrong_frees_are_counted_and_change_nothing(void **state) {
+TEST(heap_wrong_frees_are_counted_and_change_nothing) {
     struct heap_world *w = *state;
     uint64_t wrong = 0;
     heap_begin(w, w->bytes, 0);
@@ -226,7 +226,7 @@ static void heap_wrong_frees_are_counted_and_change_nothing(void **state) {
     heap_end(w, wrong);
 }
 
-static void heap_several_heaps_stay_apart(void **state) {
+TEST(heap_several_heaps_stay_apart) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes / 2, 0);
     acre_heap *second = w->heap;
@@ -249,20 +249,6 @@ static void heap_several_heaps_stay_apart(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_blocks_of_every_class_are_apart),
-        cmocka_unit_test(heap_blocks_of_mixed_sizes_are_apart),
-        cmocka_unit_test(heap_blocks_are_aligned_as_asked),
-        cmocka_unit_test(heap_zeroed_blocks_are_zero_where_others_were),
-        cmocka_unit_test(heap_realloc_keeps_contents),
-        cmocka_unit_test(heap_knows_its_blocks),
-        cmocka_unit_test(heap_groups_share_blocks),
-        cmocka_unit_test(heap_lanes_may_part),
-        cmocka_unit_test(heap_blocks_go_to_the_host_and_back),
-        cmocka_unit_test(heap_blocks_live_across_launches),
-        cmocka_unit_test(heap_wrong_frees_are_counted_and_change_nothing),
-        cmocka_unit_test(heap_several_heaps_stay_apart),
-    };
     heap_arguments(argc, argv);
-    return cmocka_run_group_tests(tests, heap_setup, heap_teardown);
+    return tests_run_with("gpu_heap", heap_setup, heap_teardown);
 }

@@ -39,7 +39,7 @@ static void fill_and_drain(struct heap_world *w, uint64_t bytes, uint64_t room) 
     assert_int_equal(w->counts[HEAP_BLOCKS], count);
 }
 
-static void heap_filled_and_freed_is_filled_again(void **state) {
+TEST(heap_filled_and_freed_is_filled_again) {
     struct heap_world *w = *state;
     uint64_t least = heap_pick(w, 16, 16, ROUNDS(16, 64));
     uint64_t small = heap_pick(w, 64, 64, ROUNDS(64, 256));
@@ -54,7 +54,7 @@ static void heap_filled_and_freed_is_filled_again(void **state) {
 
 /* Every size at once: each class has a slab that is not full in the end, which is much of a small
  * heap. */
-static void heap_filled_with_mixed_sizes_is_filled_again(void **state) {
+TEST(heap_filled_with_mixed_sizes_is_filled_again) {
     struct heap_world *w = *state;
     uint64_t room = heap_pick(w, 2 * GIB, 32 * MIB, 8 * MIB);
     heap_begin(w, room, 0);
@@ -97,7 +97,7 @@ static void thin(struct heap_world *w, uint64_t bytes, uint64_t room, uint32_t t
     heap_end(w, 0);
 }
 
-static void heap_thinned_at_random_is_still_used(void **state) {
+TEST(heap_thinned_at_random_is_still_used) {
     struct heap_world *w = *state;
     uint32_t threads = (uint32_t)heap_pick(w, 1 << 16, 1 << 11, 1 << ROUNDS(10, 8));
     uint64_t small = heap_pick(w, 64, 64, ROUNDS(256, 1024));
@@ -138,7 +138,7 @@ static void grow(struct heap_world *w, acre_stream stream, uint64_t bytes) {
     heap_end(w, 0);
 }
 
-static void heap_grows_while_a_kernel_runs(void **state) {
+TEST(heap_grows_while_a_kernel_runs) {
     struct heap_world *w = *state;
     if (is_no_growth(w))
         return;
@@ -148,14 +148,14 @@ static void heap_grows_while_a_kernel_runs(void **state) {
 }
 
 /* Where programs launch by default. The heap's own copies must not wait for it. */
-static void heap_grows_while_a_kernel_runs_on_the_legacy_stream(void **state) {
+TEST(heap_grows_while_a_kernel_runs_on_the_legacy_stream) {
     struct heap_world *w = *state;
     if (is_no_growth(w))
         return;
     grow(w, NULL, 2048);
 }
 
-static void heap_at_its_maximum_says_so_at_once(void **state) {
+TEST(heap_at_its_maximum_says_so_at_once) {
     struct heap_world *w = *state;
     if (is_no_growth(w))
         return;
@@ -177,7 +177,7 @@ static void heap_at_its_maximum_says_so_at_once(void **state) {
 }
 
 /* What can never be is refused at once, and does not stop the others. */
-static void heap_too_large_a_wish_stops_nobody(void **state) {
+TEST(heap_too_large_a_wish_stops_nobody) {
     struct heap_world *w = *state;
     if (is_no_growth(w))
         return;
@@ -204,7 +204,7 @@ static double seconds_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void heap_soaked_is_whole_again(void **state) {
+TEST(heap_soaked_is_whole_again) {
     struct heap_world *w = *state;
     const char *told = getenv("ACRE_TEST_SOAK_SECONDS");
     double most = told ? atof(told) : (double)heap_pick(w, 60, 5, 1), begin = seconds_now();
@@ -234,16 +234,6 @@ static void heap_soaked_is_whole_again(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_filled_and_freed_is_filled_again),
-        cmocka_unit_test(heap_filled_with_mixed_sizes_is_filled_again),
-        cmocka_unit_test(heap_thinned_at_random_is_still_used),
-        cmocka_unit_test(heap_grows_while_a_kernel_runs),
-        cmocka_unit_test(heap_grows_while_a_kernel_runs_on_the_legacy_stream),
-        cmocka_unit_test(heap_at_its_maximum_says_so_at_once),
-        cmocka_unit_test(heap_too_large_a_wish_stops_nobody),
-        cmocka_unit_test(heap_soaked_is_whole_again),
-    };
     heap_arguments(argc, argv);
-    return cmocka_run_group_tests(tests, heap_setup, heap_teardown);
+    return tests_run_with("gpu_heap_room", heap_setup, heap_teardown);
 }

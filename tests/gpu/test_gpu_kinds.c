@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "gpu_fixture.h"
 
 enum {
@@ -43,13 +44,13 @@ static void mem_kernel_uses_host_memory_in_place(struct gpu *gpu, acre_kind kind
     assert_int_equal(acre_mem_free(gpu->dev, host), ACRE_OK);
 }
 
-static void mem_kernel_uses_mapped_memory(void **state) {
+TEST(mem_kernel_uses_mapped_memory) {
     mem_kernel_uses_host_memory_in_place(*state, ACRE_KIND_MAPPED, 0);
     mem_kernel_uses_host_memory_in_place(*state, ACRE_KIND_MAPPED, ACRE_MEM_PORTABLE);
     mem_kernel_uses_host_memory_in_place(*state, ACRE_KIND_MAPPED, ACRE_MEM_WRITE_COMBINED);
 }
 
-static void mem_kernel_uses_registered_memory(void **state) {
+TEST(mem_kernel_uses_registered_memory) {
     struct gpu *gpu = *state;
     unsigned *host = malloc(COUNT * sizeof *host);
     void *seen;
@@ -63,7 +64,7 @@ static void mem_kernel_uses_registered_memory(void **state) {
     free(host);
 }
 
-static void mem_kernel_and_host_use_managed_memory_in_turn(void **state) {
+TEST(mem_kernel_and_host_use_managed_memory_in_turn) {
     struct gpu *gpu = *state;
     size_t bytes = COUNT * sizeof(unsigned);
     acre_stream stream;
@@ -82,7 +83,7 @@ static void mem_kernel_and_host_use_managed_memory_in_turn(void **state) {
     assert_int_equal(acre_stream_destroy(gpu->dev, stream), ACRE_OK);
 }
 
-static void mem_attached_to_the_host_waits_for_its_stream(void **state) {
+TEST(mem_attached_to_the_host_waits_for_its_stream) {
     struct gpu *gpu = *state;
     acre_stream stream;
     void *both;
@@ -101,7 +102,7 @@ static void mem_attached_to_the_host_waits_for_its_stream(void **state) {
 
 /* A copy of pageable memory between two kernels of one stream sees the first and is seen by the
  * second. */
-static void copy_pageable_is_in_order_with_kernels(void **state) {
+TEST(copy_pageable_is_in_order_with_kernels) {
     struct gpu *gpu = *state;
     size_t bytes = COUNT * sizeof(unsigned);
     unsigned *host = malloc(bytes);
@@ -124,12 +125,5 @@ static void copy_pageable_is_in_order_with_kernels(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mem_kernel_uses_mapped_memory),
-        cmocka_unit_test(mem_kernel_uses_registered_memory),
-        cmocka_unit_test(mem_kernel_and_host_use_managed_memory_in_turn),
-        cmocka_unit_test(mem_attached_to_the_host_waits_for_its_stream),
-        cmocka_unit_test(copy_pageable_is_in_order_with_kernels),
-    };
-    return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
+    return tests_run_with("gpu_kinds", gpu_setup, gpu_teardown);
 }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "gpu_fixture.h"
 
 enum {
@@ -98,7 +99,7 @@ static void tell(struct gpu *gpu, acre_stream stream) {
 /* Two streams in turn, without a wait of the host's: each writes a block, adds to it, copies both
  * ends to pinned memory and frees it. If a block came to a stream before the other one was done
  * with it, its numbers would be mixed. */
-static void pool_blocks_written_on_two_streams_keep_their_contents(void **state) {
+TEST(pool_blocks_written_on_two_streams_keep_their_contents) {
     struct gpu *gpu = *state;
     acre_stream streams[2] = {stream_make(gpu), stream_make(gpu)};
     acre_pool *pool = pool_make(gpu);
@@ -131,7 +132,7 @@ static void pool_blocks_written_on_two_streams_keep_their_contents(void **state)
 
 /* A block is filled on one stream, read and freed on another, which was made to wait: the next
  * block that the first gets must not be written before the second has read. */
-static void pool_block_freed_on_its_reader_is_not_overwritten(void **state) {
+TEST(pool_block_freed_on_its_reader_is_not_overwritten) {
     struct gpu *gpu = *state;
     acre_stream writer = stream_make(gpu), reader = stream_make(gpu);
     acre_pool *pool = pool_make(gpu);
@@ -195,7 +196,7 @@ static unsigned hog_take(struct gpu *gpu, void **hog) {
 /* Two streams in turn have all the memory of the pool, and there is no other, so that each must
  * wait for the one before. The first of them is held up: all of it is queued before any of it runs.
  */
-static void pool_scarce_memory_goes_from_stream_to_stream_in_order(void **state) {
+TEST(pool_scarce_memory_goes_from_stream_to_stream_in_order) {
     struct gpu *gpu = *state;
     acre_stream streams[2] = {stream_make(gpu), stream_make(gpu)};
     acre_pool *pool = pool_make(gpu);
@@ -293,7 +294,7 @@ static acre_status give_plain(struct gpu *gpu, acre_pool *pool, void *block, acr
     return acre_pool_free(pool, block, own);
 }
 
-static void pool_freed_behind_a_kernel_stays_until_it_ends(void **state) {
+TEST(pool_freed_behind_a_kernel_stays_until_it_ends) {
     struct gpu *gpu = *state;
     if (is_too_slow())
         return;
@@ -309,7 +310,7 @@ static acre_status give_after_use(struct gpu *gpu, acre_pool *pool, void *block,
     return status ? status : acre_pool_free(pool, block, own);
 }
 
-static void pool_recorded_use_holds_a_block_until_the_kernel_ends(void **state) {
+TEST(pool_recorded_use_holds_a_block_until_the_kernel_ends) {
     struct gpu *gpu = *state;
     if (is_too_slow())
         return;
@@ -331,7 +332,7 @@ static acre_status give_after_event(struct gpu *gpu, acre_pool *pool, void *bloc
     return status;
 }
 
-static void pool_freed_after_an_event_stays_until_it_has_passed(void **state) {
+TEST(pool_freed_after_an_event_stays_until_it_has_passed) {
     struct gpu *gpu = *state;
     if (is_too_slow())
         return;
@@ -342,7 +343,7 @@ static void pool_freed_after_an_event_stays_until_it_has_passed(void **state) {
 }
 
 /* The stream ends while its kernel runs; what was freed on it must be waited for all the same. */
-static void pool_freed_on_a_destroyed_stream_stays_until_its_kernel_ends(void **state) {
+TEST(pool_freed_on_a_destroyed_stream_stays_until_its_kernel_ends) {
     struct gpu *gpu = *state;
     if (is_too_slow())
         return;
@@ -401,7 +402,7 @@ static void every_call(struct gpu *gpu, acre_pool *pool, acre_stream own, acre_s
 
 /* Everything that a pool can do, while a kernel runs on another stream. If any call waited for that
  * kernel, it would not be running any more at the end. Only acre_pool_destroy is meant to wait. */
-static void pool_no_call_waits_for_a_running_kernel(void **state) {
+TEST(pool_no_call_waits_for_a_running_kernel) {
     struct gpu *gpu = *state;
     if (is_too_slow())
         return;
@@ -427,17 +428,7 @@ static void pool_no_call_waits_for_a_running_kernel(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_blocks_written_on_two_streams_keep_their_contents),
-        cmocka_unit_test(pool_block_freed_on_its_reader_is_not_overwritten),
-        cmocka_unit_test(pool_scarce_memory_goes_from_stream_to_stream_in_order),
-        cmocka_unit_test(pool_freed_behind_a_kernel_stays_until_it_ends),
-        cmocka_unit_test(pool_recorded_use_holds_a_block_until_the_kernel_ends),
-        cmocka_unit_test(pool_freed_after_an_event_stays_until_it_has_passed),
-        cmocka_unit_test(pool_freed_on_a_destroyed_stream_stays_until_its_kernel_ends),
-        cmocka_unit_test(pool_no_call_waits_for_a_running_kernel),
-    };
     /* So that a test can use up what there is, without using up the GPU. */
     setenv("ACRE_CHUNK_LIMIT_BYTES", "4GiB", 1);
-    return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
+    return tests_run_with("gpu_pool", gpu_setup, gpu_teardown);
 }

@@ -16,8 +16,8 @@ trap 'rm -rf "$tmp"' EXIT
 seeds=${seeds:-1} # tried one after the other
 ops=100000
 
-if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_COVERAGE:BOOL=ON' "$cache"; then
-    echo "plants: for a build without sanitizers"
+if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)\|^ACRE_COVERAGE:BOOL=ON' "$cache"; then
+    echo "plants: it compiles the model with flags of its own; one build without sanitizers is enough"
     exit 77
 fi
 if ! command -v patch >/dev/null; then
@@ -26,9 +26,6 @@ if ! command -v patch >/dev/null; then
 fi
 compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$cache")
 flags=(-std=gnu11 -O1 -g -pthread -D_GNU_SOURCE -DACRE_TEST_POINTS=1 -ftls-model=initial-exec)
-if grep -q '^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)' "$cache"; then
-    flags+=(-DACRE_DEBUG=1)
-fi
 
 # Where CMake has found cmocka, which need not be where the compiler looks by itself.
 cmocka_include=$(sed -n 's/^ACRE_CMOCKA_INCLUDE:[A-Z]*=//p' "$cache")
@@ -49,9 +46,11 @@ run() {
     done
 }
 
+# test_<what>_model shows that it finds nothing in the sources as they are; a few operations show that
+# this holds for what is built here as well.
 rc=0
 link
-if ! run; then
+if ! seeds=1 ops=5000 run; then
     echo "plants: the model fails without any:"
     cat "$tmp/output"
     exit 1

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "acre.h"
 #include "base/atomic.h"
 #include "base/lock.h"
@@ -216,8 +217,7 @@ static uint64_t world_run(uint64_t seed) {
     return world.order;
 }
 
-static void copies_under_any_schedule_match_the_model(void **state) {
-    (void)state;
+TEST(copies_under_any_schedule_match_the_model) {
     const char *only = getenv("ACRE_TEST_SEED");
     uint64_t begin = only ? strtoull(only, NULL, 0) : 1;
     uint64_t end = only ? begin + 1 : begin + schedule_seed_count(ROUNDS(200, 70));
@@ -225,8 +225,7 @@ static void copies_under_any_schedule_match_the_model(void **state) {
         (void)world_run(seed);
 }
 
-static void copies_with_the_same_seed_happen_in_the_same_order(void **state) {
-    (void)state;
+TEST(copies_with_the_same_seed_happen_in_the_same_order) {
     for (uint64_t seed = 1; seed <= 5; seed++)
         assert_true(world_run(seed) == world_run(seed));
     assert_true(world_run(1) != world_run(2));
@@ -234,8 +233,7 @@ static void copies_with_the_same_seed_happen_in_the_same_order(void **state) {
 
 /* A staged copy that fails half-way: nothing of it is still under way, so the program may go on
  * with the memory as it likes. */
-static void copies_that_fail_leave_nothing_under_way(void **state) {
-    (void)state;
+TEST(copies_that_fail_leave_nothing_under_way) {
     static unsigned char page[1 << 20];
     const struct {
         const char *entry;
@@ -274,10 +272,5 @@ static void copies_that_fail_leave_nothing_under_way(void **state) {
 int main(void) {
     setenv("ACRE_COPY_STAGE_BYTES", "0", 1);
     setenv("ACRE_FAULT", "*:0", 1); /* the wrapper, without a plan of its own */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_under_any_schedule_match_the_model),
-        cmocka_unit_test(copies_with_the_same_seed_happen_in_the_same_order),
-        cmocka_unit_test(copies_that_fail_leave_nothing_under_way),
-    };
-    return cmocka_run_group_tests_name("copy_order", tests, NULL, NULL);
+    return tests_run("copy_order");
 }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "soft/sched.h"
 #include "model/schedule.h"
 #include "support/rounds.h"
@@ -136,8 +137,7 @@ static void step_malloc(struct shadow *s, struct block *block, uint64_t *seed) {
     }
 }
 
-static void heap_random_calls_agree_with_the_shadow(void **state) {
-    (void)state;
+TEST(heap_random_calls_agree_with_the_shadow) {
     static struct block blocks[BLOCKS];
     struct shadow s;
     enum { STEPS = ROUNDS(60000, 12000), GROWTHS = 15 };
@@ -239,8 +239,7 @@ static int heap_scenario(uint64_t seed, char *what, unsigned what_bytes) {
     return s.fault != NULL;
 }
 
-static void heap_schedules_find_no_fault(void **state) {
-    (void)state;
+TEST(heap_schedules_find_no_fault) {
     uint64_t first = 0;
     assert_int_equal(schedule_try("heap", heap_scenario, &first), 0);
 }
@@ -284,17 +283,11 @@ static int hint_scenario(uint64_t seed, char *what, unsigned what_bytes) {
     return s.fault != NULL;
 }
 
-static void heap_hints_are_never_lost(void **state) {
-    (void)state;
+TEST(heap_hints_are_never_lost) {
     uint64_t first = 0;
     assert_int_equal(schedule_try("hints", hint_scenario, &first), 0);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_random_calls_agree_with_the_shadow),
-        cmocka_unit_test(heap_schedules_find_no_fault),
-        cmocka_unit_test(heap_hints_are_never_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("heap_model");
 }

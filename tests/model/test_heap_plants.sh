@@ -18,7 +18,7 @@ if ! command -v patch >/dev/null; then
     exit 77
 fi
 compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$cache")
-flags=(-std=gnu11 -O1 -g -pthread -D_GNU_SOURCE -DACRE_TEST_POINTS=1)
+flags=(-std=gnu11 -O0 -pthread -D_GNU_SOURCE -DACRE_TEST_POINTS=1)
 cmocka_include=$(sed -n 's/^ACRE_CMOCKA_INCLUDE:[A-Z]*=//p' "$cache")
 cmocka_library=$(sed -n 's/^ACRE_CMOCKA_LIBRARY:[A-Z]*=//p' "$cache")
 
@@ -28,7 +28,7 @@ run() {
     "$compiler" "${flags[@]}" -I"$tmp/include" -I"$source/src" -I"$source/tests" \
         -idirafter "$cmocka_include" -o "$tmp/model" "$source/tests/model/test_heap_model.c" \
         "$source/tests/model/schedule.c" "$build/libacre_test.a" "$cmocka_library"
-    ACRE_TEST_SEEDS=600 timeout 100 "$tmp/model" >"$tmp/output" 2>&1
+    ACRE_TEST_SEEDS=250 timeout 100 "$tmp/model" >"$tmp/output" 2>&1
 }
 
 rc=0

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/cases.h"
 #include "place_problems.h"
 #include "plan/place.h"
 #include "support/rounds.h"
@@ -158,8 +159,7 @@ static uint64_t check_all(const struct kinds *kinds, size_t count) {
     }
 }
 
-static void place_every_tiny_problem_is_solved_as_by_brute_force(void **state) {
-    (void)state;
+TEST(place_every_tiny_problem_is_solved_as_by_brute_force) {
     uint64_t problems = 0;
     for (size_t count = 1; count <= (size_t)ROUNDS(4, 3); count++)
         problems += check_all(&(struct kinds){3, 3, 1}, count);
@@ -170,8 +170,7 @@ static void place_every_tiny_problem_is_solved_as_by_brute_force(void **state) {
     printf("%llu problems\n", (unsigned long long)problems);
 }
 
-static void place_small_random_problems_are_solved_as_by_brute_force(void **state) {
-    (void)state;
+TEST(place_small_random_problems_are_solved_as_by_brute_force) {
     uint64_t seed = 20;
     for (int round = 0; round < ROUNDS(20000, 1000); round++) {
         struct acre__place_buffer buffers[TINY];
@@ -192,8 +191,7 @@ static void place_small_random_problems_are_solved_as_by_brute_force(void **stat
     }
 }
 
-static void place_fixed_buffers_cost_what_they_must(void **state) {
-    (void)state;
+TEST(place_fixed_buffers_cost_what_they_must) {
     uint64_t seed = 21;
     for (int round = 0; round < ROUNDS(10000, 500); round++) {
         struct acre__place_buffer buffers[TINY];
@@ -237,8 +235,7 @@ static uint64_t plan(struct acre__place_buffer *buffers, size_t count,
     return result.bytes;
 }
 
-static void place_larger_budgets_never_give_larger_plans(void **state) {
-    (void)state;
+TEST(place_larger_budgets_never_give_larger_plans) {
     static struct acre__place_buffer buffers[COUNT];
     for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(12, 3); seed++) {
         uint64_t last = UINT64_MAX;
@@ -270,8 +267,7 @@ static void stop_at_the_third(void *arg, const struct acre__place_result *so_far
         atomic_store_explicit(&stopper->stop, 1, memory_order_relaxed);
 }
 
-static void place_stopped_by_progress_gives_what_was_told(void **state) {
-    (void)state;
+TEST(place_stopped_by_progress_gives_what_was_told) {
     static struct acre__place_buffer buffers[COUNT];
     for (uint64_t seed = 1; seed <= 4; seed++) {
         struct stopper stopper = {0};
@@ -285,8 +281,7 @@ static void place_stopped_by_progress_gives_what_was_told(void **state) {
     }
 }
 
-static void place_cut_rectangles_are_put_together_again(void **state) {
-    (void)state;
+TEST(place_cut_rectangles_are_put_together_again) {
     enum { MOST = 400 };
     static struct acre__place_buffer buffers[MOST];
     for (size_t count = 10; count <= (size_t)ROUNDS(MOST, 100); count += 30) {
@@ -310,8 +305,7 @@ static uint64_t checksum(const struct acre__place_buffer *buffers, size_t count)
 /* The sums were written down once: a compiler, an optimisation or a machine that gives another plan
  * for the same buffers is found out here, and so is a change of the placer, which then has to be
  * meant. */
-static void place_plans_are_the_same_everywhere(void **state) {
-    (void)state;
+TEST(place_plans_are_the_same_everywhere) {
     enum { MOST = 6000 };
     static const struct {
         size_t count;
@@ -344,14 +338,5 @@ static void place_plans_are_the_same_everywhere(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(place_every_tiny_problem_is_solved_as_by_brute_force),
-        cmocka_unit_test(place_small_random_problems_are_solved_as_by_brute_force),
-        cmocka_unit_test(place_fixed_buffers_cost_what_they_must),
-        cmocka_unit_test(place_larger_budgets_never_give_larger_plans),
-        cmocka_unit_test(place_stopped_by_progress_gives_what_was_told),
-        cmocka_unit_test(place_cut_rectangles_are_put_together_again),
-        cmocka_unit_test(place_plans_are_the_same_everywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("place_exhaustive");
 }

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "acre.h"
 #include "soft/sched.h"
 #include "soft/soft.h"
@@ -387,8 +388,7 @@ static uint64_t number_from(const char *name, uint64_t unset) {
     return text ? strtoull(text, NULL, 0) : unset;
 }
 
-static void plans_under_any_schedule_match_the_model(void **state) {
-    (void)state;
+TEST(plans_under_any_schedule_match_the_model) {
     uint64_t seed = number_from("ACRE_TEST_SEED", 1);
     uint64_t ops = number_from("ACRE_TEST_OPS", ROUNDS(300000, 30000));
     print_message("ACRE_TEST_SEED=%llu ACRE_TEST_OPS=%llu\n", (unsigned long long)seed,
@@ -402,8 +402,5 @@ static void plans_under_any_schedule_match_the_model(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_under_any_schedule_match_the_model),
-    };
-    return cmocka_run_group_tests_name("plan_model", tests, NULL, NULL);
+    return tests_run("plan_model");
 }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "base/atomic.h"
 #include "soft/sched.h"
 #include "soft/soft.h"
@@ -172,24 +173,20 @@ static void expect_found(const char *name, schedule_scenario with, schedule_scen
     assert_int_equal(schedule_try("  the same without the mistake", without, &seed), 0);
 }
 
-static void plants_cross_stream_reuse_is_found(void **state) {
-    (void)state;
+TEST(plants_cross_stream_reuse_is_found) {
     expect_found("reuse on another stream", reuse_with_mistake, reuse_without_mistake);
 }
 
-static void plants_lost_edge_of_moved_chunk_is_found(void **state) {
-    (void)state;
+TEST(plants_lost_edge_of_moved_chunk_is_found) {
     expect_found("edge lost through a moved chunk", move_with_mistake, move_without_mistake);
 }
 
-static void plants_lost_update_is_found(void **state) {
-    (void)state;
+TEST(plants_lost_update_is_found) {
     expect_found("lost update between virtual threads", lost_with_mistake, lost_without_mistake);
 }
 
 /* The report must name both uses: both streams, both steps, both addresses, the chunk. */
-static void plants_report_names_both_uses(void **state) {
-    (void)state;
+TEST(plants_report_names_both_uses) {
     uint64_t seed = 0;
     char what[1024] = "";
     assert_true(schedule_try("report", move_with_mistake, &seed) > 0);
@@ -207,11 +204,5 @@ static void plants_report_names_both_uses(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plants_cross_stream_reuse_is_found),
-        cmocka_unit_test(plants_lost_edge_of_moved_chunk_is_found),
-        cmocka_unit_test(plants_lost_update_is_found),
-        cmocka_unit_test(plants_report_names_both_uses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("plants");
 }

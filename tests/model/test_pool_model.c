@@ -25,6 +25,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "acre.h"
 #include "acre_soft.h"
 #include "device/device.h"
@@ -699,8 +700,7 @@ static uint64_t number_from(const char *name, uint64_t unset) {
     return text ? strtoull(text, NULL, 0) : unset;
 }
 
-static void pools_under_any_schedule_match_the_model(void **state) {
-    (void)state;
+TEST(pools_under_any_schedule_match_the_model) {
     uint64_t seed = number_from("ACRE_TEST_SEED", 1),
              ops = number_from("ACRE_TEST_OPS", ROUNDS(500000, 50000));
     print_message("ACRE_TEST_SEED=%llu ACRE_TEST_OPS=%llu\n", (unsigned long long)seed,
@@ -724,9 +724,8 @@ static uint64_t order_of_another(const char *self) {
     return strtoull(line, NULL, 0);
 }
 
-static void pools_with_the_same_seed_do_the_same(void **state) {
+TEST(pools_with_the_same_seed_do_the_same) {
     char self[4096] = "";
-    (void)state;
     if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE))
         skip();
     if (world.failures) /* the others would fail as well, or go round in a torn list */
@@ -752,9 +751,5 @@ int main(int argc, char **argv) {
         printf("%llu\n", (unsigned long long)world.order);
         return 0;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pools_under_any_schedule_match_the_model),
-        cmocka_unit_test(pools_with_the_same_seed_do_the_same),
-    };
-    return cmocka_run_group_tests_name("pool_model", tests, NULL, NULL);
+    return tests_run("pool_model");
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/thread.h"
@@ -120,8 +121,7 @@ static uint64_t world_run(uint64_t seed) {
     return world.order;
 }
 
-static void schedules_right_programs_are_not_blamed(void **state) {
-    (void)state;
+TEST(schedules_right_programs_are_not_blamed) {
     unsigned seeds = schedule_seed_count(200);
     uint64_t first = 0;
     unsigned different = 0;
@@ -133,8 +133,7 @@ static void schedules_right_programs_are_not_blamed(void **state) {
     assert_true(seeds < 10 || different > seeds / 2); /* seeds really change the order */
 }
 
-static void schedules_same_seed_gives_same_order(void **state) {
-    (void)state;
+TEST(schedules_same_seed_gives_same_order) {
     for (uint64_t seed = 1; seed <= 20; seed++)
         assert_true(world_run(seed) == world_run(seed));
 }
@@ -164,8 +163,7 @@ static void take_b_then_a(void *unused) {
     take_both(&pairs[pair].b, &pairs[pair].a);
 }
 
-static void schedules_locks_in_opposite_order_get_stuck(void **state) {
-    (void)state;
+TEST(schedules_locks_in_opposite_order_get_stuck) {
 #ifdef ACRE_DEBUG
     skip(); /* the ranks of debug builds stop this before it can get stuck */
 #endif
@@ -179,8 +177,7 @@ static void schedules_locks_in_opposite_order_get_stuck(void **state) {
     assert_in_range(stuck, 1, PAIRS - 1);
 }
 
-static void schedules_unrecorded_event_is_not_waited_for(void **state) {
-    (void)state;
+TEST(schedules_unrecorded_event_is_not_waited_for) {
     const struct acre__driver *drv = schedule_driver_begin(7, 1);
     CUstream one, two;
     CUevent event;
@@ -206,8 +203,7 @@ static void note_identity(void *user) {
     }
 }
 
-static void schedules_virtual_threads_have_their_own_record(void **state) {
-    (void)state;
+TEST(schedules_virtual_threads_have_their_own_record) {
     struct acre__vthread threads[2] = {{note_identity, &identities[0]},
                                        {note_identity, &identities[1]}};
     uint64_t own = acre__thread_self()->id;
@@ -218,12 +214,5 @@ static void schedules_virtual_threads_have_their_own_record(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(schedules_right_programs_are_not_blamed),
-        cmocka_unit_test(schedules_same_seed_gives_same_order),
-        cmocka_unit_test(schedules_locks_in_opposite_order_get_stuck),
-        cmocka_unit_test(schedules_unrecorded_event_is_not_waited_for),
-        cmocka_unit_test(schedules_virtual_threads_have_their_own_record),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("schedules");
 }

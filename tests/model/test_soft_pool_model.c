@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/cases.h"
 #include "soft/sched.h"
 #include "soft/soft_op.h"
 #include "soft/soft_pool_types.h"
@@ -272,15 +273,13 @@ static int with_a_mistake(uint64_t seed, char *what, unsigned what_bytes) {
     return model_run(seed, 1, what, what_bytes);
 }
 
-static void soft_pool_hands_out_nothing_too_early(void **state) {
+TEST(soft_pool_hands_out_nothing_too_early) {
     uint64_t first;
-    (void)state;
     assert_int_equal(schedule_try("soft pool", as_it_is, &first), 0);
 }
 
-static void soft_pool_mistakes_are_found(void **state) {
+TEST(soft_pool_mistakes_are_found) {
     char what[256] = "";
-    (void)state;
     unsigned found = 0;
     for (uint64_t seed = 1; seed <= 20; seed++)
         found += (unsigned)with_a_mistake(seed, what, sizeof what);
@@ -289,9 +288,5 @@ static void soft_pool_mistakes_are_found(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(soft_pool_hands_out_nothing_too_early),
-        cmocka_unit_test(soft_pool_mistakes_are_found),
-    };
-    return cmocka_run_group_tests_name("soft_pool_model", tests, NULL, NULL);
+    return tests_run("soft_pool_model");
 }

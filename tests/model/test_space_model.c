@@ -378,8 +378,7 @@ static void run(uint64_t seed, const char *cache_bytes, const char *address_byte
     space_close_empty(world.dev, world.whole);
 }
 
-static void space_agrees_with_a_model_of_units(void **state) {
-    (void)state;
+TEST(space_agrees_with_a_model_of_units) {
     const char *const caches[] = {"8MiB", "0", "64MiB", "2MiB"};
     const char *const addresses[] = {"128MiB", "8MiB", "1GiB", "40MiB"};
     struct api_random seeds = api_random_begin("space");
@@ -388,8 +387,5 @@ static void space_agrees_with_a_model_of_units(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(space_agrees_with_a_model_of_units),
-    };
-    return cmocka_run_group_tests_name("space_model", tests, NULL, NULL);
+    return tests_run("space_model");
 }

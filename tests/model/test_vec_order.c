@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "acre.h"
 #include "base/atomic.h"
 #include "base/lock.h"
@@ -237,8 +238,7 @@ static uint64_t world_run(uint64_t seed, uint64_t *moves) {
     return world.order;
 }
 
-static void vecs_under_any_schedule_match_the_model(void **state) {
-    (void)state;
+TEST(vecs_under_any_schedule_match_the_model) {
     const char *only = getenv("ACRE_TEST_SEED");
     uint64_t begin = only ? strtoull(only, NULL, 0) : 1, moves = 0;
     uint64_t end = only ? begin + 1 : begin + schedule_seed_count(ROUNDS(300, 100));
@@ -248,8 +248,7 @@ static void vecs_under_any_schedule_match_the_model(void **state) {
         assert_true(moves > 0);
 }
 
-static void vecs_with_the_same_seed_change_in_the_same_order(void **state) {
-    (void)state;
+TEST(vecs_with_the_same_seed_change_in_the_same_order) {
     uint64_t moves = 0;
     for (uint64_t seed = 1; seed <= 5; seed++)
         assert_true(world_run(seed, &moves) == world_run(seed, &moves));
@@ -257,8 +256,7 @@ static void vecs_with_the_same_seed_change_in_the_same_order(void **state) {
 }
 
 /* The planted mistake: work that no call is told of is still queued when its memory goes. */
-static void vecs_whose_uses_are_not_recorded_are_found(void **state) {
-    (void)state;
+TEST(vecs_whose_uses_are_not_recorded_are_found) {
     size_t found = 0;
     for (uint64_t seed = 1; seed <= 50 && !found; seed++) {
         struct world world;
@@ -276,12 +274,7 @@ int main(void) {
     for (int i = 0; i < THREADS; i++)
         if (!(pages[i] = malloc(ELEMENT)))
             return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vecs_under_any_schedule_match_the_model),
-        cmocka_unit_test(vecs_with_the_same_seed_change_in_the_same_order),
-        cmocka_unit_test(vecs_whose_uses_are_not_recorded_are_found),
-    };
-    int failed = cmocka_run_group_tests_name("vec_order", tests, NULL, NULL);
+    int failed = tests_run("vec_order");
     for (int i = 0; i < THREADS; i++)
         free(pages[i]);
     return failed;

@@ -18,6 +18,7 @@
 #include <cuda.h>
 
 #include "on_standin.h"
+#include "support/cases.h"
 
 #define expect(code, call) expect_code((code), (call), #call, __FILE__, __LINE__)
 #define ok(call) expect(CUDA_SUCCESS, call)

@@ -21,6 +21,7 @@
 #include <cuda_runtime_api.h>
 
 #include "on_standin.h"
+#include "support/cases.h"
 
 #define expect(code, call) expect_code((code), (call), #call, __FILE__, __LINE__)
 #define ok(call) expect(cudaSuccess, call)

@@ -18,11 +18,10 @@ static unsigned char byte_at(CUdeviceptr p) {
 
 /* ---- devices and contexts ---- */
 
-static void forms_devices_agree(void **state) {
+TEST(forms_devices_agree) {
     CUresult (*uuid)(CUuuid *, CUdevice), (*capability)(int *, int *, CUdevice);
     CUuuid one, other;
     int major, minor, value;
-    (void)state;
     take(uuid, "cuDeviceGetUuid");
     take(capability, "cuDeviceComputeCapability");
     ok(uuid(&one, 0));
@@ -38,11 +37,10 @@ static void forms_devices_agree(void **state) {
 }
 
 /* Devices come first, then what is asked about them. */
-static void forms_neighbours(void **state) {
+TEST(forms_neighbours) {
     const CUdevice_P2PAttribute supported = CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;
     CUdevice_P2PAttribute none = (CUdevice_P2PAttribute)99;
     int value = -1, can = -1, count = 0;
-    (void)state;
     ok(cuDeviceGetCount(&count));
     expect(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetP2PAttribute(&value, supported, 0, 0));
     expect(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetP2PAttribute(&value, supported, 0, count));
@@ -60,13 +58,12 @@ static void forms_neighbours(void **state) {
         expect(CUDA_ERROR_INVALID_VALUE, cuDeviceGetP2PAttribute(NULL, supported, 0, 1));
 }
 
-static void forms_contexts_of_every_version(void **state) {
+TEST(forms_contexts_of_every_version) {
     CUresult (*v1)(CUcontext *, unsigned, CUdevice), (*v2)(CUcontext *, unsigned, CUdevice);
     CUresult (*v3)(CUcontext *, void *, int, unsigned, CUdevice), (*destroy)(CUcontext);
     CUresult (*push)(CUcontext), (*pop)(CUcontext *);
     CUcontext ctx[4], now, before;
     int affinity[4] = {0};
-    (void)state;
     take(v1, "cuCtxCreate");
     take(v2, "cuCtxCreate_v2");
     take(v3, "cuCtxCreate_v3");
@@ -95,11 +92,10 @@ static void forms_contexts_of_every_version(void **state) {
     assert_ptr_equal(now, before);
 }
 
-static void forms_context_by_argument(void **state) {
+TEST(forms_context_by_argument) {
     CUresult (*device)(CUdevice *, CUcontext), (*synchronize)(CUcontext);
     CUcontext ctx, now;
     CUdevice dev = -1;
-    (void)state;
     take(device, "cuCtxGetDevice_v2");
     take(synchronize, "cuCtxSynchronize_v2");
     ok(cuCtxGetCurrent(&ctx));
@@ -118,10 +114,9 @@ static void forms_context_by_argument(void **state) {
     ok(cuCtxSetCurrent(ctx));
 }
 
-static void forms_primary_context(void **state) {
+TEST(forms_primary_context) {
     CUresult (*release)(CUdevice), (*set_flags)(CUdevice, unsigned);
     CUcontext ctx;
-    (void)state;
     take(release, "cuDevicePrimaryCtxRelease");
     take(set_flags, "cuDevicePrimaryCtxSetFlags");
     ok(cuDevicePrimaryCtxRetain(&ctx, 0));
@@ -132,13 +127,12 @@ static void forms_primary_context(void **state) {
 
 /* ---- streams and events ---- */
 
-static void forms_streams_and_events_end(void **state) {
+TEST(forms_streams_and_events_end) {
     CUresult (*end_stream)(CUstream), (*end_event)(CUevent);
     CUresult (*elapsed)(float *, CUevent, CUevent);
     CUstream stream;
     CUevent start, end;
     float ms = -1;
-    (void)state;
     take(end_stream, "cuStreamDestroy");
     take(end_event, "cuEventDestroy");
     take(elapsed, "cuEventElapsedTime");
@@ -156,11 +150,10 @@ static void forms_streams_and_events_end(void **state) {
     ok(end_stream(stream));
 }
 
-static void forms_stream_has_no_green_context(void **state) {
+TEST(forms_stream_has_no_green_context) {
     CUresult (*get)(CUstream, CUcontext *, void **);
     CUcontext ctx, now;
     void *green = &ctx;
-    (void)state;
     take(get, "cuStreamGetCtx_v2");
     ok(cuCtxGetCurrent(&now));
     ok(get(NULL, &ctx, &green));
@@ -171,12 +164,11 @@ static void forms_stream_has_no_green_context(void **state) {
     assert_ptr_equal(ctx, now);
 }
 
-static void forms_capture_without_a_mode(void **state) {
+TEST(forms_capture_without_a_mode) {
     CUresult (*begin)(CUstream);
     CUstreamCaptureStatus status;
     CUstream stream;
     CUgraph graph;
-    (void)state;
     take(begin, "cuStreamBeginCapture");
     ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     ok(begin(stream));
@@ -192,7 +184,7 @@ static void forms_note(void *arg) {
 }
 
 /* cuStreamGetCaptureInfo is its form of CUDA 12.3 in the header. */
-static void forms_capture_info_and_graphs(void **state) {
+TEST(forms_capture_info_and_graphs) {
     CUresult (*info)(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
                      const CUgraphNode **, size_t *);
     CUstreamCaptureStatus status;
@@ -202,7 +194,6 @@ static void forms_capture_info_and_graphs(void **state) {
     CUgraph graph, made;
     CUstream stream;
     static _Atomic int ran, ended;
-    (void)state;
     take(info, "cuStreamGetCaptureInfo_v2");
     ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     ok(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -231,12 +222,11 @@ static void forms_capture_info_and_graphs(void **state) {
 
 /* ---- memory ---- */
 
-static void forms_places_before_they_had_types(void **state) {
+TEST(forms_places_before_they_had_types) {
     CUresult (*prefetch)(CUdeviceptr, size_t, CUdevice, CUstream);
     CUresult (*advise)(CUdeviceptr, size_t, CUmem_advise, CUdevice);
     CUdeviceptr p;
     int place = 0;
-    (void)state;
     take(prefetch, "cuMemPrefetchAsync");
     take(advise, "cuMemAdvise");
     ok(cuMemAllocManaged(&p, BYTES, CU_MEM_ATTACH_GLOBAL));
@@ -256,7 +246,7 @@ static void forms_places_before_they_had_types(void **state) {
     ok(cuMemFree(p));
 }
 
-static void forms_range_attributes_together(void **state) {
+TEST(forms_range_attributes_together) {
     CUresult (*get)(void **, size_t *, CUmem_range_attribute *, size_t, CUdeviceptr, size_t);
     CUmem_range_attribute which[] = {CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY,
                                      CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION};
@@ -265,7 +255,6 @@ static void forms_range_attributes_together(void **state) {
     void *data[] = {&values[0], &values[1]};
     size_t sizes[] = {sizeof(int), sizeof(int)};
     CUdeviceptr p;
-    (void)state;
     take(get, "cuMemRangeGetAttributes");
     ok(cuMemAllocManaged(&p, BYTES, CU_MEM_ATTACH_GLOBAL));
     ok(cuMemAdvise(p, BYTES, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
@@ -277,10 +266,9 @@ static void forms_range_attributes_together(void **state) {
     ok(cuMemFree(p));
 }
 
-static void forms_register_of_cuda_4(void **state) {
+TEST(forms_register_of_cuda_4) {
     CUresult (*pin)(void *, size_t, unsigned);
     void *pages = aligned_alloc(4096, BYTES);
-    (void)state;
     take(pin, "cuMemHostRegister");
     assert_non_null(pages);
     ok(pin(pages, BYTES, 0));
@@ -289,7 +277,7 @@ static void forms_register_of_cuda_4(void **state) {
     free(pages);
 }
 
-static void forms_pools_by_place(void **state) {
+TEST(forms_pools_by_place) {
     typedef CUresult (*get_pool)(CUmemoryPool *, CUmemLocation *, CUmemAllocationType);
     get_pool get_default, get;
     CUresult (*set)(CUmemLocation *, CUmemAllocationType, CUmemoryPool);
@@ -297,7 +285,6 @@ static void forms_pools_by_place(void **state) {
                   host = {.type = CU_MEM_LOCATION_TYPE_HOST},
                   nowhere = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 99};
     CUmemoryPool one, other;
-    (void)state;
     take(get_default, "cuMemGetDefaultMemPool");
     take(get, "cuMemGetMemPool");
     take(set, "cuMemSetMemPool");
@@ -316,11 +303,10 @@ static void forms_pools_by_place(void **state) {
 
 /* ---- the thread's own stream ---- */
 
-static void own_null_stream_is_the_threads(void **state) {
+TEST(own_null_stream_is_the_threads) {
     CUresult (*get)(CUstream, unsigned long long *);
     unsigned long long own, per_thread, legacy, made, made_own;
     CUstream stream;
-    (void)state;
     take(get, "cuStreamGetId_ptsz");
     ok(get(NULL, &own));
     ok(cuStreamGetId(CU_STREAM_PER_THREAD, &per_thread));
@@ -335,12 +321,11 @@ static void own_null_stream_is_the_threads(void **state) {
 }
 
 /* The fill waits for the gate in the thread's stream; what waits for other streams does not. */
-static void own_fill_is_behind_the_threads_work(void **state) {
+TEST(own_fill_is_behind_the_threads_work) {
     CUresult (*host)(CUstream, CUhostFn, void *), (*query)(CUstream), (*synchronize)(CUstream);
     CUresult (*fill)(CUdeviceptr, unsigned char, size_t);
     struct driver_gate gate = {0};
     CUdeviceptr p = block();
-    (void)state;
     take(host, "cuLaunchHostFunc_ptsz");
     take(query, "cuStreamQuery_ptsz");
     take(synchronize, "cuStreamSynchronize_ptsz");
@@ -354,13 +339,12 @@ static void own_fill_is_behind_the_threads_work(void **state) {
     ok(cuMemFree(p));
 }
 
-static void own_copies_arrive(void **state) {
+TEST(own_copies_arrive) {
     CUresult (*any)(CUdeviceptr, CUdeviceptr, size_t), (*inside)(CUdeviceptr, CUdeviceptr, size_t);
     CUresult (*in)(CUdeviceptr, const void *, size_t), (*out)(void *, CUdeviceptr, size_t);
     CUresult (*synchronize)(CUstream);
     unsigned char bytes[256], back[256] = {0};
     CUdeviceptr p = block(), q = block();
-    (void)state;
     take(any, "cuMemcpy_ptds");
     take(in, "cuMemcpyHtoD_v2_ptds");
     take(out, "cuMemcpyDtoH_v2_ptds");
@@ -387,12 +371,11 @@ static void stand_a_moment(void *nothing) {
 }
 
 /* Pinned memory, which the copy itself does not wait for. */
-static void own_copy_to_the_host_is_over(void **state) {
+TEST(own_copy_to_the_host_is_over) {
     CUresult (*host)(CUstream, CUhostFn, void *), (*out)(void *, CUdeviceptr, size_t);
     CUresult (*fill)(CUdeviceptr, unsigned char, size_t);
     CUdeviceptr p = block();
     unsigned char *pinned;
-    (void)state;
     take(host, "cuLaunchHostFunc_ptsz");
     take(fill, "cuMemsetD8_v2_ptds");
     take(out, "cuMemcpyDtoH_v2_ptds");
@@ -406,7 +389,7 @@ static void own_copy_to_the_host_is_over(void **state) {
     ok(cuMemFree(p));
 }
 
-static void own_fills_of_every_width(void **state) {
+TEST(own_fills_of_every_width) {
     CUresult (*d16)(CUdeviceptr, unsigned short, size_t), (*d32)(CUdeviceptr, unsigned, size_t);
     CUresult (*plane8)(CUdeviceptr, size_t, unsigned char, size_t, size_t);
     CUresult (*plane16)(CUdeviceptr, size_t, unsigned short, size_t, size_t);
@@ -414,7 +397,6 @@ static void own_fills_of_every_width(void **state) {
     CUresult (*out)(void *, CUdeviceptr, size_t);
     uint32_t words[4];
     CUdeviceptr p = block();
-    (void)state;
     take(d16, "cuMemsetD16_v2_ptds");
     take(d32, "cuMemsetD32_v2_ptds");
     take(plane8, "cuMemsetD2D8_v2_ptds");
@@ -440,26 +422,6 @@ static void own_fills_of_every_width(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms_devices_agree),
-        cmocka_unit_test(forms_neighbours),
-        cmocka_unit_test(forms_contexts_of_every_version),
-        cmocka_unit_test(forms_context_by_argument),
-        cmocka_unit_test(forms_primary_context),
-        cmocka_unit_test(forms_streams_and_events_end),
-        cmocka_unit_test(forms_stream_has_no_green_context),
-        cmocka_unit_test(forms_capture_without_a_mode),
-        cmocka_unit_test(forms_capture_info_and_graphs),
-        cmocka_unit_test(forms_places_before_they_had_types),
-        cmocka_unit_test(forms_range_attributes_together),
-        cmocka_unit_test(forms_register_of_cuda_4),
-        cmocka_unit_test(forms_pools_by_place),
-        cmocka_unit_test(own_null_stream_is_the_threads),
-        cmocka_unit_test(own_fill_is_behind_the_threads_work),
-        cmocka_unit_test(own_copies_arrive),
-        cmocka_unit_test(own_copy_to_the_host_is_over),
-        cmocka_unit_test(own_fills_of_every_width),
-    };
     setenv("ACRE_SOFT_DEVICES", "2", 1);
-    return cmocka_run_group_tests(tests, driver_begin, NULL);
+    return tests_run_with("driver_forms", driver_begin, NULL);
 }

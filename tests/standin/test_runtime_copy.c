@@ -6,10 +6,9 @@ enum { BYTES = 4096, PITCH = 512, WIDTH = 100, ROWS = 6 };
 
 /* ---- one dimension ---- */
 
-static void copy_every_kind_moves_bytes(void **state) {
+TEST(copy_every_kind_moves_bytes) {
     unsigned char out[BYTES], in[BYTES];
     char *a = device_block(BYTES), *b = device_block(BYTES);
-    (void)state;
     for (int i = 0; i < BYTES; i++)
         out[i] = (unsigned char)(i * 7);
     ok(cudaMemcpy(a, out, BYTES, cudaMemcpyHostToDevice));
@@ -24,10 +23,9 @@ static void copy_every_kind_moves_bytes(void **state) {
     ok(cudaFree(b));
 }
 
-static void copy_default_finds_the_kind(void **state) {
+TEST(copy_default_finds_the_kind) {
     unsigned char out[BYTES], in[BYTES];
     char *a = device_block(BYTES), *b = device_block(BYTES);
-    (void)state;
     memset(out, 11, BYTES);
     memset(in, 0, BYTES);
     ok(cudaMemcpy(a, out, BYTES, cudaMemcpyDefault));
@@ -43,10 +41,9 @@ static void copy_default_finds_the_kind(void **state) {
 
 /* Memory that is named as the device's must be known; memory that is named as the host's may be
  * anything, as all addresses are of one space. */
-static void copy_between_wrong_kinds(void **state) {
+TEST(copy_between_wrong_kinds) {
     unsigned char own[64], *pinned = NULL;
     char *p = device_block(BYTES);
-    (void)state;
     memset(own, 3, sizeof own);
     ok(cudaMallocHost((void **)&pinned, BYTES));
     expect(cudaErrorInvalidValue, cudaMemcpy(own, own, 64, cudaMemcpyHostToDevice));
@@ -68,11 +65,10 @@ static void copy_between_wrong_kinds(void **state) {
     ok(cudaFreeHost(pinned));
 }
 
-static void copy_bad_ranges_are_refused(void **state) {
+TEST(copy_bad_ranges_are_refused) {
     const size_t bytes = (size_t)4 << 20;
     char *p = device_block(bytes), *gone = device_block(bytes);
     char *own = calloc(2, bytes);
-    (void)state;
     assert_non_null(own);
     ok(cudaFree(gone));
     ok(cudaMemcpy(p, own, 0, cudaMemcpyHostToDevice));
@@ -91,12 +87,11 @@ static void copy_bad_ranges_are_refused(void **state) {
 
 /* ---- in the order of streams ---- */
 
-static void copy_async_comes_in_its_turn(void **state) {
+TEST(copy_async_comes_in_its_turn) {
     struct gate gate;
     cudaStream_t stream;
     unsigned char *pinned = NULL;
     char *p = device_block(BYTES);
-    (void)state;
     ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     ok(cudaMallocHost((void **)&pinned, 2 * BYTES));
     memset(pinned, 1, 2 * BYTES);
@@ -117,20 +112,18 @@ static void copy_async_comes_in_its_turn(void **state) {
     ok(cudaStreamDestroy(stream));
 }
 
-static void copy_sync_waits_for_the_legacy_stream(void **state) {
+TEST(copy_sync_waits_for_the_legacy_stream) {
     unsigned char byte = 0;
     char *p = device_block(BYTES);
-    (void)state;
     ok(cudaMemsetAsync(p, 4, BYTES, NULL));
     ok(cudaMemcpy(&byte, p + BYTES - 1, 1, cudaMemcpyDeviceToHost));
     assert_int_equal(byte, 4);
     ok(cudaFree(p));
 }
 
-static void copy_async_bad_ranges_are_refused(void **state) {
+TEST(copy_async_bad_ranges_are_refused) {
     cudaStream_t stream;
     char own[8] = "";
-    (void)state;
     ok(cudaStreamCreate(&stream));
     expect(cudaErrorInvalidValue, cudaMemcpyAsync(NULL, own, 8, cudaMemcpyHostToDevice, stream));
     expect(cudaErrorInvalidValue, cudaMemsetAsync(NULL, 0, 8, stream));
@@ -152,12 +145,11 @@ static void expect_rows(unsigned char got[ROWS][PITCH], unsigned char want[ROWS]
     }
 }
 
-static void copy_2d_moves_rows_alone(void **state) {
+TEST(copy_2d_moves_rows_alone) {
     static const enum cudaMemcpyKind to[] = {cudaMemcpyHostToDevice, cudaMemcpyDefault};
     static const enum cudaMemcpyKind back[] = {cudaMemcpyDeviceToHost, cudaMemcpyDefault};
     static unsigned char out[ROWS][PITCH], in[ROWS][PITCH];
     char *a = device_block(ROWS * PITCH), *b = device_block(ROWS * 256);
-    (void)state;
     fill_rows(out);
     for (int i = 0; i < 2; i++) {
         memset(in, 0xee, sizeof in);
@@ -178,10 +170,9 @@ static void copy_2d_moves_rows_alone(void **state) {
     ok(cudaFree(b));
 }
 
-static void copy_2d_bad_arguments_are_refused(void **state) {
+TEST(copy_2d_bad_arguments_are_refused) {
     static unsigned char own[ROWS][PITCH];
     char *p = device_block(ROWS * PITCH);
-    (void)state;
     expect(cudaErrorInvalidPitchValue,
            cudaMemcpy2D(p, WIDTH - 1, own, PITCH, WIDTH, ROWS, cudaMemcpyHostToDevice));
     expect(cudaErrorInvalidPitchValue,
@@ -201,10 +192,9 @@ static void copy_2d_bad_arguments_are_refused(void **state) {
 
 /* ---- fills ---- */
 
-static void fill_sets_bytes_alone(void **state) {
+TEST(fill_sets_bytes_alone) {
     unsigned char in[BYTES];
     char *p = device_block(BYTES);
-    (void)state;
     ok(cudaMemset(p, 0, BYTES));
     ok(cudaMemset(p + 3, 0x1234, 5)); /* the low byte counts */
     ok(cudaMemsetAsync(p + 100, -1, 1, NULL));
@@ -224,9 +214,8 @@ static void fill_sets_bytes_alone(void **state) {
     ok(cudaFree(p));
 }
 
-static void fill_bad_arguments_are_refused(void **state) {
+TEST(fill_bad_arguments_are_refused) {
     char *p = device_block(BYTES), own[16];
-    (void)state;
     ok(cudaMemset(p, 1, 0));
     expect(cudaErrorInvalidValue, cudaMemset(NULL, 1, 16));
     expect(cudaErrorInvalidValue, cudaMemset(own, 1, 16));
@@ -238,10 +227,9 @@ static void fill_bad_arguments_are_refused(void **state) {
 
 /* ---- between devices ---- */
 
-static void copy_peer_reaches_the_other_device(void **state) {
+TEST(copy_peer_reaches_the_other_device) {
     int count = 0, can = -1;
     void *here = device_block(BYTES), *there = NULL;
-    (void)state;
     ok(cudaGetDeviceCount(&count));
     if (count < 2)
         skip();
@@ -275,20 +263,6 @@ static void copy_peer_reaches_the_other_device(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copy_every_kind_moves_bytes),
-        cmocka_unit_test(copy_default_finds_the_kind),
-        cmocka_unit_test(copy_between_wrong_kinds),
-        cmocka_unit_test(copy_bad_ranges_are_refused),
-        cmocka_unit_test(copy_async_comes_in_its_turn),
-        cmocka_unit_test(copy_sync_waits_for_the_legacy_stream),
-        cmocka_unit_test(copy_async_bad_ranges_are_refused),
-        cmocka_unit_test(copy_2d_moves_rows_alone),
-        cmocka_unit_test(copy_2d_bad_arguments_are_refused),
-        cmocka_unit_test(fill_sets_bytes_alone),
-        cmocka_unit_test(fill_bad_arguments_are_refused),
-        cmocka_unit_test(copy_peer_reaches_the_other_device),
-    };
     setenv("ACRE_SOFT_DEVICES", "2", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("runtime_copy");
 }

@@ -4,9 +4,8 @@
 
 #include "runtime_expect.h"
 
-static void error_last_is_kept_until_it_is_asked_for(void **state) {
+TEST(error_last_is_kept_until_it_is_asked_for) {
     void *p = NULL;
-    (void)state;
     assert_int_equal(cudaGetLastError(), cudaSuccess);
     assert_int_equal(cudaMalloc(&p, (size_t)1 << 60), cudaErrorMemoryAllocation);
     assert_int_equal(cudaMalloc(&p, 64), cudaSuccess); /* does not take it away */
@@ -20,8 +19,7 @@ static void error_last_is_kept_until_it_is_asked_for(void **state) {
 }
 
 /* Also what is checked before the driver is asked. */
-static void error_last_is_kept_of_every_sort(void **state) {
-    (void)state;
+TEST(error_last_is_kept_of_every_sort) {
     assert_int_equal(cudaMalloc(NULL, 1), cudaErrorInvalidValue);
     assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
     (void)cudaGetErrorString(cudaErrorInvalidValue);
@@ -29,12 +27,11 @@ static void error_last_is_kept_of_every_sort(void **state) {
 }
 
 /* It is an answer, and neither kept nor does it take away what is. */
-static void error_not_ready_is_not_kept(void **state) {
+TEST(error_not_ready_is_not_kept) {
     struct gate gate;
     cudaStream_t stream;
     cudaEvent_t start, end;
     float ms;
-    (void)state;
     ok(cudaStreamCreate(&stream));
     ok(cudaEventCreate(&start));
     ok(cudaEventCreate(&end));
@@ -64,11 +61,10 @@ static void *error_elsewhere(void *argument) {
     return cudaPeekAtLastError() == cudaErrorInvalidDevice ? argument : NULL;
 }
 
-static void error_last_is_the_threads_own(void **state) {
+TEST(error_last_is_the_threads_own) {
     pthread_t thread;
     cudaError_t found = cudaErrorUnknown;
     void *result = NULL;
-    (void)state;
     assert_int_equal(cudaMalloc(NULL, 1), cudaErrorInvalidValue);
     assert_int_equal(pthread_create(&thread, NULL, error_elsewhere, &found), 0);
     assert_int_equal(pthread_join(thread, &result), 0);
@@ -77,8 +73,7 @@ static void error_last_is_the_threads_own(void **state) {
     assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
 }
 
-static void error_names_and_texts(void **state) {
-    (void)state;
+TEST(error_names_and_texts) {
     assert_string_equal(cudaGetErrorName(cudaSuccess), "cudaSuccess");
     assert_string_equal(cudaGetErrorString(cudaSuccess), "no error");
     assert_string_equal(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
@@ -91,12 +86,11 @@ static void error_names_and_texts(void **state) {
 
 /* NVIDIA's own library, which knows them without a GPU. Opened by its path it is a second library
  * beside the one that this program is linked with. */
-static void error_names_and_texts_are_nvidias(void **state) {
+TEST(error_names_and_texts_are_nvidias) {
     const char *path = getenv("ACRE_NVIDIA_CUDART");
     void *library =
         dlopen(path ? path : "/usr/local/cuda/lib64/libcudart.so.13", RTLD_NOW | RTLD_LOCAL);
     const char *(*name)(cudaError_t), *(*text)(cudaError_t);
-    (void)state;
     if (!library)
         skip();
     *(void **)&name = dlsym(library, "cudaGetErrorName");
@@ -111,13 +105,5 @@ static void error_names_and_texts_are_nvidias(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(error_last_is_kept_until_it_is_asked_for),
-        cmocka_unit_test(error_last_is_kept_of_every_sort),
-        cmocka_unit_test(error_not_ready_is_not_kept),
-        cmocka_unit_test(error_last_is_the_threads_own),
-        cmocka_unit_test(error_names_and_texts),
-        cmocka_unit_test(error_names_and_texts_are_nvidias),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("runtime_error");
 }

@@ -164,14 +164,12 @@ static void faults_counted(const char *code) {
     assert_true(hit > (ROUNDS_ARE_FEW ? 10 : 100));
 }
 
-static void faults_out_of_memory_is_passed_on(void **state) {
-    (void)state;
+TEST(faults_out_of_memory_is_passed_on) {
     faults_counted("2");
 }
 
 /* A code that only the driver has: the runtime has no word for it. */
-static void faults_codes_of_the_driver_alone_are_unknown(void **state) {
-    (void)state;
+TEST(faults_codes_of_the_driver_alone_are_unknown) {
     faults_counted("202");
 }
 
@@ -233,9 +231,8 @@ static int sticky_run(void) {
     return 0;
 }
 
-static void faults_lost_device_is_said_by_every_call_once(void **state) {
+TEST(faults_lost_device_is_said_by_every_call_once) {
     char output[OUTPUT_BYTES];
-    (void)state;
     int result = again("sticky", "cuMemAlloc:2:sticky:700", output);
     if (result != 0)
         fail_msg("the program ended with %d:\n%s", result, output);
@@ -278,9 +275,8 @@ static int absent_run(void) {
     return 0;
 }
 
-static void faults_absent_calls_say_so_once(void **state) {
+TEST(faults_absent_calls_say_so_once) {
     char output[OUTPUT_BYTES];
-    (void)state;
     int result = again("absent", "*:0", output);
     if (result != 0)
         fail_msg("the program ended with %d:\n%s", result, output);
@@ -320,9 +316,8 @@ static int kernel_run(void) {
     return 0;
 }
 
-static void faults_kernels_are_refused_and_say_why(void **state) {
+TEST(faults_kernels_are_refused_and_say_why) {
     char output[OUTPUT_BYTES];
-    (void)state;
     int result = again("kernel", "*:0", output);
     if (result != 0)
         fail_msg("the program ended with %d:\n%s", result, output);
@@ -342,16 +337,9 @@ static int run_again(const char *word) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(faults_out_of_memory_is_passed_on),
-        cmocka_unit_test(faults_codes_of_the_driver_alone_are_unknown),
-        cmocka_unit_test(faults_lost_device_is_said_by_every_call_once),
-        cmocka_unit_test(faults_absent_calls_say_so_once),
-        cmocka_unit_test(faults_kernels_are_refused_and_say_why),
-    };
     if (argc > 1)
         return run_again(argv[1]);
     setenv("ACRE_SOFT_DEVICES", "2", 1);
     again_without_sleep();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("runtime_faults");
 }

@@ -6,10 +6,9 @@ enum { BYTES = 1 << 16 };
 
 /* ---- device memory ---- */
 
-static void memory_device_block_holds_bytes(void **state) {
+TEST(memory_device_block_holds_bytes) {
     unsigned char out[256], in[256];
     char *p = device_block(BYTES);
-    (void)state;
     for (int i = 0; i < 256; i++)
         out[i] = (unsigned char)i;
     assert_int_equal((uintptr_t)p % 256, 0);
@@ -19,9 +18,8 @@ static void memory_device_block_holds_bytes(void **state) {
     ok(cudaFree(p));
 }
 
-static void memory_device_sizes(void **state) {
+TEST(memory_device_sizes) {
     void *p = &p;
-    (void)state;
     ok(cudaMalloc(&p, 0));
     assert_null(p);
     expect(cudaErrorMemoryAllocation, cudaMalloc(&p, (size_t)1 << 60));
@@ -31,11 +29,10 @@ static void memory_device_sizes(void **state) {
     ok(cudaFree(p));
 }
 
-static void memory_device_wrong_frees_are_refused(void **state) {
+TEST(memory_device_wrong_frees_are_refused) {
     char *p = device_block(BYTES);
     void *pinned = NULL;
     int own;
-    (void)state;
     ok(cudaMallocHost(&pinned, BYTES));
     ok(cudaFree(NULL));
     expect(cudaErrorInvalidValue, cudaFree(p + 64));
@@ -47,10 +44,9 @@ static void memory_device_wrong_frees_are_refused(void **state) {
     ok(cudaFreeHost(pinned));
 }
 
-static void memory_info_counts_what_is_held(void **state) {
+TEST(memory_info_counts_what_is_held) {
     size_t before, total, during, after;
     void *p;
-    (void)state;
     ok(cudaMemGetInfo(&before, &total));
     p = device_block((size_t)8 << 20);
     ok(cudaMemGetInfo(&during, NULL));
@@ -61,11 +57,10 @@ static void memory_info_counts_what_is_held(void **state) {
     assert_int_equal(before, after);
 }
 
-static void memory_pitch_gives_rows(void **state) {
+TEST(memory_pitch_gives_rows) {
     enum { WIDTH = 1000, ROWS = 5 };
     void *p = NULL;
     size_t pitch = 0;
-    (void)state;
     ok(cudaMallocPitch(&p, &pitch, WIDTH, ROWS));
     assert_true(pitch >= WIDTH);
     assert_int_equal(pitch % 256, 0);
@@ -81,8 +76,7 @@ static void memory_pitch_gives_rows(void **state) {
 
 /* ---- host memory ---- */
 
-static void memory_pinned_takes_every_flag(void **state) {
-    (void)state;
+TEST(memory_pinned_takes_every_flag) {
     for (unsigned flags = 0; flags < 8; flags++) {
         unsigned char *p = NULL;
         unsigned found = 0;
@@ -100,9 +94,8 @@ static void memory_pinned_takes_every_flag(void **state) {
     }
 }
 
-static void memory_pinned_bad_arguments_are_refused(void **state) {
+TEST(memory_pinned_bad_arguments_are_refused) {
     void *p = &p;
-    (void)state;
     expect(cudaErrorInvalidValue, cudaHostAlloc(&p, BYTES, 8));
     expect(cudaErrorInvalidValue, cudaHostAlloc(NULL, BYTES, 0));
     expect(cudaErrorInvalidValue, cudaMallocHost(NULL, BYTES));
@@ -111,10 +104,9 @@ static void memory_pinned_bad_arguments_are_refused(void **state) {
     assert_null(p);
 }
 
-static void memory_pinned_wrong_frees_are_refused(void **state) {
+TEST(memory_pinned_wrong_frees_are_refused) {
     void *device = device_block(BYTES), *p = NULL;
     int own;
-    (void)state;
     ok(cudaMallocHost(&p, BYTES));
     ok(cudaFreeHost(NULL));
     expect(cudaErrorInvalidValue, cudaFreeHost((char *)p + 64));
@@ -125,11 +117,10 @@ static void memory_pinned_wrong_frees_are_refused(void **state) {
     ok(cudaFree(device));
 }
 
-static void memory_pinned_queries_of_other_memory_are_refused(void **state) {
+TEST(memory_pinned_queries_of_other_memory_are_refused) {
     void *p = NULL, *seen = NULL;
     unsigned flags;
     int own;
-    (void)state;
     ok(cudaMallocHost(&p, BYTES));
     ok(cudaHostGetDevicePointer(&seen, (char *)p + 100, 0));
     expect(cudaErrorInvalidValue, cudaHostGetDevicePointer(&seen, p, 1));
@@ -140,11 +131,10 @@ static void memory_pinned_queries_of_other_memory_are_refused(void **state) {
     ok(cudaFreeHost(p));
 }
 
-static void memory_registered_is_pinned_until_unregistered(void **state) {
+TEST(memory_registered_is_pinned_until_unregistered) {
     unsigned char *own = aligned_alloc(65536, 65536);
     void *seen = NULL;
     unsigned flags = 0;
-    (void)state;
     assert_non_null(own);
     ok(cudaHostRegister(own, 65536, cudaHostRegisterMapped | cudaHostRegisterPortable));
     ok(cudaHostGetDevicePointer(&seen, own, 0));
@@ -167,9 +157,8 @@ static void memory_registered_is_pinned_until_unregistered(void **state) {
 
 /* ---- managed memory ---- */
 
-static void memory_managed_is_seen_by_both_sides(void **state) {
+TEST(memory_managed_is_seen_by_both_sides) {
     unsigned char *p = NULL;
-    (void)state;
     ok(cudaMallocManaged((void **)&p, BYTES, cudaMemAttachGlobal));
     memset(p, 5, BYTES);
     ok(cudaMemPrefetchAsync(p, BYTES, on_device(0), 0, NULL));
@@ -182,18 +171,16 @@ static void memory_managed_is_seen_by_both_sides(void **state) {
     expect(cudaErrorInvalidValue, cudaFree(p));
 }
 
-static void memory_managed_of_no_bytes_is_none(void **state) {
+TEST(memory_managed_of_no_bytes_is_none) {
     void *p = &p;
-    (void)state;
     ok(cudaMallocManaged(&p, 0, cudaMemAttachGlobal));
     assert_null(p);
     ok(cudaFree(p));
 }
 
-static void memory_managed_bad_arguments_are_refused(void **state) {
+TEST(memory_managed_bad_arguments_are_refused) {
     void *p = NULL, *plain = device_block(BYTES);
     struct cudaMemLocation nowhere = {.type = cudaMemLocationTypeInvalid, .id = 0};
-    (void)state;
     expect(cudaErrorInvalidValue, cudaMallocManaged(&p, BYTES, 0));
     expect(cudaErrorInvalidValue, cudaMallocManaged(&p, BYTES, cudaMemAttachSingle));
     expect(cudaErrorInvalidValue, cudaMallocManaged(NULL, BYTES, cudaMemAttachGlobal));
@@ -208,14 +195,13 @@ static void memory_managed_bad_arguments_are_refused(void **state) {
     ok(cudaFree(plain));
 }
 
-static void memory_managed_keeps_advice(void **state) {
+TEST(memory_managed_keeps_advice) {
     unsigned char *p = NULL;
     int read_mostly = -1, preferred = -1;
     void *answers[] = {&read_mostly, &preferred};
     size_t sizes[] = {sizeof read_mostly, sizeof preferred};
     enum cudaMemRangeAttribute asked[] = {cudaMemRangeAttributeReadMostly,
                                           cudaMemRangeAttributePreferredLocation};
-    (void)state;
     ok(cudaMallocManaged((void **)&p, BYTES, cudaMemAttachGlobal));
     ok(cudaMemRangeGetAttribute(&read_mostly, sizeof read_mostly, asked[0], p, BYTES));
     assert_int_equal(read_mostly, 0);
@@ -232,10 +218,9 @@ static void memory_managed_keeps_advice(void **state) {
     ok(cudaFree(p));
 }
 
-static void memory_managed_can_be_attached_to_a_stream(void **state) {
+TEST(memory_managed_can_be_attached_to_a_stream) {
     cudaStream_t stream;
     void *p = NULL, *plain = device_block(BYTES);
-    (void)state;
     ok(cudaStreamCreate(&stream));
     ok(cudaMallocManaged(&p, BYTES, cudaMemAttachHost));
     ok(cudaStreamAttachMemAsync(stream, p, 0, cudaMemAttachSingle));
@@ -261,10 +246,9 @@ static void expect_pointer(const char *p, enum cudaMemoryType type, int device, 
     assert_ptr_equal(found.devicePointer, is_device ? p : NULL);
 }
 
-static void memory_pointers_are_told_apart(void **state) {
+TEST(memory_pointers_are_told_apart) {
     char *plain = device_block(BYTES), *pinned = NULL, *managed = NULL;
     char *own = aligned_alloc(65536, 65536);
-    (void)state;
     ok(cudaMallocHost((void **)&pinned, BYTES));
     ok(cudaMallocManaged((void **)&managed, BYTES, cudaMemAttachGlobal));
     assert_non_null(own);
@@ -285,23 +269,5 @@ static void memory_pointers_are_told_apart(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_device_block_holds_bytes),
-        cmocka_unit_test(memory_device_sizes),
-        cmocka_unit_test(memory_device_wrong_frees_are_refused),
-        cmocka_unit_test(memory_info_counts_what_is_held),
-        cmocka_unit_test(memory_pitch_gives_rows),
-        cmocka_unit_test(memory_pinned_takes_every_flag),
-        cmocka_unit_test(memory_pinned_bad_arguments_are_refused),
-        cmocka_unit_test(memory_pinned_wrong_frees_are_refused),
-        cmocka_unit_test(memory_pinned_queries_of_other_memory_are_refused),
-        cmocka_unit_test(memory_registered_is_pinned_until_unregistered),
-        cmocka_unit_test(memory_managed_is_seen_by_both_sides),
-        cmocka_unit_test(memory_managed_of_no_bytes_is_none),
-        cmocka_unit_test(memory_managed_bad_arguments_are_refused),
-        cmocka_unit_test(memory_managed_keeps_advice),
-        cmocka_unit_test(memory_managed_can_be_attached_to_a_stream),
-        cmocka_unit_test(memory_pointers_are_told_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("runtime_memory");
 }

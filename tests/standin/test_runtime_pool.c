@@ -19,12 +19,11 @@ static uint64_t pool_value(cudaMemPool_t pool, enum cudaMemPoolAttr attribute) {
     return value;
 }
 
-static void pool_memory_comes_and_goes_in_stream_order(void **state) {
+TEST(pool_memory_comes_and_goes_in_stream_order) {
     struct gate gate;
     cudaStream_t stream;
     unsigned char *pinned = NULL;
     char *p = NULL;
-    (void)state;
     ok(cudaMallocHost((void **)&pinned, 1));
     ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     gate_close(&gate, stream);
@@ -42,10 +41,9 @@ static void pool_memory_comes_and_goes_in_stream_order(void **state) {
     ok(cudaFreeHost(pinned));
 }
 
-static void pool_memory_is_device_memory(void **state) {
+TEST(pool_memory_is_device_memory) {
     struct cudaPointerAttributes found;
     char *p = NULL;
-    (void)state;
     ok(cudaMallocAsync((void **)&p, BYTES, NULL));
     ok(cudaPointerGetAttributes(&found, p + 5));
     assert_int_equal(found.type, cudaMemoryTypeDevice);
@@ -57,10 +55,9 @@ static void pool_memory_is_device_memory(void **state) {
     expect(cudaErrorInvalidValue, cudaFreeAsync(p, NULL));
 }
 
-static void pool_bad_arguments_are_refused(void **state) {
+TEST(pool_bad_arguments_are_refused) {
     void *p = NULL;
     int own;
-    (void)state;
     expect(cudaErrorInvalidValue, cudaMallocAsync(NULL, BYTES, NULL));
     expect(cudaErrorMemoryAllocation, cudaMallocAsync(&p, (size_t)1 << 60, NULL));
     expect(cudaErrorInvalidValue, cudaMallocFromPoolAsync(&p, BYTES, NULL, NULL));
@@ -73,11 +70,10 @@ static void pool_bad_arguments_are_refused(void **state) {
     expect(cudaErrorInvalidValue, cudaDeviceGetMemPool(NULL, 0));
 }
 
-static void pool_of_a_device_can_be_changed(void **state) {
+TEST(pool_of_a_device_can_be_changed) {
     struct cudaMemPoolProps props = pool_props();
     cudaMemPool_t first, own, now;
     void *p = NULL;
-    (void)state;
     ok(cudaDeviceGetDefaultMemPool(&first, 0));
     ok(cudaDeviceGetMemPool(&now, 0));
     assert_ptr_equal(first, now);
@@ -93,12 +89,11 @@ static void pool_of_a_device_can_be_changed(void **state) {
     ok(cudaMemPoolDestroy(own));
 }
 
-static void pool_of_a_place_is_that_of_its_device(void **state) {
+TEST(pool_of_a_place_is_that_of_its_device) {
     const enum cudaMemAllocationType pinned = cudaMemAllocationTypePinned;
     struct cudaMemPoolProps props = pool_props();
     struct cudaMemLocation here = on_device(0), there = on_device(99), host = on_host();
     cudaMemPool_t first, own, now;
-    (void)state;
     ok(cudaDeviceGetDefaultMemPool(&first, 0));
     ok(cudaMemGetDefaultMemPool(&now, &here, pinned));
     assert_ptr_equal(now, first);
@@ -129,13 +124,12 @@ static void pool_of_a_place_is_that_of_its_device(void **state) {
     expect(cudaErrorInvalidValue, cudaMemSetMemPool(&there, pinned, first));
 }
 
-static void pool_attributes_count_and_are_kept(void **state) {
+TEST(pool_attributes_count_and_are_kept) {
     struct cudaMemPoolProps props = pool_props();
     uint64_t threshold = UINT64_MAX, zero = 0, one = 1;
     int off = 0, is_on = -1;
     cudaMemPool_t pool;
     void *p = NULL;
-    (void)state;
     ok(cudaMemPoolCreate(&pool, &props));
     ok(cudaMemPoolGetAttribute(pool, cudaMemPoolReuseAllowOpportunistic, &is_on));
     assert_int_equal(is_on, 1);
@@ -162,7 +156,7 @@ static void pool_attributes_count_and_are_kept(void **state) {
     ok(cudaMemPoolDestroy(pool));
 }
 
-static void pool_access_is_the_devices_own(void **state) {
+TEST(pool_access_is_the_devices_own) {
     struct cudaMemPoolProps props = pool_props();
     struct cudaMemLocation here = on_device(0);
     struct cudaMemAccessDesc other = {.location = on_device(1),
@@ -170,7 +164,6 @@ static void pool_access_is_the_devices_own(void **state) {
     enum cudaMemAccessFlags flags = cudaMemAccessFlagsProtNone;
     cudaMemPool_t pool;
     int count = 0;
-    (void)state;
     ok(cudaMemPoolCreate(&pool, &props));
     ok(cudaMemPoolGetAccess(&flags, pool, &here));
     assert_int_equal(flags, cudaMemAccessFlagsProtReadWrite);
@@ -189,14 +182,13 @@ static void pool_access_is_the_devices_own(void **state) {
 }
 
 /* Within one process; examples/cuda has two of them. */
-static void pool_is_shared_by_its_handle(void **state) {
+TEST(pool_is_shared_by_its_handle) {
     const enum cudaMemAllocationHandleType type = cudaMemHandleTypePosixFileDescriptor;
     struct cudaMemPoolProps props = pool_props();
     struct cudaMemPoolPtrExportData data;
     cudaMemPool_t pool, plain, imported;
     void *block, *again, *none;
     int fd = -1;
-    (void)state;
     ok(cudaMemPoolCreate(&plain, &props));
     props.handleTypes = type;
     ok(cudaMemPoolCreate(&pool, &props));
@@ -221,10 +213,9 @@ static void pool_is_shared_by_its_handle(void **state) {
     assert_int_equal(close(fd), 0);
 }
 
-static void pool_bad_properties_are_refused(void **state) {
+TEST(pool_bad_properties_are_refused) {
     struct cudaMemPoolProps props = pool_props();
     cudaMemPool_t pool;
-    (void)state;
     expect(cudaErrorInvalidValue, cudaMemPoolCreate(NULL, &props));
     expect(cudaErrorInvalidValue, cudaMemPoolCreate(&pool, NULL));
     props.allocType = cudaMemAllocationTypeInvalid;
@@ -232,17 +223,6 @@ static void pool_bad_properties_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_memory_comes_and_goes_in_stream_order),
-        cmocka_unit_test(pool_memory_is_device_memory),
-        cmocka_unit_test(pool_bad_arguments_are_refused),
-        cmocka_unit_test(pool_of_a_device_can_be_changed),
-        cmocka_unit_test(pool_of_a_place_is_that_of_its_device),
-        cmocka_unit_test(pool_attributes_count_and_are_kept),
-        cmocka_unit_test(pool_access_is_the_devices_own),
-        cmocka_unit_test(pool_is_shared_by_its_handle),
-        cmocka_unit_test(pool_bad_properties_are_refused),
-    };
     setenv("ACRE_SOFT_DEVICES", "2", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("runtime_pool");
 }

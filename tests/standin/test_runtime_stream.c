@@ -3,12 +3,11 @@
 
 /* ---- streams ---- */
 
-static void stream_is_made_with_its_flags(void **state) {
+TEST(stream_is_made_with_its_flags) {
     cudaStream_t stream;
     unsigned flags = 9;
     unsigned long long id = 0, other = 0;
     int device = -1, priority = 9, least = 9, greatest = 9;
-    (void)state;
     ok(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     assert_true(greatest < least);
     ok(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
@@ -30,9 +29,8 @@ static void stream_is_made_with_its_flags(void **state) {
     ok(cudaStreamDestroy(stream));
 }
 
-static void stream_bad_arguments_are_refused(void **state) {
+TEST(stream_bad_arguments_are_refused) {
     cudaStream_t stream;
-    (void)state;
     expect(cudaErrorInvalidValue, cudaStreamCreateWithFlags(&stream, 2));
     expect(cudaErrorInvalidValue, cudaStreamCreateWithPriority(&stream, 4, 0));
     expect(cudaErrorInvalidResourceHandle, cudaStreamDestroy(NULL));
@@ -46,9 +44,8 @@ static void stream_bad_arguments_are_refused(void **state) {
         expect(cudaErrorInvalidValue, cudaStreamGetDevice(NULL, NULL));
 }
 
-static void stream_default_ones_have_names(void **state) {
+TEST(stream_default_ones_have_names) {
     unsigned long long null = 0, legacy = 0, per_thread = 0;
-    (void)state;
     ok(cudaStreamGetId(NULL, &null));
     ok(cudaStreamGetId(cudaStreamLegacy, &legacy));
     ok(cudaStreamGetId(cudaStreamPerThread, &per_thread));
@@ -60,11 +57,10 @@ static void stream_default_ones_have_names(void **state) {
     ok(cudaStreamQuery(NULL));
 }
 
-static void stream_legacy_waits_for_blocking_ones(void **state) {
+TEST(stream_legacy_waits_for_blocking_ones) {
     struct gate gate;
     cudaStream_t blocking, apart;
     char *p = device_block(64);
-    (void)state;
     ok(cudaStreamCreate(&blocking));
     ok(cudaStreamCreateWithFlags(&apart, cudaStreamNonBlocking));
     gate_close(&gate, blocking);
@@ -80,12 +76,11 @@ static void stream_legacy_waits_for_blocking_ones(void **state) {
     ok(cudaFree(p));
 }
 
-static void stream_waits_for_an_event(void **state) {
+TEST(stream_waits_for_an_event) {
     struct gate gate;
     cudaStream_t first, second;
     cudaEvent_t event;
     char *p = device_block(64);
-    (void)state;
     ok(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
     ok(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
     ok(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -111,9 +106,8 @@ static void stream_waits_for_an_event(void **state) {
 
 /* ---- events ---- */
 
-static void event_flags(void **state) {
+TEST(event_flags) {
     cudaEvent_t event;
-    (void)state;
     for (unsigned flags = 0; flags < 9; flags++) {
         /* One for other processes must not keep times. */
         int is_good = flags < 4 || flags == 6 || flags == 7;
@@ -128,10 +122,9 @@ static void event_flags(void **state) {
     expect(cudaErrorInvalidValue, cudaEventCreateWithFlags(NULL, 0));
 }
 
-static void event_keeps_times(void **state) {
+TEST(event_keeps_times) {
     cudaEvent_t start, end, mute;
     float ms = -1;
-    (void)state;
     ok(cudaEventCreate(&start));
     ok(cudaEventCreate(&end));
     ok(cudaEventCreateWithFlags(&mute, cudaEventDisableTiming));
@@ -148,12 +141,11 @@ static void event_keeps_times(void **state) {
     ok(cudaEventDestroy(mute));
 }
 
-static void event_pending_is_not_ready(void **state) {
+TEST(event_pending_is_not_ready) {
     struct gate gate;
     cudaStream_t stream;
     cudaEvent_t start, end;
     float ms;
-    (void)state;
     ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     ok(cudaEventCreate(&start));
     ok(cudaEventCreate(&end));
@@ -171,9 +163,8 @@ static void event_pending_is_not_ready(void **state) {
     ok(cudaStreamDestroy(stream));
 }
 
-static void event_none_is_refused(void **state) {
+TEST(event_none_is_refused) {
     float ms;
-    (void)state;
     expect(cudaErrorInvalidResourceHandle, cudaEventRecord(NULL, NULL));
     expect(cudaErrorInvalidResourceHandle, cudaEventQuery(NULL));
     expect(cudaErrorInvalidResourceHandle, cudaEventSynchronize(NULL));
@@ -204,10 +195,9 @@ static void CUDART_CB ran_callback(cudaStream_t stream, cudaError_t status, void
     atomic_fetch_add(&ran->count, 1);
 }
 
-static void stream_runs_functions_of_the_program(void **state) {
+TEST(stream_runs_functions_of_the_program) {
     struct ran ran = {.inside = cudaSuccess, .status = cudaErrorUnknown};
     cudaStream_t stream;
-    (void)state;
     ok(cudaStreamCreate(&stream));
     ok(cudaLaunchHostFunc(stream, ran_host, &ran));
     ok(cudaStreamSynchronize(stream));
@@ -228,14 +218,13 @@ static void stream_runs_functions_of_the_program(void **state) {
 
 /* ---- captures ---- */
 
-static void capture_takes_work_and_refuses_waiting(void **state) {
+TEST(capture_takes_work_and_refuses_waiting) {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusInvalidated;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     cudaStream_t stream;
     cudaGraph_t graph = NULL;
     char *p = device_block(64);
     void *more = NULL;
-    (void)state;
     ok(cudaMemset(p, 1, 64));
     ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     ok(cudaStreamIsCapturing(stream, &status));
@@ -271,18 +260,5 @@ static void capture_takes_work_and_refuses_waiting(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stream_is_made_with_its_flags),
-        cmocka_unit_test(stream_bad_arguments_are_refused),
-        cmocka_unit_test(stream_default_ones_have_names),
-        cmocka_unit_test(stream_legacy_waits_for_blocking_ones),
-        cmocka_unit_test(stream_waits_for_an_event),
-        cmocka_unit_test(event_flags),
-        cmocka_unit_test(event_keeps_times),
-        cmocka_unit_test(event_pending_is_not_ready),
-        cmocka_unit_test(event_none_is_refused),
-        cmocka_unit_test(stream_runs_functions_of_the_program),
-        cmocka_unit_test(capture_takes_work_and_refuses_waiting),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("runtime_stream");
 }

@@ -26,6 +26,7 @@
 
 #include "driver/driver.h"
 #include "soft/soft_state.h"
+#include "support/cases.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -84,9 +85,9 @@ static inline int soft_teardown(void **state) {
     return 0;
 }
 
-#define SOFT_TEST(test) cmocka_unit_test_setup_teardown(test, soft_setup, soft_teardown)
+#define SOFT_TEST(name) TEST_WITH(name, soft_setup, soft_teardown)
 /* For tests that begin by themselves. */
-#define SOFT_TEST_BARE(test) cmocka_unit_test_teardown(test, soft_teardown)
+#define SOFT_TEST_BARE(name) TEST_WITH(name, NULL, soft_teardown)
 
 /* ---- memory ---- */
 

@@ -78,8 +78,9 @@ static struct acre__piece *take(const struct acre__reach *own, size_t bytes, siz
     return piece;
 }
 
-static void pieces_of_any_size_touch(void **state) {
-    (void)state;
+#define ARENA_TEST(name) TEST_WITH(name, arena_setup, arena_teardown)
+
+ARENA_TEST(pieces_of_any_size_touch) {
     struct acre__piece *a = take(NULL, 3 * MIB + 1, 256), *b = take(NULL, 5 * MIB, 256);
     assert_int_equal(a->bytes, 3 * MIB + 512);
     assert_int_equal(b->at, acre__piece_end(a));
@@ -92,8 +93,7 @@ static void pieces_of_any_size_touch(void **state) {
     assert_int_equal(arena.ready.bytes, arena.held);
 }
 
-static void holes_are_their_owners(void **state) {
-    (void)state;
+ARENA_TEST(holes_are_their_owners) {
     struct acre__piece *a = take(&reaches[0], 3 * MIB, 256), *b;
     take(NULL, 2 * MIB, 256); /* so that the hole is not the last one */
     uint64_t at = a->at;
@@ -109,8 +109,7 @@ static void holes_are_their_owners(void **state) {
     expect_truth();
 }
 
-static void neighbours_that_wait_for_others_stay_apart(void **state) {
-    (void)state;
+ARENA_TEST(neighbours_that_wait_for_others_stay_apart) {
     struct acre__piece *a = take(NULL, 2 * MIB, 256), *b = take(NULL, 2 * MIB, 256), *c;
     take(NULL, 2 * MIB, 256);
     uint64_t at = a->at;
@@ -128,8 +127,7 @@ static void neighbours_that_wait_for_others_stay_apart(void **state) {
     expect_truth();
 }
 
-static void far_alignments_are_kept(void **state) {
-    (void)state;
+ARENA_TEST(far_alignments_are_kept) {
     for (size_t alignment = 512; alignment <= ((size_t)1 << 30); alignment *= 4) {
         take(NULL, MIB + 256, 256);
         take(NULL, 1 << 16, alignment);
@@ -137,8 +135,7 @@ static void far_alignments_are_kept(void **state) {
     }
 }
 
-static void pieces_grow_and_shrink_in_place(void **state) {
-    (void)state;
+ARENA_TEST(pieces_grow_and_shrink_in_place) {
     struct acre__piece *a = take(&reaches[0], 2 * MIB, 256), *b = take(&reaches[0], 4 * MIB, 256);
     assert_int_equal(acre__arena_extend(a, &reaches[0], 3 * MIB), 0);
     acre__arena_give(b, &reaches[0]);
@@ -152,8 +149,7 @@ static void pieces_grow_and_shrink_in_place(void **state) {
     expect_truth();
 }
 
-static void pieces_grow_by_new_memory_behind_them(void **state) {
-    (void)state;
+ARENA_TEST(pieces_grow_by_new_memory_behind_them) {
     struct acre__piece *a = take(&reaches[0], 3 * MIB, 256);
     uint64_t at = a->at;
     api_ok(acre__arena_extend_new(a, &reaches[0], 200 * MIB));
@@ -165,8 +161,7 @@ static void pieces_grow_by_new_memory_behind_them(void **state) {
     expect_truth();
 }
 
-static void memory_ahead_serves_without_the_driver(void **state) {
-    (void)state;
+ARENA_TEST(memory_ahead_serves_without_the_driver) {
     api_ok(acre__arena_grow_ahead(&arena, 3 * ((uint64_t)1 << 30) / 2));
     uint64_t made = arena.made;
     take(NULL, (size_t)1 << 30, 256);
@@ -205,8 +200,7 @@ static uint64_t play(uint64_t seed, unsigned count) {
     return mix;
 }
 
-static void the_same_calls_find_the_same_places(void **state) {
-    (void)state;
+ARENA_TEST(the_same_calls_find_the_same_places) {
     (void)play(12345, 2000);
     assert_true(arena.is_joined); /* all of it was given */
     (void)play(12345, 2000);
@@ -231,24 +225,24 @@ static void rise_and_fall(uint64_t bytes) {
     expect_truth();
 }
 
-/* Takes 8 pieces of 16 MiB, and gives every second one: no hole has more. */
-static void make_holes(struct acre__piece *kept[4], const struct acre__reach *to) {
-    struct acre__piece *given[4];
-    for (unsigned i = 0; i < 4; i++) {
+/* Takes pieces of 16 MiB, twice as many as are kept, and gives every second one: no hole has more.
+ */
+static void make_holes(struct acre__piece **kept, unsigned count, const struct acre__reach *to) {
+    struct acre__piece *given[16];
+    for (unsigned i = 0; i < count; i++) {
         given[i] = take(&reaches[0], 16 * MIB, 256);
         kept[i] = take(&reaches[0], 16 * MIB, 256);
     }
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < count; i++)
         acre__arena_give(given[i], to);
     expect_truth();
 }
 
 /* The contents of both places are one, until the stream has passed the old one. */
-static void chunks_in_flight_are_mapped_a_second_time(void **state) {
-    (void)state;
+ARENA_TEST(chunks_in_flight_are_mapped_a_second_time) {
     struct acre__piece *kept[4];
     rise_and_fall(128 * MIB);
-    make_holes(kept, &reaches[0]);
+    make_holes(kept, 4, &reaches[0]);
     uint64_t held = arena.held, made = arena.made;
     uint64_t old = acre__piece_end(kept[0]); /* the second hole */
     assert_int_equal(kept[0]->behind->state, ACRE__PIECE_HOLE);
@@ -273,12 +267,11 @@ static void chunks_in_flight_are_mapped_a_second_time(void **state) {
 }
 
 /* What is ready is unmapped where it was at once: there are no ghosts. */
-static void chunks_that_are_ready_leave_no_ghosts(void **state) {
-    (void)state;
+ARENA_TEST(chunks_that_are_ready_leave_no_ghosts) {
     struct acre__piece *kept[4];
     rise_and_fall(128 * MIB);
     acre__arena_ready(&arena, &owners[0][0]);
-    make_holes(kept, NULL);
+    make_holes(kept, 4, NULL);
     uint64_t held = arena.held;
     take(&reaches[1], 40 * MIB, 256);
     assert_int_equal(arena.held, held);
@@ -287,11 +280,10 @@ static void chunks_that_are_ready_leave_no_ghosts(void **state) {
 }
 
 /* Another stream's memory is never gathered. */
-static void chunks_of_another_stream_stay(void **state) {
-    (void)state;
+ARENA_TEST(chunks_of_another_stream_stay) {
     struct acre__piece *kept[4];
     rise_and_fall(128 * MIB);
-    make_holes(kept, &reaches[0]);
+    make_holes(kept, 4, &reaches[0]);
     uint64_t held = arena.held, moved = arena.moved;
     take(&reaches[1], 40 * MIB, 256);
     assert_int_equal(arena.moved, moved);
@@ -299,28 +291,92 @@ static void chunks_of_another_stream_stay(void **state) {
     expect_truth();
 }
 
-/* A program that repeats itself gets memory instead, so that the next time needs no call. */
-static void sizes_that_come_again_get_memory_of_their_own(void **state) {
-    (void)state;
-    uint64_t made = 0;
-    for (unsigned round = 0; round < 6; round++) {
-        struct acre__piece *kept[4], *large;
-        made = arena.made + arena.moved;
-        rise_and_fall(256 * MIB);
-        make_holes(kept, &reaches[0]);
-        large = take(&reaches[0], 37 * MIB, 256);
-        acre__arena_give(large, &reaches[0]);
-        for (unsigned i = 0; i < 4; i++)
-            acre__arena_give(kept[i], &reaches[0]);
-    }
+/* ---- the budget ---- */
+
+/* How much the arena may hold if its owner's live memory was `peak` at most. */
+static uint64_t budget_of(uint64_t peak) {
+    const struct acre__account now = account;
+    account = (struct acre__account){.peak = peak};
+    uint64_t over = acre__arena_over(&arena, 2 * peak, 0);
+    assert_true(acre__arena_may_hold(&arena, 2 * peak - over, 0));
+    assert_false(acre__arena_may_hold(&arena, 2 * peak - over + 1, 0));
+    account = now;
+    return 2 * peak - over;
+}
+
+/* Two percent of the peak; of a large peak one percent and 32 MiB. */
+ARENA_TEST(budget_is_little_more_than_the_peak) {
+    assert_int_equal(budget_of(1000 * MIB), 1020 * MIB);
+    assert_int_equal(budget_of(100000 * MIB), 101032 * MIB);
+}
+
+/* Takes a piece for which there is no hole. Returns how many chunks the arena moved for it. */
+static uint64_t take_moving(size_t bytes, struct acre__piece **out) {
+    uint64_t moved = arena.moved;
+    *out = take(&reaches[0], bytes, 256);
+    return arena.moved - moved;
+}
+
+/* A cycle of a program: live memory rises to 256 MiB and falls, and no hole has room for a piece of
+ * `bytes`. Returns how many chunks the arena moved for that piece. */
+static uint64_t cycle(size_t bytes) {
+    struct acre__piece *kept[8], *piece;
+    make_holes(kept, 8, &reaches[0]);
+    uint64_t moved = take_moving(bytes, &piece);
+    acre__arena_give(piece, &reaches[0]);
+    for (unsigned i = 0; i < 8; i++)
+        acre__arena_give(kept[i], &reaches[0]);
+    acre__arena_ready(&arena, &owners[0][0]);
+    expect_truth();
+    return moved;
+}
+
+/* A program that repeats itself gets up to 10 % over the peak for a size that the arena gathered
+ * last time, so that later cycles need no call. */
+ARENA_TEST(sizes_that_come_again_get_memory_of_their_own) {
+    assert_true(cycle(20 * MIB) > 0);
+    assert_true(arena.held <= 261 * MIB);
+    assert_int_equal(cycle(20 * MIB), 0);
+    assert_int_equal(arena.held, (256 + 20) * MIB);
+    uint64_t made = arena.made + arena.moved;
+    for (unsigned round = 0; round < 6; round++)
+        assert_int_equal(cycle(20 * MIB), 0);
     assert_int_equal(arena.made + arena.moved, made);
+}
+
+ARENA_TEST(sizes_that_come_again_are_gathered_ten_percent_over_the_peak) {
+    for (unsigned round = 0; round < 8; round++)
+        (void)cycle(30 * MIB);
+    assert_true(arena.held <= 281 * MIB);
+}
+
+/* A size that the program took in the cycle before gets up to 4 % over the peak. */
+ARENA_TEST(sizes_taken_before_are_gathered_four_percent_over_the_peak) {
+    struct acre__piece *kept[16], *piece;
+    rise_and_fall(512 * MIB);
+    acre__arena_give(take(&reaches[0], 18 * MIB, 256), &reaches[0]);
+    acre__arena_give(take(&reaches[0], 30 * MIB, 256), &reaches[0]);
+    make_holes(kept, 16, &reaches[0]);
+    assert_int_equal(take_moving(18 * MIB, &piece), 0);
+    assert_int_equal(arena.held, (512 + 18) * MIB);
+    assert_true(take_moving(30 * MIB, &piece) > 0);
+    assert_true(arena.held <= 532 * MIB);
+    expect_truth();
+}
+
+/* Without that, the same size is gathered within the budget. */
+ARENA_TEST(sizes_that_are_new_are_gathered_beyond_the_budget) {
+    struct acre__piece *kept[16], *piece;
+    rise_and_fall(512 * MIB);
+    make_holes(kept, 16, &reaches[0]);
+    assert_true(take_moving(18 * MIB, &piece) > 0);
+    assert_true(arena.held <= 522 * MIB);
     expect_truth();
 }
 
 /* ---- apart ---- */
 
-static void large_pieces_have_chunks_of_their_own_at_first(void **state) {
-    (void)state;
+ARENA_TEST(large_pieces_have_chunks_of_their_own_at_first) {
     struct acre__piece *rest = take(NULL, 900 * MIB, 256), *a = take(NULL, 99 * MIB, 256);
     assert_int_equal(a->at % arena.unit, 0);
     assert_true(rest->at != a->at);
@@ -337,8 +393,7 @@ static void large_pieces_have_chunks_of_their_own_at_first(void **state) {
 }
 
 /* What a stream has not passed cannot be released: pieces share chunks from then on. */
-static void large_pieces_share_chunks_when_the_device_is_behind(void **state) {
-    (void)state;
+ARENA_TEST(large_pieces_share_chunks_when_the_device_is_behind) {
     take(NULL, 900 * MIB, 256);
     reaches[0].is_behind = 1;
     for (unsigned i = 0; i < 20; i++) {
@@ -352,8 +407,7 @@ static void large_pieces_share_chunks_when_the_device_is_behind(void **state) {
 
 /* ---- failures ---- */
 
-static void addresses_that_cannot_be_prepared_change_nothing(void **state) {
-    (void)state;
+ARENA_TEST(addresses_that_cannot_be_prepared_change_nothing) {
     struct acre__piece *piece = NULL;
     take(NULL, 3 * MIB, 256);
     uint64_t held = arena.held;
@@ -412,8 +466,7 @@ static void random_step(struct random_state *random) {
     }
 }
 
-static void random_operations_keep_the_records(void **state) {
-    (void)state;
+ARENA_TEST(random_operations_keep_the_records) {
     struct random_state random = {.seed = 0x9e3779b97f4a7c15};
     const char *text = getenv("ACRE_TEST_SEED");
     random.seed = text ? strtoull(text, NULL, 0) | 1 : random.seed;
@@ -438,8 +491,7 @@ static void random_operations_keep_the_records(void **state) {
 
 /* ---- other kinds ---- */
 
-static void blocks_of_other_kinds_are_regions(void **state) {
-    (void)state;
+ARENA_TEST(blocks_of_other_kinds_are_regions) {
     struct acre__arena pinned;
     struct acre__piece *a, *b;
     struct acre__arena_setup setup = setup_of(ACRE_KIND_PINNED);
@@ -457,27 +509,6 @@ static void blocks_of_other_kinds_are_regions(void **state) {
     acre__arena_end(&pinned);
 }
 
-#define ARENA_TEST(name) cmocka_unit_test_setup_teardown(name, arena_setup, arena_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(pieces_of_any_size_touch),
-        ARENA_TEST(holes_are_their_owners),
-        ARENA_TEST(neighbours_that_wait_for_others_stay_apart),
-        ARENA_TEST(far_alignments_are_kept),
-        ARENA_TEST(pieces_grow_and_shrink_in_place),
-        ARENA_TEST(pieces_grow_by_new_memory_behind_them),
-        ARENA_TEST(memory_ahead_serves_without_the_driver),
-        ARENA_TEST(the_same_calls_find_the_same_places),
-        ARENA_TEST(chunks_in_flight_are_mapped_a_second_time),
-        ARENA_TEST(chunks_that_are_ready_leave_no_ghosts),
-        ARENA_TEST(chunks_of_another_stream_stay),
-        ARENA_TEST(sizes_that_come_again_get_memory_of_their_own),
-        ARENA_TEST(large_pieces_have_chunks_of_their_own_at_first),
-        ARENA_TEST(large_pieces_share_chunks_when_the_device_is_behind),
-        ARENA_TEST(addresses_that_cannot_be_prepared_change_nothing),
-        ARENA_TEST(random_operations_keep_the_records),
-        ARENA_TEST(blocks_of_other_kinds_are_regions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("arena");
 }

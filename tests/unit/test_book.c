@@ -28,8 +28,6 @@ static int book_teardown(void **state) {
     return 0;
 }
 
-#define BOOK_TEST(test) cmocka_unit_test_setup_teardown(test, book_setup, book_teardown)
-
 static struct acre__block block_at(acre_device *dev, uint64_t address, size_t bytes,
                                    enum acre__source source) {
     return (struct acre__block){.node.key = address,
@@ -48,8 +46,9 @@ static struct acre__block *take(acre_device *dev, uint64_t address, int is_regis
                              is_registered ? ACRE__OWNED_BY_PROGRAM : ACRE__OWNED_BY_MEM, status);
 }
 
-static void book_refuses_what_overlaps_and_takes_what_touches(void **state) {
-    (void)state;
+#define BOOK_TEST(name) TEST_WITH(name, book_setup, book_teardown)
+
+BOOK_TEST(book_refuses_what_overlaps_and_takes_what_touches) {
     acre_status status;
     struct acre__block middle = block_at(device, 0x10000, 0x1000, ACRE__FROM_PAGES);
     assert_true(acre__book_add(&middle));
@@ -72,8 +71,7 @@ static void book_refuses_what_overlaps_and_takes_what_touches(void **state) {
     assert_ptr_equal(take(device, 0x10000, 0, &status), &middle);
 }
 
-static void book_says_why_a_block_stays(void **state) {
-    (void)state;
+BOOK_TEST(book_says_why_a_block_stays) {
     acre_status status;
     struct acre__block ours = block_at(device, 0x10000, 0x1000, ACRE__FROM_DRIVER_DEVICE);
     struct acre__block own = block_at(device, 0x11000, 0x1000, ACRE__FROM_PROGRAM);
@@ -102,8 +100,7 @@ static void book_says_why_a_block_stays(void **state) {
     assert_int_equal(status, ACRE_E_POINTER);
 }
 
-static void book_counts_each_devices_own(void **state) {
-    (void)state;
+BOOK_TEST(book_counts_each_devices_own) {
     struct acre__block blocks[] = {
         block_at(device, 0x10000, 10, ACRE__FROM_PAGES),
         block_at(other, 0x20000, 20, ACRE__FROM_DRIVER_DEVICE),
@@ -133,8 +130,7 @@ static void book_counts_each_devices_own(void **state) {
     assert_non_null(any_of(other));
 }
 
-static void book_block_that_is_pinned_or_held_is_busy(void **state) {
-    (void)state;
+BOOK_TEST(book_block_that_is_pinned_or_held_is_busy) {
     struct acre__block block = block_at(device, 4096, 100, ACRE__FROM_PAGES), *held;
     void *p = (void *)4096;
     acre_status status;
@@ -168,8 +164,7 @@ static void book_block_that_is_pinned_or_held_is_busy(void **state) {
     assert_ptr_equal(take(device, 8192, 0, &status), &block);
 }
 
-static void book_looks_addresses_up_and_knows_the_room_left(void **state) {
-    (void)state;
+BOOK_TEST(book_looks_addresses_up_and_knows_the_room_left) {
     acre_status status;
     acre_mem_info info;
     struct acre__block block = block_at(device, 0x10000, 100, ACRE__FROM_PROGRAM);
@@ -193,8 +188,7 @@ static void book_looks_addresses_up_and_knows_the_room_left(void **state) {
 }
 
 /* Against a map of every byte. */
-static void book_of_random_blocks_agrees_with_a_map(void **state) {
-    (void)state;
+BOOK_TEST(book_of_random_blocks_agrees_with_a_map) {
     enum { CELLS = 400, ROUNDS = 4000 };
     static struct acre__block pool[CELLS];
     struct acre__block *owner[CELLS] = {0}; /* by address, from 0x1000 on */
@@ -230,13 +224,5 @@ static void book_of_random_blocks_agrees_with_a_map(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        BOOK_TEST(book_refuses_what_overlaps_and_takes_what_touches),
-        BOOK_TEST(book_says_why_a_block_stays),
-        BOOK_TEST(book_counts_each_devices_own),
-        BOOK_TEST(book_block_that_is_pinned_or_held_is_busy),
-        BOOK_TEST(book_looks_addresses_up_and_knows_the_room_left),
-        BOOK_TEST(book_of_random_blocks_agrees_with_a_map),
-    };
-    return cmocka_run_group_tests_name("book", tests, NULL, NULL);
+    return tests_run("book");
 }

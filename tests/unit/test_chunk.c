@@ -51,10 +51,11 @@ static struct acre__chunk *take(size_t units, uint32_t flags) {
     return chunk;
 }
 
+#define CHUNK_TEST(name) TEST_WITH(name, chunk_setup, chunk_teardown)
+
 /* ---- taking and dropping ---- */
 
-static void chunk_taken_and_dropped_is_counted(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_taken_and_dropped_is_counted) {
     uint64_t created = api_stats(dev).chunks_created;
     struct acre__chunk *a = take(1, 0), *b = take(3, ACRE__CHUNK_SHAREABLE);
     expect_counts(2, 4, 0);
@@ -75,8 +76,7 @@ static void chunk_taken_and_dropped_is_counted(void **state) {
     assert_int_equal(space_free_bytes(dev), whole);
 }
 
-static void chunk_without_vmm_has_no_unit(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_without_vmm_has_no_unit) {
     const char *const off[] = {"off", "0", "no"};
     for (size_t i = 0; i < 3; i++) {
         setenv("ACRE_VMM", off[i], 1);
@@ -95,8 +95,7 @@ static void chunk_without_vmm_has_no_unit(void **state) {
 
 /* ---- the cache ---- */
 
-static void chunk_cache_serves_exactly_the_size_and_sort(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_cache_serves_exactly_the_size_and_sort) {
     struct acre__chunk *a = take(2, ACRE__CHUNK_SHAREABLE);
     uint64_t id = a->id, created = api_stats(dev).chunks_created;
     acre__chunk_drop(a);
@@ -114,8 +113,7 @@ static void chunk_cache_serves_exactly_the_size_and_sort(void **state) {
     acre__chunk_drop(other_sort);
 }
 
-static void chunk_cache_keeps_the_newest(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_cache_keeps_the_newest) {
     struct acre__chunk *chunks[5];
     uint64_t ids[5];
     setenv("ACRE_CHUNK_CACHE_BYTES", "6MiB", 1); /* three */
@@ -139,8 +137,7 @@ static void chunk_cache_keeps_the_newest(void **state) {
     assert_int_equal(space_free_bytes(dev), whole - 3 * unit);
 }
 
-static void chunk_cache_of_no_bytes_keeps_nothing(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_cache_of_no_bytes_keeps_nothing) {
     setenv("ACRE_CHUNK_CACHE_BYTES", "0", 1);
     acre__chunk_drop(take(1, 0));
     expect_counts(0, 0, 0);
@@ -150,8 +147,7 @@ static void chunk_cache_of_no_bytes_keeps_nothing(void **state) {
     assert_int_equal(space_free_bytes(dev), whole);
 }
 
-static void chunk_cache_goes_when_the_device_is_full(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_cache_goes_when_the_device_is_full) {
     struct acre__chunk *chunks[4], *rest = take(UNITS - 4, 0);
     for (int i = 0; i < 4; i++)
         chunks[i] = take(1, 0);
@@ -167,8 +163,7 @@ static void chunk_cache_goes_when_the_device_is_full(void **state) {
 
 /* ---- limits ---- */
 
-static void chunk_of_a_full_device_says_what_there_is(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_of_a_full_device_says_what_there_is) {
     struct acre__chunk *rest = take(UNITS - 1, 0), *chunk = rest, *list = rest;
     char wanted[64];
     snprintf(wanted, sizeof wanted, "%zu bytes wanted, %zu bytes of soft:0 are free", 2 * unit,
@@ -185,8 +180,7 @@ static void chunk_of_a_full_device_says_what_there_is(void **state) {
     acre__chunk_drop(rest);
 }
 
-static void chunk_limit_holds_and_the_cache_gives_way(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_limit_holds_and_the_cache_gives_way) {
     struct acre__chunk *chunks[4], *more = (struct acre__chunk *)&more, *two;
     setenv("ACRE_CHUNK_LIMIT_BYTES", "8MiB", 1);
     for (int i = 0; i < 4; i++)
@@ -249,8 +243,7 @@ static size_t cover(size_t units, size_t least, size_t largest_units) {
     return count;
 }
 
-static void chunk_cover_takes_few_and_halves_where_memory_is_in_pieces(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_cover_takes_few_and_halves_where_memory_is_in_pieces) {
     space_table_begin(&pieces, dev);
     pieces.table.cuMemCreate = create_in_pieces;
     assert_int_equal(cover(13, 0, UNITS), 1);
@@ -276,8 +269,7 @@ static void chunk_cover_takes_few_and_halves_where_memory_is_in_pieces(void **st
     expect_counts(0, 0, 0);
 }
 
-static void chunk_cover_uses_up_the_last_byte(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_cover_uses_up_the_last_byte) {
     struct acre__chunk *singles[UNITS], *list = NULL;
     for (int i = 0; i < UNITS; i++)
         singles[i] = take(1, 0);
@@ -296,8 +288,7 @@ static void chunk_cover_uses_up_the_last_byte(void **state) {
 
 /* ---- other processes ---- */
 
-static void chunk_exported_is_never_cached(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_exported_is_never_cached) {
     int fd = 7;
     struct acre__chunk *plain = take(1, 0), *chunk = take(1, ACRE__CHUNK_SHAREABLE), *same = NULL;
     api_expect(acre__chunk_export(plain, &fd), ACRE_E_KIND);
@@ -320,8 +311,7 @@ static void chunk_exported_is_never_cached(void **state) {
     assert_int_equal(space_free_bytes(dev), whole - unit);
 }
 
-static void chunk_import_of_what_is_no_chunk_is_refused(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_import_of_what_is_no_chunk_is_refused) {
     struct acre__chunk *chunk = (struct acre__chunk *)&chunk;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
@@ -336,8 +326,7 @@ static void chunk_import_of_what_is_no_chunk_is_refused(void **state) {
 
 /* ---- host chunks ---- */
 
-static void chunk_of_the_host_costs_no_device_memory(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_of_the_host_costs_no_device_memory) {
     size_t host_unit = acre__chunk_unit(dev, ACRE__CHUNK_HOST);
     assert_int_equal(host_unit % 4096, 0);
     assert_true(host_unit > 0);
@@ -365,8 +354,7 @@ static CUresult create_refused(CUmemGenericAllocationHandle *handle, size_t byte
     return pieces.real->cuMemCreate(handle, bytes, prop, flags);
 }
 
-static void chunk_of_the_host_that_is_refused_has_no_unit(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_of_the_host_that_is_refused_has_no_unit) {
     space_table_begin(&pieces, dev);
     pieces.table.cuMemCreate = create_refused;
     assert_int_equal(acre__chunk_unit(dev, ACRE__CHUNK_HOST), 0);
@@ -377,8 +365,7 @@ static void chunk_of_the_host_that_is_refused_has_no_unit(void **state) {
 
 /* ---- devices that end, threads ---- */
 
-static void chunk_counts_begin_anew_with_the_device(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_counts_begin_anew_with_the_device) {
     acre__chunk_drop(take(2, 0));
     expect_counts(1, 2, 2);
     for (int i = 0; i < 2; i++) { /* all slots of devices are alike */
@@ -419,8 +406,7 @@ static void *take_and_drop(void *argument) {
     return NULL;
 }
 
-static void chunk_threads_together_stay_within_the_limit(void **state) {
-    (void)state;
+CHUNK_TEST(chunk_threads_together_stay_within_the_limit) {
     setenv("ACRE_CHUNK_LIMIT_BYTES", "12MiB", 1);
     setenv("ACRE_CHUNK_CACHE_BYTES", "6MiB", 1);
     struct api_random seed = api_random_begin("threads");
@@ -439,26 +425,6 @@ static void chunk_threads_together_stay_within_the_limit(void **state) {
     expect_counts(0, 0, 0);
 }
 
-#define CHUNK_TEST(test) cmocka_unit_test_setup_teardown(test, chunk_setup, chunk_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        CHUNK_TEST(chunk_taken_and_dropped_is_counted),
-        CHUNK_TEST(chunk_without_vmm_has_no_unit),
-        CHUNK_TEST(chunk_cache_serves_exactly_the_size_and_sort),
-        CHUNK_TEST(chunk_cache_keeps_the_newest),
-        CHUNK_TEST(chunk_cache_of_no_bytes_keeps_nothing),
-        CHUNK_TEST(chunk_cache_goes_when_the_device_is_full),
-        CHUNK_TEST(chunk_of_a_full_device_says_what_there_is),
-        CHUNK_TEST(chunk_limit_holds_and_the_cache_gives_way),
-        CHUNK_TEST(chunk_cover_takes_few_and_halves_where_memory_is_in_pieces),
-        CHUNK_TEST(chunk_cover_uses_up_the_last_byte),
-        CHUNK_TEST(chunk_exported_is_never_cached),
-        CHUNK_TEST(chunk_import_of_what_is_no_chunk_is_refused),
-        CHUNK_TEST(chunk_of_the_host_costs_no_device_memory),
-        CHUNK_TEST(chunk_of_the_host_that_is_refused_has_no_unit),
-        CHUNK_TEST(chunk_counts_begin_anew_with_the_device),
-        CHUNK_TEST(chunk_threads_together_stay_within_the_limit),
-    };
-    return cmocka_run_group_tests_name("chunk", tests, NULL, NULL);
+    return tests_run("chunk");
 }

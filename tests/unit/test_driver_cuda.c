@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/cases.h"
 #include "driver/driver.h"
 
 extern char **environ;
@@ -136,10 +137,9 @@ static void assert_every_pointer(const struct acre__driver *table) {
     ACRE__DRIVER_LIST(HAS_POINTER)
 }
 
-static void loader_absent_library_is_no_driver(void **state) {
+TEST(loader_absent_library_is_no_driver) {
     struct acre__driver table;
 
-    (void)state;
     memset(&table, 1, sizeof table);
     assert_int_equal(acre__driver_cuda_load("libacre-no-such-driver.so.1", &table),
                      ACRE_E_NO_DRIVER);
@@ -147,12 +147,11 @@ static void loader_absent_library_is_no_driver(void **state) {
     assert_no_pointer(&table);
 }
 
-static void loader_text_file_is_no_driver(void **state) {
+TEST(loader_text_file_is_no_driver) {
     struct acre__driver table;
     char path[128];
     FILE *file;
 
-    (void)state;
     path_of("text.so", path);
     file = fopen(path, "w");
     assert_non_null(file);
@@ -163,45 +162,41 @@ static void loader_text_file_is_no_driver(void **state) {
     assert_no_pointer(&table);
 }
 
-static void loader_stub_is_no_driver(void **state) {
+TEST(loader_stub_is_no_driver) {
     struct acre__driver table;
     char path[128];
 
-    (void)state;
     build("stub.so", "-DSTUB", NULL, path);
     assert_int_equal(acre__driver_cuda_load(path, &table), ACRE_E_NO_DRIVER);
     assert_non_null(strstr(acre_last_detail(), "stub"));
     assert_no_pointer(&table);
 }
 
-static void loader_without_lookup_is_old(void **state) {
+TEST(loader_without_lookup_is_old) {
     struct acre__driver table;
     char path[128];
 
-    (void)state;
     build("bare.so", "-DNO_LOOKUP", NULL, path);
     assert_int_equal(acre__driver_cuda_load(path, &table), ACRE_E_DRIVER_OLD);
     assert_non_null(strstr(acre_last_detail(), "cuGetProcAddress"));
     assert_no_pointer(&table);
 }
 
-static void loader_without_required_entry_is_old_and_names_it(void **state) {
+TEST(loader_without_required_entry_is_old_and_names_it) {
     struct acre__driver table;
     char path[128];
 
-    (void)state;
     build("required.so", "-DLACKS=\"cuStreamBeginCapture\"", NULL, path);
     assert_int_equal(acre__driver_cuda_load(path, &table), ACRE_E_DRIVER_OLD);
     assert_non_null(strstr(acre_last_detail(), "cuStreamBeginCapture of CUDA 10.1"));
     assert_no_pointer(&table);
 }
 
-static void loader_full_library_gives_a_full_table(void **state) {
+TEST(loader_full_library_gives_a_full_table) {
     struct acre__driver table;
     char path[128];
     unsigned i;
 
-    (void)state;
     build("full.so", NULL, NULL, path);
     assert_int_equal(acre__driver_cuda_load(path, &table), ACRE_OK);
     assert_string_equal(table.name, "cuda");
@@ -213,23 +208,21 @@ static void loader_full_library_gives_a_full_table(void **state) {
     assert_int_equal(table.cuCtxSynchronize(), CUDA_SUCCESS);
 }
 
-static void loader_first_form_of_lookup_serves(void **state) {
+TEST(loader_first_form_of_lookup_serves) {
     struct acre__driver table;
     char path[128];
 
-    (void)state;
     build("v1.so", "-DLOOKUP_V1", NULL, path);
     assert_int_equal(acre__driver_cuda_load(path, &table), ACRE_OK);
     assert_every_pointer(&table);
     assert_int_equal(table.cuCtxSynchronize(), CUDA_SUCCESS);
 }
 
-static void loader_without_optional_entry_says_not_supported(void **state) {
+TEST(loader_without_optional_entry_says_not_supported) {
     struct acre__driver table;
     unsigned long long id = 77;
     char path[128];
 
-    (void)state;
     build("opt.so", "-DLACKS=\"cuStreamGetId\"", NULL, path);
     assert_int_equal(acre__driver_cuda_load(path, &table), ACRE_OK);
     assert_every_pointer(&table);
@@ -239,11 +232,10 @@ static void loader_without_optional_entry_says_not_supported(void **state) {
     assert_int_equal(id, 77);
 }
 
-static void loader_falls_back_to_the_exported_symbol(void **state) {
+TEST(loader_falls_back_to_the_exported_symbol) {
     struct acre__driver table;
     char path[128];
 
-    (void)state;
     build("exports.so", "-DLACKS=\"cuMemFree\"", "-DEXPORTS=cuMemFree_v2", path);
     assert_int_equal(acre__driver_cuda_load(path, &table), ACRE_OK);
     assert_int_equal((int)table.cuMemFree(0), 42);
@@ -275,23 +267,20 @@ static int run_child(const char *library) {
     return result;
 }
 
-static void loader_of_the_process_keeps_failure_and_detail(void **state) {
-    (void)state;
+TEST(loader_of_the_process_keeps_failure_and_detail) {
     assert_int_equal(run_child("/nowhere/libcuda.so.1"), 11);
 }
 
-static void loader_of_the_process_takes_the_library_named(void **state) {
+TEST(loader_of_the_process_takes_the_library_named) {
     char path[128];
 
-    (void)state;
     build("full.so", NULL, NULL, path);
     assert_int_equal(run_child(path), 10);
     build("bare.so", "-DNO_LOOKUP", NULL, path);
     assert_int_equal(run_child(path), 12);
 }
 
-static void names_follow_the_lists(void **state) {
-    (void)state;
+TEST(names_follow_the_lists) {
     assert_string_equal(acre__driver_error_name(CUDA_SUCCESS), "CUDA_SUCCESS");
     assert_string_equal(acre__driver_error_name((CUresult)700), "CUDA_ERROR_ILLEGAL_ADDRESS");
     assert_string_equal(acre__driver_error_name((CUresult)12345), "CUDA_ERROR_?");
@@ -303,22 +292,8 @@ static void names_follow_the_lists(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loader_absent_library_is_no_driver),
-        cmocka_unit_test(loader_text_file_is_no_driver),
-        cmocka_unit_test(loader_stub_is_no_driver),
-        cmocka_unit_test(loader_without_lookup_is_old),
-        cmocka_unit_test(loader_without_required_entry_is_old_and_names_it),
-        cmocka_unit_test(loader_full_library_gives_a_full_table),
-        cmocka_unit_test(loader_first_form_of_lookup_serves),
-        cmocka_unit_test(loader_without_optional_entry_says_not_supported),
-        cmocka_unit_test(loader_falls_back_to_the_exported_symbol),
-        cmocka_unit_test(loader_of_the_process_keeps_failure_and_detail),
-        cmocka_unit_test(loader_of_the_process_takes_the_library_named),
-        cmocka_unit_test(names_follow_the_lists),
-    };
 
     if (argc > 1 && strcmp(argv[1], "--child") == 0)
         return child();
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return tests_run_with("driver_cuda", group_setup, group_teardown);
 }

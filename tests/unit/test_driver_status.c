@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "device/driver_status.h"
+#include "support/cases.h"
 
-static void driver_fail_gives_the_status_of_the_code(void **state) {
-    (void)state;
+TEST(driver_fail_gives_the_status_of_the_code) {
     static const struct {
         CUresult code;
         acre_status status;
@@ -52,16 +52,14 @@ static void driver_fail_gives_the_status_of_the_code(void **state) {
     assert_int_equal(acre__driver_fail_host(NULL, CUDA_ERROR_UNKNOWN, "cuTest"), ACRE_E_DRIVER);
 }
 
-static void driver_fail_names_call_and_code(void **state) {
-    (void)state;
+TEST(driver_fail_names_call_and_code) {
     (void)acre__driver_fail(NULL, CUDA_ERROR_OUT_OF_MEMORY, "cuStreamCreate");
     assert_int_equal(strncmp(acre_last_detail(), "cuStreamCreate: CUDA_ERROR_OUT_OF_MEMORY (2)",
                              strlen("cuStreamCreate: CUDA_ERROR_OUT_OF_MEMORY (2)")),
                      0);
 }
 
-static void driver_fate_tells_gone_from_refused(void **state) {
-    (void)state;
+TEST(driver_fate_tells_gone_from_refused) {
     assert_int_equal(acre__driver_fate(CUDA_SUCCESS), ACRE__FATE_TAKEN);
     assert_int_equal(acre__driver_fate(CUDA_ERROR_DEINITIALIZED), ACRE__FATE_TAKEN);
     assert_int_equal(acre__driver_fate(CUDA_ERROR_INVALID_HANDLE), ACRE__FATE_UNKNOWN);
@@ -73,10 +71,5 @@ static void driver_fate_tells_gone_from_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(driver_fail_gives_the_status_of_the_code),
-        cmocka_unit_test(driver_fail_names_call_and_code),
-        cmocka_unit_test(driver_fate_tells_gone_from_refused),
-    };
-    return cmocka_run_group_tests_name("driver_status", tests, NULL, NULL);
+    return tests_run("driver_status");
 }

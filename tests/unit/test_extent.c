@@ -42,10 +42,11 @@ static void expect_extent(struct acre__extent *extent, size_t reserve_units, siz
     space_expect_truth(extent);
 }
 
+#define EXTENT_TEST(name) TEST_WITH(name, extent_setup, extent_teardown)
+
 /* ---- opening, growing, closing ---- */
 
-static void extent_opened_has_addresses_and_no_memory(void **state) {
-    (void)state;
+EXTENT_TEST(extent_opened_has_addresses_and_no_memory) {
     struct acre__extent extent;
     api_ok(acre__extent_open(&extent, dev, 0, 3 * unit - 5, 0, 0));
     expect_extent(&extent, 3, 0, 0);
@@ -61,8 +62,7 @@ static void extent_opened_has_addresses_and_no_memory(void **state) {
     acre__extent_close(&extent);
 }
 
-static void extent_that_cannot_be_is_refused(void **state) {
-    (void)state;
+EXTENT_TEST(extent_that_cannot_be_is_refused) {
     struct acre__extent extent;
     api_expect(acre__extent_open(&extent, dev, 0, SIZE_MAX, 0, 0), ACRE_E_ADDRESS_SPACE);
     api_expect(acre__extent_open(&extent, dev, 0, (size_t)1 << 62, 0, 0), ACRE_E_ADDRESS_SPACE);
@@ -73,8 +73,7 @@ static void extent_that_cannot_be_is_refused(void **state) {
     unsetenv("ACRE_VMM");
 }
 
-static void extent_grows_where_it_is(void **state) {
-    (void)state;
+EXTENT_TEST(extent_grows_where_it_is) {
     struct acre__extent extent;
     make(&extent, 8, 0);
     uint64_t at = extent.range.at;
@@ -97,8 +96,7 @@ static void extent_grows_where_it_is(void **state) {
     acre__extent_close(&extent);
 }
 
-static void extent_grows_by_its_least_as_far_as_addresses_reach(void **state) {
-    (void)state;
+EXTENT_TEST(extent_grows_by_its_least_as_far_as_addresses_reach) {
     struct acre__extent extent;
     api_ok(acre__extent_open(&extent, dev, 0, 10 * unit, 0, 3 * unit + 1));
     assert_int_equal(extent.least, 4 * unit);
@@ -111,8 +109,7 @@ static void extent_grows_by_its_least_as_far_as_addresses_reach(void **state) {
     acre__extent_close(&extent);
 }
 
-static void extent_that_gets_no_memory_is_as_before(void **state) {
-    (void)state;
+EXTENT_TEST(extent_that_gets_no_memory_is_as_before) {
     struct acre__extent extent;
     make(&extent, 64, 3);
     space_mark(&extent, 0, 3 * unit, 7);
@@ -132,8 +129,7 @@ static void extent_that_gets_no_memory_is_as_before(void **state) {
 }
 
 /* The block keeps neither memory nor addresses of the attempt. */
-static void extent_of_a_block_that_gets_no_memory_is_as_before(void **state) {
-    (void)state;
+EXTENT_TEST(extent_of_a_block_that_gets_no_memory_is_as_before) {
     struct acre__extent rest;
     void *p, *to;
     uint64_t reserved, taken, taken_after;
@@ -150,8 +146,7 @@ static void extent_of_a_block_that_gets_no_memory_is_as_before(void **state) {
     acre__extent_close(&rest);
 }
 
-static void extent_takes_over_chunks_that_are_added(void **state) {
-    (void)state;
+EXTENT_TEST(extent_takes_over_chunks_that_are_added) {
     struct acre__extent extent;
     make(&extent, 6, 1);
     struct acre__chunk *a, *b, *c;
@@ -176,8 +171,7 @@ static void extent_takes_over_chunks_that_are_added(void **state) {
     acre__extent_close(&extent);
 }
 
-static void extent_of_host_memory_is_open_to_the_host(void **state) {
-    (void)state;
+EXTENT_TEST(extent_of_host_memory_is_open_to_the_host) {
     struct acre__extent extent;
     api_ok(acre__extent_open(&extent, dev, ACRE__CHUNK_HOST, 4 * unit, 0, 0));
     api_ok(acre__extent_grow(&extent, 2 * unit));
@@ -198,8 +192,7 @@ static void extent_of_host_memory_is_open_to_the_host(void **state) {
 
 /* ---- shrinking ---- */
 
-static void extent_shrinks_by_whole_chunks(void **state) {
-    (void)state;
+EXTENT_TEST(extent_shrinks_by_whole_chunks) {
     struct acre__extent extent;
     make(&extent, 16, 1);
     api_ok(acre__extent_grow(&extent, 4 * unit)); /* 1 + 3 */
@@ -226,8 +219,7 @@ static void extent_shrinks_by_whole_chunks(void **state) {
 
 /* ---- addresses ---- */
 
-static void extent_extends_and_gives_addresses_back(void **state) {
-    (void)state;
+EXTENT_TEST(extent_extends_and_gives_addresses_back) {
     struct acre__extent a, b;
     make(&a, 4, 2);
     make(&b, 4, 1);
@@ -254,8 +246,7 @@ static void extent_extends_and_gives_addresses_back(void **state) {
 
 /* ---- moving ---- */
 
-static void extent_moves_and_keeps_its_contents(void **state) {
-    (void)state;
+EXTENT_TEST(extent_moves_and_keeps_its_contents) {
     struct acre__extent extent;
     make(&extent, 4, 1);
     struct acre__moved moved;
@@ -287,8 +278,7 @@ static void extent_moves_and_keeps_its_contents(void **state) {
     acre__extent_move_end(&moved); /* nothing */
 }
 
-static void extent_moves_to_no_less_than_its_memory(void **state) {
-    (void)state;
+EXTENT_TEST(extent_moves_to_no_less_than_its_memory) {
     struct acre__extent extent, empty;
     make(&extent, 8, 3);
     make(&empty, 0, 0);
@@ -311,8 +301,7 @@ static void extent_moves_to_no_less_than_its_memory(void **state) {
 
 /* ---- access ---- */
 
-static void extent_access_of_a_peer_goes_with_it(void **state) {
-    (void)state;
+EXTENT_TEST(extent_access_of_a_peer_goes_with_it) {
     struct acre__extent extent;
     make(&extent, 4, 1);
     struct acre__moved moved;
@@ -340,8 +329,7 @@ static void extent_access_of_a_peer_goes_with_it(void **state) {
 }
 
 /* The same of blocks that are made of one. */
-static void extent_access_of_a_peer_goes_with_a_block_that_moves(void **state) {
-    (void)state;
+EXTENT_TEST(extent_access_of_a_peer_goes_with_a_block_that_moves) {
     void *p, *next, *to;
     api_ok(acre_mem_alloc(dev, ACRE_KIND_DEVICE, unit, 0, &p));
     api_ok(acre_mem_alloc(dev, ACRE_KIND_DEVICE, unit, 0, &next));
@@ -357,8 +345,7 @@ static void extent_access_of_a_peer_goes_with_a_block_that_moves(void **state) {
 }
 
 /* Who takes its own access away can still grow, and get it back. */
-static void extent_without_any_access_still_grows(void **state) {
-    (void)state;
+EXTENT_TEST(extent_without_any_access_still_grows) {
     struct acre__extent extent;
     make(&extent, 4, 1);
     space_mark(&extent, 0, unit, 3);
@@ -380,8 +367,7 @@ static CUresult peer_out_of_reach(int *can, CUdevice device, CUdevice peer) {
 }
 
 /* Refused at once, and not when memory is added. */
-static void extent_access_of_a_device_out_of_reach_is_refused(void **state) {
-    (void)state;
+EXTENT_TEST(extent_access_of_a_device_out_of_reach_is_refused) {
     struct acre__extent extent;
     make(&extent, 4, 0);
     space_table_begin(&other, dev);
@@ -411,8 +397,7 @@ static CUresult unmap_refused(CUdeviceptr at, size_t bytes) {
     return other.real->cuMemUnmap(at, bytes);
 }
 
-static void extent_memory_that_cannot_be_unmapped_stays(void **state) {
-    (void)state;
+EXTENT_TEST(extent_memory_that_cannot_be_unmapped_stays) {
     struct acre__extent extent;
     make(&extent, 8, 1);
     for (size_t i = 2; i <= 4; i++)
@@ -439,8 +424,7 @@ static void extent_memory_that_cannot_be_unmapped_stays(void **state) {
     acre__extent_close(&extent);
 }
 
-static void extent_closed_with_memory_that_stays_mapped_loses_nothing(void **state) {
-    (void)state;
+EXTENT_TEST(extent_closed_with_memory_that_stays_mapped_loses_nothing) {
     struct acre__extent extent, again;
     make(&extent, 8, 2);
     api_ok(acre__extent_grow(&extent, 3 * unit));
@@ -460,8 +444,7 @@ static void extent_closed_with_memory_that_stays_mapped_loses_nothing(void **sta
 }
 
 /* A device that is closed meanwhile takes all of it along. */
-static void extent_in_limbo_ends_with_the_device(void **state) {
-    (void)state;
+EXTENT_TEST(extent_in_limbo_ends_with_the_device) {
     struct acre__extent extent;
     make(&extent, 8, 2);
     space_table_begin(&other, dev);
@@ -476,29 +459,6 @@ static void extent_in_limbo_ends_with_the_device(void **state) {
     assert_int_equal(space_free_bytes(dev), whole);
 }
 
-#define EXTENT_TEST(test) cmocka_unit_test_setup_teardown(test, extent_setup, extent_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        EXTENT_TEST(extent_opened_has_addresses_and_no_memory),
-        EXTENT_TEST(extent_that_cannot_be_is_refused),
-        EXTENT_TEST(extent_grows_where_it_is),
-        EXTENT_TEST(extent_grows_by_its_least_as_far_as_addresses_reach),
-        EXTENT_TEST(extent_that_gets_no_memory_is_as_before),
-        EXTENT_TEST(extent_of_a_block_that_gets_no_memory_is_as_before),
-        EXTENT_TEST(extent_takes_over_chunks_that_are_added),
-        EXTENT_TEST(extent_of_host_memory_is_open_to_the_host),
-        EXTENT_TEST(extent_shrinks_by_whole_chunks),
-        EXTENT_TEST(extent_extends_and_gives_addresses_back),
-        EXTENT_TEST(extent_moves_and_keeps_its_contents),
-        EXTENT_TEST(extent_moves_to_no_less_than_its_memory),
-        EXTENT_TEST(extent_access_of_a_peer_goes_with_it),
-        EXTENT_TEST(extent_access_of_a_peer_goes_with_a_block_that_moves),
-        EXTENT_TEST(extent_without_any_access_still_grows),
-        EXTENT_TEST(extent_access_of_a_device_out_of_reach_is_refused),
-        EXTENT_TEST(extent_memory_that_cannot_be_unmapped_stays),
-        EXTENT_TEST(extent_closed_with_memory_that_stays_mapped_loses_nothing),
-        EXTENT_TEST(extent_in_limbo_ends_with_the_device),
-    };
-    return cmocka_run_group_tests_name("extent", tests, NULL, NULL);
+    return tests_run("extent");
 }

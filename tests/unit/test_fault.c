@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "support/cases.h"
 #include "driver/driver_fault.h"
 
 static _Atomic unsigned inner_calls;
@@ -51,11 +52,10 @@ static void plan(const char *entry, uint32_t nth, CUresult code, enum acre__faul
     assert_int_equal(acre__fault_set(&made), ACRE_OK);
 }
 
-static void fault_without_plan_everything_passes(void **state) {
+TEST_WITH(fault_without_plan_everything_passes, setup, NULL) {
     const struct acre__driver *drv = acre__fault_wrap(&fake_cuda);
     int count = 0;
 
-    (void)state;
     assert_int_equal(drv->cuInit(0), CUDA_SUCCESS);
     assert_int_equal(drv->cuDeviceGetCount(&count), CUDA_SUCCESS);
     assert_int_equal(count, 7);
@@ -65,11 +65,10 @@ static void fault_without_plan_everything_passes(void **state) {
     assert_int_equal(acre__fault_fired(), 0);
 }
 
-static void fault_failed_call_stays_outside_and_leaves_outputs(void **state) {
+TEST_WITH(fault_failed_call_stays_outside_and_leaves_outputs, setup, NULL) {
     const struct acre__driver *drv = acre__fault_wrap(&fake_cuda);
     int count = -5;
 
-    (void)state;
     plan(NULL, 1, CUDA_ERROR_NO_DEVICE, ACRE__FAULT_ONCE);
     assert_int_equal(drv->cuDeviceGetCount(&count), CUDA_ERROR_NO_DEVICE);
     assert_int_equal(count, -5);
@@ -79,11 +78,10 @@ static void fault_failed_call_stays_outside_and_leaves_outputs(void **state) {
     assert_int_equal(acre__fault_fired(), 1);
 }
 
-static void fault_once_hits_exactly_the_nth_of_its_entry(void **state) {
+TEST_WITH(fault_once_hits_exactly_the_nth_of_its_entry, setup, NULL) {
     const struct acre__driver *drv = acre__fault_wrap(&fake_cuda);
     int i;
 
-    (void)state;
     plan("cuMemFree", 3, CUDA_ERROR_UNKNOWN, ACRE__FAULT_ONCE);
     for (i = 1; i <= 6; i++) {
         assert_int_equal(drv->cuCtxSynchronize(), CUDA_SUCCESS);
@@ -94,11 +92,10 @@ static void fault_once_hits_exactly_the_nth_of_its_entry(void **state) {
     assert_int_equal(atomic_load(&inner_calls), 11);
 }
 
-static void fault_from_hits_the_nth_and_all_after(void **state) {
+TEST_WITH(fault_from_hits_the_nth_and_all_after, setup, NULL) {
     const struct acre__driver *drv = acre__fault_wrap(&fake_cuda);
     int i;
 
-    (void)state;
     plan("cuMemFree", 3, CUDA_ERROR_OUT_OF_MEMORY, ACRE__FAULT_FROM);
     for (i = 1; i <= 6; i++) {
         assert_int_equal(drv->cuCtxSynchronize(), CUDA_SUCCESS);
@@ -107,12 +104,11 @@ static void fault_from_hits_the_nth_and_all_after(void **state) {
     assert_int_equal(acre__fault_fired(), 4);
 }
 
-static void fault_sticky_spreads_to_calls_that_need_a_context(void **state) {
+TEST_WITH(fault_sticky_spreads_to_calls_that_need_a_context, setup, NULL) {
     const struct acre__driver *drv = acre__fault_wrap(&fake_cuda);
     CUcontext ctx;
     int count;
 
-    (void)state;
     plan("cuCtxSynchronize", 2, CUDA_ERROR_ILLEGAL_ADDRESS, ACRE__FAULT_STICKY);
     assert_int_equal(drv->cuCtxSynchronize(), CUDA_SUCCESS);
     assert_int_equal(drv->cuMemFree(0), CUDA_SUCCESS);
@@ -126,11 +122,10 @@ static void fault_sticky_spreads_to_calls_that_need_a_context(void **state) {
     assert_int_equal(drv->cuMemFree(0), CUDA_SUCCESS);
 }
 
-static void fault_error_names_are_never_counted_or_failed(void **state) {
+TEST_WITH(fault_error_names_are_never_counted_or_failed, setup, NULL) {
     const struct acre__driver *drv = acre__fault_wrap(&fake_cuda);
     const char *text;
 
-    (void)state;
     plan(NULL, 1, CUDA_ERROR_UNKNOWN, ACRE__FAULT_FROM);
     assert_int_equal(drv->cuGetErrorName(CUDA_ERROR_UNKNOWN, &text), CUDA_SUCCESS);
     assert_int_equal(drv->cuGetErrorString(CUDA_ERROR_UNKNOWN, &text), CUDA_SUCCESS);
@@ -138,10 +133,9 @@ static void fault_error_names_are_never_counted_or_failed(void **state) {
     assert_int_equal(drv->cuInit(0), CUDA_ERROR_UNKNOWN);
 }
 
-static void fault_zero_only_counts_its_entry(void **state) {
+TEST_WITH(fault_zero_only_counts_its_entry, setup, NULL) {
     const struct acre__driver *drv = acre__fault_wrap(&fake_cuda);
 
-    (void)state;
     plan("cuInit", 0, CUDA_SUCCESS, ACRE__FAULT_FROM);
     assert_int_equal(drv->cuInit(0), CUDA_SUCCESS);
     assert_int_equal(drv->cuMemFree(0), CUDA_SUCCESS);
@@ -151,11 +145,10 @@ static void fault_zero_only_counts_its_entry(void **state) {
 }
 
 /* Every entry of the list is wrapped in both slots: each one fails by its own name. */
-static void fault_every_entry_fails_by_its_name(void **state) {
+TEST_WITH(fault_every_entry_fails_by_its_name, setup, NULL) {
     const struct acre__driver *both[2];
     unsigned slot;
 
-    (void)state;
     both[0] = acre__fault_wrap(&fake_cuda);
     both[1] = acre__fault_wrap(&fake_soft);
     for (slot = 0; slot < 2; slot++) {
@@ -168,11 +161,10 @@ static void fault_every_entry_fails_by_its_name(void **state) {
     }
 }
 
-static void fault_two_slots_share_one_count(void **state) {
+TEST_WITH(fault_two_slots_share_one_count, setup, NULL) {
     const struct acre__driver *cuda = acre__fault_wrap(&fake_cuda);
     const struct acre__driver *soft = acre__fault_wrap(&fake_soft);
 
-    (void)state;
     assert_ptr_not_equal(cuda, soft);
     assert_int_equal(cuda->is_soft, 0);
     assert_int_equal(soft->is_soft, 1);
@@ -184,20 +176,18 @@ static void fault_two_slots_share_one_count(void **state) {
     assert_int_equal(soft->cuMemFree(0), CUDA_SUCCESS);
 }
 
-static void fault_wrapping_twice_is_the_same_table(void **state) {
+TEST_WITH(fault_wrapping_twice_is_the_same_table, setup, NULL) {
     const struct acre__driver *drv = acre__fault_wrap(&fake_cuda);
 
-    (void)state;
     assert_ptr_equal(acre__fault_wrap(drv), drv);
     assert_ptr_equal(acre__fault_wrap(&fake_cuda), drv);
     assert_null(acre__fault_wrap(NULL));
 }
 
-static void fault_wrapping_keeps_what_is_missing(void **state) {
+TEST_WITH(fault_wrapping_keeps_what_is_missing, setup, NULL) {
     static struct acre__driver old;
     const struct acre__driver *drv;
 
-    (void)state;
     old = fake_cuda;
     old.missing[ACRE__ENTRY_cuStreamGetId] = 1;
     drv = acre__fault_wrap(&old);
@@ -207,11 +197,10 @@ static void fault_wrapping_keeps_what_is_missing(void **state) {
     assert_int_equal(ACRE__DRIVER_HAS(drv, cuStreamGetId), 1);
 }
 
-static void fault_bad_plan_is_refused_and_the_old_one_stays(void **state) {
+TEST_WITH(fault_bad_plan_is_refused_and_the_old_one_stays, setup, NULL) {
     const struct acre__driver *drv = acre__fault_wrap(&fake_cuda);
     struct acre__fault_plan bad = {"cuMemFlee", 1, CUDA_ERROR_UNKNOWN, ACRE__FAULT_ONCE};
 
-    (void)state;
     plan("cuInit", 1, CUDA_ERROR_UNKNOWN, ACRE__FAULT_FROM);
     assert_int_equal(acre__fault_set(&bad), ACRE_E_INVALID);
     assert_non_null(strstr(acre_last_detail(), "cuMemFlee"));
@@ -237,12 +226,11 @@ static void *call_many(void *arg) {
     return (void *)failed;
 }
 
-static void fault_threads_together_fail_exactly_once(void **state) {
+TEST_WITH(fault_threads_together_fail_exactly_once, setup, NULL) {
     pthread_t thread[THREADS];
     uintptr_t failed = 0;
     int i;
 
-    (void)state;
     plan(NULL, THREADS * CALLS / 2, CUDA_ERROR_UNKNOWN, ACRE__FAULT_ONCE);
     for (i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, call_many, NULL), 0);
@@ -271,8 +259,7 @@ static void parse_good(const char *spec, const char *entry, uint32_t nth,
     assert_int_equal(made.code, code);
 }
 
-static void fault_parse_reads_all_forms(void **state) {
-    (void)state;
+TEST_WITH(fault_parse_reads_all_forms, setup, NULL) {
     parse_good("cuMemCreate:3", "cuMemCreate", 3, ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY);
     parse_good("*:17", NULL, 17, ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY);
     parse_good("*:0", NULL, 0, ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY);
@@ -283,7 +270,7 @@ static void fault_parse_reads_all_forms(void **state) {
                CUDA_ERROR_NOT_READY);
 }
 
-static void fault_parse_refuses_with_the_place(void **state) {
+TEST_WITH(fault_parse_refuses_with_the_place, setup, NULL) {
     static const struct {
         const char *spec, *named;
     } bad[] = {
@@ -304,7 +291,6 @@ static void fault_parse_refuses_with_the_place(void **state) {
     char huge[400];
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct acre__fault_plan kept = {"kept", 9, CUDA_ERROR_UNKNOWN, ACRE__FAULT_FROM};
 
@@ -320,23 +306,6 @@ static void fault_parse_refuses_with_the_place(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(fault_without_plan_everything_passes, setup),
-        cmocka_unit_test_setup(fault_failed_call_stays_outside_and_leaves_outputs, setup),
-        cmocka_unit_test_setup(fault_once_hits_exactly_the_nth_of_its_entry, setup),
-        cmocka_unit_test_setup(fault_from_hits_the_nth_and_all_after, setup),
-        cmocka_unit_test_setup(fault_sticky_spreads_to_calls_that_need_a_context, setup),
-        cmocka_unit_test_setup(fault_error_names_are_never_counted_or_failed, setup),
-        cmocka_unit_test_setup(fault_zero_only_counts_its_entry, setup),
-        cmocka_unit_test_setup(fault_every_entry_fails_by_its_name, setup),
-        cmocka_unit_test_setup(fault_two_slots_share_one_count, setup),
-        cmocka_unit_test_setup(fault_wrapping_twice_is_the_same_table, setup),
-        cmocka_unit_test_setup(fault_wrapping_keeps_what_is_missing, setup),
-        cmocka_unit_test_setup(fault_bad_plan_is_refused_and_the_old_one_stays, setup),
-        cmocka_unit_test_setup(fault_threads_together_fail_exactly_once, setup),
-        cmocka_unit_test_setup(fault_parse_reads_all_forms, setup),
-        cmocka_unit_test_setup(fault_parse_refuses_with_the_place, setup),
-    };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("fault");
 }

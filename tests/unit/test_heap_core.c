@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "support/rounds.h"
 #include "unit/heap_fixture.h"
 
@@ -16,8 +17,7 @@ static const size_t SIZES[] = {
     8192, 20000, 32768, 32769, 65536, 100000, 300000, 1 << 20, (1 << 20) + 1, 2 << 20, 5 << 20};
 enum { SIZE_COUNT = sizeof SIZES / sizeof SIZES[0] };
 
-static void heap_classes_waste_a_third_at_most(void **state) {
-    (void)state;
+TEST(heap_classes_waste_a_third_at_most) {
     uint32_t before = 0;
     for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++) {
         uint32_t bytes = acre__heap_class_bytes(c);
@@ -40,8 +40,7 @@ static void heap_classes_waste_a_third_at_most(void **state) {
     assert_int_equal(before, ACRE__HEAP_CLASS_MOST);
 }
 
-static void heap_blocks_are_aligned_and_their_own(void **state) {
-    (void)state;
+TEST(heap_blocks_are_aligned_and_their_own) {
     struct heap_fixture f;
     heap_begin(&f, 16, 16);
     void *blocks[SIZE_COUNT][4];
@@ -68,8 +67,7 @@ static void heap_blocks_are_aligned_and_their_own(void **state) {
     heap_end(&f);
 }
 
-static void heap_malloc_of_nothing_is_a_block_of_its_own(void **state) {
-    (void)state;
+TEST(heap_malloc_of_nothing_is_a_block_of_its_own) {
     struct heap_fixture f;
     heap_begin(&f, 2, 2);
     void *a = acre_heap_malloc(f.h, 0), *b = acre_heap_malloc(f.h, 0);
@@ -93,8 +91,7 @@ static size_t fill(struct heap_fixture *f, size_t bytes, void **blocks) {
     return count;
 }
 
-static void heap_everything_freed_is_allocatable_again_in_every_size(void **state) {
-    (void)state;
+TEST(heap_everything_freed_is_allocatable_again_in_every_size) {
     enum { SEGMENTS = ROUNDS(20, 6) };
     struct heap_fixture f;
     heap_begin(&f, SEGMENTS, SEGMENTS);
@@ -146,8 +143,7 @@ static double survivors(size_t bytes, uint32_t segments, size_t round) {
     return share;
 }
 
-static void heap_slots_are_reused_without_their_neighbours(void **state) {
-    (void)state;
+TEST(heap_slots_are_reused_without_their_neighbours) {
     double small = survivors(64, ROUNDS(8, 2), 1 << ROUNDS(12, 10));
     double middle = survivors(1024, ROUNDS(32, 8), 1 << ROUNDS(12, 10));
     print_message("live at the first NULL: %.1f %% (64 B), %.1f %% (1 KiB)\n", small * 100,
@@ -155,8 +151,7 @@ static void heap_slots_are_reused_without_their_neighbours(void **state) {
     assert_true(small > 0.95 && middle > 0.95);
 }
 
-static void heap_counts_and_ignores_wrong_frees(void **state) {
-    (void)state;
+TEST(heap_counts_and_ignores_wrong_frees) {
     struct heap_fixture f;
     heap_begin(&f, 8, 8);
     char *small = acre_heap_malloc(f.h, 100), *next = acre_heap_malloc(f.h, 100);
@@ -183,8 +178,7 @@ static void heap_counts_and_ignores_wrong_frees(void **state) {
     heap_end(&f);
 }
 
-static void heap_aligns_as_asked_and_refuses_what_cannot_be(void **state) {
-    (void)state;
+TEST(heap_aligns_as_asked_and_refuses_what_cannot_be) {
     struct heap_fixture f;
     heap_begin(&f, 24, 24);
     for (size_t align = 1; align <= ACRE__HEAP_ALIGN_MOST; align *= 2)
@@ -207,8 +201,7 @@ static void heap_aligns_as_asked_and_refuses_what_cannot_be(void **state) {
     heap_end(&f);
 }
 
-static void heap_too_much_is_null_and_counted(void **state) {
-    (void)state;
+TEST(heap_too_much_is_null_and_counted) {
     struct heap_fixture f;
     heap_begin(&f, 4, 4);
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 15, (size_t)1 << 62, (8 << 20) + 1};
@@ -225,8 +218,7 @@ static void heap_too_much_is_null_and_counted(void **state) {
     heap_end(&f);
 }
 
-static void heap_calloc_and_realloc_keep_what_they_promise(void **state) {
-    (void)state;
+TEST(heap_calloc_and_realloc_keep_what_they_promise) {
     struct heap_fixture f;
     heap_begin(&f, 32, 32);
     unsigned char *p = acre_heap_malloc(f.h, 3000);
@@ -258,8 +250,7 @@ static void heap_calloc_and_realloc_keep_what_they_promise(void **state) {
     heap_end(&f);
 }
 
-static void heap_group_forms_work_for_a_group_of_one(void **state) {
-    (void)state;
+TEST(heap_group_forms_work_for_a_group_of_one) {
     struct heap_fixture f;
     heap_begin(&f, 4, 4);
     void *slot = NULL, *whole;
@@ -290,8 +281,7 @@ static void heap_group_forms_work_for_a_group_of_one(void **state) {
     heap_end(&f);
 }
 
-static void heap_takes_in_what_the_host_adds(void **state) {
-    (void)state;
+TEST(heap_takes_in_what_the_host_adds) {
     struct heap_fixture f;
     heap_begin(&f, 2, 100);
     void **blocks = malloc(((size_t)100 << 5) * sizeof *blocks);
@@ -314,8 +304,7 @@ static void heap_takes_in_what_the_host_adds(void **state) {
     heap_end(&f);
 }
 
-static void heap_waits_for_the_host_but_not_for_ever(void **state) {
-    (void)state;
+TEST(heap_waits_for_the_host_but_not_for_ever) {
     struct heap_fixture f;
     acre__heap_wish wish = {0};
     heap_begin(&f, 1, 4);
@@ -336,19 +325,5 @@ static void heap_waits_for_the_host_but_not_for_ever(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_classes_waste_a_third_at_most),
-        cmocka_unit_test(heap_blocks_are_aligned_and_their_own),
-        cmocka_unit_test(heap_malloc_of_nothing_is_a_block_of_its_own),
-        cmocka_unit_test(heap_everything_freed_is_allocatable_again_in_every_size),
-        cmocka_unit_test(heap_slots_are_reused_without_their_neighbours),
-        cmocka_unit_test(heap_counts_and_ignores_wrong_frees),
-        cmocka_unit_test(heap_aligns_as_asked_and_refuses_what_cannot_be),
-        cmocka_unit_test(heap_too_much_is_null_and_counted),
-        cmocka_unit_test(heap_calloc_and_realloc_keep_what_they_promise),
-        cmocka_unit_test(heap_group_forms_work_for_a_group_of_one),
-        cmocka_unit_test(heap_takes_in_what_the_host_adds),
-        cmocka_unit_test(heap_waits_for_the_host_but_not_for_ever),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("heap_core");
 }

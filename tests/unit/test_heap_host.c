@@ -49,8 +49,7 @@ static acre_heap_stats world_stats(struct world *w) {
     return stats;
 }
 
-static void heap_new_one_is_empty_and_has_what_was_asked_for(void **state) {
-    (void)state;
+TEST(heap_new_one_is_empty_and_has_what_was_asked_for) {
     struct world w;
     acre_heap_handle h;
     world_begin(&w, 3 * MIB, 33 * MIB, 0);
@@ -66,8 +65,7 @@ static void heap_new_one_is_empty_and_has_what_was_asked_for(void **state) {
     world_end(&w);
 }
 
-static void heap_grows_by_hand_up_to_its_maximum(void **state) {
-    (void)state;
+TEST(heap_grows_by_hand_up_to_its_maximum) {
     struct world w;
     world_begin(&w, 2 * MIB, 20 * MIB, ACRE_HEAP_NO_SERVICE);
     kernel_begin(&w);
@@ -95,8 +93,7 @@ static void heap_grows_by_hand_up_to_its_maximum(void **state) {
     world_end(&w);
 }
 
-static void heap_without_memory_stays_as_it_was(void **state) {
-    (void)state;
+TEST(heap_without_memory_stays_as_it_was) {
     struct world w;
     world_begin(&w, 4 * MIB, 512 * MIB, 0);
     assert_int_equal(acre_heap_grow(w.heap, 400 * MIB), ACRE_E_DEVICE_MEMORY);
@@ -119,8 +116,7 @@ static int see(void *user, void *block, uint64_t bytes) {
     return seen->blocks == 100000;
 }
 
-static void heap_walk_and_statistics_agree_and_leaks_are_told(void **state) {
-    (void)state;
+TEST(heap_walk_and_statistics_agree_and_leaks_are_told) {
     static const size_t sizes[] = {1, 100, 5000, 32768, 70000, 3 << 20};
     struct world w;
     struct seen seen = {0, 0, NULL};
@@ -155,8 +151,7 @@ static void heap_walk_and_statistics_agree_and_leaks_are_told(void **state) {
     space_close_empty(w.dev, w.free_bytes);
 }
 
-static void heap_trim_gives_back_what_is_free_at_the_end(void **state) {
-    (void)state;
+TEST(heap_trim_gives_back_what_is_free_at_the_end) {
     struct world w;
     world_begin(&w, 2 * MIB, 64 * MIB, 0);
     for (uint64_t bytes = 4 * MIB; bytes <= 16 * MIB; bytes += 2 * MIB)
@@ -186,8 +181,7 @@ static void heap_trim_gives_back_what_is_free_at_the_end(void **state) {
     world_end(&w);
 }
 
-static void heap_reset_forgets_all_blocks(void **state) {
-    (void)state;
+TEST(heap_reset_forgets_all_blocks) {
     struct world w;
     world_begin(&w, 8 * MIB, 8 * MIB, 0);
     kernel_begin(&w);
@@ -225,8 +219,7 @@ static uint64_t ask(struct world *w, uint64_t bytes) {
     return 0;
 }
 
-static void heap_service_answers_wishes_of_kernels(void **state) {
-    (void)state;
+TEST(heap_service_answers_wishes_of_kernels) {
     struct world w;
     world_begin(&w, 2 * MIB, 32 * MIB, 0);
     assert_int_equal(ask(&w, 100), 3);       /* a step of 4 MiB */
@@ -242,8 +235,7 @@ static void heap_service_answers_wishes_of_kernels(void **state) {
     world_end(&w);
 }
 
-static void heap_refuses_what_it_cannot_do(void **state) {
-    (void)state;
+TEST(heap_refuses_what_it_cannot_do) {
     struct world w;
     acre_heap *none = (acre_heap *)&w;
     acre_heap_options options = {.struct_size = sizeof options};
@@ -282,8 +274,7 @@ static void heap_refuses_what_it_cannot_do(void **state) {
     world_end(&w);
 }
 
-static void heap_of_a_closed_device_ends_with_it(void **state) {
-    (void)state;
+TEST(heap_of_a_closed_device_ends_with_it) {
     struct world w;
     world_begin(&w, 2 * MIB, 4 * MIB, 0);
     api_ok(acre_close(w.dev));
@@ -291,16 +282,5 @@ static void heap_of_a_closed_device_ends_with_it(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_new_one_is_empty_and_has_what_was_asked_for),
-        cmocka_unit_test(heap_grows_by_hand_up_to_its_maximum),
-        cmocka_unit_test(heap_without_memory_stays_as_it_was),
-        cmocka_unit_test(heap_walk_and_statistics_agree_and_leaks_are_told),
-        cmocka_unit_test(heap_trim_gives_back_what_is_free_at_the_end),
-        cmocka_unit_test(heap_reset_forgets_all_blocks),
-        cmocka_unit_test(heap_service_answers_wishes_of_kernels),
-        cmocka_unit_test(heap_refuses_what_it_cannot_do),
-        cmocka_unit_test(heap_of_a_closed_device_ends_with_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("heap_host");
 }

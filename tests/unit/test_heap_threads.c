@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "support/rounds.h"
 #include "unit/heap_fixture.h"
 
@@ -102,18 +103,15 @@ static void run_threads(uint32_t segments, size_t most, int wants_nulls) {
     free(shared);
 }
 
-static void heap_threads_pass_small_blocks_around(void **state) {
-    (void)state;
+TEST(heap_threads_pass_small_blocks_around) {
     run_threads(16, 2048, 0);
 }
 
-static void heap_threads_pass_blocks_of_all_sizes_around(void **state) {
-    (void)state;
+TEST(heap_threads_pass_blocks_of_all_sizes_around) {
     run_threads(256, (size_t)1 << 20, 0);
 }
 
-static void heap_threads_bear_exhaustion(void **state) {
-    (void)state;
+TEST(heap_threads_bear_exhaustion) {
     run_threads(4, 65536, 1);
     run_threads(24, (size_t)3 << 20, 1);
 }
@@ -149,8 +147,7 @@ static void all_threads(struct filler *fillers, void *(*run)(void *), int shift)
         pthread_join(threads[i], NULL);
 }
 
-static void heap_threads_fill_it_again_and_again(void **state) {
-    (void)state;
+TEST(heap_threads_fill_it_again_and_again) {
     static const size_t sizes[] = {ROUNDS(16, 64), 200, 1024, 8192, 32768, 150000};
     struct heap_fixture f;
     struct filler fillers[THREADS];
@@ -184,11 +181,5 @@ static void heap_threads_fill_it_again_and_again(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_threads_pass_small_blocks_around),
-        cmocka_unit_test(heap_threads_pass_blocks_of_all_sizes_around),
-        cmocka_unit_test(heap_threads_bear_exhaustion),
-        cmocka_unit_test(heap_threads_fill_it_again_and_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("heap_threads");
 }

@@ -30,8 +30,7 @@ static size_t touched_pages(void *p, size_t bytes) {
     return count;
 }
 
-static void pages_of_every_size_are_whole_touched_and_zero(void **state) {
-    (void)state;
+TEST(pages_of_every_size_are_whole_touched_and_zero) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t sizes[] = {1,           page - 1, page,    page + 1,    2 * MIB - 1,  2 * MIB,
                             2 * MIB + 1, 7 * MIB,  8 * MIB, 8 * MIB + 1, 23 * MIB + 5, 64 * MIB,
@@ -53,8 +52,7 @@ static void pages_of_every_size_are_whole_touched_and_zero(void **state) {
 }
 
 /* What lies around the aligned part is given back at once. */
-static void pages_leave_nothing_around_them(void **state) {
-    (void)state;
+TEST(pages_leave_nothing_around_them) {
     size_t before = resident_bytes();
     for (int i = 0; i < 50; i++) {
         void *p = NULL;
@@ -65,8 +63,7 @@ static void pages_leave_nothing_around_them(void **state) {
     assert_true(resident_bytes() < before + 16 * MIB);
 }
 
-static void pages_beyond_what_there_is_are_refused_untouched(void **state) {
-    (void)state;
+TEST(pages_beyond_what_there_is_are_refused_untouched) {
     size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     const size_t sizes[] = {ram + 1, (size_t)1 << 45, PTRDIFF_MAX, SIZE_MAX - 4 * MIB, SIZE_MAX};
     size_t before = resident_bytes();
@@ -85,8 +82,7 @@ static void pages_beyond_what_there_is_are_refused_untouched(void **state) {
 #if !defined(ACRE_SANITIZE_asan) && !defined(ACRE_SANITIZE_tsan)
 /* Without addresses mmap fails: said, and nothing is left. In a child, for the limit is for good.
  */
-static void pages_without_addresses_are_refused(void **state) {
-    (void)state;
+TEST(pages_without_addresses_are_refused) {
     fflush(NULL);
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -108,8 +104,7 @@ static void pages_without_addresses_are_refused(void **state) {
 #endif
 
 /* Threads that cannot be had are done without. */
-static void pages_are_touched_without_threads_too(void **state) {
-    (void)state;
+TEST(pages_are_touched_without_threads_too) {
     struct rlimit before, none;
     assert_int_equal(getrlimit(RLIMIT_NPROC, &before), 0);
     none = (struct rlimit){0, before.rlim_max};
@@ -137,8 +132,7 @@ static void *make_and_free(void *argument) {
     return NULL;
 }
 
-static void pages_are_made_by_several_threads_at_once(void **state) {
-    (void)state;
+TEST(pages_are_made_by_several_threads_at_once) {
     pthread_t threads[4];
     int wrong[4] = {0};
     for (int i = 0; i < 4; i++)
@@ -150,15 +144,5 @@ static void pages_are_made_by_several_threads_at_once(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pages_of_every_size_are_whole_touched_and_zero),
-        cmocka_unit_test(pages_leave_nothing_around_them),
-        cmocka_unit_test(pages_beyond_what_there_is_are_refused_untouched),
-#if !defined(ACRE_SANITIZE_asan) && !defined(ACRE_SANITIZE_tsan)
-        cmocka_unit_test(pages_without_addresses_are_refused),
-#endif
-        cmocka_unit_test(pages_are_touched_without_threads_too),
-        cmocka_unit_test(pages_are_made_by_several_threads_at_once),
-    };
-    return cmocka_run_group_tests_name("host_pages", tests, NULL, NULL);
+    return tests_run("host_pages");
 }

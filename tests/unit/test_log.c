@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/cases.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "child.h"
@@ -44,8 +45,7 @@ static int forget(void **state) {
     return acre_log_set(NULL, NULL, ACRE_LOG_ERROR) == ACRE_OK ? 0 : -1;
 }
 
-static void log_message_reaches_the_callback_with_its_parts(void **state) {
-    (void)state;
+TEST_WITH(log_message_reaches_the_callback_with_its_parts, forget, NULL) {
     int user = 0;
     assert_int_equal(acre_log_set(hear, &user, ACRE_LOG_DEBUG), ACRE_OK);
     acre__log(ACRE_LOG_INFO, "soft", "%d of %s", 3, "four");
@@ -56,8 +56,7 @@ static void log_message_reaches_the_callback_with_its_parts(void **state) {
     assert_string_equal(heard.line, "3 of four");
 }
 
-static void log_level_lets_through_what_is_as_grave(void **state) {
-    (void)state;
+TEST_WITH(log_level_lets_through_what_is_as_grave, forget, NULL) {
     for (int set = ACRE_LOG_ERROR; set <= ACRE_LOG_DEBUG; set++) {
         assert_int_equal(acre_log_set(hear, NULL, (acre_log_level)set), ACRE_OK);
         for (int level = ACRE_LOG_ERROR; level <= ACRE_LOG_DEBUG; level++) {
@@ -69,8 +68,7 @@ static void log_level_lets_through_what_is_as_grave(void **state) {
     }
 }
 
-static void log_off_hears_nothing(void **state) {
-    (void)state;
+TEST_WITH(log_off_hears_nothing, forget, NULL) {
     assert_int_equal(acre_log_set(hear, NULL, ACRE_LOG_DEBUG), ACRE_OK);
     /* Without a callback the level does not matter. */
     assert_int_equal(acre_log_set(NULL, NULL, (acre_log_level)0), ACRE_OK);
@@ -79,8 +77,7 @@ static void log_off_hears_nothing(void **state) {
     assert_int_equal(acre__log_wanted(ACRE_LOG_ERROR), 0);
 }
 
-static void log_bad_level_is_refused_and_the_old_callback_stays(void **state) {
-    (void)state;
+TEST_WITH(log_bad_level_is_refused_and_the_old_callback_stays, forget, NULL) {
     const int bad[] = {0, 5, -1, INT32_MAX};
     int user = 0;
     _Atomic int others = 0;
@@ -96,8 +93,7 @@ static void log_bad_level_is_refused_and_the_old_callback_stays(void **state) {
     assert_int_equal(atomic_load(&others), 0);
 }
 
-static void log_long_line_is_cut_at_500_bytes(void **state) {
-    (void)state;
+TEST_WITH(log_long_line_is_cut_at_500_bytes, forget, NULL) {
     char text[700];
     memset(text, 'z', sizeof text);
     assert_int_equal(acre_log_set(hear, NULL, ACRE_LOG_DEBUG), ACRE_OK);
@@ -109,15 +105,13 @@ static void log_long_line_is_cut_at_500_bytes(void **state) {
     assert_int_equal(heard.line[499], 'z');
 }
 
-static void log_line_ends_in_a_message_become_blanks(void **state) {
-    (void)state;
+TEST_WITH(log_line_ends_in_a_message_become_blanks, forget, NULL) {
     assert_int_equal(acre_log_set(hear, NULL, ACRE_LOG_DEBUG), ACRE_OK);
     acre__log(ACRE_LOG_INFO, "test", "%s", "two\nlines\r\n");
     assert_string_equal(heard.line, "two lines  ");
 }
 
-static void log_keeps_errno_and_detail(void **state) {
-    (void)state;
+TEST_WITH(log_keeps_errno_and_detail, forget, NULL) {
     assert_int_equal(acre_log_set(hear, NULL, (acre_log_level)9), ACRE_E_INVALID);
     char detail[300];
     snprintf(detail, sizeof detail, "%s", acre_last_detail());
@@ -135,8 +129,7 @@ static void *log_many(void *argument) {
     return argument;
 }
 
-static void log_from_many_threads_loses_nothing(void **state) {
-    (void)state;
+TEST_WITH(log_from_many_threads_loses_nothing, forget, NULL) {
     _Atomic int count = 0;
     assert_int_equal(acre_log_set(count_only, &count, ACRE_LOG_ERROR), ACRE_OK);
     pthread_t threads[4];
@@ -153,24 +146,12 @@ static int set_in_child(void) {
     return 0;
 }
 
-static void log_set_in_a_forked_child_is_refused(void **state) {
-    (void)state;
+TEST_WITH(log_set_in_a_forked_child_is_refused, forget, NULL) {
     assert_int_equal(acre__watch_fork(), ACRE_OK);
     assert_child_ok(set_in_child);
     assert_int_equal(acre_log_set(hear, NULL, ACRE_LOG_DEBUG), ACRE_OK);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(log_message_reaches_the_callback_with_its_parts, forget),
-        cmocka_unit_test_setup(log_level_lets_through_what_is_as_grave, forget),
-        cmocka_unit_test_setup(log_off_hears_nothing, forget),
-        cmocka_unit_test_setup(log_bad_level_is_refused_and_the_old_callback_stays, forget),
-        cmocka_unit_test_setup(log_long_line_is_cut_at_500_bytes, forget),
-        cmocka_unit_test_setup(log_line_ends_in_a_message_become_blanks, forget),
-        cmocka_unit_test_setup(log_keeps_errno_and_detail, forget),
-        cmocka_unit_test_setup(log_from_many_threads_loses_nothing, forget),
-        cmocka_unit_test_setup(log_set_in_a_forked_child_is_refused, forget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("log");
 }

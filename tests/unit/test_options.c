@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/cases.h"
 #include "base/options.h"
 
 /* What "this version" knows. */
@@ -44,23 +45,20 @@ static void assert_refused_in(const void *from) {
     assert_int_equal(strncmp(acre_last_detail(), "known: ", 7), 0);
 }
 
-static void options_in_null_is_all_defaults(void **state) {
-    (void)state;
+TEST(options_in_null_is_all_defaults) {
     const struct known expected = {.struct_size = sizeof expected};
     struct known to = poison();
     assert_int_equal(acre__options_in(&to, sizeof to, NULL, "known"), ACRE_OK);
     assert_memory_equal(&to, &expected, sizeof to);
 }
 
-static void options_in_exact_size_is_copied(void **state) {
-    (void)state;
+TEST(options_in_exact_size_is_copied) {
     struct known to = poison();
     assert_int_equal(acre__options_in(&to, sizeof to, &sample, "known"), ACRE_OK);
     assert_memory_equal(&to, &sample, sizeof to);
 }
 
-static void options_in_shorter_struct_has_default_tail(void **state) {
-    (void)state;
+TEST(options_in_shorter_struct_has_default_tail) {
     for (size_t size = sizeof(size_t); size < sizeof sample; size++) {
         unsigned char *from = caller_struct(size, size);
         struct known to = poison(), expected = {0};
@@ -72,8 +70,7 @@ static void options_in_shorter_struct_has_default_tail(void **state) {
     }
 }
 
-static void options_in_size_below_its_own_field_is_refused(void **state) {
-    (void)state;
+TEST(options_in_size_below_its_own_field_is_refused) {
     for (size_t says = 0; says < sizeof(size_t); says++) {
         unsigned char *from = caller_struct(sizeof sample, says);
         assert_refused_in(from);
@@ -81,8 +78,7 @@ static void options_in_size_below_its_own_field_is_refused(void **state) {
     }
 }
 
-static void options_in_larger_struct_with_zero_tail_is_copied(void **state) {
-    (void)state;
+TEST(options_in_larger_struct_with_zero_tail_is_copied) {
     const size_t tails[] = {1, 8, 4096, 64 * 1024};
     for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
         size_t size = sizeof sample + tails[i];
@@ -94,8 +90,7 @@ static void options_in_larger_struct_with_zero_tail_is_copied(void **state) {
     }
 }
 
-static void options_in_larger_struct_with_a_set_tail_is_refused(void **state) {
-    (void)state;
+TEST(options_in_larger_struct_with_a_set_tail_is_refused) {
     size_t size = sizeof sample + 40;
     for (size_t set = sizeof sample; set < size; set++) {
         unsigned char *from = caller_struct(size, size);
@@ -106,8 +101,7 @@ static void options_in_larger_struct_with_a_set_tail_is_refused(void **state) {
 }
 
 /* The struct is no longer than the known one: a size that is not believed is not read. */
-static void options_in_absurd_size_is_refused_unread(void **state) {
-    (void)state;
+TEST(options_in_absurd_size_is_refused_unread) {
     const size_t sizes[] = {sizeof sample + 64 * 1024 + 1, SIZE_MAX / 2, SIZE_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         unsigned char *from = caller_struct(sizeof sample, sizes[i]);
@@ -116,8 +110,7 @@ static void options_in_absurd_size_is_refused_unread(void **state) {
     }
 }
 
-static void options_in_unaligned_struct_is_copied(void **state) {
-    (void)state;
+TEST(options_in_unaligned_struct_is_copied) {
     unsigned char *block = malloc(sizeof sample + 1);
     assert_non_null(block);
     memcpy(block + 1, &sample, sizeof sample);
@@ -127,14 +120,12 @@ static void options_in_unaligned_struct_is_copied(void **state) {
     free(block);
 }
 
-static void options_out_null_is_refused(void **state) {
-    (void)state;
+TEST(options_out_null_is_refused) {
     assert_int_equal(acre__options_out(NULL, sizeof sample, &sample, "known"), ACRE_E_NULL);
     assert_string_equal(acre_last_detail(), "known: NULL");
 }
 
-static void options_out_fills_what_both_know_and_keeps_the_callers_size(void **state) {
-    (void)state;
+TEST(options_out_fills_what_both_know_and_keeps_the_callers_size) {
     for (size_t size = sizeof(size_t); size <= sizeof sample + 40; size++) {
         unsigned char *to = malloc(size), *expected = caller_struct(size, size);
         assert_non_null(to);
@@ -147,8 +138,7 @@ static void options_out_fills_what_both_know_and_keeps_the_callers_size(void **s
     }
 }
 
-static void options_out_bad_size_is_refused_and_nothing_written(void **state) {
-    (void)state;
+TEST(options_out_bad_size_is_refused_and_nothing_written) {
     const size_t sizes[] = {0, sizeof(size_t) - 1, sizeof sample + 64 * 1024 + 1, SIZE_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct known to = poison();
@@ -161,18 +151,5 @@ static void options_out_bad_size_is_refused_and_nothing_written(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_in_null_is_all_defaults),
-        cmocka_unit_test(options_in_exact_size_is_copied),
-        cmocka_unit_test(options_in_shorter_struct_has_default_tail),
-        cmocka_unit_test(options_in_size_below_its_own_field_is_refused),
-        cmocka_unit_test(options_in_larger_struct_with_zero_tail_is_copied),
-        cmocka_unit_test(options_in_larger_struct_with_a_set_tail_is_refused),
-        cmocka_unit_test(options_in_absurd_size_is_refused_unread),
-        cmocka_unit_test(options_in_unaligned_struct_is_copied),
-        cmocka_unit_test(options_out_null_is_refused),
-        cmocka_unit_test(options_out_fills_what_both_know_and_keeps_the_callers_size),
-        cmocka_unit_test(options_out_bad_size_is_refused_and_nothing_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("options");
 }

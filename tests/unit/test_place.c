@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "support/cases.h"
 #include "plan/place.h"
 #include "support/rounds.h"
 
@@ -73,8 +74,7 @@ static void check_refused(struct acre__place_buffer bad, int rc) {
     assert_int_equal(acre__place_lower_bound(buffers, 3), 0);
 }
 
-static void place_bad_buffer_is_refused_and_nothing_changed(void **state) {
-    (void)state;
+TEST(place_bad_buffer_is_refused_and_nothing_changed) {
     check_refused(buffer(0, 0, 1), -EINVAL);
     check_refused(buffer(1, 1, 1), -EINVAL);
     check_refused(buffer(1, 2, 1), -EINVAL);
@@ -93,8 +93,7 @@ static void place_bad_buffer_is_refused_and_nothing_changed(void **state) {
     check_refused(bad, -EOVERFLOW);
 }
 
-static void place_fixed_buffers_that_overlap_are_refused(void **state) {
-    (void)state;
+TEST(place_fixed_buffers_that_overlap_are_refused) {
     struct acre__place_result result;
     struct acre__place_buffer buffers[] = {fixed(8, 0, 2, 0), buffer(8, 0, 1), fixed(8, 1, 3, 7)};
     assert_int_equal(acre__place(buffers, 3, NULL, &result), -EINVAL);
@@ -106,8 +105,7 @@ static void place_fixed_buffers_that_overlap_are_refused(void **state) {
 
 /* ---- small plans ---- */
 
-static void place_nothing_needs_nothing(void **state) {
-    (void)state;
+TEST(place_nothing_needs_nothing) {
     struct acre__place_result result = {.bytes = 1};
     assert_int_equal(acre__place(NULL, 0, NULL, &result), 0);
     assert_int_equal(result.bytes, 0);
@@ -117,8 +115,7 @@ static void place_nothing_needs_nothing(void **state) {
     assert_int_equal(acre__place_lower_bound(NULL, 0), 0);
 }
 
-static void place_one_buffer_lies_at_the_bottom(void **state) {
-    (void)state;
+TEST(place_one_buffer_lies_at_the_bottom) {
     struct acre__place_buffer one = buffer(100, INT64_MIN, INT64_MAX);
     one.align = 4096;
     one.offset = 5;
@@ -128,15 +125,13 @@ static void place_one_buffer_lies_at_the_bottom(void **state) {
     assert_true(result.is_optimal);
 }
 
-static void place_lives_that_only_touch_share_their_bytes(void **state) {
-    (void)state;
+TEST(place_lives_that_only_touch_share_their_bytes) {
     struct acre__place_buffer buffers[] = {buffer(5, 0, 1), buffer(7, 1, 2), buffer(6, 2, 9),
                                            buffer(3, -4, 0)};
     assert_int_equal(place(buffers, 4, 0).bytes, 7);
 }
 
-static void place_alignment_is_honoured_and_counted(void **state) {
-    (void)state;
+TEST(place_alignment_is_honoured_and_counted) {
     struct acre__place_buffer buffers[] = {buffer(100, 0, 2), buffer(300, 0, 2), buffer(1, 0, 2)};
     for (int i = 0; i < 3; i++)
         buffers[i].align = 256;
@@ -146,8 +141,7 @@ static void place_alignment_is_honoured_and_counted(void **state) {
     assert_true(result.bytes <= 256 + 512 + 256);
 }
 
-static void place_fixed_buffers_stay_and_the_others_go_around(void **state) {
-    (void)state;
+TEST(place_fixed_buffers_stay_and_the_others_go_around) {
     struct acre__place_buffer buffers[] = {fixed(10, 0, 9, 0),  buffer(10, 0, 5),
                                            buffer(10, 4, 9),    fixed(5, 2, 3, 30),
                                            fixed(10, 5, 7, 15), buffer(3, 0, 9)};
@@ -159,8 +153,7 @@ static void place_fixed_buffers_stay_and_the_others_go_around(void **state) {
     assert_true(result.is_optimal);
 }
 
-static void place_capacity_says_whether_it_fits(void **state) {
-    (void)state;
+TEST(place_capacity_says_whether_it_fits) {
     struct acre__place_buffer buffers[] = {buffer(10, 0, 2), buffer(10, 1, 3)};
     assert_true(place(buffers, 2, 20).is_fitting);
     assert_false(place(buffers, 2, 19).is_fitting);
@@ -178,8 +171,7 @@ static void check_wrong(const struct acre__place_buffer *buffers, size_t count, 
     assert_int_equal(acre__place_verify(buffers, count, capacity, NULL, NULL), -1);
 }
 
-static void place_verify_names_the_buffers_that_are_wrong(void **state) {
-    (void)state;
+TEST(place_verify_names_the_buffers_that_are_wrong) {
     struct acre__place_buffer good[] = {buffer(8, 0, 4), buffer(8, 2, 6), buffer(8, 4, 8)};
     good[1].offset = 8;
     assert_int_equal(acre__place_verify(good, 3, 16, NULL, NULL), 0);
@@ -206,8 +198,7 @@ static void place_verify_names_the_buffers_that_are_wrong(void **state) {
     check_wrong(bad, 3, 0, 0, 1);
 }
 
-static void place_verify_agrees_with_a_look_at_every_pair(void **state) {
-    (void)state;
+TEST(place_verify_agrees_with_a_look_at_every_pair) {
     random_seed();
     enum { COUNT = 12 };
     for (int round = 0; round < ROUNDS(20000, 2000); round++) {
@@ -262,8 +253,7 @@ static void check_with_fixed(struct acre__place_buffer *buffers, size_t count) {
         assert_true(!buffers[i].is_fixed || buffers[i].offset == kept[i]);
 }
 
-static void place_random_plans_are_right(void **state) {
-    (void)state;
+TEST(place_random_plans_are_right) {
     random_seed();
     static struct acre__place_buffer buffers[MOST], again[MOST];
     for (int round = 0; round < ROUNDS(300, 30); round++) {
@@ -276,8 +266,7 @@ static void place_random_plans_are_right(void **state) {
     }
 }
 
-static void place_stopped_before_it_began_still_gives_a_plan(void **state) {
-    (void)state;
+TEST(place_stopped_before_it_began_still_gives_a_plan) {
     random_seed();
     static struct acre__place_buffer buffers[MOST];
     atomic_int stop = 1;
@@ -291,19 +280,5 @@ static void place_stopped_before_it_began_still_gives_a_plan(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(place_bad_buffer_is_refused_and_nothing_changed),
-        cmocka_unit_test(place_fixed_buffers_that_overlap_are_refused),
-        cmocka_unit_test(place_nothing_needs_nothing),
-        cmocka_unit_test(place_one_buffer_lies_at_the_bottom),
-        cmocka_unit_test(place_lives_that_only_touch_share_their_bytes),
-        cmocka_unit_test(place_alignment_is_honoured_and_counted),
-        cmocka_unit_test(place_fixed_buffers_stay_and_the_others_go_around),
-        cmocka_unit_test(place_capacity_says_whether_it_fits),
-        cmocka_unit_test(place_verify_names_the_buffers_that_are_wrong),
-        cmocka_unit_test(place_verify_agrees_with_a_look_at_every_pair),
-        cmocka_unit_test(place_random_plans_are_right),
-        cmocka_unit_test(place_stopped_before_it_began_still_gives_a_plan),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("place");
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/cases.h"
 #include "plan/place.h"
 #include "support/rounds.h"
 
@@ -89,8 +90,7 @@ static void check(const struct instance *instance, struct acre__place_buffer *bu
     assert_true(result.bytes <= (instance->capacity ? instance->capacity : instance->lower_bound));
 }
 
-static void place_known_instances_reach_what_can_be_reached(void **state) {
-    (void)state;
+TEST(place_known_instances_reach_what_can_be_reached) {
     static struct acre__place_buffer buffers[MOST];
     int found = 0;
     for (size_t i = 0; i < sizeof instances / sizeof instances[0]; i++) {
@@ -108,8 +108,5 @@ static void place_known_instances_reach_what_can_be_reached(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(place_known_instances_reach_what_can_be_reached),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("place_files");
 }

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "pool/pool_class.h"
 
 /* What must hold for a size; *before is the class of the size below. */
@@ -23,15 +24,13 @@ static void expect_class(size_t bytes, uint32_t *before) {
     *before = size_class;
 }
 
-static void class_of_all_sizes_up_to_4_mib_is_right(void **state) {
-    (void)state;
+TEST(class_of_all_sizes_up_to_4_mib_is_right) {
     uint32_t before = 0;
     for (size_t bytes = 1; bytes <= (size_t)4 << 20; bytes++)
         expect_class(bytes, &before);
 }
 
-static void class_at_every_border_is_right(void **state) {
-    (void)state;
+TEST(class_at_every_border_is_right) {
     for (uint32_t i = 0; i < ACRE__CLASSES; i++) {
         size_t bytes = acre__class_bytes(i);
         uint32_t before = i;
@@ -49,8 +48,7 @@ static void class_at_every_border_is_right(void **state) {
 }
 
 /* Each class has the next that slots of any alignment up to a slab's need: 64 KiB. */
-static void class_sizes_reach_every_alignment(void **state) {
-    (void)state;
+TEST(class_sizes_reach_every_alignment) {
     for (size_t alignment = ACRE__GRAIN; alignment <= (size_t)1 << 16; alignment *= 2) {
         uint32_t found = 0;
         for (uint32_t i = ACRE__CLASSES; i-- > 0 && acre__class_bytes(i) >= alignment;)
@@ -61,10 +59,5 @@ static void class_sizes_reach_every_alignment(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(class_of_all_sizes_up_to_4_mib_is_right),
-        cmocka_unit_test(class_at_every_border_is_right),
-        cmocka_unit_test(class_sizes_reach_every_alignment),
-    };
-    return cmocka_run_group_tests_name("pool_class", tests, NULL, NULL);
+    return tests_run("pool_class");
 }

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "pool/pool.h"
 
 static const uint64_t UNIT = (uint64_t)1 << ACRE__TABLE_UNIT_BITS;
@@ -22,8 +23,7 @@ static struct acre__slab *find(uint64_t at) {
     return acre__pool_table_find((void *)(uintptr_t)at);
 }
 
-static void table_finds_every_address_of_a_slab_and_no_other(void **state) {
-    (void)state;
+TEST(table_finds_every_address_of_a_slab_and_no_other) {
     const uint64_t places[] = {UNIT, 32767 * UNIT, 32768 * UNIT, ((uint64_t)1 << 48) - 3 * UNIT};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct acre__slab *slab = slab_at(places[i], (size_t)(3 * UNIT), UNIT);
@@ -42,15 +42,13 @@ static void table_finds_every_address_of_a_slab_and_no_other(void **state) {
     }
 }
 
-static void table_bears_any_address(void **state) {
-    (void)state;
+TEST(table_bears_any_address) {
     const uint64_t any[] = {0, 1, UINT64_MAX, (uint64_t)1 << 48, (uint64_t)1 << 57, INT64_MAX};
     for (size_t i = 0; i < sizeof any / sizeof any[0]; i++)
         assert_null(find(any[i]));
 }
 
-static void table_refuses_addresses_that_it_has_no_room_for(void **state) {
-    (void)state;
+TEST(table_refuses_addresses_that_it_has_no_room_for) {
     struct acre__slab *slab = slab_at(((uint64_t)1 << 48) - UNIT, (size_t)(2 * UNIT), UNIT);
     assert_int_equal(acre__pool_table_add(slab), 0);
     assert_null(find(slab->at));
@@ -59,8 +57,7 @@ static void table_refuses_addresses_that_it_has_no_room_for(void **state) {
     free(slab);
 }
 
-static void table_keeps_neighbours_apart(void **state) {
-    (void)state;
+TEST(table_keeps_neighbours_apart) {
     struct acre__slab *a = slab_at(10 * UNIT, (size_t)UNIT, 256);
     struct acre__slab *b = slab_at(11 * UNIT, (size_t)UNIT, 512);
     assert_int_equal(acre__pool_table_add(a), 1);
@@ -96,8 +93,7 @@ static void expect_slots(struct acre__slab *slab, size_t slot_bytes, size_t step
     }
 }
 
-static void slots_are_found_by_their_first_address_alone(void **state) {
-    (void)state;
+TEST(slots_are_found_by_their_first_address_alone) {
     for (uint32_t i = 0; acre__class_bytes(i) <= (size_t)4 << 20; i++) {
         size_t slot_bytes = acre__class_bytes(i);
         size_t slab_bytes = slot_bytes <= 64 << 10 ? (size_t)UNIT : 8 * (size_t)UNIT;
@@ -108,8 +104,7 @@ static void slots_are_found_by_their_first_address_alone(void **state) {
 }
 
 /* The largest class has more grains than 32 bits hold. */
-static void slots_of_the_largest_classes_are_found(void **state) {
-    (void)state;
+TEST(slots_of_the_largest_classes_are_found) {
     for (uint32_t i = ACRE__CLASSES - 16; i < ACRE__CLASSES; i++) {
         size_t bytes = acre__class_bytes(i);
         struct acre__slab *slab = slab_at(64 * UNIT, bytes, bytes);
@@ -123,13 +118,5 @@ static void slots_of_the_largest_classes_are_found(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_finds_every_address_of_a_slab_and_no_other),
-        cmocka_unit_test(table_bears_any_address),
-        cmocka_unit_test(table_refuses_addresses_that_it_has_no_room_for),
-        cmocka_unit_test(table_keeps_neighbours_apart),
-        cmocka_unit_test(slots_are_found_by_their_first_address_alone),
-        cmocka_unit_test(slots_of_the_largest_classes_are_found),
-    };
-    return cmocka_run_group_tests_name("pool_table", tests, NULL, NULL);
+    return tests_run("pool_table");
 }

@@ -49,10 +49,11 @@ static void give(const struct acre__range *range) {
     acre__range_give(dev, range->at, range->bytes);
 }
 
+#define RANGE_TEST(name) TEST_WITH(name, range_setup, range_teardown)
+
 /* ---- areas ---- */
 
-static void range_first_one_reserves_an_area(void **state) {
-    (void)state;
+RANGE_TEST(range_first_one_reserves_an_area) {
     expect_counts(0, 0);
     struct acre__range a = take(3), b = take(2);
     expect_counts(16, 5);
@@ -67,16 +68,14 @@ static void range_first_one_reserves_an_area(void **state) {
     expect_counts(0, 0);
 }
 
-static void range_by_default_is_eight_times_the_device(void **state) {
-    (void)state;
+RANGE_TEST(range_by_default_is_eight_times_the_device) {
     unsetenv("ACRE_ADDRESS_BYTES");
     struct acre__range a = take(1);
     expect_counts(8 * 32, 1);
     give(&a);
 }
 
-static void range_full_area_is_followed_by_another(void **state) {
-    (void)state;
+RANGE_TEST(range_full_area_is_followed_by_another) {
     struct acre__range a = take(10), b = take(10), c = take(6), d = take(6), e = take(1);
     expect_counts(3 * 16, 33);
     /* The rests of both areas were used. */
@@ -92,8 +91,7 @@ static void range_full_area_is_followed_by_another(void **state) {
     give(&e);
 }
 
-static void range_larger_than_an_area_gets_one_of_its_size(void **state) {
-    (void)state;
+RANGE_TEST(range_larger_than_an_area_gets_one_of_its_size) {
     struct acre__range a = take(40), b = take(1);
     expect_counts(40 + 16, 41);
     give(&a);
@@ -101,8 +99,7 @@ static void range_larger_than_an_area_gets_one_of_its_size(void **state) {
 }
 
 /* Two areas may touch; what is handed out never lies in both. */
-static void range_does_not_cross_from_one_area_to_the_next(void **state) {
-    (void)state;
+RANGE_TEST(range_does_not_cross_from_one_area_to_the_next) {
     struct acre__range a = take(16), b = take(12), c = take(16);
     assert_int_equal(acre__range_extend(dev, &a, 17 * unit), 0);
     assert_int_equal(a.bytes, 16 * unit);
@@ -124,8 +121,7 @@ static CUresult reserve_little(CUdeviceptr *at, size_t bytes, size_t alignment, 
     return other.real->cuMemAddressReserve(at, bytes, alignment, hint, flags);
 }
 
-static void range_area_is_halved_while_it_cannot_be_had(void **state) {
-    (void)state;
+RANGE_TEST(range_area_is_halved_while_it_cannot_be_had) {
     space_table_begin(&other, dev);
     other.table.cuMemAddressReserve = reserve_little;
     reservable = 5 * unit;
@@ -144,8 +140,7 @@ static void range_area_is_halved_while_it_cannot_be_had(void **state) {
     space_table_end(&other, dev);
 }
 
-static void range_with_a_wrong_setting_is_refused(void **state) {
-    (void)state;
+RANGE_TEST(range_with_a_wrong_setting_is_refused) {
     struct acre__range range = {1, 1};
     setenv("ACRE_ADDRESS_BYTES", "lots", 1);
     api_expect(acre__range_take(dev, unit, unit, &range), ACRE_E_CONFIG);
@@ -161,8 +156,7 @@ static CUresult free_refused(CUdeviceptr at, size_t bytes) {
     return CUDA_ERROR_UNKNOWN;
 }
 
-static void range_area_that_the_driver_keeps_waits_in_limbo(void **state) {
-    (void)state;
+RANGE_TEST(range_area_that_the_driver_keeps_waits_in_limbo) {
     struct acre__range range = take(1);
     give(&range);
     space_table_begin(&other, dev);
@@ -177,8 +171,7 @@ static void range_area_that_the_driver_keeps_waits_in_limbo(void **state) {
 
 /* ---- parts ---- */
 
-static void range_alignment_leaves_the_gap_to_others(void **state) {
-    (void)state;
+RANGE_TEST(range_alignment_leaves_the_gap_to_others) {
     setenv("ACRE_ADDRESS_BYTES", "128MiB", 1);
     struct acre__range a = take_aligned(1, 8), b = take_aligned(2, 8), c = take(7);
     assert_int_equal(b.at, a.at + 8 * unit);
@@ -191,8 +184,7 @@ static void range_alignment_leaves_the_gap_to_others(void **state) {
     give(&d);
 }
 
-static void range_parts_given_back_in_any_order_are_one_again(void **state) {
-    (void)state;
+RANGE_TEST(range_parts_given_back_in_any_order_are_one_again) {
     for (unsigned order = 0; order < 24; order++) {
         struct acre__range parts[4];
         for (size_t i = 0; i < 4; i++)
@@ -211,8 +203,7 @@ static void range_parts_given_back_in_any_order_are_one_again(void **state) {
     }
 }
 
-static void range_part_of_what_was_taken_can_be_given_back(void **state) {
-    (void)state;
+RANGE_TEST(range_part_of_what_was_taken_can_be_given_back) {
     struct acre__range a = take(16), b, c;
     acre__range_give(dev, a.at + 12 * unit, 4 * unit);
     acre__range_give(dev, a.at + 5 * unit, 2 * unit);
@@ -227,8 +218,7 @@ static void range_part_of_what_was_taken_can_be_given_back(void **state) {
     expect_counts(16, 0);
 }
 
-static void range_extends_while_the_next_addresses_are_free(void **state) {
-    (void)state;
+RANGE_TEST(range_extends_while_the_next_addresses_are_free) {
     struct acre__range a = take(2), b = take(2);
     assert_int_equal(acre__range_extend(dev, &a, 3 * unit), 0);
     assert_int_equal(a.bytes, 2 * unit);
@@ -254,8 +244,7 @@ enum { HELD = 40, STEPS = 20000 };
 
 /* No two that are held share an address; the sum is what is counted; each is where its first bytes
  * were. */
-static void range_random_parts_are_apart(void **state) {
-    (void)state;
+RANGE_TEST(range_random_parts_are_apart) {
     struct api_random random = api_random_begin("random");
     struct acre__range held[HELD] = {{0}};
     uint64_t sum = 0;
@@ -322,8 +311,7 @@ static void *take_and_give(void *argument) {
     return NULL;
 }
 
-static void range_threads_together_take_and_give(void **state) {
-    (void)state;
+RANGE_TEST(range_threads_together_take_and_give) {
     struct api_random seed = api_random_begin("threads");
     pthread_t threads[THREADS];
     struct walker walkers[THREADS];
@@ -339,24 +327,6 @@ static void range_threads_together_take_and_give(void **state) {
     expect_counts(0, 0);
 }
 
-#define RANGE_TEST(test) cmocka_unit_test_setup_teardown(test, range_setup, range_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        RANGE_TEST(range_first_one_reserves_an_area),
-        RANGE_TEST(range_by_default_is_eight_times_the_device),
-        RANGE_TEST(range_full_area_is_followed_by_another),
-        RANGE_TEST(range_larger_than_an_area_gets_one_of_its_size),
-        RANGE_TEST(range_does_not_cross_from_one_area_to_the_next),
-        RANGE_TEST(range_area_is_halved_while_it_cannot_be_had),
-        RANGE_TEST(range_with_a_wrong_setting_is_refused),
-        RANGE_TEST(range_area_that_the_driver_keeps_waits_in_limbo),
-        RANGE_TEST(range_alignment_leaves_the_gap_to_others),
-        RANGE_TEST(range_parts_given_back_in_any_order_are_one_again),
-        RANGE_TEST(range_part_of_what_was_taken_can_be_given_back),
-        RANGE_TEST(range_extends_while_the_next_addresses_are_free),
-        RANGE_TEST(range_random_parts_are_apart),
-        RANGE_TEST(range_threads_together_take_and_give),
-    };
-    return cmocka_run_group_tests_name("range", tests, NULL, NULL);
+    return tests_run("range");
 }

@@ -89,8 +89,7 @@ static void hear_end(int fd) {
     close(fd);
 }
 
-static void serve_request_in_parts_is_answered_whole(void **state) {
-    (void)state;
+TEST(serve_request_in_parts_is_answered_whole) {
     struct offered o;
     offered_begin(&o, 0);
     int fd = offered_connect(&o);
@@ -110,8 +109,7 @@ static void serve_request_in_parts_is_answered_whole(void **state) {
 }
 
 /* Ids that are the owner's own stay, from the first on and no further than they are the same. */
-static void serve_only_the_common_beginning_stays(void **state) {
-    (void)state;
+TEST(serve_only_the_common_beginning_stays) {
     struct offered o;
     offered_begin(&o, 0);
     int fd = offered_connect(&o);
@@ -128,8 +126,7 @@ static void serve_only_the_common_beginning_stays(void **state) {
     offered_end(&o);
 }
 
-static void serve_parts_that_do_not_fit_end_the_connection(void **state) {
-    (void)state;
+TEST(serve_parts_that_do_not_fit_end_the_connection) {
     struct offered o;
     offered_begin(&o, 0);
     for (int i = 0; i < 5; i++) {
@@ -155,8 +152,7 @@ static void serve_parts_that_do_not_fit_end_the_connection(void **state) {
     offered_end(&o);
 }
 
-static void serve_silent_connection_is_closed(void **state) {
-    (void)state;
+TEST(serve_silent_connection_is_closed) {
     struct offered o;
     offered_begin(&o, 60);
     int silent = offered_connect(&o), half = offered_connect(&o), lease = offered_connect(&o);
@@ -174,8 +170,7 @@ static void serve_silent_connection_is_closed(void **state) {
 }
 
 /* Chunks of an answer that nobody fetches are let go; the importer may ask again. */
-static void serve_unfinished_answer_is_given_up(void **state) {
-    (void)state;
+TEST(serve_unfinished_answer_is_given_up) {
     struct offered o;
     offered_begin(&o, 60);
     int fd = offered_connect(&o);
@@ -202,8 +197,7 @@ static void serve_unfinished_answer_is_given_up(void **state) {
 }
 
 /* A new request ends the answer to the one before. */
-static void serve_new_request_takes_the_place_of_the_old(void **state) {
-    (void)state;
+TEST(serve_new_request_takes_the_place_of_the_old) {
     struct offered o;
     offered_begin(&o, 0);
     int fd = offered_connect(&o);
@@ -223,13 +217,5 @@ static void serve_new_request_takes_the_place_of_the_old(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(serve_request_in_parts_is_answered_whole),
-        cmocka_unit_test(serve_only_the_common_beginning_stays),
-        cmocka_unit_test(serve_parts_that_do_not_fit_end_the_connection),
-        cmocka_unit_test(serve_silent_connection_is_closed),
-        cmocka_unit_test(serve_unfinished_answer_is_given_up),
-        cmocka_unit_test(serve_new_request_takes_the_place_of_the_old),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("serve");
 }

@@ -224,8 +224,7 @@ static void hostile_try_open(struct owner *owner, const struct lie *lie) {
     assert_true(left <= fds);
 }
 
-static void hostile_owner_is_refused_at_opening(void **state) {
-    (void)state;
+TEST(hostile_owner_is_refused_at_opening) {
     struct owner owner = {.is_good_first = 0, .lie = lies};
     owner_begin(&owner);
     for (size_t i = 0; i < LIES; i++)
@@ -236,8 +235,7 @@ static void hostile_owner_is_refused_at_opening(void **state) {
 }
 
 /* The truth first, a lie at the refresh: the import is as it was. */
-static void hostile_owner_leaves_an_import_as_it_was(void **state) {
-    (void)state;
+TEST(hostile_owner_leaves_an_import_as_it_was) {
     struct owner owner = {.is_good_first = 1, .lie = lies};
     owner_begin(&owner);
     for (size_t i = 0; i < LIES; i++) {
@@ -259,8 +257,7 @@ static void hostile_owner_leaves_an_import_as_it_was(void **state) {
 }
 
 /* Nobody answers: the importer gives up in time, and keeps what it has. */
-static void hostile_silent_owner_is_given_up(void **state) {
-    (void)state;
+TEST(hostile_silent_owner_is_given_up) {
     acre_device *device = api_open("soft");
     acre_import *import;
     struct acre__endpoint endpoint;
@@ -276,10 +273,5 @@ static void hostile_silent_owner_is_given_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hostile_owner_is_refused_at_opening),
-        cmocka_unit_test(hostile_owner_leaves_an_import_as_it_was),
-        cmocka_unit_test(hostile_silent_owner_is_given_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("share_hostile");
 }

@@ -69,8 +69,7 @@ static void held_end(struct held *held) {
     end(held->device);
 }
 
-static void share_refresh_waits_before_it_unmaps(void **state) {
-    (void)state;
+TEST(share_refresh_waits_before_it_unmaps) {
     struct held held;
     held_begin(&held, 0);
     api_ok(acre_vec_shrink(held.vec, 2 * MIB, NULL));
@@ -81,8 +80,7 @@ static void share_refresh_waits_before_it_unmaps(void **state) {
     held_end(&held);
 }
 
-static void share_refresh_waits_before_it_moves(void **state) {
-    (void)state;
+TEST(share_refresh_waits_before_it_moves) {
     struct held held;
     held_begin(&held, 4 * MIB);
     void *data = info_of(held.import).data;
@@ -94,8 +92,7 @@ static void share_refresh_waits_before_it_moves(void **state) {
     held_end(&held);
 }
 
-static void share_refresh_that_only_adds_waits_for_nothing(void **state) {
-    (void)state;
+TEST(share_refresh_that_only_adds_waits_for_nothing) {
     struct held held;
     held_begin(&held, 0);
     api_ok(acre_vec_grow(held.vec, 2 * MIB, NULL));
@@ -107,8 +104,7 @@ static void share_refresh_that_only_adds_waits_for_nothing(void **state) {
     held_end(&held);
 }
 
-static void share_close_waits_for_the_stream(void **state) {
-    (void)state;
+TEST(share_close_waits_for_the_stream) {
     struct held held;
     held_begin(&held, 0);
     held_queue(&held);
@@ -119,8 +115,7 @@ static void share_close_waits_for_the_stream(void **state) {
 }
 
 /* A closed device waits for all of its work before imports go. */
-static void share_closed_device_waits_for_its_work(void **state) {
-    (void)state;
+TEST(share_closed_device_waits_for_its_work) {
     struct held held;
     held_begin(&held, 0);
     held_queue(&held);
@@ -132,8 +127,7 @@ static void share_closed_device_waits_for_its_work(void **state) {
 }
 
 /* A captured stream cannot be waited for: refused, and nothing is changed. */
-static void share_refresh_in_a_capture_is_refused(void **state) {
-    (void)state;
+TEST(share_refresh_in_a_capture_is_refused) {
     struct held held;
     CUgraph graph;
     held_begin(&held, 0);
@@ -156,13 +150,5 @@ static void share_refresh_in_a_capture_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(share_refresh_waits_before_it_unmaps),
-        cmocka_unit_test(share_refresh_waits_before_it_moves),
-        cmocka_unit_test(share_refresh_that_only_adds_waits_for_nothing),
-        cmocka_unit_test(share_close_waits_for_the_stream),
-        cmocka_unit_test(share_closed_device_waits_for_its_work),
-        cmocka_unit_test(share_refresh_in_a_capture_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("share_order");
 }

@@ -40,8 +40,7 @@ static void end_broken(CUstream stream) {
     assert_int_equal(captures(), 0);
 }
 
-static void capture_work_is_not_done(void **state) {
-    (void)state;
+SOFT_TEST(capture_work_is_not_done) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr at = 0;
     void *pinned = NULL;
@@ -61,8 +60,7 @@ static void capture_work_is_not_done(void **state) {
     assert_int_equal(atomic_load(&ran), 1);
 }
 
-static void capture_wrong_begin_and_end_are_refused(void **state) {
-    (void)state;
+SOFT_TEST(capture_wrong_begin_and_end_are_refused) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUgraph graph;
     assert_refused(drv->cuStreamEndCapture(stream, &graph));
@@ -78,8 +76,7 @@ static void capture_wrong_begin_and_end_are_refused(void **state) {
     assert_refused(drv->cuGraphDestroy(graph));
 }
 
-static void capture_allocation_breaks_it_unless_relaxed(void **state) {
-    (void)state;
+SOFT_TEST(capture_allocation_breaks_it_unless_relaxed) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr at = 0;
     begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -124,8 +121,7 @@ static struct elsewhere from_another_thread(CUstream stream) {
     return e;
 }
 
-static void capture_of_one_thread_concerns_others_by_its_mode(void **state) {
-    (void)state;
+SOFT_TEST(capture_of_one_thread_concerns_others_by_its_mode) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
                                          CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
@@ -140,8 +136,7 @@ static void capture_of_one_thread_concerns_others_by_its_mode(void **state) {
     }
 }
 
-static void capture_query_and_sync_of_it_break_it(void **state) {
-    (void)state;
+SOFT_TEST(capture_query_and_sync_of_it_break_it) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
     assert_refused(drv->cuStreamQuery(stream));
@@ -152,8 +147,7 @@ static void capture_query_and_sync_of_it_break_it(void **state) {
     end_broken(stream);
 }
 
-static void capture_query_and_sync_of_its_events_break_it(void **state) {
-    (void)state;
+SOFT_TEST(capture_query_and_sync_of_its_events_break_it) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent event;
     assert_ok(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -167,8 +161,7 @@ static void capture_query_and_sync_of_its_events_break_it(void **state) {
     end_broken(stream);
 }
 
-static void capture_context_event_breaks_it(void **state) {
-    (void)state;
+SOFT_TEST(capture_context_event_breaks_it) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent event;
     assert_ok(drv->cuEventCreate(&event, 0));
@@ -178,8 +171,7 @@ static void capture_context_event_breaks_it(void **state) {
     assert_ok(drv->cuCtxRecordEvent(NULL, event));
 }
 
-static void capture_spreads_by_events(void **state) {
-    (void)state;
+SOFT_TEST(capture_spreads_by_events) {
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), two = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent fork_event, join_event;
     _Atomic int ran = 0;
@@ -202,8 +194,7 @@ static void capture_spreads_by_events(void **state) {
 }
 
 /* An event recorded in a capture that has ended draws nobody into it. */
-static void capture_that_has_ended_draws_in_nobody(void **state) {
-    (void)state;
+SOFT_TEST(capture_that_has_ended_draws_in_nobody) {
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), two = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent event;
     assert_ok(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -218,8 +209,7 @@ static void capture_that_has_ended_draws_in_nobody(void **state) {
     assert_ok(drv->cuEventSynchronize(event));
 }
 
-static void capture_may_not_wait_for_work_outside(void **state) {
-    (void)state;
+SOFT_TEST(capture_may_not_wait_for_work_outside) {
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), two = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent event;
     assert_ok(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -229,8 +219,7 @@ static void capture_may_not_wait_for_work_outside(void **state) {
     end_broken(one);
 }
 
-static void capture_of_blocking_stream_keeps_legacy_away(void **state) {
-    (void)state;
+SOFT_TEST(capture_of_blocking_stream_keeps_legacy_away) {
     CUstream blocking = soft_stream(CU_STREAM_DEFAULT);
     CUstream free_one = soft_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr at = 0;
@@ -244,8 +233,7 @@ static void capture_of_blocking_stream_keeps_legacy_away(void **state) {
     assert_true(soft_is_filled(at, 64, 1));
 }
 
-static void capture_ends_with_its_stream(void **state) {
-    (void)state;
+SOFT_TEST(capture_ends_with_its_stream) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr at = 0;
     begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -261,19 +249,5 @@ static void capture_ends_with_its_stream(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(capture_work_is_not_done),
-        SOFT_TEST(capture_wrong_begin_and_end_are_refused),
-        SOFT_TEST(capture_allocation_breaks_it_unless_relaxed),
-        SOFT_TEST(capture_of_one_thread_concerns_others_by_its_mode),
-        SOFT_TEST(capture_query_and_sync_of_it_break_it),
-        SOFT_TEST(capture_query_and_sync_of_its_events_break_it),
-        SOFT_TEST(capture_context_event_breaks_it),
-        SOFT_TEST(capture_spreads_by_events),
-        SOFT_TEST(capture_that_has_ended_draws_in_nobody),
-        SOFT_TEST(capture_may_not_wait_for_work_outside),
-        SOFT_TEST(capture_of_blocking_stream_keeps_legacy_away),
-        SOFT_TEST(capture_ends_with_its_stream),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_capture");
 }

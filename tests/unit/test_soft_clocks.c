@@ -263,8 +263,7 @@ static void context_event_not_waited_for(void) {
     fill_or_lost(at, two);
 }
 
-static void clocks_every_edge_takes_the_report_away(void **state) {
-    (void)state;
+SOFT_TEST_BARE(clocks_every_edge_takes_the_report_away) {
     EXPECT_REPORTS(no_edge, 1);
     EXPECT_REPORTS(same_stream, 0);
     EXPECT_REPORTS(event_wait, 0);
@@ -284,8 +283,7 @@ static void clocks_every_edge_takes_the_report_away(void **state) {
     EXPECT_REPORTS(context_event_not_waited_for, 1);
 }
 
-static void clocks_know_the_legacy_rule(void **state) {
-    (void)state;
+SOFT_TEST_BARE(clocks_know_the_legacy_rule) {
     EXPECT_REPORTS(legacy_after_blocking, 0);
     EXPECT_REPORTS(blocking_after_legacy, 0);
     EXPECT_REPORTS(non_blocking_after_legacy, 1);
@@ -357,8 +355,7 @@ static void pinned_without_edge(void) {
     fill_or_lost((CUdeviceptr)(uintptr_t)pinned, two);
 }
 
-static void clocks_compare_what_is_used(void **state) {
-    (void)state;
+SOFT_TEST_BARE(clocks_compare_what_is_used) {
     EXPECT_REPORTS(two_reads, 0);
     EXPECT_REPORTS(read_then_write, 1);
     EXPECT_REPORTS(write_then_read, 1);
@@ -465,8 +462,7 @@ static void unmap_after_wait(void) {
     assert_ok(drv->cuMemUnmap(at, CHUNK));
 }
 
-static void clocks_follow_the_chunk(void **state) {
-    (void)state;
+SOFT_TEST_BARE(clocks_follow_the_chunk) {
     EXPECT_REPORTS(chunk_mapped_twice, 1);
     EXPECT_REPORTS(chunk_moved, 1);
     EXPECT_REPORTS(chunk_moved_with_edge, 0);
@@ -544,8 +540,7 @@ static void slot_with_new_owner(void) {
     fill_or_lost(at, two);
 }
 
-static void clocks_forget_no_ended_stream(void **state) {
-    (void)state;
+SOFT_TEST_BARE(clocks_forget_no_ended_stream) {
     EXPECT_REPORTS(ended_then_new_stream, 1);
     EXPECT_REPORTS(ended_then_context_sync, 0);
     EXPECT_REPORTS(ended_then_context_event, 0);
@@ -555,8 +550,7 @@ static void clocks_forget_no_ended_stream(void **state) {
 }
 
 /* More streams in turn than there are slots. */
-static void clocks_slots_come_back(void **state) {
-    (void)state;
+SOFT_TEST_BARE(clocks_slots_come_back) {
     clocks_begin(0);
     CUdeviceptr at = make_block();
     for (int i = 0; i < 3 * SOFT_SLOTS; i++) {
@@ -578,8 +572,7 @@ static void *sync_in_thread(void *argument) {
     return result ? argument : NULL;
 }
 
-static void clocks_join_stream_destroyed_under_the_wait(void **state) {
-    (void)state;
+SOFT_TEST_BARE(clocks_join_stream_destroyed_under_the_wait) {
     clocks_begin(0);
     struct soft_gate gate;
     CUdeviceptr at = make_block();
@@ -599,8 +592,7 @@ static void clocks_join_stream_destroyed_under_the_wait(void **state) {
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
 }
 
-static void clocks_report_makes_the_device_lost(void **state) {
-    (void)state;
+SOFT_TEST_BARE(clocks_report_makes_the_device_lost) {
     char text[512] = "";
     clocks_begin(0);
     no_edge();
@@ -611,8 +603,7 @@ static void clocks_report_makes_the_device_lost(void **state) {
 
 #ifndef ACRE_SANITIZE_tsan
 /* Without the check the bytes are written without order, which the thread sanitizer would see. */
-static void clocks_off_report_nothing(void **state) {
-    (void)state;
+SOFT_TEST_BARE(clocks_off_report_nothing) {
     soft_begin(64 * MIB, 1);
     no_edge();
     assert_ok(drv->cuCtxSynchronize());
@@ -621,18 +612,5 @@ static void clocks_off_report_nothing(void **state) {
 #endif
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST_BARE(clocks_every_edge_takes_the_report_away),
-        SOFT_TEST_BARE(clocks_know_the_legacy_rule),
-        SOFT_TEST_BARE(clocks_compare_what_is_used),
-        SOFT_TEST_BARE(clocks_follow_the_chunk),
-        SOFT_TEST_BARE(clocks_forget_no_ended_stream),
-        SOFT_TEST_BARE(clocks_slots_come_back),
-        SOFT_TEST_BARE(clocks_join_stream_destroyed_under_the_wait),
-        SOFT_TEST_BARE(clocks_report_makes_the_device_lost),
-#ifndef ACRE_SANITIZE_tsan
-        SOFT_TEST_BARE(clocks_off_report_nothing),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_clocks");
 }

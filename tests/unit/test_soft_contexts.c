@@ -21,8 +21,7 @@ static size_t living_count(void) {
 
 /* ---- what ends with it ---- */
 
-static void contexts_end_takes_all_of_its_own_and_nothing_else(void **state) {
-    (void)state;
+SOFT_TEST(contexts_end_takes_all_of_its_own_and_nothing_else) {
     CUdeviceptr kept = 0, at = 0, large = 0, managed = 0;
     void *host = NULL;
     static char registered[8192];
@@ -61,8 +60,7 @@ static void contexts_end_takes_all_of_its_own_and_nothing_else(void **state) {
     assert_int_equal(living_count(), 1);
 }
 
-static void contexts_end_does_the_work_first(void **state) {
-    (void)state;
+SOFT_TEST(contexts_end_does_the_work_first) {
     _Atomic int ran = 0;
     CUcontext ctx = make_own(0);
     for (int i = 0; i < 8; i++) {
@@ -75,8 +73,7 @@ static void contexts_end_does_the_work_first(void **state) {
 }
 
 /* Work of one context is none of another's, on the same device: neither waits for it. */
-static void contexts_do_not_wait_for_each_other(void **state) {
-    (void)state;
+SOFT_TEST(contexts_do_not_wait_for_each_other) {
     struct soft_gate gate;
     CUdeviceptr at = 0;
     soft_gate_put(&gate, NULL); /* the primary context's legacy stream stands still */
@@ -91,8 +88,7 @@ static void contexts_do_not_wait_for_each_other(void **state) {
     soft_gate_open(&gate);
 }
 
-static void contexts_beside_a_lost_one_are_well(void **state) {
-    (void)state;
+SOFT_TEST(contexts_beside_a_lost_one_are_well) {
     struct soft_gate gate;
     CUdeviceptr at = 0;
     CUdevice dev = 9;
@@ -116,8 +112,7 @@ static void contexts_beside_a_lost_one_are_well(void **state) {
 
 /* ---- each its own ---- */
 
-static void contexts_have_streams_and_limits_of_their_own(void **state) {
-    (void)state;
+SOFT_TEST(contexts_have_streams_and_limits_of_their_own) {
     CUcontext whose;
     CUstream primary = soft_stream(0);
     unsigned long long ids[4];
@@ -146,8 +141,7 @@ static void contexts_have_streams_and_limits_of_their_own(void **state) {
 }
 
 /* A capture in one context is not broken by a call on the whole of another. */
-static void contexts_capture_is_of_its_own(void **state) {
-    (void)state;
+SOFT_TEST(contexts_capture_is_of_its_own) {
     CUgraph graph = NULL;
     CUstream stream = soft_stream(0);
     assert_ok(drv->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -163,8 +157,7 @@ static void contexts_capture_is_of_its_own(void **state) {
 
 /* ---- dead ones ---- */
 
-static void contexts_dead_on_a_stack_is_not_the_next_one(void **state) {
-    (void)state;
+SOFT_TEST(contexts_dead_on_a_stack_is_not_the_next_one) {
     CUdeviceptr at = 0;
     CUcontext low = make_own(0), high = make_own(0), top;
     assert_ok(drv->cuCtxDestroy(low)); /* under the other one */
@@ -182,8 +175,7 @@ static void contexts_dead_on_a_stack_is_not_the_next_one(void **state) {
     assert_ok(drv->cuMemAlloc(&at, 64)); /* the primary one */
 }
 
-static void contexts_dead_or_foreign_handle_is_refused(void **state) {
-    (void)state;
+SOFT_TEST(contexts_dead_or_foreign_handle_is_refused) {
     unsigned number;
     unsigned long long id;
     CUdeviceptr at = 0;
@@ -206,8 +198,7 @@ static void contexts_dead_or_foreign_handle_is_refused(void **state) {
     free(foreign);
 }
 
-static void contexts_stack_full_leaves_none_behind(void **state) {
-    (void)state;
+SOFT_TEST(contexts_stack_full_leaves_none_behind) {
     CUcontext ctx, top;
     for (int i = 1; i < SOFT_STACK; i++)
         assert_ok(drv->cuCtxPushCurrent(soft_ctx[0]));
@@ -218,8 +209,7 @@ static void contexts_stack_full_leaves_none_behind(void **state) {
     assert_ok(drv->cuCtxDestroy(ctx));
 }
 
-static void contexts_ids_are_never_the_same(void **state) {
-    (void)state;
+SOFT_TEST(contexts_ids_are_never_the_same) {
     unsigned long long last = 0, id;
     for (int i = 0; i < 100; i++) {
         CUcontext ctx = make_own(0);
@@ -231,8 +221,7 @@ static void contexts_ids_are_never_the_same(void **state) {
 }
 
 /* Thousands of them, each with streams: neither records nor the clocks' slots run out. */
-static void contexts_many_in_turn_use_no_more(void **state) {
-    (void)state;
+SOFT_TEST_BARE(contexts_many_in_turn_use_no_more) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.check = 1;
     soft_begin_with(&config);
@@ -251,8 +240,7 @@ static void contexts_many_in_turn_use_no_more(void **state) {
 
 /* ---- the primary one ---- */
 
-static void contexts_reset_frees_and_lives_again_when_retained(void **state) {
-    (void)state;
+SOFT_TEST(contexts_reset_frees_and_lives_again_when_retained) {
     CUcontext again, top;
     CUdeviceptr at = 0, more = 0;
     CUstream stream = soft_stream(0);
@@ -292,8 +280,7 @@ static void *wait_for_stream(void *user) {
                : user;
 }
 
-static void contexts_reset_wakes_who_waits(void **state) {
-    (void)state;
+SOFT_TEST(contexts_reset_wakes_who_waits) {
     for (int round = 0; round < 20; round++) {
         struct soft_gate gate;
         CUcontext again;
@@ -314,8 +301,7 @@ static void contexts_reset_wakes_who_waits(void **state) {
     }
 }
 
-static void contexts_own_one_keeps_the_driver_configured(void **state) {
-    (void)state;
+SOFT_TEST(contexts_own_one_keeps_the_driver_configured) {
     struct acre__soft_config other = soft_config(32 * MIB, 1);
     CUcontext ctx = make_own(0), top;
     assert_ok(drv->cuDevicePrimaryCtxRelease(0));
@@ -373,8 +359,7 @@ static void *storm(void *user) {
     return NULL;
 }
 
-static void contexts_made_and_ended_by_many_threads(void **state) {
-    (void)state;
+SOFT_TEST_BARE(contexts_made_and_ended_by_many_threads) {
     soft_begin(256 * MIB, 2);
     pthread_t threads[STORM_THREADS];
     void *failed = NULL;
@@ -400,8 +385,7 @@ static void *use_own_stream(void *user) {
                : NULL;
 }
 
-static void contexts_thread_streams_end_with_their_threads(void **state) {
-    (void)state;
+SOFT_TEST(contexts_thread_streams_end_with_their_threads) {
     CUcontext ctx = make_own(0);
     for (int i = 0; i < 20; i++) {
         pthread_t thread;
@@ -434,8 +418,7 @@ static CUresult run_program(const struct acre__driver *d) {
     return result;
 }
 
-static void contexts_any_call_may_fail(void **state) {
-    (void)state;
+SOFT_TEST(contexts_any_call_may_fail) {
     const struct acre__driver *failing = acre__fault_wrap(drv);
     uint64_t fired;
     uint32_t nth = 0;
@@ -457,24 +440,5 @@ static void contexts_any_call_may_fail(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(contexts_end_takes_all_of_its_own_and_nothing_else),
-        SOFT_TEST(contexts_end_does_the_work_first),
-        SOFT_TEST(contexts_do_not_wait_for_each_other),
-        SOFT_TEST(contexts_beside_a_lost_one_are_well),
-        SOFT_TEST(contexts_have_streams_and_limits_of_their_own),
-        SOFT_TEST(contexts_capture_is_of_its_own),
-        SOFT_TEST(contexts_dead_on_a_stack_is_not_the_next_one),
-        SOFT_TEST(contexts_dead_or_foreign_handle_is_refused),
-        SOFT_TEST(contexts_stack_full_leaves_none_behind),
-        SOFT_TEST(contexts_ids_are_never_the_same),
-        SOFT_TEST_BARE(contexts_many_in_turn_use_no_more),
-        SOFT_TEST(contexts_reset_frees_and_lives_again_when_retained),
-        SOFT_TEST(contexts_reset_wakes_who_waits),
-        SOFT_TEST(contexts_own_one_keeps_the_driver_configured),
-        SOFT_TEST_BARE(contexts_made_and_ended_by_many_threads),
-        SOFT_TEST(contexts_thread_streams_end_with_their_threads),
-        SOFT_TEST(contexts_any_call_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_contexts");
 }

@@ -7,8 +7,7 @@
 
 /* ---- when ---- */
 
-static void copies_pageable_source_may_change_after_the_call(void **state) {
-    (void)state;
+SOFT_TEST(copies_pageable_source_may_change_after_the_call) {
     struct soft_gate gate;
     CUdeviceptr at = 0;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -25,8 +24,7 @@ static void copies_pageable_source_may_change_after_the_call(void **state) {
     assert_true(soft_is_filled(at, 100000, 1));
 }
 
-static void copies_pinned_source_is_read_late(void **state) {
-    (void)state;
+SOFT_TEST(copies_pinned_source_is_read_late) {
     struct soft_gate gate;
     CUdeviceptr at = 0;
     void *pinned = NULL;
@@ -42,8 +40,7 @@ static void copies_pinned_source_is_read_late(void **state) {
     assert_true(soft_is_filled(at, 100000, 2));
 }
 
-static void copies_to_pageable_are_complete_on_return(void **state) {
-    (void)state;
+SOFT_TEST(copies_to_pageable_are_complete_on_return) {
     CUdeviceptr at = 0;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     unsigned char *target = malloc(4 * MIB);
@@ -58,8 +55,7 @@ static void copies_to_pageable_are_complete_on_return(void **state) {
     free(target);
 }
 
-static void copies_to_pinned_return_at_once(void **state) {
-    (void)state;
+SOFT_TEST(copies_to_pinned_return_at_once) {
     struct soft_gate gate;
     CUdeviceptr at = 0;
     unsigned char *pinned = NULL;
@@ -190,8 +186,7 @@ static void describe(struct side to, struct side from, size_t width, size_t rows
     }
 }
 
-static void copies_random_planes_agree_with_model(void **state) {
-    (void)state;
+SOFT_TEST(copies_random_planes_agree_with_model) {
     struct soft_random random = soft_random_begin("2-D copies");
     struct plane planes[PLANE_KINDS];
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -218,8 +213,7 @@ static void copies_random_planes_agree_with_model(void **state) {
     planes_free(planes);
 }
 
-static void copies_random_lines_agree_with_model(void **state) {
-    (void)state;
+SOFT_TEST(copies_random_lines_agree_with_model) {
     struct soft_random random = soft_random_begin("1-D copies");
     struct plane planes[PLANE_KINDS];
     planes_make(planes, &random);
@@ -265,8 +259,7 @@ static void fill_line(struct plane *plane, struct soft_random *random, CUstream 
     memset(plane->model + offset, (unsigned char)value, count);
 }
 
-static void copies_random_fills_agree_with_model(void **state) {
-    (void)state;
+SOFT_TEST(copies_random_fills_agree_with_model) {
     struct soft_random random = soft_random_begin("fills");
     struct plane planes[PLANE_KINDS];
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -285,8 +278,7 @@ static void copies_random_fills_agree_with_model(void **state) {
 
 /* ---- what is refused ---- */
 
-static void copies_of_nothing_succeed_and_do_nothing(void **state) {
-    (void)state;
+SOFT_TEST(copies_of_nothing_succeed_and_do_nothing) {
     CUdeviceptr at = 0;
     CUDA_MEMCPY2D copy = {0};
     assert_ok(drv->cuMemAlloc(&at, 64));
@@ -297,8 +289,7 @@ static void copies_of_nothing_succeed_and_do_nothing(void **state) {
     assert_true(soft_is_filled(at, 64, 0));
 }
 
-static void copies_outside_of_memory_are_refused(void **state) {
-    (void)state;
+SOFT_TEST(copies_outside_of_memory_are_refused) {
     CUdeviceptr at = 0, range = soft_reserve(4 * CHUNK);
     char *host = malloc(2 * MIB);
     assert_non_null(host);
@@ -326,8 +317,7 @@ static void copies_outside_of_memory_are_refused(void **state) {
     free(host);
 }
 
-static void copies_of_wrong_planes_are_refused(void **state) {
-    (void)state;
+SOFT_TEST(copies_of_wrong_planes_are_refused) {
     CUdeviceptr at = 0;
     char host[64] = {0};
     assert_ok(drv->cuMemAlloc(&at, 4096));
@@ -365,8 +355,7 @@ static void copies_of_wrong_planes_are_refused(void **state) {
 
 /* ---- memory taken away ---- */
 
-static void copies_unmapped_under_queued_work_are_reported_and_stick(void **state) {
-    (void)state;
+SOFT_TEST(copies_unmapped_under_queued_work_are_reported_and_stick) {
     struct soft_gate gate;
     char text[512] = "";
     CUdeviceptr more = 0;
@@ -391,8 +380,7 @@ static void copies_unmapped_under_queued_work_are_reported_and_stick(void **stat
 }
 
 /* The operation has left the queue for a worker, but its stream still shows it. */
-static void copies_unmapped_under_running_work_are_reported(void **state) {
-    (void)state;
+SOFT_TEST(copies_unmapped_under_running_work_are_reported) {
     CUdeviceptr at = soft_map(soft_chunk(32 * MIB, 0), 32 * MIB, 0);
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     int is_seen = 0;
@@ -411,8 +399,7 @@ static void copies_unmapped_under_running_work_are_reported(void **state) {
     assert_int_equal(acre__soft_reports(NULL, 0), 1);
 }
 
-static void copies_remapped_elsewhere_are_not_reported(void **state) {
-    (void)state;
+SOFT_TEST(copies_remapped_elsewhere_are_not_reported) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr at = soft_map(chunk, CHUNK, 0), beside = soft_map(chunk, CHUNK, 0);
     struct soft_gate gate;
@@ -440,8 +427,7 @@ static void *copy_until_lost(void *argument) {
     return result == CUDA_ERROR_ILLEGAL_ADDRESS ? NULL : argument;
 }
 
-static void copies_that_wait_return_when_the_device_is_lost(void **state) {
-    (void)state;
+SOFT_TEST(copies_that_wait_return_when_the_device_is_lost) {
     for (int round = 0; round < 5; round++) {
         pthread_t threads[3];
         CUdeviceptr at = 0;
@@ -468,21 +454,5 @@ static void copies_that_wait_return_when_the_device_is_lost(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(copies_pageable_source_may_change_after_the_call),
-        SOFT_TEST(copies_pinned_source_is_read_late),
-        SOFT_TEST(copies_to_pageable_are_complete_on_return),
-        SOFT_TEST(copies_to_pinned_return_at_once),
-        SOFT_TEST(copies_random_planes_agree_with_model),
-        SOFT_TEST(copies_random_lines_agree_with_model),
-        SOFT_TEST(copies_random_fills_agree_with_model),
-        SOFT_TEST(copies_of_nothing_succeed_and_do_nothing),
-        SOFT_TEST(copies_outside_of_memory_are_refused),
-        SOFT_TEST(copies_of_wrong_planes_are_refused),
-        SOFT_TEST(copies_unmapped_under_queued_work_are_reported_and_stick),
-        SOFT_TEST(copies_unmapped_under_running_work_are_reported),
-        SOFT_TEST(copies_remapped_elsewhere_are_not_reported),
-        SOFT_TEST(copies_that_wait_return_when_the_device_is_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_copies");
 }

@@ -12,8 +12,7 @@ static void use_device(int device) {
 
 /* ---- configuration ---- */
 
-static void devices_other_configuration_while_retained_is_busy(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_other_configuration_while_retained_is_busy) {
     soft_begin(64 * MIB, 1);
     struct acre__soft_config same = soft_config(64 * MIB, 1), other = soft_config(32 * MIB, 1);
     CUdeviceptr at = 0;
@@ -32,8 +31,7 @@ static void devices_other_configuration_while_retained_is_busy(void **state) {
     assert_int_equal(bytes, 32 * MIB);
 }
 
-static void devices_reset_drops_everything(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_reset_drops_everything) {
     for (int round = 0; round < 5; round++) {
         begin_two();
         CUdeviceptr at = 0;
@@ -66,8 +64,7 @@ static void devices_reset_drops_everything(void **state) {
 }
 
 /* A reset stops the workers, but there is work left that would make new ones start. */
-static void devices_reset_with_queued_work_is_safe(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_reset_with_queued_work_is_safe) {
     for (int round = 0; round < 30; round++) {
         begin_two();
         CUdeviceptr at = 0;
@@ -85,8 +82,7 @@ static void devices_reset_with_queued_work_is_safe(void **state) {
 
 /* ---- separate ---- */
 
-static void devices_memory_runs_out_for_each_alone(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_memory_runs_out_for_each_alone) {
     begin_two();
     CUdeviceptr first = 0, second = 0, more = 0;
     size_t room = 0;
@@ -103,8 +99,7 @@ static void devices_memory_runs_out_for_each_alone(void **state) {
     assert_ok(drv->cuMemAlloc(&more, 64 * MIB));
 }
 
-static void devices_streams_belong_to_one(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_streams_belong_to_one) {
     begin_two();
     CUstream first = soft_stream(CU_STREAM_DEFAULT);
     CUdeviceptr at = 0;
@@ -124,8 +119,7 @@ static void devices_streams_belong_to_one(void **state) {
     soft_gate_open(&gate);
 }
 
-static void devices_lost_one_leaves_the_other_well(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_lost_one_leaves_the_other_well) {
     begin_two();
     struct soft_gate gate;
     CUdeviceptr at = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0), other = 0;
@@ -143,8 +137,7 @@ static void devices_lost_one_leaves_the_other_well(void **state) {
 
 /* ---- across ---- */
 
-static void devices_peer_access_is_per_mapping(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_peer_access_is_per_mapping) {
     begin_two();
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 1);
@@ -167,8 +160,7 @@ static void devices_peer_access_is_per_mapping(void **state) {
     assert_int_equal(soft_used_bytes(1), 0);
 }
 
-static void devices_copy_between_plain_memory(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_copy_between_plain_memory) {
     begin_two();
     CUdeviceptr first = 0, second = 0;
     assert_ok(drv->cuMemAlloc(&first, 3 * MIB));
@@ -185,8 +177,7 @@ static void devices_copy_between_plain_memory(void **state) {
 }
 
 /* Each side needs the access of its own device, none of the other's. */
-static void devices_peer_copy_goes_by_each_sides_access(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_peer_copy_goes_by_each_sides_access) {
     begin_two();
     int junk = 0;
     CUdeviceptr first = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0);
@@ -204,8 +195,7 @@ static void devices_peer_copy_goes_by_each_sides_access(void **state) {
     assert_true(soft_is_filled(second, CHUNK, 0x51));
 }
 
-static void devices_events_order_across(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_events_order_across) {
     begin_two();
     struct soft_gate gate;
     _Atomic int ran = 0;
@@ -226,8 +216,7 @@ static void devices_events_order_across(void **state) {
 }
 
 /* The event's device is lost and its context ends with the recording still queued. */
-static void devices_event_of_ended_context_holds_up_nobody(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_event_of_ended_context_holds_up_nobody) {
     begin_two();
     struct soft_gate gate, loser;
     CUevent event;
@@ -254,8 +243,7 @@ static void devices_event_of_ended_context_holds_up_nobody(void **state) {
 
 /* Pinned memory of one device, used by the other's stream while it is freed. Freeing waits for its
  * own device only: the copy that runs must find its pages, those still queued find nothing. */
-static void devices_pinned_freed_under_work_of_other_is_safe(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_pinned_freed_under_work_of_other_is_safe) {
     for (int round = 0; round < 10; round++) {
         begin_two();
         void *pinned = NULL;
@@ -279,8 +267,7 @@ static void devices_pinned_freed_under_work_of_other_is_safe(void **state) {
 }
 
 /* The same with memory of the program: when unregistering returns, nobody reads it any more. */
-static void devices_unregistered_under_work_of_other_is_the_programs_again(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_unregistered_under_work_of_other_is_the_programs_again) {
     begin_two();
     for (int round = 0; round < 5; round++) {
         char *own = malloc(16 * MIB);
@@ -305,8 +292,7 @@ static void devices_unregistered_under_work_of_other_is_the_programs_again(void 
 
 /* ---- contexts ---- */
 
-static void devices_context_stack_is_per_thread(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_context_stack_is_per_thread) {
     begin_two();
     CUcontext ctx = NULL;
     CUdevice device = -1;
@@ -325,8 +311,7 @@ static void devices_context_stack_is_per_thread(void **state) {
     assert_refused(drv->cuCtxPopCurrent(&ctx));
 }
 
-static void devices_counted_release_ends_with_the_last(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_counted_release_ends_with_the_last) {
     soft_begin(64 * MIB, 1);
     CUdeviceptr at = 0;
     CUcontext again;
@@ -341,8 +326,7 @@ static void devices_counted_release_ends_with_the_last(void **state) {
     assert_int_equal(acre__soft.worker_count, 0);
 }
 
-static void devices_release_waits_for_work(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_release_waits_for_work) {
     soft_begin(64 * MIB, 1);
     CUdeviceptr at = 0;
     _Atomic int ran = 0;
@@ -372,8 +356,7 @@ static void *keep_busy(void *unused) {
     return drv->cuCtxSynchronize() ? &busy_is_over : NULL;
 }
 
-static void devices_release_beside_busy_device_returns(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_release_beside_busy_device_returns) {
     begin_two();
     pthread_t thread;
     void *failed = NULL;
@@ -392,8 +375,7 @@ static void devices_release_beside_busy_device_returns(void **state) {
 }
 
 /* A lost device is not waited for, but an operation of it may still run when its context ends. */
-static void devices_release_of_lost_device_with_running_work_is_safe(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_release_of_lost_device_with_running_work_is_safe) {
     for (int round = 0; round < 5; round++) {
         begin_two();
         struct soft_gate gate;
@@ -488,13 +470,11 @@ static void storm(int check) {
     assert_int_equal(soft_used_bytes(0) + soft_used_bytes(1), 0);
 }
 
-static void devices_many_threads_at_once_keep_apart(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_many_threads_at_once_keep_apart) {
     storm(0);
 }
 
-static void devices_many_threads_at_once_are_ordered(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_many_threads_at_once_are_ordered) {
     storm(1);
 }
 
@@ -513,8 +493,7 @@ static void *retain_and_release(void *unused) {
     return NULL;
 }
 
-static void devices_retain_and_release_by_many_threads_count(void **state) {
-    (void)state;
+SOFT_TEST_BARE(devices_retain_and_release_by_many_threads_count) {
     soft_begin(64 * MIB, 1);
     CUcontext top;
     pthread_t threads[4];
@@ -533,28 +512,5 @@ static void devices_retain_and_release_by_many_threads_count(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST_BARE(devices_other_configuration_while_retained_is_busy),
-        SOFT_TEST_BARE(devices_reset_drops_everything),
-        SOFT_TEST_BARE(devices_reset_with_queued_work_is_safe),
-        SOFT_TEST_BARE(devices_memory_runs_out_for_each_alone),
-        SOFT_TEST_BARE(devices_streams_belong_to_one),
-        SOFT_TEST_BARE(devices_lost_one_leaves_the_other_well),
-        SOFT_TEST_BARE(devices_peer_access_is_per_mapping),
-        SOFT_TEST_BARE(devices_copy_between_plain_memory),
-        SOFT_TEST_BARE(devices_peer_copy_goes_by_each_sides_access),
-        SOFT_TEST_BARE(devices_events_order_across),
-        SOFT_TEST_BARE(devices_event_of_ended_context_holds_up_nobody),
-        SOFT_TEST_BARE(devices_pinned_freed_under_work_of_other_is_safe),
-        SOFT_TEST_BARE(devices_unregistered_under_work_of_other_is_the_programs_again),
-        SOFT_TEST_BARE(devices_context_stack_is_per_thread),
-        SOFT_TEST_BARE(devices_counted_release_ends_with_the_last),
-        SOFT_TEST_BARE(devices_release_waits_for_work),
-        SOFT_TEST_BARE(devices_release_beside_busy_device_returns),
-        SOFT_TEST_BARE(devices_release_of_lost_device_with_running_work_is_safe),
-        SOFT_TEST_BARE(devices_many_threads_at_once_keep_apart),
-        SOFT_TEST_BARE(devices_many_threads_at_once_are_ordered),
-        SOFT_TEST_BARE(devices_retain_and_release_by_many_threads_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_devices");
 }

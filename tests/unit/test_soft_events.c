@@ -15,8 +15,7 @@ static int is_held_up(_Atomic int *ran) {
     return !atomic_load(ran);
 }
 
-static void events_never_recorded_count_as_done(void **state) {
-    (void)state;
+SOFT_TEST(events_never_recorded_count_as_done) {
     CUevent event = make_event();
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     assert_ok(drv->cuEventQuery(event));
@@ -25,8 +24,7 @@ static void events_never_recorded_count_as_done(void **state) {
     assert_ok(drv->cuStreamSynchronize(stream));
 }
 
-static void events_recorded_behind_work_wait_for_it(void **state) {
-    (void)state;
+SOFT_TEST(events_recorded_behind_work_wait_for_it) {
     struct soft_gate gate;
     _Atomic int ran = 0;
     CUevent event = make_event();
@@ -45,8 +43,7 @@ static void events_recorded_behind_work_wait_for_it(void **state) {
 }
 
 /* Later work on the recorded stream is not part of the event. */
-static void events_do_not_cover_later_work(void **state) {
-    (void)state;
+SOFT_TEST(events_do_not_cover_later_work) {
     struct soft_gate gate;
     CUevent event = make_event();
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -57,8 +54,7 @@ static void events_do_not_cover_later_work(void **state) {
     soft_gate_open(&gate);
 }
 
-static void events_recorded_again_stand_for_the_new_recording(void **state) {
-    (void)state;
+SOFT_TEST(events_recorded_again_stand_for_the_new_recording) {
     struct soft_gate gate;
     CUevent event = make_event();
     CUstream late = soft_stream(CU_STREAM_NON_BLOCKING), idle = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -73,8 +69,7 @@ static void events_recorded_again_stand_for_the_new_recording(void **state) {
 }
 
 /* A wait means the recording there was when it was queued. */
-static void events_waited_for_and_recorded_again_keep_the_first(void **state) {
-    (void)state;
+SOFT_TEST(events_waited_for_and_recorded_again_keep_the_first) {
     struct soft_gate first, second;
     _Atomic int ran = 0;
     CUevent event = make_event();
@@ -94,8 +89,7 @@ static void events_waited_for_and_recorded_again_keep_the_first(void **state) {
     soft_gate_open(&second);
 }
 
-static void events_destroyed_while_waited_for_still_hold(void **state) {
-    (void)state;
+SOFT_TEST(events_destroyed_while_waited_for_still_hold) {
     struct soft_gate gate;
     _Atomic int ran = 0;
     CUevent event = make_event();
@@ -127,8 +121,7 @@ static void *wait_in_thread(void *argument) {
     return NULL;
 }
 
-static void events_destroyed_under_waiting_thread_wake_it_in_time(void **state) {
-    (void)state;
+SOFT_TEST(events_destroyed_under_waiting_thread_wake_it_in_time) {
     struct soft_gate gate;
     struct waiting waiting = {.event = make_event()};
     pthread_t thread;
@@ -148,8 +141,7 @@ static void events_destroyed_under_waiting_thread_wake_it_in_time(void **state) 
 
 /* ---- the context's event ---- */
 
-static void events_of_context_cover_all_streams(void **state) {
-    (void)state;
+SOFT_TEST(events_of_context_cover_all_streams) {
     enum { STREAMS = 4 };
     struct soft_gate gates[STREAMS];
     _Atomic int ran = 0;
@@ -175,8 +167,7 @@ static void events_of_context_cover_all_streams(void **state) {
     assert_int_equal(atomic_load(&ran), 1);
 }
 
-static void events_of_context_do_not_cover_later_work(void **state) {
-    (void)state;
+SOFT_TEST(events_of_context_do_not_cover_later_work) {
     struct soft_gate gate;
     CUevent event = make_event();
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), two = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -195,8 +186,7 @@ static void nap(void *user) {
     soft_sleep_ms(*(const int *)user);
 }
 
-static void events_measure_time_between_them(void **state) {
-    (void)state;
+SOFT_TEST(events_measure_time_between_them) {
     struct soft_gate gate;
     CUevent begin, end, untimed = make_event();
     int ms = 20;
@@ -221,8 +211,7 @@ static void events_measure_time_between_them(void **state) {
     assert_int_equal(drv->cuEventElapsedTime(&measured, begin, untimed), CUDA_ERROR_INVALID_HANDLE);
 }
 
-static void events_dead_handle_is_refused(void **state) {
-    (void)state;
+SOFT_TEST(events_dead_handle_is_refused) {
     CUevent event = make_event();
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     int junk = 0;
@@ -242,18 +231,5 @@ static void events_dead_handle_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(events_never_recorded_count_as_done),
-        SOFT_TEST(events_recorded_behind_work_wait_for_it),
-        SOFT_TEST(events_do_not_cover_later_work),
-        SOFT_TEST(events_recorded_again_stand_for_the_new_recording),
-        SOFT_TEST(events_waited_for_and_recorded_again_keep_the_first),
-        SOFT_TEST(events_destroyed_while_waited_for_still_hold),
-        SOFT_TEST(events_destroyed_under_waiting_thread_wake_it_in_time),
-        SOFT_TEST(events_of_context_cover_all_streams),
-        SOFT_TEST(events_of_context_do_not_cover_later_work),
-        SOFT_TEST(events_measure_time_between_them),
-        SOFT_TEST(events_dead_handle_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_events");
 }

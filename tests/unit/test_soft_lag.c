@@ -28,8 +28,7 @@ static void fill_times(CUstream stream, int count) {
         assert_ok(drv->cuMemsetD8Async(memory, 7, 64, stream));
 }
 
-static void lag_work_is_done_so_many_operations_later(void **state) {
-    (void)state;
+SOFT_TEST_BARE(lag_work_is_done_so_many_operations_later) {
     lag_begin(10, 0, 0);
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent event = lag_event();
@@ -42,8 +41,7 @@ static void lag_work_is_done_so_many_operations_later(void **state) {
     assert_int_equal(drv->cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
 }
 
-static void lag_counts_operations_of_all_streams(void **state) {
-    (void)state;
+SOFT_TEST_BARE(lag_counts_operations_of_all_streams) {
     lag_begin(4, 0, 0);
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), other = soft_stream(CU_STREAM_NON_BLOCKING);
     fill_times(one, 1);
@@ -53,8 +51,7 @@ static void lag_counts_operations_of_all_streams(void **state) {
     assert_ok(drv->cuStreamQuery(one));
 }
 
-static void lag_ends_for_what_the_host_waits_for(void **state) {
-    (void)state;
+SOFT_TEST_BARE(lag_ends_for_what_the_host_waits_for) {
     lag_begin(1000, 0, 0);
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent event = lag_event();
@@ -69,8 +66,7 @@ static void lag_ends_for_what_the_host_waits_for(void **state) {
     assert_ok(drv->cuStreamQuery(stream));
 }
 
-static void lag_ends_for_a_host_that_only_asks(void **state) {
-    (void)state;
+SOFT_TEST_BARE(lag_ends_for_a_host_that_only_asks) {
     lag_begin(1000, 0, 0);
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     fill_times(stream, 3);
@@ -80,8 +76,7 @@ static void lag_ends_for_a_host_that_only_asks(void **state) {
     assert_true(asked > 100); /* a few questions do not end it */
 }
 
-static void lag_leaves_host_functions_to_workers(void **state) {
-    (void)state;
+SOFT_TEST_BARE(lag_leaves_host_functions_to_workers) {
     lag_begin(2, 0, 0);
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     _Atomic int ran = 0;
@@ -93,8 +88,7 @@ static void lag_leaves_host_functions_to_workers(void **state) {
     assert_ok(drv->cuStreamSynchronize(stream));
 }
 
-static void lag_holds_for_a_stream_that_waits_for_another(void **state) {
-    (void)state;
+SOFT_TEST_BARE(lag_holds_for_a_stream_that_waits_for_another) {
     lag_begin(5, 0, 0);
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), other = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent event = lag_event();
@@ -107,8 +101,7 @@ static void lag_holds_for_a_stream_that_waits_for_another(void **state) {
     assert_ok(drv->cuEventQuery(event));
 }
 
-static void lag_work_of_a_destroyed_stream_is_done_too(void **state) {
-    (void)state;
+SOFT_TEST_BARE(lag_work_of_a_destroyed_stream_is_done_too) {
     lag_begin(5, 0, 0);
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), other = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent event = lag_event();
@@ -122,8 +115,7 @@ static void lag_work_of_a_destroyed_stream_is_done_too(void **state) {
     assert_int_equal(soft_stream_count(0), before - 1);
 }
 
-static void lag_in_time_is_over_when_the_time_is(void **state) {
-    (void)state;
+SOFT_TEST_BARE(lag_in_time_is_over_when_the_time_is) {
     lag_begin(0, 50000000, 0);
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     struct timespec before, after;
@@ -139,8 +131,7 @@ static void lag_in_time_is_over_when_the_time_is(void **state) {
     assert_ok(drv->cuStreamSynchronize(stream));
 }
 
-static void lag_holds_under_a_seed(void **state) {
-    (void)state;
+SOFT_TEST_BARE(lag_holds_under_a_seed) {
     lag_begin(6, 0, 1);
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent event = lag_event();
@@ -152,8 +143,7 @@ static void lag_holds_under_a_seed(void **state) {
     assert_ok(drv->cuEventQuery(event));
 }
 
-static void lag_can_be_set_on_an_open_device(void **state) {
-    (void)state;
+SOFT_TEST_BARE(lag_can_be_set_on_an_open_device) {
     acre_device *device;
     acre_stream stream;
     void *p;
@@ -174,8 +164,7 @@ static void lag_can_be_set_on_an_open_device(void **state) {
     assert_int_equal(acre_close(device), ACRE_OK);
 }
 
-static void lag_variable_is_read(void **state) {
-    (void)state;
+TEST(lag_variable_is_read) {
     struct acre__soft_config config;
     setenv("ACRE_SOFT_LAG", "1000", 1);
     assert_int_equal(acre__soft_config_default(&config), ACRE_OK);
@@ -196,18 +185,5 @@ static void lag_variable_is_read(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST_BARE(lag_work_is_done_so_many_operations_later),
-        SOFT_TEST_BARE(lag_counts_operations_of_all_streams),
-        SOFT_TEST_BARE(lag_ends_for_what_the_host_waits_for),
-        SOFT_TEST_BARE(lag_ends_for_a_host_that_only_asks),
-        SOFT_TEST_BARE(lag_leaves_host_functions_to_workers),
-        SOFT_TEST_BARE(lag_holds_for_a_stream_that_waits_for_another),
-        SOFT_TEST_BARE(lag_work_of_a_destroyed_stream_is_done_too),
-        SOFT_TEST_BARE(lag_in_time_is_over_when_the_time_is),
-        SOFT_TEST_BARE(lag_holds_under_a_seed),
-        SOFT_TEST_BARE(lag_can_be_set_on_an_open_device),
-        cmocka_unit_test(lag_variable_is_read),
-    };
-    return cmocka_run_group_tests_name("soft_lag", tests, NULL, NULL);
+    return tests_run("soft_lag");
 }

@@ -75,8 +75,7 @@ static void compare(CUdeviceptr base, const struct page *pages, size_t first, si
     assert_memory_equal(seen, all.by, sizeof seen);
 }
 
-static void managed_advice_is_kept_for_every_page(void **state) {
-    (void)state;
+SOFT_TEST_BARE(managed_advice_is_kept_for_every_page) {
     soft_begin(64 * MIB, DEVICES);
     struct soft_random random = soft_random_begin("managed_advice_is_kept_for_every_page");
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -98,8 +97,7 @@ static void managed_advice_is_kept_for_every_page(void **state) {
 }
 
 /* A range of less than a page, and one whose last page is not whole. */
-static void managed_advice_of_odd_sizes_is_kept(void **state) {
-    (void)state;
+SOFT_TEST(managed_advice_of_odd_sizes_is_kept) {
     const size_t sizes[] = {1, 100, 4097, 70001};
     for (int i = 0; i < 4; i++) {
         CUdeviceptr at = 0;
@@ -112,8 +110,7 @@ static void managed_advice_of_odd_sizes_is_kept(void **state) {
     }
 }
 
-static void managed_places_have_types(void **state) {
-    (void)state;
+SOFT_TEST(managed_places_have_types) {
     CUdeviceptr at = 0;
     CUmemLocation node = {CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 5};
     assert_ok(drv->cuMemAllocManaged(&at, 4096, CU_MEM_ATTACH_GLOBAL));
@@ -129,8 +126,7 @@ static void managed_places_have_types(void **state) {
 }
 
 /* A prefetch that a capture swallows was never asked of the memory. */
-static void managed_captured_prefetch_is_not_remembered(void **state) {
-    (void)state;
+SOFT_TEST(managed_captured_prefetch_is_not_remembered) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr at = 0;
     CUgraph graph = NULL;
@@ -144,11 +140,5 @@ static void managed_captured_prefetch_is_not_remembered(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST_BARE(managed_advice_is_kept_for_every_page),
-        SOFT_TEST(managed_advice_of_odd_sizes_is_kept),
-        SOFT_TEST(managed_places_have_types),
-        SOFT_TEST(managed_captured_prefetch_is_not_remembered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_managed");
 }

@@ -8,8 +8,7 @@
 
 /* ---- who may touch it ---- */
 
-static void memory_host_touch_of_plain_faults(void **state) {
-    (void)state;
+SOFT_TEST(memory_host_touch_of_plain_faults) {
     CUdeviceptr small = 0, large = 0;
     assert_ok(drv->cuMemAlloc(&small, 1000));
     assert_ok(drv->cuMemAlloc(&large, 4 * MIB));
@@ -22,8 +21,7 @@ static void memory_host_touch_of_plain_faults(void **state) {
     assert_true(soft_faults(large + 4 * MIB - 1, 0));
 }
 
-static void memory_host_touch_of_plain_faults_after_free(void **state) {
-    (void)state;
+SOFT_TEST(memory_host_touch_of_plain_faults_after_free) {
     CUdeviceptr at = 0;
     assert_ok(drv->cuMemAlloc(&at, 4 * MIB));
     assert_ok(drv->cuMemFree(at));
@@ -40,8 +38,7 @@ static void expect_shared(unsigned char *host, CUdeviceptr device, size_t bytes)
         assert_int_equal(host[i], 0x22);
 }
 
-static void memory_pinned_and_mapped_stay_open(void **state) {
-    (void)state;
+SOFT_TEST(memory_pinned_and_mapped_stay_open) {
     const unsigned flags[] = {0, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_WRITECOMBINED};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         void *host = NULL;
@@ -53,8 +50,7 @@ static void memory_pinned_and_mapped_stay_open(void **state) {
     }
 }
 
-static void memory_managed_stays_open(void **state) {
-    (void)state;
+SOFT_TEST(memory_managed_stays_open) {
     CUdeviceptr at = 0;
     assert_ok(drv->cuMemAllocManaged(&at, 3 * MIB + 5, CU_MEM_ATTACH_GLOBAL));
     expect_shared((unsigned char *)(uintptr_t)at, at, 3 * MIB + 5);
@@ -62,8 +58,7 @@ static void memory_managed_stays_open(void **state) {
 }
 
 /* Both sides reach the pages at any time; the call keeps its place in the stream. */
-static void memory_attach_is_in_stream_order(void **state) {
-    (void)state;
+SOFT_TEST(memory_attach_is_in_stream_order) {
     struct soft_gate gate;
     CUdeviceptr at = 0;
     CUevent event = NULL;
@@ -90,8 +85,7 @@ static void memory_attach_is_in_stream_order(void **state) {
     assert_ok(drv->cuMemFree(at));
 }
 
-static void memory_attach_with_wrong_arguments_is_refused(void **state) {
-    (void)state;
+SOFT_TEST(memory_attach_with_wrong_arguments_is_refused) {
     CUdeviceptr at = 0, plain = 0;
     void *host = NULL;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -119,8 +113,7 @@ static void memory_attach_with_wrong_arguments_is_refused(void **state) {
     assert_refused(drv->cuStreamAttachMemAsync(NULL, at, 0, CU_MEM_ATTACH_GLOBAL));
 }
 
-static void memory_registered_is_used_in_place(void **state) {
-    (void)state;
+SOFT_TEST(memory_registered_is_used_in_place) {
     unsigned char *host = malloc(100000);
     assert_non_null(host);
     assert_ok(drv->cuMemHostRegister(host, 100000, 0));
@@ -131,8 +124,7 @@ static void memory_registered_is_used_in_place(void **state) {
     free(host);
 }
 
-static void memory_without_pages_is_not_registered(void **state) {
-    (void)state;
+SOFT_TEST(memory_without_pages_is_not_registered) {
     char *pages = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true((void *)pages != MAP_FAILED);
     munmap(pages + MIB / 2, MIB / 2);
@@ -144,8 +136,7 @@ static void memory_without_pages_is_not_registered(void **state) {
 }
 
 /* A program that unmaps what it registered, and then gets the same address for pinned memory. */
-static void memory_pinned_where_stale_registration_lies_is_refused_cleanly(void **state) {
-    (void)state;
+SOFT_TEST(memory_pinned_where_stale_registration_lies_is_refused_cleanly) {
     void *pages = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(pages != MAP_FAILED);
     assert_ok(drv->cuMemHostRegister(pages, MIB, 0));
@@ -178,8 +169,7 @@ static size_t file_bytes(int device) {
     return (size_t)info.st_blocks * 512;
 }
 
-static void memory_large_device_costs_nothing_until_touched(void **state) {
-    (void)state;
+SOFT_TEST_BARE(memory_large_device_costs_nothing_until_touched) {
     size_t before = resident_bytes();
 #ifdef ACRE_SANITIZE_tsan
     const size_t bytes = 4 * GIB; /* it cannot map more than 16 GiB at once on aarch64 */
@@ -205,8 +195,7 @@ static void memory_large_device_costs_nothing_until_touched(void **state) {
     assert_true(resident_bytes() < before + 32 * MIB);
 }
 
-static void memory_freed_comes_back_zeroed(void **state) {
-    (void)state;
+SOFT_TEST(memory_freed_comes_back_zeroed) {
     CUdeviceptr at = 0, again = 0;
     assert_ok(drv->cuMemAlloc(&at, 4 * MIB));
     assert_ok(drv->cuMemsetD8(at, 0xff, 4 * MIB));
@@ -215,8 +204,7 @@ static void memory_freed_comes_back_zeroed(void **state) {
     assert_true(soft_is_filled(again, 4 * MIB, 0));
 }
 
-static void memory_plain_out_of_memory_is_exact(void **state) {
-    (void)state;
+SOFT_TEST(memory_plain_out_of_memory_is_exact) {
     CUdeviceptr all = 0, more = 77;
     assert_ok(drv->cuMemAlloc(&all, 64 * MIB));
     assert_int_equal(drv->cuMemAlloc(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
@@ -229,8 +217,7 @@ static void memory_plain_out_of_memory_is_exact(void **state) {
     assert_int_equal(drv->cuMemAlloc(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-static void memory_impossible_sizes_are_refused(void **state) {
-    (void)state;
+SOFT_TEST(memory_impossible_sizes_are_refused) {
     CUdeviceptr at = 5;
     void *host = &at;
     const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2, (size_t)1 << 60};
@@ -248,8 +235,7 @@ static void memory_impossible_sizes_are_refused(void **state) {
 
 #if !defined(ACRE_SANITIZE_asan) && !defined(ACRE_SANITIZE_tsan)
 /* Sanitizers end the program where a mapping fails, so only the other builds can look at this. */
-static void memory_without_addresses_for_slab_changes_nothing(void **state) {
-    (void)state;
+SOFT_TEST_BARE(memory_without_addresses_for_slab_changes_nothing) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.address_bytes = CHUNK;
     soft_begin_with(&config);
@@ -289,8 +275,7 @@ static int live_overlaps(const struct live *list, size_t count, CUdeviceptr at, 
     return 0;
 }
 
-static void memory_random_small_blocks_are_aligned_and_disjoint(void **state) {
-    (void)state;
+SOFT_TEST(memory_random_small_blocks_are_aligned_and_disjoint) {
     struct soft_random random = soft_random_begin("small blocks");
     struct live list[LIVE_MAX];
     size_t count = 0;
@@ -322,8 +307,7 @@ static void memory_random_small_blocks_are_aligned_and_disjoint(void **state) {
     assert_int_equal(file_bytes(0), 0);
 }
 
-static void memory_slabs_are_given_back(void **state) {
-    (void)state;
+SOFT_TEST(memory_slabs_are_given_back) {
     enum { BLOCKS = 4096 * 3 };
     static CUdeviceptr at[BLOCKS];
     for (int i = 0; i < BLOCKS; i++)
@@ -342,8 +326,7 @@ static void memory_slabs_are_given_back(void **state) {
 
 /* ---- when it goes ---- */
 
-static void memory_wrong_frees_are_refused(void **state) {
-    (void)state;
+SOFT_TEST(memory_wrong_frees_are_refused) {
     CUdeviceptr at = 0;
     void *pinned = NULL;
     int stack = 0;
@@ -377,8 +360,7 @@ static void *free_in_thread(void *argument) {
     return NULL;
 }
 
-static void memory_free_waits_for_queued_work(void **state) {
-    (void)state;
+SOFT_TEST(memory_free_waits_for_queued_work) {
     struct soft_gate gate;
     struct freeing freeing = {0};
     pthread_t thread;
@@ -396,8 +378,7 @@ static void memory_free_waits_for_queued_work(void **state) {
 }
 
 /* Both wait for the same work; when they wake up only one may free. */
-static void memory_free_by_two_threads_succeeds_once(void **state) {
-    (void)state;
+SOFT_TEST(memory_free_by_two_threads_succeeds_once) {
     struct soft_gate gate;
     struct freeing freeing[2] = {{0}, {0}};
     pthread_t threads[2];
@@ -417,8 +398,7 @@ static void memory_free_by_two_threads_succeeds_once(void **state) {
     assert_int_equal(soft_used_bytes(0), 0);
 }
 
-static void memory_goes_with_its_context_and_chunks_stay(void **state) {
-    (void)state;
+SOFT_TEST(memory_goes_with_its_context_and_chunks_stay) {
     CUdeviceptr small = 0, large = 0, managed = 0;
     void *pinned = NULL;
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
@@ -439,29 +419,5 @@ static void memory_goes_with_its_context_and_chunks_stay(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(memory_host_touch_of_plain_faults),
-        SOFT_TEST(memory_host_touch_of_plain_faults_after_free),
-        SOFT_TEST(memory_pinned_and_mapped_stay_open),
-        SOFT_TEST(memory_managed_stays_open),
-        SOFT_TEST(memory_attach_is_in_stream_order),
-        SOFT_TEST(memory_attach_with_wrong_arguments_is_refused),
-        SOFT_TEST(memory_registered_is_used_in_place),
-        SOFT_TEST(memory_without_pages_is_not_registered),
-        SOFT_TEST(memory_pinned_where_stale_registration_lies_is_refused_cleanly),
-        SOFT_TEST_BARE(memory_large_device_costs_nothing_until_touched),
-        SOFT_TEST(memory_freed_comes_back_zeroed),
-        SOFT_TEST(memory_plain_out_of_memory_is_exact),
-        SOFT_TEST(memory_impossible_sizes_are_refused),
-#if !defined(ACRE_SANITIZE_asan) && !defined(ACRE_SANITIZE_tsan)
-        SOFT_TEST_BARE(memory_without_addresses_for_slab_changes_nothing),
-#endif
-        SOFT_TEST(memory_random_small_blocks_are_aligned_and_disjoint),
-        SOFT_TEST(memory_slabs_are_given_back),
-        SOFT_TEST(memory_wrong_frees_are_refused),
-        SOFT_TEST(memory_free_waits_for_queued_work),
-        SOFT_TEST(memory_free_by_two_threads_succeeds_once),
-        SOFT_TEST(memory_goes_with_its_context_and_chunks_stay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_memory");
 }

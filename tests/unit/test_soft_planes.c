@@ -4,8 +4,7 @@
 
 /* ---- pitch ---- */
 
-static void planes_pitch_is_freed_whole(void **state) {
-    (void)state;
+SOFT_TEST(planes_pitch_is_freed_whole) {
     struct soft_random random = soft_random_begin("planes_pitch_is_freed_whole");
     uint64_t before = soft_used_bytes(0);
     for (int i = 0; i < 200; i++) {
@@ -20,8 +19,7 @@ static void planes_pitch_is_freed_whole(void **state) {
     assert_int_equal(soft_used_bytes(0), before);
 }
 
-static void planes_pitch_refused_changes_nothing(void **state) {
-    (void)state;
+SOFT_TEST(planes_pitch_refused_changes_nothing) {
     uint64_t before = soft_used_bytes(0);
     CUdeviceptr at = 77;
     size_t pitch = 78;
@@ -63,8 +61,7 @@ static CUresult fill_there(CUdeviceptr at, size_t pitch, size_t width, size_t ro
 }
 
 /* Over three chunks, so that rows and values meet their borders. */
-static void planes_random_fills_are_exact(void **state) {
-    (void)state;
+SOFT_TEST(planes_random_fills_are_exact) {
     enum { BYTES = PLANE << 20 };
     struct soft_random random = soft_random_begin("planes_random_fills_are_exact");
     unsigned char *expected = calloc(1, BYTES), *got = malloc(BYTES);
@@ -94,8 +91,7 @@ static void planes_random_fills_are_exact(void **state) {
     free(got);
 }
 
-static void planes_fill_of_halves_is_late(void **state) {
-    (void)state;
+SOFT_TEST(planes_fill_of_halves_is_late) {
     struct soft_gate gate;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     unsigned short *pinned = NULL;
@@ -114,8 +110,7 @@ static void planes_fill_of_halves_is_late(void **state) {
 /* ---- between devices ---- */
 
 /* The call is in order with work of both devices that was queued before it, on any stream. */
-static void planes_peer_copy_waits_for_both_devices(void **state) {
-    (void)state;
+SOFT_TEST_BARE(planes_peer_copy_waits_for_both_devices) {
     soft_begin(64 * MIB, 2);
     struct soft_gate gate;
     CUdeviceptr from = 0, to = 0;
@@ -138,8 +133,7 @@ static void planes_peer_copy_waits_for_both_devices(void **state) {
     assert_int_equal(pinned[4095], 9);
 }
 
-static void planes_peer_copy_of_unknown_context_is_refused(void **state) {
-    (void)state;
+SOFT_TEST(planes_peer_copy_of_unknown_context_is_refused) {
     CUdeviceptr at = 0;
     struct CUctx_st *junk = calloc(1, sizeof *junk);
     assert_non_null(junk);
@@ -153,8 +147,7 @@ static void planes_peer_copy_of_unknown_context_is_refused(void **state) {
 
 /* ---- addresses of devices ---- */
 
-static void planes_every_device_is_found_by_its_bus(void **state) {
-    (void)state;
+SOFT_TEST_BARE(planes_every_device_is_found_by_its_bus) {
     soft_begin(4 * MIB, ACRE__SOFT_DEVICES_MAX);
     CUdevice dev;
     for (int i = 0; i < ACRE__SOFT_DEVICES_MAX; i++) {
@@ -175,14 +168,5 @@ static void planes_every_device_is_found_by_its_bus(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(planes_pitch_is_freed_whole),
-        SOFT_TEST(planes_pitch_refused_changes_nothing),
-        SOFT_TEST(planes_random_fills_are_exact),
-        SOFT_TEST(planes_fill_of_halves_is_late),
-        SOFT_TEST_BARE(planes_peer_copy_waits_for_both_devices),
-        SOFT_TEST(planes_peer_copy_of_unknown_context_is_refused),
-        SOFT_TEST_BARE(planes_every_device_is_found_by_its_bus),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_planes");
 }

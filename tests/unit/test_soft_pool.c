@@ -57,8 +57,7 @@ static int is_through(CUstream stream) {
 
 /* ---- what a pool has ---- */
 
-static void pool_grows_by_chunks_and_gives_them_back_at_a_sync(void **state) {
-    (void)state;
+SOFT_TEST(pool_grows_by_chunks_and_gives_them_back_at_a_sync) {
     CUmemoryPool pool = make_pool(0);
     CUstream stream = soft_stream(0);
     CUdeviceptr small = take(pool, 100, stream), large = take(pool, 3 * MIB, stream);
@@ -78,8 +77,7 @@ static void pool_grows_by_chunks_and_gives_them_back_at_a_sync(void **state) {
     assert_ok(drv->cuMemPoolDestroy(pool));
 }
 
-static void pool_keeps_what_its_threshold_says_and_trims_to_less(void **state) {
-    (void)state;
+SOFT_TEST(pool_keeps_what_its_threshold_says_and_trims_to_less) {
     CUmemoryPool pool = make_pool(0);
     CUstream stream = soft_stream(0);
     CUdeviceptr at[4];
@@ -98,8 +96,7 @@ static void pool_keeps_what_its_threshold_says_and_trims_to_less(void **state) {
     assert_int_equal(reserved(pool), 0);
 }
 
-static void pool_trims_nothing_under_work_that_is_queued(void **state) {
-    (void)state;
+SOFT_TEST(pool_trims_nothing_under_work_that_is_queued) {
     CUmemoryPool pool = make_pool(0);
     CUstream stream = soft_stream(0);
     struct soft_gate gate;
@@ -117,8 +114,7 @@ static void pool_trims_nothing_under_work_that_is_queued(void **state) {
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
 }
 
-static void pool_high_marks_begin_anew_with_what_there_is(void **state) {
-    (void)state;
+SOFT_TEST(pool_high_marks_begin_anew_with_what_there_is) {
     CUmemoryPool pool = make_pool(0);
     CUdeviceptr one = take(pool, MIB, NULL), two = take(pool, 4 * MIB, NULL);
     uint64_t zero = 0, one_byte = 1;
@@ -132,8 +128,7 @@ static void pool_high_marks_begin_anew_with_what_there_is(void **state) {
     give(one, NULL);
 }
 
-static void pool_with_a_maximum_ends_there(void **state) {
-    (void)state;
+SOFT_TEST(pool_with_a_maximum_ends_there) {
     CUmemoryPool pool = make_pool(5 * MIB); /* whole chunks: 6 MiB */
     CUdeviceptr at = take(pool, 4 * MIB, NULL), more = 0;
     assert_int_equal(drv->cuMemAllocFromPoolAsync(&more, 3 * MIB, pool, NULL),
@@ -144,8 +139,7 @@ static void pool_with_a_maximum_ends_there(void **state) {
 }
 
 /* The device has 64 MiB. */
-static void pool_out_of_memory_gives_back_what_others_keep(void **state) {
-    (void)state;
+SOFT_TEST(pool_out_of_memory_gives_back_what_others_keep) {
     CUmemoryPool keeper = make_pool(0), pool = make_pool(0);
     CUdeviceptr at = 0;
     set_threshold(keeper, UINT64_MAX);
@@ -164,8 +158,7 @@ static void pool_out_of_memory_gives_back_what_others_keep(void **state) {
 
 /* ---- which memory ---- */
 
-static void pool_memory_comes_back_on_its_stream_at_once(void **state) {
-    (void)state;
+SOFT_TEST(pool_memory_comes_back_on_its_stream_at_once) {
     CUmemoryPool pool = make_pool(0);
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     struct soft_gate gate;
@@ -204,8 +197,7 @@ static void set_flags(CUmemoryPool pool, int follow, int opportunistic, int depe
     set_flag(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, depend);
 }
 
-static void pool_memory_of_a_busy_stream_is_left_alone(void **state) {
-    (void)state;
+SOFT_TEST(pool_memory_of_a_busy_stream_is_left_alone) {
     struct parted p;
     parted_make(&p);
     CUdeviceptr other = take(p.pool, 2 * MIB, p.taking);
@@ -213,8 +205,7 @@ static void pool_memory_of_a_busy_stream_is_left_alone(void **state) {
     soft_gate_open(&p.gate);
 }
 
-static void pool_follows_events(void **state) {
-    (void)state;
+SOFT_TEST(pool_follows_events) {
     for (int follow = 0; follow < 2; follow++) {
         struct parted p;
         CUevent event = NULL, second = NULL;
@@ -235,8 +226,7 @@ static void pool_follows_events(void **state) {
 }
 
 /* An event recorded before the free says nothing about it. */
-static void pool_does_not_follow_events_that_came_before(void **state) {
-    (void)state;
+SOFT_TEST(pool_does_not_follow_events_that_came_before) {
     struct parted p;
     CUevent event = NULL;
     p.pool = make_pool(0);
@@ -253,8 +243,7 @@ static void pool_does_not_follow_events_that_came_before(void **state) {
 }
 
 /* Also with the wait long done: what is known does not hang on what has run. */
-static void pool_follows_events_that_are_over(void **state) {
-    (void)state;
+SOFT_TEST(pool_follows_events_that_are_over) {
     struct parted p;
     CUevent event = NULL;
     parted_make(&p);
@@ -267,8 +256,7 @@ static void pool_follows_events_that_are_over(void **state) {
     assert_int_equal(take(p.pool, 2 * MIB, p.taking), p.freed);
 }
 
-static void pool_follows_the_legacy_stream(void **state) {
-    (void)state;
+SOFT_TEST(pool_follows_the_legacy_stream) {
     CUmemoryPool pool = make_pool(0);
     CUstream blocking = soft_stream(0);
     struct soft_gate gate;
@@ -281,8 +269,7 @@ static void pool_follows_the_legacy_stream(void **state) {
     assert_ok(drv->cuCtxSynchronize());
 }
 
-static void pool_takes_what_is_done_if_it_may(void **state) {
-    (void)state;
+SOFT_TEST(pool_takes_what_is_done_if_it_may) {
     for (int may = 0; may < 2; may++) {
         struct parted p;
         parted_make(&p);
@@ -294,8 +281,7 @@ static void pool_takes_what_is_done_if_it_may(void **state) {
 }
 
 /* What a sync has seen is for everybody, whatever the attributes say. */
-static void pool_gives_to_all_what_a_sync_has_seen(void **state) {
-    (void)state;
+SOFT_TEST(pool_gives_to_all_what_a_sync_has_seen) {
     for (int way = 0; way < 4; way++) {
         struct parted p;
         CUevent event = NULL;
@@ -316,8 +302,7 @@ static void pool_gives_to_all_what_a_sync_has_seen(void **state) {
     }
 }
 
-static void pool_knows_the_frees_of_ended_streams_after_a_sync(void **state) {
-    (void)state;
+SOFT_TEST(pool_knows_the_frees_of_ended_streams_after_a_sync) {
     struct parted p;
     parted_make(&p);
     set_flags(p.pool, 0, 0, 0);
@@ -330,8 +315,7 @@ static void pool_knows_the_frees_of_ended_streams_after_a_sync(void **state) {
 }
 
 /* Nothing else is left: the stream that takes it waits for those that freed it. */
-static void pool_waits_for_other_streams_when_there_is_nothing_else(void **state) {
-    (void)state;
+SOFT_TEST(pool_waits_for_other_streams_when_there_is_nothing_else) {
     for (int may = 0; may < 2; may++) {
         CUmemoryPool pool = make_pool(8 * MIB);
         CUstream one = soft_stream(CU_STREAM_NON_BLOCKING),
@@ -361,8 +345,7 @@ static void pool_waits_for_other_streams_when_there_is_nothing_else(void **state
 
 /* ---- ends ---- */
 
-static void pool_that_is_destroyed_goes_with_its_last_allocation(void **state) {
-    (void)state;
+SOFT_TEST(pool_that_is_destroyed_goes_with_its_last_allocation) {
     CUmemoryPool pool = make_pool(0);
     CUstream stream = soft_stream(0);
     struct soft_gate gate;
@@ -385,8 +368,7 @@ static void pool_that_is_destroyed_goes_with_its_last_allocation(void **state) {
     assert_true(soft_eventually(soft_used_bytes(0) == 0)); /* without a sync */
 }
 
-static void pool_memory_goes_with_the_context(void **state) {
-    (void)state;
+SOFT_TEST(pool_memory_goes_with_the_context) {
     CUmemoryPool ours = NULL, pool = make_pool(0);
     CUdeviceptr at = 0;
     assert_ok(drv->cuDeviceGetDefaultMemPool(&ours, 0));
@@ -404,8 +386,7 @@ static void pool_memory_goes_with_the_context(void **state) {
 }
 
 /* A free on a stream of another device, which is lost and ends before it is reached. */
-static void pool_free_that_is_never_reached_counts_as_done(void **state) {
-    (void)state;
+SOFT_TEST_BARE(pool_free_that_is_never_reached_counts_as_done) {
     struct acre__soft_config config = soft_config(64 * MIB, 2);
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                             .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
@@ -430,8 +411,7 @@ static void pool_free_that_is_never_reached_counts_as_done(void **state) {
 
 /* Pools belong to the device: they outlive a context of the program's own, with what was freed
  * there, and end with the last one. */
-static void pool_memory_outlives_a_context_that_is_not_the_last(void **state) {
-    (void)state;
+SOFT_TEST(pool_memory_outlives_a_context_that_is_not_the_last) {
     CUmemoryPool pool = make_pool(0);
     CUcontext own = NULL;
     set_flags(pool, 0, 0, 0);
@@ -449,8 +429,7 @@ static void pool_memory_outlives_a_context_that_is_not_the_last(void **state) {
     give(goes, NULL);
 }
 
-static void pool_wrong_frees_change_nothing(void **state) {
-    (void)state;
+SOFT_TEST(pool_wrong_frees_change_nothing) {
     CUmemoryPool pool = make_pool(0);
     CUstream stream = soft_stream(0);
     CUdeviceptr at = take(pool, BLOCK, stream);
@@ -469,8 +448,7 @@ static void pool_wrong_frees_change_nothing(void **state) {
     assert_int_equal(used(pool), 0);
 }
 
-static void pool_frees_plain_memory_in_stream_order(void **state) {
-    (void)state;
+SOFT_TEST(pool_frees_plain_memory_in_stream_order) {
     static const size_t sizes[] = {4096, 4 * MIB};
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     for (int i = 0; i < 2; i++) {
@@ -492,8 +470,7 @@ static void pool_frees_plain_memory_in_stream_order(void **state) {
 
 /* ---- access ---- */
 
-static void pool_memory_is_reached_by_whom_it_is_opened_for(void **state) {
-    (void)state;
+SOFT_TEST_BARE(pool_memory_is_reached_by_whom_it_is_opened_for) {
     soft_begin(64 * MIB, 2);
     CUmemoryPool pool = make_pool(0);
     CUdeviceptr at = take(pool, BLOCK, NULL), there = 0;
@@ -524,8 +501,7 @@ static void pool_memory_is_reached_by_whom_it_is_opened_for(void **state) {
     assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
-static void pool_memory_faults_for_the_host(void **state) {
-    (void)state;
+SOFT_TEST(pool_memory_faults_for_the_host) {
     CUmemoryPool pool = make_pool(0);
     CUdeviceptr at = take(pool, BLOCK, NULL);
     assert_ok(drv->cuCtxSynchronize());
@@ -575,8 +551,7 @@ static void *churn(void *user) {
     return drv->cuStreamSynchronize(stream) ? user : NULL;
 }
 
-static void pool_serves_many_threads(void **state) {
-    (void)state;
+SOFT_TEST(pool_serves_many_threads) {
     CUmemoryPool pool = make_pool(0);
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
@@ -591,32 +566,5 @@ static void pool_serves_many_threads(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(pool_grows_by_chunks_and_gives_them_back_at_a_sync),
-        SOFT_TEST(pool_keeps_what_its_threshold_says_and_trims_to_less),
-        SOFT_TEST(pool_trims_nothing_under_work_that_is_queued),
-        SOFT_TEST(pool_high_marks_begin_anew_with_what_there_is),
-        SOFT_TEST(pool_with_a_maximum_ends_there),
-        SOFT_TEST(pool_out_of_memory_gives_back_what_others_keep),
-        SOFT_TEST(pool_memory_comes_back_on_its_stream_at_once),
-        SOFT_TEST(pool_memory_of_a_busy_stream_is_left_alone),
-        SOFT_TEST(pool_follows_events),
-        SOFT_TEST(pool_does_not_follow_events_that_came_before),
-        SOFT_TEST(pool_follows_events_that_are_over),
-        SOFT_TEST(pool_follows_the_legacy_stream),
-        SOFT_TEST(pool_takes_what_is_done_if_it_may),
-        SOFT_TEST(pool_gives_to_all_what_a_sync_has_seen),
-        SOFT_TEST(pool_knows_the_frees_of_ended_streams_after_a_sync),
-        SOFT_TEST(pool_waits_for_other_streams_when_there_is_nothing_else),
-        SOFT_TEST(pool_that_is_destroyed_goes_with_its_last_allocation),
-        SOFT_TEST(pool_memory_goes_with_the_context),
-        SOFT_TEST_BARE(pool_free_that_is_never_reached_counts_as_done),
-        SOFT_TEST(pool_memory_outlives_a_context_that_is_not_the_last),
-        SOFT_TEST(pool_wrong_frees_change_nothing),
-        SOFT_TEST(pool_frees_plain_memory_in_stream_order),
-        SOFT_TEST_BARE(pool_memory_is_reached_by_whom_it_is_opened_for),
-        SOFT_TEST(pool_memory_faults_for_the_host),
-        SOFT_TEST(pool_serves_many_threads),
-    };
-    return cmocka_run_group_tests_name("soft_pool", tests, NULL, NULL);
+    return tests_run("soft_pool");
 }

@@ -140,8 +140,7 @@ static void use_by_the_legacy_stream(void) {
     give(at, blocking);
 }
 
-static void pool_memory_is_used_between_alloc_and_free(void **state) {
-    (void)state;
+TEST(pool_memory_is_used_between_alloc_and_free) {
     EXPECT_REPORTS(use_on_its_stream, 0);
     EXPECT_REPORTS(use_elsewhere, 1);
     EXPECT_REPORTS(use_elsewhere_after_an_event, 0);
@@ -238,8 +237,7 @@ static void reuse_of_a_mixture(void) {
     }
 }
 
-static void pool_memory_changes_hands_in_order(void **state) {
-    (void)state;
+TEST(pool_memory_changes_hands_in_order) {
     EXPECT_REPORTS(reuse_on_its_stream, 0);
     EXPECT_REPORTS(reuse_after_an_event, 0);
     EXPECT_REPORTS(reuse_of_what_is_done, 0);
@@ -330,8 +328,7 @@ static void plain_memory_freed_elsewhere(void) {
     give(at, two);
 }
 
-static void pool_memory_freed_by_the_host_is_done_with(void **state) {
-    (void)state;
+TEST(pool_memory_freed_by_the_host_is_done_with) {
     EXPECT_REPORTS(host_free_after_a_sync, 0);
     EXPECT_REPORTS(host_free_too_early, 1);
     EXPECT_REPORTS(host_free_of_what_was_never_used, 0);
@@ -369,17 +366,10 @@ static void planted_reuse_without_order(void) {
     assert_true(again == at || again == 0);
 }
 
-static void pool_memory_that_changes_hands_too_early_is_found(void **state) {
-    (void)state;
+TEST(pool_memory_that_changes_hands_too_early_is_found) {
     EXPECT_REPORTS(planted_reuse_without_order, 1);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_memory_is_used_between_alloc_and_free),
-        cmocka_unit_test(pool_memory_changes_hands_in_order),
-        cmocka_unit_test(pool_memory_freed_by_the_host_is_done_with),
-        cmocka_unit_test(pool_memory_that_changes_hands_too_early_is_found),
-    };
-    return cmocka_run_group_tests_name("soft_pool_order", tests, NULL, NULL);
+    return tests_run("soft_pool_order");
 }

@@ -41,8 +41,7 @@ static uint64_t get(CUmemoryPool pool, CUmemPool_attribute attribute) {
     return value;
 }
 
-static void share_pointers_of_memory_that_came_later(void **state) {
-    (void)state;
+SOFT_TEST(share_pointers_of_memory_that_came_later) {
     CUmemoryPool pool = make_shared(0), imported = import_pool(pool);
     CUdeviceptr at[3], there[3];
     for (int i = 0; i < 3; i++) { /* each makes the pool grow */
@@ -73,8 +72,7 @@ static void share_pointers_of_memory_that_came_later(void **state) {
     assert_ok(drv->cuMemPoolDestroy(imported));
 }
 
-static void share_outlives_its_pool(void **state) {
-    (void)state;
+SOFT_TEST(share_outlives_its_pool) {
     CUmemoryPool pool = make_shared(0), imported = import_pool(pool);
     CUmemPoolPtrExportData data;
     CUdeviceptr at = take(pool, BLOCK), there = 0;
@@ -90,8 +88,7 @@ static void share_outlives_its_pool(void **state) {
     assert_refused(drv->cuMemFree(there));
 }
 
-static void share_made_up_pointers_are_refused(void **state) {
-    (void)state;
+SOFT_TEST(share_made_up_pointers_are_refused) {
     CUmemoryPool pool = make_shared(8 * MIB), imported = import_pool(pool);
     CUmemPoolPtrExportData good, data;
     CUdeviceptr at = take(pool, BLOCK), there = 0;
@@ -120,8 +117,7 @@ static void share_made_up_pointers_are_refused(void **state) {
                      CUDA_ERROR_ALREADY_MAPPED);
 }
 
-static void share_descriptors_of_other_things_are_refused(void **state) {
-    (void)state;
+SOFT_TEST(share_descriptors_of_other_things_are_refused) {
     CUmemoryPool pool = make_shared(0), none = NULL;
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0), imported = 0;
     int pool_fd = -1, chunk_fd = -1, null_fd = open("/dev/null", O_RDWR);
@@ -140,8 +136,7 @@ static void share_descriptors_of_other_things_are_refused(void **state) {
 }
 
 /* Both addresses are the same bytes to the clocks. */
-static void share_is_in_the_same_order(void **state) {
-    (void)state;
+TEST(share_is_in_the_same_order) {
     for (int is_ordered = 0; is_ordered < 2; is_ordered++) {
         struct acre__soft_config config = soft_config(64 * MIB, 1);
         config.check = 1;
@@ -166,12 +161,5 @@ static void share_is_in_the_same_order(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(share_pointers_of_memory_that_came_later),
-        SOFT_TEST(share_outlives_its_pool),
-        SOFT_TEST(share_made_up_pointers_are_refused),
-        SOFT_TEST(share_descriptors_of_other_things_are_refused),
-        cmocka_unit_test(share_is_in_the_same_order),
-    };
-    return cmocka_run_group_tests_name("soft_pool_share", tests, NULL, NULL);
+    return tests_run("soft_pool_share");
 }

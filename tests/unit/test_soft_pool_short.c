@@ -180,22 +180,16 @@ static void each_allocation_refused(CUresult (*run)(struct script *)) {
     assert_int_equal(atomic_load(&live), before);
 }
 
-static void pool_without_host_memory_changes_nothing(void **state) {
-    (void)state;
+TEST(pool_without_host_memory_changes_nothing) {
     each_allocation_refused(script_pool);
 }
 
-static void pool_without_host_memory_is_not_shared(void **state) {
-    (void)state;
+TEST(pool_without_host_memory_is_not_shared) {
     each_allocation_refused(script_share);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_without_host_memory_changes_nothing),
-        cmocka_unit_test(pool_without_host_memory_is_not_shared),
-    };
-    return cmocka_run_group_tests_name("soft_pool_short", tests, NULL, NULL);
+    return tests_run("soft_pool_short");
 }
 
 #endif

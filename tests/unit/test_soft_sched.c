@@ -42,8 +42,7 @@ static void take_turns(void *user) {
 }
 
 /* Each hands the turn on and then waits: at times all of them wait, and one of them can go on. */
-static void sched_threads_that_hand_turns_around_are_not_stuck(void **state) {
-    (void)state;
+TEST(sched_threads_that_hand_turns_around_are_not_stuck) {
     struct acre__vthread threads[3];
     for (uintptr_t i = 0; i < 3; i++)
         threads[i] = (struct acre__vthread){take_turns, (void *)i};
@@ -68,8 +67,7 @@ static void do_nothing(void *unused) {
 }
 
 /* They are given up, and the lock that they waited with is free. */
-static void sched_threads_that_wait_for_ever_are_stuck(void **state) {
-    (void)state;
+TEST(sched_threads_that_wait_for_ever_are_stuck) {
     const struct acre__vthread threads[] = {
         {wait_for_nothing, NULL}, {do_nothing, NULL}, {wait_for_nothing, NULL}};
     begin_seeded(1);
@@ -142,8 +140,7 @@ static void work_under(uint64_t seed) {
     end_seeded();
 }
 
-static void sched_seed_says_the_order(void **state) {
-    (void)state;
+TEST(sched_seed_says_the_order) {
     unsigned first[WORKERS * STEPS], differing = 0;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         work_under(seed);
@@ -183,8 +180,7 @@ static void write_it(void *unused) {
             work.wrong = "wrong bytes";
 }
 
-static void sched_export_between_steps_keeps_bytes(void **state) {
-    (void)state;
+TEST(sched_export_between_steps_keeps_bytes) {
     const struct acre__vthread threads[] = {{write_it, NULL}, {export_it, NULL}};
     for (uint64_t seed = 1; seed <= 40; seed++) {
         work.wrong = NULL;
@@ -220,8 +216,7 @@ static void launch_and_call(void *unused) {
             work.wrong = "a call of a thread was refused";
 }
 
-static void sched_host_function_is_refused_alone(void **state) {
-    (void)state;
+TEST(sched_host_function_is_refused_alone) {
     const struct acre__vthread threads[] = {{launch_and_call, NULL}, {launch_and_call, NULL}};
     for (uint64_t seed = 1; seed <= 20; seed++) {
         work.wrong = NULL;
@@ -235,12 +230,5 @@ static void sched_host_function_is_refused_alone(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sched_threads_that_hand_turns_around_are_not_stuck),
-        cmocka_unit_test(sched_threads_that_wait_for_ever_are_stuck),
-        cmocka_unit_test(sched_seed_says_the_order),
-        cmocka_unit_test(sched_export_between_steps_keeps_bytes),
-        cmocka_unit_test(sched_host_function_is_refused_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_sched");
 }

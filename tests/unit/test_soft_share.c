@@ -30,8 +30,7 @@ static size_t blocks_of(int fd) {
 
 /* ---- export ---- */
 
-static void share_exported_chunk_keeps_bytes(void **state) {
-    (void)state;
+SOFT_TEST(share_exported_chunk_keeps_bytes) {
     CUmemGenericAllocationHandle chunk = soft_chunk(4 * CHUNK, 0);
     CUdeviceptr at = soft_map(chunk, 4 * CHUNK, 0);
     assert_ok(drv->cuMemsetD8(at + CHUNK, 0x31, CHUNK)); /* the rest was never written */
@@ -56,8 +55,7 @@ static void share_exported_chunk_keeps_bytes(void **state) {
     assert_int_equal(soft_used_bytes(0), 0);
 }
 
-static void share_export_that_was_not_asked_for_is_refused(void **state) {
-    (void)state;
+SOFT_TEST(share_export_that_was_not_asked_for_is_refused) {
     CUmemAllocationProp prop = soft_prop(0);
     CUmemGenericAllocationHandle chunk;
     int fd = -7;
@@ -109,8 +107,7 @@ static void *write_and_read(void *argument) {
     return NULL;
 }
 
-static void share_export_under_running_work_tears_nothing(void **state) {
-    (void)state;
+SOFT_TEST(share_export_under_running_work_tears_nothing) {
     CUmemGenericAllocationHandle chunks[MOVED];
     struct writer writers[WRITERS];
     pthread_t threads[WRITERS];
@@ -152,8 +149,7 @@ static void *export_in_thread(void *argument) {
     return NULL;
 }
 
-static void share_chunk_exported_by_many_threads_is_one_file(void **state) {
-    (void)state;
+SOFT_TEST(share_chunk_exported_by_many_threads_is_one_file) {
     enum { EXPORTERS = 4 };
     struct exporter exporters[EXPORTERS];
     pthread_t threads[EXPORTERS];
@@ -179,8 +175,7 @@ static void share_chunk_exported_by_many_threads_is_one_file(void **state) {
 
 /* ---- import here ---- */
 
-static void share_import_in_same_process_is_the_same_chunk(void **state) {
-    (void)state;
+SOFT_TEST(share_import_in_same_process_is_the_same_chunk) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0), import = 0;
     CUdeviceptr at = soft_map(chunk, CHUNK, 0);
     assert_ok(drv->cuMemsetD8(at, 9, CHUNK));
@@ -205,8 +200,7 @@ static void share_import_in_same_process_is_the_same_chunk(void **state) {
 }
 
 /* One chunk, one set of clocks: work through the two handles is compared. */
-static void share_import_in_same_process_shares_clocks(void **state) {
-    (void)state;
+SOFT_TEST_BARE(share_import_in_same_process_shares_clocks) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.check = 1;
     soft_begin_with(&config);
@@ -223,8 +217,7 @@ static void share_import_in_same_process_shares_clocks(void **state) {
     assert_true(soft_eventually(acre__soft_reports(NULL, 0) == 1));
 }
 
-static void share_descriptor_outlives_its_chunk(void **state) {
-    (void)state;
+SOFT_TEST(share_descriptor_outlives_its_chunk) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0), import = 0;
     CUdeviceptr at = soft_map(chunk, CHUNK, 0);
     assert_ok(drv->cuMemsetD8(at, 0x66, CHUNK));
@@ -253,8 +246,7 @@ static int memfd(const char *name, size_t bytes, int seals) {
     return fd;
 }
 
-static void share_junk_descriptor_is_refused(void **state) {
-    (void)state;
+SOFT_TEST(share_junk_descriptor_is_refused) {
     const char *name = "acre-soft-chunk-d0";
     const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
     int ends[2];
@@ -397,8 +389,7 @@ static pid_t importer_start(int socket) {
     return pid;
 }
 
-static void share_other_program_reads_and_writes(void **state) {
-    (void)state;
+SOFT_TEST(share_other_program_reads_and_writes) {
     CUmemAllocationProp prop = soft_prop(0);
     prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
     CUmemGenericAllocationHandle device_chunk = soft_chunk(2 * CHUNK, 0), host_chunk;
@@ -428,16 +419,5 @@ static void share_other_program_reads_and_writes(void **state) {
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "import"))
         return importer_main(atoi(argv[2]));
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(share_exported_chunk_keeps_bytes),
-        SOFT_TEST(share_export_that_was_not_asked_for_is_refused),
-        SOFT_TEST(share_export_under_running_work_tears_nothing),
-        SOFT_TEST(share_chunk_exported_by_many_threads_is_one_file),
-        SOFT_TEST(share_import_in_same_process_is_the_same_chunk),
-        SOFT_TEST_BARE(share_import_in_same_process_shares_clocks),
-        SOFT_TEST(share_descriptor_outlives_its_chunk),
-        SOFT_TEST(share_junk_descriptor_is_refused),
-        SOFT_TEST(share_other_program_reads_and_writes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_share");
 }

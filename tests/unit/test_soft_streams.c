@@ -4,8 +4,7 @@
 
 /* ---- late and in order ---- */
 
-static void streams_run_after_the_call_returned(void **state) {
-    (void)state;
+SOFT_TEST(streams_run_after_the_call_returned) {
     struct soft_gate gate;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING), reader = soft_stream(1);
     unsigned char *pinned = NULL;
@@ -37,8 +36,7 @@ static void trail_add(void *user) {
     trail.at[atomic_fetch_add(&trail.count, 1)] = (int)(intptr_t)user;
 }
 
-static void streams_keep_order(void **state) {
-    (void)state;
+SOFT_TEST(streams_keep_order) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     atomic_store(&trail.count, 0);
     for (int i = 0; i < ORDERED; i++)
@@ -49,8 +47,7 @@ static void streams_keep_order(void **state) {
         assert_int_equal(trail.at[i], i);
 }
 
-static void streams_blocked_function_holds_up_its_own_only(void **state) {
-    (void)state;
+SOFT_TEST(streams_blocked_function_holds_up_its_own_only) {
     enum { BUSY = 12 };
     struct soft_gate gates[BUSY];
     CUstream streams[BUSY];
@@ -67,8 +64,7 @@ static void streams_blocked_function_holds_up_its_own_only(void **state) {
 }
 
 /* Workers are made for streams, not for operations. */
-static void streams_workers_are_as_many_as_busy_streams(void **state) {
-    (void)state;
+SOFT_TEST(streams_workers_are_as_many_as_busy_streams) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     _Atomic int ran = 0;
     for (int i = 0; i < 500; i++)
@@ -100,8 +96,7 @@ static void expect_order(CUstream first, CUstream second, int waits) {
     assert_int_equal(atomic_load(&ran), 1);
 }
 
-static void streams_legacy_rule_holds_in_both_directions(void **state) {
-    (void)state;
+SOFT_TEST(streams_legacy_rule_holds_in_both_directions) {
     CUstream blocking = soft_stream(CU_STREAM_DEFAULT), other = soft_stream(CU_STREAM_DEFAULT);
     for (int round = 0; round < 2; round++) {
         expect_order(NULL, blocking, 1);
@@ -115,8 +110,7 @@ static void streams_legacy_rule_holds_in_both_directions(void **state) {
     }
 }
 
-static void streams_non_blocking_is_independent(void **state) {
-    (void)state;
+SOFT_TEST(streams_non_blocking_is_independent) {
     CUstream free_one = soft_stream(CU_STREAM_NON_BLOCKING);
     CUstream blocking = soft_stream(CU_STREAM_DEFAULT);
     for (int round = 0; round < 2; round++) {
@@ -128,8 +122,7 @@ static void streams_non_blocking_is_independent(void **state) {
 }
 
 /* Through the legacy stream one blocking stream waits for another. */
-static void streams_legacy_work_between_two_orders_them(void **state) {
-    (void)state;
+SOFT_TEST(streams_legacy_work_between_two_orders_them) {
     struct soft_gate gate;
     _Atomic int ran = 0, middle = 0;
     CUstream one = soft_stream(CU_STREAM_DEFAULT), two = soft_stream(CU_STREAM_DEFAULT);
@@ -146,8 +139,7 @@ static void streams_legacy_work_between_two_orders_them(void **state) {
 }
 
 /* A synchronize of the legacy stream waits for blocking streams, too. */
-static void streams_legacy_synchronize_waits_for_blocking(void **state) {
-    (void)state;
+SOFT_TEST(streams_legacy_synchronize_waits_for_blocking) {
     _Atomic int ran = 0;
     CUstream blocking = soft_stream(CU_STREAM_DEFAULT);
     for (int i = 0; i < 50; i++) {
@@ -185,8 +177,7 @@ static void per_thread_run(struct per_thread *use) {
     assert_ok(use->result);
 }
 
-static void streams_per_thread_differs_and_ends_with_its_thread(void **state) {
-    (void)state;
+SOFT_TEST(streams_per_thread_differs_and_ends_with_its_thread) {
     unsigned long long mine = 0, again = 0;
     assert_ok(drv->cuStreamGetId(CU_STREAM_PER_THREAD, &mine));
     size_t streams = soft_stream_count(0);
@@ -199,8 +190,7 @@ static void streams_per_thread_differs_and_ends_with_its_thread(void **state) {
     assert_int_equal(again, mine);
 }
 
-static void streams_per_thread_of_ended_thread_finishes_its_work(void **state) {
-    (void)state;
+SOFT_TEST(streams_per_thread_of_ended_thread_finishes_its_work) {
     struct soft_gate gate = {0};
     _Atomic int ran = 0;
     struct per_thread use = {.gate = &gate, .ran = &ran};
@@ -214,8 +204,7 @@ static void streams_per_thread_of_ended_thread_finishes_its_work(void **state) {
 }
 
 /* The stream goes with the context; the thread's record of it must not be followed. */
-static void streams_per_thread_after_context_restart_is_new(void **state) {
-    (void)state;
+SOFT_TEST(streams_per_thread_after_context_restart_is_new) {
     unsigned long long before = 0, after = 0;
     _Atomic int ran = 0;
     assert_ok(drv->cuStreamGetId(CU_STREAM_PER_THREAD, &before));
@@ -238,8 +227,7 @@ static void *use_across_restart(void *argument) {
     return NULL; /* and now the thread's end looks for its stream */
 }
 
-static void streams_thread_that_outlives_the_context_ends_well(void **state) {
-    (void)state;
+SOFT_TEST(streams_thread_that_outlives_the_context_ends_well) {
     _Atomic int turn = 0;
     pthread_t thread;
     void *failed = NULL;
@@ -258,8 +246,7 @@ static void streams_thread_that_outlives_the_context_ends_well(void **state) {
 
 /* ---- handles and ends ---- */
 
-static void streams_destroyed_finishes_its_work(void **state) {
-    (void)state;
+SOFT_TEST(streams_destroyed_finishes_its_work) {
     struct soft_gate gate;
     _Atomic int ran = 0;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -274,8 +261,7 @@ static void streams_destroyed_finishes_its_work(void **state) {
     assert_true(soft_eventually(soft_stream_count(0) == 0));
 }
 
-static void streams_handle_comes_back_with_another_id(void **state) {
-    (void)state;
+SOFT_TEST(streams_handle_comes_back_with_another_id) {
     struct soft_gate gate;
     unsigned long long first = 0, second = 0;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -291,8 +277,7 @@ static void streams_handle_comes_back_with_another_id(void **state) {
     assert_ok(drv->cuStreamDestroy(again));
 }
 
-static void streams_dead_handle_is_refused(void **state) {
-    (void)state;
+SOFT_TEST(streams_dead_handle_is_refused) {
     CUstream stream = soft_stream(CU_STREAM_DEFAULT);
     CUevent event;
     CUdeviceptr at = 0;
@@ -343,8 +328,7 @@ static void *wait_in_thread(void *argument) {
     return NULL;
 }
 
-static void streams_destroyed_under_waiting_threads_wakes_them(void **state) {
-    (void)state;
+SOFT_TEST(streams_destroyed_under_waiting_threads_wakes_them) {
     enum { WAITERS = 3 };
     struct soft_gate gate;
     struct waiting waiting[WAITERS];
@@ -393,8 +377,7 @@ static void call_from_function(void *user) {
     f->current = drv->cuCtxGetCurrent(&ctx);
 }
 
-static void streams_calls_from_host_function_are_refused(void **state) {
-    (void)state;
+SOFT_TEST(streams_calls_from_host_function_are_refused) {
     struct from_function f = {0};
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     assert_ok(drv->cuLaunchHostFunc(stream, call_from_function, &f));
@@ -409,8 +392,7 @@ static void streams_calls_from_host_function_are_refused(void **state) {
 }
 
 /* With a seed the caller itself runs the function: it must be free to call again after. */
-static void streams_calls_after_seeded_host_function_are_allowed(void **state) {
-    (void)state;
+SOFT_TEST_BARE(streams_calls_after_seeded_host_function_are_allowed) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.seeded = 1;
     config.seed = 5;
@@ -438,8 +420,7 @@ static void *sync_seeded(void *argument) {
     return NULL;
 }
 
-static void streams_seeded_with_real_threads_are_never_stuck(void **state) {
-    (void)state;
+SOFT_TEST_BARE(streams_seeded_with_real_threads_are_never_stuck) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.seeded = config.check = 1;
     config.seed = 7;
@@ -471,8 +452,7 @@ static void hear(CUstream stream, CUresult status, void *user) {
     atomic_fetch_add(&heard->calls, 1);
 }
 
-static void streams_callback_comes_in_order(void **state) {
-    (void)state;
+SOFT_TEST(streams_callback_comes_in_order) {
     struct heard heard = {0};
     struct soft_gate gate;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -488,8 +468,7 @@ static void streams_callback_comes_in_order(void **state) {
 }
 
 /* Unlike a host function, it is told that the device is lost. */
-static void streams_callback_hears_of_a_lost_device(void **state) {
-    (void)state;
+SOFT_TEST(streams_callback_hears_of_a_lost_device) {
     struct heard heard = {0};
     struct soft_gate gate;
     _Atomic int noted = 0;
@@ -506,8 +485,7 @@ static void streams_callback_hears_of_a_lost_device(void **state) {
     assert_int_equal(atomic_load(&noted), 0);
 }
 
-static void streams_callback_breaks_a_capture(void **state) {
-    (void)state;
+SOFT_TEST(streams_callback_breaks_a_capture) {
     struct heard heard = {0};
     CUgraph graph = NULL;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -518,29 +496,5 @@ static void streams_callback_breaks_a_capture(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(streams_run_after_the_call_returned),
-        SOFT_TEST(streams_keep_order),
-        SOFT_TEST(streams_blocked_function_holds_up_its_own_only),
-        SOFT_TEST(streams_workers_are_as_many_as_busy_streams),
-        SOFT_TEST(streams_legacy_rule_holds_in_both_directions),
-        SOFT_TEST(streams_non_blocking_is_independent),
-        SOFT_TEST(streams_legacy_work_between_two_orders_them),
-        SOFT_TEST(streams_legacy_synchronize_waits_for_blocking),
-        SOFT_TEST(streams_per_thread_differs_and_ends_with_its_thread),
-        SOFT_TEST(streams_per_thread_of_ended_thread_finishes_its_work),
-        SOFT_TEST(streams_per_thread_after_context_restart_is_new),
-        SOFT_TEST(streams_thread_that_outlives_the_context_ends_well),
-        SOFT_TEST(streams_destroyed_finishes_its_work),
-        SOFT_TEST(streams_handle_comes_back_with_another_id),
-        SOFT_TEST(streams_dead_handle_is_refused),
-        SOFT_TEST(streams_destroyed_under_waiting_threads_wakes_them),
-        SOFT_TEST(streams_calls_from_host_function_are_refused),
-        SOFT_TEST_BARE(streams_calls_after_seeded_host_function_are_allowed),
-        SOFT_TEST_BARE(streams_seeded_with_real_threads_are_never_stuck),
-        SOFT_TEST(streams_callback_comes_in_order),
-        SOFT_TEST(streams_callback_hears_of_a_lost_device),
-        SOFT_TEST(streams_callback_breaks_a_capture),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_streams");
 }

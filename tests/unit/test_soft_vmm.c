@@ -11,8 +11,7 @@ static size_t file_bytes(void) {
 
 /* ---- who may touch it ---- */
 
-static void vmm_host_touch_of_device_memory_faults(void **state) {
-    (void)state;
+SOFT_TEST(vmm_host_touch_of_device_memory_faults) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr at = soft_reserve(CHUNK);
     assert_true(soft_faults(at, 0));
@@ -33,8 +32,7 @@ static CUresult host_access(CUdeviceptr at, size_t bytes, unsigned flags) {
     return drv->cuMemSetAccess(at, bytes, &access, 1);
 }
 
-static void vmm_host_chunk_is_open_after_access_only(void **state) {
-    (void)state;
+SOFT_TEST(vmm_host_chunk_is_open_after_access_only) {
     CUmemAllocationProp prop = soft_prop(0);
     prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
     CUmemGenericAllocationHandle chunk;
@@ -59,8 +57,7 @@ static void vmm_host_chunk_is_open_after_access_only(void **state) {
     assert_true(soft_faults(at, 0));
 }
 
-static void vmm_new_mapping_has_no_access(void **state) {
-    (void)state;
+SOFT_TEST(vmm_new_mapping_has_no_access) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr at = soft_reserve(CHUNK);
     CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
@@ -83,8 +80,7 @@ static void vmm_new_mapping_has_no_access(void **state) {
 
 enum { CHUNKS = 32 }; /* of the 64 MiB that a device has here */
 
-static void vmm_device_is_full_to_the_last_byte(void **state) {
-    (void)state;
+SOFT_TEST(vmm_device_is_full_to_the_last_byte) {
     CUmemAllocationProp prop = soft_prop(0);
     CUmemGenericAllocationHandle chunks[CHUNKS], more = 5;
     for (int round = 0; round < 3; round++) {
@@ -113,8 +109,7 @@ static const struct soft_backing *backing_of(CUmemGenericAllocationHandle handle
 
 /* The file has room for 64 chunks, the device for 32. Single chunks at every second place of the
  * lower half push what is larger into the upper half, and a pair is left standing there. */
-static void vmm_fragmented_memory_serves_large_chunk(void **state) {
-    (void)state;
+SOFT_TEST(vmm_fragmented_memory_serves_large_chunk) {
     CUmemGenericAllocationHandle singles[CHUNKS];
     for (int i = 0; i < CHUNKS; i++)
         singles[i] = soft_chunk(CHUNK, 0);
@@ -142,8 +137,7 @@ static void vmm_fragmented_memory_serves_large_chunk(void **state) {
     assert_int_equal(soft_used_bytes(0), 5 * CHUNK);
 }
 
-static void vmm_released_chunk_gives_blocks_back(void **state) {
-    (void)state;
+SOFT_TEST(vmm_released_chunk_gives_blocks_back) {
     CUmemGenericAllocationHandle chunk = soft_chunk(8 * CHUNK, 0);
     CUdeviceptr at = soft_map(chunk, 8 * CHUNK, 0);
     assert_int_equal(file_bytes(), 0);
@@ -160,8 +154,7 @@ static void vmm_released_chunk_gives_blocks_back(void **state) {
     assert_refused(drv->cuMemRelease(chunk));
 }
 
-static void vmm_retained_handle_is_counted(void **state) {
-    (void)state;
+SOFT_TEST(vmm_retained_handle_is_counted) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0), again = 0;
     CUdeviceptr at = soft_map(chunk, CHUNK, 0);
     assert_ok(drv->cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(at + 99)));
@@ -178,8 +171,7 @@ static void vmm_retained_handle_is_counted(void **state) {
 
 /* ---- mappings ---- */
 
-static void vmm_chunk_mapped_twice_shares_bytes(void **state) {
-    (void)state;
+SOFT_TEST(vmm_chunk_mapped_twice_shares_bytes) {
     CUmemGenericAllocationHandle chunk = soft_chunk(2 * CHUNK, 0);
     CUdeviceptr one = soft_map(chunk, 2 * CHUNK, 0), two = soft_map(chunk, 2 * CHUNK, 0);
     assert_ok(drv->cuMemsetD8(one, 3, 2 * CHUNK));
@@ -191,8 +183,7 @@ static void vmm_chunk_mapped_twice_shares_bytes(void **state) {
     assert_true(soft_is_filled(two + CHUNK, 100, 4));
 }
 
-static void vmm_moved_chunk_keeps_bytes(void **state) {
-    (void)state;
+SOFT_TEST(vmm_moved_chunk_keeps_bytes) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr range = soft_reserve(8 * CHUNK);
     soft_map_at(range, chunk, CHUNK, 0);
@@ -206,8 +197,7 @@ static void vmm_moved_chunk_keeps_bytes(void **state) {
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
 }
 
-static void vmm_wrong_mappings_change_nothing(void **state) {
-    (void)state;
+SOFT_TEST(vmm_wrong_mappings_change_nothing) {
     CUmemGenericAllocationHandle chunk = soft_chunk(2 * CHUNK, 0), other = soft_chunk(CHUNK, 0);
     CUdeviceptr range = soft_reserve(4 * CHUNK);
     soft_map_at(range + CHUNK, chunk, 2 * CHUNK, 0);
@@ -279,8 +269,7 @@ static void piece_move(struct piece *pieces, int i, CUdeviceptr range, struct so
     piece->place = place;
 }
 
-static void vmm_random_moves_agree_with_model(void **state) {
-    (void)state;
+SOFT_TEST(vmm_random_moves_agree_with_model) {
     struct soft_random random = soft_random_begin("moves");
     struct piece pieces[PIECES];
     CUdeviceptr range = soft_reserve(PLACES * CHUNK);
@@ -307,8 +296,7 @@ static void vmm_random_moves_agree_with_model(void **state) {
 
 /* ---- addresses ---- */
 
-static void vmm_full_window_makes_another(void **state) {
-    (void)state;
+SOFT_TEST_BARE(vmm_full_window_makes_another) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.address_bytes = 2 * CHUNK;
     soft_begin_with(&config);
@@ -328,8 +316,7 @@ static void vmm_full_window_makes_another(void **state) {
     assert_true(soft_faults(at[19] + 4 * CHUNK - 1, 0));
 }
 
-static void vmm_hint_is_taken_when_free(void **state) {
-    (void)state;
+SOFT_TEST(vmm_hint_is_taken_when_free) {
     CUdeviceptr first = soft_reserve(4 * CHUNK), next = 0, elsewhere = 0;
     assert_ok(drv->cuMemAddressReserve(&next, 2 * CHUNK, 0, first + 4 * CHUNK, 0));
     assert_int_equal(next, first + 4 * CHUNK);
@@ -344,8 +331,7 @@ static void vmm_hint_is_taken_when_free(void **state) {
     assert_refused(drv->cuMemAddressReserve(&elsewhere, CHUNK, 0, UINT64_MAX, 0)); /* unaligned */
 }
 
-static void vmm_alignment_of_one_gib_is_kept(void **state) {
-    (void)state;
+SOFT_TEST(vmm_alignment_of_one_gib_is_kept) {
     CUdeviceptr at[3];
     (void)soft_reserve(CHUNK);
     for (int i = 0; i < 3; i++) {
@@ -363,8 +349,7 @@ static void vmm_alignment_of_one_gib_is_kept(void **state) {
     assert_int_equal(none, 3);
 }
 
-static void vmm_freed_addresses_are_used_again(void **state) {
-    (void)state;
+SOFT_TEST(vmm_freed_addresses_are_used_again) {
     CUdeviceptr at[16];
     uint64_t holes = 0;
     for (int i = 0; i < 16; i++)
@@ -382,22 +367,5 @@ static void vmm_freed_addresses_are_used_again(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SOFT_TEST(vmm_host_touch_of_device_memory_faults),
-        SOFT_TEST(vmm_host_chunk_is_open_after_access_only),
-        SOFT_TEST(vmm_new_mapping_has_no_access),
-        SOFT_TEST(vmm_device_is_full_to_the_last_byte),
-        SOFT_TEST(vmm_fragmented_memory_serves_large_chunk),
-        SOFT_TEST(vmm_released_chunk_gives_blocks_back),
-        SOFT_TEST(vmm_retained_handle_is_counted),
-        SOFT_TEST(vmm_chunk_mapped_twice_shares_bytes),
-        SOFT_TEST(vmm_moved_chunk_keeps_bytes),
-        SOFT_TEST(vmm_wrong_mappings_change_nothing),
-        SOFT_TEST(vmm_random_moves_agree_with_model),
-        SOFT_TEST_BARE(vmm_full_window_makes_another),
-        SOFT_TEST(vmm_hint_is_taken_when_free),
-        SOFT_TEST(vmm_alignment_of_one_gib_is_kept),
-        SOFT_TEST(vmm_freed_addresses_are_used_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("soft_vmm");
 }

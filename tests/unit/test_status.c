@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/cases.h"
 #include "base/status.h"
 #include "base/thread.h"
 
@@ -54,8 +55,7 @@ static const struct {
 };
 enum { PINNED_COUNT = sizeof pinned / sizeof *pinned };
 
-static void status_every_value_is_pinned(void **state) {
-    (void)state;
+TEST(status_every_value_is_pinned) {
     for (size_t i = 0; i < PINNED_COUNT; i++) {
         assert_int_equal(pinned[i].status, pinned[i].value);
         assert_string_equal(acre_status_name(pinned[i].status), pinned[i].name);
@@ -63,8 +63,7 @@ static void status_every_value_is_pinned(void **state) {
 }
 
 /* A status added to the header must be added above. */
-static void status_list_and_pins_have_the_same_length(void **state) {
-    (void)state;
+TEST(status_list_and_pins_have_the_same_length) {
     size_t count = 0;
 #define COUNT(name, value, text) count++;
     ACRE_STATUS_LIST(COUNT)
@@ -72,8 +71,7 @@ static void status_list_and_pins_have_the_same_length(void **state) {
     assert_int_equal(count, PINNED_COUNT);
 }
 
-static void status_every_text_is_one_line_of_its_own(void **state) {
-    (void)state;
+TEST(status_every_text_is_one_line_of_its_own) {
     for (size_t i = 0; i < PINNED_COUNT; i++) {
         const char *text = acre_strstatus(pinned[i].status);
         assert_true(strlen(text) > 0);
@@ -84,8 +82,7 @@ static void status_every_text_is_one_line_of_its_own(void **state) {
     }
 }
 
-static void status_no_status_has_a_text_too(void **state) {
-    (void)state;
+TEST(status_no_status_has_a_text_too) {
     const int values[] = {1, -1000, INT32_MAX, INT32_MIN, -(int)PINNED_COUNT};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         assert_string_equal(acre_strstatus((acre_status)values[i]), "not a status of acre");
@@ -93,31 +90,27 @@ static void status_no_status_has_a_text_too(void **state) {
     }
 }
 
-static void status_version_is_the_headers(void **state) {
-    (void)state;
+TEST(status_version_is_the_headers) {
     char expected[32];
     snprintf(expected, sizeof expected, "%d.%d.%d", ACRE_VERSION_MAJOR, ACRE_VERSION_MINOR,
              ACRE_VERSION_PATCH);
     assert_string_equal(acre_version(), expected);
 }
 
-static void status_fail_keeps_status_and_detail(void **state) {
-    (void)state;
+TEST(status_fail_keeps_status_and_detail) {
     assert_int_equal(acre__fail(ACRE_E_BUSY, "thing %d of %s", 7, "nine"), ACRE_E_BUSY);
     assert_string_equal(acre_last_detail(), "thing 7 of nine");
     assert_int_equal(acre__fail(ACRE_E_NULL, "x"), ACRE_E_NULL);
     assert_string_equal(acre_last_detail(), "x");
 }
 
-static void status_detail_in_its_own_arguments_is_kept_whole(void **state) {
-    (void)state;
+TEST(status_detail_in_its_own_arguments_is_kept_whole) {
     acre__fail(ACRE_E_DRIVER, "inner");
     acre__fail(ACRE_E_DRIVER, "outer, since %s, %s", acre_last_detail(), acre_last_detail());
     assert_string_equal(acre_last_detail(), "outer, since inner, inner");
 }
 
-static void status_long_detail_is_cut(void **state) {
-    (void)state;
+TEST(status_long_detail_is_cut) {
     char text[3 * ACRE__DETAIL_BYTES];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -133,8 +126,7 @@ static void status_long_detail_is_cut(void **state) {
     assert_string_equal(acre_last_detail(), text);
 }
 
-static void status_control_characters_leave_one_line(void **state) {
-    (void)state;
+TEST(status_control_characters_leave_one_line) {
     acre__fail(ACRE_E_INVALID, "%s", "a\nb\tc\x1b[0m\x7f caf\xc3\xa9");
     assert_string_equal(acre_last_detail(), "a b c [0m  caf\xc3\xa9");
 }
@@ -156,8 +148,7 @@ static void *speaker_run(void *argument) {
     return NULL;
 }
 
-static void status_details_belong_to_their_thread(void **state) {
-    (void)state;
+TEST(status_details_belong_to_their_thread) {
     enum { COUNT = 8 };
     pthread_barrier_t all_failed;
     pthread_barrier_init(&all_failed, NULL, COUNT);
@@ -179,17 +170,5 @@ static void status_details_belong_to_their_thread(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(status_every_value_is_pinned),
-        cmocka_unit_test(status_list_and_pins_have_the_same_length),
-        cmocka_unit_test(status_every_text_is_one_line_of_its_own),
-        cmocka_unit_test(status_no_status_has_a_text_too),
-        cmocka_unit_test(status_version_is_the_headers),
-        cmocka_unit_test(status_fail_keeps_status_and_detail),
-        cmocka_unit_test(status_detail_in_its_own_arguments_is_kept_whole),
-        cmocka_unit_test(status_long_detail_is_cut),
-        cmocka_unit_test(status_control_characters_leave_one_line),
-        cmocka_unit_test(status_details_belong_to_their_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("status");
 }

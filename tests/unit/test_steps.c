@@ -9,11 +9,7 @@
 #include "device/device.h"
 #include "fault/fault_device.h"
 #include "space/steps.h"
-
-static void sleep_ms(int ms) {
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
+#include "support/gate.h"
 
 static uint64_t refusals(acre_device *dev) {
     return api_stats(dev).driver_refusals;
@@ -36,8 +32,7 @@ static uint32_t granted(acre_device *dev, uint32_t flags) {
     return given;
 }
 
-static void step_create_grants_what_the_device_can_do(void **state) {
-    (void)state;
+TEST(step_create_grants_what_the_device_can_do) {
     const uint32_t all = ACRE__CHUNK_SHAREABLE | ACRE__CHUNK_RDMA;
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
@@ -60,8 +55,7 @@ static void step_create_grants_what_the_device_can_do(void **state) {
 
 /* The driver refuses a wish n times: as many attempts without some of them, and no refusal counted
  * unless it is the last. Other codes are no answer to a wish. */
-static void step_create_leaves_out_what_is_not_permitted(void **state) {
-    (void)state;
+TEST(step_create_leaves_out_what_is_not_permitted) {
     const uint32_t both = ACRE__CHUNK_FABRIC | ACRE__CHUNK_RDMA, fd = ACRE__CHUNK_SHAREABLE;
     const uint32_t left[] = {both | fd, ACRE__CHUNK_RDMA | fd, ACRE__CHUNK_FABRIC | fd, fd};
     const CUresult codes[] = {CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_NOT_SUPPORTED,
@@ -96,8 +90,7 @@ static void step_create_leaves_out_what_is_not_permitted(void **state) {
 }
 
 /* Which memory ran out is said by the step, and only by the call that takes it. */
-static void step_says_what_ran_out(void **state) {
-    (void)state;
+TEST(step_says_what_ran_out) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         size_t unit = unit_of(dev);
@@ -130,8 +123,7 @@ static void step_says_what_ran_out(void **state) {
     }
 }
 
-static void step_location_is_the_device_or_a_node_of_the_host(void **state) {
-    (void)state;
+TEST(step_location_is_the_device_or_a_node_of_the_host) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         CUmemLocation here = acre__step_location(dev, 0);
@@ -180,8 +172,7 @@ static void place_end(acre_device *dev, const struct place *place) {
     api_ok(acre__step_release(dev, place->handle));
 }
 
-static void step_export_and_import_give_the_same_memory(void **state) {
-    (void)state;
+TEST(step_export_and_import_give_the_same_memory) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         struct place first = place_make(dev, 0);
@@ -236,8 +227,7 @@ static void *quiesce(void *user) {
 }
 
 /* From the capturing thread and from another one. */
-static void steps_leave_a_capture_alone(void **state) {
-    (void)state;
+TEST(steps_leave_a_capture_alone) {
     const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
                                          CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
                                          CU_STREAM_CAPTURE_MODE_RELAXED};
@@ -271,18 +261,6 @@ static void steps_leave_a_capture_alone(void **state) {
     }
 }
 
-struct gate {
-    _Atomic int is_reached, is_open, is_passed;
-};
-
-static void gate_wait(void *user) {
-    struct gate *gate = user;
-    atomic_store(&gate->is_reached, 1);
-    for (int ms = 0; ms < 30000 && !atomic_load(&gate->is_open); ms++)
-        sleep_ms(1);
-    atomic_store(&gate->is_passed, 1);
-}
-
 struct waiter {
     acre_device *dev;
     struct gate *gate;
@@ -299,8 +277,7 @@ static void *wait_for_all(void *user) {
     return NULL;
 }
 
-static void step_quiesce_waits_for_all_queued_work(void **state) {
-    (void)state;
+TEST(step_quiesce_waits_for_all_queued_work) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         CUstream stream = stream_begin(dev);
@@ -310,7 +287,7 @@ static void step_quiesce_waits_for_all_queued_work(void **state) {
             struct gate gate = {0};
             struct waiter waiter = {.dev = dev, .gate = &gate};
             pthread_t thread;
-            assert_int_equal(dev->drv->cuLaunchHostFunc(stream, gate_wait, &gate), 0);
+            assert_int_equal(dev->drv->cuLaunchHostFunc(stream, gate_run, &gate), 0);
             while (!atomic_load(&gate.is_reached))
                 sleep_ms(1);
             if (is_full)
@@ -332,8 +309,7 @@ static void step_quiesce_waits_for_all_queued_work(void **state) {
 }
 
 /* Not a byte left on the device. */
-static void step_quiesce_works_on_a_full_device(void **state) {
-    (void)state;
+TEST(step_quiesce_works_on_a_full_device) {
     acre_open_options options = {.struct_size = sizeof options, .soft_bytes = 16 * MIB};
     acre_device *dev = NULL;
     CUmemGenericAllocationHandle handle;
@@ -350,8 +326,7 @@ static void step_quiesce_works_on_a_full_device(void **state) {
 }
 
 /* Whichever driver call fails: a status, and the little block comes back at the latest by trim. */
-static void step_quiesce_bears_every_refusal(void **state) {
-    (void)state;
+TEST(step_quiesce_bears_every_refusal) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         api_ok(acre__step_quiesce(dev));
@@ -379,16 +354,5 @@ static void step_quiesce_bears_every_refusal(void **state) {
 
 int main(void) {
     fault_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(step_create_grants_what_the_device_can_do),
-        cmocka_unit_test(step_create_leaves_out_what_is_not_permitted),
-        cmocka_unit_test(step_says_what_ran_out),
-        cmocka_unit_test(step_location_is_the_device_or_a_node_of_the_host),
-        cmocka_unit_test(step_export_and_import_give_the_same_memory),
-        cmocka_unit_test(steps_leave_a_capture_alone),
-        cmocka_unit_test(step_quiesce_waits_for_all_queued_work),
-        cmocka_unit_test(step_quiesce_works_on_a_full_device),
-        cmocka_unit_test(step_quiesce_bears_every_refusal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("steps");
 }

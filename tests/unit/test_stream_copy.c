@@ -8,12 +8,12 @@
 
 #include <cmocka.h>
 
+#include "support/cases.h"
 #include "base/stream_copy.h"
 
 enum { ROOM = 3 * 4096 };
 
-static void stream_copy_of_any_place_and_length_is_memcpy(void **state) {
-    (void)state;
+TEST(stream_copy_of_any_place_and_length_is_memcpy) {
     static unsigned char from[ROOM], to[ROOM], expected[ROOM];
     static const size_t lengths[] = {0, 1, 63, 64, 65, 4095, 4096, 4097, 4159, 4160, 8191};
     for (size_t i = 0; i < ROOM; i++)
@@ -31,8 +31,5 @@ static void stream_copy_of_any_place_and_length_is_memcpy(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stream_copy_of_any_place_and_length_is_memcpy),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("stream_copy");
 }

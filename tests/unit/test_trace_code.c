@@ -152,8 +152,7 @@ static uint64_t draw(uint64_t *state) {
 
 /* ---- coding ---- */
 
-static void code_every_kind_comes_back(void **state) {
-    (void)state;
+TEST(code_every_kind_comes_back) {
     told_count = 0;
     begin(0, 0);
     tell_alloc(0, 0x700000000100, 1, 256, 0, 0);
@@ -204,8 +203,7 @@ static void code_every_kind_comes_back(void **state) {
 }
 
 /* Every size of number in every place. */
-static void code_extremes_come_back(void **state) {
-    (void)state;
+TEST(code_extremes_come_back) {
     static const uint64_t values[] = {1,
                                       2,
                                       127,
@@ -242,8 +240,7 @@ static void code_extremes_come_back(void **state) {
 }
 
 /* Blocks, places and contexts that run over: more than fit into tables and blocks. */
-static void code_random_events_come_back(void **state) {
-    (void)state;
+TEST(code_random_events_come_back) {
     uint64_t seed = getenv("ACRE_TEST_SEED") ? strtoull(getenv("ACRE_TEST_SEED"), NULL, 0) : 4711;
     print_message("ACRE_TEST_SEED=%llu\n", (unsigned long long)seed);
     uint64_t random = seed * 2 + 1;
@@ -265,8 +262,7 @@ static void code_random_events_come_back(void **state) {
     expect_told();
 }
 
-static void code_repeated_patterns_are_small(void **state) {
-    (void)state;
+TEST(code_repeated_patterns_are_small) {
     told_count = 0;
     begin(0, 0);
     for (size_t i = 0; i < 50000; i++) { /* 500 blocks on 4 streams, in turn */
@@ -280,8 +276,7 @@ static void code_repeated_patterns_are_small(void **state) {
     assert_true(expect_told() < 6);
 }
 
-static void code_refused_free_is_none(void **state) {
-    (void)state;
+TEST(code_refused_free_is_none) {
     begin(0, 0);
     acre__trace_alloc(&pools[0], (void *)0x10000, 256, 256, NULL, 0);
     acre__trace_free(&pools[0], (void *)0x10000, NULL);
@@ -305,8 +300,7 @@ static void code_refused_free_is_none(void **state) {
 
 /* ---- files ---- */
 
-static void file_at_its_limit_ends_with_a_warning(void **state) {
-    (void)state;
+TEST(file_at_its_limit_ends_with_a_warning) {
     begin(1 << 20, 0);
     for (uint64_t i = 1; i < 300000 && acre__trace_is_on(); i++)
         acre__trace_alloc(&pools[0], (void *)(uintptr_t)(i * 256), 1000 + i, 4096 + i, NULL, 0);
@@ -332,8 +326,7 @@ static void file_at_its_limit_ends_with_a_warning(void **state) {
     assert_int_equal(acre_trace_stop(), ACRE_OK);
 }
 
-static void file_as_ring_keeps_the_newest(void **state) {
-    (void)state;
+TEST(file_as_ring_keeps_the_newest) {
     enum { EVENTS = 400000 };
     begin(1 << 20, ACRE_TRACE_RING);
     for (uint64_t i = 1; i <= EVENTS; i++)
@@ -386,8 +379,7 @@ static int start_filling_up(void) {
     return 126;
 }
 
-static void file_that_cannot_grow_ends_with_a_warning(void **state) {
-    (void)state;
+TEST(file_that_cannot_grow_ends_with_a_warning) {
     assert_child_ok(start_filling_up);
 }
 
@@ -397,8 +389,7 @@ static int write_in_child(void) {
     return acre_trace_mark("child") == ACRE_E_FORKED && acre_trace_stop() == ACRE_E_FORKED ? 0 : 1;
 }
 
-static void file_of_a_forked_process_stays_the_parents(void **state) {
-    (void)state;
+TEST(file_of_a_forked_process_stays_the_parents) {
     told_count = 0;
     begin(0, 0);
     tell_alloc(0, 0x10000, 256, 256, 0, 0);
@@ -423,8 +414,7 @@ static int read_all(const unsigned char *bytes, size_t count) {
     return ok;
 }
 
-static void damage_is_told_or_harmless(void **state) {
-    (void)state;
+TEST(damage_is_told_or_harmless) {
     uint64_t random = 99;
     begin(0, 0);
     for (uint64_t i = 0; i < 3000; i++) {
@@ -463,8 +453,7 @@ static void damage_is_told_or_harmless(void **state) {
     free(file.bytes);
 }
 
-static void reader_takes_only_whole_headers(void **state) {
-    (void)state;
+TEST(reader_takes_only_whole_headers) {
     static const unsigned char empty[1], magic[] = ACRE__TRACE_MAGIC;
     assert_false(read_all(empty, 0));
     assert_false(read_all(magic, 8));
@@ -474,8 +463,7 @@ static void reader_takes_only_whole_headers(void **state) {
 
 /* ---- parts ---- */
 
-static void rounded_is_what_pools_have(void **state) {
-    (void)state;
+TEST(rounded_is_what_pools_have) {
     assert_int_equal(acre__trace_rounded(0), 0);
     assert_int_equal(acre__trace_rounded(1), 256);
     assert_int_equal(acre__trace_rounded(256), 256);
@@ -486,8 +474,7 @@ static void rounded_is_what_pools_have(void **state) {
     assert_int_equal(acre__trace_rounded(UINT64_MAX), UINT64_MAX);
 }
 
-static void clock_goes_as_the_systems(void **state) {
-    (void)state;
+TEST(clock_goes_as_the_systems) {
     struct acre__clock clock;
     acre__clock_open(&clock);
     uint64_t units = acre__clock_units(&clock), ns = acre__clock_system_ns();
@@ -502,8 +489,7 @@ static void clock_goes_as_the_systems(void **state) {
     assert_int_equal(acre__clock_rate(0, ns, 77), 77);
 }
 
-static void path_gets_the_processs_number(void **state) {
-    (void)state;
+TEST(path_gets_the_processs_number) {
     char out[ACRE__WATCH_PATH_BYTES], wanted[64];
     snprintf(wanted, sizeof wanted, "a.%ld.%%.%%q", (long)getpid());
     assert_true(acre__watch_path("a.%p.%%.%q", out));
@@ -514,8 +500,7 @@ static void path_gets_the_processs_number(void **state) {
     assert_false(acre__watch_path(longest, out));
 }
 
-static void live_finds_blocks_by_address(void **state) {
-    (void)state;
+TEST(live_finds_blocks_by_address) {
     struct trace_live live = {0};
     struct trace_block block;
     assert_null(trace_live_find(&live, 256));
@@ -547,22 +532,5 @@ int main(int argc, char **argv) {
         acre__trace_pool_init(&pools[0], "pool");
         return fill_up_to_the_limit();
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(code_every_kind_comes_back),
-        cmocka_unit_test(code_extremes_come_back),
-        cmocka_unit_test(code_random_events_come_back),
-        cmocka_unit_test(code_repeated_patterns_are_small),
-        cmocka_unit_test(code_refused_free_is_none),
-        cmocka_unit_test(file_at_its_limit_ends_with_a_warning),
-        cmocka_unit_test(file_as_ring_keeps_the_newest),
-        cmocka_unit_test(file_that_cannot_grow_ends_with_a_warning),
-        cmocka_unit_test(file_of_a_forked_process_stays_the_parents),
-        cmocka_unit_test(damage_is_told_or_harmless),
-        cmocka_unit_test(reader_takes_only_whole_headers),
-        cmocka_unit_test(rounded_is_what_pools_have),
-        cmocka_unit_test(clock_goes_as_the_systems),
-        cmocka_unit_test(path_gets_the_processs_number),
-        cmocka_unit_test(live_finds_blocks_by_address),
-    };
-    return cmocka_run_group_tests_name("trace code", tests, set_up, file_tear_down);
+    return tests_run_with("trace code", set_up, file_tear_down);
 }

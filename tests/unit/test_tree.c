@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "support/cases.h"
 #include "base/tree.h"
 
 enum { OPERATIONS = 100000, KEYS = 2000, MANY = 100000 };
@@ -120,8 +121,7 @@ static void check_lookups(const struct acre__tree *tree, uint64_t key) {
 
 /* ---- tests ---- */
 
-static void tree_empty_finds_nothing(void **state) {
-    (void)state;
+TEST(tree_empty_finds_nothing) {
     struct acre__tree tree = {0};
     assert_null(acre__tree_first(&tree));
     assert_null(acre__tree_find(&tree, 0));
@@ -130,8 +130,7 @@ static void tree_empty_finds_nothing(void **state) {
     assert_null(acre__tree_entry(acre__tree_first(&tree), struct item, node));
 }
 
-static void tree_smallest_and_largest_keys_are_ordinary(void **state) {
-    (void)state;
+TEST(tree_smallest_and_largest_keys_are_ordinary) {
     struct acre__tree tree = {0};
     struct acre__node zero = {.key = 0}, last = {.key = UINT64_MAX};
     assert_int_equal(acre__tree_insert(&tree, &last), 1);
@@ -149,8 +148,7 @@ static void tree_smallest_and_largest_keys_are_ordinary(void **state) {
     assert_int_equal(tree.count, 0);
 }
 
-static void tree_second_node_of_a_key_is_refused(void **state) {
-    (void)state;
+TEST(tree_second_node_of_a_key_is_refused) {
     struct acre__tree tree = {0};
     struct acre__node nodes[100], again;
     for (uint64_t i = 0; i < 100; i++) {
@@ -166,16 +164,14 @@ static void tree_second_node_of_a_key_is_refused(void **state) {
     assert_int_equal(tree.count, 100);
 }
 
-static void tree_entry_gives_the_struct_around_the_node(void **state) {
-    (void)state;
+TEST(tree_entry_gives_the_struct_around_the_node) {
     struct acre__tree tree = {0};
     struct item item = {.node.key = 5};
     acre__tree_insert(&tree, &item.node);
     assert_ptr_equal(acre__tree_entry(acre__tree_find(&tree, 5), struct item, node), &item);
 }
 
-static void tree_random_operations_agree_with_a_sorted_array(void **state) {
-    (void)state;
+TEST(tree_random_operations_agree_with_a_sorted_array) {
     random_seed();
     struct acre__tree tree = {0};
     struct item *items = calloc(KEYS, sizeof *items);
@@ -238,16 +234,14 @@ static void check_depth_of(uint64_t first, uint64_t step, const char *what) {
     free(nodes);
 }
 
-static void tree_degenerate_orders_stay_shallow(void **state) {
-    (void)state;
+TEST(tree_degenerate_orders_stay_shallow) {
     check_depth_of(0, 1, "ascending");
     check_depth_of(UINT64_MAX, UINT64_MAX, "descending");
     check_depth_of(0x7f0000000000u, 2u << 20, "ascending by 2 MiB");
     check_depth_of(0, UINT64_C(1) << 47, "ascending by 2^47");
 }
 
-static void tree_shape_depends_on_the_keys_alone(void **state) {
-    (void)state;
+TEST(tree_shape_depends_on_the_keys_alone) {
     enum { COUNT = 500, LINKS = 2 * COUNT + 1 };
     struct acre__tree up = {0}, down = {0};
     struct acre__node ups[COUNT], downs[COUNT], gone[COUNT];
@@ -268,14 +262,5 @@ static void tree_shape_depends_on_the_keys_alone(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tree_empty_finds_nothing),
-        cmocka_unit_test(tree_smallest_and_largest_keys_are_ordinary),
-        cmocka_unit_test(tree_second_node_of_a_key_is_refused),
-        cmocka_unit_test(tree_entry_gives_the_struct_around_the_node),
-        cmocka_unit_test(tree_random_operations_agree_with_a_sorted_array),
-        cmocka_unit_test(tree_degenerate_orders_stay_shallow),
-        cmocka_unit_test(tree_shape_depends_on_the_keys_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("tree");
 }

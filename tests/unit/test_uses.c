@@ -5,38 +5,14 @@
 
 #include "space/uses.h"
 #include "space_fixture.h"
-
-enum { PATIENCE_MS = 30000 };
-
-static void sleep_ms(int ms) {
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
-
-static int becomes_true(_Atomic int *flag) {
-    for (int i = 0; i < PATIENCE_MS && !atomic_load(flag); i++)
-        sleep_ms(1);
-    return atomic_load(flag);
-}
+#include "support/gate.h"
 
 /* ---- gates ---- */
 
-/* Work on a stream that ends when the test opens it. One stream at a time has closed ones: drivers
- * may run all host functions one after the other. */
-struct gate {
-    _Atomic int is_open, is_passed;
-};
-
-static void gate_run(void *argument) {
-    struct gate *gate = argument;
-    (void)becomes_true(&gate->is_open);
-    atomic_store(&gate->is_passed, 1);
-}
-
+/* One stream at a time has closed ones: drivers may run all host functions one after the other. */
 static void gate_put(acre_device *dev, acre_stream stream, struct gate *gate) {
     struct acre__current current;
-    atomic_store(&gate->is_open, 0);
-    atomic_store(&gate->is_passed, 0);
+    gate_close(gate);
     space_push(dev, &current);
     assert_int_equal(dev->drv->cuLaunchHostFunc(stream, gate_run, gate), 0);
     acre__device_pop(dev, &current);
@@ -84,8 +60,7 @@ static void waiter_end(struct waiter *waiter) {
 
 /* ---- waiting ---- */
 
-static void uses_wait_for_recorded_streams_and_for_no_others(void **state) {
-    (void)state;
+TEST(uses_wait_for_recorded_streams_and_for_no_others) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         acre_stream streams[3] = {stream_make(dev), stream_make(dev), stream_make(dev)};
@@ -116,8 +91,7 @@ static void uses_wait_for_recorded_streams_and_for_no_others(void **state) {
     }
 }
 
-static void uses_later_mark_of_a_stream_covers_the_earlier(void **state) {
-    (void)state;
+TEST(uses_later_mark_of_a_stream_covers_the_earlier) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         acre_stream stream = stream_make(dev);
@@ -143,8 +117,7 @@ static void uses_later_mark_of_a_stream_covers_the_earlier(void **state) {
 
 /* ---- streams that end ---- */
 
-static void uses_of_a_destroyed_stream_are_waited_for(void **state) {
-    (void)state;
+TEST(uses_of_a_destroyed_stream_are_waited_for) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         acre_stream old = stream_make(dev), reused = NULL;
@@ -183,8 +156,7 @@ static CUresult same_id(CUstream stream, unsigned long long *id) {
 
 /* One handle that belongs to two streams, one after the other: told apart by their ids, and without
  * ids never taken for the same. Played with one stream, by what the driver says of it. */
-static void uses_handle_with_another_id_is_another_stream(void **state) {
-    (void)state;
+TEST(uses_handle_with_another_id_is_another_stream) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         acre_stream stream = stream_make(dev);
@@ -222,8 +194,7 @@ static CUresult event_counted(CUevent *event, unsigned flags) {
 }
 
 /* Done ones are found and their events used again, however often it is recorded. */
-static void uses_events_are_used_again(void **state) {
-    (void)state;
+TEST(uses_events_are_used_again) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         struct acre__uses uses;
@@ -251,8 +222,7 @@ static CUresult destroy_refused(CUevent event) {
     return CUDA_ERROR_UNKNOWN;
 }
 
-static void uses_events_that_are_refused_wait_in_limbo(void **state) {
-    (void)state;
+TEST(uses_events_that_are_refused_wait_in_limbo) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         struct acre__uses uses;
@@ -285,8 +255,7 @@ static void capture(acre_device *dev, acre_stream stream, int is_begin) {
     acre__device_pop(dev, &current);
 }
 
-static void uses_of_a_captured_stream_are_refused(void **state) {
-    (void)state;
+TEST(uses_of_a_captured_stream_are_refused) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
         acre_stream captured = stream_make(dev), plain = stream_make(dev);
@@ -308,8 +277,7 @@ static void uses_of_a_captured_stream_are_refused(void **state) {
     }
 }
 
-static void uses_of_another_devices_stream_are_refused(void **state) {
-    (void)state;
+TEST(uses_of_another_devices_stream_are_refused) {
     acre_device *devices[2];
     struct acre__uses uses;
     api_open_two(devices);
@@ -324,15 +292,5 @@ static void uses_of_another_devices_stream_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uses_wait_for_recorded_streams_and_for_no_others),
-        cmocka_unit_test(uses_later_mark_of_a_stream_covers_the_earlier),
-        cmocka_unit_test(uses_of_a_destroyed_stream_are_waited_for),
-        cmocka_unit_test(uses_handle_with_another_id_is_another_stream),
-        cmocka_unit_test(uses_events_are_used_again),
-        cmocka_unit_test(uses_events_that_are_refused_wait_in_limbo),
-        cmocka_unit_test(uses_of_a_captured_stream_are_refused),
-        cmocka_unit_test(uses_of_another_devices_stream_are_refused),
-    };
-    return cmocka_run_group_tests_name("uses", tests, NULL, NULL);
+    return tests_run("uses");
 }

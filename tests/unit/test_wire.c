@@ -75,8 +75,7 @@ static int make_good(size_t index, size_t *fds) {
     }
 }
 
-static void wire_good_message_passes_and_travels(void **state) {
-    (void)state;
+TEST(wire_good_message_passes_and_travels) {
     int ends[2], fds[ACRE__WIRE_FDS], got[ACRE__WIRE_FDS];
     pair(ends);
     size_t before = open_fds(), count, got_count;
@@ -96,8 +95,7 @@ static void wire_good_message_passes_and_travels(void **state) {
     pair_end(ends);
 }
 
-static void wire_refusal_text_is_cut(void **state) {
-    (void)state;
+TEST(wire_refusal_text_is_cut) {
     char text[1000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -114,8 +112,7 @@ static void expect_bad(size_t bytes, size_t fds) {
 }
 
 /* Every length but the right one, and every number of descriptors but the right one. */
-static void wire_cut_or_longer_message_is_refused(void **state) {
-    (void)state;
+TEST(wire_cut_or_longer_message_is_refused) {
     size_t count;
     for (size_t i = 0; make_good(i, &count); i++) {
         size_t right = message.head.bytes;
@@ -137,8 +134,7 @@ static void wire_cut_or_longer_message_is_refused(void **state) {
         expect_bad(bytes_, fds_);                                                                  \
     } while (0)
 
-static void wire_wrong_number_is_refused(void **state) {
-    (void)state;
+TEST(wire_wrong_number_is_refused) {
     for (size_t i = 0; i < 8; i++) {
         BAD(i, message.head.magic++);
         BAD(i, message.head.version++);
@@ -184,8 +180,7 @@ static void wire_wrong_number_is_refused(void **state) {
 }
 
 /* Messages changed at random, and bytes at random: what passes keeps its promises. */
-static void wire_random_bytes_never_pass_with_wrong_numbers(void **state) {
-    (void)state;
+TEST(wire_random_bytes_never_pass_with_wrong_numbers) {
     struct api_random random = api_random_begin("wire");
     unsigned passed = 0;
     for (int round = 0; round < 200000; round++) {
@@ -243,8 +238,7 @@ static void send_raw(int socket, const void *bytes, size_t count, const int *fds
     assert_int_equal(sendmsg(socket, &header, MSG_NOSIGNAL), (ssize_t)count);
 }
 
-static void wire_descriptors_of_refused_messages_are_closed(void **state) {
-    (void)state;
+TEST(wire_descriptors_of_refused_messages_are_closed) {
     int ends[2], fds[ACRE__WIRE_FDS], got[ACRE__WIRE_FDS];
     static char large[sizeof message + 1];
     size_t got_count = 5, ignored;
@@ -271,8 +265,7 @@ static void wire_descriptors_of_refused_messages_are_closed(void **state) {
 }
 
 /* The system cuts off what a process may not have: nothing is kept of a part of them. */
-static void wire_descriptors_cut_off_are_refused(void **state) {
-    (void)state;
+TEST(wire_descriptors_cut_off_are_refused) {
     int ends[2], fds[ACRE__WIRE_FDS], got[ACRE__WIRE_FDS];
     size_t count, got_count;
     struct rlimit limit, small;
@@ -294,8 +287,7 @@ static void wire_descriptors_cut_off_are_refused(void **state) {
     pair_end(ends);
 }
 
-static void wire_closed_end_is_gone_after_its_last_words(void **state) {
-    (void)state;
+TEST(wire_closed_end_is_gone_after_its_last_words) {
     int ends[2], got[ACRE__WIRE_FDS];
     size_t got_count, ignored;
     pair(ends);
@@ -312,8 +304,7 @@ static void wire_closed_end_is_gone_after_its_last_words(void **state) {
     close(ends[0]);
 }
 
-static void wire_waiting_ends_at_the_deadline(void **state) {
-    (void)state;
+TEST(wire_waiting_ends_at_the_deadline) {
     int ends[2], got[ACRE__WIRE_FDS];
     size_t got_count, ignored;
     pair(ends);
@@ -333,16 +324,5 @@ static void wire_waiting_ends_at_the_deadline(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wire_good_message_passes_and_travels),
-        cmocka_unit_test(wire_refusal_text_is_cut),
-        cmocka_unit_test(wire_cut_or_longer_message_is_refused),
-        cmocka_unit_test(wire_wrong_number_is_refused),
-        cmocka_unit_test(wire_random_bytes_never_pass_with_wrong_numbers),
-        cmocka_unit_test(wire_descriptors_of_refused_messages_are_closed),
-        cmocka_unit_test(wire_descriptors_cut_off_are_refused),
-        cmocka_unit_test(wire_closed_end_is_gone_after_its_last_words),
-        cmocka_unit_test(wire_waiting_ends_at_the_deadline),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run("wire");
 }

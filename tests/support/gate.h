@@ -1,0 +1,39 @@
+/* Work that is held up until the test lets it go on: a host function that waits for a gate. */
+#ifndef ACRE_TESTS_GATE_H
+#define ACRE_TESTS_GATE_H
+
+#include <stdatomic.h>
+#include <time.h>
+
+enum { PATIENCE_MS = 30000 }; /* no test is to hang for good */
+
+static inline void sleep_ms(int ms) {
+    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static inline int becomes_true(_Atomic int *flag) {
+    for (int i = 0; i < PATIENCE_MS && !atomic_load(flag); i++)
+        sleep_ms(1);
+    return atomic_load(flag);
+}
+
+struct gate {
+    _Atomic int is_reached, is_open, is_passed;
+};
+
+static inline void gate_close(struct gate *gate) {
+    atomic_store(&gate->is_reached, 0);
+    atomic_store(&gate->is_open, 0);
+    atomic_store(&gate->is_passed, 0);
+}
+
+/* The host function. */
+static inline void gate_run(void *argument) {
+    struct gate *gate = argument;
+    atomic_store(&gate->is_reached, 1);
+    (void)becomes_true(&gate->is_open);
+    atomic_store(&gate->is_passed, 1);
+}
+
+#endif
