@@ -6,7 +6,8 @@ file(GLOB picture_sources CONFIGURE_DEPENDS cli/picture*.c cli/svg.c)
 
 # acre_fuzz_program(NAME SOURCE...): the readers and an entry point in one program.
 function(acre_fuzz_program name)
-    add_executable(${name} ${ARGN} tests/fuzz/fuzz_quiet.c ${reader_sources} ${placer_sources})
+    add_executable(${name} ${ARGN} tests/fuzz/fuzz_quiet.c ${reader_sources}
+        ${shared_with_tool})
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fuzz)
     target_compile_definitions(${name} PRIVATE _GNU_SOURCE)

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "support/cases.h"
+#include "base/round.h"
 #include "soft/sched.h"
 #include "soft/soft_op.h"
 #include "soft/soft_pool_types.h"
@@ -72,7 +73,7 @@ static size_t segment_live_bytes(const struct soft_segment *segment) {
     for (; node && node->key < segment->node.key + segment->bytes;
          node = acre__tree_next(&acre__soft.ranges, node))
         bytes +=
-            soft_round_up(acre__tree_entry(node, struct soft_range, node)->bytes, SOFT_POOL_UNIT);
+            acre__round_up(acre__tree_entry(node, struct soft_range, node)->bytes, SOFT_POOL_UNIT);
     return bytes;
 }
 
