@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 #define ACRE_VERSION_MAJOR 0
-#define ACRE_VERSION_MINOR 1
+#define ACRE_VERSION_MINOR 2
 #define ACRE_VERSION_PATCH 0
 
 /* ---- 1. Status and errors ------------------------------------------------------------------ */
