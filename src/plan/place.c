@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/place_lists.h"
 #include "plan/place_problem.h"
 #include "plan/place_solve.h"
 

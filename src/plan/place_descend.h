@@ -8,12 +8,12 @@
 
 struct place_descent;
 
-/* NULL without memory. The part has no fixed items. */
+/* NULL without memory. */
 struct place_descent *acre__place_descent_create(const struct place_part *part);
 void acre__place_descent_destroy(struct place_descent *descent);
 
-/* Places all items, of those that could lie lowest the first one in the given order, and writes
- * offsets by item. Returns the highest end. */
+/* Places all items around the fixed ones, of those that could lie lowest the first one in the given
+ * order, and writes offsets by item. Returns the highest end. */
 uint64_t acre__place_descent_run(struct place_descent *descent, const uint32_t *order,
                                  uint64_t *offsets);
 

@@ -11,6 +11,9 @@
 
 #include "plan/place.h"
 
+/* The height of a part that has no plan yet: above every limit, also with a size added. */
+#define PLACE_NOWHERE (UINT64_C(1) << 63)
+
 struct place_item {
     uint64_t size; /* bytes */
     uint64_t room; /* size rounded up to the problem's unit: what it takes from all others */

@@ -1,9 +1,9 @@
 /* The strategy: from what is cheap and often enough to what is dear.
  *
  * Descents come first: a plan of 30,000 items takes 20 ms and is at most some thousandths too high
- * on what real programs do, often not at all. What is too high is repaired. Then come first and
- * best fit in several orders, and then rounds of searches, for parts that are small enough, which
- * find plans without any gap that nothing else finds.
+ * on what real programs do, often not at all. Then come rounds of searches, for parts that are
+ * small enough, which find plans without any gap that nothing else finds. Around fixed items first
+ * and best fit are often lower than a descent, and are tried as well.
  *
  * How long a search takes hangs on luck: the same part may take some hundred nodes in one order and
  * millions in another. So a search ends early, at a few times as many nodes as there are items, and
@@ -22,32 +22,26 @@
 #include <string.h>
 
 #include "plan/place_descend.h"
-#include "plan/place_lists.h"
+#include "plan/place_fit.h"
 #include "plan/place_order.h"
-#include "plan/place_repair.h"
 #include "plan/place_search.h"
 
 enum {
     SOLVE_SEARCH_ALL = 1024,  /* items: with more, most attempts are descents */
     SOLVE_SEARCH_MOST = 4096, /* items: sets of items take memory by the square, 8 MB */
     SOLVE_ITEMS = 2,          /* placed by a descent in the time of a node */
-    SOLVE_ENTRIES = 1024,     /* looked at by a fit in that time */
+    SOLVE_FIT_MOST = 16384,   /* items, for a fit around fixed ones */
+    SOLVE_FIT_PAIRS = 1024,   /* looked at by a fit in the time of a node */
     SOLVE_PROOF_LEAST = 512,
-    SOLVE_REPAIR_LEAST = 256,
-    SOLVE_REPAIR_MOST = 4096, /* nodes */
     SOLVE_SPREAD = 32, /* orders are shaken by 1/32 of their length, and more in later rounds */
     SOLVE_FINE_ATTEMPTS = 40, /* for what is less than a unit of alignment */
     SOLVE_FINE_MOST = 512     /* items, for a search of that */
 };
 
-enum solve_kind {
-    SOLVE_DESCENT,
-    SOLVE_FIRST_FIT,
-    SOLVE_BEST_FIT,
-    SOLVE_WITHIN /* best fit below the goal; what does not fit there is left to a repair */
-};
+/* Greedy plans that a part begins with, the fits only around fixed items. Which order is best
+ * differs from family to family; the first of these are it most often. */
+enum solve_kind { SOLVE_DESCENT, SOLVE_FIRST_FIT, SOLVE_BEST_FIT };
 
-/* Which order is best differs from family to family; the first of these are it most often. */
 static const struct solve_start {
     const char *letters;
     enum solve_kind kind;
@@ -56,7 +50,6 @@ static const struct solve_start {
     {"TAW", SOLVE_DESCENT}, {"WAT", SOLVE_DESCENT},  {"AWT", SOLVE_DESCENT},
     {"LW", SOLVE_DESCENT},  {"TWA", SOLVE_BEST_FIT}, {"TWA", SOLVE_FIRST_FIT},
     {"L", SOLVE_BEST_FIT},  {"Z", SOLVE_BEST_FIT},   {"Z", SOLVE_FIRST_FIT},
-    {"TWA", SOLVE_WITHIN},
 };
 
 /* Orders that rounds begin with; of the hard instances known each is easy in one of them. */
@@ -77,9 +70,7 @@ struct place_solver {
     uint32_t *order;
     uint32_t *learnt; /* an order for each of the searches of a round */
     struct place_descent *descent;
-    struct place_lists *lists;
-    struct place_repair *repair;
-    struct place_search *search; /* of the four those that were needed */
+    struct place_search *search; /* of the two those that were needed */
     uint32_t starts;             /* greedy attempts made */
     uint32_t attempts;           /* others */
     uint32_t fine_attempts;      /* those for less than a unit of alignment */
@@ -108,8 +99,6 @@ struct place_solver *acre__place_solver_create(const struct place_part *part, ui
 void acre__place_solver_destroy(struct place_solver *solver) {
     if (solver) {
         acre__place_search_destroy(solver->search);
-        acre__place_repair_destroy(solver->repair);
-        acre__place_lists_destroy(solver->lists);
         acre__place_descent_destroy(solver->descent);
         free(solver->offsets);
         free(solver->scratch);
@@ -145,15 +134,7 @@ static void solve_keep(struct place_solver *solver) {
         solver->is_done = 1;
 }
 
-static int solve_need_lists(struct place_solver *solver) {
-    if (!solver->lists)
-        solver->lists = acre__place_lists_create(solver->part);
-    if (solver->lists && !solver->repair)
-        solver->repair = acre__place_repair_create(solver->part, solver->lists);
-    return solver->repair ? 0 : -ENOMEM;
-}
-
-/* Where a repair should lead to: to the goal, or as near to it as the alignment makes sense. */
+/* Where a search should lead to: to the goal, or as near to it as the alignment makes sense. */
 static uint64_t solve_aim(const struct place_solver *solver) {
     uint64_t loose = solver->part->loose_bound;
     return solver->goal < loose && loose < solver->height ? loose : solver->goal;
@@ -164,61 +145,43 @@ static void solve_charge(uint64_t *nodes, uint64_t used) {
     *nodes -= used < *nodes ? used : *nodes;
 }
 
-/* A plan by the solver's order, in `scratch`. Returns 0, 1 when it was left since it is no lower
- * than the best, or -ENOMEM. */
-static int solve_place(struct place_solver *solver, enum solve_kind kind, uint64_t *nodes) {
+/* A plan by the solver's order, kept if it is lower; it stays in `scratch`. 0 or -ENOMEM. */
+static int solve_descend(struct place_solver *solver, uint64_t *nodes) {
     solve_charge(nodes, 1 + solver->part->count / SOLVE_ITEMS);
-    if (kind == SOLVE_DESCENT) {
-        if (!solver->descent)
-            solver->descent = acre__place_descent_create(solver->part);
-        if (!solver->descent)
-            return -ENOMEM;
-        acre__place_descent_run(solver->descent, solver->order, solver->scratch);
-        return 0;
-    }
-    if (solve_need_lists(solver))
+    if (!solver->descent)
+        solver->descent = acre__place_descent_create(solver->part);
+    if (!solver->descent)
         return -ENOMEM;
-    enum place_fit fit = kind == SOLVE_FIRST_FIT ? PLACE_FIRST_FIT : PLACE_BEST_FIT;
-    uint64_t limit = kind == SOLVE_WITHIN ? solve_aim(solver) : solver->height - 1;
-    uint32_t left_out = acre__place_lists_fill(solver->lists, solver->order, fit, limit,
-                                               kind != SOLVE_WITHIN, solver->scratch);
-    solve_charge(nodes, acre__place_lists_work(solver->lists) / SOLVE_ENTRIES);
-    return left_out && kind != SOLVE_WITHIN;
-}
-
-/* Repairs the plan in `scratch`, with some of the nodes. */
-static int solve_repair(struct place_solver *solver, uint64_t target, uint64_t most,
-                        uint64_t *nodes, const atomic_int *stop) {
-    if (solve_need_lists(solver))
-        return -ENOMEM;
-    uint64_t some = most < *nodes ? most : *nodes, left = some;
-    solve_charge(&left, solver->part->count / (4 * SOLVE_ITEMS)); /* to fill the lists */
-    if (acre__place_repair_run(solver->repair, target, &left, stop, solver->scratch))
-        solve_keep(solver);
-    *nodes -= some - left;
+    acre__place_descent_run(solver->descent, solver->order, solver->scratch);
+    solve_keep(solver);
     return 0;
 }
 
-/* What a repair may take. It succeeds soon or never; on small parts a search is worth more. */
-static uint64_t solve_repair_nodes(const struct place_solver *solver) {
-    uint64_t most = SOLVE_REPAIR_LEAST + solver->part->count / 4;
-    return most < SOLVE_REPAIR_MOST ? most : SOLVE_REPAIR_MOST;
+/* The same by first or best fit, for parts with fixed items. */
+static int solve_fit(struct place_solver *solver, enum place_fit fit, uint64_t *nodes) {
+    uint64_t count = solver->part->count;
+    solve_charge(nodes, 1 + count * count / 2 / SOLVE_FIT_PAIRS);
+    int rc = acre__place_fit(solver->part, solver->order, fit, solver->scratch);
+    if (rc == 0)
+        solve_keep(solver);
+    return rc;
 }
 
-/* One of the greedy attempts, made better if it is the best so far. */
-static int solve_start(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
+static int solve_may_fit(const struct place_solver *solver) {
+    return solver->part->fixed_count && solver->part->count <= SOLVE_FIT_MOST;
+}
+
+static int solve_start(struct place_solver *solver, uint64_t *nodes) {
     const struct solve_start *start = &solve_starts[solver->starts++];
-    if (start->kind == SOLVE_DESCENT && solver->part->fixed_count)
+    if (start->kind != SOLVE_DESCENT && !solve_may_fit(solver))
         return 0;
     int rc = acre__place_order(solver->part, start->letters, solver->order);
-    if (rc == 0)
-        rc = solve_place(solver, start->kind, nodes);
     if (rc)
-        return rc < 0 ? rc : 0;
-    solve_keep(solver);
-    return solver->is_done
-               ? 0
-               : solve_repair(solver, solve_aim(solver), solve_repair_nodes(solver), nodes, stop);
+        return rc;
+    if (start->kind == SOLVE_DESCENT)
+        return solve_descend(solver, nodes);
+    return solve_fit(solver, start->kind == SOLVE_FIRST_FIT ? PLACE_FIRST_FIT : PLACE_BEST_FIT,
+                     nodes);
 }
 
 /* ---- rounds ---- */
@@ -329,10 +292,9 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
         return rc;
     uint32_t *order = solver->learnt + (size_t)kind * count;
     memcpy(solver->order, order, count * sizeof *order);
-    rc = solve_place(solver, SOLVE_DESCENT, nodes);
+    rc = solve_descend(solver, nodes);
     if (rc)
         return rc;
-    solve_keep(solver);
     uint64_t aim = solve_target(solver, kind), over = 1;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t end = solver->scratch[i] + part->items[i].size;
@@ -348,20 +310,14 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
     return acre__place_order_promote(order, count, reach + 1, solver->order);
 }
 
-/* A greedy attempt in a shaken order, repaired. */
-static int solve_shaken(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes,
-                        const atomic_int *stop) {
-    enum solve_kind greedy = solver->part->fixed_count ? SOLVE_BEST_FIT : SOLVE_DESCENT;
-    uint64_t most = solve_repair_nodes(solver) * (1 + round / 4);
+/* A greedy plan in a shaken order. */
+static int solve_shaken(struct place_solver *solver, uint32_t round, uint32_t kind,
+                        uint64_t *nodes) {
     int rc = solve_make_order(solver, solve_orders[(round + kind) % SOLVE_ORDERS], round + 1);
-    if (rc == 0)
-        rc = solve_place(solver, greedy, nodes);
     if (rc)
-        return rc < 0 ? rc : 0;
-    solve_keep(solver);
-    if (solver->is_done)
-        return 0;
-    return solve_repair(solver, solve_target(solver, round % SOLVE_ORDERS), most, nodes, stop);
+        return rc;
+    return solve_may_fit(solver) ? solve_fit(solver, PLACE_BEST_FIT, nodes)
+                                 : solve_descend(solver, nodes);
 }
 
 /* The item that should lie on top of the fullest section: the one that wastes most there, since it
@@ -393,10 +349,7 @@ static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind
             solver->order[kept++] = solver->order[k];
     }
     solver->order[kept] = topmost;
-    rc = solve_place(solver, SOLVE_DESCENT, nodes);
-    if (rc == 0)
-        solve_keep(solver);
-    return rc;
+    return solve_descend(solver, nodes);
 }
 
 static int solve_attempt(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
@@ -408,7 +361,7 @@ static int solve_attempt(struct place_solver *solver, uint64_t *nodes, const ato
         solver->is_done = 1;
         return 0;
     }
-    if (is_fine && part->fixed_count == 0 && (part->count > SOLVE_FINE_MOST || kind % 2))
+    if (is_fine && (part->count > SOLVE_FINE_MOST || kind % 2))
         return solve_fine(solver, round, kind, nodes);
     /* The larger a part, the dearer a search; half a round of descents costs less than one. */
     int is_cheap = part->count <= SOLVE_SEARCH_ALL || kind % 4 == 3 || part->fixed_count;
@@ -416,15 +369,15 @@ static int solve_attempt(struct place_solver *solver, uint64_t *nodes, const ato
         return solve_search(solver, round, kind, nodes, stop);
     if (kind == SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
         return solve_prove(solver, round, nodes, stop);
-    if (kind < SOLVE_ORDERS && part->fixed_count == 0)
+    if (kind < SOLVE_ORDERS)
         return solve_rework(solver, round, kind, nodes);
-    return solve_shaken(solver, round, kind, nodes, stop);
+    return solve_shaken(solver, round, kind, nodes);
 }
 
 int acre__place_solver_step(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
     if (solver->is_done)
         return 0;
     if (solver->starts < SOLVE_STARTS)
-        return solve_start(solver, nodes, stop);
+        return solve_start(solver, nodes);
     return solve_attempt(solver, nodes, stop);
 }
