@@ -227,9 +227,10 @@ static int plan_refused(const char *path, const struct wishes *wishes, int error
                              "with this buffer the sizes sum up to more than can be placed");
     }
     cli_say("%s: %s", path,
-            error == -EOVERFLOW ? "the sizes sum up to more than can be placed"
-            : error == -ENOMEM  ? "out of memory"
-                                : "the placer refuses the buffers");
+            error == -EOVERFLOW         ? "the sizes sum up to more than can be placed"
+            : error == -ENOMEM          ? "out of memory"
+            : error == -ENOTRECOVERABLE ? "the placer's plan is wrong: a fault of acre"
+                                        : "the placer refuses the buffers");
     return CLI_CANNOT;
 }
 
@@ -266,11 +267,6 @@ static int plan_place(const struct plan_args *args, struct wishes *wishes,
         return plan_refused(answer->path, wishes, error);
     }
     answer->is_interrupted = atomic_load_explicit(&plan_stop, memory_order_relaxed) != 0;
-    size_t first = 0, second = 0;
-    if (acre__place_verify(wishes->list, wishes->count, 0, &first, &second) != 0) {
-        cli_say("%s: the placer's plan is wrong: a fault of acre", answer->path);
-        return CLI_CANNOT;
-    }
     if (!answer->placed.is_fitting) {
         plan_say_misfit(answer);
         return CLI_FINDING;
@@ -418,6 +414,8 @@ static int plan_answer(const struct plan_args *args, struct plan_input *input,
     }
     if (args->svg && answer.wrong && !answer.placed.bytes) {
         cli_say("%s: nothing to draw: not every buffer has a place", args->svg);
+    } else if (args->svg && answer.placed.is_refused) {
+        cli_say("%s: nothing to draw: nothing was placed", args->svg);
     } else if (args->svg) { /* of a wrong plan, too: it shows what overlaps */
         code = plan_worse(code, plan_draw(args->svg, input, &answer));
     }

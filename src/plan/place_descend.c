@@ -8,23 +8,36 @@
  * in a k-d tree of boxes that each know their first item.
  *
  * Fixed items become part of the skyline when its lowest stretch reaches their offset. Until then a
- * stretch does not rise above the next fixed item in it, and an item that would overlap a fixed one
- * is parked, out of the tree, until that one is part of the skyline. An item that was parked often
- * skips ever more fixed items, so that each is parked O(log n) times. */
+ * stretch does not rise above the next fixed item in it. Below a fixed item that lives as long as
+ * the stretch, only items that are small enough are looked for. Else one that would overlap a fixed
+ * item is parked, out of the tree, until that is part of the skyline. An item that was parked often
+ * skips ever more fixed items, and after a number of times in all they go on top of the fixed ones.
+ *
+ * A descent that is stopped stacks what is left on top of all, so that there is always a plan. */
 #include "plan/place_descend.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/place_sort.h"
+
 #define DESCENT_NONE UINT32_MAX
 
 enum {
-    DESCENT_LEAF = 8,  /* items in the smallest boxes: fewer only make the tree larger */
+    /* Looks at boxes in a descent: an item that is not found in its share of them is passed over,
+     * and found again when its stretch is wider. Parts of 100,000 items rarely need as many. */
+    DESCENT_LOOKS = 1 << 26,
+    DESCENT_LOOKS_LEAST = 128,
+    DESCENT_LOOK = 8,   /* units of work to look at a box or an item */
+    DESCENT_STEP = 256, /* units of work to change the skyline */
+    DESCENT_LEAF = 8,   /* items in the smallest boxes: fewer only make the tree larger */
+    DESCENT_PARKS = 6,  /* of an item, on average, before all that are parked go on top */
     DESCENT_PARKED = 4 /* times that an item is parked until exactly the next fixed one is passed */
 };
 
 /* A box of items, in an implicit tree: box k has 2k + 1 and 2k + 2 inside it. */
 struct descent_box {
+    uint64_t size; /* the least of an item to come */
     uint32_t low_first, high_first, low_end, high_end;
     uint32_t rank;         /* the least of an item to come, DESCENT_NONE: none */
     uint32_t begin, count; /* its items */
@@ -32,6 +45,7 @@ struct descent_box {
 
 struct descent_tree {
     const struct place_item *items;
+    struct place_meter *meter;
     struct descent_box *boxes;
     uint32_t *points; /* items, sorted into boxes */
     uint32_t *box_of; /* of each item: its smallest box */
@@ -42,6 +56,8 @@ struct descent_tree {
 /* What to look for in a tree: the bounds are included. */
 struct descent_query {
     uint32_t low_first, high_first, low_end, high_end;
+    uint32_t looks; /* boxes that may be looked at */
+    uint64_t size;  /* the largest */
 };
 
 /* A stretch of sections of one height. */
@@ -54,6 +70,7 @@ struct descent_run {
 
 struct place_descent {
     const struct place_part *part;
+    struct place_meter *meter;
     struct descent_tree loose; /* items that are not fixed; ranks are places in the order */
     struct descent_tree fixed; /* ranks are places in `by_offset` */
     uint32_t *by_offset;       /* fixed items, the lowest first */
@@ -65,6 +82,8 @@ struct place_descent {
     struct descent_run *runs;  /* by the section where they begin */
     uint32_t *heap;            /* of stretches: the lowest, and of those the leftmost, first */
     uint32_t heap_count;
+    uint32_t looks; /* at boxes, for one item */
+    uint64_t parks; /* how often items may still be parked for less than all fixed ones */
 };
 
 /* ---- the trees of boxes ---- */
@@ -113,7 +132,8 @@ static void descent_build(struct descent_tree *tree, uint32_t box, uint32_t begi
         it->high_end = item->end > it->high_end ? item->end : it->high_end;
         tree->box_of[tree->points[k]] = box;
     }
-    if (count <= DESCENT_LEAF)
+    tree->meter->work += DESCENT_LOOK * (uint64_t)count;
+    if (count <= DESCENT_LEAF || place_is_stopped(tree->meter))
         return;
     descent_halve(tree->items, tree->points + begin, count, by_end);
     /* Deep by the logarithm of the number of items. */
@@ -123,9 +143,10 @@ static void descent_build(struct descent_tree *tree, uint32_t box, uint32_t begi
 
 /* Makes a tree of the part's fixed items or of the others. Returns 0 without memory. */
 static int descent_tree_create(struct descent_tree *tree, const struct place_part *part,
-                               uint32_t is_fixed) {
+                               uint32_t is_fixed, struct place_meter *meter) {
     size_t boxes = 2, n = part->count;
     tree->items = part->items;
+    tree->meter = meter;
     tree->count = is_fixed ? part->fixed_count : part->count - part->fixed_count;
     /* Halved until boxes are small: twice as many boxes as a power of two above the count. */
     for (size_t k = tree->count; k > DESCENT_LEAF; k -= k / 2)
@@ -160,13 +181,19 @@ static void descent_sum_up(struct descent_tree *tree, uint32_t box) {
     struct descent_box *it = &tree->boxes[box];
     if (!descent_is_leaf(it)) {
         uint32_t one = tree->boxes[2 * box + 1].rank, two = tree->boxes[2 * box + 2].rank;
+        uint64_t small = tree->boxes[2 * box + 1].size, other = tree->boxes[2 * box + 2].size;
         it->rank = one < two ? one : two;
+        it->size = small < other ? small : other;
         return;
     }
     it->rank = DESCENT_NONE;
+    it->size = UINT64_MAX;
     for (uint32_t k = it->begin; k < it->begin + it->count; k++) {
         uint32_t rank = tree->rank[tree->points[k]];
+        uint64_t size = tree->items[tree->points[k]].size;
         it->rank = rank < it->rank ? rank : it->rank;
+        if (rank != DESCENT_NONE && size < it->size)
+            it->size = size;
     }
 }
 
@@ -190,34 +217,46 @@ static void descent_set(struct descent_tree *tree, uint32_t item, uint32_t rank)
     uint32_t box = tree->box_of[item];
     tree->rank[item] = rank;
     for (;; box = (box - 1) / 2) {
-        uint32_t before = tree->boxes[box].rank;
+        struct descent_box before = tree->boxes[box];
         descent_sum_up(tree, box);
-        /* Where another one comes first it does so in all boxes around as well. */
-        if (box == 0 || tree->boxes[box].rank == before)
+        /* What does not change here does not change in the boxes around. */
+        if (box == 0 ||
+            (tree->boxes[box].rank == before.rank && tree->boxes[box].size == before.size))
             return;
     }
 }
 
-/* The least rank of an item that the query asks for, if it is less than `best`. */
+/* The least rank of an item that the query asks for, if it is less than `best`; of those that were
+ * looked at. */
 static uint32_t descent_first(const struct descent_tree *tree, uint32_t box,
-                              const struct descent_query *query, uint32_t best) {
+                              struct descent_query *query, uint32_t best) {
     const struct descent_box *it = &tree->boxes[box];
-    if (it->rank >= best || it->high_first < query->low_first ||
+    tree->meter->work += DESCENT_LOOK;
+    if (query->looks == 0)
+        return best;
+    query->looks--;
+    if (it->rank >= best || it->size > query->size || it->high_first < query->low_first ||
         it->low_first > query->high_first || it->low_end > query->high_end ||
         it->high_end < query->low_end)
         return best;
     if (it->low_first >= query->low_first && it->high_first <= query->high_first &&
-        it->low_end >= query->low_end && it->high_end <= query->high_end)
+        it->low_end >= query->low_end && it->high_end <= query->high_end &&
+        query->size == UINT64_MAX)
         return it->rank;
     if (!descent_is_leaf(it)) {
-        best = descent_first(tree, 2 * box + 1, query, best);
-        return descent_first(tree, 2 * box + 2, query, best);
+        /* The box with the lower rank first: what it yields often rules the other one out. */
+        uint32_t one = 2 * box + 1, two = 2 * box + 2;
+        uint32_t is_two = tree->boxes[two].rank < tree->boxes[one].rank;
+        best = descent_first(tree, is_two ? two : one, query, best);
+        return descent_first(tree, is_two ? one : two, query, best);
     }
+    tree->meter->work += DESCENT_LOOK / 2 * (uint64_t)it->count;
     for (uint32_t k = it->begin; k < it->begin + it->count; k++) {
         uint32_t point = tree->points[k];
         const struct place_item *item = &tree->items[point];
         if (item->first >= query->low_first && item->first <= query->high_first &&
-            item->end >= query->low_end && item->end <= query->high_end && tree->rank[point] < best)
+            item->end >= query->low_end && item->end <= query->high_end &&
+            item->size <= query->size && tree->rank[point] < best)
             best = tree->rank[point];
     }
     return best;
@@ -326,8 +365,11 @@ static void descent_lay(struct place_descent *descent, uint32_t run, const struc
 /* The lowest fixed item above the skyline that lives in sections [first, end), DESCENT_NONE: none.
  */
 static uint32_t descent_ceiling(const struct place_descent *descent, uint32_t first, uint32_t end) {
-    const struct descent_query query = {
-        .high_first = end - 1, .low_end = first + 1, .high_end = UINT32_MAX};
+    struct descent_query query = {.high_first = end - 1,
+                                  .low_end = first + 1,
+                                  .high_end = UINT32_MAX,
+                                  .looks = UINT32_MAX,
+                                  .size = UINT64_MAX};
     if (descent->fixed_laid == descent->fixed.count)
         return DESCENT_NONE;
     return descent_first(&descent->fixed, 0, &query, DESCENT_NONE);
@@ -337,6 +379,10 @@ static uint32_t descent_ceiling(const struct place_descent *descent, uint32_t fi
 static void descent_park(struct place_descent *descent, uint32_t rank, uint32_t fixed) {
     uint32_t times = descent->parked_times[rank], until = fixed + 1;
     uint32_t least = descent->fixed_laid + (times < DESCENT_PARKED ? 1 : 1u << times);
+    if (descent->parks == 0)
+        least = UINT32_MAX;
+    else
+        descent->parks--;
     until = until < least ? least : until;
     until = until > descent->fixed.count ? descent->fixed.count : until;
     if (times < 30)
@@ -359,25 +405,21 @@ static void descent_lay_fixed(struct place_descent *descent, uint32_t run, uint3
         descent_set(&descent->loose, descent->order[rank], rank);
 }
 
-static int descent_by_offset(const void *a, const void *b) {
-    const struct place_item *const *x = a, *const *y = b;
-    if ((*x)->offset != (*y)->offset)
-        return (*x)->offset < (*y)->offset ? -1 : 1;
-    return (*x > *y) - (*x < *y);
-}
-
 /* Sorts the fixed items. Returns 0 without memory. */
 static int descent_sort_fixed(struct place_descent *descent) {
     const struct place_part *part = descent->part;
-    const struct place_item **fixed = malloc(part->fixed_count * sizeof *fixed);
-    if (!fixed)
+    uint32_t count = 0;
+    struct place_row *rows = malloc(2 * (size_t)part->fixed_count * sizeof *rows);
+    if (!rows)
         return 0;
-    for (uint32_t k = 0; k < part->fixed_count; k++)
-        fixed[k] = &part->items[descent->fixed.points[k]];
-    qsort(fixed, part->fixed_count, sizeof *fixed, descent_by_offset);
-    for (uint32_t k = 0; k < part->fixed_count; k++)
-        descent->by_offset[k] = (uint32_t)(fixed[k] - part->items);
-    free(fixed);
+    for (uint32_t i = 0; i < part->count; i++) {
+        if (part->items[i].is_fixed)
+            rows[count++] = (struct place_row){part->items[i].offset, i};
+    }
+    acre__place_sort(rows, rows + count, count, descent->meter);
+    for (uint32_t k = 0; k < count; k++)
+        descent->by_offset[k] = rows[k].item;
+    free(rows);
     return 1;
 }
 
@@ -389,19 +431,24 @@ static int descent_create_fixed(struct place_descent *descent) {
     descent->parked_next = malloc(n * sizeof *descent->parked_next);
     descent->parked_times = malloc(n * sizeof *descent->parked_times);
     return descent->by_offset && descent->parked && descent->parked_next && descent->parked_times &&
-           descent_tree_create(&descent->fixed, part, 1) && descent_sort_fixed(descent);
+           descent_tree_create(&descent->fixed, part, 1, descent->meter) &&
+           descent_sort_fixed(descent);
 }
 
 /* ---- the whole ---- */
 
-struct place_descent *acre__place_descent_create(const struct place_part *part) {
+struct place_descent *acre__place_descent_create(const struct place_part *part,
+                                                 struct place_meter *meter) {
     struct place_descent *descent = calloc(1, sizeof *descent);
     if (!descent)
         return NULL;
     descent->part = part;
+    descent->meter = meter;
+    descent->looks = DESCENT_LOOKS / part->count > DESCENT_LOOKS_LEAST ? DESCENT_LOOKS / part->count
+                                                                       : DESCENT_LOOKS_LEAST;
     descent->runs = malloc(part->sections * sizeof *descent->runs);
     descent->heap = malloc(part->sections * sizeof *descent->heap);
-    if (!descent->runs || !descent->heap || !descent_tree_create(&descent->loose, part, 0) ||
+    if (!descent->runs || !descent->heap || !descent_tree_create(&descent->loose, part, 0, meter) ||
         (part->fixed_count && !descent_create_fixed(descent))) {
         acre__place_descent_destroy(descent);
         return NULL;
@@ -423,20 +470,36 @@ void acre__place_descent_destroy(struct place_descent *descent) {
     }
 }
 
-static void descent_begin(struct place_descent *descent, const uint32_t *order, uint64_t *offsets) {
+static void descent_begin(struct place_descent *descent, const uint32_t *order) {
     const struct place_part *part = descent->part;
     descent->order = order;
     descent_fill(&descent->loose, order, part->count);
     descent->fixed_laid = 0;
+    descent->parks = DESCENT_PARKS * (uint64_t)part->count;
     if (part->fixed_count) {
         descent_fill(&descent->fixed, descent->by_offset, part->fixed_count);
         memset(descent->parked, 0xff, (part->fixed_count + 1) * sizeof *descent->parked);
         memset(descent->parked_times, 0, part->count * sizeof *descent->parked_times);
-        for (uint32_t k = 0; k < part->fixed_count; k++)
-            offsets[descent->by_offset[k]] = part->items[descent->by_offset[k]].offset;
     }
+    descent->meter->work += 2 * DESCENT_LOOK * (uint64_t)part->count;
     descent->heap_count = 0;
     descent_add_run(descent, 0, part->sections, 0, DESCENT_NONE);
+}
+
+/* The first item that lives within the stretch and is no larger, DESCENT_NONE: none. */
+static uint32_t descent_find(const struct place_descent *descent, uint32_t run, uint64_t size) {
+    struct descent_query query = {.low_first = run,
+                                  .high_first = UINT32_MAX,
+                                  .high_end = descent->runs[run].end,
+                                  .looks = descent->looks,
+                                  .size = size};
+    return descent_first(&descent->loose, 0, &query, DESCENT_NONE);
+}
+
+/* Whether the fixed item lives as long as the stretch, or longer. */
+static int descent_covers(const struct place_descent *descent, uint32_t fixed, uint32_t run) {
+    const struct place_item *item = &descent->part->items[descent->by_offset[fixed]];
+    return item->first <= run && item->end >= descent->runs[run].end;
 }
 
 /* Lays one item down on the lowest stretch, or parks it, or lets the stretch rise. Returns whether
@@ -445,6 +508,7 @@ static int descent_step(struct place_descent *descent, uint64_t *offsets) {
     const struct place_part *part = descent->part;
     uint32_t run = descent->heap[0], end = descent->runs[run].end;
     uint64_t height = descent->runs[run].height, ceiling = UINT64_MAX;
+    descent->meter->work += DESCENT_STEP;
     uint32_t fixed = descent_ceiling(descent, run, end);
     if (fixed != DESCENT_NONE)
         ceiling = part->items[descent->by_offset[fixed]].offset;
@@ -452,9 +516,9 @@ static int descent_step(struct place_descent *descent, uint64_t *offsets) {
         descent_lay_fixed(descent, run, fixed);
         return 0;
     }
-    const struct descent_query within = {
-        .low_first = run, .high_first = UINT32_MAX, .high_end = end};
-    uint32_t rank = descent_first(&descent->loose, 0, &within, DESCENT_NONE);
+    /* Beside a fixed item there may be room for one that is too large to lie below it. */
+    int is_below = fixed != DESCENT_NONE && descent_covers(descent, fixed, run);
+    uint32_t rank = descent_find(descent, run, is_below ? ceiling - height : UINT64_MAX);
     if (rank == DESCENT_NONE) {
         descent_rise(descent, run, ceiling);
         return 0;
@@ -475,16 +539,32 @@ static int descent_step(struct place_descent *descent, uint64_t *offsets) {
     return 1;
 }
 
-uint64_t acre__place_descent_run(struct place_descent *descent, const uint32_t *order,
-                                 uint64_t *offsets) {
+/* Stacks all items that are still to come on top of all others, without a look at their lives. */
+static void descent_give_up(const struct place_descent *descent, uint64_t *offsets) {
     const struct place_part *part = descent->part;
-    uint64_t height = 0;
-    descent_begin(descent, order, offsets);
-    for (uint32_t left = part->count - part->fixed_count; left;)
-        left -= (uint32_t)descent_step(descent, offsets);
+    uint64_t top = 0;
     for (uint32_t i = 0; i < part->count; i++) {
-        uint64_t top = offsets[i] + part->items[i].size;
-        height = top > height ? top : height;
+        uint64_t end = offsets[i] == PLACE_NOWHERE ? 0 : offsets[i] + part->items[i].size;
+        top = end > top ? end : top;
     }
-    return height;
+    for (uint32_t i = 0; i < part->count; i++) {
+        if (offsets[i] == PLACE_NOWHERE) {
+            offsets[i] = place_align_up(top, part->items[i].align);
+            top = offsets[i] + part->items[i].size;
+        }
+    }
+}
+
+void acre__place_descent_run(struct place_descent *descent, const uint32_t *order,
+                             uint64_t *offsets) {
+    const struct place_part *part = descent->part;
+    uint32_t left = part->count - part->fixed_count;
+    for (uint32_t i = 0; i < part->count; i++)
+        offsets[i] = part->items[i].is_fixed ? part->items[i].offset : PLACE_NOWHERE;
+    if (!place_is_stopped(descent->meter))
+        descent_begin(descent, order);
+    while (left && !place_is_stopped(descent->meter))
+        left -= (uint32_t)descent_step(descent, offsets);
+    if (left)
+        descent_give_up(descent, offsets);
 }

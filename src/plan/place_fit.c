@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIT_PAIR = 2 }; /* units of work to look at a pair */
+
 struct fit_placed {
     uint64_t offset, end;
     uint32_t first, last; /* sections [first, last) */
@@ -49,7 +51,7 @@ static uint64_t fit_find(const struct fit_placed *placed, uint32_t count,
 }
 
 int acre__place_fit(const struct place_part *part, const uint32_t *order, enum place_fit fit,
-                    uint64_t *offsets) {
+                    struct place_meter *meter, uint64_t *offsets) {
     struct fit_placed *placed = malloc((part->count + (size_t)1) * sizeof *placed);
     uint32_t count = 0;
     if (!placed)
@@ -64,6 +66,11 @@ int acre__place_fit(const struct place_part *part, const uint32_t *order, enum p
         const struct place_item *item = &part->items[order[k]];
         if (item->is_fixed)
             continue;
+        if (place_is_stopped(meter)) {
+            offsets[order[k]] = PLACE_NOWHERE;
+            continue;
+        }
+        meter->work += FIT_PAIR * (uint64_t)count;
         offsets[order[k]] = fit_find(placed, count, item, fit);
         fit_insert(placed, count++, item, offsets[order[k]]);
     }

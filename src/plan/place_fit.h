@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "plan/place_meter.h"
 #include "plan/place_problem.h"
 
 enum place_fit {
@@ -12,8 +13,8 @@ enum place_fit {
 };
 
 /* Places all items around the fixed ones, in the given order, and writes offsets by item. Looks at
- * every pair of items. 0 or -ENOMEM. */
+ * every pair of items. When it is stopped items get PLACE_NOWHERE. 0 or -ENOMEM. */
 int acre__place_fit(const struct place_part *part, const uint32_t *order, enum place_fit fit,
-                    uint64_t *offsets);
+                    struct place_meter *meter, uint64_t *offsets);
 
 #endif

@@ -29,9 +29,7 @@
 enum {
     SOLVE_SEARCH_ALL = 1024,  /* items: with more, most attempts are descents */
     SOLVE_SEARCH_MOST = 4096, /* items: sets of items take memory by the square, 8 MB */
-    SOLVE_ITEMS = 2,          /* placed by a descent in the time of a node */
-    SOLVE_FIT_MOST = 16384,   /* items, for a fit around fixed ones */
-    SOLVE_FIT_PAIRS = 1024,   /* looked at by a fit in the time of a node */
+    SOLVE_FIT_MOST = 32768,   /* items, for a fit around fixed ones */
     SOLVE_PROOF_LEAST = 512,
     SOLVE_SPREAD = 32, /* orders are shaken by 1/32 of their length, and more in later rounds */
     SOLVE_FINE_ATTEMPTS = 40, /* for what is less than a unit of alignment */
@@ -46,10 +44,10 @@ static const struct solve_start {
     const char *letters;
     enum solve_kind kind;
 } solve_starts[] = {
-    {"TWA", SOLVE_DESCENT}, {"TL", SOLVE_DESCENT},   {"TU", SOLVE_DESCENT},
-    {"TAW", SOLVE_DESCENT}, {"WAT", SOLVE_DESCENT},  {"AWT", SOLVE_DESCENT},
-    {"LW", SOLVE_DESCENT},  {"TWA", SOLVE_BEST_FIT}, {"TWA", SOLVE_FIRST_FIT},
-    {"L", SOLVE_BEST_FIT},  {"Z", SOLVE_BEST_FIT},   {"Z", SOLVE_FIRST_FIT},
+    {"TWA", SOLVE_DESCENT}, {"TL", SOLVE_DESCENT},  {"TWA", SOLVE_BEST_FIT},
+    {"Z", SOLVE_BEST_FIT},  {"L", SOLVE_BEST_FIT},  {"TWA", SOLVE_FIRST_FIT},
+    {"Z", SOLVE_FIRST_FIT}, {"TU", SOLVE_DESCENT},  {"TAW", SOLVE_DESCENT},
+    {"WAT", SOLVE_DESCENT}, {"AWT", SOLVE_DESCENT}, {"LW", SOLVE_DESCENT},
 };
 
 /* Orders that rounds begin with; of the hard instances known each is easy in one of them. */
@@ -63,6 +61,7 @@ enum {
 
 struct place_solver {
     const struct place_part *part;
+    struct place_meter *meter;
     uint64_t goal;
     uint64_t height;
     uint64_t *offsets; /* the best plan */
@@ -78,11 +77,12 @@ struct place_solver {
 };
 
 struct place_solver *acre__place_solver_create(const struct place_part *part, uint64_t goal,
-                                               int is_least) {
+                                               int is_least, struct place_meter *meter) {
     struct place_solver *solver = calloc(1, sizeof *solver);
     if (!solver)
         return NULL;
     solver->part = part;
+    solver->meter = meter;
     solver->goal = goal;
     solver->is_least = is_least;
     solver->height = PLACE_NOWHERE;
@@ -122,6 +122,7 @@ struct place_standing acre__place_solver_standing(const struct place_solver *sol
 static void solve_keep(struct place_solver *solver) {
     const struct place_part *part = solver->part;
     uint64_t height = 0;
+    solver->meter->work += 4 * (uint64_t)part->count;
     for (uint32_t i = 0; i < part->count; i++) {
         uint64_t end = solver->scratch[i] + part->items[i].size;
         height = end > height ? end : height;
@@ -140,16 +141,10 @@ static uint64_t solve_aim(const struct place_solver *solver) {
     return solver->goal < loose && loose < solver->height ? loose : solver->goal;
 }
 
-/* What was done that is no search counts as nodes as well, by the time that it takes. */
-static void solve_charge(uint64_t *nodes, uint64_t used) {
-    *nodes -= used < *nodes ? used : *nodes;
-}
-
 /* A plan by the solver's order, kept if it is lower; it stays in `scratch`. 0 or -ENOMEM. */
-static int solve_descend(struct place_solver *solver, uint64_t *nodes) {
-    solve_charge(nodes, 1 + solver->part->count / SOLVE_ITEMS);
+static int solve_descend(struct place_solver *solver) {
     if (!solver->descent)
-        solver->descent = acre__place_descent_create(solver->part);
+        solver->descent = acre__place_descent_create(solver->part, solver->meter);
     if (!solver->descent)
         return -ENOMEM;
     acre__place_descent_run(solver->descent, solver->order, solver->scratch);
@@ -158,10 +153,8 @@ static int solve_descend(struct place_solver *solver, uint64_t *nodes) {
 }
 
 /* The same by first or best fit, for parts with fixed items. */
-static int solve_fit(struct place_solver *solver, enum place_fit fit, uint64_t *nodes) {
-    uint64_t count = solver->part->count;
-    solve_charge(nodes, 1 + count * count / 2 / SOLVE_FIT_PAIRS);
-    int rc = acre__place_fit(solver->part, solver->order, fit, solver->scratch);
+static int solve_fit(struct place_solver *solver, enum place_fit fit) {
+    int rc = acre__place_fit(solver->part, solver->order, fit, solver->meter, solver->scratch);
     if (rc == 0)
         solve_keep(solver);
     return rc;
@@ -171,27 +164,26 @@ static int solve_may_fit(const struct place_solver *solver) {
     return solver->part->fixed_count && solver->part->count <= SOLVE_FIT_MOST;
 }
 
-static int solve_start(struct place_solver *solver, uint64_t *nodes) {
+static int solve_start(struct place_solver *solver) {
     const struct solve_start *start = &solve_starts[solver->starts++];
     if (start->kind != SOLVE_DESCENT && !solve_may_fit(solver))
         return 0;
-    int rc = acre__place_order(solver->part, start->letters, solver->order);
+    int rc = acre__place_order(solver->part, start->letters, solver->meter, solver->order);
     if (rc)
         return rc;
     if (start->kind == SOLVE_DESCENT)
-        return solve_descend(solver, nodes);
-    return solve_fit(solver, start->kind == SOLVE_FIRST_FIT ? PLACE_FIRST_FIT : PLACE_BEST_FIT,
-                     nodes);
+        return solve_descend(solver);
+    return solve_fit(solver, start->kind == SOLVE_FIRST_FIT ? PLACE_FIRST_FIT : PLACE_BEST_FIT);
 }
 
 /* ---- rounds ---- */
 
 static int solve_make_order(struct place_solver *solver, const char *letters, uint32_t round) {
     uint32_t count = solver->part->count, spread = count * (1 + round % 4) / SOLVE_SPREAD + 1;
-    int rc = acre__place_order(solver->part, letters, solver->order);
+    int rc = acre__place_order(solver->part, letters, solver->meter, solver->order);
     if (rc || round == 0)
         return rc;
-    return acre__place_order_shake(solver->order, count, spread, solver->attempts);
+    return acre__place_order_shake(solver->order, count, spread, solver->attempts, solver->meter);
 }
 
 /* Where a search should lead to. */
@@ -214,7 +206,8 @@ static int solve_need_orders(struct place_solver *solver) {
     if (!solver->learnt)
         return -ENOMEM;
     for (uint32_t k = 0; k < SOLVE_ORDERS; k++) {
-        int rc = acre__place_order(part, solve_orders[k], solver->learnt + (size_t)k * part->count);
+        int rc = acre__place_order(part, solve_orders[k], solver->meter,
+                                   solver->learnt + (size_t)k * part->count);
         if (rc)
             return rc;
     }
@@ -223,13 +216,12 @@ static int solve_need_orders(struct place_solver *solver) {
 
 static int solve_need_search(struct place_solver *solver) {
     if (!solver->search)
-        solver->search = acre__place_search_create(solver->part);
+        solver->search = acre__place_search_create(solver->part, solver->meter);
     return solver->search ? solve_need_orders(solver) : -ENOMEM;
 }
 
 /* A search by one of the orders, which learns when it is in vain. */
-static int solve_search(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes,
-                        const atomic_int *stop) {
+static int solve_search(struct place_solver *solver, uint32_t round, uint32_t kind) {
     static const uint32_t hundredths[] = {3, 2, 3, 1};
     uint32_t count = solver->part->count;
     int rc = solve_need_search(solver);
@@ -240,27 +232,23 @@ static int solve_search(struct place_solver *solver, uint32_t round, uint32_t ki
         .capacity = solve_target(solver, kind),
         .jumps = (round + kind) % 3 ? PLACE_JUMP_FAR : PLACE_JUMP,
         .steps = 2 * count + (uint64_t)count * round / 8,
-        .nodes = *nodes,
-        .stop = stop,
     };
     rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
-    *nodes = attempt.nodes;
     if (rc == PLACE_SOLVED)
         solve_keep(solver);
     if (rc < 0 || rc == PLACE_SOLVED)
         return rc < 0 ? rc : 0;
     return acre__place_order_promote(solver->learnt + (size_t)kind * count, count,
                                      count * hundredths[round % 4] / 100 + 1,
-                                     acre__place_search_heat(solver->search));
+                                     acre__place_search_heat(solver->search), solver->meter);
 }
 
 /* A search that leaves nothing out. */
-static int solve_prove(struct place_solver *solver, uint32_t round, uint64_t *nodes,
-                       const atomic_int *stop) {
+static int solve_prove(struct place_solver *solver, uint32_t round) {
     uint32_t count = solver->part->count;
     int rc = solve_need_search(solver);
     if (rc == 0)
-        rc = acre__place_order(solver->part, solve_orders[0], solver->order);
+        rc = acre__place_order(solver->part, solve_orders[0], solver->meter, solver->order);
     if (rc)
         return rc;
     struct place_attempt attempt = {
@@ -269,11 +257,8 @@ static int solve_prove(struct place_solver *solver, uint32_t round, uint64_t *no
         .jumps = PLACE_STEP_BACK,
         /* Tiny parts need more than their share, and get their proof in the first round. */
         .steps = SOLVE_PROOF_LEAST + (uint64_t)count * (2 + round),
-        .nodes = *nodes,
-        .stop = stop,
     };
     rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
-    *nodes = attempt.nodes;
     if (rc == PLACE_SOLVED)
         solve_keep(solver);
     if (rc == PLACE_IMPOSSIBLE)
@@ -283,8 +268,7 @@ static int solve_prove(struct place_solver *solver, uint32_t round, uint64_t *no
 
 /* For parts that are too large for searches: a descent by one of the orders, which learns from it
  * which items end too high. */
-static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t kind,
-                        uint64_t *nodes) {
+static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t kind) {
     const struct place_part *part = solver->part;
     uint32_t count = part->count;
     int rc = solve_need_orders(solver);
@@ -292,7 +276,7 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
         return rc;
     uint32_t *order = solver->learnt + (size_t)kind * count;
     memcpy(solver->order, order, count * sizeof *order);
-    rc = solve_descend(solver, nodes);
+    rc = solve_descend(solver);
     if (rc)
         return rc;
     uint64_t aim = solve_target(solver, kind), over = 1;
@@ -307,17 +291,15 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
         solver->order[i] = (uint32_t)heat;
     }
     uint32_t reach = round % 4 < 2 ? count / 3 : count / 50;
-    return acre__place_order_promote(order, count, reach + 1, solver->order);
+    return acre__place_order_promote(order, count, reach + 1, solver->order, solver->meter);
 }
 
 /* A greedy plan in a shaken order. */
-static int solve_shaken(struct place_solver *solver, uint32_t round, uint32_t kind,
-                        uint64_t *nodes) {
+static int solve_shaken(struct place_solver *solver, uint32_t round, uint32_t kind) {
     int rc = solve_make_order(solver, solve_orders[(round + kind) % SOLVE_ORDERS], round + 1);
     if (rc)
         return rc;
-    return solve_may_fit(solver) ? solve_fit(solver, PLACE_BEST_FIT, nodes)
-                                 : solve_descend(solver, nodes);
+    return solve_may_fit(solver) ? solve_fit(solver, PLACE_BEST_FIT) : solve_descend(solver);
 }
 
 /* The item that should lie on top of the fullest section: the one that wastes most there, since it
@@ -339,7 +321,7 @@ static uint32_t solve_topmost(const struct place_part *part) {
 
 /* All that is missing is less than a unit of alignment: descents that leave the right item for the
  * end. */
-static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes) {
+static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind) {
     uint32_t count = solver->part->count, topmost = solve_topmost(solver->part), kept = 0;
     int rc = solve_make_order(solver, solve_orders[kind % SOLVE_ORDERS], round);
     if (rc)
@@ -349,10 +331,10 @@ static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind
             solver->order[kept++] = solver->order[k];
     }
     solver->order[kept] = topmost;
-    return solve_descend(solver, nodes);
+    return solve_descend(solver);
 }
 
-static int solve_attempt(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
+static int solve_attempt(struct place_solver *solver) {
     uint32_t round = solver->attempts / SOLVE_ROUND, kind = solver->attempts % SOLVE_ROUND;
     const struct place_part *part = solver->part;
     int is_fine = solver->height <= part->loose_bound;
@@ -362,22 +344,22 @@ static int solve_attempt(struct place_solver *solver, uint64_t *nodes, const ato
         return 0;
     }
     if (is_fine && (part->count > SOLVE_FINE_MOST || kind % 2))
-        return solve_fine(solver, round, kind, nodes);
+        return solve_fine(solver, round, kind);
     /* The larger a part, the dearer a search; half a round of descents costs less than one. */
     int is_cheap = part->count <= SOLVE_SEARCH_ALL || kind % 4 == 3 || part->fixed_count;
     if (kind < SOLVE_ORDERS && is_cheap && part->count <= SOLVE_SEARCH_MOST)
-        return solve_search(solver, round, kind, nodes, stop);
+        return solve_search(solver, round, kind);
     if (kind == SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
-        return solve_prove(solver, round, nodes, stop);
+        return solve_prove(solver, round);
     if (kind < SOLVE_ORDERS)
-        return solve_rework(solver, round, kind, nodes);
-    return solve_shaken(solver, round, kind, nodes);
+        return solve_rework(solver, round, kind);
+    return solve_shaken(solver, round, kind);
 }
 
-int acre__place_solver_step(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
+int acre__place_solver_step(struct place_solver *solver) {
     if (solver->is_done)
         return 0;
     if (solver->starts < SOLVE_STARTS)
-        return solve_start(solver, nodes);
-    return solve_attempt(solver, nodes, stop);
+        return solve_start(solver);
+    return solve_attempt(solver);
 }

@@ -5,26 +5,12 @@
 #include <stdlib.h>
 
 #include "base/tree.h"
-
-struct verify_event {
-    int64_t time;
-    size_t buffer;
-    int is_begin;
-};
+#include "plan/place_sort.h"
 
 struct verify_live {
     struct acre__node node; /* by offset */
     const struct acre__place_buffer *buffer;
 };
-
-static int verify_event_order(const void *a, const void *b) {
-    const struct verify_event *x = a, *y = b;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    if (x->is_begin != y->is_begin)
-        return x->is_begin < y->is_begin ? -1 : 1;
-    return (x->buffer > y->buffer) - (x->buffer < y->buffer);
-}
 
 static int verify_is_good(const struct acre__place_buffer *buffer, uint64_t capacity) {
     uint64_t align = buffer->align ? buffer->align : 1;
@@ -76,37 +62,46 @@ static const struct acre__place_buffer *verify_begin(struct acre__tree *tree,
     return NULL;
 }
 
+/* Goes through time: what ends at a moment does so before anything begins. `rows` has room for
+ * three times as many. */
+static int verify_sweep(const struct acre__place_buffer *buffers, uint32_t count,
+                        struct place_row *rows, struct verify_live *live, size_t *first,
+                        size_t *second) {
+    struct place_row *begins = rows, *ends = rows + count, *spare = ends + count;
+    struct place_meter meter = {0};
+    struct acre__tree tree = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        begins[i] = (struct place_row){place_time_key(buffers[i].lower), i};
+        ends[i] = (struct place_row){place_time_key(buffers[i].upper), i};
+    }
+    acre__place_sort(begins, spare, count, &meter);
+    acre__place_sort(ends, spare, count, &meter);
+    for (uint32_t b = 0, e = 0; b < count;) {
+        if (ends[e].key <= begins[b].key) {
+            acre__tree_remove(&tree, &live[ends[e++].item].node);
+            continue;
+        }
+        uint32_t at = begins[b++].item;
+        const struct acre__place_buffer *other = verify_begin(&tree, &live[at], &buffers[at]);
+        if (other)
+            return verify_say(first, second, (size_t)(other - buffers), at);
+    }
+    return 0;
+}
+
 int acre__place_verify(const struct acre__place_buffer *buffers, size_t count, uint64_t capacity,
                        size_t *first, size_t *second) {
     for (size_t i = 0; i < count; i++) {
         if (!verify_is_good(&buffers[i], capacity))
             return verify_say(first, second, i, i);
     }
-    struct verify_event *events = calloc(2 * count + 1, sizeof *events);
+    struct place_row *begins = NULL;
+    if (count <= UINT32_MAX)
+        begins = malloc((3 * count + 1) * sizeof *begins);
     struct verify_live *live = calloc(count + 1, sizeof *live);
-    struct acre__tree tree = {0};
-    int rc = 0;
-    if (!events || !live) {
-        rc = verify_pairs(buffers, count, first, second);
-        goto done;
-    }
-    for (size_t i = 0; i < count; i++) {
-        events[2 * i] = (struct verify_event){buffers[i].lower, i, 1};
-        events[2 * i + 1] = (struct verify_event){buffers[i].upper, i, 0};
-    }
-    qsort(events, 2 * count, sizeof *events, verify_event_order);
-    for (size_t i = 0; i < 2 * count && rc == 0; i++) {
-        size_t at = events[i].buffer;
-        if (!events[i].is_begin) {
-            acre__tree_remove(&tree, &live[at].node);
-            continue;
-        }
-        const struct acre__place_buffer *other = verify_begin(&tree, &live[at], &buffers[at]);
-        if (other)
-            rc = verify_say(first, second, (size_t)(other - buffers), at);
-    }
-done:
+    int rc = begins && live ? verify_sweep(buffers, (uint32_t)count, begins, live, first, second)
+                            : verify_pairs(buffers, count, first, second);
     free(live);
-    free(events);
+    free(begins);
     return rc;
 }

@@ -83,8 +83,9 @@ plan five.csv --capacity 11 --out not_there.csv --svg misfit.svg
 expect_rc 1
 expect_out '^five.csv .* does not fit$'
 expect_err '^acre: five.csv: no plan fits into 11 bytes: at least 12 are needed$'
+expect_err '^acre: misfit.svg: nothing to draw: nothing was placed$'
 check "no offsets that do not fit" test ! -e not_there.csv
-check "the picture is there" test -s misfit.svg
+check "no picture of no plan" test ! -e misfit.svg
 plan --capacity 11 five.csv none.csv --json
 expect_rc 1
 expect_json '[.results[].fits] == [false, true]'
