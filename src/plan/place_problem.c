@@ -414,6 +414,8 @@ static int place_bound(struct place_problem *problem, uint64_t unit, struct plac
     /* Beyond all alignments there are only fixed items at the bottom. */
     for (; rc == 0 && unit && unit < PLACE_MOST_BYTES;
          unit = place_lowest_bit(grains & ~(2 * unit - 1))) {
+        if (problem->bound && place_is_stopped(meter))
+            break;
         rc = place_sum(&whole, unit, meter);
         problem->bound = whole.bound > problem->bound ? whole.bound : problem->bound;
     }
