@@ -14,7 +14,9 @@
  *
  * When a plan is to be as low as possible, and not just to fit, every other search aims at the
  * goal, since tight problems are often easier, and the others between the goal and what was found.
- */
+ * Besides, probes bisect what lies between: all searches of a probe aim at one height, with orders
+ * that have not learnt from other heights. The next probe is lower or higher as this one found a
+ * plan or not, and when they have met the probes begin again, with more rounds each. */
 #include "plan/place_solve.h"
 
 #include <errno.h>
@@ -31,6 +33,8 @@ enum {
     SOLVE_SEARCH_MOST = 4096, /* items: sets of items take memory by the square, 8 MB */
     SOLVE_FIT_MOST = 32768,   /* items, for a fit around fixed ones */
     SOLVE_PROOF_LEAST = 512,
+    SOLVE_PROBE_ROUNDS = 12, /* of searches, in the first probes */
+    SOLVE_PROBE_STEPS = 16,  /* bisected until 1/16 is left of what lies between */
     SOLVE_SPREAD = 32, /* orders are shaken by 1/32 of their length, and more in later rounds */
     SOLVE_FINE_ATTEMPTS = 40, /* for what is less than a unit of alignment */
     SOLVE_FINE_MOST = 512     /* items, for a search of that */
@@ -56,7 +60,16 @@ static const char *const solve_orders[] = {"WAT", "TAW", "TWA", "UT", "LT", "AWT
 enum {
     SOLVE_STARTS = sizeof solve_starts / sizeof solve_starts[0],
     SOLVE_ORDERS = sizeof solve_orders / sizeof solve_orders[0],
-    SOLVE_ROUND = SOLVE_ORDERS + 2 /* attempts in a round: the proof and a shaken start as well */
+    SOLVE_ROUND = SOLVE_ORDERS + 2, /* attempts in a round: the proof and a shaken start as well */
+    SOLVE_ROUND_LEAST = SOLVE_ROUND + SOLVE_ORDERS /* and those of a probe */
+};
+
+/* Searches that all aim at one height. */
+struct solve_probe {
+    uint32_t *orders;
+    uint64_t target;
+    uint64_t low; /* the last one that found nothing */
+    uint32_t round, most_rounds;
 };
 
 struct place_solver {
@@ -68,6 +81,7 @@ struct place_solver {
     uint64_t *scratch; /* the plan of an attempt */
     uint32_t *order;
     uint32_t *learnt; /* an order for each of the searches of a round */
+    struct solve_probe probe;
     struct place_descent *descent;
     struct place_search *search; /* of the two those that were needed */
     uint32_t starts;             /* greedy attempts made */
@@ -104,6 +118,7 @@ void acre__place_solver_destroy(struct place_solver *solver) {
         free(solver->scratch);
         free(solver->order);
         free(solver->learnt);
+        free(solver->probe.orders);
         free(solver);
     }
 }
@@ -197,21 +212,24 @@ static uint64_t solve_target(const struct place_solver *solver, uint32_t kind) {
     return aim + (solver->height - 1 - aim) / 8 * eighths[kind];
 }
 
-/* The orders that rounds begin with. */
-static int solve_need_orders(struct place_solver *solver) {
+/* Makes the orders that rounds begin with, in an array that is made if need be. */
+static int solve_begin_orders(struct place_solver *solver, uint32_t **orders) {
     const struct place_part *part = solver->part;
-    if (solver->learnt)
-        return 0;
-    solver->learnt = malloc((size_t)SOLVE_ORDERS * part->count * sizeof *solver->learnt);
-    if (!solver->learnt)
+    if (!*orders)
+        *orders = malloc((size_t)SOLVE_ORDERS * part->count * sizeof **orders);
+    if (!*orders)
         return -ENOMEM;
     for (uint32_t k = 0; k < SOLVE_ORDERS; k++) {
         int rc = acre__place_order(part, solve_orders[k], solver->meter,
-                                   solver->learnt + (size_t)k * part->count);
+                                   *orders + (size_t)k * part->count);
         if (rc)
             return rc;
     }
     return 0;
+}
+
+static int solve_need_orders(struct place_solver *solver) {
+    return solver->learnt ? 0 : solve_begin_orders(solver, &solver->learnt);
 }
 
 static int solve_need_search(struct place_solver *solver) {
@@ -221,26 +239,57 @@ static int solve_need_search(struct place_solver *solver) {
 }
 
 /* A search by one of the orders, which learns when it is in vain. */
-static int solve_search(struct place_solver *solver, uint32_t round, uint32_t kind) {
+static int solve_search(struct place_solver *solver, uint32_t *order, uint64_t target,
+                        uint32_t round, uint32_t kind) {
     static const uint32_t hundredths[] = {3, 2, 3, 1};
     uint32_t count = solver->part->count;
-    int rc = solve_need_search(solver);
-    if (rc)
-        return rc;
     struct place_attempt attempt = {
-        .order = solver->learnt + (size_t)kind * count,
-        .capacity = solve_target(solver, kind),
+        .order = order,
+        .capacity = target,
         .jumps = (round + kind) % 3 ? PLACE_JUMP_FAR : PLACE_JUMP,
         .steps = 2 * count + (uint64_t)count * round / 8,
     };
-    rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
+    int rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
     if (rc == PLACE_SOLVED)
         solve_keep(solver);
     if (rc < 0 || rc == PLACE_SOLVED)
         return rc < 0 ? rc : 0;
-    return acre__place_order_promote(solver->learnt + (size_t)kind * count, count,
-                                     count * hundredths[round % 4] / 100 + 1,
+    return acre__place_order_promote(order, count, count * hundredths[round % 4] / 100 + 1,
                                      acre__place_search_heat(solver->search), solver->meter);
+}
+
+/* The next height to probe, with orders that have learnt nothing yet. */
+static int solve_next_probe(struct place_solver *solver) {
+    struct solve_probe *probe = &solver->probe;
+    uint64_t aim = solve_aim(solver);
+    if (probe->low < aim || probe->most_rounds == 0) {
+        probe->low = aim;
+        probe->most_rounds = SOLVE_PROBE_ROUNDS;
+    } else if (probe->target < solver->height) {
+        probe->low = probe->target;
+    }
+    if (probe->low >= solver->height ||
+        (solver->height - probe->low) < (solver->height - aim) / SOLVE_PROBE_STEPS + 2) {
+        probe->low = aim;
+        probe->most_rounds *= 2;
+    }
+    probe->target = probe->low + (solver->height - probe->low) / 2;
+    probe->round = 0;
+    return solve_begin_orders(solver, &probe->orders);
+}
+
+/* One of the searches of a probe. */
+static int solve_probe(struct place_solver *solver, uint32_t kind) {
+    struct solve_probe *probe = &solver->probe;
+    if (kind == 0)
+        probe->round++;
+    if (!probe->orders || probe->round > probe->most_rounds || solver->height <= probe->target) {
+        int rc = solve_next_probe(solver);
+        if (rc)
+            return rc;
+    }
+    return solve_search(solver, probe->orders + (size_t)kind * solver->part->count, probe->target,
+                        probe->round, kind);
 }
 
 /* A search that leaves nothing out. */
@@ -335,9 +384,11 @@ static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind
 }
 
 static int solve_attempt(struct place_solver *solver) {
-    uint32_t round = solver->attempts / SOLVE_ROUND, kind = solver->attempts % SOLVE_ROUND;
     const struct place_part *part = solver->part;
-    int is_fine = solver->height <= part->loose_bound;
+    int has_probes = solver->is_least && part->count <= SOLVE_SEARCH_ALL;
+    uint32_t attempts = has_probes ? SOLVE_ROUND_LEAST : SOLVE_ROUND;
+    uint32_t round = solver->attempts / attempts, kind = solver->attempts % attempts;
+    int is_fine = solver->height <= part->loose_bound, rc = 0;
     solver->attempts++;
     if (is_fine && solver->fine_attempts++ == SOLVE_FINE_ATTEMPTS) {
         solver->is_done = 1;
@@ -347,8 +398,16 @@ static int solve_attempt(struct place_solver *solver) {
         return solve_fine(solver, round, kind);
     /* The larger a part, the dearer a search; half a round of descents costs less than one. */
     int is_cheap = part->count <= SOLVE_SEARCH_ALL || kind % 4 == 3 || part->fixed_count;
-    if (kind < SOLVE_ORDERS && is_cheap && part->count <= SOLVE_SEARCH_MOST)
-        return solve_search(solver, round, kind);
+    int may_search = is_cheap && part->count <= SOLVE_SEARCH_MOST;
+    if (may_search && kind != SOLVE_ORDERS + 1)
+        rc = solve_need_search(solver);
+    if (rc)
+        return rc;
+    if (kind < SOLVE_ORDERS && may_search)
+        return solve_search(solver, solver->learnt + (size_t)kind * part->count,
+                            solve_target(solver, kind), round, kind);
+    if (kind >= SOLVE_ROUND)
+        return solve_probe(solver, kind - SOLVE_ROUND);
     if (kind == SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
         return solve_prove(solver, round);
     if (kind < SOLVE_ORDERS)

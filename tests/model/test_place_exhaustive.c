@@ -285,6 +285,38 @@ static void place_stopped_by_progress_gives_what_was_told(void **state) {
     }
 }
 
+/* Bisects over capacities, each with an eighth of the budget. */
+static uint64_t bisect(struct acre__place_buffer *buffers, size_t count, uint64_t budget) {
+    struct acre__place_result result;
+    uint64_t low = acre__place_lower_bound(buffers, count), high = low;
+    for (size_t i = 0; i < count; i++)
+        high += buffers[i].size;
+    for (int run = 0; run < 8 && low < high; run++) {
+        struct acre__place_options options = {.capacity = low + (high - low) / 2,
+                                              .budget = budget / 8};
+        assert_int_equal(acre__place(buffers, count, &options, &result), 0);
+        high = result.bytes < high ? result.bytes : high;
+        low = result.is_fitting ? low : options.capacity + 1;
+    }
+    return high;
+}
+
+static void place_least_plans_are_no_larger_than_by_bisecting(void **state) {
+    (void)state;
+    enum { BUDGET = 100000 };
+    static struct acre__place_buffer buffers[COUNT];
+    for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(8, 2); seed++) {
+        struct acre__place_options options = {.budget = BUDGET};
+        uint64_t random = seed;
+        place_problem_packed(buffers, COUNT, seed);
+        for (size_t i = 0; i < COUNT; i++) {
+            uint64_t size = buffers[i].size;
+            buffers[i].size = size + place_problem_random_number(&random) % (size / 16 + 1);
+        }
+        assert_true(plan(buffers, COUNT, &options) <= bisect(buffers, COUNT, BUDGET));
+    }
+}
+
 static void place_cut_rectangles_are_put_together_again(void **state) {
     (void)state;
     enum { MOST = 400 };
@@ -350,6 +382,7 @@ int main(void) {
         cmocka_unit_test(place_fixed_buffers_cost_what_they_must),
         cmocka_unit_test(place_larger_budgets_never_give_larger_plans),
         cmocka_unit_test(place_stopped_by_progress_gives_what_was_told),
+        cmocka_unit_test(place_least_plans_are_no_larger_than_by_bisecting),
         cmocka_unit_test(place_cut_rectangles_are_put_together_again),
         cmocka_unit_test(place_plans_are_the_same_everywhere),
     };
