@@ -33,8 +33,8 @@ enum {
     SOLVE_SEARCH_MOST = 4096, /* items: sets of items take memory by the square, 8 MB */
     SOLVE_FIT_MOST = 32768,   /* items, for a fit around fixed ones */
     SOLVE_PROOF_LEAST = 512,
-    SOLVE_PROBE_ROUNDS = 12, /* of searches, in the first probes */
-    SOLVE_PROBE_STEPS = 16,  /* bisected until 1/16 is left of what lies between */
+    SOLVE_PROBE_ROUNDS = 4, /* of searches, in the first probes */
+    SOLVE_PROBE_STEPS = 16, /* bisected until 1/16 is left of what lies between */
     SOLVE_SPREAD = 32, /* orders are shaken by 1/32 of their length, and more in later rounds */
     SOLVE_FINE_ATTEMPTS = 40, /* for what is less than a unit of alignment */
     SOLVE_FINE_MOST = 512     /* items, for a search of that */

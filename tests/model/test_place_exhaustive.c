@@ -305,14 +305,19 @@ static void place_least_plans_are_no_larger_than_by_bisecting(void **state) {
     (void)state;
     enum { BUDGET = 100000 };
     static struct acre__place_buffer buffers[COUNT];
-    for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(8, 2); seed++) {
-        struct acre__place_options options = {.budget = BUDGET};
+    /* Seed 11 is one where searches at all heights in turn are worse. */
+    for (uint64_t seed = 11; seed < 11 + (uint64_t)ROUNDS(3, 1); seed++) {
+        struct acre__place_options quick = {.budget = 2000}, options = {.budget = BUDGET};
         uint64_t random = seed;
         place_problem_packed(buffers, COUNT, seed);
         for (size_t i = 0; i < COUNT; i++) {
             uint64_t size = buffers[i].size;
             buffers[i].size = size + place_problem_random_number(&random) % (size / 16 + 1);
+            buffers[i].align = 1;
         }
+        plan(buffers, COUNT, &quick);
+        for (size_t i = 0; i < COUNT; i++)
+            buffers[i].is_fixed = place_problem_random_number(&random) % 10 == 0;
         assert_true(plan(buffers, COUNT, &options) <= bisect(buffers, COUNT, BUDGET));
     }
 }
