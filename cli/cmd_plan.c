@@ -211,7 +211,7 @@ static size_t plan_too_many(const struct wishes *wishes) {
     size_t i = 0;
     for (; i < wishes->count; i++) {
         const struct acre__place_buffer *buffer = &wishes->list[i];
-        if (buffer->size >= most || buffer->align >= most ||
+        if (buffer->size >= most || buffer->align >= most || buffer->offset >= most ||
             buffer->size + buffer->align - 1 >= most - sum) {
             break;
         }
@@ -220,7 +220,32 @@ static size_t plan_too_many(const struct wishes *wishes) {
     return i;
 }
 
+/* Names two fixed buffers that overlap. */
+static int plan_clash(const char *path, const struct wishes *wishes) {
+    struct wishes fixed = {.list = cli_alloc((wishes->count + 1) * sizeof *fixed.list),
+                           .names = cli_alloc((wishes->count + 1) * sizeof *fixed.names)};
+    size_t first = 0, second = 0;
+    for (size_t i = 0; i < wishes->count; i++) {
+        if (wishes->list[i].is_fixed) {
+            fixed.names[fixed.count] = wishes->names[i];
+            fixed.list[fixed.count++] = wishes->list[i];
+        }
+    }
+    if (acre__place_verify(fixed.list, fixed.count, 0, &first, &second) != 0) {
+        char *one = plan_describe(&fixed, first), *other = plan_describe(&fixed, second);
+        events_refuse(path, fixed.names[second].line, fixed.names[second].column,
+                      "%s overlaps %s, and both are fixed", other, one);
+        free(one);
+        free(other);
+    }
+    wishes_free(&fixed);
+    return CLI_CANNOT;
+}
+
 static int plan_refused(const char *path, const struct wishes *wishes, int error) {
+    if (error == -EINVAL) { /* all else was refused when it was read */
+        return plan_clash(path, wishes);
+    }
     size_t i = error == -EOVERFLOW ? plan_too_many(wishes) : wishes->count;
     if (i < wishes->count && wishes->names[i].line) {
         return events_refuse(path, wishes->names[i].line, wishes->names[i].column,
@@ -229,7 +254,7 @@ static int plan_refused(const char *path, const struct wishes *wishes, int error
     cli_say("%s: %s", path,
             error == -EOVERFLOW ? "the sizes sum up to more than can be placed"
             : error == -ENOMEM  ? "out of memory"
-                                : "the placer refuses the buffers");
+                                : "the placer's plan is wrong: a fault of acre");
     return CLI_CANNOT;
 }
 
@@ -266,11 +291,6 @@ static int plan_place(const struct plan_args *args, struct wishes *wishes,
         return plan_refused(answer->path, wishes, error);
     }
     answer->is_interrupted = atomic_load_explicit(&plan_stop, memory_order_relaxed) != 0;
-    size_t first = 0, second = 0;
-    if (acre__place_verify(wishes->list, wishes->count, 0, &first, &second) != 0) {
-        cli_say("%s: the placer's plan is wrong: a fault of acre", answer->path);
-        return CLI_CANNOT;
-    }
     if (!answer->placed.is_fitting) {
         plan_say_misfit(answer);
         return CLI_FINDING;
@@ -387,9 +407,13 @@ static struct plan_answer *plan_add(struct plan_answers *answers) {
     return &answers->list[answers->count++];
 }
 
+/* What is fixed stays where it is. */
 static void plan_align(struct wishes *wishes, uint64_t align) {
     for (size_t i = 0; i < wishes->count; i++) {
-        wishes->list[i].align = align > wishes->list[i].align ? align : wishes->list[i].align;
+        struct acre__place_buffer *buffer = &wishes->list[i];
+        if (!buffer->is_fixed && align > buffer->align) {
+            buffer->align = align;
+        }
     }
 }
 
@@ -418,6 +442,8 @@ static int plan_answer(const struct plan_args *args, struct plan_input *input,
     }
     if (args->svg && answer.wrong && !answer.placed.bytes) {
         cli_say("%s: nothing to draw: not every buffer has a place", args->svg);
+    } else if (args->svg && answer.placed.is_refused) {
+        cli_say("%s: nothing to draw: nothing was placed", args->svg);
     } else if (args->svg) { /* of a wrong plan, too: it shows what overlaps */
         code = plan_worse(code, plan_draw(args->svg, input, &answer));
     }
@@ -452,8 +478,10 @@ int cmd_plan(int argc, char **argv) {
         .doc =
             "Places buffers with lifetimes in as few bytes as it can. For a trace of allocations, "
             "also says what a pool needs for the same.\v"
-            "A FILE has the columns id, lower, upper, size and, if need be, alignment; a buffer is "
-            "live from lower to before upper. Or it is a trace that 'acre replay' reads. Either "
+            "A FILE has the columns id, lower, upper, size and, if need be, alignment and offset; "
+            "a "
+            "buffer is live from lower to before upper, and stays at its offset if it has one. Or "
+            "it is a trace that 'acre replay' reads. Either "
             "may "
             "be packed with gzip.\n\n"
             "Examples:\n  acre plan buffers.csv --out offsets.csv --svg plan.svg\n"

@@ -33,6 +33,9 @@ struct plan_answers {
  * Returns CLI_OK, CLI_FINDING when it is wrong, or CLI_CANNOT; the last two have said why. */
 int plan_check(struct wishes *wishes, struct plan_answer *answer);
 
+/* 'id' (bytes .. to .., live .. to ..), to be freed. */
+char *plan_describe(const struct wishes *wishes, size_t index);
+
 void plan_print(const struct plan_answers *answers);
 void plan_print_json(const struct plan_answers *answers);
 /* Bytes of the plan over the lower bound; 1 for no buffers. */

@@ -6,7 +6,7 @@
 #include "events_file.h"
 #include "wishes.h"
 
-static char *plan_describe(const struct wishes *wishes, size_t index) {
+char *plan_describe(const struct wishes *wishes, size_t index) {
     const struct acre__place_buffer *buffer = &wishes->list[index];
     char name[WISH_NAME_BYTES];
     return cli_format("'%s' (bytes %" PRIu64 " to %" PRIu64 ", live %" PRId64 " to %" PRId64 ")",
@@ -79,9 +79,29 @@ static int plan_verify(const struct wishes *wishes, struct plan_answer *answer) 
     return CLI_FINDING;
 }
 
+/* What the file fixes must be there. `fixed` are its offsets. */
+static int plan_check_fixed(const struct wishes *wishes, const uint64_t *fixed,
+                            struct plan_answer *answer) {
+    for (size_t i = 0; i < wishes->count; i++) {
+        const struct acre__place_buffer *buffer = &wishes->list[i];
+        char name[WISH_NAME_BYTES];
+        if (buffer->is_fixed && buffer->offset != fixed[i]) {
+            plan_wrong(answer, wishes, i, i,
+                       cli_format("'%s' is fixed at %" PRIu64 ", not at %" PRIu64,
+                                  wishes_name(wishes, i, name), fixed[i], buffer->offset));
+            return CLI_FINDING;
+        }
+    }
+    return CLI_OK;
+}
+
 int plan_check(struct wishes *wishes, struct plan_answer *answer) {
     struct file_bytes packed = {0}, text = {0};
     size_t missing = 0;
+    uint64_t *fixed = cli_alloc((wishes->count + 1) * sizeof *fixed);
+    for (size_t i = 0; i < wishes->count; i++) {
+        fixed[i] = wishes->list[i].offset;
+    }
     answer->placed.lower_bound = acre__place_lower_bound(wishes->list, wishes->count);
     int code = file_load(answer->offsets, &packed);
     const unsigned char *bytes = packed.at;
@@ -96,7 +116,10 @@ int plan_check(struct wishes *wishes, struct plan_answer *answer) {
         char name[WISH_NAME_BYTES];
         plan_wrong(answer, wishes, missing, missing,
                    cli_format("'%s' has no offset", wishes_name(wishes, missing, name)));
-        return CLI_FINDING;
+        code = CLI_FINDING;
     }
-    return code ? code : plan_verify(wishes, answer);
+    code = code ? code : plan_verify(wishes, answer);
+    code = code ? code : plan_check_fixed(wishes, fixed, answer);
+    free(fixed);
+    return code;
 }

@@ -64,7 +64,10 @@ static const char *text_field(struct text *text, size_t index, const char *begin
 
 int text_next(struct text *text) {
     const char *begin = NULL, *end = NULL;
-    int found = text_line(text, &begin, &end);
+    int found = 0;
+    do {
+        found = text_line(text, &begin, &end);
+    } while (found == 1 && text->skips_blank && begin == end);
     if (found != 1) {
         return found;
     }
@@ -145,7 +148,7 @@ int text_begin_named(struct text *text, const char *path, const unsigned char *b
                      const char *const *names, size_t name_count, size_t needed, int others,
                      size_t *columns) {
     const char *begin = NULL, *end = NULL;
-    *text = (struct text){.path = path, .at = (const char *)bytes};
+    *text = (struct text){.path = path, .at = (const char *)bytes, .skips_blank = 1};
     text->end = text->at + count;
     text->names = text->named;
     int found = text_line(text, &begin, &end);

@@ -21,6 +21,7 @@ struct text {
     size_t columns;
     const char *named[TEXT_COLUMNS]; /* `names`, where the file chose their order */
     size_t line;                     /* the one in `field`, from 1 */
+    int skips_blank;                 /* blank lines are passed over, not refused */
     struct text_field field[TEXT_COLUMNS];
 };
 
@@ -31,7 +32,8 @@ int text_begin(struct text *text, const char *path, const unsigned char *bytes, 
 
 /* The same for columns in any order. `names` are all that there are, the first `needed` of which
  * must stand there; columns[i] gets the place of names[i], or TEXT_NONE. A column with another name
- * is refused, or passed over with `others`. `text` must stay where it is. */
+ * is refused, or passed over with `others`. Blank lines below are passed over. `text` must stay
+ * where it is. */
 int text_begin_named(struct text *text, const char *path, const unsigned char *bytes, size_t count,
                      const char *const *names, size_t name_count, size_t needed, int others,
                      size_t *columns);

@@ -1,7 +1,7 @@
 /* Buffers with lifetimes, as `acre plan` reads, places and draws them.
  *
- * They come from a file of lifetimes (id,lower,upper,size[,alignment]; half open) or from a trace
- * of allocations. Files are hostile until they are read: readers say what is wrong as
+ * They come from a file of lifetimes (id,lower,upper,size[,alignment][,offset]; half open) or from
+ * a trace of allocations. Files are hostile until they are read: readers say what is wrong as
  * "file:line:column: what" and return CLI_CANNOT, or 0. */
 #ifndef ACRE_CLI_WISHES_H
 #define ACRE_CLI_WISHES_H
@@ -31,8 +31,8 @@ struct wishes {
 /* Whether this is a file of lifetimes, by its first line. */
 bool wishes_are(const unsigned char *bytes, size_t count);
 
-/* Reads lifetimes; columns may stand in any order, a column `offset`, which somebody's plan has, is
- * passed over. Names point into `bytes`. After a failure there is nothing to be freed. */
+/* Reads lifetimes; columns may stand in any order. A buffer with something in the column `offset`
+ * is fixed there. Names point into `bytes`. After a failure there is nothing to be freed. */
 int wishes_read(const char *path, const unsigned char *bytes, size_t count, struct wishes *wishes);
 
 /* Lifetimes from settled events, counted in events: a block is live from its allocation to before

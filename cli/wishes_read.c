@@ -1,4 +1,5 @@
-/* Reading lifetimes, id,lower,upper,size[,alignment], and offsets, id,offset; see wishes.h. */
+/* Reading lifetimes, id,lower,upper,size[,alignment][,offset], and offsets, id,offset; see
+ * wishes.h. */
 #include "wishes.h"
 
 #include <inttypes.h>
@@ -163,6 +164,22 @@ static int life_alignment(const struct text *text, size_t column, uint64_t *alig
     return 1;
 }
 
+/* Where the buffer is fixed, if its field is not empty. */
+static int life_offset(const struct text *text, size_t column, struct acre__place_buffer *buffer) {
+    if (column == TEXT_NONE || text->field[column].length == 0) {
+        return 1;
+    }
+    if (!text_number(text, column, 10, &buffer->offset)) {
+        return 0;
+    }
+    if (buffer->offset & (buffer->align - 1)) {
+        text_refuse(text, column, 0, "offset is no multiple of the alignment");
+        return 0;
+    }
+    buffer->is_fixed = 1;
+    return 1;
+}
+
 static struct wish_name life_name(const struct text *text, size_t column) {
     const struct text_field *field = &text->field[column];
     return (struct wish_name){field->at, field->length, text->line, field->column};
@@ -177,7 +194,8 @@ static int life_line(const struct text *text, const size_t *columns, struct wish
     if (!life_time(text, columns[LIFE_LOWER], &buffer.lower) ||
         !life_time(text, columns[LIFE_UPPER], &buffer.upper) ||
         !text_number(text, columns[LIFE_SIZE], 10, &buffer.size) ||
-        !life_alignment(text, columns[LIFE_ALIGNMENT], &buffer.align)) {
+        !life_alignment(text, columns[LIFE_ALIGNMENT], &buffer.align) ||
+        !life_offset(text, columns[LIFE_OFFSET], &buffer)) {
         return CLI_CANNOT;
     }
     if (buffer.upper <= buffer.lower) {

@@ -11,27 +11,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/place_lists.h"
+#include "plan/place_meter.h"
 #include "plan/place_problem.h"
 #include "plan/place_solve.h"
 
-/* Searches take one to two microseconds a node. When any plan that fits will do, nobody wants a
- * search to end a little too early; one for the least of all plans mostly has no other end. */
-#define PLACE_BUDGET_FITTING (UINT64_C(1) << 23)
-#define PLACE_BUDGET_LEAST (UINT64_C(1) << 19)
+/* Nodes, of about a microsecond each. When any plan that fits will do, nobody wants a search to end
+ * a little too early; one for the least of all plans mostly has no other end. */
+#define PLACE_BUDGET_FITTING (UINT64_C(1) << 21)
+#define PLACE_BUDGET_LEAST (UINT64_C(1) << 20)
 
 struct place_run {
     struct place_problem problem;
     struct place_solver **solvers; /* of each part */
     struct acre__place_options options;
-    uint64_t goal;   /* a plan that ends here is good enough */
-    int is_least;    /* else: any plan that ends at the goal will do */
-    int is_hopeless; /* the capacity is below the bound: no search, just a plan */
-    uint64_t budget, nodes;
+    struct place_meter meter;
+    uint64_t goal; /* a plan that ends here is good enough */
+    int is_least;  /* else: any plan that ends at the goal will do */
 };
 
-static int place_is_stopped(const struct place_run *run) {
-    return run->options.stop && atomic_load_explicit(run->options.stop, memory_order_relaxed);
+/* The capacity is below the bound: there is nothing to place. */
+static int place_is_hopeless(const struct place_run *run) {
+    return run->options.capacity && run->problem.bound > run->options.capacity;
 }
 
 static uint64_t place_part_height(const struct place_run *run, uint32_t p) {
@@ -58,10 +58,15 @@ static int place_is_proven(const struct place_run *run, uint64_t height) {
 }
 
 static void place_sum_up(const struct place_run *run, struct acre__place_result *result) {
-    uint64_t capacity = run->options.capacity;
+    uint64_t capacity = run->options.capacity, most = run->meter.budget;
+    *result = (struct acre__place_result){.lower_bound = run->problem.bound,
+                                          .bytes = run->problem.bound,
+                                          .is_refused = place_is_hopeless(run)};
+    result->work = run->meter.work;
+    result->nodes = (result->work < most ? result->work : most) / PLACE_NODE;
+    if (result->is_refused)
+        return;
     result->bytes = place_height(run);
-    result->lower_bound = run->problem.bound;
-    result->nodes = run->nodes;
     result->is_optimal =
         result->bytes == result->lower_bound || place_is_proven(run, result->bytes);
     result->is_fitting = capacity == 0 || result->bytes <= capacity;
@@ -80,29 +85,21 @@ static void place_tell(const struct place_run *run) {
 
 /* ---- attempts ---- */
 
-/* One attempt on a part. */
-static int place_step(struct place_run *run, uint32_t p) {
-    uint64_t left = run->budget - run->nodes, before = left;
-    int rc = acre__place_solver_step(run->solvers[p], &left, run->options.stop);
-    run->nodes += before - left;
-    return rc;
-}
-
 /* The greedy plans of a part. */
 static int place_begin_part(struct place_run *run, uint32_t p) {
     const struct place_part *part = &run->problem.parts[p];
     uint64_t goal = run->goal > part->base ? run->goal - part->base : 0;
-    run->solvers[p] = acre__place_solver_create(part, goal, run->is_least);
+    run->solvers[p] = acre__place_solver_create(part, goal, run->is_least, &run->meter);
     if (!run->solvers[p])
         return -ENOMEM;
     for (;;) {
-        int rc = place_step(run, p);
+        run->meter.work += PLACE_NODE;
+        int rc = acre__place_solver_step(run->solvers[p]);
         struct place_standing standing = acre__place_solver_standing(run->solvers[p]);
         if (rc || standing.is_done || standing.is_begun)
             return rc;
         place_tell(run);
-        if (standing.height != PLACE_NOWHERE &&
-            (place_is_stopped(run) || run->nodes == run->budget))
+        if (place_is_spent(&run->meter))
             return 0;
     }
 }
@@ -121,11 +118,12 @@ static uint32_t place_highest(const struct place_run *run) {
 
 static int place_search(struct place_run *run) {
     int rc = 0;
-    while (rc == 0 && run->nodes < run->budget && !run->is_hopeless && !place_is_stopped(run)) {
+    while (rc == 0 && !place_is_spent(&run->meter)) {
         uint32_t p = place_highest(run);
         if (p == UINT32_MAX)
             break;
-        rc = place_step(run, p);
+        run->meter.work += PLACE_NODE + 8 * (uint64_t)run->problem.part_count;
+        rc = acre__place_solver_step(run->solvers[p]);
         place_tell(run);
     }
     return rc;
@@ -155,17 +153,20 @@ static int place_check_fixed(const struct acre__place_buffer *buffers, size_t co
 
 static int place_begin(struct place_run *run, const struct acre__place_buffer *buffers,
                        size_t count) {
+    const struct acre__place_options *options = &run->options;
     struct place_problem *problem = &run->problem;
-    int rc = acre__place_problem_create(problem, buffers, count);
+    run->is_least = options->capacity == 0;
+    uint64_t nodes = run->is_least ? PLACE_BUDGET_LEAST : PLACE_BUDGET_FITTING;
+    if (options->budget)
+        nodes = options->budget;
+    run->meter = (struct place_meter){.budget = nodes < UINT64_MAX / PLACE_NODE ? nodes * PLACE_NODE
+                                                                                : UINT64_MAX,
+                                      .stop = options->stop,
+                                      .stop_after = options->stop_after};
+    int rc = acre__place_problem_create(problem, buffers, count, options->capacity, &run->meter);
     if (rc == 0)
         rc = place_check_fixed(buffers, count);
-    uint64_t capacity = run->options.capacity;
-    run->goal = problem->bound > capacity ? problem->bound : capacity;
-    run->is_hopeless = capacity && problem->bound > capacity;
-    run->is_least = capacity == 0;
-    run->budget = run->options.budget ? run->options.budget
-                  : run->is_least     ? PLACE_BUDGET_LEAST
-                                      : PLACE_BUDGET_FITTING;
+    run->goal = problem->bound > options->capacity ? problem->bound : options->capacity;
     if (rc || problem->part_count == 0)
         return rc;
     run->solvers = calloc(problem->part_count, sizeof(struct place_solver *));
@@ -217,6 +218,10 @@ int acre__place(struct acre__place_buffer *buffers, size_t count,
     if (options)
         run.options = *options;
     int rc = place_begin(&run, buffers, count);
+    if (rc == 0 && place_is_hopeless(&run)) {
+        place_sum_up(&run, result);
+        goto end;
+    }
     for (uint32_t p = 0; rc == 0 && p < run.problem.part_count; p++)
         rc = place_begin_part(&run, p);
     if (rc == 0) {
@@ -225,13 +230,15 @@ int acre__place(struct acre__place_buffer *buffers, size_t count,
     }
     if (rc == 0)
         rc = place_hand_over(&run, buffers, count, result);
+end:
     place_end(&run);
     return rc;
 }
 
 uint64_t acre__place_lower_bound(const struct acre__place_buffer *buffers, size_t count) {
     struct place_problem problem;
-    int rc = acre__place_problem_create(&problem, buffers, count);
+    struct place_meter meter = {0};
+    int rc = acre__place_problem_create(&problem, buffers, count, 0, &meter);
     uint64_t bound = rc ? 0 : problem.bound;
     acre__place_problem_destroy(&problem);
     return bound;

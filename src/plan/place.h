@@ -26,17 +26,22 @@ struct acre__place_buffer {
 struct acre__place_result {
     uint64_t bytes;       /* highest end of the plan that was found */
     uint64_t lower_bound; /* no plan can be smaller */
-    uint64_t nodes;       /* spent in search */
+    uint64_t nodes;       /* of the budget that were spent, at most all */
+    uint64_t work;        /* done in all, in units of about a nanosecond: 1024 are a node */
     int is_optimal;       /* proven: bytes == lower_bound, or the search was exhausted */
     int is_fitting;       /* capacity 0, or bytes <= capacity */
+    int is_refused;       /* the capacity is below lower_bound: there is no plan, bytes is that */
 };
 
 struct acre__place_options {
     uint64_t
         capacity; /* 0: as small as possible; else: any plan of at most this many bytes will do */
-    uint64_t budget; /* search nodes at most; 0: the default. A larger one never gives more bytes */
+    /* Nodes at most; 0: the default. A larger one never gives more bytes. A first plan is made in
+     * any case, in O(n log n). */
+    uint64_t budget;
     const atomic_int
-        *stop; /* may be NULL; when it becomes nonzero the best plan so far is returned */
+        *stop;           /* may be NULL; when it becomes nonzero the best plan so far is returned */
+    uint64_t stop_after; /* units of work, as if *stop was set then; 0: never */
     /* May be NULL; called at improvements and now and then, in the calling thread. */
     void (*progress)(void *arg, const struct acre__place_result *so_far);
     void *progress_arg;
@@ -45,8 +50,9 @@ struct acre__place_options {
 /* Places all buffers that are not fixed. Returns 0, or a negative errno: -EINVAL (a bad buffer;
  * fixed ones that overlap or are not aligned), -ENOMEM (host memory), -EOVERFLOW (sizes that sum up
  * to 2^62 or more, or more than 2^30 buffers). On success all offsets are written, also when the
- * plan does not fit the capacity: the best found, with is_fitting 0. On failure offsets and result
- * are untouched. `options` may be NULL. */
+ * plan does not fit the capacity: the best found, with is_fitting 0. Only a capacity below the
+ * lower bound is refused at once (is_refused), without offsets. On failure offsets and result are
+ * untouched. `options` may be NULL. */
 int acre__place(struct acre__place_buffer *buffers, size_t count,
                 const struct acre__place_options *options, struct acre__place_result *result);
 

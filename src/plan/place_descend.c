@@ -1,25 +1,63 @@
 /* A descent: the heights of all sections are a skyline, and its lowest stretch is filled first.
  *
- * An item that lies down on a stretch that is nowhere lower or higher than another wastes nothing.
- * So the lowest stretch is taken, and of the items that live entirely within it the first one in
- * the order; when there is none, nothing will ever lie there, and the stretch rises to the lower
- * one of its neighbours and is one with it. Every item is asked for once and every stretch rises
- * once, so that all depends on how fast the first item within a stretch is found: items are points
- * (first, end) in the plane, kept in a balanced tree of boxes that each know their first item. */
+ * An item that lies on a stretch of one height wastes nothing. So the descent takes the lowest
+ * stretch, and of the items that live entirely within it the first one in the order. When there is
+ * none, nothing will ever lie there, and the stretch rises to the lower one of its neighbours and
+ * joins it. Every item is looked up once and every stretch rises once, so the time depends on how
+ * fast the first item within a stretch is found: items are points (first, end) in the plane, kept
+ * in a k-d tree of boxes that each know their first item.
+ *
+ * Fixed items become part of the skyline when its lowest stretch reaches their offset. Until then a
+ * stretch does not rise above the next fixed item in it. Below a fixed item that lives as long as
+ * the stretch, only items that are small enough are looked for. Else one that would overlap a fixed
+ * item is parked, out of the tree, until that is part of the skyline. An item that was parked often
+ * skips ever more fixed items, and after a number of times in all they go on top of the fixed ones.
+ *
+ * A descent that is stopped stacks what is left on top of all, so that there is always a plan. */
 #include "plan/place_descend.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/place_sort.h"
+
 #define DESCENT_NONE UINT32_MAX
 
-enum { DESCENT_LEAF = 8 }; /* items in the smallest boxes: fewer only make the tree larger */
+enum {
+    /* Looks at boxes in a descent: an item that is not found in its share of them is passed over,
+     * and found again when its stretch is wider. Parts of 100,000 items rarely need as many. */
+    DESCENT_LOOKS = 1 << 26,
+    DESCENT_LOOKS_LEAST = 128,
+    DESCENT_LOOK = 8,   /* units of work to look at a box or an item */
+    DESCENT_STEP = 256, /* units of work to change the skyline */
+    DESCENT_LEAF = 8,   /* items in the smallest boxes: fewer only make the tree larger */
+    DESCENT_PARKS = 6,  /* of an item, on average, before all that are parked go on top */
+    DESCENT_PARKED = 4 /* times that an item is parked until exactly the next fixed one is passed */
+};
 
 /* A box of items, in an implicit tree: box k has 2k + 1 and 2k + 2 inside it. */
 struct descent_box {
+    uint64_t size; /* the least of an item to come */
     uint32_t low_first, high_first, low_end, high_end;
     uint32_t rank;         /* the least of an item to come, DESCENT_NONE: none */
     uint32_t begin, count; /* its items */
+};
+
+struct descent_tree {
+    const struct place_item *items;
+    struct place_meter *meter;
+    struct descent_box *boxes;
+    uint32_t *points; /* items, sorted into boxes */
+    uint32_t *box_of; /* of each item: its smallest box */
+    uint32_t *rank;   /* of each item; DESCENT_NONE when it is placed */
+    uint32_t count;   /* of points */
+};
+
+/* What to look for in a tree: the bounds are included. */
+struct descent_query {
+    uint32_t low_first, high_first, low_end, high_end;
+    uint32_t looks; /* boxes that may be looked at */
+    uint64_t size;  /* the largest */
 };
 
 /* A stretch of sections of one height. */
@@ -32,21 +70,23 @@ struct descent_run {
 
 struct place_descent {
     const struct place_part *part;
-    struct descent_box *boxes;
-    uint32_t *points;         /* items, sorted into boxes */
-    uint32_t *box_of;         /* of each item: its smallest box */
-    uint32_t *rank;           /* of each item; DESCENT_NONE when it is placed */
-    struct descent_run *runs; /* by the section where they begin */
-    uint32_t *heap;           /* of stretches: the lowest, and of those the leftmost, first */
-    uint32_t heap_count, box_count;
+    struct place_meter *meter;
+    struct descent_tree loose; /* items that are not fixed; ranks are places in the order */
+    struct descent_tree fixed; /* ranks are places in `by_offset` */
+    uint32_t *by_offset;       /* fixed items, the lowest first */
+    uint32_t fixed_laid;       /* how many are part of the skyline */
+    const uint32_t *order;     /* of all items; parked ones are known by their places in it */
+    uint32_t *parked;          /* by number of fixed items laid: the first item that waits for it */
+    uint32_t *parked_next;     /* of each item: the next one that waits for the same */
+    uint8_t *parked_times;     /* of each item */
+    struct descent_run *runs;  /* by the section where they begin */
+    uint32_t *heap;            /* of stretches: the lowest, and of those the leftmost, first */
+    uint32_t heap_count;
+    uint32_t looks; /* at boxes, for one item */
+    uint64_t parks; /* how often items may still be parked for less than all fixed ones */
 };
 
-/* ---- the tree of boxes ---- */
-
-struct descent_sort {
-    const struct place_item *items;
-    int by_end;
-};
+/* ---- the trees of boxes ---- */
 
 static uint64_t descent_key(const struct place_item *item, int by_end, uint32_t index) {
     uint64_t coordinate = by_end ? item->end : item->first;
@@ -79,83 +119,145 @@ static void descent_halve(const struct place_item *items, uint32_t *points, uint
     }
 }
 
-static void descent_build(struct place_descent *descent, uint32_t box, uint32_t begin,
-                          uint32_t count, int by_end) {
-    const struct place_item *items = descent->part->items;
-    struct descent_box *it = &descent->boxes[box];
+static void descent_build(struct descent_tree *tree, uint32_t box, uint32_t begin, uint32_t count,
+                          int by_end) {
+    struct descent_box *it = &tree->boxes[box];
     *it = (struct descent_box){
         .low_first = UINT32_MAX, .low_end = UINT32_MAX, .begin = begin, .count = count};
     for (uint32_t k = begin; k < begin + count; k++) {
-        const struct place_item *item = &items[descent->points[k]];
+        const struct place_item *item = &tree->items[tree->points[k]];
         it->low_first = item->first < it->low_first ? item->first : it->low_first;
         it->high_first = item->first > it->high_first ? item->first : it->high_first;
         it->low_end = item->end < it->low_end ? item->end : it->low_end;
         it->high_end = item->end > it->high_end ? item->end : it->high_end;
-        descent->box_of[descent->points[k]] = box;
+        tree->box_of[tree->points[k]] = box;
     }
-    if (count <= DESCENT_LEAF)
+    tree->meter->work += DESCENT_LOOK * (uint64_t)count;
+    if (count <= DESCENT_LEAF || place_is_stopped(tree->meter))
         return;
-    descent_halve(items, descent->points + begin, count, by_end);
+    descent_halve(tree->items, tree->points + begin, count, by_end);
     /* Deep by the logarithm of the number of items. */
-    descent_build(descent, 2 * box + 1, begin, count / 2, !by_end);
-    descent_build(descent, 2 * box + 2, begin + count / 2, count - count / 2, !by_end);
+    descent_build(tree, 2 * box + 1, begin, count / 2, !by_end);
+    descent_build(tree, 2 * box + 2, begin + count / 2, count - count / 2, !by_end);
+}
+
+/* Makes a tree of the part's fixed items or of the others. Returns 0 without memory. */
+static int descent_tree_create(struct descent_tree *tree, const struct place_part *part,
+                               uint32_t is_fixed, struct place_meter *meter) {
+    size_t boxes = 2, n = part->count;
+    tree->items = part->items;
+    tree->meter = meter;
+    tree->count = is_fixed ? part->fixed_count : part->count - part->fixed_count;
+    /* Halved until boxes are small: twice as many boxes as a power of two above the count. */
+    for (size_t k = tree->count; k > DESCENT_LEAF; k -= k / 2)
+        boxes *= 2;
+    tree->boxes = malloc(boxes * sizeof *tree->boxes);
+    tree->points = malloc(n * sizeof *tree->points);
+    tree->box_of = malloc(n * sizeof *tree->box_of);
+    tree->rank = malloc(n * sizeof *tree->rank);
+    if (!tree->boxes || !tree->points || !tree->box_of || !tree->rank)
+        return 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        if (part->items[i].is_fixed == is_fixed)
+            tree->points[count++] = i;
+    }
+    descent_build(tree, 0, 0, count, 0);
+    return 1;
+}
+
+static void descent_tree_destroy(struct descent_tree *tree) {
+    free(tree->boxes);
+    free(tree->points);
+    free(tree->box_of);
+    free(tree->rank);
 }
 
 static int descent_is_leaf(const struct descent_box *box) {
     return box->count <= DESCENT_LEAF;
 }
 
-static void descent_sum_up(struct place_descent *descent, uint32_t box) {
-    struct descent_box *it = &descent->boxes[box];
+static void descent_sum_up(struct descent_tree *tree, uint32_t box) {
+    struct descent_box *it = &tree->boxes[box];
     if (!descent_is_leaf(it)) {
-        uint32_t one = descent->boxes[2 * box + 1].rank, two = descent->boxes[2 * box + 2].rank;
+        uint32_t one = tree->boxes[2 * box + 1].rank, two = tree->boxes[2 * box + 2].rank;
+        uint64_t small = tree->boxes[2 * box + 1].size, other = tree->boxes[2 * box + 2].size;
         it->rank = one < two ? one : two;
+        it->size = small < other ? small : other;
         return;
     }
     it->rank = DESCENT_NONE;
+    it->size = UINT64_MAX;
     for (uint32_t k = it->begin; k < it->begin + it->count; k++) {
-        uint32_t rank = descent->rank[descent->points[k]];
+        uint32_t rank = tree->rank[tree->points[k]];
+        uint64_t size = tree->items[tree->points[k]].size;
         it->rank = rank < it->rank ? rank : it->rank;
+        if (rank != DESCENT_NONE && size < it->size)
+            it->size = size;
     }
 }
 
-static void descent_sum_all(struct place_descent *descent, uint32_t box) {
-    if (!descent_is_leaf(&descent->boxes[box])) {
-        descent_sum_all(descent, 2 * box + 1);
-        descent_sum_all(descent, 2 * box + 2);
+static void descent_sum_all(struct descent_tree *tree, uint32_t box) {
+    if (!descent_is_leaf(&tree->boxes[box])) {
+        descent_sum_all(tree, 2 * box + 1);
+        descent_sum_all(tree, 2 * box + 2);
     }
-    descent_sum_up(descent, box);
+    descent_sum_up(tree, box);
 }
 
-static void descent_drop(struct place_descent *descent, uint32_t item) {
-    uint32_t box = descent->box_of[item], rank = descent->rank[item];
-    descent->rank[item] = DESCENT_NONE;
-    descent_sum_up(descent, box);
-    while (box) {
-        box = (box - 1) / 2;
-        if (descent->boxes[box].rank != rank)
-            break; /* another one came first there, and above it as well */
-        descent_sum_up(descent, box);
+/* Gives all items of the tree their places in the order as ranks; other items may be in it. */
+static void descent_fill(struct descent_tree *tree, const uint32_t *order, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++)
+        tree->rank[order[k]] = k;
+    descent_sum_all(tree, 0);
+}
+
+/* Gives an item another rank, DESCENT_NONE to take it out. */
+static void descent_set(struct descent_tree *tree, uint32_t item, uint32_t rank) {
+    uint32_t box = tree->box_of[item];
+    tree->rank[item] = rank;
+    for (;; box = (box - 1) / 2) {
+        struct descent_box before = tree->boxes[box];
+        descent_sum_up(tree, box);
+        /* What does not change here does not change in the boxes around. */
+        if (box == 0 ||
+            (tree->boxes[box].rank == before.rank && tree->boxes[box].size == before.size))
+            return;
     }
 }
 
-/* The least rank of an item within [from, to), if it is less than `best`. */
-static uint32_t descent_first(const struct place_descent *descent, uint32_t box, uint32_t from,
-                              uint32_t to, uint32_t best) {
-    const struct descent_box *it = &descent->boxes[box];
-    if (it->rank >= best || it->high_first < from || it->low_end > to)
+/* The least rank of an item that the query asks for, if it is less than `best`; of those that were
+ * looked at. */
+static uint32_t descent_first(const struct descent_tree *tree, uint32_t box,
+                              struct descent_query *query, uint32_t best) {
+    const struct descent_box *it = &tree->boxes[box];
+    tree->meter->work += DESCENT_LOOK;
+    if (query->looks == 0)
         return best;
-    if (it->low_first >= from && it->high_end <= to)
+    query->looks--;
+    if (it->rank >= best || it->size > query->size || it->high_first < query->low_first ||
+        it->low_first > query->high_first || it->low_end > query->high_end ||
+        it->high_end < query->low_end)
+        return best;
+    if (it->low_first >= query->low_first && it->high_first <= query->high_first &&
+        it->low_end >= query->low_end && it->high_end <= query->high_end &&
+        query->size == UINT64_MAX)
         return it->rank;
     if (!descent_is_leaf(it)) {
-        best = descent_first(descent, 2 * box + 1, from, to, best);
-        return descent_first(descent, 2 * box + 2, from, to, best);
+        /* The box with the lower rank first: what it yields often rules the other one out. */
+        uint32_t one = 2 * box + 1, two = 2 * box + 2;
+        uint32_t is_two = tree->boxes[two].rank < tree->boxes[one].rank;
+        best = descent_first(tree, is_two ? two : one, query, best);
+        return descent_first(tree, is_two ? one : two, query, best);
     }
+    tree->meter->work += DESCENT_LOOK / 2 * (uint64_t)it->count;
     for (uint32_t k = it->begin; k < it->begin + it->count; k++) {
-        uint32_t point = descent->points[k];
-        const struct place_item *item = &descent->part->items[point];
-        if (item->first >= from && item->end <= to && descent->rank[point] < best)
-            best = descent->rank[point];
+        uint32_t point = tree->points[k];
+        const struct place_item *item = &tree->items[point];
+        if (item->first >= query->low_first && item->first <= query->high_first &&
+            item->end >= query->low_end && item->end <= query->high_end &&
+            item->size <= query->size && tree->rank[point] < best)
+            best = tree->rank[point];
     }
     return best;
 }
@@ -221,13 +323,14 @@ static void descent_join(struct place_descent *descent, uint32_t run) {
         descent->runs[end].previous = run;
 }
 
-/* Nothing fits there any more: up to the lower neighbour. */
-static void descent_rise(struct place_descent *descent, uint32_t run) {
+/* Nothing fits there any more: up to the lower neighbour, or to the next fixed item. */
+static void descent_rise(struct place_descent *descent, uint32_t run, uint64_t ceiling) {
     struct descent_run *it = &descent->runs[run];
     uint64_t left = it->previous == DESCENT_NONE ? UINT64_MAX : descent->runs[it->previous].height;
     uint64_t right =
         it->end == descent->part->sections ? UINT64_MAX : descent->runs[it->end].height;
     it->height = left < right ? left : right;
+    it->height = ceiling < it->height ? ceiling : it->height;
     descent_heap_move(descent, it->heap_at);
     if (it->height == right && right != UINT64_MAX)
         descent_join(descent, run);
@@ -257,72 +360,211 @@ static void descent_lay(struct place_descent *descent, uint32_t run, const struc
         descent_join(descent, it->previous);
 }
 
+/* ---- fixed items ---- */
+
+/* The lowest fixed item above the skyline that lives in sections [first, end), DESCENT_NONE: none.
+ */
+static uint32_t descent_ceiling(const struct place_descent *descent, uint32_t first, uint32_t end) {
+    struct descent_query query = {.high_first = end - 1,
+                                  .low_end = first + 1,
+                                  .high_end = UINT32_MAX,
+                                  .looks = UINT32_MAX,
+                                  .size = UINT64_MAX};
+    if (descent->fixed_laid == descent->fixed.count)
+        return DESCENT_NONE;
+    return descent_first(&descent->fixed, 0, &query, DESCENT_NONE);
+}
+
+/* Takes an item out of the tree until the fixed one is part of the skyline; both by rank. */
+static void descent_park(struct place_descent *descent, uint32_t rank, uint32_t fixed) {
+    uint32_t times = descent->parked_times[rank], until = fixed + 1;
+    uint32_t least = descent->fixed_laid + (times < DESCENT_PARKED ? 1 : 1u << times);
+    if (descent->parks == 0)
+        least = UINT32_MAX;
+    else
+        descent->parks--;
+    until = until < least ? least : until;
+    until = until > descent->fixed.count ? descent->fixed.count : until;
+    if (times < 30)
+        descent->parked_times[rank]++;
+    descent->parked_next[rank] = descent->parked[until];
+    descent->parked[until] = rank;
+    descent_set(&descent->loose, descent->order[rank], DESCENT_NONE);
+}
+
+/* The stretch has reached the fixed item with this rank, which is part of the skyline from now on.
+ */
+static void descent_lay_fixed(struct place_descent *descent, uint32_t run, uint32_t fixed) {
+    const struct place_part *part = descent->part;
+    uint32_t index = descent->by_offset[fixed];
+    const struct place_item *item = &part->items[index];
+    descent_set(&descent->fixed, index, DESCENT_NONE);
+    descent_lay(descent, run, item, place_align_up(item->offset + item->size, part->unit));
+    uint32_t rank = descent->parked[++descent->fixed_laid];
+    for (; rank != DESCENT_NONE; rank = descent->parked_next[rank])
+        descent_set(&descent->loose, descent->order[rank], rank);
+}
+
+/* Sorts the fixed items. Returns 0 without memory. */
+static int descent_sort_fixed(struct place_descent *descent) {
+    const struct place_part *part = descent->part;
+    uint32_t count = 0;
+    struct place_row *rows = malloc(2 * (size_t)part->fixed_count * sizeof *rows);
+    if (!rows)
+        return 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        if (part->items[i].is_fixed)
+            rows[count++] = (struct place_row){part->items[i].offset, i};
+    }
+    acre__place_sort(rows, rows + count, count, descent->meter);
+    for (uint32_t k = 0; k < count; k++)
+        descent->by_offset[k] = rows[k].item;
+    free(rows);
+    return 1;
+}
+
+static int descent_create_fixed(struct place_descent *descent) {
+    const struct place_part *part = descent->part;
+    size_t n = part->count;
+    descent->by_offset = malloc(part->fixed_count * sizeof *descent->by_offset);
+    descent->parked = malloc((part->fixed_count + 1) * sizeof *descent->parked);
+    descent->parked_next = malloc(n * sizeof *descent->parked_next);
+    descent->parked_times = malloc(n * sizeof *descent->parked_times);
+    return descent->by_offset && descent->parked && descent->parked_next && descent->parked_times &&
+           descent_tree_create(&descent->fixed, part, 1, descent->meter) &&
+           descent_sort_fixed(descent);
+}
+
 /* ---- the whole ---- */
 
-struct place_descent *acre__place_descent_create(const struct place_part *part) {
+struct place_descent *acre__place_descent_create(const struct place_part *part,
+                                                 struct place_meter *meter) {
     struct place_descent *descent = calloc(1, sizeof *descent);
     if (!descent)
         return NULL;
-    size_t n = part->count;
     descent->part = part;
-    /* The tree is halved until boxes are small: twice as many boxes as a power of two above n. */
-    descent->box_count = 2;
-    for (size_t k = n; k > DESCENT_LEAF; k -= k / 2)
-        descent->box_count *= 2;
-    descent->boxes = malloc(descent->box_count * sizeof *descent->boxes);
-    descent->points = malloc(n * sizeof *descent->points);
-    descent->box_of = malloc(n * sizeof *descent->box_of);
-    descent->rank = malloc(n * sizeof *descent->rank);
+    descent->meter = meter;
+    descent->looks = DESCENT_LOOKS / part->count > DESCENT_LOOKS_LEAST ? DESCENT_LOOKS / part->count
+                                                                       : DESCENT_LOOKS_LEAST;
     descent->runs = malloc(part->sections * sizeof *descent->runs);
     descent->heap = malloc(part->sections * sizeof *descent->heap);
-    if (!descent->boxes || !descent->points || !descent->box_of || !descent->rank ||
-        !descent->runs || !descent->heap) {
+    if (!descent->runs || !descent->heap || !descent_tree_create(&descent->loose, part, 0, meter) ||
+        (part->fixed_count && !descent_create_fixed(descent))) {
         acre__place_descent_destroy(descent);
         return NULL;
     }
-    for (uint32_t i = 0; i < part->count; i++)
-        descent->points[i] = i;
-    descent_build(descent, 0, 0, part->count, 0);
     return descent;
 }
 
 void acre__place_descent_destroy(struct place_descent *descent) {
     if (descent) {
-        free(descent->boxes);
-        free(descent->points);
-        free(descent->box_of);
-        free(descent->rank);
+        descent_tree_destroy(&descent->loose);
+        descent_tree_destroy(&descent->fixed);
+        free(descent->by_offset);
+        free(descent->parked);
+        free(descent->parked_next);
+        free(descent->parked_times);
         free(descent->runs);
         free(descent->heap);
         free(descent);
     }
 }
 
-uint64_t acre__place_descent_run(struct place_descent *descent, const uint32_t *order,
-                                 uint64_t *offsets) {
+static void descent_begin(struct place_descent *descent, const uint32_t *order) {
     const struct place_part *part = descent->part;
-    uint64_t height = 0;
-    for (uint32_t k = 0; k < part->count; k++)
-        descent->rank[order[k]] = k;
-    descent_sum_all(descent, 0);
+    descent->order = order;
+    descent_fill(&descent->loose, order, part->count);
+    descent->fixed_laid = 0;
+    descent->parks = DESCENT_PARKS * (uint64_t)part->count;
+    if (part->fixed_count) {
+        descent_fill(&descent->fixed, descent->by_offset, part->fixed_count);
+        memset(descent->parked, 0xff, (part->fixed_count + 1) * sizeof *descent->parked);
+        memset(descent->parked_times, 0, part->count * sizeof *descent->parked_times);
+    }
+    descent->meter->work += 2 * DESCENT_LOOK * (uint64_t)part->count;
     descent->heap_count = 0;
     descent_add_run(descent, 0, part->sections, 0, DESCENT_NONE);
-    for (uint32_t left = part->count; left;) {
-        uint32_t run = descent->heap[0];
-        uint32_t rank = descent_first(descent, 0, run, descent->runs[run].end, DESCENT_NONE);
-        if (rank == DESCENT_NONE) {
-            descent_rise(descent, run);
-            continue;
-        }
-        uint32_t index = order[rank];
-        const struct place_item *item = &part->items[index];
-        uint64_t offset = place_align_up(descent->runs[run].height, item->align);
-        uint64_t end = offset + item->size;
-        offsets[index] = offset;
-        height = end > height ? end : height;
-        descent_drop(descent, index);
-        descent_lay(descent, run, item, place_align_up(end, part->unit));
-        left--;
+}
+
+/* The first item that lives within the stretch and is no larger, DESCENT_NONE: none. */
+static uint32_t descent_find(const struct place_descent *descent, uint32_t run, uint64_t size) {
+    struct descent_query query = {.low_first = run,
+                                  .high_first = UINT32_MAX,
+                                  .high_end = descent->runs[run].end,
+                                  .looks = descent->looks,
+                                  .size = size};
+    return descent_first(&descent->loose, 0, &query, DESCENT_NONE);
+}
+
+/* Whether the fixed item lives as long as the stretch, or longer. */
+static int descent_covers(const struct place_descent *descent, uint32_t fixed, uint32_t run) {
+    const struct place_item *item = &descent->part->items[descent->by_offset[fixed]];
+    return item->first <= run && item->end >= descent->runs[run].end;
+}
+
+/* Lays one item down on the lowest stretch, or parks it, or lets the stretch rise. Returns whether
+ * an item was laid down. */
+static int descent_step(struct place_descent *descent, uint64_t *offsets) {
+    const struct place_part *part = descent->part;
+    uint32_t run = descent->heap[0], end = descent->runs[run].end;
+    uint64_t height = descent->runs[run].height, ceiling = UINT64_MAX;
+    descent->meter->work += DESCENT_STEP;
+    uint32_t fixed = descent_ceiling(descent, run, end);
+    if (fixed != DESCENT_NONE)
+        ceiling = part->items[descent->by_offset[fixed]].offset;
+    if (ceiling == height) {
+        descent_lay_fixed(descent, run, fixed);
+        return 0;
     }
-    return height;
+    /* Beside a fixed item there may be room for one that is too large to lie below it. */
+    int is_below = fixed != DESCENT_NONE && descent_covers(descent, fixed, run);
+    uint32_t rank = descent_find(descent, run, is_below ? ceiling - height : UINT64_MAX);
+    if (rank == DESCENT_NONE) {
+        descent_rise(descent, run, ceiling);
+        return 0;
+    }
+    uint32_t index = descent->order[rank];
+    const struct place_item *item = &part->items[index];
+    uint64_t offset = place_align_up(height, item->align), top = offset + item->size;
+    if (top > ceiling) {
+        fixed = descent_ceiling(descent, item->first, item->end);
+        if (fixed != DESCENT_NONE && top > part->items[descent->by_offset[fixed]].offset) {
+            descent_park(descent, rank, fixed);
+            return 0;
+        }
+    }
+    offsets[index] = offset;
+    descent_set(&descent->loose, index, DESCENT_NONE);
+    descent_lay(descent, run, item, place_align_up(top, part->unit));
+    return 1;
+}
+
+/* Stacks all items that are still to come on top of all others, without a look at their lives. */
+static void descent_give_up(const struct place_descent *descent, uint64_t *offsets) {
+    const struct place_part *part = descent->part;
+    uint64_t top = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        uint64_t end = offsets[i] == PLACE_NOWHERE ? 0 : offsets[i] + part->items[i].size;
+        top = end > top ? end : top;
+    }
+    for (uint32_t i = 0; i < part->count; i++) {
+        if (offsets[i] == PLACE_NOWHERE) {
+            offsets[i] = place_align_up(top, part->items[i].align);
+            top = offsets[i] + part->items[i].size;
+        }
+    }
+}
+
+void acre__place_descent_run(struct place_descent *descent, const uint32_t *order,
+                             uint64_t *offsets) {
+    const struct place_part *part = descent->part;
+    uint32_t left = part->count - part->fixed_count;
+    for (uint32_t i = 0; i < part->count; i++)
+        offsets[i] = part->items[i].is_fixed ? part->items[i].offset : PLACE_NOWHERE;
+    if (!place_is_stopped(descent->meter))
+        descent_begin(descent, order);
+    while (left && !place_is_stopped(descent->meter))
+        left -= (uint32_t)descent_step(descent, offsets);
+    if (left)
+        descent_give_up(descent, offsets);
 }

@@ -4,17 +4,20 @@
 
 #include <stdint.h>
 
+#include "plan/place_meter.h"
 #include "plan/place_problem.h"
 
 struct place_descent;
 
-/* NULL without memory. The part has no fixed items. */
-struct place_descent *acre__place_descent_create(const struct place_part *part);
+/* NULL without memory. When it is stopped the descent is only good for being destroyed, or run and
+ * stopped at once. */
+struct place_descent *acre__place_descent_create(const struct place_part *part,
+                                                 struct place_meter *meter);
 void acre__place_descent_destroy(struct place_descent *descent);
 
-/* Places all items, of those that could lie lowest the first one in the given order, and writes
- * offsets by item. Returns the highest end. */
-uint64_t acre__place_descent_run(struct place_descent *descent, const uint32_t *order,
-                                 uint64_t *offsets);
+/* Places all items around the fixed ones, of those that could lie lowest the first one in the given
+ * order, and writes offsets by item. When it is stopped the rest is stacked on top. */
+void acre__place_descent_run(struct place_descent *descent, const uint32_t *order,
+                             uint64_t *offsets);
 
 #endif

@@ -1,22 +1,13 @@
-/* Orders: keys are computed once and sorted, ties decided by index. */
+/* Orders: sorted by one letter after the other, the last one first, since sorts are stable. */
 #include "plan/place_order.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-struct order_row {
-    uint64_t keys[PLACE_LETTERS]; /* the larger one comes first */
-    uint32_t item;
-};
+#include "plan/place_sort.h"
 
-static int order_rows(const void *a, const void *b) {
-    const struct order_row *x = a, *y = b;
-    for (int k = 0; k < PLACE_LETTERS; k++) {
-        if (x->keys[k] != y->keys[k])
-            return x->keys[k] > y->keys[k] ? -1 : 1;
-    }
-    return (x->item > y->item) - (x->item < y->item);
-}
+enum { ORDER_ITEM = 32 }; /* units of work to compute a key */
 
 /* A complete binary tree of maxima over sections: node k has 2k and 2k + 1 below it. */
 static uint64_t *order_maxima(const struct place_part *part) {
@@ -85,22 +76,25 @@ static uint64_t order_key(char letter, const struct place_item *item, struct ord
     }
 }
 
-int acre__place_order(const struct place_part *part, const char *letters, uint32_t *order) {
+int acre__place_order(const struct place_part *part, const char *letters, struct place_meter *meter,
+                      uint32_t *order) {
+    uint32_t count = part->count;
     uint64_t *maxima = order_maxima(part);
-    struct order_row *rows = calloc(part->count, sizeof *rows);
+    struct place_row *rows = malloc(2 * (size_t)count * sizeof *rows);
     int rc = maxima && rows ? 0 : -ENOMEM;
     struct order_scale scale = order_scale(part);
-    for (uint32_t i = 0; rc == 0 && i < part->count; i++) {
+    for (uint32_t i = 0; rc == 0 && i < count; i++)
         rows[i].item = i;
-        for (int k = 0; k < PLACE_LETTERS && letters[k]; k++) {
-            rows[i].keys[k] = letters[k] == 'T'
-                                  ? order_largest(maxima, part->sections, &part->items[i])
-                                  : order_key(letters[k], &part->items[i], scale);
+    for (size_t k = strlen(letters); rc == 0 && k-- > 0 && !place_is_stopped(meter);) {
+        for (uint32_t i = 0; i < count; i++) {
+            const struct place_item *item = &part->items[rows[i].item];
+            rows[i].key = ~(letters[k] == 'T' ? order_largest(maxima, part->sections, item)
+                                              : order_key(letters[k], item, scale));
         }
+        meter->work += ORDER_ITEM * (uint64_t)count;
+        acre__place_sort(rows, rows + count, count, meter);
     }
-    if (rc == 0)
-        qsort(rows, part->count, sizeof *rows, order_rows);
-    for (uint32_t i = 0; rc == 0 && i < part->count; i++)
+    for (uint32_t i = 0; rc == 0 && i < count; i++)
         order[i] = rows[i].item;
     free(rows);
     free(maxima);
@@ -117,48 +111,39 @@ static uint64_t order_random(uint64_t *state) {
     return x ^ (x >> 31);
 }
 
-static int order_by_value(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+/* Sorts an order by the places that its items should have. */
+static void order_move(uint32_t *order, uint32_t count, struct place_row *rows,
+                       struct place_meter *meter) {
+    for (uint32_t k = 0; k < count; k++)
+        rows[k].item = order[k];
+    acre__place_sort(rows, rows + count, count, meter);
+    for (uint32_t k = 0; k < count; k++)
+        order[k] = rows[k].item;
 }
 
-/* Sorts an order by keys of which only the lower 32 bits, the old places, are left to the caller.
- */
-static int order_by_keys(uint32_t *order, uint32_t count, uint64_t *keys) {
-    uint32_t *old = malloc(((size_t)count + 1) * sizeof *old);
-    if (!old)
+int acre__place_order_shake(uint32_t *order, uint32_t count, uint32_t spread, uint64_t seed,
+                            struct place_meter *meter) {
+    struct place_row *rows = malloc(2 * (size_t)count * sizeof *rows);
+    if (!rows)
         return -ENOMEM;
     for (uint32_t k = 0; k < count; k++)
-        old[k] = order[k];
-    qsort(keys, count, sizeof *keys, order_by_value);
-    for (uint32_t k = 0; k < count; k++)
-        order[k] = old[(uint32_t)keys[k]];
-    free(old);
+        rows[k].key = k + order_random(&seed) % (spread + UINT64_C(1));
+    order_move(order, count, rows, meter);
+    free(rows);
     return 0;
 }
 
-int acre__place_order_shake(uint32_t *order, uint32_t count, uint32_t spread, uint64_t seed) {
-    uint64_t *keys = malloc(((size_t)count + 1) * sizeof *keys);
-    if (!keys)
-        return -ENOMEM;
-    /* Places are below 2^30, so that a key has room for the shaken place and the old one. */
-    for (uint32_t k = 0; k < count; k++)
-        keys[k] = (k + order_random(&seed) % (spread + UINT64_C(1))) << 32 | k;
-    int rc = order_by_keys(order, count, keys);
-    free(keys);
-    return rc;
-}
-
-int acre__place_order_promote(uint32_t *order, uint32_t count, uint32_t reach,
-                              const uint32_t *heat) {
-    uint64_t *keys = malloc(((size_t)count + 1) * sizeof *keys), most = 1;
-    if (!keys)
+int acre__place_order_promote(uint32_t *order, uint32_t count, uint32_t reach, const uint32_t *heat,
+                              struct place_meter *meter) {
+    struct place_row *rows = malloc(2 * (size_t)count * sizeof *rows);
+    uint64_t most = 1;
+    if (!rows)
         return -ENOMEM;
     for (uint32_t k = 0; k < count; k++)
         most = heat[k] > most ? heat[k] : most;
     for (uint32_t k = 0; k < count; k++)
-        keys[k] = (k + reach - reach * heat[order[k]] / most) << 32 | k;
-    int rc = order_by_keys(order, count, keys);
-    free(keys);
-    return rc;
+        rows[k].key = k + reach - (uint64_t)reach * heat[order[k]] / most;
+    order_move(order, count, rows, meter);
+    free(rows);
+    return 0;
 }

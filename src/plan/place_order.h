@@ -10,20 +10,21 @@
 
 #include <stdint.h>
 
+#include "plan/place_meter.h"
 #include "plan/place_problem.h"
 
-enum { PLACE_LETTERS = 3 };
-
-/* Writes the items' indices in order. 0 or -ENOMEM. */
-int acre__place_order(const struct place_part *part, const char *letters, uint32_t *order);
+/* Writes the items' indices in order; when it is stopped, in some order. 0 or -ENOMEM. */
+int acre__place_order(const struct place_part *part, const char *letters, struct place_meter *meter,
+                      uint32_t *order);
 
 /* Moves items of an order by up to `spread` places, the same way for the same seed. 0 or -ENOMEM.
  */
-int acre__place_order_shake(uint32_t *order, uint32_t count, uint32_t spread, uint64_t seed);
+int acre__place_order_shake(uint32_t *order, uint32_t count, uint32_t spread, uint64_t seed,
+                            struct place_meter *meter);
 
 /* Moves items of an order towards its beginning, the one with the most heat (by item) by `reach`
  * places, others by less. 0 or -ENOMEM. */
-int acre__place_order_promote(uint32_t *order, uint32_t count, uint32_t reach,
-                              const uint32_t *heat);
+int acre__place_order_promote(uint32_t *order, uint32_t count, uint32_t reach, const uint32_t *heat,
+                              struct place_meter *meter);
 
 #endif

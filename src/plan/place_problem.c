@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/place_sort.h"
+
 /* Sums of sizes stay below it, so that no offset overflows, nor one plus a size. */
 #define PLACE_MOST_BYTES (UINT64_C(1) << 62)
 #define PLACE_MOST_BUFFERS (UINT32_C(1) << 30)
@@ -22,46 +24,72 @@
  * been worth it: a pyramid of lifetimes would be sorted once an item. */
 enum { PLACE_ROUNDS = 8, PLACE_WORTH = 16 };
 
+/* Units of work that a pass over the items takes for each. */
+enum { PLACE_PASS = 16 };
+
 /* Items of a part in which what might be topmost is not peeled. */
 enum { PLACE_SMALL = 64 };
 
 /* ---- sections ---- */
 
-struct place_event {
-    int64_t time;
-    uint32_t item;
-    uint32_t is_begin;
-};
-
-static int place_event_order(const void *a, const void *b) {
-    const struct place_event *x = a, *y = b;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    if (x->is_begin != y->is_begin)
-        return x->is_begin < y->is_begin ? -1 : 1;
-    return (x->item > y->item) - (x->item < y->item);
+/* Numbers the sections of all items by their times. Returns how many there are, 0 without memory.
+ */
+static uint32_t place_sections(struct place_item *items, uint32_t count,
+                               struct place_meter *meter) {
+    struct place_row *begins = malloc(3 * (size_t)count * sizeof *begins);
+    if (!begins)
+        return 0;
+    struct place_row *ends = begins + count, *spare = ends + count;
+    for (uint32_t i = 0; i < count; i++) {
+        begins[i] = (struct place_row){place_time_key(items[i].lower), i};
+        ends[i] = (struct place_row){place_time_key(items[i].upper), i};
+    }
+    acre__place_sort(begins, spare, count, meter);
+    acre__place_sort(ends, spare, count, meter);
+    uint32_t section = 0, was_end = 0;
+    for (uint32_t b = 0, e = 0; e < count;) {
+        if (b < count && begins[b].key < ends[e].key) {
+            section += was_end;
+            items[begins[b++].item].first = section;
+            was_end = 0;
+        } else {
+            items[ends[e++].item].end = section + 1;
+            was_end = 1;
+        }
+    }
+    meter->work += PLACE_PASS * (uint64_t)count;
+    free(begins);
+    return section + 1;
 }
 
-uint32_t acre__place_sections(struct place_item *items, uint32_t count) {
-    struct place_event *events = malloc(2 * (size_t)count * sizeof *events);
-    if (!events)
-        return 0;
+/* The same for some of these items, from the sections that they had. `marks` has room for as many
+ * sections as these. */
+static uint32_t place_renumber(struct place_item *items, uint32_t count, uint32_t *marks,
+                               struct place_meter *meter) {
+    enum { BEGINS = 1, ENDS = 2 };
+    uint32_t low = UINT32_MAX, high = 0, section = 0, was_end = 0;
     for (uint32_t i = 0; i < count; i++) {
-        events[2 * i] = (struct place_event){items[i].lower, i, 1};
-        events[2 * i + 1] = (struct place_event){items[i].upper, i, 0};
+        low = items[i].first < low ? items[i].first : low;
+        high = items[i].end > high ? items[i].end : high;
     }
-    qsort(events, 2 * (size_t)count, sizeof *events, place_event_order);
-    uint32_t section = 0, was_end = 0;
-    for (size_t i = 0; i < 2 * (size_t)count; i++) {
-        if (events[i].is_begin) {
-            section += was_end;
-            items[events[i].item].first = section;
-        } else {
-            items[events[i].item].end = section + 1;
+    memset(marks, 0, (high - low + (size_t)1) * sizeof *marks);
+    for (uint32_t i = 0; i < count; i++) {
+        marks[items[i].first - low] |= BEGINS;
+        marks[items[i].end - low] |= ENDS;
+    }
+    for (uint32_t s = 0; s < high - low; s++) {
+        was_end |= marks[s] & ENDS;
+        if (marks[s] & BEGINS) {
+            section += was_end != 0;
+            was_end = 0;
         }
-        was_end = !events[i].is_begin;
+        marks[s] = section;
     }
-    free(events);
+    for (uint32_t i = 0; i < count; i++) {
+        items[i].first = marks[items[i].first - low];
+        items[i].end = marks[items[i].end - 1 - low] + 1;
+    }
+    meter->work += PLACE_PASS * ((uint64_t)count + (high - low));
     return section + 1;
 }
 
@@ -69,6 +97,13 @@ uint32_t acre__place_sections(struct place_item *items, uint32_t count) {
 
 static uint64_t place_lowest_bit(uint64_t value) {
     return value & (~value + 1);
+}
+
+/* The largest power of two that the item's offset is a multiple of, whatever it will be. */
+static uint64_t place_grain(uint64_t align, uint64_t offset, uint32_t is_fixed) {
+    if (!is_fixed)
+        return align;
+    return offset ? place_lowest_bit(offset) : PLACE_MOST_BYTES;
 }
 
 static int place_check_buffer(const struct acre__place_buffer *buffer) {
@@ -92,13 +127,11 @@ static int place_check(const struct acre__place_buffer *buffers, size_t count, u
             return rc;
         uint64_t align = buffers[i].align ? buffers[i].align : 1;
         uint64_t offset = buffers[i].is_fixed ? buffers[i].offset : 0;
-        if (offset)
-            align = place_lowest_bit(offset);
-        if (!buffers[i].is_fixed || offset)
-            least = align < least ? align : least;
+        uint64_t grain = place_grain(align, offset, buffers[i].is_fixed != 0);
+        least = grain < least ? grain : least;
         if (offset + buffers[i].size > fixed_end)
             fixed_end = offset + buffers[i].size;
-        sum += buffers[i].size + align - 1;
+        sum += buffers[i].size + (offset ? grain : align) - 1;
         if (sum + fixed_end >= PLACE_MOST_BYTES)
             return -EOVERFLOW;
     }
@@ -133,6 +166,7 @@ struct place_range {
 
 struct place_splitter {
     struct place_problem *problem;
+    struct place_meter *meter;
     struct place_range *waiting; /* at most one an item */
     uint32_t waiting_count;
     struct place_item *spare; /* as many as items */
@@ -140,26 +174,59 @@ struct place_splitter {
     uint64_t unit;
 };
 
-/* Sums of sections, and what follows from them. */
-static int place_sum(struct place_part *part) {
-    uint64_t *arrays = calloc(2 * (size_t)part->sections + 1, sizeof *arrays);
-    if (!arrays)
+/* The largest slack of an item in each section: a complete binary tree over sections, where an item
+ * is noted in the few nodes that make up its life. */
+static int place_sum_slack(struct place_part *part, uint64_t unit, struct place_meter *meter) {
+    size_t leaves = part->sections;
+    uint64_t *tree = calloc(2 * leaves, sizeof *tree);
+    if (!tree)
         return -ENOMEM;
-    part->slack = arrays;
-    part->total = arrays + part->sections;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct place_item *item = &part->items[i];
+        uint64_t slack = place_align_up(item->size, unit) - item->size;
+        if (slack == 0 || place_grain(item->align, item->offset, item->is_fixed) < unit)
+            continue;
+        size_t low = item->first + leaves, high = item->end + leaves;
+        for (; low < high; low = (low + 1) / 2, high /= 2) {
+            if (low & 1)
+                tree[low] = slack > tree[low] ? slack : tree[low];
+            if (high & 1)
+                tree[high - 1] = slack > tree[high - 1] ? slack : tree[high - 1];
+        }
+        meter->work += 2 * PLACE_PASS;
+    }
+    for (size_t k = 2; k < 2 * leaves; k++)
+        tree[k] = tree[k / 2] > tree[k] ? tree[k / 2] : tree[k];
+    memcpy(part->slack, tree + leaves, leaves * sizeof *tree);
+    free(tree);
+    return 0;
+}
+
+/* Sums of sections, and what follows from them: of all items whose offsets are multiples of `unit`,
+ * with sizes rounded up to it, since each begins at a multiple at or above the end of the one
+ * below.
+ */
+static int place_sum(struct place_part *part, uint64_t unit, struct place_meter *meter) {
+    uint32_t has_slack = 0;
+    memset(part->slack, 0, part->sections * sizeof *part->slack);
+    memset(part->total, 0, (part->sections + (size_t)1) * sizeof *part->total);
     part->fixed_count = 0;
     part->bound = 0;
     for (uint32_t i = 0; i < part->count; i++) {
         const struct place_item *item = &part->items[i];
-        uint64_t slack = item->room - item->size;
-        part->total[item->first] += item->room;
-        part->total[item->end] -= item->room; /* a difference, modulo 2^64 */
-        for (uint32_t s = item->first; slack && s < item->end; s++)
-            part->slack[s] = slack > part->slack[s] ? slack : part->slack[s];
         part->fixed_count += item->is_fixed;
         if (item->is_fixed && item->offset + item->size > part->bound)
             part->bound = item->offset + item->size;
+        if (place_grain(item->align, item->offset, item->is_fixed) < unit)
+            continue;
+        uint64_t room = place_align_up(item->size, unit);
+        part->total[item->first] += room;
+        part->total[item->end] -= room; /* a difference, modulo 2^64 */
+        has_slack |= room != item->size;
     }
+    meter->work += PLACE_PASS * ((uint64_t)part->count + part->sections);
+    if (has_slack && place_sum_slack(part, unit, meter))
+        return -ENOMEM;
     part->loose_bound = part->bound;
     for (uint32_t s = 0; s < part->sections; s++) {
         uint64_t total = part->total[s] += s ? part->total[s - 1] : 0;
@@ -168,6 +235,13 @@ static int place_sum(struct place_part *part) {
         part->loose_bound = total > part->loose_bound ? total : part->loose_bound;
     }
     return 0;
+}
+
+/* Arrays for the sums of a part. Returns 0 without memory. */
+static int place_make_sums(struct place_part *part) {
+    part->slack = malloc((2 * (size_t)part->sections + 1) * sizeof *part->slack);
+    part->total = part->slack ? part->slack + part->sections : NULL;
+    return part->slack != NULL;
 }
 
 static int place_part_add(struct place_splitter *splitter, const struct place_range *range,
@@ -182,7 +256,7 @@ static int place_part_add(struct place_splitter *splitter, const struct place_ra
         .unit = splitter->unit,
         .is_exact = range->is_exact,
     };
-    return place_sum(part);
+    return place_make_sums(part) ? place_sum(part, part->unit, splitter->meter) : -ENOMEM;
 }
 
 /* Whether the item may lie at the bottom of the range, for good. */
@@ -284,9 +358,11 @@ static int place_take_apart(struct place_splitter *splitter, struct place_range 
         uint32_t count = range.end - range.begin;
         if (count == 0)
             return 0;
-        uint32_t sections = acre__place_sections(splitter->problem->items + range.begin, count);
-        if (sections == 0)
-            return -ENOMEM;
+        uint32_t sections = place_renumber(splitter->problem->items + range.begin, count,
+                                           splitter->marks, splitter->meter);
+        splitter->meter->work += 4 * PLACE_PASS * (uint64_t)count;
+        if (place_is_stopped(splitter->meter))
+            return place_part_add(splitter, &range, sections);
         if (place_split(splitter, &range, sections))
             return 0;
         if (range.rounds >= PLACE_ROUNDS && peeled < count / PLACE_WORTH)
@@ -297,8 +373,9 @@ static int place_take_apart(struct place_splitter *splitter, struct place_range 
     }
 }
 
-static int place_split_all(struct place_problem *problem, uint64_t unit) {
-    struct place_splitter splitter = {.problem = problem, .unit = unit};
+static int place_split_all(struct place_problem *problem, uint64_t unit,
+                           struct place_meter *meter) {
+    struct place_splitter splitter = {.problem = problem, .meter = meter, .unit = unit};
     size_t count = problem->count;
     splitter.waiting = malloc((count + 1) * sizeof *splitter.waiting);
     splitter.spare = malloc(count * sizeof *splitter.spare);
@@ -322,19 +399,33 @@ static int place_split_all(struct place_problem *problem, uint64_t unit) {
 
 /* ---- the whole ---- */
 
-/* Peeling forgets which item may lie on top and spare its slack, so that the bound of the whole is
- * taken before. */
-static int place_bound(struct place_problem *problem) {
+/* The bound of the whole is taken before anything is peeled, which forgets which item may lie on
+ * top and spare its slack. It is the highest one for any alignment: items with a large one take
+ * more than their sizes from each other, even where those with small ones fill the gaps. */
+static int place_bound(struct place_problem *problem, uint64_t unit, struct place_meter *meter) {
     struct place_part whole = {.items = problem->items, .count = problem->count};
-    whole.sections = acre__place_sections(problem->items, problem->count);
-    int rc = whole.sections ? place_sum(&whole) : -ENOMEM;
-    problem->bound = whole.bound;
+    uint64_t grains = 0;
+    whole.sections = place_sections(problem->items, problem->count, meter);
+    int rc = whole.sections && place_make_sums(&whole) ? 0 : -ENOMEM;
+    for (uint32_t i = 0; i < problem->count; i++) {
+        const struct place_item *item = &problem->items[i];
+        grains |= place_grain(item->align, item->offset, item->is_fixed);
+    }
+    /* Beyond all alignments there are only fixed items at the bottom. */
+    for (; rc == 0 && unit && unit < PLACE_MOST_BYTES;
+         unit = place_lowest_bit(grains & ~(2 * unit - 1))) {
+        if (problem->bound && place_is_stopped(meter))
+            break;
+        rc = place_sum(&whole, unit, meter);
+        problem->bound = whole.bound > problem->bound ? whole.bound : problem->bound;
+    }
     free(whole.slack);
     return rc;
 }
 
 static int place_problem_fill(struct place_problem *problem,
-                              const struct acre__place_buffer *buffers, size_t count) {
+                              const struct acre__place_buffer *buffers, size_t count,
+                              uint64_t capacity, struct place_meter *meter) {
     uint64_t unit;
     if (count > PLACE_MOST_BUFFERS)
         return -EOVERFLOW;
@@ -343,19 +434,25 @@ static int place_problem_fill(struct place_problem *problem,
         return rc;
     problem->count = (uint32_t)count;
     problem->items = malloc(count * sizeof *problem->items);
-    problem->offsets = calloc(count, sizeof *problem->offsets);
-    problem->parts = calloc(count, sizeof *problem->parts);
-    if (!problem->items || !problem->offsets || !problem->parts)
+    if (!problem->items)
         return -ENOMEM;
     place_items(problem, buffers, unit);
-    rc = place_bound(problem);
-    return rc ? rc : place_split_all(problem, unit);
+    meter->work += 2 * PLACE_PASS * (uint64_t)count;
+    rc = place_bound(problem, unit, meter);
+    if (rc || (capacity && problem->bound > capacity))
+        return rc;
+    problem->offsets = calloc(count, sizeof *problem->offsets);
+    problem->parts = calloc(count, sizeof *problem->parts);
+    if (!problem->offsets || !problem->parts)
+        return -ENOMEM;
+    return place_split_all(problem, unit, meter);
 }
 
 int acre__place_problem_create(struct place_problem *problem,
-                               const struct acre__place_buffer *buffers, size_t count) {
+                               const struct acre__place_buffer *buffers, size_t count,
+                               uint64_t capacity, struct place_meter *meter) {
     *problem = (struct place_problem){0};
-    return place_problem_fill(problem, buffers, count);
+    return place_problem_fill(problem, buffers, count, capacity, meter);
 }
 
 void acre__place_problem_destroy(struct place_problem *problem) {

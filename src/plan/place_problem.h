@@ -10,6 +10,10 @@
 #include <stdint.h>
 
 #include "plan/place.h"
+#include "plan/place_meter.h"
+
+/* The height of a part that has no plan yet: above every limit, also with a size added. */
+#define PLACE_NOWHERE (UINT64_C(1) << 63)
 
 struct place_item {
     uint64_t size; /* bytes */
@@ -46,13 +50,13 @@ struct place_problem {
     uint64_t peeled_end; /* highest end of an item that is in no part */
 };
 
-/* Checks the buffers and makes parts of them. 0 or a negative errno; destroy in any case. */
+/* Checks the buffers and makes parts of them. A capacity below the bound (0: none) is the end:
+ * there are no parts then. When it is stopped, parts may be larger than need be. 0 or a negative
+ * errno; destroy in any case. */
 int acre__place_problem_create(struct place_problem *problem,
-                               const struct acre__place_buffer *buffers, size_t count);
+                               const struct acre__place_buffer *buffers, size_t count,
+                               uint64_t capacity, struct place_meter *meter);
 void acre__place_problem_destroy(struct place_problem *problem);
-
-/* Numbers sections and gives items theirs. Returns their number, 0 without memory. */
-uint32_t acre__place_sections(struct place_item *items, uint32_t count);
 
 static inline uint64_t place_align_up(uint64_t offset, uint64_t align) {
     return (offset + align - 1) & ~(align - 1);

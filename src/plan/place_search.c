@@ -31,12 +31,6 @@
 
 #include "plan/place_state.h"
 
-enum {
-    SEARCH_STOP_STEPS =
-        256,           /* between two looks at the stop flag: less than a millisecond mostly */
-    SEARCH_WORK = 1024 /* what a node looks at: items that meet many others take several */
-};
-
 /* A node: the items of a piece, of which one has to be chosen. */
 struct search_frame {
     uint32_t set;                      /* the piece: its number on the stack of sets */
@@ -64,11 +58,12 @@ struct place_search {
     uint32_t try_count, try_room;
 };
 
-struct place_search *acre__place_search_create(const struct place_part *part) {
+struct place_search *acre__place_search_create(const struct place_part *part,
+                                               struct place_meter *meter) {
     struct place_search *search = calloc(1, sizeof *search);
     if (!search)
         return NULL;
-    int rc = acre__place_state_create(&search->state, part);
+    int rc = acre__place_state_create(&search->state, part, meter);
     size_t most = search->state.count + 1, words = search->state.words;
     search->frames = malloc(most * sizeof *search->frames);
     search->conflicts = malloc((most * words + 1) * sizeof *search->conflicts);
@@ -262,10 +257,11 @@ static void search_gather(struct place_search *search, const uint64_t *set, uint
             uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
             if (state->at[rank] >= bound)
                 continue;
-            uint32_t k = search->try_count++;
+            uint32_t last = search->try_count++, k = last;
             for (; k > begin && search_is_before(state, rank, search->tries[k - 1]); k--)
                 search->tries[k] = search->tries[k - 1];
             search->tries[k] = rank;
+            search->state.work += last - k;
         }
     }
 }
@@ -297,10 +293,11 @@ static int search_enter(struct place_search *search, uint32_t set) {
 
 /* The least level at which the item can lie if nothing more is laid down below `level`, and it is
  * not laid down where it stands. UINT64_MAX: it cannot. */
-static uint64_t search_lift(const struct place_state *state, uint32_t rank, uint64_t level) {
+static uint64_t search_lift(struct place_state *state, uint32_t rank, uint64_t level) {
     const uint64_t *meets = state->meets + (size_t)rank * state->words;
     uint64_t least = UINT64_MAX;
     for (uint32_t w = 0; w < state->words; w++) {
+        state->work += 1 + (uint64_t)__builtin_popcountll(meets[w] & state->open[w]);
         for (uint64_t bits = meets[w] & state->open[w]; bits; bits &= bits - 1) {
             uint32_t q = w * 64 + (uint32_t)__builtin_ctzll(bits);
             uint64_t low = state->low[q] > level ? state->low[q] : level;
@@ -312,12 +309,12 @@ static uint64_t search_lift(const struct place_state *state, uint32_t rank, uint
 }
 
 /* Raises all items that come before the chosen one in the canonical order. Returns 0 when one of
- * them cannot be, with the reason. */
+ * them cannot be, with the reason; or when it was stopped. */
 static int search_pass_over(struct place_search *search, const struct search_frame *frame,
                             uint32_t chosen) {
     struct place_state *state = &search->state;
     uint32_t by = search->tries[chosen];
-    for (uint32_t k = frame->tries_begin; k < chosen; k++) {
+    for (uint32_t k = frame->tries_begin; k < chosen && !place_is_stopped(state->meter); k++) {
         uint32_t rank = search->tries[k];
         uint64_t low = search_lift(state, rank, state->at[by]);
         if (low == UINT64_MAX) {
@@ -345,9 +342,10 @@ static int search_add_piece(struct place_search *search, uint32_t set, uint32_t 
     uint32_t piece = search_add_set(search);
     if (piece == PLACE_NONE)
         return 0;
-    const struct place_state *state = &search->state;
+    struct place_state *state = &search->state;
     const uint64_t *all = search_set(search, set);
     uint64_t *some = search_set(search, piece);
+    state->work += 4 * (uint64_t)state->words;
     for (uint32_t w = 0; w < state->words; w++) {
         for (uint64_t bits = all[w] & state->open[w]; bits; bits &= bits - 1) {
             uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
@@ -383,11 +381,11 @@ static int search_may_try(const struct place_state *state, uint32_t rank) {
            (state->kin[rank] == PLACE_NONE || !place_set_has(state->open, state->kin[rank]));
 }
 
-/* A node, and more if much was looked at for the last one. */
+/* A step counts as a node at least, so that it does not take longer than what it counts as. */
 static void search_charge(struct place_search *search, struct place_attempt *attempt) {
-    uint64_t nodes = 1 + search->state.work / SEARCH_WORK;
-    search->state.work %= SEARCH_WORK;
-    attempt->nodes -= nodes < attempt->nodes ? nodes : attempt->nodes;
+    search->state.meter->work += PLACE_NODE + search->state.work;
+    search->state.work = 0;
+    attempt->steps--;
 }
 
 /* Tries the next candidate of the last frame. Returns 1 when one was laid down, 0 when the frame
@@ -400,9 +398,8 @@ static int search_try(struct place_search *search, struct place_attempt *attempt
         uint32_t chosen = frame->next++, rank = search->tries[chosen];
         if (!search_may_try(state, rank))
             continue;
-        if (attempt->nodes == 0 || attempt->steps == 0)
+        if (attempt->steps == 0 || place_is_spent(state->meter))
             return -EAGAIN;
-        attempt->steps--;
         search_charge(search, attempt);
         frame->chosen = rank;
         int can_pass = search_pass_over(search, frame, chosen);
@@ -460,10 +457,7 @@ static int search_advance(struct place_search *search) {
 
 static int search_walk(struct place_search *search, struct place_attempt *attempt) {
     int rc = search_enter(search, 0);
-    for (uint32_t steps = 1; rc > 0; steps++) {
-        if (attempt->stop && steps % SEARCH_STOP_STEPS == 0 &&
-            atomic_load_explicit(attempt->stop, memory_order_relaxed))
-            return PLACE_GAVE_UP;
+    while (rc > 0) {
         const struct search_frame *frame = &search->frames[search->frame_count - 1];
         search->try_count = frame->tries_end;
         search->set_count = frame->pieces_end;
@@ -471,7 +465,7 @@ static int search_walk(struct place_search *search, struct place_attempt *attemp
         if (rc > 0)
             rc = search_advance(search);
         else if (rc == 0 && !search_fail(search))
-            return PLACE_IMPOSSIBLE;
+            return place_is_stopped(search->state.meter) ? PLACE_GAVE_UP : PLACE_IMPOSSIBLE;
         else if (rc == 0)
             rc = 1;
     }
@@ -487,8 +481,11 @@ int acre__place_search_run(struct place_search *search, struct place_attempt *at
     search->frame_count = search->set_count = search->try_count = 0;
     search->jumps = attempt->jumps;
     memset(search->heat, 0, part->count * sizeof *search->heat);
-    if (!acre__place_state_reset(state, attempt->order, attempt->capacity))
-        return PLACE_IMPOSSIBLE;
+    int fits = acre__place_state_reset(state, attempt->order, attempt->capacity);
+    state->meter->work += state->work;
+    state->work = 0;
+    if (!fits)
+        return place_is_stopped(state->meter) ? PLACE_GAVE_UP : PLACE_IMPOSSIBLE;
     uint32_t all = search_add_set(search);
     if (all == PLACE_NONE)
         return -ENOMEM;

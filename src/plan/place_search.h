@@ -2,15 +2,15 @@
 #ifndef ACRE_PLAN_PLACE_SEARCH_H
 #define ACRE_PLAN_PLACE_SEARCH_H
 
-#include <stdatomic.h>
 #include <stdint.h>
 
+#include "plan/place_meter.h"
 #include "plan/place_problem.h"
 
 enum place_answer {
     PLACE_SOLVED,
     PLACE_IMPOSSIBLE, /* nothing is left to try: with PLACE_STEP_BACK a proof */
-    PLACE_GAVE_UP     /* nodes ran out, or it was stopped */
+    PLACE_GAVE_UP     /* steps or the budget ran out, or it was stopped */
 };
 
 /* How far a failure goes back. Jumps lead out of places where a search would otherwise try all
@@ -25,15 +25,14 @@ struct place_attempt {
     const uint32_t *order; /* items, which of those that stand equally low is tried first */
     uint64_t capacity;
     enum place_jumps jumps;
-    uint64_t steps;         /* items laid down, also in vain, at most */
-    uint64_t nodes;         /* work at most, counted in nodes; those used are taken from it */
-    const atomic_int *stop; /* may be NULL */
+    uint64_t steps; /* items laid down, also in vain, at most */
 };
 
 struct place_search;
 
 /* Memory grows with the square of the number of items. NULL without memory. */
-struct place_search *acre__place_search_create(const struct place_part *part);
+struct place_search *acre__place_search_create(const struct place_part *part,
+                                               struct place_meter *meter);
 void acre__place_search_destroy(struct place_search *search);
 
 /* Writes offsets, by item, when it is solved. Returns an answer or -ENOMEM. */

@@ -1,9 +1,9 @@
 /* The strategy: from what is cheap and often enough to what is dear.
  *
  * Descents come first: a plan of 30,000 items takes 20 ms and is at most some thousandths too high
- * on what real programs do, often not at all. What is too high is repaired. Then come first and
- * best fit in several orders, and then rounds of searches, for parts that are small enough, which
- * find plans without any gap that nothing else finds.
+ * on what real programs do, often not at all. Then come rounds of searches, for parts that are
+ * small enough, which find plans without any gap that nothing else finds. Around fixed items first
+ * and best fit are often lower than a descent, and are tried as well.
  *
  * How long a search takes hangs on luck: the same part may take some hundred nodes in one order and
  * millions in another. So a search ends early, at a few times as many nodes as there are items, and
@@ -14,7 +14,9 @@
  *
  * When a plan is to be as low as possible, and not just to fit, every other search aims at the
  * goal, since tight problems are often easier, and the others between the goal and what was found.
- */
+ * Besides, probes bisect what lies between: all searches of a probe aim at one height, with orders
+ * that have not learnt from other heights. The next probe is lower or higher as this one found a
+ * plan or not, and when they have met the probes begin again, with more rounds each. */
 #include "plan/place_solve.h"
 
 #include <errno.h>
@@ -22,41 +24,34 @@
 #include <string.h>
 
 #include "plan/place_descend.h"
-#include "plan/place_lists.h"
+#include "plan/place_fit.h"
 #include "plan/place_order.h"
-#include "plan/place_repair.h"
 #include "plan/place_search.h"
 
 enum {
     SOLVE_SEARCH_ALL = 1024,  /* items: with more, most attempts are descents */
     SOLVE_SEARCH_MOST = 4096, /* items: sets of items take memory by the square, 8 MB */
-    SOLVE_ITEMS = 2,          /* placed by a descent in the time of a node */
-    SOLVE_ENTRIES = 1024,     /* looked at by a fit in that time */
+    SOLVE_FIT_MOST = 32768,   /* items, for a fit around fixed ones */
     SOLVE_PROOF_LEAST = 512,
-    SOLVE_REPAIR_LEAST = 256,
-    SOLVE_REPAIR_MOST = 4096, /* nodes */
+    SOLVE_PROBE_ROUNDS = 4, /* of searches, in the first probes */
+    SOLVE_PROBE_STEPS = 16, /* bisected until 1/16 is left of what lies between */
     SOLVE_SPREAD = 32, /* orders are shaken by 1/32 of their length, and more in later rounds */
     SOLVE_FINE_ATTEMPTS = 40, /* for what is less than a unit of alignment */
     SOLVE_FINE_MOST = 512     /* items, for a search of that */
 };
 
-enum solve_kind {
-    SOLVE_DESCENT,
-    SOLVE_FIRST_FIT,
-    SOLVE_BEST_FIT,
-    SOLVE_WITHIN /* best fit below the goal; what does not fit there is left to a repair */
-};
+/* Greedy plans that a part begins with, the fits only around fixed items. Which order is best
+ * differs from family to family; the first of these are it most often. */
+enum solve_kind { SOLVE_DESCENT, SOLVE_FIRST_FIT, SOLVE_BEST_FIT };
 
-/* Which order is best differs from family to family; the first of these are it most often. */
 static const struct solve_start {
     const char *letters;
     enum solve_kind kind;
 } solve_starts[] = {
-    {"TWA", SOLVE_DESCENT}, {"TL", SOLVE_DESCENT},   {"TU", SOLVE_DESCENT},
-    {"TAW", SOLVE_DESCENT}, {"WAT", SOLVE_DESCENT},  {"AWT", SOLVE_DESCENT},
-    {"LW", SOLVE_DESCENT},  {"TWA", SOLVE_BEST_FIT}, {"TWA", SOLVE_FIRST_FIT},
-    {"L", SOLVE_BEST_FIT},  {"Z", SOLVE_BEST_FIT},   {"Z", SOLVE_FIRST_FIT},
-    {"TWA", SOLVE_WITHIN},
+    {"TWA", SOLVE_DESCENT}, {"TL", SOLVE_DESCENT},  {"TWA", SOLVE_BEST_FIT},
+    {"Z", SOLVE_BEST_FIT},  {"L", SOLVE_BEST_FIT},  {"TWA", SOLVE_FIRST_FIT},
+    {"Z", SOLVE_FIRST_FIT}, {"TU", SOLVE_DESCENT},  {"TAW", SOLVE_DESCENT},
+    {"WAT", SOLVE_DESCENT}, {"AWT", SOLVE_DESCENT}, {"LW", SOLVE_DESCENT},
 };
 
 /* Orders that rounds begin with; of the hard instances known each is easy in one of them. */
@@ -65,21 +60,30 @@ static const char *const solve_orders[] = {"WAT", "TAW", "TWA", "UT", "LT", "AWT
 enum {
     SOLVE_STARTS = sizeof solve_starts / sizeof solve_starts[0],
     SOLVE_ORDERS = sizeof solve_orders / sizeof solve_orders[0],
-    SOLVE_ROUND = SOLVE_ORDERS + 2 /* attempts in a round: the proof and a shaken start as well */
+    SOLVE_ROUND = SOLVE_ORDERS + 2, /* attempts in a round: the proof and a shaken start as well */
+    SOLVE_ROUND_LEAST = SOLVE_ROUND + SOLVE_ORDERS /* and those of a probe */
+};
+
+/* Searches that all aim at one height. */
+struct solve_probe {
+    uint32_t *orders;
+    uint64_t target;
+    uint64_t low; /* the last one that found nothing */
+    uint32_t round, most_rounds;
 };
 
 struct place_solver {
     const struct place_part *part;
+    struct place_meter *meter;
     uint64_t goal;
     uint64_t height;
     uint64_t *offsets; /* the best plan */
     uint64_t *scratch; /* the plan of an attempt */
     uint32_t *order;
     uint32_t *learnt; /* an order for each of the searches of a round */
+    struct solve_probe probe;
     struct place_descent *descent;
-    struct place_lists *lists;
-    struct place_repair *repair;
-    struct place_search *search; /* of the four those that were needed */
+    struct place_search *search; /* of the two those that were needed */
     uint32_t starts;             /* greedy attempts made */
     uint32_t attempts;           /* others */
     uint32_t fine_attempts;      /* those for less than a unit of alignment */
@@ -87,11 +91,12 @@ struct place_solver {
 };
 
 struct place_solver *acre__place_solver_create(const struct place_part *part, uint64_t goal,
-                                               int is_least) {
+                                               int is_least, struct place_meter *meter) {
     struct place_solver *solver = calloc(1, sizeof *solver);
     if (!solver)
         return NULL;
     solver->part = part;
+    solver->meter = meter;
     solver->goal = goal;
     solver->is_least = is_least;
     solver->height = PLACE_NOWHERE;
@@ -108,13 +113,12 @@ struct place_solver *acre__place_solver_create(const struct place_part *part, ui
 void acre__place_solver_destroy(struct place_solver *solver) {
     if (solver) {
         acre__place_search_destroy(solver->search);
-        acre__place_repair_destroy(solver->repair);
-        acre__place_lists_destroy(solver->lists);
         acre__place_descent_destroy(solver->descent);
         free(solver->offsets);
         free(solver->scratch);
         free(solver->order);
         free(solver->learnt);
+        free(solver->probe.orders);
         free(solver);
     }
 }
@@ -133,6 +137,7 @@ struct place_standing acre__place_solver_standing(const struct place_solver *sol
 static void solve_keep(struct place_solver *solver) {
     const struct place_part *part = solver->part;
     uint64_t height = 0;
+    solver->meter->work += 4 * (uint64_t)part->count;
     for (uint32_t i = 0; i < part->count; i++) {
         uint64_t end = solver->scratch[i] + part->items[i].size;
         height = end > height ? end : height;
@@ -145,90 +150,55 @@ static void solve_keep(struct place_solver *solver) {
         solver->is_done = 1;
 }
 
-static int solve_need_lists(struct place_solver *solver) {
-    if (!solver->lists)
-        solver->lists = acre__place_lists_create(solver->part);
-    if (solver->lists && !solver->repair)
-        solver->repair = acre__place_repair_create(solver->part, solver->lists);
-    return solver->repair ? 0 : -ENOMEM;
-}
-
-/* Where a repair should lead to: to the goal, or as near to it as the alignment makes sense. */
+/* Where a search should lead to: to the goal, or as near to it as the alignment makes sense. */
 static uint64_t solve_aim(const struct place_solver *solver) {
     uint64_t loose = solver->part->loose_bound;
     return solver->goal < loose && loose < solver->height ? loose : solver->goal;
 }
 
-/* What was done that is no search counts as nodes as well, by the time that it takes. */
-static void solve_charge(uint64_t *nodes, uint64_t used) {
-    *nodes -= used < *nodes ? used : *nodes;
-}
-
-/* A plan by the solver's order, in `scratch`. Returns 0, 1 when it was left since it is no lower
- * than the best, or -ENOMEM. */
-static int solve_place(struct place_solver *solver, enum solve_kind kind, uint64_t *nodes) {
-    solve_charge(nodes, 1 + solver->part->count / SOLVE_ITEMS);
-    if (kind == SOLVE_DESCENT) {
-        if (!solver->descent)
-            solver->descent = acre__place_descent_create(solver->part);
-        if (!solver->descent)
-            return -ENOMEM;
-        acre__place_descent_run(solver->descent, solver->order, solver->scratch);
-        return 0;
-    }
-    if (solve_need_lists(solver))
+/* A plan by the solver's order, kept if it is lower; it stays in `scratch`. 0 or -ENOMEM. */
+static int solve_descend(struct place_solver *solver) {
+    if (!solver->descent)
+        solver->descent = acre__place_descent_create(solver->part, solver->meter);
+    if (!solver->descent)
         return -ENOMEM;
-    enum place_fit fit = kind == SOLVE_FIRST_FIT ? PLACE_FIRST_FIT : PLACE_BEST_FIT;
-    uint64_t limit = kind == SOLVE_WITHIN ? solve_aim(solver) : solver->height - 1;
-    uint32_t left_out = acre__place_lists_fill(solver->lists, solver->order, fit, limit,
-                                               kind != SOLVE_WITHIN, solver->scratch);
-    solve_charge(nodes, acre__place_lists_work(solver->lists) / SOLVE_ENTRIES);
-    return left_out && kind != SOLVE_WITHIN;
-}
-
-/* Repairs the plan in `scratch`, with some of the nodes. */
-static int solve_repair(struct place_solver *solver, uint64_t target, uint64_t most,
-                        uint64_t *nodes, const atomic_int *stop) {
-    if (solve_need_lists(solver))
-        return -ENOMEM;
-    uint64_t some = most < *nodes ? most : *nodes, left = some;
-    solve_charge(&left, solver->part->count / (4 * SOLVE_ITEMS)); /* to fill the lists */
-    if (acre__place_repair_run(solver->repair, target, &left, stop, solver->scratch))
-        solve_keep(solver);
-    *nodes -= some - left;
+    acre__place_descent_run(solver->descent, solver->order, solver->scratch);
+    solve_keep(solver);
     return 0;
 }
 
-/* What a repair may take. It succeeds soon or never; on small parts a search is worth more. */
-static uint64_t solve_repair_nodes(const struct place_solver *solver) {
-    uint64_t most = SOLVE_REPAIR_LEAST + solver->part->count / 4;
-    return most < SOLVE_REPAIR_MOST ? most : SOLVE_REPAIR_MOST;
+/* The same by first or best fit, for parts with fixed items. */
+static int solve_fit(struct place_solver *solver, enum place_fit fit) {
+    int rc = acre__place_fit(solver->part, solver->order, fit, solver->meter, solver->scratch);
+    if (rc == 0)
+        solve_keep(solver);
+    return rc;
 }
 
-/* One of the greedy attempts, made better if it is the best so far. */
-static int solve_start(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
+static int solve_may_fit(const struct place_solver *solver) {
+    return solver->part->fixed_count && solver->part->count <= SOLVE_FIT_MOST;
+}
+
+static int solve_start(struct place_solver *solver) {
     const struct solve_start *start = &solve_starts[solver->starts++];
-    if (start->kind == SOLVE_DESCENT && solver->part->fixed_count)
+    if (start->kind != SOLVE_DESCENT && !solve_may_fit(solver))
         return 0;
-    int rc = acre__place_order(solver->part, start->letters, solver->order);
-    if (rc == 0)
-        rc = solve_place(solver, start->kind, nodes);
+    int rc = acre__place_order(solver->part, start->letters, solver->meter, solver->order);
     if (rc)
-        return rc < 0 ? rc : 0;
-    solve_keep(solver);
-    return solver->is_done
-               ? 0
-               : solve_repair(solver, solve_aim(solver), solve_repair_nodes(solver), nodes, stop);
+        return rc;
+    if (start->kind == SOLVE_DESCENT)
+        return solve_descend(solver);
+    return solve_fit(solver, start->kind == SOLVE_FIRST_FIT ? PLACE_FIRST_FIT : PLACE_BEST_FIT);
 }
 
 /* ---- rounds ---- */
 
 static int solve_make_order(struct place_solver *solver, const char *letters, uint32_t round) {
     uint32_t count = solver->part->count, spread = count * (1 + round % 4) / SOLVE_SPREAD + 1;
-    int rc = acre__place_order(solver->part, letters, solver->order);
+    int rc = acre__place_order(solver->part, letters, solver->meter, solver->order);
     if (rc || round == 0)
         return rc;
-    return acre__place_order_shake(solver->order, count, spread, solver->attempts);
+    return acre__place_order_shake(solver->order, count, spread, solver->attempts, solver->meter);
 }
 
 /* Where a search should lead to. */
@@ -242,62 +212,92 @@ static uint64_t solve_target(const struct place_solver *solver, uint32_t kind) {
     return aim + (solver->height - 1 - aim) / 8 * eighths[kind];
 }
 
-/* The orders that rounds begin with. */
-static int solve_need_orders(struct place_solver *solver) {
+/* Makes the orders that rounds begin with, in an array that is made if need be. */
+static int solve_begin_orders(struct place_solver *solver, uint32_t **orders) {
     const struct place_part *part = solver->part;
-    if (solver->learnt)
-        return 0;
-    solver->learnt = malloc((size_t)SOLVE_ORDERS * part->count * sizeof *solver->learnt);
-    if (!solver->learnt)
+    if (!*orders)
+        *orders = malloc((size_t)SOLVE_ORDERS * part->count * sizeof **orders);
+    if (!*orders)
         return -ENOMEM;
     for (uint32_t k = 0; k < SOLVE_ORDERS; k++) {
-        int rc = acre__place_order(part, solve_orders[k], solver->learnt + (size_t)k * part->count);
+        int rc = acre__place_order(part, solve_orders[k], solver->meter,
+                                   *orders + (size_t)k * part->count);
         if (rc)
             return rc;
     }
     return 0;
 }
 
+static int solve_need_orders(struct place_solver *solver) {
+    return solver->learnt ? 0 : solve_begin_orders(solver, &solver->learnt);
+}
+
 static int solve_need_search(struct place_solver *solver) {
     if (!solver->search)
-        solver->search = acre__place_search_create(solver->part);
+        solver->search = acre__place_search_create(solver->part, solver->meter);
     return solver->search ? solve_need_orders(solver) : -ENOMEM;
 }
 
 /* A search by one of the orders, which learns when it is in vain. */
-static int solve_search(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes,
-                        const atomic_int *stop) {
+static int solve_search(struct place_solver *solver, uint32_t *order, uint64_t target,
+                        uint32_t round, uint32_t kind) {
     static const uint32_t hundredths[] = {3, 2, 3, 1};
     uint32_t count = solver->part->count;
-    int rc = solve_need_search(solver);
-    if (rc)
-        return rc;
     struct place_attempt attempt = {
-        .order = solver->learnt + (size_t)kind * count,
-        .capacity = solve_target(solver, kind),
+        .order = order,
+        .capacity = target,
         .jumps = (round + kind) % 3 ? PLACE_JUMP_FAR : PLACE_JUMP,
         .steps = 2 * count + (uint64_t)count * round / 8,
-        .nodes = *nodes,
-        .stop = stop,
     };
-    rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
-    *nodes = attempt.nodes;
+    int rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
     if (rc == PLACE_SOLVED)
         solve_keep(solver);
     if (rc < 0 || rc == PLACE_SOLVED)
         return rc < 0 ? rc : 0;
-    return acre__place_order_promote(solver->learnt + (size_t)kind * count, count,
-                                     count * hundredths[round % 4] / 100 + 1,
-                                     acre__place_search_heat(solver->search));
+    return acre__place_order_promote(order, count, count * hundredths[round % 4] / 100 + 1,
+                                     acre__place_search_heat(solver->search), solver->meter);
+}
+
+/* The next height to probe, with orders that have learnt nothing yet. */
+static int solve_next_probe(struct place_solver *solver) {
+    struct solve_probe *probe = &solver->probe;
+    uint64_t aim = solve_aim(solver);
+    if (probe->low < aim || probe->most_rounds == 0) {
+        probe->low = aim;
+        probe->most_rounds = SOLVE_PROBE_ROUNDS;
+    } else if (probe->target < solver->height) {
+        probe->low = probe->target;
+    }
+    if (probe->low >= solver->height ||
+        (solver->height - probe->low) < (solver->height - aim) / SOLVE_PROBE_STEPS + 2) {
+        probe->low = aim;
+        probe->most_rounds *= 2;
+    }
+    probe->target = probe->low + (solver->height - probe->low) / 2;
+    probe->round = 0;
+    return solve_begin_orders(solver, &probe->orders);
+}
+
+/* One of the searches of a probe. */
+static int solve_probe(struct place_solver *solver, uint32_t kind) {
+    struct solve_probe *probe = &solver->probe;
+    if (kind == 0)
+        probe->round++;
+    if (!probe->orders || probe->round > probe->most_rounds || solver->height <= probe->target) {
+        int rc = solve_next_probe(solver);
+        if (rc)
+            return rc;
+    }
+    return solve_search(solver, probe->orders + (size_t)kind * solver->part->count, probe->target,
+                        probe->round, kind);
 }
 
 /* A search that leaves nothing out. */
-static int solve_prove(struct place_solver *solver, uint32_t round, uint64_t *nodes,
-                       const atomic_int *stop) {
+static int solve_prove(struct place_solver *solver, uint32_t round) {
     uint32_t count = solver->part->count;
     int rc = solve_need_search(solver);
     if (rc == 0)
-        rc = acre__place_order(solver->part, solve_orders[0], solver->order);
+        rc = acre__place_order(solver->part, solve_orders[0], solver->meter, solver->order);
     if (rc)
         return rc;
     struct place_attempt attempt = {
@@ -306,11 +306,8 @@ static int solve_prove(struct place_solver *solver, uint32_t round, uint64_t *no
         .jumps = PLACE_STEP_BACK,
         /* Tiny parts need more than their share, and get their proof in the first round. */
         .steps = SOLVE_PROOF_LEAST + (uint64_t)count * (2 + round),
-        .nodes = *nodes,
-        .stop = stop,
     };
     rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
-    *nodes = attempt.nodes;
     if (rc == PLACE_SOLVED)
         solve_keep(solver);
     if (rc == PLACE_IMPOSSIBLE)
@@ -320,8 +317,7 @@ static int solve_prove(struct place_solver *solver, uint32_t round, uint64_t *no
 
 /* For parts that are too large for searches: a descent by one of the orders, which learns from it
  * which items end too high. */
-static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t kind,
-                        uint64_t *nodes) {
+static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t kind) {
     const struct place_part *part = solver->part;
     uint32_t count = part->count;
     int rc = solve_need_orders(solver);
@@ -329,10 +325,9 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
         return rc;
     uint32_t *order = solver->learnt + (size_t)kind * count;
     memcpy(solver->order, order, count * sizeof *order);
-    rc = solve_place(solver, SOLVE_DESCENT, nodes);
+    rc = solve_descend(solver);
     if (rc)
         return rc;
-    solve_keep(solver);
     uint64_t aim = solve_target(solver, kind), over = 1;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t end = solver->scratch[i] + part->items[i].size;
@@ -345,23 +340,15 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
         solver->order[i] = (uint32_t)heat;
     }
     uint32_t reach = round % 4 < 2 ? count / 3 : count / 50;
-    return acre__place_order_promote(order, count, reach + 1, solver->order);
+    return acre__place_order_promote(order, count, reach + 1, solver->order, solver->meter);
 }
 
-/* A greedy attempt in a shaken order, repaired. */
-static int solve_shaken(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes,
-                        const atomic_int *stop) {
-    enum solve_kind greedy = solver->part->fixed_count ? SOLVE_BEST_FIT : SOLVE_DESCENT;
-    uint64_t most = solve_repair_nodes(solver) * (1 + round / 4);
+/* A greedy plan in a shaken order. */
+static int solve_shaken(struct place_solver *solver, uint32_t round, uint32_t kind) {
     int rc = solve_make_order(solver, solve_orders[(round + kind) % SOLVE_ORDERS], round + 1);
-    if (rc == 0)
-        rc = solve_place(solver, greedy, nodes);
     if (rc)
-        return rc < 0 ? rc : 0;
-    solve_keep(solver);
-    if (solver->is_done)
-        return 0;
-    return solve_repair(solver, solve_target(solver, round % SOLVE_ORDERS), most, nodes, stop);
+        return rc;
+    return solve_may_fit(solver) ? solve_fit(solver, PLACE_BEST_FIT) : solve_descend(solver);
 }
 
 /* The item that should lie on top of the fullest section: the one that wastes most there, since it
@@ -383,7 +370,7 @@ static uint32_t solve_topmost(const struct place_part *part) {
 
 /* All that is missing is less than a unit of alignment: descents that leave the right item for the
  * end. */
-static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind, uint64_t *nodes) {
+static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind) {
     uint32_t count = solver->part->count, topmost = solve_topmost(solver->part), kept = 0;
     int rc = solve_make_order(solver, solve_orders[kind % SOLVE_ORDERS], round);
     if (rc)
@@ -393,38 +380,45 @@ static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind
             solver->order[kept++] = solver->order[k];
     }
     solver->order[kept] = topmost;
-    rc = solve_place(solver, SOLVE_DESCENT, nodes);
-    if (rc == 0)
-        solve_keep(solver);
-    return rc;
+    return solve_descend(solver);
 }
 
-static int solve_attempt(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
-    uint32_t round = solver->attempts / SOLVE_ROUND, kind = solver->attempts % SOLVE_ROUND;
+static int solve_attempt(struct place_solver *solver) {
     const struct place_part *part = solver->part;
-    int is_fine = solver->height <= part->loose_bound;
+    int has_probes = solver->is_least && part->count <= SOLVE_SEARCH_ALL;
+    uint32_t attempts = has_probes ? SOLVE_ROUND_LEAST : SOLVE_ROUND;
+    uint32_t round = solver->attempts / attempts, kind = solver->attempts % attempts;
+    int is_fine = solver->height <= part->loose_bound, rc = 0;
     solver->attempts++;
     if (is_fine && solver->fine_attempts++ == SOLVE_FINE_ATTEMPTS) {
         solver->is_done = 1;
         return 0;
     }
-    if (is_fine && part->fixed_count == 0 && (part->count > SOLVE_FINE_MOST || kind % 2))
-        return solve_fine(solver, round, kind, nodes);
+    if (is_fine && (part->count > SOLVE_FINE_MOST || kind % 2))
+        return solve_fine(solver, round, kind);
     /* The larger a part, the dearer a search; half a round of descents costs less than one. */
     int is_cheap = part->count <= SOLVE_SEARCH_ALL || kind % 4 == 3 || part->fixed_count;
-    if (kind < SOLVE_ORDERS && is_cheap && part->count <= SOLVE_SEARCH_MOST)
-        return solve_search(solver, round, kind, nodes, stop);
+    int may_search = is_cheap && part->count <= SOLVE_SEARCH_MOST;
+    if (may_search && kind != SOLVE_ORDERS + 1)
+        rc = solve_need_search(solver);
+    if (rc)
+        return rc;
+    if (kind < SOLVE_ORDERS && may_search)
+        return solve_search(solver, solver->learnt + (size_t)kind * part->count,
+                            solve_target(solver, kind), round, kind);
+    if (kind >= SOLVE_ROUND)
+        return solve_probe(solver, kind - SOLVE_ROUND);
     if (kind == SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
-        return solve_prove(solver, round, nodes, stop);
-    if (kind < SOLVE_ORDERS && part->fixed_count == 0)
-        return solve_rework(solver, round, kind, nodes);
-    return solve_shaken(solver, round, kind, nodes, stop);
+        return solve_prove(solver, round);
+    if (kind < SOLVE_ORDERS)
+        return solve_rework(solver, round, kind);
+    return solve_shaken(solver, round, kind);
 }
 
-int acre__place_solver_step(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop) {
+int acre__place_solver_step(struct place_solver *solver) {
     if (solver->is_done)
         return 0;
     if (solver->starts < SOLVE_STARTS)
-        return solve_start(solver, nodes, stop);
-    return solve_attempt(solver, nodes, stop);
+        return solve_start(solver);
+    return solve_attempt(solver);
 }

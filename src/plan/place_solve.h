@@ -2,9 +2,9 @@
 #ifndef ACRE_PLAN_PLACE_SOLVE_H
 #define ACRE_PLAN_PLACE_SOLVE_H
 
-#include <stdatomic.h>
 #include <stdint.h>
 
+#include "plan/place_meter.h"
 #include "plan/place_problem.h"
 
 struct place_solver;
@@ -12,12 +12,12 @@ struct place_solver;
 /* `goal`: where the part may end, from its base, for all to be well; with `is_least` plans above it
  * are of interest as well, the lower the better. NULL without memory. */
 struct place_solver *acre__place_solver_create(const struct place_part *part, uint64_t goal,
-                                               int is_least);
+                                               int is_least, struct place_meter *meter);
 void acre__place_solver_destroy(struct place_solver *solver);
 
-/* The next attempt. The first ones are greedy, and give a plan also without any nodes. What comes
- * next never depends on `nodes`, of which those used are taken. 0 or -ENOMEM. */
-int acre__place_solver_step(struct place_solver *solver, uint64_t *nodes, const atomic_int *stop);
+/* The next attempt. The first one gives a plan also when it is stopped. What comes next never
+ * depends on the budget. 0 or -ENOMEM. */
+int acre__place_solver_step(struct place_solver *solver);
 
 struct place_standing {
     uint64_t height;         /* of the best plan, from the part's base; 2^63: none yet */

@@ -32,6 +32,7 @@ static int state_create_items(struct place_state *state) {
     state->placed = state_array(n, sizeof *state->placed, &ok);
     state->open = state_array(state->words, sizeof *state->open, &ok);
     state->obstacle_begin = state_array(n + 1, sizeof *state->obstacle_begin, &ok);
+    state->rows = state_array(2 * (size_t)state->part->count, sizeof *state->rows, &ok);
     return ok;
 }
 
@@ -52,23 +53,29 @@ static int state_create_sections(struct place_state *state) {
     int ok = 1;
     size_t sections = state->sections;
     state->floor = state_array(sections, sizeof *state->floor, &ok);
-    state->rest = state_array(sections, sizeof *state->rest, &ok);
+    state->rest = state_array(sections + 1, sizeof *state->rest, &ok);
     state->limit = state_array(sections, sizeof *state->limit, &ok);
     state->watch = state_array(sections, sizeof *state->watch, &ok);
     state->next = state_array(sections, sizeof *state->next, &ok);
     state->previous = state_array(sections, sizeof *state->previous, &ok);
     state->lives = state_array(sections * state->words, sizeof *state->lives, &ok);
+    state->begun = state_array((sections + 1) * state->words, sizeof *state->begun, &ok);
+    state->ended = state_array((sections + 1) * state->words, sizeof *state->ended, &ok);
     state->crossing = state_array(sections + 1, sizeof *state->crossing, &ok);
     state->dirty = state_array(sections, sizeof *state->dirty, &ok);
     state->forced = state_array(sections, sizeof *state->forced, &ok);
     return ok;
 }
 
-int acre__place_state_create(struct place_state *state, const struct place_part *part) {
+int acre__place_state_create(struct place_state *state, const struct place_part *part,
+                             struct place_meter *meter) {
     int ok = 1;
     uint32_t n = part->count - part->fixed_count;
-    *state = (struct place_state){
-        .part = part, .count = n, .sections = part->sections, .words = (n + 63) / 64};
+    *state = (struct place_state){.part = part,
+                                  .meter = meter,
+                                  .count = n,
+                                  .sections = part->sections,
+                                  .words = (n + 63) / 64};
     ok &= state_create_items(state);
     ok &= state_create_sections(state);
     state->obstacles = state_array(state_obstacle_count(part), sizeof *state->obstacles, &ok);
@@ -104,6 +111,9 @@ void acre__place_state_destroy(struct place_state *state) {
     free(state->crossing);
     free(state->dirty);
     free(state->forced);
+    free(state->begun);
+    free(state->ended);
+    free(state->rows);
     free(state->obstacles);
     free(state->trail);
     *state = (struct place_state){0};
@@ -111,40 +121,38 @@ void acre__place_state_destroy(struct place_state *state) {
 
 /* ---- beginning anew ---- */
 
-static void state_obstacle_sort(struct place_obstacle *list, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++) {
-        struct place_obstacle one = list[i];
-        uint32_t k = i;
-        for (; k > 0 && list[k - 1].begin > one.begin; k--)
-            list[k] = list[k - 1];
-        list[k] = one;
-    }
-}
-
 static void state_reset_obstacles(struct place_state *state) {
     const struct place_part *part = state->part;
-    uint32_t next = 0;
+    uint32_t fixed_count = 0, next = 0;
+    for (uint32_t i = 0; part->fixed_count && i < part->count; i++) {
+        if (part->items[i].is_fixed)
+            state->rows[fixed_count++] = (struct place_row){part->items[i].offset, i};
+    }
+    acre__place_sort(state->rows, state->rows + fixed_count, fixed_count, state->meter);
     for (uint32_t r = 0; r < state->count; r++) {
         state->obstacle_begin[r] = next;
-        for (uint32_t i = 0; part->fixed_count && i < part->count; i++) {
-            const struct place_item *item = &part->items[i];
-            if (item->is_fixed && item->first < state->end[r] && state->first[r] < item->end)
+        for (uint32_t k = 0; k < fixed_count; k++) {
+            const struct place_item *item = &part->items[state->rows[k].item];
+            if (item->first < state->end[r] && state->first[r] < item->end)
                 state->obstacles[next++] =
                     (struct place_obstacle){item->offset, item->offset + item->size};
         }
-        state_obstacle_sort(state->obstacles + state->obstacle_begin[r],
-                            next - state->obstacle_begin[r]);
     }
     state->obstacle_begin[state->count] = next;
+    state->work += 2 * (uint64_t)fixed_count * state->count;
 }
 
 /* The lowest place at or above `level` where the item is in nobody's way who is fixed. */
-static uint64_t state_settle(const struct place_state *state, uint32_t rank, uint64_t level) {
+static uint64_t state_settle(struct place_state *state, uint32_t rank, uint64_t level) {
     uint64_t at = place_align_up(level, state->align[rank]);
-    for (uint32_t k = state->obstacle_begin[rank]; k < state->obstacle_begin[rank + 1]; k++) {
-        if (at < state->obstacles[k].end && at + state->size[rank] > state->obstacles[k].begin)
+    uint32_t begin = state->obstacle_begin[rank], end = state->obstacle_begin[rank + 1];
+    for (uint32_t k = begin; k < end; k++) {
+        if (at + state->size[rank] <= state->obstacles[k].begin)
+            break;
+        if (at < state->obstacles[k].end)
             at = place_align_up(state->obstacles[k].end, state->align[rank]);
     }
+    state->work += end - begin;
     return at;
 }
 
@@ -152,22 +160,68 @@ static int state_are_kin(const struct place_item *a, const struct place_item *b)
     return a->first == b->first && a->end == b->end && a->size == b->size && a->align == b->align;
 }
 
+/* Links each item with the one of the next lower rank that is the same in all. Items with the same
+ * hash that differ break a chain, which only costs time. */
+static void state_reset_kin(struct place_state *state) {
+    const struct place_item *items = state->part->items;
+    struct place_row *rows = state->rows;
+    for (uint32_t r = 0; r < state->count; r++) {
+        uint64_t hash = ((uint64_t)state->first[r] << 32 | state->end[r]) * 0x9e3779b97f4a7c15u;
+        hash = (hash ^ hash >> 29 ^ state->size[r]) * 0xbf58476d1ce4e5b9u;
+        rows[r] = (struct place_row){(hash ^ state->align[r]) >> 32, r};
+        state->kin[r] = PLACE_NONE;
+    }
+    acre__place_sort(rows, rows + state->count, state->count, state->meter);
+    for (uint32_t k = 1; k < state->count; k++) {
+        uint32_t r = rows[k].item, q = rows[k - 1].item;
+        if (rows[k].key == rows[k - 1].key &&
+            state_are_kin(&items[state->item[r]], &items[state->item[q]]))
+            state->kin[r] = q;
+    }
+}
+
+/* From the sets of items that have begun before each section, and of those that have ended. */
 static void state_reset_sets(struct place_state *state) {
-    memset(state->lives, 0, (size_t)state->sections * state->words * sizeof *state->lives);
-    memset(state->meets, 0, (size_t)state->count * state->words * sizeof *state->meets);
-    memset(state->open, 0, state->words * sizeof *state->open);
+    uint32_t words = state->words;
+    size_t all = ((size_t)state->sections + 1) * words;
+    memset(state->begun, 0, all * sizeof *state->begun);
+    memset(state->ended, 0, all * sizeof *state->ended);
+    memset(state->open, 0, words * sizeof *state->open);
     for (uint32_t r = 0; r < state->count; r++) {
         place_set_add(state->open, r);
-        for (uint32_t s = state->first[r]; s < state->end[r]; s++)
-            place_set_add(state->lives + (size_t)s * state->words, r);
+        place_set_add(state->begun + (state->first[r] + (size_t)1) * words, r);
+        place_set_add(state->ended + (size_t)state->end[r] * words, r);
     }
+    for (size_t k = words; k < all; k++) {
+        state->begun[k] |= state->begun[k - words];
+        state->ended[k] |= state->ended[k - words];
+    }
+    for (size_t k = 0; k < (size_t)state->sections * words; k++)
+        state->lives[k] = state->begun[k + words] & ~state->ended[k];
     for (uint32_t r = 0; r < state->count; r++) {
-        uint64_t *meets = state->meets + (size_t)r * state->words;
-        for (uint32_t q = 0; q < state->count; q++) {
-            if (state->first[q] < state->end[r] && state->first[r] < state->end[q])
-                place_set_add(meets, q);
-        }
+        uint64_t *meets = state->meets + (size_t)r * words;
+        const uint64_t *begun = state->begun + (size_t)state->end[r] * words;
+        const uint64_t *ended = state->ended + (size_t)state->first[r] * words;
+        for (uint32_t w = 0; w < words; w++)
+            meets[w] = begun[w] & ~ended[w];
         place_set_drop(meets, r);
+    }
+    state->work += 4 * all + (uint64_t)state->count * (words + 64);
+}
+
+/* What is to come in each section, from differences modulo 2^64 and 2^32. */
+static void state_reset_sums(struct place_state *state) {
+    memset(state->rest, 0, (state->sections + (size_t)1) * sizeof *state->rest);
+    memset(state->crossing, 0, (state->sections + (size_t)1) * sizeof *state->crossing);
+    for (uint32_t r = 0; r < state->count; r++) {
+        state->rest[state->first[r]] += state->room[r];
+        state->rest[state->end[r]] -= state->room[r];
+        state->crossing[state->first[r] + 1]++;
+        state->crossing[state->end[r]]--;
+    }
+    for (uint32_t s = 1; s < state->sections; s++) {
+        state->rest[s] += state->rest[s - 1];
+        state->crossing[s] += state->crossing[s - 1];
     }
 }
 
@@ -186,11 +240,6 @@ static void state_reset_items(struct place_state *state, const uint32_t *order) 
         state->align[r] = item->align;
         state->at_by[r] = state->low_by[r] = PLACE_NONE;
         state->watches[r] = PLACE_NONE;
-        state->kin[r] = PLACE_NONE;
-        for (uint32_t q = r; q-- > 0 && state->kin[r] == PLACE_NONE;) {
-            if (state_are_kin(item, &part->items[state->item[q]]))
-                state->kin[r] = q;
-        }
         r++;
     }
 }
@@ -200,22 +249,17 @@ static int state_follow(struct place_state *state, uint32_t first, uint32_t end,
 int acre__place_state_reset(struct place_state *state, const uint32_t *order, uint64_t capacity) {
     const struct place_part *part = state->part;
     state->capacity = capacity;
-    state->work = (uint64_t)state->count * state->count + (uint64_t)state->sections * state->words;
+    state->work = 0;
     state->trail_count = state->placed_count = 0;
     state->dirty_count = state->forced_count = 0;
     state->bad_item = PLACE_NONE;
     state_reset_items(state, order);
+    state_reset_kin(state);
     state_reset_sets(state);
     state_reset_obstacles(state);
-    memset(state->rest, 0, state->sections * sizeof *state->rest);
-    memset(state->crossing, 0, (state->sections + 1) * sizeof *state->crossing);
-    for (uint32_t r = 0; r < state->count; r++) {
+    state_reset_sums(state);
+    for (uint32_t r = 0; r < state->count; r++)
         state->at[r] = state->low[r] = state_settle(state, r, 0);
-        for (uint32_t s = state->first[r]; s < state->end[r]; s++) {
-            state->rest[s] += state->room[r];
-            state->crossing[s] += s > state->first[r];
-        }
-    }
     for (uint32_t s = 0; s < state->sections; s++) {
         state->floor[s] = 0;
         state->limit[s] = capacity + part->slack[s];
@@ -245,6 +289,7 @@ static void state_record(struct place_state *state, struct place_change change) 
         state->trail_room = room;
     }
     state->trail[state->trail_count++] = change;
+    state->work += 2; /* going back takes as long */
 }
 
 static void state_record_item(struct place_state *state, uint32_t rank) {
@@ -362,6 +407,7 @@ static int state_press(struct place_state *state, struct place_forced forced) {
         return 0;
     }
     for (uint32_t w = 0; w < state->words; w++) {
+        state->work += 1 + (uint64_t)__builtin_popcountll(meets[w] & state->open[w]);
         for (uint64_t set = meets[w] & state->open[w]; set; set &= set - 1) {
             uint32_t q = w * 64 + (uint32_t)__builtin_ctzll(set);
             if (state->low[q] >= top || state->low[q] + state->size[q] <= forced.high)
@@ -382,6 +428,10 @@ static int state_press(struct place_state *state, struct place_forced forced) {
 /* Sections look, and what they force is raised, until nothing changes any more. */
 static int state_follow(struct place_state *state, uint32_t first, uint32_t end, uint64_t known) {
     while (state_look(state, first, end, known)) {
+        if (place_is_stopped(state->meter)) {
+            state_call_off(state, 0);
+            return 0;
+        }
         for (uint32_t k = 0; k < state->forced_count; k++) {
             if (!state_press(state, state->forced[k])) {
                 state_call_off(state, 0);
@@ -411,13 +461,13 @@ int acre__place_state_put(struct place_state *state, uint32_t rank) {
         state->crossing[s]--;
     state_call(state, rank);
     for (uint32_t w = 0; w < state->words; w++) {
+        state->work += (uint64_t)__builtin_popcountll(meets[w] & state->open[w]);
         for (uint64_t set = meets[w] & state->open[w]; set; set &= set - 1) {
             uint32_t q = w * 64 + (uint32_t)__builtin_ctzll(set);
             if (state->at[q] >= top)
                 continue;
             uint64_t at = state_settle(state, q, top);
             state_record_item(state, q);
-            state->work += 2; /* going back takes as long */
             state->at[q] = at;
             state->at_by[q] = rank;
             if (state->low[q] < at) {

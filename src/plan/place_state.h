@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "plan/place_problem.h"
+#include "plan/place_sort.h"
 
 #define PLACE_NONE UINT32_MAX
 
@@ -42,6 +43,7 @@ struct place_forced {
 
 struct place_state {
     const struct place_part *part;
+    struct place_meter *meter;
     uint32_t count;    /* items that are not fixed */
     uint32_t sections; /* of the part */
     uint32_t words;    /* 64 items each, in a set of items */
@@ -66,6 +68,10 @@ struct place_state {
 
     uint64_t *open; /* the set of items to come */
 
+    /* For beginning anew. */
+    uint64_t *begun, *ended; /* sets for each section: items that have by its beginning */
+    struct place_row *rows;
+
     struct place_obstacle *obstacles; /* of all items, by offset */
     uint32_t *obstacle_begin;         /* of each item, and the end of the last */
 
@@ -78,14 +84,15 @@ struct place_state {
     struct place_forced *forced; /* one a section at most */
     uint32_t forced_count;
 
-    uint64_t work; /* items and sections looked at, words of sets as well */
+    uint64_t work; /* that the meter does not know yet */
 
     /* What did not fit, after a failure: an item, or else what is to come in a section. */
     uint32_t bad_item, bad_section;
 };
 
 /* 0 or -ENOMEM; destroy in any case. */
-int acre__place_state_create(struct place_state *state, const struct place_part *part);
+int acre__place_state_create(struct place_state *state, const struct place_part *part,
+                             struct place_meter *meter);
 void acre__place_state_destroy(struct place_state *state);
 
 /* Begins anew: ranks by `order` (fixed items in it are left out), nothing placed. Returns 0 when it

@@ -47,6 +47,18 @@ run "$no_gpu" bash -c 'gzip -c five.csv | "$0" plan /dev/stdin' "$acre"
 expect_rc 0
 expect_out '^/dev/stdin +5 +12 '
 
+# Blank lines are passed over, at the end and elsewhere, with any end.
+{ cat five.csv && printf '\n\r\n'; } >blank.csv
+sed 's/^b3/\n&/' five.csv >blank_inside.csv
+plan blank.csv blank_inside.csv --json
+expect_rc 0
+expect_no_err
+expect_json '[.results[] | [.buffers, .bytes]] | unique == [[5, 12]]'
+printf '%s\nb1,1,3,x\n' "$(cat blank_inside.csv)" >blank_bad.csv
+plan blank_bad.csv
+expect_rc 2
+expect_err '^acre: blank_bad.csv:8:8: size is no number'
+
 # Nothing to be placed needs nothing.
 echo "$lives" >none.csv
 plan none.csv --svg none.svg --out none.out --json
@@ -72,6 +84,43 @@ plan aligned.csv --align 1KiB --json
 expect_rc 0
 expect_json '.results[0] | .align_bytes == 1024 and .bytes >= 2058 and .bytes <= 3072'
 
+# ---- fixed places ----
+
+# A buffer with an offset stays there; an empty field leaves it to the placer.
+printf '%s\n' "$lives,offset" a,0,5,10, b,3,8,20,100 c,5,9,10, >fixed.csv
+plan fixed.csv --out offsets.csv --json
+expect_rc 0
+expect_json '.results[0] | .bytes == 120 and .lower_bound_bytes == 120 and .optimal'
+check "it stays" test "$(offset_of b)" = 100
+plan fixed.csv --capacity 119
+expect_rc 1
+expect_err '^acre: fixed.csv: no plan fits into 119 bytes: at least 120 are needed$'
+# A whole plan as the input: all is fixed, and nothing moves.
+printf '%s\n' "$lives,offset" a,0,5,10,40 b,3,8,20,7 c,5,9,10,60 >whole.csv
+plan whole.csv --out offsets.csv --json
+expect_rc 0
+expect_json '.results[0] | .bytes == 70 and .optimal'
+check "all stay" test "$(offset_of a) $(offset_of b) $(offset_of c)" = '40 7 60'
+plan five.csv --out five_offsets.csv
+paste -d, five.csv <(cut -d, -f2 five_offsets.csv) >five_placed.csv
+plan five_placed.csv --out offsets.csv --json
+expect_rc 0
+expect_json '.results[0] | .bytes == 12 and .optimal'
+check "the same plan" cmp five_offsets.csv offsets.csv
+# --align is for what is placed.
+plan fixed.csv --align 64 --out offsets.csv
+expect_rc 0
+check "fixed stays, others are aligned" test "$(offset_of b) $(($(offset_of a) % 64))" = '100 0'
+# Another place than the fixed one is wrong.
+printf '%s\n' id,offset a,0 b,10 c,0 >moved.csv
+plan fixed.csv --check moved.csv
+expect_rc 1
+expect_err "^acre: moved.csv: 'b' is fixed at 100, not at 10$"
+printf '%s\n' "$lives,offset" a,0,5,10,0 b,3,8,20,9 >clash.csv
+plan clash.csv
+expect_rc 2
+expect_err "^acre: clash.csv:3:1: 'b' \\(bytes 9 to 29, live 3 to 8\\) overlaps 'a' \\(bytes 0 to 10, live 0 to 5\\), and both are fixed$"
+
 # ---- capacity ----
 
 plan five.csv --capacity 12 --json
@@ -83,8 +132,9 @@ plan five.csv --capacity 11 --out not_there.csv --svg misfit.svg
 expect_rc 1
 expect_out '^five.csv .* does not fit$'
 expect_err '^acre: five.csv: no plan fits into 11 bytes: at least 12 are needed$'
+expect_err '^acre: misfit.svg: nothing to draw: nothing was placed$'
 check "no offsets that do not fit" test ! -e not_there.csv
-check "the picture is there" test -s misfit.svg
+check "no picture of no plan" test ! -e misfit.svg
 plan --capacity 11 five.csv none.csv --json
 expect_rc 1
 expect_json '[.results[].fits] == [false, true]'
@@ -305,10 +355,11 @@ bad 3:1 "id 'a' stands in line 2 already" "$lives" a,1,3,100 a,4,5,100
 bad 2:1 'id is empty' "$lives" ,1,3,100
 bad 2:6 'the line ends here, without the column size' "$lives" a,1,3
 bad 2:10 'there are more than 4 columns' "$lives" a,1,3,100,7
-bad 3:1 'the line ends here, without the column lower' "$lives" a,1,3,100 ''
 bad 2:9 'alignment is no power of two' "$lives,alignment" a,1,3,7,3
 bad 2:9 'alignment is no power of two' "$lives,alignment" a,1,3,7,0
 bad 2:9 'alignment is empty' "$lives,alignment" a,1,3,7,
+bad 2:9 'offset is negative' "$lives,offset" a,1,3,7,-1
+bad 2:12 'offset is no multiple of the alignment' "$lives,alignment,offset" a,1,3,7,16,8
 bad 1:15 'the line ends here, without the column size' id,lower,upper a,1,2
 bad 1:21 "there is no column 'gaps': there are id, lower, upper, size, alignment and offset" "$lives,gaps"
 bad 1:21 'the column size stands here again' "$lives,size" a,1,2,3,4
@@ -334,6 +385,8 @@ printf '%s\n' "$lives" a,0,9,18446744073709551615 >bad.csv
 refuse 2:1 'with this buffer the sizes sum up to more than can be placed'
 printf '%s\n' "$lives" a,0,9,4611686018427387900 b,0,9,3 c,0,9,1 >bad.csv
 refuse 4:1 'with this buffer the sizes sum up to more than can be placed'
+printf '%s\n' "$lives,offset" a,0,9,1, b,0,9,3,18446744073709551615 >bad.csv
+refuse 3:1 'with this buffer the sizes sum up to more than can be placed'
 printf '%s\n' "$lives" a,0,9,4611686018427387900 b,0,9,3 >huge.csv
 plan huge.csv --align 16
 expect_rc 2

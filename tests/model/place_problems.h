@@ -15,6 +15,26 @@ void place_problem_random(struct acre__place_buffer *buffers, size_t count, uint
 #define PLACE_PACKED_BYTES UINT64_C(1048576)
 void place_problem_packed(struct acre__place_buffer *buffers, size_t count, uint64_t seed);
 
+/* Problems that take a placer long: each kind hurts some structure or shortcut of it. */
+enum place_worst {
+    PLACE_WORST_TOGETHER,   /* all live at once; many alignments */
+    PLACE_WORST_ALIGNMENTS, /* lives of all lengths; many alignments, sizes just above a multiple */
+    PLACE_WORST_CHAIN,      /* each meets the next alone */
+    PLACE_WORST_STAIRS,     /* lives of half the time, each begins a step later; sizes grow */
+    PLACE_WORST_PYRAMID,    /* each lives within the one before */
+    PLACE_WORST_HALVES,     /* a binary tree of lives: what peeling and splitting take apart */
+    PLACE_WORST_EQUAL,      /* equal sizes, random lives */
+    PLACE_WORST_LONG,       /* random lives of all lengths and random sizes */
+    PLACE_WORST_PARTS,      /* many small parts, none of which is the highest for long */
+    PLACE_WORST_COMB,       /* few long lives over many short ones */
+    PLACE_WORST_FIXED,      /* every other one is fixed, with gaps that nothing fits into */
+    PLACE_WORST_SLABS,      /* one in sixteen is fixed for ever; the others live for a while */
+    PLACE_WORST_KINDS
+};
+const char *place_problem_worst_name(enum place_worst kind);
+void place_problem_worst(struct acre__place_buffer *buffers, size_t count, enum place_worst kind,
+                         uint64_t seed);
+
 uint64_t place_problem_random_number(uint64_t *state);
 
 #endif

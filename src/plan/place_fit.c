@@ -1,0 +1,79 @@
+/* First and best fit over one list of all placed items, the lowest first.
+ *
+ * Descents are better and faster unless there are fixed items, which they fill around from the
+ * bottom up: what does not fit below a fixed item loses all room up to there. So this is for parts
+ * with fixed items that are small enough to look at every pair of items. */
+#include "plan/place_fit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIT_PAIR = 2 }; /* units of work to look at a pair */
+
+struct fit_placed {
+    uint64_t offset, end;
+    uint32_t first, last; /* sections [first, last) */
+};
+
+static void fit_insert(struct fit_placed *placed, uint32_t count, const struct place_item *item,
+                       uint64_t offset) {
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (placed[middle].offset < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(&placed[low + 1], &placed[low], (count - low) * sizeof *placed);
+    placed[low] = (struct fit_placed){offset, offset + item->size, item->first, item->end};
+}
+
+static uint64_t fit_find(const struct fit_placed *placed, uint32_t count,
+                         const struct place_item *item, enum place_fit fit) {
+    uint64_t top = 0, best = 0, best_bytes = UINT64_MAX;
+    for (uint32_t k = 0; k < count; k++) {
+        const struct fit_placed *entry = &placed[k];
+        if (entry->first >= item->end || entry->last <= item->first)
+            continue;
+        uint64_t begin = place_align_up(top, item->align);
+        if (entry->offset > top && begin + item->size <= entry->offset &&
+            entry->offset - top < best_bytes) {
+            best = begin;
+            best_bytes = entry->offset - top;
+            if (fit == PLACE_FIRST_FIT)
+                break;
+        }
+        top = entry->end > top ? entry->end : top;
+    }
+    return best_bytes != UINT64_MAX ? best : place_align_up(top, item->align);
+}
+
+int acre__place_fit(const struct place_part *part, const uint32_t *order, enum place_fit fit,
+                    struct place_meter *meter, uint64_t *offsets) {
+    struct fit_placed *placed = malloc((part->count + (size_t)1) * sizeof *placed);
+    uint32_t count = 0;
+    if (!placed)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < part->count; i++) {
+        if (part->items[i].is_fixed) {
+            offsets[i] = part->items[i].offset;
+            fit_insert(placed, count++, &part->items[i], offsets[i]);
+        }
+    }
+    for (uint32_t k = 0; k < part->count; k++) {
+        const struct place_item *item = &part->items[order[k]];
+        if (item->is_fixed)
+            continue;
+        if (place_is_stopped(meter)) {
+            offsets[order[k]] = PLACE_NOWHERE;
+            continue;
+        }
+        meter->work += FIT_PAIR * (uint64_t)count;
+        offsets[order[k]] = fit_find(placed, count, item, fit);
+        fit_insert(placed, count++, item, offsets[order[k]]);
+    }
+    free(placed);
+    return 0;
+}
