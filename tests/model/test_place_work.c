@@ -43,7 +43,7 @@ static void place_work_ends_soon_after_the_budget(void **state) {
     (void)state;
     static const size_t counts[] = {300, 3000, 6000};
     static const uint64_t budgets[] = {1, 1000, 30000};
-    for (int kind = 0; kind < PLACE_WORST_KINDS; kind++) {
+    for (enum place_worst kind = 0; kind < PLACE_WORST_KINDS; kind++) {
         for (int i = 0; i < ROUNDS(3, 2); i++) {
             struct acre__place_buffer *buffers = make(counts[i], kind);
             for (int b = 0; b < 3; b++) {
@@ -63,7 +63,7 @@ static void place_work_ends_soon_after_the_budget(void **state) {
 static void place_first_plan_takes_little_more_than_a_sort(void **state) {
     (void)state;
     const size_t count = (size_t)ROUNDS(30000, 5000);
-    for (int kind = 0; kind < PLACE_WORST_KINDS; kind++) {
+    for (enum place_worst kind = 0; kind < PLACE_WORST_KINDS; kind++) {
         struct acre__place_options options = {.budget = 1};
         struct acre__place_buffer *buffers = make(count, kind);
         struct acre__place_result result = place(buffers, count, &options);
@@ -93,7 +93,7 @@ static void check_stop(size_t count, enum place_worst kind, uint64_t capacity, i
 
 static void place_stopped_at_any_point_ends_soon_with_a_plan(void **state) {
     (void)state;
-    for (int kind = 0; kind < PLACE_WORST_KINDS; kind++) {
+    for (enum place_worst kind = 0; kind < PLACE_WORST_KINDS; kind++) {
         check_stop(200, kind, 0, ROUNDS(20, 4));
         check_stop(3000, kind, 0, ROUNDS(5, 2));
         check_stop(3000, kind, UINT64_C(1) << 61, ROUNDS(2, 1));
@@ -104,7 +104,7 @@ static void place_stopped_at_any_point_ends_soon_with_a_plan(void **state) {
 static void place_capacity_below_the_bound_is_refused_by_one_sweep(void **state) {
     (void)state;
     const size_t count = (size_t)ROUNDS(20000, 5000);
-    for (int kind = 0; kind < PLACE_WORST_KINDS; kind++) {
+    for (enum place_worst kind = 0; kind < PLACE_WORST_KINDS; kind++) {
         struct acre__place_buffer *buffers = make(count, kind);
         uint64_t bound = acre__place_lower_bound(buffers, count);
         struct acre__place_options options = {.capacity = bound / 2};
