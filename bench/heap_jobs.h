@@ -3,7 +3,7 @@
  *
  * Every kernel has one argument, a job. Those that hand out memory exist once for each party, which
  * is a constant in them, so that no party pays for the choice. All loops are bounded by numbers of
- * the job. Atomics and lanes are spelled as in acre_heap_base.h, which has them for both worlds. */
+ * the job. Atomics and lanes are spelled as in acre/heap/base.h, which has them for both worlds. */
 #ifndef ACRE_BENCH_HEAP_JOBS_H
 #define ACRE_BENCH_HEAP_JOBS_H
 

@@ -2,8 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS acre_shared acre_static EXPORT acre-targets)
-file(GLOB public_headers CONFIGURE_DEPENDS include/*.h include/*.hpp)
-install(FILES ${public_headers} TYPE INCLUDE)
+install(DIRECTORY include/ TYPE INCLUDE FILES_MATCHING PATTERN *.h PATTERN *.hpp PATTERN soft EXCLUDE)
 install(FILES LICENSE TYPE DOC)
 
 if(ACRE_STANDINS)

@@ -1,6 +1,6 @@
 /* Statuses as text, and the one line of detail that goes with a failure.
  *
- * Names and texts come from ACRE_STATUS_LIST in acre.h; two entries with one value do not compile,
+ * Names and texts come from ACRE_STATUS_LIST in acre/status.h; two entries with one value do not compile,
  * since they would be two cases of one switch. The detail lives in the calling thread's record
  * (base/thread.h), so nothing here is locked. */
 #include "base/status.h"

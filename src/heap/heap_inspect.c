@@ -1,4 +1,4 @@
-/* What debug builds of kernels know about live blocks (acre_heap_debug.h): how much was asked for,
+/* What debug builds of kernels know about live blocks (acre/heap/debug.h): how much was asked for,
  * the tag, and whether the canary behind it is whole. It lies at the blocks' ends, so their memory
  * is copied to the host, in windows of up to 2 MiB: blocks come by rising addresses, so many share
  * one. */

@@ -54,6 +54,12 @@ c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "${cflags[@]}" "$tmp/stranger.cp
     -o "$tmp/by_cpp"
 LD_LIBRARY_PATH=$lib_dir "$tmp/by_cpp"
 
+echo "each header by itself:"
+for header in "$prefix"/include/*.h "$prefix"/include/acre/*.h; do
+    "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c "$header"
+    c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ "$header"
+done
+
 echo "find_package:"
 version=$(PKG_CONFIG_LIBDIR=$pc_dir pkg-config --modversion acre)
 cat >"$tmp/CMakeLists.txt" <<CMAKE

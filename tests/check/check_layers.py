@@ -174,6 +174,9 @@ def check_unique(paths):
         name = os.path.basename(path)
         if not name.endswith(UNIQUE_KINDS) or any(fnmatch(name, n) for n in NOT_UNIQUE):
             continue
+        # Public headers are reached through their folder: acre/pool.h is not pool/pool.h.
+        if path.startswith("include/acre/"):
+            name = os.path.relpath(path, "include")
         if name in first:
             yield f"{path}:1: the name {name} is taken by {first[name]}"
         first.setdefault(name, path)

@@ -11,7 +11,7 @@ map=${2:-$source_dir/src/acre.map}
 if [ $# -gt 2 ]; then
     headers=("${@:3}")
 else
-    headers=("$source_dir"/include/*.h)
+    headers=("$source_dir"/include/*.h "$source_dir"/include/acre/*.h "$source_dir"/include/acre/heap/*.h)
 fi
 
 tmp=$(mktemp -d)

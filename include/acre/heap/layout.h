@@ -7,7 +7,7 @@
 #ifndef ACRE_HEAP_LAYOUT_H
 #define ACRE_HEAP_LAYOUT_H
 
-#include "acre_heap_base.h"
+#include "base.h"
 
 enum {
     ACRE_HEAP_CLASSES = 22,       /* 16, 32, 48, 64, 96, ... 24 KiB, 32 KiB */
@@ -101,7 +101,7 @@ typedef struct acre_heap_control {
     uint64_t failed, failed_bytes, bad_alignment;
     uint64_t double_frees, foreign_frees, interior_frees;
     uint64_t waits;
-    /* Of debug builds, see acre_heap_debug.h. */
+    /* Of debug builds, see acre/heap/debug.h. */
     uint64_t marked, overruns, overrun_at, unmarked;
     uint64_t unused_counts[5];
     /* How widely a class is spread, see acre__heap_slab_log2: read often, written seldom. */

@@ -16,7 +16,7 @@
 #ifndef ACRE_HEAP_DEBUG_H
 #define ACRE_HEAP_DEBUG_H
 
-#include "acre_heap_plain.h"
+#include "plain.h"
 
 #ifndef ACRE_HEAP_TAG
 #define ACRE_HEAP_TAG 0

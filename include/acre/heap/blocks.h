@@ -8,7 +8,7 @@
 #ifndef ACRE_HEAP_BLOCKS_H
 #define ACRE_HEAP_BLOCKS_H
 
-#include "acre_heap_slab.h"
+#include "slab.h"
 
 /* A warp that wants this many bytes of a class gets pages of its own: refilling an arena for each
  * or every second warp would be a chain of misses for each SM. */

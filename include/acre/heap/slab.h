@@ -16,7 +16,7 @@
 #ifndef ACRE_HEAP_SLAB_H
 #define ACRE_HEAP_SLAB_H
 
-#include "acre_heap_pages.h"
+#include "pages.h"
 
 enum {
     ACRE__HEAP_ROOMY = 0, /* a quarter of the slots is free: good to refill an arena from */

@@ -2,7 +2,8 @@
 #ifndef ACRE_HEAP_HOST_H
 #define ACRE_HEAP_HOST_H
 
-#include "acre_heap_layout.h"
+#include "../device.h"
+#include "layout.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
 #ifndef ACRE_HEAP_PLAIN_H
 #define ACRE_HEAP_PLAIN_H
 
-#include "acre_heap_blocks.h"
+#include "blocks.h"
 
 ACRE__HEAP_FN void *acre__heap_plain_aligned_malloc(acre_heap_handle h, size_t bytes,
                                                     size_t align) {

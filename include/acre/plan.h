@@ -1,8 +1,12 @@
-/* acre: plans. Chapter 13 of acre.h, which includes it in its place. */
-#include "acre.h"
-
+/* Plans: say what you will need. Part of acre.h. */
 #ifndef ACRE_PLAN_H
 #define ACRE_PLAN_H
+
+#include "pool.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A program that knows beforehand what memory it needs says so, and gets all of it from one arena
  * on the device and one on the host. A wish names the place, ACRE_PLACE_DEVICE or ACRE_PLACE_HOST,
@@ -189,5 +193,9 @@ typedef struct acre_plan_stats {
 } acre_plan_stats;
 
 ACRE_API acre_status acre_plan_get_stats(acre_plan *plan, acre_plan_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,7 +12,7 @@
 #ifndef ACRE_HEAP_PAGES_H
 #define ACRE_HEAP_PAGES_H
 
-#include "acre_heap_layout.h"
+#include "layout.h"
 
 #define ACRE__HEAP_NONE 0xffffffffu
 /* A segment is looked at once in a search; this bounds one through a heap of 8 GiB that changes

@@ -2,7 +2,7 @@
  * warp. Part of acre_heap.h, not to be included by itself.
  *
  * Compiled by nvcc these are PTX instructions of device scope and the warp intrinsics; elsewhere
- * the compiler's atomics and the lanes of acre_soft.h, which for a plain thread are a warp of one.
+ * the compiler's atomics and the lanes of acre/soft.h, which for a plain thread are a warp of one.
  * An order is a word of the call (relaxed, acquire, release, acq_rel), so that one line of the heap
  * says the same on both. In test builds every atomic is a point where the seeded scheduler may let
  * another virtual thread run. */
@@ -220,7 +220,7 @@ ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {
 
 #include <time.h>
 
-#include "acre_soft.h"
+#include "../soft.h"
 
 /* Not every program uses every function, and a header cannot know. */
 #define ACRE__HEAP_FN __attribute__((unused)) static inline
