@@ -58,7 +58,7 @@ static int grow_is_acre(enum grow_way way) {
 static int grow_vec_begin(struct grow *grow) {
     acre_vec_options options = {.struct_size = sizeof options};
     if (grow->way == GROW_NO_RESERVE) {
-        options.reserve_bytes = grow->unit;
+        options.address_bytes = grow->unit;
     } else if (grow->way == GROW_AHEAD) {
         options.ahead_bytes = grow->ahead_bytes;
     }

@@ -276,7 +276,7 @@ int heap_job_check(struct heap_bench *b, enum heap_party party, const struct hea
 
 acre_heap *heap_make(struct heap_bench *b, uint64_t bytes, acre_heap_handle *handle) {
     acre_heap_options options = {
-        .struct_size = sizeof options, .initial_bytes = bytes, .maximum_bytes = bytes};
+        .struct_size = sizeof options, .initial_bytes = bytes, .limit_bytes = bytes};
     acre_heap *heap = NULL;
     return acre_heap_create(b->device, &options, &heap) == ACRE_OK &&
                    acre_heap_get_handle(heap, handle) == ACRE_OK

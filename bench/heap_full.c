@@ -345,7 +345,7 @@ static void grow_report(struct heap_bench *b, const char *name, const char *who,
 
 int heap_grow_cases(struct heap_bench *b) {
     uint64_t bytes = (b->is_soft ? 16 : b->is_quick ? 128 : 1024) * HEAP_MIB;
-    acre_heap_options options = {.struct_size = sizeof options, .maximum_bytes = 2 * bytes};
+    acre_heap_options options = {.struct_size = sizeof options, .limit_bytes = 2 * bytes};
     acre_heap_stats stats = {.struct_size = sizeof stats};
     acre_heap *small = NULL;
     char name[BENCH_NAME_BYTES];

@@ -197,17 +197,17 @@ static const char demo_fault[] = "cuStreamDestroy:1:once";
  * be counted, and gone after a trim. A plan of the user's own stays, and nothing is planned. */
 static acre_status demo_limbo(struct demo *demo, bool planned) {
     acre_stream stream = NULL;
-    acre_stats before = {.struct_size = sizeof before};
-    acre_stats after = {.struct_size = sizeof after};
+    acre_device_stats before = {.struct_size = sizeof before};
+    acre_device_stats after = {.struct_size = sizeof after};
     DEMO_TRY(demo, "open", acre_open(demo->device_name, NULL, &demo->device));
     DEMO_TRY(demo, "make a stream on",
              acre_stream_create(demo->device, ACRE_STREAM_DEFAULT, &stream));
     (void)acre_stream_destroy(demo->device, stream); /* refused, if planned; the counts tell */
-    DEMO_TRY(demo, "count on", acre_get_stats(demo->device, &before));
+    DEMO_TRY(demo, "count on", acre_device_get_stats(demo->device, &before));
     uint64_t begin = cli_now_ns();
     DEMO_TRY(demo, "trim", acre_trim(demo->device));
     uint64_t end = cli_now_ns();
-    DEMO_TRY(demo, "count on", acre_get_stats(demo->device, &after));
+    DEMO_TRY(demo, "count on", acre_device_get_stats(demo->device, &after));
     demo->result->stats = after;
     bool ok = after.limbo_count == 0 && before.limbo_count == (planned ? 1 : 0);
     if (planned) {

@@ -99,7 +99,7 @@ static void doctor_check_configuration(struct doctor *doctor) {
                    info.driver, info.ordinal, info.name);
     } else {
         doctor_add(doctor, area, "automatic choice", DOCTOR_PROBLEM, cli_advice(status),
-                   "cannot open auto: %s (%s)", acre_strstatus(status), acre_last_detail());
+                   "cannot open auto: %s (%s)", acre_status_text(status), acre_last_detail());
     }
 }
 

@@ -133,7 +133,7 @@ static bool info_add_driver(struct info_list *list, const char *driver) {
     if (cuda &&
         (status == ACRE_E_NO_DRIVER || status == ACRE_E_DRIVER_OLD || status == ACRE_E_NO_DEVICE)) {
         const char *detail = acre_last_detail();
-        cli_say("no GPU: %s%s%s%s", acre_strstatus(status), *detail ? " (" : "", detail,
+        cli_say("no GPU: %s%s%s%s", acre_status_text(status), *detail ? " (" : "", detail,
                 *detail ? ")" : "");
         return true;
     }

@@ -61,8 +61,8 @@ struct demo_result {
     struct cli_link link;           /* how fast copies went */
     struct demo_growth growth;
     struct demo_plan plan;
-    double clock_slack_ns; /* the two clocks agree to within this */
-    acre_stats stats;      /* of the last device opened, before it was closed */
+    double clock_slack_ns;   /* the two clocks agree to within this */
+    acre_device_stats stats; /* of the last device opened, before it was closed */
 };
 
 /* One part each, in demo_memory.c, demo_pool.c, demo_grow.c and demo_plan.c. On failure *doing says

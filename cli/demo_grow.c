@@ -48,7 +48,7 @@ static acre_status grown_run(struct grown *grown, enum demo_way way, struct demo
                                 .strategy = way == DEMO_COPYING ? ACRE_VEC_COPY : ACRE_VEC_AUTO};
     double spent = 0;
     if (way == DEMO_COPYING) {
-        options.reserve_bytes = GROWN_FIRST; /* else its first block would do */
+        options.address_bytes = GROWN_FIRST; /* else its first block would do */
     }
     GROWN_TRY(grown, "make a vec on", acre_vec_create(grown->device, 1, &options, &grown->vec));
     for (size_t i = 0; i < growth->count; i++) {

@@ -79,7 +79,7 @@ static acre_status kinds_free(struct kinds *kinds) {
     return ACRE_OK;
 }
 
-static acre_status kinds_run(struct kinds *kinds, bool has_managed, acre_stats *left) {
+static acre_status kinds_run(struct kinds *kinds, bool has_managed, acre_device_stats *left) {
     acre_status status = kinds_make(kinds, has_managed);
     if (status == ACRE_OK) {
         status = kinds_use(kinds);
@@ -89,7 +89,7 @@ static acre_status kinds_run(struct kinds *kinds, bool has_managed, acre_stats *
     }
     if (status == ACRE_OK) {
         kinds->doing = "count on";
-        status = acre_get_stats(kinds->device, left);
+        status = acre_device_get_stats(kinds->device, left);
     }
     return status;
 }
@@ -97,7 +97,7 @@ static acre_status kinds_run(struct kinds *kinds, bool has_managed, acre_stats *
 acre_status demo_kinds(acre_device *device, bool has_managed, struct demo_part *part,
                        const char **doing) {
     struct kinds kinds = {.device = device};
-    acre_stats left = {.struct_size = sizeof left};
+    acre_device_stats left = {.struct_size = sizeof left};
     void *own = NULL;
     if (posix_memalign(&own, KINDS_PAGE, KINDS_BYTES) != 0) {
         cli_say("out of memory");

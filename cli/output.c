@@ -87,9 +87,9 @@ const char *cli_advice(acre_status status) {
 void cli_say_failure(const char *what, acre_status status) {
     const char *detail = acre_last_detail();
     if (*detail) {
-        cli_say("%s: %s (%s)", what, acre_strstatus(status), detail);
+        cli_say("%s: %s (%s)", what, acre_status_text(status), detail);
     } else {
-        cli_say("%s: %s", what, acre_strstatus(status));
+        cli_say("%s: %s", what, acre_status_text(status));
     }
     cli_say("what to do: %s", cli_advice(status));
 }

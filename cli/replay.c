@@ -17,7 +17,7 @@ int replay_has(acre_device *device, enum replay_pool which) {
 
 static void replay_note(const struct replay *replay, const struct replay_counts *before,
                         const struct replay_counts *after, struct replay_result *result) {
-    const acre_stats *from = &before->device, *to = &after->device;
+    const acre_device_stats *from = &before->device, *to = &after->device;
     result->has_calls = replay->how->pool == REPLAY_ACRE;
     result->creates = to->driver_creates - from->driver_creates;
     result->maps = to->driver_maps - from->driver_maps;

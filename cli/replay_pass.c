@@ -124,7 +124,7 @@ static int pass_failed(const struct pass *pass, acre_status status) {
     pass->result->failed = cli_format(
         "pass %u, event %zu of %zu: cannot %s %s: %s%s%s%s", pass->result->pass, pass->next + 1,
         replay->events->count, verbs[event->kind], cli_bytes(event->bytes, text[0]),
-        acre_strstatus(status), *detail ? " (" : "", detail, *detail ? ")" : "");
+        acre_status_text(status), *detail ? " (" : "", detail, *detail ? ")" : "");
     replay_show_end();
     cli_say("%s: %s", replay->path, pass->result->failed);
     cli_say("%s: %s were live then, and the trace has up to %s; the device has %s, of which %s "
@@ -151,7 +151,7 @@ static acre_status replay_sample(struct replay *replay, struct replay_result *re
 acre_status replay_counts(const struct replay *replay, struct replay_counts *counts) {
     counts->device.struct_size = sizeof counts->device;
     counts->pool = (acre_pool_stats){.struct_size = sizeof counts->pool};
-    acre_status status = acre_get_stats(replay->device, &counts->device);
+    acre_status status = acre_device_get_stats(replay->device, &counts->device);
     if (status == ACRE_OK && replay->pool) {
         status = acre_pool_get_stats(replay->pool, &counts->pool);
     }

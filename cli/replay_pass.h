@@ -10,7 +10,7 @@ struct replay_team;
 
 /* What the driver and the pool counted so far. */
 struct replay_counts {
-    acre_stats device;
+    acre_device_stats device;
     acre_pool_stats pool;
 };
 

@@ -216,7 +216,7 @@ static void print_rest(const struct show_sums *sums) {
     for (size_t i = 0; i < sums->status_count; i++) {
         acre_status status = (acre_status)sums->statuses[i].status;
         printf("refused     %" PRIu64 " times %s: %s (largest: %s)\n", sums->statuses[i].count,
-               acre_status_name(status), acre_strstatus(status),
+               acre_status_name(status), acre_status_text(status),
                cli_bytes(sums->statuses[i].bytes_most, text));
     }
     for (size_t i = 0; i < sums->mark_count; i++) {

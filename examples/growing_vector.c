@@ -19,7 +19,7 @@ static int wrong;
 
 static void need(acre_status status, const char *what) {
     if (status != ACRE_OK) {
-        fprintf(stderr, "%s: %s (%s)\n", what, acre_strstatus(status), acre_last_detail());
+        fprintf(stderr, "%s: %s (%s)\n", what, acre_status_text(status), acre_last_detail());
         exit(2);
     }
 }

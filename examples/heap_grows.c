@@ -75,7 +75,7 @@ int main(void) {
     acre_heap_handle handle;
     acre_heap_options options = {.struct_size = sizeof options,
                                  .initial_bytes = INITIAL,
-                                 .maximum_bytes = MAXIMUM,
+                                 .limit_bytes = MAXIMUM,
                                  .step_bytes = MAXIMUM / 32};
     need(acre_open("soft", NULL, &device), "acre_open");
     need(acre_heap_create(device, &options, &heap), "acre_heap_create");

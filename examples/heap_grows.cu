@@ -75,7 +75,7 @@ int main() {
     acre_heap_options options = {};
     options.struct_size = sizeof options;
     options.initial_bytes = INITIAL;
-    options.maximum_bytes = MAXIMUM;
+    options.limit_bytes = MAXIMUM;
     options.step_bytes = MAXIMUM / 32;
     need(acre_heap_create(device, &options, &heap) == ACRE_OK, "acre_heap_create");
     need(acre_heap_get_handle(heap, &handle) == ACRE_OK, "acre_heap_get_handle");

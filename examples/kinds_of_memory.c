@@ -18,7 +18,7 @@ static int wrong;              /* how often something else arrived */
  * process. */
 static void need(acre_status status, const char *what) {
     if (status != ACRE_OK) {
-        fprintf(stderr, "%s: %s (%s)\n", what, acre_strstatus(status), acre_last_detail());
+        fprintf(stderr, "%s: %s (%s)\n", what, acre_status_text(status), acre_last_detail());
         exit(2);
     }
 }
@@ -127,7 +127,7 @@ static void use_registered(const void *memory) {
 
 int main(void) {
     acre_device_info info = {.struct_size = sizeof info};
-    acre_stats stats = {.struct_size = sizeof stats};
+    acre_device_stats stats = {.struct_size = sizeof stats};
     need(acre_open("auto", NULL, &device), "acre_open");
     need(acre_device_get_info(device, &info), "acre_device_get_info");
     need(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &stream), "acre_stream_create");
@@ -152,7 +152,7 @@ int main(void) {
     use_registered(memory);
     give(memory);
 
-    need(acre_get_stats(device, &stats), "acre_get_stats");
+    need(acre_device_get_stats(device, &stats), "acre_device_get_stats");
     printf("all given back: %" PRIu64 " blocks and %" PRIu64 " registrations left\n",
            stats.mem_blocks, stats.mem_registered);
     free(numbers);

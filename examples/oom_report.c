@@ -23,7 +23,7 @@ static void need(acre_status status, const char *what) {
     if (status == ACRE_OK) {
         return;
     }
-    fprintf(stderr, "%s: %s (%s)\n", what, acre_strstatus(status), acre_last_detail());
+    fprintf(stderr, "%s: %s (%s)\n", what, acre_status_text(status), acre_last_detail());
     exit(2);
 }
 
@@ -35,7 +35,7 @@ static void open_small(void) {
     need(acre_open("auto", &small, &device), "acre_open");
     need(acre_device_get_info(device, &info), "acre_device_get_info");
     if (strcmp(info.driver, "soft") != 0) {
-        options.hard_bytes = 64 * MIB;
+        options.limit_bytes = 64 * MIB;
     }
     need(acre_pool_create(device, &options, &pool), "acre_pool_create");
     need(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &compute), "acre_stream_create");

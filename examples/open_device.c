@@ -6,7 +6,7 @@
 
 /* Says what went wrong and gives the exit code for it. */
 static int failed(const char *what, acre_status status) {
-    fprintf(stderr, "%s: %s (%s)\n", what, acre_strstatus(status), acre_last_detail());
+    fprintf(stderr, "%s: %s (%s)\n", what, acre_status_text(status), acre_last_detail());
     return 2;
 }
 

@@ -15,7 +15,7 @@ enum { COUNT = 1 << 20, CHILD_IN = 0, CHILD_OUT = 3 };
 
 /* Says what went wrong and gives the exit code for it. */
 static int failed(const char *who, acre_status status) {
-    fprintf(stderr, "%s: %s (%s)\n", who, acre_strstatus(status), acre_last_detail());
+    fprintf(stderr, "%s: %s (%s)\n", who, acre_status_text(status), acre_last_detail());
     return 2;
 }
 

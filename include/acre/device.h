@@ -76,7 +76,7 @@ ACRE_API acre_status acre_trim(acre_device *device);
 
 /* Every statistic of a device: name, meaning. Counts since the device was opened, unless the
  * meaning says otherwise. */
-#define ACRE_STATS_LIST(X)                                                                         \
+#define ACRE_DEVICE_STATS_LIST(X)                                                                  \
     X(streams_live, "streams made by acre that exist now")                                         \
     X(events_live, "events made by acre that exist now")                                           \
     X(streams_created, "streams made by acre")                                                     \
@@ -111,14 +111,14 @@ ACRE_API acre_status acre_trim(acre_device *device);
     X(chunk_created_bytes, "bytes of chunks created since the device was opened")                  \
     X(chunk_released_bytes, "bytes of chunks released since the device was opened")
 
-typedef struct acre_stats {
+typedef struct acre_device_stats {
     size_t struct_size; /* set by the caller */
 #define ACRE_STATS_FIELD(name, meaning) uint64_t name;
-    ACRE_STATS_LIST(ACRE_STATS_FIELD)
+    ACRE_DEVICE_STATS_LIST(ACRE_STATS_FIELD)
 #undef ACRE_STATS_FIELD
-} acre_stats;
+} acre_device_stats;
 
-ACRE_API acre_status acre_get_stats(acre_device *device, acre_stats *stats);
+ACRE_API acre_status acre_device_get_stats(acre_device *device, acre_device_stats *stats);
 
 #ifdef __cplusplus
 }

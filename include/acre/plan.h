@@ -122,10 +122,10 @@ typedef struct acre_plan_placed {
     uint32_t flags; /* ACRE_WISH_* */
 } acre_plan_placed;
 
-typedef void (*acre_plan_wish_fn)(void *user, const acre_plan_placed *wish);
+typedef void (*acre_plan_walk_fn)(void *user, const acre_plan_placed *wish);
 
 /* Calls `fn` for every wish of this round, in the order given. It must not call into acre. */
-ACRE_API acre_status acre_plan_walk(acre_plan *plan, acre_plan_wish_fn fn, void *user);
+ACRE_API acre_status acre_plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void *user);
 
 /* ---- loops ---- */
 

@@ -30,11 +30,11 @@ ACRE_API acre_status acre_free(void *p, acre_stream stream);
 /* Zero in any field means the default. */
 typedef struct acre_pool_options {
     size_t struct_size;
-    acre_kind kind;         /* device (default), pinned, mapped or managed */
-    uint32_t flags;         /* ACRE_POOL_* */
-    uint64_t reserve_bytes; /* memory taken at once; none */
-    uint64_t soft_bytes;    /* limits, see acre_pool_set_limits; none */
-    uint64_t hard_bytes;
+    acre_kind kind;            /* device (default), pinned, mapped or managed */
+    uint32_t flags;            /* ACRE_POOL_* */
+    uint64_t initial_bytes;    /* memory taken at once; none */
+    uint64_t soft_limit_bytes; /* limits, see acre_pool_set_limits; none */
+    uint64_t limit_bytes;
 } acre_pool_options;
 
 ACRE_API acre_status acre_pool_create(acre_device *device, const acre_pool_options *options,
@@ -44,11 +44,11 @@ ACRE_API acre_status acre_pool_create(acre_device *device, const acre_pool_optio
 ACRE_API acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **pool);
 
 /* Is told of each block that was not freed. Must not call into acre. */
-typedef void (*acre_pool_block_fn)(void *user, void *p, size_t bytes);
+typedef void (*acre_pool_walk_fn)(void *user, void *p, size_t bytes);
 
 /* Ends a pool after all work of the device queued before; `leak` (may be NULL) is told of blocks
  * that were not freed, which end with it. NULL is nothing. A default pool: ACRE_E_BUSY. */
-ACRE_API acre_status acre_pool_destroy(acre_pool *pool, acre_pool_block_fn leak, void *user);
+ACRE_API acre_status acre_pool_destroy(acre_pool *pool, acre_pool_walk_fn leak, void *user);
 
 /* `alignment` is 0 (256) or a power of two up to 1 GiB. ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY,
  * ACRE_E_LIMIT, ACRE_E_CAPTURING (the stream's capture has failed; see acre_pool_graph_share). */
@@ -98,7 +98,7 @@ ACRE_API acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes);
 ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
 
 /* Calls `fn` for every live block; meanwhile other threads' calls on the pool block. */
-ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void *user);
+ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void *user);
 
 /* Every statistic of a pool: name, meaning. */
 #define ACRE_POOL_STATS_LIST(X)                                                                    \
@@ -112,8 +112,8 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void
     X(overruns, "blocks written past their end (ACRE_POOL_DEBUG)")                                 \
     X(late_writes, "blocks written to after they were freed (ACRE_POOL_DEBUG)")                    \
     X(used_bytes, "bytes handed out or in threads' caches now: what limits count")                 \
-    X(soft_bytes, "the soft limit; 0: none")                                                       \
-    X(hard_bytes, "the hard limit; 0: none")                                                       \
+    X(soft_limit_bytes, "the soft limit; 0: none")                                                 \
+    X(limit_bytes, "the hard limit; 0: none")                                                      \
     X(over_soft, "times that memory was given back beyond the soft limit")                         \
     X(served_caches, "calls without memory that threads' caches served")                           \
     X(served_done, "that memory served which other streams were done with")                        \
@@ -151,8 +151,8 @@ ACRE_API acre_status acre_stream_retire(acre_device *device, acre_stream stream)
  * with ACRE_E_LIMIT, after the pool emptied the caches and called its callback. Live blocks never
  * exceed the hard limit, and caches alone never make a call fail. Memory that is held but free does
  * not count (acre_pool_trim). A limit below what is live applies to later calls. */
-ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_bytes,
-                                          uint64_t hard_bytes);
+ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes,
+                                          uint64_t limit_bytes);
 
 /* When a pool has no memory for a call it tries, in this order: the caches of all threads; memory
  * of other streams whose work is done; its free memory, given back and mapped where it is needed;

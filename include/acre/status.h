@@ -57,7 +57,7 @@ typedef enum acre_status {
 } acre_status;
 
 /* The meaning of a status in one line; never NULL, also for values that are no status. */
-ACRE_API const char *acre_strstatus(acre_status status);
+ACRE_API const char *acre_status_text(acre_status status);
 
 /* The name of a status ("ACRE_E_NULL"); never NULL. */
 ACRE_API const char *acre_status_name(acre_status status);

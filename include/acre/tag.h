@@ -37,11 +37,11 @@ typedef struct acre_tag_info {
     uint64_t limit_bytes;             /* 0: none */
 } acre_tag_info;
 
-typedef void (*acre_tag_fn)(void *user, const acre_tag_info *info);
+typedef void (*acre_tag_walk_fn)(void *user, const acre_tag_info *info);
 
 /* Calls `fn` for every tag that was ever set, parents before what is below them. It may call into
  * acre. */
-ACRE_API acre_status acre_tag_walk(acre_tag_fn fn, void *user);
+ACRE_API acre_status acre_tag_walk(acre_tag_walk_fn fn, void *user);
 
 #ifdef __cplusplus
 }

@@ -36,7 +36,7 @@ typedef struct acre_vec_options {
     size_t struct_size;
     acre_kind kind;             /* device (default), pinned or managed */
     acre_vec_strategy strategy; /* managed memory: ACRE_VEC_MANAGED or auto */
-    uint64_t reserve_bytes;     /* addresses at first; the device's memory, managed: 256 MiB */
+    uint64_t address_bytes;     /* addresses at first; the device's memory, managed: 256 MiB */
     uint64_t limit_bytes;       /* of physical memory, not counting what is being copied; none */
     uint64_t ahead_bytes;       /* vmm: a thread keeps this much mapped ahead of the size; none */
     uint64_t chunk_bytes;       /* smallest chunk; 2 MiB, shareable: 64 MiB */

@@ -1,8 +1,8 @@
 /* Statuses as text, and the one line of detail that goes with a failure.
  *
- * Names and texts come from ACRE_STATUS_LIST in acre/status.h; two entries with one value do not compile,
- * since they would be two cases of one switch. The detail lives in the calling thread's record
- * (base/thread.h), so nothing here is locked. */
+ * Names and texts come from ACRE_STATUS_LIST in acre/status.h; two entries with one value do not
+ * compile, since they would be two cases of one switch. The detail lives in the calling thread's
+ * record (base/thread.h), so nothing here is locked. */
 #include "base/status.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #undef acre__fail /* what the analyzer is told about them */
 #undef acre__said_fail
 
-const char *acre_strstatus(acre_status status) {
+const char *acre_status_text(acre_status status) {
     switch ((int)status) {
 #define STATUS_TEXT(name, value, text)                                                             \
     case value:                                                                                    \

@@ -43,7 +43,7 @@ static void copy_close(acre_device *dev) {
         acre__store(&counts[acre__device_index(dev)].least[i], 0, memory_order_relaxed);
 }
 
-static void copy_stats(acre_device *dev, acre_stats *stats) {
+static void copy_stats(acre_device *dev, acre_device_stats *stats) {
     unsigned index = acre__device_index(dev);
     stats->copies_direct = acre__load(&counts[index].direct, memory_order_relaxed);
     stats->copies_staged = acre__load(&counts[index].staged, memory_order_relaxed);

@@ -178,7 +178,7 @@ void acre__device_hooks_synced(acre_device *dev) {
             at->synced(dev);
 }
 
-void acre__device_hooks_stats(acre_device *dev, acre_stats *stats) {
+void acre__device_hooks_stats(acre_device *dev, acre_device_stats *stats) {
     const struct acre__device_hooks *at;
     for (unsigned i = 0; (at = hooks_at(i)); i++)
         if (at->stats)

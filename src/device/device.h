@@ -117,7 +117,7 @@ struct acre__device_hooks {
      * work that still does if `wait`. Returns how many bytes went. */
     uint64_t (*reclaim)(acre_device *dev, acre_kind kind, int wait);
     void (*synced)(acre_device *dev); /* the program has waited for all work of the device */
-    void (*stats)(acre_device *dev, acre_stats *stats); /* fills in its part */
+    void (*stats)(acre_device *dev, acre_device_stats *stats); /* fills in its part */
 };
 void acre__device_hooks_add(const struct acre__device_hooks *hooks);
 /* With `is_below` the layer below the objects, else all others. */
@@ -128,7 +128,7 @@ acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream);
 int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_status status,
                          int tries);
 void acre__device_hooks_synced(acre_device *dev);
-void acre__device_hooks_stats(acre_device *dev, acre_stats *stats);
+void acre__device_hooks_stats(acre_device *dev, acre_device_stats *stats);
 
 /* Stores the device's statistics for ACRE_STATS. The caller keeps it open, and holds no lock but
  * the registry's. */

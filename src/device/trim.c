@@ -45,12 +45,12 @@ acre_status acre_trim(acre_device *device) {
     return status;
 }
 
-acre_status acre_get_stats(acre_device *device, acre_stats *stats) {
+acre_status acre_device_get_stats(acre_device *device, acre_device_stats *stats) {
     acre_status status = acre__enter();
     if (status)
         return status;
-    acre_stats now = {0};
-    status = acre__options_out(stats, sizeof now, &now, "acre_stats");
+    acre_device_stats now = {0};
+    status = acre__options_out(stats, sizeof now, &now, "acre_device_stats");
     if (status == ACRE_OK)
         status = acre__device_check(device);
     if (status)
@@ -74,15 +74,15 @@ acre_status acre_get_stats(acre_device *device, acre_stats *stats) {
     now.driver_releases = acre__driver_call_count(device->drv, ACRE__ENTRY_cuMemRelease);
     now.driver_allocs = acre__driver_call_count(device->drv, ACRE__ENTRY_cuMemAlloc);
     acre__device_hooks_stats(device, &now);
-    return acre__options_out(stats, sizeof now, &now, "acre_stats");
+    return acre__options_out(stats, sizeof now, &now, "acre_device_stats");
 }
 
 void acre__device_export(acre_device *dev) {
-    acre_stats now = {.struct_size = sizeof now};
-    if (!dev->row || acre_get_stats(dev, &now))
+    acre_device_stats now = {.struct_size = sizeof now};
+    if (!dev->row || acre_device_get_stats(dev, &now))
         return;
 #define TRIM_VALUE(name, meaning) now.name,
-    const uint64_t values[] = {ACRE_STATS_LIST(TRIM_VALUE)};
+    const uint64_t values[] = {ACRE_DEVICE_STATS_LIST(TRIM_VALUE)};
 #undef TRIM_VALUE
     acre__stats_row_store(dev->row, values, sizeof values / sizeof *values);
 }

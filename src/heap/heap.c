@@ -24,23 +24,23 @@ static acre_status options_check(acre_device *dev, acre_heap_options *options) {
                           options->flags, options->reserved);
     if (!options->initial_bytes)
         options->initial_bytes = HEAP_INITIAL_BYTES;
-    if (!options->maximum_bytes) {
+    if (!options->limit_bytes) {
         uint64_t most = (uint64_t)ACRE__HEAP_SEGMENTS_MOST * ACRE__HEAP_SEGMENT_BYTES;
-        options->maximum_bytes = dev->info.total_bytes < most ? dev->info.total_bytes : most;
-        if (options->maximum_bytes < options->initial_bytes)
-            options->maximum_bytes = options->initial_bytes;
+        options->limit_bytes = dev->info.total_bytes < most ? dev->info.total_bytes : most;
+        if (options->limit_bytes < options->initial_bytes)
+            options->limit_bytes = options->initial_bytes;
     }
     if (!options->step_bytes)
         options->step_bytes = HEAP_STEP_BYTES;
     if (!options->wait_ns)
         options->wait_ns = HEAP_WAIT_NS;
-    if (options->initial_bytes > options->maximum_bytes)
+    if (options->initial_bytes > options->limit_bytes)
         return acre__fail(ACRE_E_INVALID, "acre_heap_options: initial %llu, maximum %llu bytes",
                           (unsigned long long)options->initial_bytes,
-                          (unsigned long long)options->maximum_bytes);
-    if (acre__heap_segments_for(options->maximum_bytes) > ACRE__HEAP_SEGMENTS_MOST)
+                          (unsigned long long)options->limit_bytes);
+    if (acre__heap_segments_for(options->limit_bytes) > ACRE__HEAP_SEGMENTS_MOST)
         return acre__fail(ACRE_E_INVALID, "acre_heap_options: maximum %llu bytes, 512 GiB at most",
-                          (unsigned long long)options->maximum_bytes);
+                          (unsigned long long)options->limit_bytes);
     return ACRE_OK;
 }
 
@@ -150,7 +150,7 @@ static void heap_close(acre_device *dev) {
 static acre_status heap_make(acre_device *dev, const acre_heap_options *options, acre_heap *heap) {
     static const struct acre__device_hooks hooks = {.close = heap_close};
     heap->dev = dev;
-    heap->h.max_segments = (uint32_t)acre__heap_segments_for(options->maximum_bytes);
+    heap->h.max_segments = (uint32_t)acre__heap_segments_for(options->limit_bytes);
     heap->limit = heap->h.max_segments;
     heap->step = acre__heap_segments_for(options->step_bytes);
     heap->ahead = acre__heap_segments_for(options->ahead_bytes);

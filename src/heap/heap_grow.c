@@ -66,21 +66,21 @@ acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
     return status;
 }
 
-acre_status acre_heap_limit_get(acre_heap *heap, uint64_t *bytes) {
+acre_status acre_heap_get_limit(acre_heap *heap, uint64_t *bytes) {
     if (bytes)
         *bytes = 0;
     acre_status status = acre__heap_enter(heap);
     if (status)
         return status;
     if (!bytes)
-        return acre__fail(ACRE_E_NULL, "acre_heap_limit_get: bytes is NULL");
+        return acre__fail(ACRE_E_NULL, "acre_heap_get_limit: bytes is NULL");
     acre__lock_take(&heap->lock);
     *bytes = heap->limit * ACRE__HEAP_SEGMENT_BYTES;
     acre__lock_give(&heap->lock);
     return ACRE_OK;
 }
 
-acre_status acre_heap_limit_set(acre_heap *heap, uint64_t bytes) {
+acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes) {
     uint64_t segments = acre__heap_segments_for(bytes);
     acre_status status = acre__heap_enter(heap);
     if (status)

@@ -63,7 +63,7 @@ acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
     free(copy);
     stats->mapped_bytes = heap->blocks.mapped;
     stats->record_bytes = heap->records.mapped;
-    stats->maximum_bytes = heap->limit * ACRE__HEAP_SEGMENT_BYTES;
+    stats->limit_bytes = heap->limit * ACRE__HEAP_SEGMENT_BYTES;
     stats->grows = heap->grows;
     stats->asks = heap->asks;
     for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)

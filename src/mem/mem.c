@@ -109,7 +109,7 @@ static void mem_close(acre_device *dev) {
     acre__mem_space_close(dev);
 }
 
-static void mem_stats(acre_device *dev, acre_stats *stats) {
+static void mem_stats(acre_device *dev, acre_device_stats *stats) {
     acre__book_count(dev, stats);
     acre__mem_space_stats(dev, stats);
 }

@@ -41,7 +41,7 @@ acre_status acre__mem_space_make(acre_device *dev, size_t bytes, struct acre__ex
 /* Gives it back; its uses have been waited for. */
 void acre__mem_space_end(struct acre__extent *extent);
 
-void acre__mem_space_stats(acre_device *dev, acre_stats *stats);
+void acre__mem_space_stats(acre_device *dev, acre_device_stats *stats);
 void acre__mem_space_close(acre_device *dev);
 
 #endif

@@ -19,7 +19,7 @@ enum { SPACE_AHEAD = 4 }; /* addresses for so many times the size */
 
 static struct { _Atomic uint64_t moves, copied_bytes; } counts[ACRE__DEVICE_SLOTS];
 
-void acre__mem_space_stats(acre_device *dev, acre_stats *stats) {
+void acre__mem_space_stats(acre_device *dev, acre_device_stats *stats) {
     unsigned slot = acre__device_index(dev);
     stats->vec_moves += acre__load(&counts[slot].moves, memory_order_relaxed);
     stats->grow_copied_bytes += acre__load(&counts[slot].copied_bytes, memory_order_relaxed);

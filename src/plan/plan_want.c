@@ -406,7 +406,7 @@ acre_status acre_plan_release(acre_plan *plan, acre_stream stream) {
 
 /* ---- telling ---- */
 
-acre_status acre_plan_walk(acre_plan *plan, acre_plan_wish_fn fn, void *user) {
+acre_status acre_plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void *user) {
     acre_status status = acre__plan_check(plan);
     if (status)
         return status;

@@ -28,7 +28,7 @@ static _Atomic(acre_pool *) defaults[ACRE__DEVICE_SLOTS][POOL_KINDS];
 /* ---- destruction ---- */
 
 struct walk {
-    acre_pool_block_fn fn;
+    acre_pool_walk_fn fn;
     void *user;
 };
 
@@ -41,7 +41,7 @@ static void walk_slab(void *user, struct acre__piece *piece) {
             walk->fn(walk->user, slab->slots[i].p, slab->slot_bytes);
 }
 
-static void pool_walk_live(acre_pool *pool, acre_pool_block_fn fn, void *user) {
+static void pool_walk_live(acre_pool *pool, acre_pool_walk_fn fn, void *user) {
     struct walk walk = {fn, user};
     acre__arena_walk(&pool->slabs_in, walk_slab, &walk);
     acre__arena_walk(&pool->blocks_in, walk_slab, &walk);
@@ -83,7 +83,7 @@ static void pool_leave(acre_pool *pool) {
 }
 
 /* Destroys a pool that has left the list. */
-static void pool_end(acre_pool *pool, acre_pool_block_fn leak, void *user) {
+static void pool_end(acre_pool *pool, acre_pool_walk_fn leak, void *user) {
     acre__lock_take(&pool->lock);
     if (leak)
         pool_walk_live(pool, leak, user);
@@ -91,7 +91,7 @@ static void pool_end(acre_pool *pool, acre_pool_block_fn leak, void *user) {
     pool_free(pool);
 }
 
-acre_status acre_pool_destroy(acre_pool *pool, acre_pool_block_fn leak, void *user) {
+acre_status acre_pool_destroy(acre_pool *pool, acre_pool_walk_fn leak, void *user) {
     acre_status status = acre__enter();
     if (status || !pool)
         return status;
@@ -293,13 +293,13 @@ static acre_status pool_reserve(acre_pool *pool, uint64_t bytes) {
     return status;
 }
 
-static acre_status limit_set(acre_pool *pool, uint64_t soft_bytes, uint64_t hard_bytes) {
-    if (soft_bytes && hard_bytes && soft_bytes > hard_bytes)
+static acre_status limit_set(acre_pool *pool, uint64_t soft_limit_bytes, uint64_t limit_bytes) {
+    if (soft_limit_bytes && limit_bytes && soft_limit_bytes > limit_bytes)
         return acre__fail(ACRE_E_INVALID, "a soft limit of %llu bytes above the hard one of %llu",
-                          (unsigned long long)soft_bytes, (unsigned long long)hard_bytes);
-    pool->soft_bytes = soft_bytes;
-    pool->soft_mark = soft_bytes;
-    pool->hard_bytes = hard_bytes;
+                          (unsigned long long)soft_limit_bytes, (unsigned long long)limit_bytes);
+    pool->soft_limit_bytes = soft_limit_bytes;
+    pool->soft_mark = soft_limit_bytes;
+    pool->limit_bytes = limit_bytes;
     return ACRE_OK;
 }
 
@@ -363,10 +363,10 @@ acre_status acre_pool_create(acre_device *device, const acre_pool_options *optio
     if (!made)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a pool's record");
     acre__lock_take(&made->lock);
-    status = limit_set(made, wishes.soft_bytes, wishes.hard_bytes);
+    status = limit_set(made, wishes.soft_limit_bytes, wishes.limit_bytes);
     acre__lock_give(&made->lock);
     if (status == ACRE_OK)
-        status = pool_reserve(made, wishes.reserve_bytes);
+        status = pool_reserve(made, wishes.initial_bytes);
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);
@@ -554,7 +554,7 @@ acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     return ACRE_OK;
 }
 
-acre_status acre_pool_walk(acre_pool *pool, acre_pool_block_fn fn, void *user) {
+acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void *user) {
     acre_status status = acre__pool_check(pool);
     if (status)
         return status;
@@ -579,12 +579,12 @@ acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
     return acre__options_out(stats, sizeof now, &now, "acre_pool_stats");
 }
 
-acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_bytes, uint64_t hard_bytes) {
+acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes, uint64_t limit_bytes) {
     acre_status status = acre__pool_check(pool);
     if (status)
         return status;
     acre__lock_take(&pool->lock);
-    status = limit_set(pool, soft_bytes, hard_bytes);
+    status = limit_set(pool, soft_limit_bytes, limit_bytes);
     acre__lock_give(&pool->lock);
     return status;
 }

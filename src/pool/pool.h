@@ -77,16 +77,16 @@ struct acre_pool {
     uint64_t overruns, late_writes;
     struct acre__tree uses; /* by address: struct acre__pool_use */
     uint64_t refills, spills, events, waits;
-    struct acre__trace_pool trace;   /* fixed: its name in traces */
-    struct acre__stats_row *row;     /* fixed: for ACRE_STATS, or NULL */
-    acre_pool_stats exported;        /* statistics when they were last counted */
-    uint64_t export_due_ns;          /* when to count them again (pool_watch.c) */
-    uint64_t used;                   /* bytes of slots that threads have, live or cached */
-    uint64_t used_blocks;            /* number of those slots */
-    uint64_t soft_bytes, hard_bytes; /* limits of `used`; 0: none */
-    uint64_t soft_mark;              /* the pool releases memory when `used` exceeds this */
-    uint64_t over_soft;              /* times that it did */
-    acre_pool_oom_fn oom;            /* the user's callback, or NULL */
+    struct acre__trace_pool trace;          /* fixed: its name in traces */
+    struct acre__stats_row *row;            /* fixed: for ACRE_STATS, or NULL */
+    acre_pool_stats exported;               /* statistics when they were last counted */
+    uint64_t export_due_ns;                 /* when to count them again (pool_watch.c) */
+    uint64_t used;                          /* bytes of slots that threads have, live or cached */
+    uint64_t used_blocks;                   /* number of those slots */
+    uint64_t soft_limit_bytes, limit_bytes; /* limits of `used`; 0: none */
+    uint64_t soft_mark;                     /* the pool releases memory when `used` exceeds this */
+    uint64_t over_soft;                     /* times that it did */
+    acre_pool_oom_fn oom;                   /* the user's callback, or NULL */
     void *oom_user;
     uint32_t asking;    /* threads inside the callback: they keep the pool alive */
     acre_stream waiter; /* the host waits for batches on it; NULL before the first time */

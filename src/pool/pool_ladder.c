@@ -45,7 +45,7 @@ static acre_status ladder_try(struct acre__want *want, enum acre__effort effort)
 static int is_hopeless(const struct acre__want *want) {
     const acre_pool *pool = want->pool;
     return (pool->kind == ACRE_KIND_DEVICE && want->bytes > pool->dev->info.total_bytes) ||
-           (pool->hard_bytes && want->bytes > pool->hard_bytes);
+           (pool->limit_bytes && want->bytes > pool->limit_bytes);
 }
 
 /* ---- lower rungs ---- */

@@ -8,14 +8,14 @@
 #include "pool/pool_slow.h"
 
 acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *count) {
-    if (!pool->hard_bytes)
+    if (!pool->limit_bytes)
         return ACRE_OK;
-    uint64_t left = pool->used < pool->hard_bytes ? pool->hard_bytes - pool->used : 0;
+    uint64_t left = pool->used < pool->limit_bytes ? pool->limit_bytes - pool->used : 0;
     if (left < bytes)
         return acre__fail(
             ACRE_E_LIMIT,
             "%zu bytes wanted; %llu bytes of the pool's hard limit of %llu are in use", bytes,
-            (unsigned long long)pool->used, (unsigned long long)pool->hard_bytes);
+            (unsigned long long)pool->used, (unsigned long long)pool->limit_bytes);
     if (bytes && *count > left / bytes)
         *count = (uint32_t)(left / bytes);
     return ACRE_OK;
@@ -29,6 +29,6 @@ void acre__limit_charge(acre_pool *pool, uint64_t bytes, uint32_t count) {
 void acre__limit_credit(acre_pool *pool, uint64_t bytes, uint32_t count) {
     pool->used -= bytes;
     pool->used_blocks -= count;
-    if (pool->used <= pool->soft_bytes)
-        pool->soft_mark = pool->soft_bytes;
+    if (pool->used <= pool->soft_limit_bytes)
+        pool->soft_mark = pool->soft_limit_bytes;
 }

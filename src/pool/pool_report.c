@@ -143,8 +143,8 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     const struct acre__reach none = {0};
     oom->held = acre__pool_held(pool);
     oom->used = pool->used;
-    oom->soft_bytes = pool->soft_bytes;
-    oom->hard_bytes = pool->hard_bytes;
+    oom->soft_limit_bytes = pool->soft_limit_bytes;
+    oom->limit_bytes = pool->limit_bytes;
     for (unsigned i = 0; i < ACRE__QUARANTINE; i++)
         if (pool->quarantine[i])
             oom->quarantined += acre__pool_table_find(pool->quarantine[i]->p)->slot_bytes;
@@ -247,8 +247,8 @@ static void collect_steps(struct acre__oom *oom, const acre_pool *pool) {
             step_add(oom, ACRE__STEP_FREE, oom->tag_used + oom->wanted - oom->tag_limit, 0);
         step_add(oom, ACRE__STEP_RAISE, oom->tag_used + oom->wanted, 0);
     } else if (oom->is_limited) {
-        if (oom->wanted <= oom->hard_bytes)
-            step_add(oom, ACRE__STEP_FREE, oom->used + oom->wanted - oom->hard_bytes, 0);
+        if (oom->wanted <= oom->limit_bytes)
+            step_add(oom, ACRE__STEP_FREE, oom->used + oom->wanted - oom->limit_bytes, 0);
         step_add(oom, ACRE__STEP_RAISE, oom->used + oom->wanted, 0);
     } else if (oom->wanted > most) {
         step_add(oom, ACRE__STEP_LESS, most, 0);

@@ -54,7 +54,7 @@ struct acre__oom {
     uint32_t limit_tag; /* tag whose limit was exceeded, or 0 */
     uint64_t tag_used, tag_limit;
     int is_limited; /* the pool's limit was exceeded */
-    uint64_t used, soft_bytes, hard_bytes;
+    uint64_t used, soft_limit_bytes, limit_bytes;
     /* The card: free + pool + pools + acre + outside = total. */
     uint64_t total, free;
     uint64_t held_here;  /* by this pool; 0 if it uses host memory */

@@ -146,10 +146,10 @@ static void put_pool(struct out *out, const struct acre__oom *oom) {
     put_row(out, oom->live, what);
     put_free(out, oom);
     put_row(out, oom->held, "in all");
-    if (oom->soft_bytes)
-        put_row(out, oom->soft_bytes, "its soft limit");
-    if (oom->hard_bytes)
-        put_row(out, oom->hard_bytes, "its hard limit");
+    if (oom->soft_limit_bytes)
+        put_row(out, oom->soft_limit_bytes, "its soft limit");
+    if (oom->limit_bytes)
+        put_row(out, oom->limit_bytes, "its hard limit");
     if (!oom->live)
         return;
     put(out, "\nWhat is allocated, by tag\n");
@@ -315,8 +315,8 @@ static void json_pool(struct out *out, const struct acre__oom *oom) {
                                      {"largest_hole_bytes", oom->largest_hole},
                                      {"largest_run_bytes", oom->largest_run},
                                      {"used_bytes", oom->used},
-                                     {"soft_limit_bytes", oom->soft_bytes},
-                                     {"hard_limit_bytes", oom->hard_bytes},
+                                     {"soft_limit_bytes", oom->soft_limit_bytes},
+                                     {"hard_limit_bytes", oom->limit_bytes},
                                      {NULL, 0}};
     put_figures(out, "pool", figures);
     if (!oom->limit_tag)

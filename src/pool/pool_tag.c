@@ -361,7 +361,7 @@ static uint64_t count_of(_Atomic int64_t *count) {
     return value > 0 ? (uint64_t)value : 0;
 }
 
-acre_status acre_tag_walk(acre_tag_fn fn, void *user) {
+acre_status acre_tag_walk(acre_tag_walk_fn fn, void *user) {
     acre_status status = acre__enter();
     if (status)
         return status;

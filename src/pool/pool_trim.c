@@ -31,13 +31,13 @@ void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes) {
  * that stays over the limit is not slowed down by every refill. */
 void acre__limit_relieve(acre_pool *pool, acre_stream stream, uint64_t id) {
     acre_status status;
-    if (!pool->soft_bytes || pool->used <= pool->soft_mark)
+    if (!pool->soft_limit_bytes || pool->used <= pool->soft_mark)
         return;
     pool->over_soft++;
     (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE_GENTLY);
     acre__streams_settle(
         pool, acre__stream_find(pool, stream, acre__stream_thread(stream), id, &status), 1);
-    acre__slab_trim(pool, pool->soft_bytes);
-    if (pool->used > pool->soft_bytes)
+    acre__slab_trim(pool, pool->soft_limit_bytes);
+    if (pool->used > pool->soft_limit_bytes)
         pool->soft_mark = pool->used + pool->used / 8;
 }

@@ -77,8 +77,8 @@ void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p
 
 static void ladder_stats(const acre_pool *pool, acre_pool_stats *stats) {
     stats->used_bytes = pool->used;
-    stats->soft_bytes = pool->soft_bytes;
-    stats->hard_bytes = pool->hard_bytes;
+    stats->soft_limit_bytes = pool->soft_limit_bytes;
+    stats->limit_bytes = pool->limit_bytes;
     stats->over_soft = pool->over_soft;
     stats->served_caches = pool->served[ACRE__RUNG_CACHES];
     stats->served_done = pool->served[ACRE__RUNG_DONE];

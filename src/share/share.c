@@ -54,7 +54,7 @@ static void share_close_device(acre_device *dev) {
     acre__import_end_all(dev);
 }
 
-static void share_stats(acre_device *dev, acre_stats *stats) {
+static void share_stats(acre_device *dev, acre_device_stats *stats) {
     stats->shares = acre__live_count(&shares, dev);
     stats->imports = acre__import_count(dev);
 }

@@ -166,7 +166,7 @@ void acre__book_change(struct acre__block *block, uint64_t address, size_t bytes
     acre__lock_give(&book.lock);
 }
 
-void acre__book_count(const acre_device *dev, acre_stats *stats) {
+void acre__book_count(const acre_device *dev, acre_device_stats *stats) {
     acre__lock_take(&book.lock);
     struct acre__node *node = acre__tree_first(&book.blocks);
     for (; node; node = acre__tree_next(&book.blocks, node)) {

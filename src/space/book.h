@@ -86,7 +86,7 @@ void acre__book_pass_on(struct acre__block *block, enum acre__owned_by owner);
 void acre__book_change(struct acre__block *block, uint64_t address, size_t bytes);
 
 /* Adds the device's blocks, bytes and registrations to the statistics. */
-void acre__book_count(const acre_device *dev, acre_stats *stats);
+void acre__book_count(const acre_device *dev, acre_device_stats *stats);
 
 /* Bytes of the device's memory in blocks that came from the driver one by one, and are no pool's.
  */

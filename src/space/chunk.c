@@ -406,7 +406,7 @@ void acre__chunk_count(acre_device *dev, uint64_t *count, uint64_t *bytes, uint6
     acre__lock_give(&store->lock);
 }
 
-void acre__chunk_stats(acre_device *dev, acre_stats *stats) {
+void acre__chunk_stats(acre_device *dev, acre_device_stats *stats) {
     struct chunk_store *store = store_of(dev);
     acre__lock_take(&store->lock);
     stats->chunks = store->count;

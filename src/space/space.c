@@ -17,7 +17,7 @@ static void space_close(acre_device *dev) {
     acre__range_end(dev);
 }
 
-static void space_stats(acre_device *dev, acre_stats *stats) {
+static void space_stats(acre_device *dev, acre_device_stats *stats) {
     uint64_t taken;
     acre__chunk_stats(dev, stats);
     acre__range_count(dev, &stats->address_bytes, &taken);

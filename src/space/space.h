@@ -12,6 +12,6 @@ void acre__space_use(void);
 /* For acre__space_use: what the files of the layer do when a device ends. */
 void acre__chunk_end(acre_device *dev);
 void acre__range_end(acre_device *dev);
-void acre__chunk_stats(acre_device *dev, acre_stats *stats);
+void acre__chunk_stats(acre_device *dev, acre_device_stats *stats);
 
 #endif

@@ -79,7 +79,7 @@ struct acre_vec {
     acre_kind kind;
     acre_vec_strategy strategy; /* never auto */
     uint32_t flags;             /* ACRE_VEC_* */
-    size_t reserve_bytes;       /* of the first segment at least */
+    size_t address_bytes;       /* of the first segment at least */
     size_t limit_bytes;         /* SIZE_MAX: none */
     size_t ahead_bytes;         /* 0: none */
 

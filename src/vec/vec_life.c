@@ -22,7 +22,7 @@ static acre_status options_check(const acre_vec_options *options) {
     if (options->reserved || options->flags & ~known)
         return acre__fail(ACRE_E_OPTIONS, "acre_vec_options: flags 0x%x, reserved %u",
                           options->flags, options->reserved);
-    if (options->reserve_bytes > PTRDIFF_MAX || options->ahead_bytes > PTRDIFF_MAX ||
+    if (options->address_bytes > PTRDIFF_MAX || options->ahead_bytes > PTRDIFF_MAX ||
         options->chunk_bytes > PTRDIFF_MAX)
         return acre__fail(ACRE_E_INVALID, "acre_vec_options: more bytes than there are addresses");
     if (options->strategy != ACRE_VEC_AUTO && options->strategy != ACRE_VEC_VMM &&
@@ -96,13 +96,13 @@ static size_t chunk_least(acre_device *dev, const acre_vec_options *options) {
 static acre_status vec_open(acre_vec *vec, const acre_vec_options *options) {
     if (vec->strategy != ACRE_VEC_VMM) {
         vec->way = &acre__vec_segment;
-        vec->reserve_bytes = (size_t)options->reserve_bytes;
-        if (!vec->reserve_bytes && vec->strategy == ACRE_VEC_MANAGED)
-            vec->reserve_bytes = VEC_MANAGED_BYTES;
+        vec->address_bytes = (size_t)options->address_bytes;
+        if (!vec->address_bytes && vec->strategy == ACRE_VEC_MANAGED)
+            vec->address_bytes = VEC_MANAGED_BYTES;
         return ACRE_OK;
     }
     vec->way = &acre__vec_vmm;
-    return acre__vec_vmm_open(vec, chunk_flags(options), (size_t)options->reserve_bytes,
+    return acre__vec_vmm_open(vec, chunk_flags(options), (size_t)options->address_bytes,
                               chunk_least(vec->dev, options));
 }
 
@@ -167,7 +167,7 @@ static void vecs_close(acre_device *dev) {
     acre__vec_moves_forget(dev);
 }
 
-static void vec_stats(acre_device *dev, acre_stats *stats) {
+static void vec_stats(acre_device *dev, acre_device_stats *stats) {
     uint64_t copied_bytes;
     stats->vec_moves += acre__vec_moves(dev, &copied_bytes);
     stats->grow_copied_bytes += copied_bytes;

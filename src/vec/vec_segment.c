@@ -91,7 +91,7 @@ static acre_status segment_replace(acre_vec *vec, size_t want, struct acre__vec_
 
 /* Twice what there was, so that many small growths copy few bytes. */
 static acre_status segment_grow(acre_vec *vec, struct acre__vec_growth *growth) {
-    size_t want = vec->reserve_bytes, twice = 2 * growth->before.mapped;
+    size_t want = vec->address_bytes, twice = 2 * growth->before.mapped;
     want = want < twice ? twice : want;
     return segment_replace(vec, want < growth->wish ? growth->wish : want, growth);
 }

@@ -57,7 +57,7 @@ static void names_write(struct acre__stats_names *names, const char *name,
 
 static void header_write(struct acre__stats_header *header) {
 #define STATS_NAME(name, meaning) #name,
-    static const char *const device[] = {ACRE_STATS_LIST(STATS_NAME)};
+    static const char *const device[] = {ACRE_DEVICE_STATS_LIST(STATS_NAME)};
     static const char *const pool[] = {ACRE_POOL_STATS_LIST(STATS_NAME)};
 #undef STATS_NAME
     enum { DEVICE = sizeof device / sizeof *device, POOL = sizeof pool / sizeof *pool };

@@ -23,7 +23,7 @@ enum {
 /* Kinds of rows; 0 is a row that is not in use. */
 enum acre__stats_kind {
     ACRE__STATS_NONE = 0,
-    ACRE__STATS_DEVICE = 1, /* ACRE_STATS_LIST */
+    ACRE__STATS_DEVICE = 1, /* ACRE_DEVICE_STATS_LIST */
     ACRE__STATS_POOL = 2    /* ACRE_POOL_STATS_LIST */
 };
 

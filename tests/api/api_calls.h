@@ -95,8 +95,8 @@ static inline acre_status api_call_trim(const struct api_arguments *with) {
     return acre_trim(with->device);
 }
 static inline acre_status api_call_stats(const struct api_arguments *with) {
-    acre_stats stats = {.struct_size = sizeof stats};
-    return acre_get_stats(with->device, &stats);
+    acre_device_stats stats = {.struct_size = sizeof stats};
+    return acre_device_get_stats(with->device, &stats);
 }
 static inline acre_status api_call_mem_alloc(const struct api_arguments *with) {
     void *p = api_own;
@@ -265,7 +265,7 @@ static const struct api_call api_calls[] = {
     {"acre_plan_create", api_call_plan_create, 0, 0},
     {"acre_stream_retire", api_call_stream_retire, 0, 0},
     {"acre_trim", api_call_trim, 0, 0},
-    {"acre_get_stats", api_call_stats, 1, 0},
+    {"acre_device_get_stats", api_call_stats, 1, 0},
     {"acre_mem_unregister", api_call_mem_unregister, 1, 0},
     {"acre_mem_free", api_call_mem_free, 1, 0},
     {"acre_event_destroy", api_call_event_destroy, 1, 0},

@@ -74,9 +74,9 @@ static inline void api_open_two(acre_device *devices[2]) {
     api_ok(acre_open("soft:1", &options, &devices[1]));
 }
 
-static inline acre_stats api_stats(acre_device *device) {
-    acre_stats stats = {.struct_size = sizeof stats};
-    api_ok(acre_get_stats(device, &stats));
+static inline acre_device_stats api_stats(acre_device *device) {
+    acre_device_stats stats = {.struct_size = sizeof stats};
+    api_ok(acre_device_get_stats(device, &stats));
     return stats;
 }
 

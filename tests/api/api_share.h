@@ -15,11 +15,11 @@ static inline const char *new_path(void) {
 }
 
 static inline acre_vec *vec_make(acre_device *device, size_t element_bytes,
-                                 uint64_t reserve_bytes) {
+                                 uint64_t address_bytes) {
     acre_vec_options options = {.struct_size = sizeof options,
                                 .flags = ACRE_VEC_SHAREABLE,
                                 .chunk_bytes = 2 * MIB,
-                                .reserve_bytes = reserve_bytes};
+                                .address_bytes = address_bytes};
     acre_vec *vec = NULL;
     api_ok(acre_vec_create(device, element_bytes, &options, &vec));
     return vec;
@@ -78,7 +78,7 @@ static inline size_t open_fds(void) {
 
 /* Nothing is left of what a test made, and the device is closed. */
 static inline void end(acre_device *device) {
-    acre_stats stats = api_stats(device);
+    acre_device_stats stats = api_stats(device);
     assert_int_equal(stats.shares + stats.imports + stats.vecs, 0);
     assert_int_equal(stats.mem_blocks + stats.limbo_count, 0);
     api_ok(acre_close(device));

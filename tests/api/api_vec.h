@@ -78,7 +78,7 @@ static inline acre_vec_options way_options(const struct way *way) {
     acre_vec_options options = {
         .struct_size = sizeof options, .kind = way->kind, .strategy = way->strategy};
     if (way->kind == ACRE_KIND_MANAGED || way->strategy == ACRE_VEC_MANAGED)
-        options.reserve_bytes = 4 * chunk;
+        options.address_bytes = 4 * chunk;
     return options;
 }
 

@@ -107,7 +107,7 @@ TEST(copies_of_all_pairs_and_sizes_move_every_byte) {
                     try_copy(&world, to, from, 257, 259, STAGE_FROM + 1, streams[1]);
             }
         }
-        acre_stats stats = api_stats(world.device);
+        acre_device_stats stats = api_stats(world.device);
         assert_int_equal(stats.driver_refusals, 0);
         assert_true(stats.copies_staged > 0 && stats.copies_direct > 0);
         assert_true(stats.staging_bytes >= 2 * STAGE_BUFFER);
@@ -641,7 +641,7 @@ TEST(staging_is_given_back_by_trim_and_made_again) {
             assert_memory_equal(page.at, page.at + 1, page.bytes - 1);
             assert_int_equal(api_stats(device).staging_bytes, round % 2 ? one_way : 2 * one_way);
             api_ok(acre_trim(device));
-            acre_stats stats = api_stats(device);
+            acre_device_stats stats = api_stats(device);
             assert_int_equal(stats.staging_bytes + stats.limbo_count, 0);
             assert_int_equal(stats.copies_staged, 2 * round);
         }
@@ -653,7 +653,7 @@ TEST(staging_is_given_back_by_trim_and_made_again) {
         api_buffer_end(&page);
         api_ok(acre_close(device));
         device = api_open(name);
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.staging_bytes + stats.copies_staged + stats.copies_direct, 0);
         api_ok(acre_close(device));
     }
@@ -703,8 +703,8 @@ static void *trimmer_run(void *argument) {
     struct copier *me = argument;
     struct timespec time = {0, 2000000};
     while (!*me->is_over) {
-        acre_stats stats = {.struct_size = sizeof stats};
-        if (acre_trim(me->device) || acre_get_stats(me->device, &stats))
+        acre_device_stats stats = {.struct_size = sizeof stats};
+        if (acre_trim(me->device) || acre_device_get_stats(me->device, &stats))
             me->wrong = "a trim failed";
         nanosleep(&time, NULL);
     }
@@ -733,7 +733,7 @@ TEST(threads_copy_both_ways_at_once) {
             if (copiers[i].wrong)
                 fail_msg("thread %d: %s", i, copiers[i].wrong);
         api_ok(acre_trim(device));
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.mem_blocks + stats.limbo_count + stats.staging_bytes, 0);
         api_ok(acre_close(device));
     }
@@ -794,14 +794,14 @@ static acre_status there_and_back(acre_device *device, size_t bytes) {
 
 static int with_setting(const char *what) {
     acre_device *device;
-    acre_stats stats = {.struct_size = sizeof stats};
+    acre_device_stats stats = {.struct_size = sizeof stats};
     api_must(acre_open(getenv("ACRE_TEST_DEVICE"), NULL, &device) == ACRE_OK);
     if (strcmp(what, "config") == 0) {
         api_must(there_and_back(device, 3 * STAGE_BUFFER) == ACRE_E_CONFIG);
     } else {
         api_must(there_and_back(device, 1) == ACRE_OK);
         api_must(there_and_back(device, 3 * STAGE_BUFFER + 1) == ACRE_OK);
-        api_must(acre_get_stats(device, &stats) == ACRE_OK);
+        api_must(acre_device_get_stats(device, &stats) == ACRE_OK);
         if (strcmp(what, "always") == 0)
             api_must(stats.copies_staged == 4 && stats.copies_direct == 0);
         if (strcmp(what, "never") == 0)

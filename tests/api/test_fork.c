@@ -21,7 +21,7 @@ static int child_calls(const struct api_arguments *with) {
     if (!strstr(acre_last_detail(), "fork"))
         return 105;
     /* What needs no device and no lock still answers. */
-    if (!acre_strstatus(ACRE_E_FORKED)[0] || !acre_version()[0])
+    if (!acre_status_text(ACRE_E_FORKED)[0] || !acre_version()[0])
         return 106;
     return 0;
 }

@@ -71,32 +71,31 @@ static void job_end(struct job *job) {
 
 static uint64_t limit_of(struct job *job) {
     uint64_t bytes = 0;
-    api_ok(acre_heap_limit_get(job->heap, &bytes));
-    assert_int_equal(job_stats(job).maximum_bytes, bytes);
+    api_ok(acre_heap_get_limit(job->heap, &bytes));
+    assert_int_equal(job_stats(job).limit_bytes, bytes);
     return bytes;
 }
 
 static void heap_limit_bounds_growth_by_hand_and_by_kernels(void **state) {
     (void)state;
     struct job job;
-    job_begin(&job, (acre_heap_options){.initial_bytes = 4 * MIB,
-                                        .maximum_bytes = 64 * MIB,
-                                        .step_bytes = 8 * MIB});
+    job_begin(&job, (acre_heap_options){
+                        .initial_bytes = 4 * MIB, .limit_bytes = 64 * MIB, .step_bytes = 8 * MIB});
     assert_int_equal(limit_of(&job), 64 * MIB);
-    api_ok(acre_heap_limit_set(job.heap, 19 * MIB));
+    api_ok(acre_heap_set_limit(job.heap, 19 * MIB));
     assert_int_equal(limit_of(&job), 20 * MIB);
     assert_int_equal(job_take(&job, 100), 20);
     api_expect(acre_heap_grow(job.heap, 22 * MIB), ACRE_E_LIMIT);
     assert_non_null(strstr(acre_last_detail(), "limit"));
-    api_ok(acre_heap_limit_set(job.heap, 30 * MIB));
+    api_ok(acre_heap_set_limit(job.heap, 30 * MIB));
     assert_int_equal(job_take(&job, 100), 10);
     /* Below what it has: it keeps that, and gets no more. */
-    api_ok(acre_heap_limit_set(job.heap, 0));
+    api_ok(acre_heap_set_limit(job.heap, 0));
     assert_int_equal(limit_of(&job), 0);
     assert_int_equal(job_stats(&job).mapped_bytes, 30 * MIB);
     assert_int_equal(job_take(&job, 1), 0);
     api_expect(acre_heap_grow(job.heap, 32 * MIB), ACRE_E_LIMIT);
-    api_ok(acre_heap_limit_set(job.heap, 64 * MIB));
+    api_ok(acre_heap_set_limit(job.heap, 64 * MIB));
     api_ok(acre_heap_grow(job.heap, 32 * MIB));
     assert_int_equal(job_take(&job, 100), 34);
     job_end(&job);
@@ -105,13 +104,13 @@ static void heap_limit_bounds_growth_by_hand_and_by_kernels(void **state) {
 static void heap_limit_has_the_addresses_as_its_bound(void **state) {
     (void)state;
     struct job job;
-    job_begin(&job, (acre_heap_options){.initial_bytes = 4 * MIB, .maximum_bytes = 8 * MIB});
-    api_expect(acre_heap_limit_set(job.heap, 8 * MIB + 1), ACRE_E_ADDRESS_SPACE);
+    job_begin(&job, (acre_heap_options){.initial_bytes = 4 * MIB, .limit_bytes = 8 * MIB});
+    api_expect(acre_heap_set_limit(job.heap, 8 * MIB + 1), ACRE_E_ADDRESS_SPACE);
     assert_non_null(strstr(acre_last_detail(), "larger maximum"));
-    api_expect(acre_heap_limit_set(job.heap, UINT64_MAX), ACRE_E_ADDRESS_SPACE);
+    api_expect(acre_heap_set_limit(job.heap, UINT64_MAX), ACRE_E_ADDRESS_SPACE);
     assert_int_equal(limit_of(&job), 8 * MIB);
-    api_expect(acre_heap_limit_get(job.heap, NULL), ACRE_E_NULL);
-    api_expect(acre_heap_limit_set(NULL, 1), ACRE_E_NULL);
+    api_expect(acre_heap_get_limit(job.heap, NULL), ACRE_E_NULL);
+    api_expect(acre_heap_set_limit(NULL, 1), ACRE_E_NULL);
     job_end(&job);
 }
 
@@ -126,14 +125,14 @@ static void kernel_wait(void *arg) {
 static void heap_limit_changes_while_a_kernel_runs(void **state) {
     (void)state;
     struct job job;
-    job_begin(&job, (acre_heap_options){.initial_bytes = 4 * MIB, .maximum_bytes = 32 * MIB});
-    api_ok(acre_heap_limit_set(job.heap, 4 * MIB));
+    job_begin(&job, (acre_heap_options){.initial_bytes = 4 * MIB, .limit_bytes = 32 * MIB});
+    api_ok(acre_heap_set_limit(job.heap, 4 * MIB));
     assert_int_equal(job_take(&job, 100), 4);
     job.want = 100;
     job_launch(&job, kernel_wait);
     while (!job.is_running)
         usleep(100);
-    api_ok(acre_heap_limit_set(job.heap, 16 * MIB));
+    api_ok(acre_heap_set_limit(job.heap, 16 * MIB));
     job.may_end = 1;
     api_ok(acre_stream_sync(device, NULL));
     assert_int_equal(job.got, 12);
@@ -154,7 +153,7 @@ static void heap_grows_ahead_by_its_service(void **state) {
     (void)state;
     struct job job;
     job_begin(&job, (acre_heap_options){.initial_bytes = 4 * MIB,
-                                        .maximum_bytes = 40 * MIB,
+                                        .limit_bytes = 40 * MIB,
                                         .step_bytes = 6 * MIB,
                                         .ahead_bytes = 8 * MIB});
     assert_int_equal(wait_mapped(&job, 10 * MIB), 10 * MIB); /* one step is enough */
@@ -175,7 +174,7 @@ static void heap_without_a_service_grows_ahead_when_asked_for_its_handle(void **
     (void)state;
     struct job job;
     job_begin(&job, (acre_heap_options){.initial_bytes = 4 * MIB,
-                                        .maximum_bytes = 40 * MIB,
+                                        .limit_bytes = 40 * MIB,
                                         .step_bytes = 2 * MIB,
                                         .ahead_bytes = 8 * MIB,
                                         .flags = ACRE_HEAP_NO_SERVICE});
@@ -185,10 +184,10 @@ static void heap_without_a_service_grows_ahead_when_asked_for_its_handle(void **
     api_ok(acre_heap_get_handle(job.heap, &job.h));
     assert_int_equal(job_stats(&job).mapped_bytes, 16 * MIB);
     assert_int_equal(job_take(&job, 2), 2);
-    api_ok(acre_heap_limit_set(job.heap, 16 * MIB));
+    api_ok(acre_heap_set_limit(job.heap, 16 * MIB));
     api_ok(acre_heap_get_handle(job.heap, &job.h)); /* it may not */
     assert_int_equal(job_stats(&job).mapped_bytes, 16 * MIB);
-    api_ok(acre_heap_limit_set(job.heap, 40 * MIB));
+    api_ok(acre_heap_set_limit(job.heap, 40 * MIB));
     api_ok(acre_heap_get_handle(job.heap, &job.h));
     assert_int_equal(job_stats(&job).mapped_bytes, 18 * MIB);
     job_end(&job);

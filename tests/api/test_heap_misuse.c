@@ -41,7 +41,7 @@ static void kernel_free(void *arg) {
 static void world_begin(struct world *w) {
     memset(w, 0, sizeof *w);
     acre_heap_options options = {
-        .struct_size = sizeof options, .initial_bytes = 8 * MIB, .maximum_bytes = 16 * MIB};
+        .struct_size = sizeof options, .initial_bytes = 8 * MIB, .limit_bytes = 16 * MIB};
     w->device = api_open("soft");
     api_ok(acre_heap_create(w->device, &options, &w->heap));
     api_ok(acre_heap_get_handle(w->heap, &w->h));
@@ -82,7 +82,7 @@ TEST(heap_blocks_are_not_freed_by_others) {
     world_begin(&w);
     api_ok(acre_pool_create(w.device, NULL, &pool));
     void *const addresses[] = {w.small, w.large, w.small + 1, w.h.base, w.h.control, w.h.segments};
-    acre_stats before = api_stats(w.device);
+    acre_device_stats before = api_stats(w.device);
     for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
         void *p = addresses[i], *moved = &w;
         api_expect(acre_free(p, NULL), ACRE_E_POINTER);
@@ -94,7 +94,7 @@ TEST(heap_blocks_are_not_freed_by_others) {
         assert_null(moved);
         assert_int_not_equal(acre_mem_unregister(w.device, p), ACRE_OK);
     }
-    acre_stats after = api_stats(w.device);
+    acre_device_stats after = api_stats(w.device);
     assert_int_equal(after.chunk_bytes, before.chunk_bytes);
     assert_int_equal(after.mem_blocks, before.mem_blocks);
     api_ok(acre_pool_destroy(pool, NULL, NULL));
@@ -179,9 +179,9 @@ static void expect_no_heap(acre_heap *heap) {
     api_expect(acre_heap_grow(heap, 1), ACRE_E_HANDLE);
     api_expect(acre_heap_trim(heap, 1), ACRE_E_HANDLE);
     api_expect(acre_heap_reset(heap), ACRE_E_HANDLE);
-    api_expect(acre_heap_limit_get(heap, &bytes), ACRE_E_HANDLE);
+    api_expect(acre_heap_get_limit(heap, &bytes), ACRE_E_HANDLE);
     assert_int_equal(bytes, 0);
-    api_expect(acre_heap_limit_set(heap, 1), ACRE_E_HANDLE);
+    api_expect(acre_heap_set_limit(heap, 1), ACRE_E_HANDLE);
     api_expect(acre_heap_get_stats(heap, &stats), ACRE_E_HANDLE);
     api_expect(acre_heap_walk(heap, stop_at_once, NULL), ACRE_E_HANDLE);
     api_expect(acre_heap_destroy(heap, NULL, NULL), ACRE_E_HANDLE);

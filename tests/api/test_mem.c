@@ -80,13 +80,13 @@ TEST(alloc_every_kind_and_flag_is_aligned_usable_and_known) {
                 assert_int_equal((uintptr_t)p % 256, 0);
                 expect_usable(device, wishes[i].kind, p, sizes[k]);
                 expect_known(device, wishes[i].kind, wishes[i].flags, p, sizes[k]);
-                acre_stats stats = api_stats(device);
+                acre_device_stats stats = api_stats(device);
                 assert_int_equal(stats.mem_blocks, 1);
                 assert_int_equal(stats.mem_bytes, sizes[k]);
                 api_ok(acre_mem_free(device, p));
             }
         }
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.mem_blocks + stats.mem_bytes + stats.limbo_count, 0);
         assert_int_equal(stats.driver_refusals, 0);
         api_ok(acre_close(device));
@@ -214,7 +214,7 @@ TEST(alloc_with_wrong_kinds_flags_or_outputs_is_refused) {
             }
             api_expect(acre_mem_alloc(device, (acre_kind)kind, 4096, 0, NULL), ACRE_E_NULL);
         }
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.mem_blocks + stats.driver_refusals, 0);
         api_ok(acre_close(device));
     }
@@ -251,7 +251,7 @@ TEST(free_of_what_is_no_block_is_refused) {
             if (!buffer.sort->is_own)
                 api_expect(acre_mem_free(device, at), ACRE_E_POINTER); /* twice */
         }
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.driver_refusals + stats.limbo_count, 0);
         api_ok(acre_close(device));
     }
@@ -359,7 +359,7 @@ TEST(close_with_blocks_left_gives_them_back_and_says_so) {
         /* The handle is new, and so are the books. */
         outer = api_open(name);
         assert_true(free_bytes(outer) + 32 * MIB > before); /* the rest is the driver's own */
-        acre_stats stats = api_stats(outer);
+        acre_device_stats stats = api_stats(outer);
         assert_int_equal(stats.mem_blocks + stats.mem_bytes + stats.mem_registered, 0);
         api_expect(acre_mem_free(outer, pinned), ACRE_E_POINTER);
         api_ok(acre_mem_register(outer, own, sizeof own, 0));
@@ -712,7 +712,7 @@ TEST(threads_together_allocate_and_free_all_kinds) {
         for (int i = 0; i < THREADS; i++)
             if (workers[i].wrong)
                 fail_msg("thread %d: %s: %s", i, workers[i].wrong, acre_last_detail());
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.mem_blocks + stats.mem_bytes + stats.limbo_count, 0);
         api_ok(acre_close(device));
     }

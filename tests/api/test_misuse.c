@@ -52,7 +52,7 @@ TEST(output_null_is_refused) {
         struct api_arguments with = make_arguments(name);
         api_expect(acre_open(name, NULL, NULL), ACRE_E_NULL);
         api_expect(acre_device_get_info(with.device, NULL), ACRE_E_NULL);
-        api_expect(acre_get_stats(with.device, NULL), ACRE_E_NULL);
+        api_expect(acre_device_get_stats(with.device, NULL), ACRE_E_NULL);
         api_expect(acre_stream_create(with.device, 0, NULL), ACRE_E_NULL);
         api_expect(acre_stream_get_id(with.device, with.stream, NULL), ACRE_E_NULL);
         api_expect(acre_event_create(with.device, 0, NULL), ACRE_E_NULL);
@@ -61,7 +61,7 @@ TEST(output_null_is_refused) {
         api_expect(acre_event_query(with.device, NULL), ACRE_E_NULL);
         api_expect(acre_event_sync(with.device, NULL), ACRE_E_NULL);
         api_expect(acre_stream_wait(with.device, with.stream, NULL), ACRE_E_NULL);
-        acre_stats stats = api_stats(with.device);
+        acre_device_stats stats = api_stats(with.device);
         assert_int_equal(stats.streams_created, 1);
         assert_int_equal(stats.events_created, 1);
         assert_int_equal(stats.driver_refusals, 0); /* none of it got to the driver */
@@ -180,12 +180,12 @@ TEST(handles_of_another_device_are_refused) {
 
 TEST(stats_and_info_refuse_bad_sizes) {
     acre_device *device = api_open("soft");
-    acre_stats stats;
+    acre_device_stats stats;
     memset(&stats, 0x55, sizeof stats);
     stats.struct_size = 3;
-    api_expect(acre_get_stats(device, &stats), ACRE_E_OPTIONS);
-    stats.struct_size = offsetof(acre_stats, streams_created);
-    api_ok(acre_get_stats(device, &stats));
+    api_expect(acre_device_get_stats(device, &stats), ACRE_E_OPTIONS);
+    stats.struct_size = offsetof(acre_device_stats, streams_created);
+    api_ok(acre_device_get_stats(device, &stats));
     assert_int_equal(stats.events_live, 0);
     assert_true(stats.streams_created == 0x5555555555555555u);
     api_ok(acre_close(device));

@@ -482,14 +482,14 @@ static int without_vmm(void) {
     acre_device *device;
     acre_pool *pool;
     void *p, *far, *many[50];
-    acre_stats totals = {.struct_size = sizeof totals};
+    acre_device_stats totals = {.struct_size = sizeof totals};
     acre_pool_stats stats = {.struct_size = sizeof stats};
     api_must(acre_open("soft", NULL, &device) == ACRE_OK);
     api_must(acre_pool_create(device, NULL, &pool) == ACRE_OK);
     api_must(acre_pool_alloc(pool, 3 * MIB, 0, NULL, &p) == ACRE_OK);
     api_must(acre_pool_alloc(pool, 1, 16 * MIB, NULL, &far) == ACRE_OK);
     api_must((uintptr_t)far % (16 * MIB) == 0 && (uintptr_t)p % 256 == 0);
-    api_must(acre_get_stats(device, &totals) == ACRE_OK && totals.chunks == 0);
+    api_must(acre_device_get_stats(device, &totals) == ACRE_OK && totals.chunks == 0);
     api_must(acre_fill(device, p, 3, 3 * MIB, NULL) == ACRE_OK);
     api_must(acre_pool_alloc_many(pool, 70000, 50, NULL, many) == ACRE_OK);
     api_must(acre_mem_free(device, many[0]) != ACRE_OK);

@@ -61,7 +61,7 @@ TEST(pool_on_several_streams_stays_small) {
 
 TEST(pool_memory_ahead_is_not_one_stream_s) {
     for (API_EACH(name)) {
-        acre_pool_options options = {.struct_size = sizeof options, .reserve_bytes = 300 * MIB};
+        acre_pool_options options = {.struct_size = sizeof options, .initial_bytes = 300 * MIB};
         struct things t = begin(name, &options);
         void *p = alloc(&t, 80 * MIB), *q;
         api_ok(acre_fill(t.device, p, 1, 80 * MIB, t.stream));

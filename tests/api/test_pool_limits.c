@@ -14,7 +14,7 @@ static acre_status try_alloc(struct things *t, size_t bytes) {
 
 static acre_pool_options with_limits(uint64_t soft, uint64_t hard) {
     return (acre_pool_options){
-        .struct_size = sizeof(acre_pool_options), .soft_bytes = soft, .hard_bytes = hard};
+        .struct_size = sizeof(acre_pool_options), .soft_limit_bytes = soft, .limit_bytes = hard};
 }
 
 /* ---- hard ---- */
@@ -34,7 +34,7 @@ TEST(limit_hard_is_exact_for_blocks_of_any_size) {
             acre_pool_stats stats = stats_of(t.pool);
             assert_int_equal(stats.live_bytes, 8 * MIB);
             assert_int_equal(stats.used_bytes, 8 * MIB);
-            assert_int_equal(stats.hard_bytes, 8 * MIB);
+            assert_int_equal(stats.limit_bytes, 8 * MIB);
             assert_int_equal(stats.refused, 1);
             end(&t);
         }
@@ -92,7 +92,7 @@ TEST(limit_hard_may_be_changed_at_any_time) {
         api_ok(acre_pool_set_limits(t.pool, 0, 0));
         api_ok(try_alloc(&t, 8 * MIB));
         api_expect(acre_pool_set_limits(t.pool, 2, 1), ACRE_E_INVALID);
-        assert_int_equal(stats_of(t.pool).hard_bytes, 0);
+        assert_int_equal(stats_of(t.pool).limit_bytes, 0);
         api_expect(acre_pool_set_limits(NULL, 0, 0), ACRE_E_NULL);
         api_expect(acre_pool_set_limits((acre_pool *)&t, 0, 0), ACRE_E_HANDLE);
         acre_pool_options options = with_limits(2, 1);
@@ -188,7 +188,7 @@ TEST(limit_soft_gives_back_and_never_refuses) {
         stats = stats_of(t.pool);
         assert_int_equal(stats.over_soft, 1);
         assert_in_range(stats.held_bytes, 40 * MIB, 42 * MIB); /* the small ones' memory went */
-        assert_int_equal(stats.soft_bytes, 16 * MIB);
+        assert_int_equal(stats.soft_limit_bytes, 16 * MIB);
         assert_int_equal(stats.refused, 0);
         void *more = alloc(&t, 2 * MIB);
         assert_int_equal(stats_of(t.pool).over_soft, 1); /* not with every call */

@@ -133,7 +133,7 @@ TEST(pool_options_that_make_no_sense_are_refused) {
         api_expect(acre_pool_default(device, ACRE_KIND_PAGEABLE, &pool), ACRE_E_INVALID);
         api_expect(acre_pool_default(device, (acre_kind)0, &pool), ACRE_E_INVALID);
         api_expect(acre_pool_default(device, ACRE_KIND_DEVICE, NULL), ACRE_E_NULL);
-        options = (acre_pool_options){.struct_size = sizeof options, .reserve_bytes = UINT64_MAX};
+        options = (acre_pool_options){.struct_size = sizeof options, .initial_bytes = UINT64_MAX};
         if (strcmp(name, "soft") == 0) { /* a GPU's memory is not ours to take */
             api_expect(acre_pool_create(device, &options, &pool), ACRE_E_DEVICE_MEMORY);
             assert_null(pool);

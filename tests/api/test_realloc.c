@@ -118,7 +118,7 @@ TEST(realloc_past_its_addresses_moves_without_copying) {
         p = change(device, p, 6 * MIB, NULL); /* of two chunks */
         mark(device, p, 6 * MIB, 7);
         mark(device, next, 2 * MIB, 8);
-        acre_stats before = api_stats(device);
+        acre_device_stats before = api_stats(device);
         void *to = change(device, p, 21 * MIB, NULL);
         assert_ptr_not_equal(to, p);
         expect_block(device, to, 21 * MIB);
@@ -126,7 +126,7 @@ TEST(realloc_past_its_addresses_moves_without_copying) {
         expect_marks(device, next, 2 * MIB, 2 * MIB, 8);
         mark(device, to, 21 * MIB, 9);
         api_expect(acre_mem_free(device, p), ACRE_E_POINTER); /* dead */
-        acre_stats after = api_stats(device);
+        acre_device_stats after = api_stats(device);
         if (has_vmm(device)) {
             assert_int_equal(after.vec_moves, before.vec_moves + 1);
             assert_int_equal(after.grow_copied_bytes, before.grow_copied_bytes);
@@ -154,7 +154,7 @@ TEST(realloc_to_less_gives_whole_chunks_back) {
         for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
             void *to = change(device, p, steps[i].bytes, NULL);
             if (has_vmm(device)) {
-                acre_stats stats = api_stats(device);
+                acre_device_stats stats = api_stats(device);
                 assert_ptr_equal(to, p);
                 assert_int_equal(stats.chunk_bytes - stats.chunk_cached_bytes, steps[i].memory);
             }
@@ -212,7 +212,7 @@ TEST(realloc_at_random_keeps_contents) {
         for (size_t k = 0; k < BLOCKS; k++)
             api_ok(acre_mem_free(device, blocks[k]));
         api_ok(acre_trim(device));
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.chunks + stats.address_bytes + stats.limbo_count, 0);
         api_ok(acre_close(device));
     }
@@ -449,7 +449,7 @@ TEST(realloc_by_threads_together_keeps_contents) {
             api_ok(acre_mem_free(device, p));
         }
         api_ok(acre_trim(device));
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.mem_blocks + stats.chunks + stats.limbo_count, 0);
         api_ok(acre_close(device));
     }

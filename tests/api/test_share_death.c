@@ -105,7 +105,8 @@ TEST(death_of_importers_leaves_the_owner_alone) {
         api_ok(acre_share_close(share));
         assert_int_equal(api_stats(device).limbo_count, 0);
         api_ok(acre_vec_destroy(vec, NULL));
-        acre_stats stats = api_stats(device); /* what was never exported is kept for the next one */
+        acre_device_stats stats =
+            api_stats(device); /* what was never exported is kept for the next one */
         assert_int_equal(stats.chunk_bytes, stats.chunk_cached_bytes);
         end(device);
     }
@@ -172,7 +173,7 @@ TEST(death_of_owners_leaves_imports_good) {
             assert_int_equal(api_hear(peer.from), 'a');
             opened += import_until_gone(device);
             expect_killed(&peer);
-            acre_stats stats = api_stats(device);
+            acre_device_stats stats = api_stats(device);
             assert_int_equal(stats.imports + stats.chunks + stats.limbo_count, 0);
             if (strcmp(name, "soft") != 0)
                 continue;

@@ -91,7 +91,7 @@ TEST(trim_with_nothing_to_do_is_counted) {
         acre_device *device = api_open(name);
         api_ok(acre_trim(device));
         api_ok(acre_trim(device));
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.trims, 2);
         assert_int_equal(stats.limbo_count, 0);
         assert_int_equal(stats.limbo_retired, 0);
@@ -133,8 +133,8 @@ static void *create_and_destroy(void *argument) {
         for (size_t j = 0; j < 3; j++)
             worker_must(!acre_stream_destroy(device, streams[j]));
         worker_must(!acre_trim(device));
-        acre_stats stats = {.struct_size = sizeof stats};
-        worker_must(!acre_get_stats(device, &stats));
+        acre_device_stats stats = {.struct_size = sizeof stats};
+        worker_must(!acre_device_get_stats(device, &stats));
     }
     return NULL;
 }
@@ -156,7 +156,7 @@ TEST(streams_of_many_threads_keep_the_books_right) {
         for (size_t i = 0; i < THREADS; i++)
             workers[i] = (struct worker){device, 0};
         run_workers(workers, create_and_destroy);
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.streams_live, 0);
         assert_int_equal(stats.events_live, 0);
         assert_int_equal(stats.streams_created, 3 * THREADS * ROUNDS_OF_A_THREAD);

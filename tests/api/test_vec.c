@@ -86,7 +86,7 @@ TEST(vec_grown_past_its_reservation_moves_without_a_copy) {
     struct api_random random = api_random_begin("vec_grown_past");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
-        acre_vec_options options = {.struct_size = sizeof options, .reserve_bytes = 2 * chunk};
+        acre_vec_options options = {.struct_size = sizeof options, .address_bytes = 2 * chunk};
         struct modelled m = modelled_begin(device, &options, 8 * chunk / ELEMENT);
         acre_vec *behind; /* takes the addresses behind it */
         api_ok(acre_vec_create(device, 1, &options, &behind));
@@ -146,7 +146,7 @@ TEST(vec_of_managed_memory_is_taken_as_far_as_reserved) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec_options options = {
-            .struct_size = sizeof options, .kind = ACRE_KIND_MANAGED, .reserve_bytes = 2 * chunk};
+            .struct_size = sizeof options, .kind = ACRE_KIND_MANAGED, .address_bytes = 2 * chunk};
         struct modelled m = modelled_begin(device, &options, 4 * chunk / ELEMENT);
         modelled_append(&m, &random, 1);
         void *at = acre_vec_data(m.vec);
@@ -214,7 +214,7 @@ TEST(vec_appends_from_itself_even_when_it_moves) {
         acre_device *device = api_open(name);
         for (int strategy = ACRE_VEC_VMM; strategy <= ACRE_VEC_COPY; strategy++) {
             acre_vec_options options = {.struct_size = sizeof options,
-                                        .reserve_bytes = chunk,
+                                        .address_bytes = chunk,
                                         .strategy = (acre_vec_strategy)strategy};
             struct modelled m = modelled_begin(device, &options, 4 * chunk / ELEMENT);
             acre_vec *behind;

@@ -43,7 +43,7 @@ TEST(vec_past_the_card_or_its_addresses_is_refused_and_unchanged) {
         api_ok(acre_device_get_info(device, &about));
         for (int past = 0; past < 2; past++) {
             acre_vec_options options = {.struct_size = sizeof options,
-                                        .reserve_bytes = past ? chunk : 0};
+                                        .address_bytes = past ? chunk : 0};
             acre_vec *vec;
             api_ok(acre_vec_create(device, ELEMENT, &options, &vec));
             api_ok(acre_vec_grow(vec, 100, NULL));
@@ -114,10 +114,10 @@ TEST(vec_of_bad_options_is_refused) {
         {{.kind = ACRE_KIND_DEVICE, .strategy = ACRE_VEC_MANAGED}, ACRE_E_INVALID},
         {{.kind = ACRE_KIND_PINNED, .flags = ACRE_VEC_SHAREABLE}, ACRE_E_INVALID},
         {{.strategy = ACRE_VEC_COPY, .flags = ACRE_VEC_RDMA}, ACRE_E_INVALID},
-        {{.reserve_bytes = UINT64_MAX}, ACRE_E_INVALID},
+        {{.address_bytes = UINT64_MAX}, ACRE_E_INVALID},
         {{.ahead_bytes = UINT64_MAX}, ACRE_E_INVALID},
         {{.chunk_bytes = UINT64_MAX}, ACRE_E_INVALID},
-        {{.reserve_bytes = (uint64_t)1 << 60}, ACRE_E_ADDRESS_SPACE},
+        {{.address_bytes = (uint64_t)1 << 60}, ACRE_E_ADDRESS_SPACE},
     };
     for (API_EACH(name)) {
         acre_device *device = api_open(name);

@@ -5,7 +5,7 @@
 
 static acre_vec *pinned_vec(acre_device *device, size_t bytes) {
     acre_vec_options options = {
-        .struct_size = sizeof options, .kind = ACRE_KIND_PINNED, .reserve_bytes = 16 * MIB};
+        .struct_size = sizeof options, .kind = ACRE_KIND_PINNED, .address_bytes = 16 * MIB};
     acre_vec *vec = NULL;
     api_ok(acre_vec_create(device, 1, &options, &vec));
     api_ok(acre_vec_grow(vec, bytes, NULL));

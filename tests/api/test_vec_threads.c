@@ -18,7 +18,7 @@ struct grower {
 
 static void *grower_alone(void *user) {
     struct grower *self = user;
-    acre_vec_options options = {.struct_size = sizeof options, .reserve_bytes = chunk};
+    acre_vec_options options = {.struct_size = sizeof options, .address_bytes = chunk};
     static uint32_t page[RUN], zero[RUN];
     uint32_t found[RUN];
     acre_vec *vec;
@@ -87,9 +87,9 @@ TEST(vec_of_several_threads_has_every_append_whole) {
             acre_device *device = api_open(name);
             acre_vec_options options = way_options(&ways[i % WAYS]);
             options.ahead_bytes = i ? 0 : chunk;
-            options.reserve_bytes = i == WAYS ? chunk : 0;
+            options.address_bytes = i == WAYS ? chunk : 0;
             if (options.kind == ACRE_KIND_MANAGED || options.strategy == ACRE_VEC_MANAGED)
-                options.reserve_bytes = chunk;
+                options.address_bytes = chunk;
             acre_vec *vec;
             api_ok(acre_vec_create(device, sizeof(uint32_t), &options, &vec));
             for (int k = 0; k < THREADS; k++) {
@@ -164,7 +164,7 @@ TEST(vec_with_grow_ahead_ends_at_any_time) {
         for (unsigned i = 0; i < 60; i++) {
             acre_vec_options options = {.struct_size = sizeof options,
                                         .ahead_bytes = 8 * chunk,
-                                        .reserve_bytes = 12 * chunk};
+                                        .address_bytes = 12 * chunk};
             acre_vec *vec;
             api_ok(acre_vec_create(device, 1, &options, &vec));
             for (unsigned k = 0; k < i % 4; k++)

@@ -26,7 +26,7 @@ int main(void) {
     acre_status status = acre_open("soft", NULL, &device);
     if (status == ACRE_OK)
         status = acre_close(device);
-    printf("%s: %s\n", acre_version(), acre_strstatus(status));
+    printf("%s: %s\n", acre_version(), acre_status_text(status));
     return status == ACRE_OK ? 0 : 1;
 }
 C

@@ -89,7 +89,7 @@ TEST(close_ends_the_handle_whatever_fails) {
                     break;
                 /* The next one starts clean, and after it nothing is left. */
                 acre_device *device = api_open(name);
-                acre_stats stats = api_stats(device);
+                acre_device_stats stats = api_stats(device);
                 assert_int_equal(stats.limbo_count + stats.streams_live + stats.events_live, 0);
                 api_ok(acre_close(device));
                 assert_int_equal(fault_context_is_active(name), 0);
@@ -144,7 +144,7 @@ static acre_status expected(const struct api_call *call, const char *entry, uint
 static int fail_one(const char *name, const struct api_call *call, const char *entry, uint32_t nth,
                     size_t refusal) {
     struct api_arguments with = fault_arguments(name);
-    acre_stats before = api_stats(with.device);
+    acre_device_stats before = api_stats(with.device);
     fault_on(entry, nth, ACRE__FAULT_ONCE, refusals[refusal].code);
     acre_status status = call->call(&with);
     uint64_t fired = fault_off();
@@ -154,7 +154,7 @@ static int fail_one(const char *name, const struct api_call *call, const char *e
                  acre_last_detail());
     assert_null(fault_current(name));
 
-    acre_stats after = api_stats(with.device);
+    acre_device_stats after = api_stats(with.device);
     int ends_stream = strcmp(call->name, "acre_stream_destroy") == 0;
     int ends_event = strcmp(call->name, "acre_event_destroy") == 0;
     assert_int_equal(after.streams_live, before.streams_live - (uint64_t)ends_stream);
@@ -198,7 +198,7 @@ TEST(calls_fail_at_every_driver_call_and_recover) {
                     for (uint32_t nth = 1; fail_one(name, call, text, nth, refusal); nth++)
                         refused_here++;
             }
-            if (!refused_here && strcmp(call->name, "acre_get_stats") != 0 &&
+            if (!refused_here && strcmp(call->name, "acre_device_get_stats") != 0 &&
                 strcmp(call->name, "acre_trim") != 0)
                 fail_msg("%s made no driver call", call->name);
             refused += refused_here;
@@ -232,7 +232,7 @@ TEST(limbo_is_emptied_by_trim_when_the_faults_stop) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         limbo_fill(device, 10);
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.limbo_count, 20);
         assert_int_equal(stats.streams_live + stats.events_live, 0);
 
@@ -307,7 +307,7 @@ TEST(context_refused_at_close_waits_for_another_devices_trim) {
     assert_int_equal(api_stats(devices[1]).limbo_count, 1);
     fault_off();
     api_ok(acre_trim(devices[1]));
-    acre_stats stats = api_stats(devices[1]);
+    acre_device_stats stats = api_stats(devices[1]);
     assert_int_equal(stats.limbo_count, 0);
     assert_int_equal(stats.limbo_retired, 1);
     assert_int_equal(fault_context_is_active("soft"), 0);

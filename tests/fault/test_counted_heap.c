@@ -25,7 +25,7 @@ static const size_t sizes[BLOCKS] = {16, 100, 5000, 32768, 70000, 3 << 20};
 static void make_with(struct things *t, uint64_t ahead) {
     acre_heap_options options = {.struct_size = sizeof options,
                                  .initial_bytes = 8 * MIB,
-                                 .maximum_bytes = 64 * MIB,
+                                 .limit_bytes = 64 * MIB,
                                  .step_bytes = 4 * MIB,
                                  .ahead_bytes = ahead,
                                  .flags = ACRE_HEAP_NO_SERVICE};
@@ -65,7 +65,7 @@ static void make_ahead(struct things *t) {
 /* ---- the calls ---- */
 
 static acre_status create(struct things *t) {
-    acre_heap_options options = {.struct_size = sizeof options, .maximum_bytes = 64 * MIB};
+    acre_heap_options options = {.struct_size = sizeof options, .limit_bytes = 64 * MIB};
     t->heap = (acre_heap *)t;
     acre_status status = acre_heap_create(t->device, &options, &t->heap);
     if (status)
@@ -76,7 +76,7 @@ static acre_status grow(struct things *t) {
     return acre_heap_grow(t->heap, 20 * MIB);
 }
 static acre_status limit(struct things *t) {
-    return acre_heap_limit_set(t->heap, 30 * MIB);
+    return acre_heap_set_limit(t->heap, 30 * MIB);
 }
 static acre_status trim(struct things *t) {
     return acre_heap_trim(t->heap, 0);
@@ -173,7 +173,7 @@ static void expect_nothing_left(struct things *t) {
     t->is_forgotten = 0;
     memset(t->blocks, 0, sizeof t->blocks);
     api_ok(acre_trim(t->device));
-    acre_stats after = api_stats(t->device);
+    acre_device_stats after = api_stats(t->device);
     assert_int_equal(after.chunks + after.chunk_bytes + after.limbo_count + after.mem_blocks, 0);
 }
 
@@ -284,7 +284,7 @@ TEST(heap_service_outlives_a_driver_that_refuses) {
         for (uint32_t nth = 1; nth <= 4; nth++) {
             acre_heap_options options = {.struct_size = sizeof options,
                                          .initial_bytes = 4 * MIB,
-                                         .maximum_bytes = 32 * MIB,
+                                         .limit_bytes = 32 * MIB,
                                          .step_bytes = 4 * MIB};
             struct job job = {.want = 32};
             api_ok(acre_heap_create(t.device, &options, &t.heap));

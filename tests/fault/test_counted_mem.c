@@ -211,8 +211,8 @@ static void expect_status(const struct counted *run, const struct op *op) {
     counted_expect_status(run, is_right);
 }
 
-static void expect_books(const struct op *op, const struct counted *run, const acre_stats *before,
-                         const acre_stats *after) {
+static void expect_books(const struct op *op, const struct counted *run,
+                         const acre_device_stats *before, const acre_device_stats *after) {
     int has_more = run->status == ACRE_OK && op->flags & MAKES;
     int has_registered = run->status == ACRE_OK && op->flags & REGISTERS;
     uint64_t gone = op->flags & GIVES_BACK && op->before != make_registered;
@@ -238,7 +238,7 @@ static void undo(struct things *t, const struct op *op) {
 static void run_one(struct things *t, const struct op *op, struct counted *run) {
     if (op->before)
         op->before(t);
-    acre_stats before = api_stats(t->device);
+    acre_device_stats before = api_stats(t->device);
     counted_call(run, op->call, t);
     assert_true(run->refusals <= run->fired);
     if (run->mode == ACRE__FAULT_FROM)
@@ -246,7 +246,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     expect_status(run, op);
     if (op->flags & MAKES && run->status)
         assert_null(t->out);
-    acre_stats after = api_stats(t->device);
+    acre_device_stats after = api_stats(t->device);
     expect_books(op, run, &before, &after);
 
     /* The same works once the driver does; the give-backs have happened. */
@@ -273,12 +273,12 @@ TEST(every_function_bears_every_refusal) {
             make_staging(&t); /* what a driver keeps after its first time is kept now */
             api_ok(acre_trim(t.device));
             uint64_t free_bytes = things_free_bytes(&t);
-            acre_stats books = api_stats(t.device);
+            acre_device_stats books = api_stats(t.device);
             struct counted run = {.name = name, .device = t.device, .op = ops[i].name};
             if (!(ops[i].flags & (GIVES_BACK | STAGES)))
                 run.unseen = &ops[i].unseen;
             assert_true(counted_loop(run, COUNTED_SHORT, run_one, &t, &ops[i]) > 0);
-            acre_stats after = api_stats(t.device);
+            acre_device_stats after = api_stats(t.device);
             assert_int_equal(after.mem_blocks, books.mem_blocks);
             assert_int_equal(after.mem_bytes, books.mem_bytes);
             assert_int_equal(after.mem_registered, books.mem_registered);
@@ -327,7 +327,7 @@ TEST(staging_of_several_threads_bears_every_refusal) {
             assert_true(nth > 40);
         }
         api_ok(acre_trim(t.device));
-        acre_stats stats = api_stats(t.device);
+        acre_device_stats stats = api_stats(t.device);
         assert_int_equal(stats.limbo_count + stats.staging_bytes, 0);
         api_buffer_end(&block);
         api_buffer_end(&page);
@@ -368,7 +368,7 @@ TEST(limbo_of_memory_is_emptied_by_trim) {
         fault_sync(name);
         assert_int_equal(api_stats(t.device).limbo_count, 6);
         api_ok(acre_trim(t.device));
-        acre_stats stats = api_stats(t.device);
+        acre_device_stats stats = api_stats(t.device);
         assert_int_equal(stats.limbo_count, 0);
         assert_int_equal(stats.limbo_retired, 6);
         assert_true(things_free_bytes(&t) + slack_of(name) >= free_bytes);

@@ -180,7 +180,7 @@ static void expect_nothing_left(struct things *t) {
         api_ok(acre_pool_trim(pool, 0));
     }
     api_ok(acre_trim(t->device));
-    acre_stats after = api_stats(t->device);
+    acre_device_stats after = api_stats(t->device);
     assert_int_equal(after.chunks + after.chunk_bytes + after.limbo_count, 0);
     assert_int_equal(after.mem_blocks, 0);
 }

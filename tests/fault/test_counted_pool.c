@@ -153,7 +153,7 @@ static acre_status alloc(struct things *t, size_t bytes, size_t alignment) {
     return status;
 }
 static acre_status create(struct things *t) {
-    acre_pool_options options = {.struct_size = sizeof options, .reserve_bytes = 4 * MIB};
+    acre_pool_options options = {.struct_size = sizeof options, .initial_bytes = 4 * MIB};
     t->pool = (acre_pool *)t;
     acre_status status = acre_pool_create(t->device, &options, &t->pool);
     if (status)
@@ -358,7 +358,7 @@ static void expect_nothing_left(struct things *t) {
     }
     t->pool = NULL;
     api_ok(acre_trim(t->device));
-    acre_stats after = api_stats(t->device);
+    acre_device_stats after = api_stats(t->device);
     assert_int_equal(after.chunks + after.chunk_bytes + after.limbo_count + after.mem_blocks, 0);
     assert_int_equal(after.streams_live, 2);
 }

@@ -18,8 +18,8 @@ struct things {
     size_t count;
 };
 
-static void things_begin(struct things *t, uint64_t reserve_bytes) {
-    t->vec = vec_make(t->device, 1, reserve_bytes ? reserve_bytes : 64 * MIB);
+static void things_begin(struct things *t, uint64_t address_bytes) {
+    t->vec = vec_make(t->device, 1, address_bytes ? address_bytes : 64 * MIB);
     t->import = t->second = NULL;
     api_ok(acre_vec_grow(t->vec, 2 * MIB, t->stream));
     api_ok(acre_vec_grow(t->vec, 2 * MIB, t->stream));
@@ -37,7 +37,7 @@ static void things_end(struct things *t) {
     api_ok(acre_share_close(t->share));
     api_ok(acre_vec_destroy(t->vec, t->stream));
     api_ok(acre_trim(t->device));
-    acre_stats stats = api_stats(t->device);
+    acre_device_stats stats = api_stats(t->device);
     assert_int_equal(stats.imports + stats.shares + stats.limbo_count, 0);
     assert_int_equal(stats.chunks, 0);
 }

@@ -406,7 +406,7 @@ static void expect_empty(struct things *t, const struct counted *run) {
     api_ok(acre_trim(t->device));
     acre__chunk_count(t->device, &count, &bytes, &cached);
     acre__range_count(t->device, &reserved, &taken);
-    acre_stats stats = api_stats(t->device);
+    acre_device_stats stats = api_stats(t->device);
     if (count || bytes || cached || reserved || taken || stats.limbo_count || stats.mem_blocks)
         fail_msg("%s with call %u failing leaves %llu chunks, %llu bytes of addresses, %llu in "
                  "limbo, %llu blocks",
@@ -505,7 +505,7 @@ TEST(functions_that_lose_the_device_keep_books) {
                 acre__soft_reset();
         }
         acre_device *device = api_open(name); /* gives the contexts back */
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.chunks + stats.chunk_bytes + stats.address_bytes, 0);
         api_ok(acre_close(device));
         assert_int_equal(fault_context_is_active(name), 0);

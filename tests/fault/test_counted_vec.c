@@ -45,11 +45,11 @@ static void make_some(struct things *t) {
     make(t, NULL, 3 * chunk, 0);
 }
 static void make_full(struct things *t) {
-    acre_vec_options options = {.struct_size = sizeof options, .reserve_bytes = 2 * chunk};
+    acre_vec_options options = {.struct_size = sizeof options, .address_bytes = 2 * chunk};
     make(t, &options, 2 * chunk, 1);
 }
 static void make_extensible(struct things *t) {
-    acre_vec_options options = {.struct_size = sizeof options, .reserve_bytes = 2 * chunk};
+    acre_vec_options options = {.struct_size = sizeof options, .address_bytes = 2 * chunk};
     make(t, &options, 2 * chunk, 0);
 }
 static void make_copying(struct things *t) {
@@ -62,7 +62,7 @@ static void make_pinned(struct things *t) {
 }
 static void make_managed(struct things *t) {
     acre_vec_options options = {
-        .struct_size = sizeof options, .kind = ACRE_KIND_MANAGED, .reserve_bytes = chunk};
+        .struct_size = sizeof options, .kind = ACRE_KIND_MANAGED, .address_bytes = chunk};
     make(t, &options, chunk, 0);
 }
 
@@ -184,7 +184,7 @@ static void expect_nothing_left(struct things *t) {
         api_ok(acre_vec_destroy(t->behind, t->stream));
     t->vec = t->behind = NULL;
     api_ok(acre_trim(t->device));
-    acre_stats after = api_stats(t->device);
+    acre_device_stats after = api_stats(t->device);
     assert_int_equal(after.vecs + after.chunks + after.chunk_bytes + after.limbo_count, 0);
     assert_int_equal(after.mem_blocks, 1); /* the pinned buffer */
 }
@@ -301,7 +301,7 @@ static unsigned long long access_of(const void *at, int device) {
 TEST(vec_gives_peers_access_to_what_it_has_and_gets) {
     acre_device *devices[2];
     acre_vec *vec, *behind;
-    acre_vec_options options = {.struct_size = sizeof options, .reserve_bytes = 2 * chunk};
+    acre_vec_options options = {.struct_size = sizeof options, .address_bytes = 2 * chunk};
     api_open_two(devices);
     api_ok(acre_vec_create(devices[0], 1, &options, &vec));
     api_ok(acre_vec_create(devices[0], 1, &options, &behind));

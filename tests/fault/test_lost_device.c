@@ -27,7 +27,7 @@ TEST(lost_device_says_so_in_every_call) {
             if (wanted)
                 assert_non_null(strstr(acre_last_detail(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
         }
-        acre_stats stats = api_stats(with.device);
+        acre_device_stats stats = api_stats(with.device);
         assert_int_equal(stats.streams_live + stats.events_live + stats.limbo_count, 0);
         assert_int_equal(acre__fault_count(), calls); /* the driver was left alone */
         api_expect(acre_open(name, NULL, &again), ACRE_E_DEVICE_LOST);

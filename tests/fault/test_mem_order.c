@@ -526,7 +526,7 @@ static void memory_the_driver_does_not_know_any_more_does_not_wait(void **state)
                 api_expect(acre_mem_free(device, buffer.at), ACRE_E_HANDLE);
             }
         }
-        acre_stats stats = api_stats(device);
+        acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.mem_blocks + stats.mem_registered + stats.limbo_count, 0);
         api_ok(acre_trim(device));
         api_ok(acre_close(device));

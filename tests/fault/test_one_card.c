@@ -97,7 +97,7 @@ TEST(idle_memory_is_for_blocks) {
 
 TEST(idle_memory_is_for_reserving_and_other_pools) {
     struct card c = card_begin();
-    const acre_pool_options ahead = {.struct_size = sizeof ahead, .reserve_bytes = MOST};
+    const acre_pool_options ahead = {.struct_size = sizeof ahead, .initial_bytes = MOST};
     acre_pool *second, *third;
     make_idle(c.pool, MOST, c.stream);
     api_ok(acre_pool_create(c.device, NULL, &second));

@@ -186,7 +186,7 @@ TEST(report_has_who_else_has_the_card) {
 
 TEST(report_has_limits) {
     acre_pool_options options = {
-        .struct_size = sizeof options, .soft_bytes = 10 * MIB, .hard_bytes = 20 * MIB};
+        .struct_size = sizeof options, .soft_limit_bytes = 10 * MIB, .limit_bytes = 20 * MIB};
     struct small s = small_begin(&options);
     (void)small_alloc(s.pool, 15 * MIB, s.stream);
     refuse(&s, 8 * MIB, ACRE_E_LIMIT);
@@ -266,7 +266,7 @@ TEST(report_has_the_free_memory_of_graphs) {
 
 TEST(report_of_host_memory_is_apart_from_the_card) {
     acre_pool_options options = {
-        .struct_size = sizeof options, .kind = ACRE_KIND_PINNED, .hard_bytes = 8 * MIB};
+        .struct_size = sizeof options, .kind = ACRE_KIND_PINNED, .limit_bytes = 8 * MIB};
     struct small s = small_begin(&options);
     (void)small_alloc(s.pool, 4 * MIB, s.stream);
     refuse(&s, 8 * MIB, ACRE_E_LIMIT);

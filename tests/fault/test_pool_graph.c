@@ -256,7 +256,7 @@ TEST(graph_capture_that_fails_leaves_nothing) {
 }
 
 TEST(graph_capture_without_memory_is_not_broken) {
-    const acre_pool_options options = {.struct_size = sizeof options, .hard_bytes = 20 * MIB};
+    const acre_pool_options options = {.struct_size = sizeof options, .limit_bytes = 20 * MIB};
     for (API_EACH(name)) {
         struct capture c = capture_open(name, &options);
         void *none = &c;

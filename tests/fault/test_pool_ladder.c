@@ -254,7 +254,7 @@ static void ladder_callback_is_not_called_within_itself(void **state) {
 
 static void ladder_callback_helps_limits(void **state) {
     (void)state;
-    acre_pool_options options = {.struct_size = sizeof options, .hard_bytes = 30 * MIB};
+    acre_pool_options options = {.struct_size = sizeof options, .limit_bytes = 30 * MIB};
     struct small s = small_begin(&options);
     struct asked asked = {.s = &s};
     asked.give[0] = small_alloc(s.pool, 20 * MIB, s.stream);
@@ -271,7 +271,7 @@ static void ladder_callback_helps_limits(void **state) {
 
 static void limit_is_refused_after_other_threads_caches_were_emptied(void **state) {
     (void)state;
-    acre_pool_options options = {.struct_size = sizeof options, .hard_bytes = 16 * MIB};
+    acre_pool_options options = {.struct_size = sizeof options, .limit_bytes = 16 * MIB};
     struct small s = small_begin(&options);
     struct sleeper sleeper = {.s = &s, .stream = s.other, .bytes = 128 * KIB, .count = 64};
     sleeper_begin(&sleeper);

@@ -204,7 +204,7 @@ enum { LIMIT = 16 << 20 };
 /* The pool holds more than it may hand out: what lies behind a block is free for it. */
 static void limit_world_begin(void) {
     const acre_pool_options options = {
-        .struct_size = sizeof options, .hard_bytes = LIMIT, .reserve_bytes = 4 * (uint64_t)LIMIT};
+        .struct_size = sizeof options, .limit_bytes = LIMIT, .initial_bytes = 4 * (uint64_t)LIMIT};
     world_begin(&options);
 }
 

@@ -6,7 +6,7 @@
 
 static acre_vec *vec_of(acre_device *device, size_t bytes) {
     acre_vec *vec;
-    acre_vec_options options = {.struct_size = sizeof options, .reserve_bytes = 16 * CHUNK};
+    acre_vec_options options = {.struct_size = sizeof options, .address_bytes = 16 * CHUNK};
     api_ok(acre_vec_create(device, 1, &options, &vec));
     if (bytes)
         api_ok(acre_vec_grow(vec, bytes, NULL));
@@ -57,7 +57,7 @@ TEST(vec_whose_first_growth_cannot_be_undone_goes_elsewhere) {
         struct acre__fault_plan plan = {"cuMemUnmap", 1, CUDA_ERROR_UNKNOWN, ACRE__FAULT_FROM};
         api_ok(acre__fault_set(&plan));
         acre_vec *small;
-        acre_vec_options options = {.struct_size = sizeof options, .reserve_bytes = CHUNK};
+        acre_vec_options options = {.struct_size = sizeof options, .address_bytes = CHUNK};
         api_ok(acre_vec_create(device, 1, &options, &small));
         acre_vec *behind = vec_of(device, 0);
         api_ok(acre_vec_grow(small, CHUNK, NULL));

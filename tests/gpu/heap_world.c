@@ -121,7 +121,7 @@ static void wait_or_end(struct heap_world *w, const char *kernel, acre_stream st
             usleep(100);
     }
     if (status)
-        fail_msg("kernel %s: %s (%s)", kernel, acre_strstatus(status), acre_last_detail());
+        fail_msg("kernel %s: %s (%s)", kernel, acre_status_text(status), acre_last_detail());
 }
 
 static void launch(struct heap_world *w, const char *kernel, acre_stream stream) {
@@ -174,7 +174,7 @@ void heap_run(struct heap_world *w, const char *kernel) {
 void heap_begin(struct heap_world *w, uint64_t initial, uint64_t maximum) {
     acre_heap_options options = {.struct_size = sizeof options,
                                  .initial_bytes = initial,
-                                 .maximum_bytes = maximum ? maximum : initial,
+                                 .limit_bytes = maximum ? maximum : initial,
                                  .step_bytes = heap_pick(w, 64 * MIB, 64 * MIB, 4 * MIB),
                                  .wait_ns = 5000000000};
     assert_int_equal(acre_heap_create(w->dev, &options, &w->heap), ACRE_OK);
@@ -217,8 +217,8 @@ void heap_end(struct heap_world *w, uint64_t wrong) {
     acre_heap_stats stats = heap_stats(w);
     assert_int_equal(stats.double_frees + stats.foreign_frees + stats.interior_frees, wrong);
     assert_int_equal(stats.live_blocks + stats.live_bytes, 0);
-    assert_int_equal(acre_heap_grow(w->heap, stats.maximum_bytes), ACRE_OK);
-    end_all_is_there(w, stats.maximum_bytes);
+    assert_int_equal(acre_heap_grow(w->heap, stats.limit_bytes), ACRE_OK);
+    end_all_is_there(w, stats.limit_bytes);
     assert_int_equal(acre_heap_trim(w->heap, 0), ACRE_OK);
     stats = heap_stats(w);
     assert_int_equal(stats.free_bytes, stats.mapped_bytes);

@@ -15,7 +15,7 @@ TEST(gpu_faulting_kernel_loses_the_device) {
     struct gpu *gpu = *state;
     acre_stream stream, another = NULL;
     acre_event event, late = NULL;
-    acre_stats stats = {.struct_size = sizeof stats};
+    acre_device_stats stats = {.struct_size = sizeof stats};
     assert_int_equal(acre_stream_create(gpu->dev, ACRE_STREAM_NON_BLOCKING, &stream), ACRE_OK);
     assert_int_equal(acre_event_create(gpu->dev, ACRE_EVENT_DEFAULT, &event), ACRE_OK);
     gpu_launch(gpu, "ground_fault", 1, 1, stream, NULL);
@@ -28,7 +28,7 @@ TEST(gpu_faulting_kernel_loses_the_device) {
     assert_int_equal(acre_device_sync(gpu->dev), ACRE_E_DEVICE_LOST);
     assert_int_equal(acre_event_destroy(gpu->dev, event), ACRE_OK); /* books only */
     assert_int_equal(acre_stream_destroy(gpu->dev, stream), ACRE_OK);
-    assert_int_equal(acre_get_stats(gpu->dev, &stats), ACRE_OK);
+    assert_int_equal(acre_device_get_stats(gpu->dev, &stats), ACRE_OK);
     assert_int_equal(stats.streams_live, 0);
     assert_int_equal(stats.events_live, 0);
 }

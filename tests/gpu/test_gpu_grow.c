@@ -40,9 +40,9 @@ static void stream_end(struct gpu *gpu, acre_stream stream) {
     assert_int_equal(acre_stream_destroy(gpu->dev, stream), ACRE_OK);
 }
 
-static acre_vec *vec_make(struct gpu *gpu, acre_kind kind, uint64_t reserve_bytes) {
+static acre_vec *vec_make(struct gpu *gpu, acre_kind kind, uint64_t address_bytes) {
     acre_vec_options options = {
-        .struct_size = sizeof options, .kind = kind, .reserve_bytes = reserve_bytes};
+        .struct_size = sizeof options, .kind = kind, .address_bytes = address_bytes};
     acre_vec *vec;
     assert_int_equal(acre_vec_create(gpu->dev, sizeof(unsigned), &options, &vec), ACRE_OK);
     return vec;

@@ -412,7 +412,7 @@ TEST(pool_no_call_waits_for_a_running_kernel) {
     every_call(gpu, pool, own, own); /* what a driver loads at first calls may wait */
     kernel_wait(gpu, busy);
     every_call(gpu, pool, own, busy);
-    acre_pool_options options = {.struct_size = sizeof options, .reserve_bytes = 8 * BYTES};
+    acre_pool_options options = {.struct_size = sizeof options, .initial_bytes = 8 * BYTES};
     assert_int_equal(acre_pool_create(gpu->dev, &options, &second), ACRE_OK);
     block = block_take(second, BYTES, ends);
     kernel_write(gpu, block, 1, ends);

@@ -192,8 +192,8 @@ static void world_check(struct world *world, uint64_t seed) {
     }
     if (acre__soft_reports(what, sizeof what))
         fail_msg("ACRE_TEST_SEED=%llu: %s", (unsigned long long)seed, what);
-    acre_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(acre_get_stats(world->device, &stats), 0);
+    acre_device_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(acre_device_get_stats(world->device, &stats), 0);
     assert_int_equal(stats.mem_blocks + stats.limbo_count + stats.driver_refusals, 0);
     assert_true(stats.copies_staged > 0);
 }

@@ -355,10 +355,10 @@ static void world_fail(uint64_t seed) {
 
 /* Nothing is left on the device. */
 static void world_end(uint64_t seed) {
-    acre_stats stats = {.struct_size = sizeof stats};
+    acre_device_stats stats = {.struct_size = sizeof stats};
     expect(acre_pool_trim(world.pool, 0), "trim");
     expect(acre_trim(world.device), "trim");
-    expect(acre_get_stats(world.device, &stats), "stats");
+    expect(acre_device_get_stats(world.device, &stats), "stats");
     if (stats.chunks || stats.limbo_count || stats.mem_blocks)
         complain("the end", "memory is left");
     world_fail(seed);

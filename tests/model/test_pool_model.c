@@ -663,8 +663,8 @@ static void world_end(uint64_t seed) {
     expect(acre_pool_trim(world.pools[0], 0), "trim");
     expect(acre_pool_destroy(world.pools[1], NULL, NULL), "destroy");
     expect(acre_trim(world.device), "trim");
-    acre_stats stats = {.struct_size = sizeof stats};
-    expect(acre_get_stats(world.device, &stats), "stats");
+    acre_device_stats stats = {.struct_size = sizeof stats};
+    expect(acre_device_get_stats(world.device, &stats), "stats");
     if (stats.chunks || stats.limbo_count || stats.mem_blocks)
         complain("the end", "memory is left");
     world_fail(seed);

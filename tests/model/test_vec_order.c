@@ -163,7 +163,7 @@ static void world_begin(struct world *world, uint64_t seed, int is_planted) {
     char text[32];
     acre_open_options options = {
         .struct_size = sizeof options, .soft_bytes = (uint64_t)64 << 20, .soft_devices = 1};
-    acre_vec_options small = {.struct_size = sizeof small, .reserve_bytes = (uint64_t)2 << 20};
+    acre_vec_options small = {.struct_size = sizeof small, .address_bytes = (uint64_t)2 << 20};
     memset(world, 0, sizeof *world);
     world->is_planted = is_planted;
     snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
@@ -204,8 +204,8 @@ static void world_check(struct world *world, uint64_t seed) {
     assert_int_equal(acre_trim(world->device), 0);
     if (acre__soft_reports(what, sizeof what))
         fail_msg("ACRE_TEST_SEED=%llu: %s", (unsigned long long)seed, what);
-    acre_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(acre_get_stats(world->device, &stats), 0);
+    acre_device_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(acre_device_get_stats(world->device, &stats), 0);
     assert_int_equal(stats.vecs + stats.chunks + stats.limbo_count + stats.driver_refusals, 0);
 }
 

@@ -110,7 +110,7 @@ BOOK_TEST(book_counts_each_devices_own) {
     };
     for (size_t i = 0; i < 5; i++)
         assert_true(acre__book_add(&blocks[i]));
-    acre_stats stats = {0};
+    acre_device_stats stats = {0};
     acre__book_count(device, &stats);
     assert_int_equal(stats.mem_blocks, 2);
     assert_int_equal(stats.mem_bytes, 40);
@@ -122,7 +122,7 @@ BOOK_TEST(book_counts_each_devices_own) {
         assert_ptr_equal(block->dev, device);
     }
     assert_null(any_of(device));
-    stats = (acre_stats){0};
+    stats = (acre_device_stats){0};
     acre__book_count(other, &stats);
     assert_int_equal(stats.mem_blocks, 1);
     assert_int_equal(stats.mem_registered, 1);

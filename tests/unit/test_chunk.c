@@ -35,7 +35,7 @@ static void expect_counts(uint64_t count, uint64_t units, uint64_t cached_units)
     assert_int_equal(has, count);
     assert_int_equal(bytes, units * unit);
     assert_int_equal(cached, cached_units * unit);
-    acre_stats stats = api_stats(dev);
+    acre_device_stats stats = api_stats(dev);
     assert_int_equal(stats.chunks, count);
     assert_int_equal(stats.chunk_bytes, bytes);
     assert_int_equal(stats.chunk_cached_bytes, cached);

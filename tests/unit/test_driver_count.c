@@ -225,15 +225,15 @@ static void count_threads_lose_nothing(void **state) {
 
 static void count_statistics_have_the_calls_for_memory(void **state) {
     acre_device *dev;
-    acre_stats before = {.struct_size = sizeof before}, after = before;
+    acre_device_stats before = {.struct_size = sizeof before}, after = before;
     acre_vm_chunk *chunk;
 
     (void)state;
     assert_int_equal(acre_open("soft", NULL, &dev), ACRE_OK);
-    assert_int_equal(acre_get_stats(dev, &before), ACRE_OK);
+    assert_int_equal(acre_device_get_stats(dev, &before), ACRE_OK);
     assert_int_equal(acre_vm_create(dev, 1, 0, &chunk, NULL), ACRE_OK);
     assert_int_equal(acre_vm_release(dev, chunk), ACRE_OK);
-    assert_int_equal(acre_get_stats(dev, &after), ACRE_OK);
+    assert_int_equal(acre_device_get_stats(dev, &after), ACRE_OK);
     assert_int_equal(after.driver_creates - before.driver_creates, 1);
     assert_int_equal(after.driver_releases - before.driver_releases, 1);
     assert_int_equal(after.driver_maps, before.driver_maps);

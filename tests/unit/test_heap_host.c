@@ -21,7 +21,7 @@ struct world {
 static void world_begin(struct world *w, uint64_t initial, uint64_t maximum, uint32_t flags) {
     acre_heap_options options = {.struct_size = sizeof options,
                                  .initial_bytes = initial,
-                                 .maximum_bytes = maximum,
+                                 .limit_bytes = maximum,
                                  .step_bytes = 4 * MIB,
                                  .flags = flags};
     memset(w, 0, sizeof *w);
@@ -55,7 +55,7 @@ TEST(heap_new_one_is_empty_and_has_what_was_asked_for) {
     world_begin(&w, 3 * MIB, 33 * MIB, 0);
     acre_heap_stats stats = world_stats(&w);
     assert_int_equal(stats.mapped_bytes, 4 * MIB);
-    assert_int_equal(stats.maximum_bytes, 34 * MIB);
+    assert_int_equal(stats.limit_bytes, 34 * MIB);
     assert_int_equal(stats.free_bytes, 4 * MIB);
     assert_int_equal(stats.live_blocks + stats.live_bytes + stats.failed + stats.grows, 0);
     assert_int_equal(stats.classes[ACRE_HEAP_CLASSES - 1].bytes, 32768);
@@ -246,10 +246,9 @@ TEST(heap_refuses_what_it_cannot_do) {
     options.flags = 8;
     assert_int_equal(acre_heap_create(w.dev, &options, &none), ACRE_E_OPTIONS);
     options = (acre_heap_options){
-        .struct_size = sizeof options, .initial_bytes = 8 * MIB, .maximum_bytes = 4 * MIB};
+        .struct_size = sizeof options, .initial_bytes = 8 * MIB, .limit_bytes = 4 * MIB};
     assert_int_equal(acre_heap_create(w.dev, &options, &none), ACRE_E_INVALID);
-    options =
-        (acre_heap_options){.struct_size = sizeof options, .maximum_bytes = (uint64_t)1 << 40};
+    options = (acre_heap_options){.struct_size = sizeof options, .limit_bytes = (uint64_t)1 << 40};
     assert_int_equal(acre_heap_create(w.dev, &options, &none), ACRE_E_INVALID);
     none = (acre_heap *)&w;
     assert_int_equal(acre_heap_grow(none, 1), ACRE_E_HANDLE);

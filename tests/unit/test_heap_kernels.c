@@ -27,7 +27,7 @@ static void job_begin(struct job *job, uint64_t initial, uint64_t maximum,
                       size_t (*bytes)(uint32_t i)) {
     acre_heap_options options = {.struct_size = sizeof options,
                                  .initial_bytes = initial,
-                                 .maximum_bytes = maximum,
+                                 .limit_bytes = maximum,
                                  .step_bytes = 4 << 20};
     memset(job, 0, sizeof *job);
     job->blocks = launch_is_seeded() ? ROUNDS(4, 1) : MOST_BLOCKS;

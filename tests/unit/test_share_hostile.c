@@ -212,7 +212,7 @@ static void hostile_try_open(struct owner *owner, const struct lie *lie) {
     size_t fds = open_fds();
     expect_refused(acre_import_open(owner->device, path, API_WAIT(2000), &import), lie);
     assert_null(import);
-    acre_stats stats = api_stats(owner->device);
+    acre_device_stats stats = api_stats(owner->device);
     assert_int_equal(stats.imports + stats.limbo_count, 0);
     assert_int_equal(stats.chunks, 2); /* the owner's own */
     size_t left = open_fds();

@@ -30,11 +30,11 @@ static void wait_for_gate(void *user) {
     atomic_store(&held->has_passed, 1);
 }
 
-static void held_begin(struct held *held, uint64_t reserve_bytes) {
+static void held_begin(struct held *held, uint64_t address_bytes) {
     memset(held, 0, sizeof *held);
     held->patience_ms = 50;
     held->device = api_open("soft");
-    held->vec = vec_make(held->device, 1, reserve_bytes);
+    held->vec = vec_make(held->device, 1, address_bytes);
     api_ok(acre_stream_create(held->device, ACRE_STREAM_NON_BLOCKING, &held->stream));
     api_ok(acre_vec_grow(held->vec, 2 * MIB, NULL));
     api_ok(acre_vec_grow(held->vec, 2 * MIB, NULL));

@@ -73,19 +73,19 @@ TEST(status_list_and_pins_have_the_same_length) {
 
 TEST(status_every_text_is_one_line_of_its_own) {
     for (size_t i = 0; i < PINNED_COUNT; i++) {
-        const char *text = acre_strstatus(pinned[i].status);
+        const char *text = acre_status_text(pinned[i].status);
         assert_true(strlen(text) > 0);
         assert_null(strchr(text, '\n'));
-        assert_string_not_equal(text, acre_strstatus((acre_status)1));
+        assert_string_not_equal(text, acre_status_text((acre_status)1));
         for (size_t j = 0; j < i; j++)
-            assert_string_not_equal(text, acre_strstatus(pinned[j].status));
+            assert_string_not_equal(text, acre_status_text(pinned[j].status));
     }
 }
 
 TEST(status_no_status_has_a_text_too) {
     const int values[] = {1, -1000, INT32_MAX, INT32_MIN, -(int)PINNED_COUNT};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        assert_string_equal(acre_strstatus((acre_status)values[i]), "not a status of acre");
+        assert_string_equal(acre_status_text((acre_status)values[i]), "not a status of acre");
         assert_string_equal(acre_status_name((acre_status)values[i]), "unknown status");
     }
 }

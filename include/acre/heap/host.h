@@ -17,7 +17,7 @@ typedef struct acre_heap acre_heap;
 typedef struct acre_heap_options {
     size_t struct_size;
     uint64_t initial_bytes; /* mapped at once; 8 MiB */
-    uint64_t maximum_bytes; /* that it may grow to, 512 GiB at most; the device's memory */
+    uint64_t limit_bytes;   /* that it may grow to, 512 GiB at most; the device's memory */
     uint64_t step_bytes;    /* by which it grows at least while kernels run; 64 MiB */
     uint64_t wait_ns;       /* that a kernel waits for more, at most; 1 s */
     uint32_t flags;         /* ACRE_HEAP_NO_SERVICE */
@@ -60,8 +60,8 @@ ACRE_API acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes);
  * (acre_heap_trim gives memory back). The counterpart of CUDA's cudaLimitMallocHeapSize.
  * ACRE_E_ADDRESS_SPACE beyond the maximum that it was made with: that is what it has addresses for.
  */
-ACRE_API acre_status acre_heap_limit_get(acre_heap *heap, uint64_t *bytes);
-ACRE_API acre_status acre_heap_limit_set(acre_heap *heap, uint64_t bytes);
+ACRE_API acre_status acre_heap_get_limit(acre_heap *heap, uint64_t *bytes);
+ACRE_API acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes);
 
 /* Unmaps free memory at the end until `bytes` are left, or as few as live blocks allow. No kernel
  * that uses the heap may be running or start meanwhile. After a failure all blocks are what they
@@ -82,7 +82,7 @@ typedef struct acre_heap_class_stats {
 #define ACRE_HEAP_STATS_LIST(X)                                                                    \
     X(mapped_bytes, "memory for blocks that the heap has now")                                     \
     X(record_bytes, "memory for records that it has now")                                          \
-    X(maximum_bytes, "that it may grow to")                                                        \
+    X(limit_bytes, "that it may grow to")                                                          \
     X(live_blocks, "blocks handed out now")                                                        \
     X(live_bytes, "their bytes now, as they really are")                                           \
     X(peak_bytes, "the most live_bytes that statistics, trim or reset have seen")                  \
