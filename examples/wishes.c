@@ -38,7 +38,7 @@ static void say(void *user, acre_log_level level, const char *area, const char *
     }
 }
 
-static void show(void *user, const acre_plan_placed *wish) {
+static int show(void *user, const acre_plan_placed *wish) {
     (void)user;
     printf("  %-12s %6.1f MiB at %6.1f of %s", *wish->name ? wish->name : "(no name)",
            (double)wish->bytes / MIB, (double)wish->offset / MIB,
@@ -47,6 +47,7 @@ static void show(void *user, const acre_plan_placed *wish) {
         printf(", steps %" PRIu64 " to %" PRIu64, wish->first_step, wish->last_step);
     }
     printf("\n");
+    return 0;
 }
 
 /* The variables must live until the plan has written them. */

@@ -36,7 +36,8 @@ ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t 
 /* Gives memory of acre_mem_alloc back, whatever its kind. NULL is nothing. Like cudaFree it waits
  * for all work of the device queued before, so memory still in use is safe to free.
  * Returns ACRE_E_POINTER (unknown, or freed already), ACRE_E_INTERIOR, ACRE_E_KIND (registered
- * memory), ACRE_E_HANDLE (of another device); nothing is changed then. If the driver refuses, the
+ * memory, or a pool's, a vec's, ...; the detail names the call for it), ACRE_E_HANDLE (of another
+ * device); nothing is changed then. If the driver refuses, the
  * memory waits for acre_trim, and the address is dead either way. */
 ACRE_API acre_status acre_mem_free(acre_device *device, void *p);
 

@@ -122,9 +122,10 @@ typedef struct acre_plan_placed {
     uint32_t flags; /* ACRE_WISH_* */
 } acre_plan_placed;
 
-typedef void (*acre_plan_walk_fn)(void *user, const acre_plan_placed *wish);
+/* Called for each wish; a result other than 0 ends the walk. It must not call into acre. */
+typedef int (*acre_plan_walk_fn)(void *user, const acre_plan_placed *wish);
 
-/* Calls `fn` for every wish of this round, in the order given. It must not call into acre. */
+/* Calls `fn` for every wish of this round, in the order given. */
 ACRE_API acre_status acre_plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void *user);
 
 /* ---- loops ---- */

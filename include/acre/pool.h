@@ -20,7 +20,8 @@ extern "C" {
  * requested, or an eighth if it has 4 to 512 KiB. Any thread may free what another allocated. */
 typedef struct acre_pool acre_pool;
 
-/* Device memory of the device's default pool. acre_free finds the pool by the address. */
+/* Device memory of the device's default pool. acre_free finds the pool by the address; memory that
+ * is no pool's is ACRE_E_KIND, and the detail names the call for it. */
 ACRE_API acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, void **p);
 ACRE_API acre_status acre_free(void *p, acre_stream stream);
 
@@ -43,12 +44,11 @@ ACRE_API acre_status acre_pool_create(acre_device *device, const acre_pool_optio
 /* The pool of a device and kind that acre keeps, made at its first use; it ends with the device. */
 ACRE_API acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **pool);
 
-/* Is told of each block that was not freed. Must not call into acre. */
-typedef void (*acre_pool_walk_fn)(void *user, void *p, size_t bytes);
-
-/* Ends a pool after all work of the device queued before; `leak` (may be NULL) is told of blocks
- * that were not freed, which end with it. NULL is nothing. A default pool: ACRE_E_BUSY. */
-ACRE_API acre_status acre_pool_destroy(acre_pool *pool, acre_pool_walk_fn leak, void *user);
+/* Ends a pool after all work of the device queued before. Blocks that were not freed end with it;
+ * they are counted in *leaked_blocks and *leaked_bytes, which may be NULL, and logged
+ * (acre_pool_walk names each of them before). NULL is nothing. A default pool: ACRE_E_BUSY. */
+ACRE_API acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks,
+                                       uint64_t *leaked_bytes);
 
 /* `alignment` is 0 (256) or a power of two up to 1 GiB. ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY,
  * ACRE_E_LIMIT, ACRE_E_CAPTURING (the stream's capture has failed; see acre_pool_graph_share). */
@@ -61,7 +61,8 @@ ACRE_API acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t 
                                           acre_stream stream, void **blocks);
 
 /* Frees a block in stream order: work queued on `stream` before may still use it. NULL is a no-op.
- * ACRE_E_POINTER (no block, or double free), ACRE_E_INTERIOR, ACRE_E_HANDLE (of another pool). */
+ * ACRE_E_POINTER (no block, or double free), ACRE_E_INTERIOR, ACRE_E_HANDLE (of another pool),
+ * ACRE_E_KIND (memory of acre, but of no pool; the detail names the call for it). */
 ACRE_API acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream);
 /* Stops at the first block that is refused; *freed (may be NULL) is how many went. */
 ACRE_API acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t count,
@@ -97,6 +98,9 @@ ACRE_API acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes);
  * more than `keep_bytes` remain. Waits for nothing; other kinds go back as by acre_mem_free. */
 ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
 
+/* Called for each live block; a result other than 0 ends the walk. It must not call into acre. */
+typedef int (*acre_pool_walk_fn)(void *user, void *p, size_t bytes);
+
 /* Calls `fn` for every live block; meanwhile other threads' calls on the pool block. */
 ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void *user);
 
@@ -113,7 +117,7 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void 
     X(late_writes, "blocks written to after they were freed (ACRE_POOL_DEBUG)")                    \
     X(used_bytes, "bytes handed out or in threads' caches now: what limits count")                 \
     X(soft_limit_bytes, "the soft limit; 0: none")                                                 \
-    X(limit_bytes, "the hard limit; 0: none")                                                      \
+    X(limit_bytes, "the limit; 0: none")                                                           \
     X(over_soft, "times that memory was given back beyond the soft limit")                         \
     X(served_caches, "calls without memory that threads' caches served")                           \
     X(served_done, "that memory served which other streams were done with")                        \
@@ -143,13 +147,13 @@ ACRE_API acre_status acre_stream_retire(acre_device *device, acre_stream stream)
 
 /* Sets limits for what threads use of a pool: live blocks, and blocks in the threads' caches. The
  * caches of a pool together hold at most 64 MiB, or 3 % of the pool's high-water mark if that is
- * more. 0 is no limit; a soft limit above the hard one is ACRE_E_INVALID. The pool counts when
+ * more. 0 is no limit; a soft limit above the other is ACRE_E_INVALID. The pool counts when
  * memory goes to a cache or comes back, so never on a hit.
  *
  * Above the soft limit no call fails: the pool empties the caches, releases free memory until it
- * holds no more than the limit, and counts that (`over_soft`). Above the hard limit a call fails
+ * holds no more than the limit, and counts that (`over_soft`). Above the limit a call fails
  * with ACRE_E_LIMIT, after the pool emptied the caches and called its callback. Live blocks never
- * exceed the hard limit, and caches alone never make a call fail. Memory that is held but free does
+ * exceed the limit, and caches alone never make a call fail. Memory that is held but free does
  * not count (acre_pool_trim). A limit below what is live applies to later calls. */
 ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes,
                                           uint64_t limit_bytes);

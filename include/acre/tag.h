@@ -37,10 +37,10 @@ typedef struct acre_tag_info {
     uint64_t limit_bytes;             /* 0: none */
 } acre_tag_info;
 
-typedef void (*acre_tag_walk_fn)(void *user, const acre_tag_info *info);
+/* Called for each tag; a result other than 0 ends the walk. It may call into acre. */
+typedef int (*acre_tag_walk_fn)(void *user, const acre_tag_info *info);
 
-/* Calls `fn` for every tag that was ever set, parents before what is below them. It may call into
- * acre. */
+/* Calls `fn` for every tag that was ever set, parents before what is below them. */
 ACRE_API acre_status acre_tag_walk(acre_tag_walk_fn fn, void *user);
 
 #ifdef __cplusplus

@@ -35,11 +35,11 @@ static acre_status options_check(acre_device *dev, acre_heap_options *options) {
     if (!options->wait_ns)
         options->wait_ns = HEAP_WAIT_NS;
     if (options->initial_bytes > options->limit_bytes)
-        return acre__fail(ACRE_E_INVALID, "acre_heap_options: initial %llu, maximum %llu bytes",
+        return acre__fail(ACRE_E_INVALID, "acre_heap_options: initial %llu, limit %llu bytes",
                           (unsigned long long)options->initial_bytes,
                           (unsigned long long)options->limit_bytes);
     if (acre__heap_segments_for(options->limit_bytes) > ACRE__HEAP_SEGMENTS_MOST)
-        return acre__fail(ACRE_E_INVALID, "acre_heap_options: maximum %llu bytes, 512 GiB at most",
+        return acre__fail(ACRE_E_INVALID, "acre_heap_options: limit %llu bytes, 512 GiB at most",
                           (unsigned long long)options->limit_bytes);
     return ACRE_OK;
 }

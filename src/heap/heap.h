@@ -1,6 +1,6 @@
 /* Heaps: the host's side.
  *
- * A heap is two extents: one for blocks, whose addresses are reserved for the maximum, and one for
+ * A heap is two extents: one for blocks, whose addresses are reserved for the limit, and one for
  * records, the control first and those of the segments behind it. A kernel that waits for memory is
  * answered in pinned memory that it looks at itself, and makes the records of the segments that it
  * opens: nothing is copied, since copies may have to wait behind others that wait for the kernel.

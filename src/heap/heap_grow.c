@@ -88,7 +88,7 @@ acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes) {
     if (segments > heap->h.max_segments)
         return acre__fail(ACRE_E_ADDRESS_SPACE,
                           "a limit of %llu bytes, the heap has addresses for %llu: make it with a "
-                          "larger maximum",
+                          "larger limit",
                           (unsigned long long)bytes,
                           (unsigned long long)heap->h.max_segments * ACRE__HEAP_SEGMENT_BYTES);
     acre__lock_take(&heap->lock);

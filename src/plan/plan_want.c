@@ -413,7 +413,8 @@ acre_status acre_plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void *user) {
     if (!fn)
         return acre__fail(ACRE_E_NULL, "acre_plan_walk: fn is NULL");
     acre__lock_take(&plan->lock);
-    for (const struct acre__plan_wish *wish = plan->wishes; wish; wish = wish->next) {
+    int is_ended = 0;
+    for (struct acre__plan_wish *wish = plan->wishes; wish && !is_ended; wish = wish->next) {
         acre_plan_placed told = {.struct_size = sizeof told,
                                  .name = wish->name,
                                  .bytes = wish->bytes,
@@ -426,7 +427,7 @@ acre_status acre_plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void *user) {
             told.offset = piece->node.key + wish->inner;
             told.p = (void *)(uintptr_t)(piece->segment->at + told.offset);
         }
-        fn(user, &told);
+        is_ended = fn(user, &told);
     }
     acre__lock_give(&plan->lock);
     return ACRE_OK;

@@ -30,19 +30,20 @@ static _Atomic(acre_pool *) defaults[ACRE__DEVICE_SLOTS][POOL_KINDS];
 struct walk {
     acre_pool_walk_fn fn;
     void *user;
+    int is_ended;
 };
 
 /* Visits the live blocks of a slab. */
 static void walk_slab(void *user, struct acre__piece *piece) {
-    const struct walk *walk = user;
+    struct walk *walk = user;
     struct acre__slab *slab = piece->user;
-    for (uint32_t i = 0; i < slab->fresh; i++)
+    for (uint32_t i = 0; i < slab->fresh && !walk->is_ended; i++)
         if (acre__load(slab->slots[i].state, memory_order_relaxed) & ACRE__SLOT_LIVE)
-            walk->fn(walk->user, slab->slots[i].p, slab->slot_bytes);
+            walk->is_ended = walk->fn(walk->user, slab->slots[i].p, slab->slot_bytes);
 }
 
 static void pool_walk_live(acre_pool *pool, acre_pool_walk_fn fn, void *user) {
-    struct walk walk = {fn, user};
+    struct walk walk = {.fn = fn, .user = user};
     acre__arena_walk(&pool->slabs_in, walk_slab, &walk);
     acre__arena_walk(&pool->blocks_in, walk_slab, &walk);
 }
@@ -82,16 +83,37 @@ static void pool_leave(acre_pool *pool) {
     acre__lock_give(&pool->lock);
 }
 
-/* Destroys a pool that has left the list. */
-static void pool_end(acre_pool *pool, acre_pool_walk_fn leak, void *user) {
-    acre__lock_take(&pool->lock);
-    if (leak)
-        pool_walk_live(pool, leak, user);
-    acre__lock_give(&pool->lock);
-    pool_free(pool);
+struct leaks {
+    uint64_t blocks, bytes;
+};
+
+static int leak_count(void *user, void *p, size_t bytes) {
+    struct leaks *leaks = user;
+    (void)p;
+    leaks->blocks++;
+    leaks->bytes += bytes;
+    return 0;
 }
 
-acre_status acre_pool_destroy(acre_pool *pool, acre_pool_walk_fn leak, void *user) {
+/* Destroys a pool that has left the list. Returns what was not freed. */
+static struct leaks pool_end(acre_pool *pool) {
+    struct leaks leaks = {0};
+    acre__lock_take(&pool->lock);
+    pool_walk_live(pool, leak_count, &leaks);
+    acre__lock_give(&pool->lock);
+    if (leaks.blocks)
+        acre__log(ACRE_LOG_WARN, "pool", "%s: a pool ends with %llu blocks of %llu bytes not freed",
+                  pool->dev->label, (unsigned long long)leaks.blocks,
+                  (unsigned long long)leaks.bytes);
+    pool_free(pool);
+    return leaks;
+}
+
+acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks, uint64_t *leaked_bytes) {
+    if (leaked_blocks)
+        *leaked_blocks = 0;
+    if (leaked_bytes)
+        *leaked_bytes = 0;
     acre_status status = acre__enter();
     if (status || !pool)
         return status;
@@ -111,7 +133,11 @@ acre_status acre_pool_destroy(acre_pool *pool, acre_pool_walk_fn leak, void *use
     acre__lock_take(&acre__pools.lock);
     pool_leave(pool);
     acre__lock_give(&acre__pools.lock);
-    pool_end(pool, leak, user);
+    const struct leaks leaks = pool_end(pool);
+    if (leaked_blocks)
+        *leaked_blocks = leaks.blocks;
+    if (leaked_bytes)
+        *leaked_bytes = leaks.bytes;
     return ACRE_OK;
 }
 
@@ -129,29 +155,14 @@ static acre_pool *list_take(const acre_device *dev) {
     return pool;
 }
 
-struct leaks {
-    unsigned long long blocks, bytes;
-};
-
-static void leak_count(void *user, void *p, size_t bytes) {
-    struct leaks *leaks = user;
-    (void)p;
-    leaks->blocks++;
-    leaks->bytes += bytes;
-}
-
 static void pools_close(acre_device *dev) {
-    struct leaks leaks = {0};
     for (unsigned i = 0; i < POOL_KINDS; i++)
         acre__store(&defaults[acre__device_index(dev)][i], NULL, memory_order_relaxed);
     acre_pool *pool = list_take(dev);
     if (pool && !acre__device_is_lost(dev))
         (void)acre__step_quiesce_users(dev);
     for (; pool; pool = list_take(dev))
-        pool_end(pool, leak_count, &leaks);
-    if (leaks.blocks)
-        acre__log(ACRE_LOG_WARN, "pool", "%s: closed with %llu blocks of %llu bytes not freed",
-                  dev->label, leaks.blocks, leaks.bytes);
+        (void)pool_end(pool);
 }
 
 /* Calls `fn` for every pool of the device, with the pool's lock held. */

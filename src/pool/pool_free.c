@@ -8,6 +8,7 @@
 #include "pool/pool_list.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
+#include "space/book.h"
 
 enum { STACK_LEFT = 4 }; /* a full stack keeps one in so many of its slots */
 
@@ -31,6 +32,12 @@ static int slot_unlive(struct acre__slot *slot, uint32_t *before) {
     return 0;
 }
 
+static acre_status no_block(const void *p) {
+    acre_status status = acre__book_check_owner(p, ACRE__OWNED_BY_POOL);
+    return status ? status
+                  : acre__fail(ACRE_E_POINTER, "%p is no block of a pool, or was freed already", p);
+}
+
 /* A slab without live blocks may end at any time, hence the reader's section. Inside it, this
  * thread also wins the block against other threads that free it. */
 static struct acre__slot *block_find(acre_pool *pool, const void *p, struct acre__slab **found,
@@ -51,7 +58,7 @@ static struct acre__slot *block_find(acre_pool *pool, const void *p, struct acre
     *found = slab;
     *status = ACRE_OK;
     if (!begin)
-        *status = acre__fail(ACRE_E_POINTER, "%p is no block of a pool, or was freed already", p);
+        *status = no_block(p);
     else if (pool && owner != pool)
         *status = acre__fail(ACRE_E_HANDLE, "%p belongs to another pool", p);
     else if (begin != p)

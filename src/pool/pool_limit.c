@@ -13,9 +13,8 @@ acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *cou
     uint64_t left = pool->used < pool->limit_bytes ? pool->limit_bytes - pool->used : 0;
     if (left < bytes)
         return acre__fail(
-            ACRE_E_LIMIT,
-            "%zu bytes wanted; %llu bytes of the pool's hard limit of %llu are in use", bytes,
-            (unsigned long long)pool->used, (unsigned long long)pool->limit_bytes);
+            ACRE_E_LIMIT, "%zu bytes wanted; %llu bytes of the pool's limit of %llu are in use",
+            bytes, (unsigned long long)pool->used, (unsigned long long)pool->limit_bytes);
     if (bytes && *count > left / bytes)
         *count = (uint32_t)(left / bytes);
     return ACRE_OK;

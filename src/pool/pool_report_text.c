@@ -149,7 +149,7 @@ static void put_pool(struct out *out, const struct acre__oom *oom) {
     if (oom->soft_limit_bytes)
         put_row(out, oom->soft_limit_bytes, "its soft limit");
     if (oom->limit_bytes)
-        put_row(out, oom->limit_bytes, "its hard limit");
+        put_row(out, oom->limit_bytes, "its limit");
     if (!oom->live)
         return;
     put(out, "\nWhat is allocated, by tag\n");

@@ -369,7 +369,8 @@ acre_status acre_tag_walk(acre_tag_walk_fn fn, void *user) {
         return acre__fail(ACRE_E_NULL, "acre_tag_walk: fn is NULL");
     acre__caches_visit(acre__tag_flush, NULL);
     uint32_t count = acre__load(&tags.count, memory_order_acquire);
-    for (uint32_t i = 1; i <= count; i++) {
+    int is_ended = 0;
+    for (uint32_t i = 1; i <= count && !is_ended; i++) {
         struct tag *tag = tag_at(i);
         acre_tag_info info = {.struct_size = sizeof info, .path = tag->path};
         info.live_bytes = count_of(&tag->bytes);
@@ -378,7 +379,7 @@ acre_status acre_tag_walk(acre_tag_walk_fn fn, void *user) {
         info.own_blocks = count_of(&tag->own_blocks);
         info.peak_bytes = count_of(&tag->peak);
         info.limit_bytes = acre__load(&tag->limit, memory_order_relaxed);
-        fn(user, &info);
+        is_ended = fn(user, &info);
     }
     return ACRE_OK;
 }

@@ -55,7 +55,7 @@ static const char *owner_call(enum acre__owned_by owner) {
     case ACRE__OWNED_BY_VEC:
         return "belongs to a vec: use acre_vec_destroy";
     case ACRE__OWNED_BY_POOL:
-        return "belongs to a pool: use acre_pool_free";
+        return "belongs to a pool: use acre_free or acre_pool_free";
     case ACRE__OWNED_BY_HEAP:
         return "belongs to a heap: use acre_heap_free, in a kernel";
     case ACRE__OWNED_BY_PLAN:
@@ -63,6 +63,20 @@ static const char *owner_call(enum acre__owned_by owner) {
     default:
         return "belongs to an import: use acre_import_close";
     }
+}
+
+static acre_status owner_check(const struct acre__block *block, const void *p,
+                               enum acre__owned_by owner) {
+    return !block || block->owner == owner
+               ? ACRE_OK
+               : acre__fail(ACRE_E_KIND, "%p %s", p, owner_call(block->owner));
+}
+
+acre_status acre__book_check_owner(const void *p, enum acre__owned_by owner) {
+    acre__lock_take(&book.lock);
+    acre_status status = owner_check(book_find((uintptr_t)p), p, owner);
+    acre__lock_give(&book.lock);
+    return status;
 }
 
 /* Why there is no block of the device that begins at `p`; ACRE_OK if there is. */
@@ -83,9 +97,9 @@ static acre_status book_check(const acre_device *dev, const struct acre__block *
 static struct acre__block *book_owned(acre_device *dev, const void *p, enum acre__owned_by owner,
                                       acre_status *status) {
     struct acre__block *block = book_find((uintptr_t)p);
-    *status = book_check(dev, block, p);
-    if (*status == ACRE_OK && block->owner != owner)
-        *status = acre__fail(ACRE_E_KIND, "%p %s", p, owner_call(block->owner));
+    *status = block && block->dev == dev ? owner_check(block, p, owner) : ACRE_OK;
+    if (*status == ACRE_OK)
+        *status = book_check(dev, block, p);
     if (*status == ACRE_OK && block->pins)
         *status = acre__fail(ACRE_E_BUSY, "%p is in use by another object of acre", p);
     return *status == ACRE_OK ? block : NULL;

@@ -57,6 +57,9 @@ struct acre__block {
 /* 0 if some of [address, address + bytes) is in the book already. */
 int acre__book_add(struct acre__block *block);
 
+/* ACRE_E_KIND, with the call that ends it in the detail, if the address is another owner's. */
+acre_status acre__book_check_owner(const void *p, enum acre__owned_by owner);
+
 /* Takes a block out by its first address, if it belongs to `dev` and to that owner and has no pins.
  * Otherwise NULL and *status, with a detail: POINTER, INTERIOR, HANDLE, KIND or BUSY. */
 struct acre__block *acre__book_remove(acre_device *dev, const void *p, enum acre__owned_by owner,

@@ -106,7 +106,7 @@ static void heap_limit_has_the_addresses_as_its_bound(void **state) {
     struct job job;
     job_begin(&job, (acre_heap_options){.initial_bytes = 4 * MIB, .limit_bytes = 8 * MIB});
     api_expect(acre_heap_set_limit(job.heap, 8 * MIB + 1), ACRE_E_ADDRESS_SPACE);
-    assert_non_null(strstr(acre_last_detail(), "larger maximum"));
+    assert_non_null(strstr(acre_last_detail(), "larger limit"));
     api_expect(acre_heap_set_limit(job.heap, UINT64_MAX), ACRE_E_ADDRESS_SPACE);
     assert_int_equal(limit_of(&job), 8 * MIB);
     api_expect(acre_heap_get_limit(job.heap, NULL), ACRE_E_NULL);

@@ -233,11 +233,13 @@ TEST(free_of_what_is_no_block_is_refused) {
         for (int i = 0; i < SORT_COUNT; i++) {
             struct api_buffer buffer = api_buffer_make(device, i, 5000);
             unsigned char *at = buffer.at;
-            acre_status inside =
-                buffer.sort->kind == ACRE_KIND_PAGEABLE ? ACRE_E_POINTER : ACRE_E_INTERIOR;
-            api_expect(acre_mem_free(device, at + 1), inside);
-            api_expect(acre_mem_free(device, at + 4999), inside);
-            api_expect(acre_mem_unregister(device, at + 1), inside);
+            acre_status freed = buffer.sort->is_own ? ACRE_E_KIND : ACRE_E_INTERIOR;
+            acre_status unregistered = buffer.sort->is_own ? ACRE_E_INTERIOR : ACRE_E_KIND;
+            if (buffer.sort->kind == ACRE_KIND_PAGEABLE)
+                freed = unregistered = ACRE_E_POINTER;
+            api_expect(acre_mem_free(device, at + 1), freed);
+            api_expect(acre_mem_free(device, at + 4999), freed);
+            api_expect(acre_mem_unregister(device, at + 1), unregistered);
             if (buffer.sort->kind == ACRE_KIND_PAGEABLE) {
                 api_expect(acre_mem_free(device, at), ACRE_E_POINTER);
                 api_expect(acre_mem_unregister(device, at), ACRE_E_POINTER);

@@ -413,11 +413,18 @@ TEST(plan_commit_says_what_is_used) {
     planned_end(&t);
 }
 
-static void note_wish(void *user, const acre_plan_placed *wish) {
+static int note_wish(void *user, const acre_plan_placed *wish) {
     char *text = user;
     snprintf(text + strlen(text), 400 - strlen(text), "[%s %u %llu %llu %s]", wish->name,
              wish->place, (unsigned long long)wish->bytes, (unsigned long long)wish->offset,
              wish->p ? "placed" : "waits");
+    return 0;
+}
+
+static int end_at_first(void *user, const acre_plan_placed *wish) {
+    (void)wish;
+    ++*(int *)user;
+    return 1;
 }
 
 TEST(plan_walk_tells_wishes_by_name_in_the_order_given) {
@@ -433,6 +440,9 @@ TEST(plan_walk_tells_wishes_by_name_in_the_order_given) {
     api_ok(acre_plan_want_many(t.plan, wishes, 3, 0));
     name[63] = '\0'; /* the plan has its own copy */
     api_ok(acre_plan_walk(t.plan, note_wish, text));
+    int told = 0;
+    api_ok(acre_plan_walk(t.plan, end_at_first, &told));
+    assert_int_equal(told, 1);
     char expected[400];
     snprintf(expected, sizeof expected, "[weights 0 300 0 placed][ 0 10 0 waits][%s 1 1 0 placed]",
              name);

@@ -44,7 +44,7 @@ TEST(pool_refuses_wrong_frees_and_changes_nothing) {
         api_expect(acre_pool_free(t.pool, p + 256, t.stream), ACRE_E_INTERIOR);
         api_expect(acre_free(p + 999, t.stream), ACRE_E_INTERIOR);
         api_expect(acre_pool_free(second, p, t.stream), ACRE_E_HANDLE);
-        api_expect(acre_pool_free(t.pool, mem, t.stream), ACRE_E_POINTER);
+        api_expect(acre_pool_free(t.pool, mem, t.stream), ACRE_E_KIND);
         api_expect(acre_pool_free(t.pool, &local, t.stream), ACRE_E_POINTER);
         api_expect(acre_free(&local, t.stream), ACRE_E_POINTER);
         api_expect(acre_free((void *)UINTPTR_MAX, t.stream), ACRE_E_POINTER);
@@ -64,6 +64,38 @@ TEST(pool_refuses_wrong_frees_and_changes_nothing) {
         api_ok(acre_free(p, t.stream));
         api_ok(acre_mem_free(t.device, mem));
         api_ok(acre_pool_destroy(second, NULL, NULL));
+        end(&t);
+    }
+}
+
+static void expect_named(acre_status status, const char *call) {
+    assert_int_equal(status, ACRE_E_KIND);
+    assert_non_null(strstr(acre_last_detail(), call));
+}
+
+TEST(pool_free_and_mem_free_name_each_other) {
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        acre_vec *vec;
+        void *small = NULL, *large = NULL;
+        char *first = alloc(&t, 1000), *second = alloc(&t, 1000);
+        api_ok(acre_mem_alloc(t.device, ACRE_KIND_PINNED, 1000, 0, &small));
+        api_ok(acre_mem_alloc(t.device, ACRE_KIND_DEVICE, 4 * MIB, 0, &large));
+        api_ok(acre_vec_create(t.device, 4, NULL, &vec));
+        api_ok(acre_vec_grow(vec, 100, t.stream));
+        expect_named(acre_free(small, t.stream), "acre_mem_free");
+        expect_named(acre_free((char *)large + MIB, t.stream), "acre_mem_free");
+        expect_named(acre_pool_free(t.pool, large, t.stream), "acre_mem_free");
+        expect_named(acre_free(acre_vec_data(vec), t.stream), "acre_vec_destroy");
+        expect_named(acre_mem_free(t.device, first), "acre_free");
+        expect_named(acre_mem_free(t.device, second + 1), "acre_free");
+        api_ok(acre_mem_free(t.device, small));
+        api_ok(acre_mem_free(t.device, large));
+        api_expect(acre_free(small, t.stream), ACRE_E_POINTER);
+        api_expect(acre_mem_free(t.device, small), ACRE_E_POINTER);
+        api_ok(acre_vec_destroy(vec, t.stream));
+        api_ok(acre_free(first, t.stream));
+        api_ok(acre_free(second, t.stream));
         end(&t);
     }
 }
@@ -164,10 +196,11 @@ TEST(pool_refuses_streams_and_events_of_another_device) {
     api_ok(acre_close(devices[1]));
 }
 
-static void ignore_block(void *user, void *p, size_t bytes) {
+static int ignore_block(void *user, void *p, size_t bytes) {
     (void)user;
     (void)p;
     (void)bytes;
+    return 0;
 }
 
 TEST(pool_in_a_forked_child_says_so) {

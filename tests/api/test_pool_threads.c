@@ -125,9 +125,10 @@ static void *hand_on(void *argument) {
     return NULL;
 }
 
-static void walk_block(void *user, void *p, size_t bytes) {
+static int walk_block(void *user, void *p, size_t bytes) {
     (void)p;
     *(size_t *)user += bytes;
+    return 0;
 }
 
 static void *look_after(void *argument) {

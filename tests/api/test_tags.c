@@ -13,12 +13,19 @@ struct look {
     int found;
 };
 
-static void look_at(void *user, const acre_tag_info *info) {
+static int look_at(void *user, const acre_tag_info *info) {
     struct look *look = user;
     if (strcmp(info->path, look->path) == 0) {
         look->info = *info;
         look->found++;
     }
+    return 0;
+}
+
+static int end_at_first(void *user, const acre_tag_info *info) {
+    (void)info;
+    ++*(int *)user;
+    return 1;
 }
 
 static acre_tag_info tag(const char *path) {
@@ -335,6 +342,9 @@ TEST(tag_bad_names_are_refused) {
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         api_expect(acre_tag_set_limit(paths[i], 1), ACRE_E_INVALID);
     api_expect(acre_tag_set_limit(NULL, 1), ACRE_E_NULL);
+    int told = 0;
+    api_ok(acre_tag_walk(end_at_first, &told));
+    assert_int_equal(told, 1);
     api_expect(acre_tag_walk(NULL, NULL), ACRE_E_NULL);
     api_expect(acre_tag_pop(), ACRE_E_INVALID);
     longest[64] = '\0';
@@ -414,8 +424,9 @@ static void *hand_on(void *argument) {
     return NULL;
 }
 
-static void count_tag(void *user, const acre_tag_info *info) {
+static int count_tag(void *user, const acre_tag_info *info) {
     *(uint64_t *)user += info->live_blocks;
+    return 0;
 }
 
 static void *walk_tags(void *argument) {

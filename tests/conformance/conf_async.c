@@ -11,10 +11,12 @@
 
 enum { ASYNC_BYTES = 64 << 20 };
 
-/* A pool and two streams that nothing orders. */
+/* A pool and two streams that nothing orders. The gate is here because a stream may look at it
+ * until it is waited for, at the end. */
 struct async {
     CUmemoryPool pool;
     CUstream one, two;
+    struct conf_gate gate;
 };
 
 static int async_make(struct async *a) {
@@ -124,15 +126,14 @@ static void async_free_of_plain(void) {
 
 /* Freeing by the plain call does not wait for the streams. */
 ASYNC_CASE(async_free_waits_not) {
-    struct conf_gate gate;
     CUdeviceptr ptr;
 
     ptr = async_take(a, 8192, a->one);
     conf_need("sync", conf.drv->cuStreamSynchronize(a->one));
-    if (conf_gate_close(&gate, a->two) == 0) {
+    if (conf_gate_close(&a->gate, a->two) == 0) {
         conf_code("free", conf.drv->cuMemFree(ptr));
-        conf_fact("gate-holds", conf_gate_holds(&gate));
-        conf_gate_open(&gate);
+        conf_fact("gate-holds", conf_gate_holds(&a->gate));
+        conf_gate_open(&a->gate);
     }
 }
 
@@ -155,46 +156,43 @@ ASYNC_CASE(async_use) {
 
 /* The call comes back at once, and so do alloc and free, however busy the stream is. */
 ASYNC_CASE(async_is_late) {
-    struct conf_gate gate;
     CUdeviceptr ptr;
 
-    if (conf_gate_close(&gate, a->one) == 0) {
+    if (conf_gate_close(&a->gate, a->one) == 0) {
         ptr = async_take(a, ASYNC_BYTES, a->one);
         conf_code("fill", conf.drv->cuMemsetD8Async(ptr, 1, ASYNC_BYTES, a->one));
         conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
-        conf_fact("gate-holds", conf_gate_holds(&gate));
+        conf_fact("gate-holds", conf_gate_holds(&a->gate));
         conf_fact("query-busy", conf.drv->cuStreamQuery(a->one) == CUDA_ERROR_NOT_READY);
-        conf_gate_open(&gate);
+        conf_gate_open(&a->gate);
         conf_code("sync", conf.drv->cuStreamSynchronize(a->one));
     }
 }
 
 ASYNC_CASE(async_reuse_same_stream) {
-    struct conf_gate gate;
     CUdeviceptr ptr, again;
 
     ptr = async_take(a, ASYNC_BYTES, a->one);
-    if (conf_gate_close(&gate, a->one) == 0) {
+    if (conf_gate_close(&a->gate, a->one) == 0) {
         conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
         again = async_take(a, ASYNC_BYTES, a->one);
         conf_fact("same", again == ptr);
-        conf_fact("gate-holds", conf_gate_holds(&gate));
-        conf_gate_open(&gate);
+        conf_fact("gate-holds", conf_gate_holds(&a->gate));
+        conf_gate_open(&a->gate);
         conf_need("free", conf.drv->cuMemFreeAsync(again, a->one));
     }
 }
 
 /* Freed on a stream that stands at a gate, taken on another one. */
 ASYNC_CASE(async_reuse_busy) {
-    struct conf_gate gate;
     CUdeviceptr ptr, again;
 
     ptr = async_take(a, ASYNC_BYTES, a->one);
-    if (conf_gate_close(&gate, a->one) == 0) {
+    if (conf_gate_close(&a->gate, a->one) == 0) {
         conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
         again = async_take(a, ASYNC_BYTES, a->two);
         conf_fact("same", again == ptr);
-        conf_gate_open(&gate);
+        conf_gate_open(&a->gate);
         conf_need("free", conf.drv->cuMemFreeAsync(again, a->two));
     }
 }
@@ -205,7 +203,6 @@ static void async_reuse_event(void) {
 
     for (follow = 0; follow < 2; follow++) {
         struct async a;
-        struct conf_gate gate;
         CUdeviceptr ptr, again;
         CUevent event = NULL;
 
@@ -217,13 +214,13 @@ static void async_reuse_event(void) {
         conf_need("set",
                   pool_set_flag(a.pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0));
         ptr = async_take(&a, ASYNC_BYTES, a.one);
-        if (conf_gate_close(&gate, a.one) == 0) {
+        if (conf_gate_close(&a.gate, a.one) == 0) {
             conf_need("free", conf.drv->cuMemFreeAsync(ptr, a.one));
             conf_need("record", conf.drv->cuEventRecord(event, a.one));
             conf_need("wait", conf.drv->cuStreamWaitEvent(a.two, event, 0));
             again = async_take(&a, ASYNC_BYTES, a.two);
             conf_fact(follow ? "followed" : "not-followed", again == ptr);
-            conf_gate_open(&gate);
+            conf_gate_open(&a.gate);
             conf_need("free", conf.drv->cuMemFreeAsync(again, a.two));
         }
         async_drop(&a);

@@ -119,10 +119,11 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- the loop ---- */
 
-static void count_block(void *user, void *p, size_t bytes) {
+static int count_block(void *user, void *p, size_t bytes) {
     (void)p;
     (void)bytes;
     ++*(uint64_t *)user;
+    return 0;
 }
 
 static uint64_t blocks_of(const struct things *t) {

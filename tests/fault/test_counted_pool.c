@@ -294,9 +294,10 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 /* Everything is allocated under this tag, so that it has what the pool has. */
 #define TAG "counted"
 
-static void tag_look(void *user, const acre_tag_info *info) {
+static int tag_look(void *user, const acre_tag_info *info) {
     if (strcmp(info->path, TAG) == 0)
         *(acre_tag_info *)user = *info;
+    return 0;
 }
 
 static void expect_tag_counts(const struct op *op, const struct counted *run,
@@ -319,12 +320,13 @@ static acre_pool_stats stats_of(const struct things *t) {
 }
 
 /* No slot was lost: when all blocks are freed, all memory goes. */
-static void free_block(void *user, void *p, size_t bytes) {
+static int free_block(void *user, void *p, size_t bytes) {
     void **blocks = user;
     (void)bytes;
     while (*blocks)
         blocks++;
     *blocks = p;
+    return 0;
 }
 
 static void expect_all_memory_goes(struct things *t) {

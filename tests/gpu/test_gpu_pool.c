@@ -366,10 +366,11 @@ TEST(pool_freed_on_a_destroyed_stream_stays_until_its_kernel_ends) {
 
 /* ---- no call waits ---- */
 
-static void block_ignore(void *user, void *block, size_t bytes) {
+static int block_ignore(void *user, void *block, size_t bytes) {
     (void)block;
     (void)bytes;
     ++*(unsigned *)user;
+    return 0;
 }
 
 static void every_call(struct gpu *gpu, acre_pool *pool, acre_stream own, acre_stream busy) {

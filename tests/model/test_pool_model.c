@@ -525,15 +525,16 @@ struct walk {
     int pool;
 };
 
-static void walk_block(void *user, void *p, size_t bytes) {
+static int walk_block(void *user, void *p, size_t bytes) {
     struct walk *walk = user;
     for (size_t i = 0; i < BLOCKS; i++)
         if (world.blocks[i].p == p && world.blocks[i].pool == walk->pool &&
             world.blocks[i].bytes == bytes) {
             walk->found++;
-            return;
+            return 0;
         }
     walk->unknown++;
+    return 0;
 }
 
 static void check_walk(void) {

@@ -26,9 +26,9 @@ typedef struct acre_heap_options {
 } acre_heap_options;
 
 /* Makes a heap on a device that can map memory; `options` may be NULL. All sizes are rounded up to
- * 2 MiB. Addresses are reserved for the maximum, memory is mapped for the initial size and, apart
+ * 2 MiB. Addresses are reserved for the limit, memory is mapped for the initial size and, apart
  * from it, for records: 0.9 % of it.
- * Returns ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_OPTIONS, ACRE_E_INVALID (maximum below initial),
+ * Returns ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_OPTIONS, ACRE_E_INVALID (limit below initial),
  * ACRE_E_UNSUPPORTED, ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_ADDRESS_SPACE. */
 ACRE_API acre_status acre_heap_create(acre_device *device, const acre_heap_options *options,
                                       acre_heap **heap);
@@ -55,11 +55,10 @@ ACRE_API acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *han
  * acre_heap_get_handle looks. */
 ACRE_API acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes);
 
-/* How far the heap may grow, rounded up to 2 MiB: its maximum when it is made, and what is set
+/* How far the heap may grow, rounded up to 2 MiB: what it was made with, and what is set
  * later, at any time, whether kernels run or not. Below what it has, it only stops growing
  * (acre_heap_trim gives memory back). The counterpart of CUDA's cudaLimitMallocHeapSize.
- * ACRE_E_ADDRESS_SPACE beyond the maximum that it was made with: that is what it has addresses for.
- */
+ * ACRE_E_ADDRESS_SPACE beyond what it was made with: it has no more addresses. */
 ACRE_API acre_status acre_heap_get_limit(acre_heap *heap, uint64_t *bytes);
 ACRE_API acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes);
 

@@ -1,0 +1,55 @@
+# Converts a program that was written for acre 0.1 to the names of 0.2 (CHANGELOG.md lists them):
+#
+#   sed -E -i -f scripts/rename-0.2.sed *.c *.h *.cu
+#
+# Names that are gone do not compile, so what sed cannot see (a function over several lines, options
+# filled in far from where they are declared) the compiler names.
+
+# ---- functions and types ----
+s/\bacre_strstatus\b/acre_status_text/g
+s/\bacre_get_stats\b/acre_device_get_stats/g
+s/\bacre_stats\b/acre_device_stats/g
+s/\bACRE_STATS_LIST\b/ACRE_DEVICE_STATS_LIST/g
+s/\bacre_heap_limit_get\b/acre_heap_get_limit/g
+s/\bacre_heap_limit_set\b/acre_heap_set_limit/g
+s/\bacre_pool_block_fn\b/acre_pool_walk_fn/g
+s/\bacre_tag_fn\b/acre_tag_walk_fn/g
+s/\bacre_plan_wish_fn\b/acre_plan_walk_fn/g
+
+# ---- headers ----
+s/(#[[:space:]]*include[[:space:]]*[<"])acre_(limits|plan)\.h([>"])/\1acre.h\3/
+s/(#[[:space:]]*include[[:space:]]*[<"])acre_heap_[a-z]+\.h([>"])/\1acre_heap.h\2/
+
+# ---- fields ----
+s/(\.|->)hard_bytes\b/\1limit_bytes/g
+s/(\.|->)maximum_bytes\b/\1limit_bytes/g
+
+# Two structs had fields of one name. The struct that was named last decides; the hold space
+# remembers which.
+/\bacre_(pool|vec|open)_(options|stats)\b/ {
+    h
+    s/.*\bacre_(pool|vec|open)_(options|stats)\b.*/\1/
+    x
+}
+/(\.|->)(reserve|soft)_bytes\b/ {
+    x
+    /^pool$/ {
+        x
+        s/(\.|->)reserve_bytes\b/\1initial_bytes/g
+        s/(\.|->)soft_bytes\b/\1soft_limit_bytes/g
+        x
+    }
+    /^vec$/ {
+        x
+        s/(\.|->)reserve_bytes\b/\1address_bytes/g
+        x
+    }
+    x
+}
+
+# ---- functions that a walk calls: 0 goes on ----
+/^(static )?void [a-z_0-9A-Z]+\(void \*[a-z_0-9A-Z]*, const acre_(plan_placed|tag_info) \*/,/^}/ {
+    s/^(static )?void /\1int /
+    s/\breturn;/return 0;/
+    s/^}/    return 0;\n}/
+}
