@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# A program written for acre 0.1 is converted by scripts/rename-0.2.sed: the examples of v0.1.0
+# (examples-0.1.tar.gz) build and run afterwards. Kernels are only compiled, where there is an nvcc.
+set -euo pipefail
+
+: "${ACRE_BUILD:?}"
+source_dir=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$ACRE_BUILD/CMakeCache.txt"; }
+cc=$(cached CMAKE_C_COMPILER)
+nvcc=$(cached ACRE_NVCC)
+
+cd "$tmp"
+tar xzf "$source_dir/tests/check/examples-0.1.tar.gz"
+cp -r examples before
+sed -E -i -f "$source_dir/scripts/rename-0.2.sed" examples/*
+
+# The old names, as the script has them: whole words on the left of its first section.
+old=$(sed -nE 's/^s\/\\b([A-Za-z_]+)\\b\/.*/\1/p' "$source_dir/scripts/rename-0.2.sed" | paste -sd'|')
+[ -n "$old" ] || { echo "the script has no names"; exit 1; }
+if grep -nwE "$old" examples/*; then
+    echo "check_rename: these names are left"
+    exit 1
+fi
+grep -qwE "$old" before/* || { echo "check_rename: the examples of 0.1 have none of the old names"; exit 1; }
+
+count=0
+for program in examples/*.c; do
+    out=$tmp/$(basename "$program" .c)
+    "$cc" -std=gnu11 -O1 -Wall -Wextra -Werror -I "$source_dir/include" "$program" -L "$ACRE_BUILD" \
+        -lacre -pthread -Wl,-rpath,"$ACRE_BUILD" -o "$out"
+    ACRE_DEVICE=soft "$out" >"$out.txt" 2>&1 || { echo "$program failed:"; cat "$out.txt"; exit 1; }
+    count=$((count + 1))
+done
+kernels=0
+for program in examples/*.cu; do
+    if [ -x "$nvcc" ] && ! cmp -s "$program" "before/${program#examples/}"; then
+        "$nvcc" -std=c++17 -I "$source_dir/include" -c "$program" -o /dev/null
+        kernels=$((kernels + 1))
+    fi
+done
+echo "check_rename: $count programs converted, built and run; $kernels with kernels compiled"
