@@ -1,43 +1,27 @@
 /* Claims: which thread may work in a thread's cache, and when.
  *
- * The owner marks itself busy with a plain store while it is inside, and checks whether the cache
- * is claimed. The claiming thread makes every thread of the process execute a memory barrier
- * (membarrier). Then it either sees that the owner is inside, and waits, or the owner will see the
- * claim. So the owner pays for no barrier, and the cache of a sleeping thread can be drained. One
- * barrier serves all caches.
- *
- * An owner is *strong* when it enters with full barriers of its own: where there is no membarrier,
- * and under the thread sanitizer. Its hits do not take the near path (pool_hit.c). If membarrier
- * fails later, as in a sandbox, caches of owners that are not strong cannot be claimed. The claim
- * asks such owners to become strong, which they do at their next call. Until then their caches stay
- * untouched.
+ * Owners are inside their caches as base/inside.h has it, so the cache of a sleeping thread can be
+ * drained. Hits of a strong owner do not take the near path (pool_hit.c). When membarrier fails, a
+ * claim leaves the caches of owners that are not strong untouched, and asks those to become strong,
+ * which they do at their next call.
  *
  * Locks: a claim holds the lock of the list of caches. A pool's lock may be held outside it. The
  * owner never takes a lock inside its cache. */
-#include <errno.h>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/inside.h"
 #include "base/thread.h"
 #include "pool/pool.h"
 #include "pool/pool_tag.h"
-
-enum {
-    CLAIM_SPINS = 200,         /* before a claim sleeps; an owner is inside for less */
-    CLAIM_SLEEP_NS = 20000,    /* first sleep */
-    CLAIM_SLEEP_MOST = 1000000 /* longest sleep */
-};
 
 static struct {
     struct acre__lock lock;
     struct acre__pool_cache *first;
     pthread_once_t once;
-    _Atomic int has_membarrier;
     uint32_t mark; /* the last one assigned */
     void (*_Atomic empty)(struct acre__pool_cache *cache, uint64_t thread); /* of its slots */
 } caches = {.lock = ACRE__LOCK_INIT("pool caches", ACRE__RANK_POOL + 1), .once = PTHREAD_ONCE_INIT};
@@ -45,11 +29,7 @@ static struct {
 static void cache_end(struct acre__thread *thread);
 
 static void caches_init(void) {
-#if !defined(__SANITIZE_THREAD__) && !defined(ACRE_SANITIZE_tsan)
-    acre__store(&caches.has_membarrier,
-                syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0,
-                memory_order_relaxed);
-#endif
+    acre__inside_init();
     acre__thread_at_exit(cache_end);
 }
 
@@ -60,14 +40,10 @@ void acre__cache_init(void (*empty)(struct acre__pool_cache *cache, uint64_t thr
 
 /* ---- waiting ---- */
 
-static int is_virtual(void) {
-    const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
-    return hooks && hooks->is_virtual();
-}
-
 static void claim_wait(struct acre__pool_cache *cache) {
-    if (is_virtual()) {
-        acre__sched_hooks_get()->yield();
+    const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
+    if (hooks && hooks->is_virtual()) {
+        hooks->yield();
         return;
     }
     acre__store(&cache->is_waiting, 1, memory_order_seq_cst);
@@ -81,21 +57,6 @@ static void claim_wait(struct acre__pool_cache *cache) {
 static void claim_wake(struct acre__pool_cache *cache) {
     if (acre__load(&cache->is_waiting, memory_order_seq_cst))
         (void)syscall(__NR_futex, &cache->claimed, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-/* Waits until the owner is outside. The owner leaves without waking anyone, so that a hit stays
- * cheap. Hence the claim sleeps in between, which also lets an owner of lower priority run. */
-static void busy_wait(struct acre__pool_cache *cache) {
-    long sleep_ns = CLAIM_SLEEP_NS;
-    for (int spins = 0; acre__load(&cache->busy, memory_order_seq_cst); spins++) {
-        if (is_virtual()) {
-            acre__sched_hooks_get()->yield();
-        } else if (spins >= CLAIM_SPINS) {
-            const struct timespec pause = {.tv_nsec = sleep_ns};
-            nanosleep(&pause, NULL);
-            sleep_ns = sleep_ns < CLAIM_SLEEP_MOST ? 2 * sleep_ns : CLAIM_SLEEP_MOST;
-        }
-    }
 }
 
 /* ---- the owner ---- */
@@ -142,16 +103,6 @@ void acre__reader_leave(struct acre__pool_cache *cache) {
 
 /* ---- claiming ---- */
 
-/* Makes every running thread of the process execute a full barrier; 0 when the kernel refuses. */
-static int caches_barrier(void) {
-    if (!acre__load(&caches.has_membarrier, memory_order_relaxed))
-        return 0;
-    if (syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
-        return 1;
-    acre__store(&caches.has_membarrier, 0, memory_order_relaxed);
-    return 0;
-}
-
 /* Without a barrier it reads `is_strong` racily: an owner that is just becoming strong is skipped
  * once more, or has seen the claim. */
 int acre__caches_claim(void) {
@@ -160,11 +111,11 @@ int acre__caches_claim(void) {
     acre__lock_take(&caches.lock);
     for (struct acre__pool_cache *at = caches.first; at; at = at->next)
         acre__exchange(&at->claimed, ACRE__CLAIM_TAKEN, memory_order_seq_cst);
-    int is_ordered = caches_barrier();
+    int is_ordered = acre__inside_order();
     for (struct acre__pool_cache *at = caches.first; at; at = at->next) {
         at->is_mine = is_ordered || acre__load(&at->is_strong, memory_order_seq_cst);
         if (at->is_mine) {
-            busy_wait(at);
+            acre__inside_wait(&at->busy);
         } else {
             is_all = 0;
             acre__store(&at->claimed, ACRE__CLAIM_WEAK, memory_order_seq_cst);
@@ -178,7 +129,7 @@ int acre__caches_claim(void) {
  * of that, it read before the barrier, when the claim was still set. Without the barrier that does
  * not hold, so it is asked to become strong. */
 void acre__caches_unclaim(void) {
-    int is_ordered = caches_barrier();
+    int is_ordered = acre__inside_order();
     for (struct acre__pool_cache *at = caches.first; at; at = at->next) {
         int is_free = is_ordered || acre__load(&at->is_strong, memory_order_seq_cst);
         if (!at->is_mine)
@@ -223,7 +174,7 @@ struct acre__pool_cache *acre__cache_self(void) {
     if (!cache)
         return NULL;
     acre__lock_take(&caches.lock);
-    cache->is_strong = !acre__load(&caches.has_membarrier, memory_order_relaxed);
+    cache->is_strong = !acre__load(&acre__inside_is_cheap, memory_order_relaxed);
     caches.mark = caches.mark % ACRE__SLOT_MARKS + 1;
     cache->live = caches.mark * ACRE__SLOT_MARK | ACRE__SLOT_LIVE;
     cache->next = caches.first;

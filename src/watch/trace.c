@@ -11,7 +11,6 @@
 #include "watch/trace.h"
 
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/inside.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -34,7 +34,6 @@ enum { TRACE_LEAST_BYTES = 1 << 20 };
 
 _Atomic uint32_t acre__trace_generation;
 struct acre__clock acre__trace_clock;
-int acre__trace_has_membarrier;
 
 /* The name of a tag, for this trace and later ones. */
 struct trace_tag {
@@ -95,10 +94,7 @@ static void trace_in_child(void) {
 static void writer_end(struct acre__thread *thread);
 
 static void trace_once(void) {
-#if !defined(__SANITIZE_THREAD__) && !defined(ACRE_SANITIZE_tsan)
-    acre__trace_has_membarrier =
-        syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-#endif
+    acre__inside_init();
     acre__thread_at_exit(writer_end);
     (void)pthread_atfork(NULL, NULL, trace_in_child);
 }
@@ -296,20 +292,27 @@ static void trace_yield(void) {
         sched_yield();
 }
 
-/* Every thread of the process passes a barrier; where there is none, writers have their own. */
-static void trace_barrier(void) {
-    if (acre__trace_has_membarrier)
-        (void)syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-}
-
-/* 1 if some writer is inside. */
-static int writers_are_busy(void) {
+/* 1 if some writer is inside. *is_seen is 0 if one may be inside and does not show (base/inside.h).
+ */
+static int writers_are_busy(int is_ordered, int *is_seen) {
     int is_busy = 0;
+    *is_seen = 1;
     acre__lock_take(&trace.lock);
-    for (struct acre__trace_writer *at = trace.writers; at && !is_busy; at = at->next)
+    for (struct acre__trace_writer *at = trace.writers; at && !is_busy; at = at->next) {
+        *is_seen &= is_ordered || atomic_load_explicit(&at->is_strong, memory_order_seq_cst);
         is_busy = atomic_load_explicit(&at->busy, memory_order_seq_cst) != 0;
+    }
     acre__lock_give(&trace.lock);
     return is_busy;
+}
+
+/* Waits until no writer is inside, and what they wrote is written; 0 if that cannot be known.
+ * Without the lock, which writers take inside. */
+static int writers_wait(void) {
+    int is_ordered = acre__inside_order(), is_seen;
+    while (writers_are_busy(is_ordered, &is_seen))
+        trace_yield();
+    return is_seen && (!is_ordered || acre__inside_order());
 }
 
 /* `control` held: after it nobody touches the file, and it is as long as what was written. */
@@ -317,17 +320,16 @@ static void trace_end(void) {
     if (trace.fd < 0)
         return;
     int was_on = atomic_exchange_explicit(&acre__trace_generation, 0, memory_order_seq_cst) != 0;
-    trace_barrier(); /* who is not seen inside from here on sees that the trace has ended */
-    while (writers_are_busy())
-        trace_yield();
-    trace_barrier(); /* what those who were inside wrote is written */
+    int is_alone = writers_wait();
     acre__lock_take(&trace.lock);
     for (uint32_t i = 0; i < trace.block_count; i++)
         block_at(i)->is_open = 0;
     if (was_on)
         trace_header()->state = ACRE__TRACE_STOPPED;
-    munmap(trace.map, trace.map_bytes);
-    if (ftruncate(trace.fd, (off_t)file_bytes(trace.block_count)))
+    if (!is_alone)
+        acre__log(ACRE_LOG_WARN, "trace", "the trace's file stays mapped: membarrier fails");
+    else if (munmap(trace.map, trace.map_bytes) ||
+             ftruncate(trace.fd, (off_t)file_bytes(trace.block_count)))
         acre__log(ACRE_LOG_WARN, "trace", "the trace keeps what it did not use: %s",
                   strerror(errno));
     close(trace.fd);

@@ -6,6 +6,7 @@
  * whole events. */
 #include <string.h>
 
+#include "base/inside.h"
 #include "base/status.h"
 #include "watch/trace_writer.h"
 
@@ -18,11 +19,12 @@ static inline struct acre__trace_writer *writer_enter(void) {
     if (__builtin_expect(!writer, 0) && !(writer = acre__trace_writer_make(thread)))
         return NULL;
     uint32_t now;
-    if (acre__trace_has_membarrier) {
+    if (atomic_load_explicit(&acre__inside_is_cheap, memory_order_relaxed)) {
         atomic_store_explicit(&writer->busy, 1, memory_order_relaxed);
         atomic_signal_fence(memory_order_seq_cst);
         now = atomic_load_explicit(&acre__trace_generation, memory_order_relaxed);
     } else {
+        atomic_store_explicit(&writer->is_strong, 1, memory_order_seq_cst);
         atomic_exchange_explicit(&writer->busy, 1, memory_order_seq_cst);
         now = atomic_load_explicit(&acre__trace_generation, memory_order_seq_cst);
     }
@@ -36,7 +38,7 @@ static inline struct acre__trace_writer *writer_enter(void) {
 
 /* What was written is in the file before: by the barrier of who waits, or by its own. */
 static inline void writer_out(struct acre__trace_writer *writer) {
-    if (acre__trace_has_membarrier) {
+    if (atomic_load_explicit(&acre__inside_is_cheap, memory_order_relaxed)) {
         atomic_signal_fence(memory_order_seq_cst);
         atomic_store_explicit(&writer->busy, 0, memory_order_relaxed);
     } else {

@@ -1,8 +1,8 @@
 /* Who writes a trace: shared by trace.c (files, blocks, beginning and end) and trace_write.c (how
  * events are coded).
  *
- * A writer belongs to one thread. It says that it is inside by a plain store; who ends a trace lets
- * all threads pass a barrier and waits for those inside, as pools do with their caches. */
+ * A writer belongs to one thread, which is inside while it writes (base/inside.h). Who ends a trace
+ * waits for those inside. */
 #ifndef ACRE_WATCH_TRACE_WRITER_H
 #define ACRE_WATCH_TRACE_WRITER_H
 
@@ -19,6 +19,7 @@ enum { ACRE__TRACE_HINTS = 64 };
 
 struct acre__trace_writer {
     _Atomic uint32_t busy; /* the owner is inside */
+    _Atomic int is_strong; /* it enters with a barrier of its own (base/inside.h) */
     uint32_t generation;   /* the trace that the block is of */
     unsigned char *at;     /* the next byte */
     unsigned char *end;    /* from here on the block has no room for two events */
@@ -38,9 +39,6 @@ struct acre__trace_writer {
 
 /* The clock of the trace that is being written; fixed while there is one. */
 extern struct acre__clock acre__trace_clock;
-
-/* Without a barrier where who waits makes one for all (membarrier). */
-extern int acre__trace_has_membarrier;
 
 /* The calling thread's writer, made now if it has none; NULL without memory, and in a thread that
  * is about to end. */

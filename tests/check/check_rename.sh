@@ -35,7 +35,8 @@ for program in examples/*.c; do
 done
 kernels=0
 for program in examples/*.cu; do
-    if [ -x "$nvcc" ] && ! cmp -s "$program" "before/${program#examples/}"; then
+    if grep -q "^ACRE_NVCC_WORKS:[A-Z]*=TRUE" "$ACRE_BUILD/CMakeCache.txt" &&
+        ! cmp -s "$program" "before/${program#examples/}"; then
         "$nvcc" -std=c++17 -I "$source_dir/include" -c "$program" -o /dev/null
         kernels=$((kernels + 1))
     fi
