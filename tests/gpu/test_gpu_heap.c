@@ -239,7 +239,7 @@ TEST(heap_several_heaps_stay_apart) {
     assert_int_equal(w->counts[HEAP_NULLS], 0);
     assert_int_equal(heap_stats(w).foreign_frees, threads);
     /* A heap's block is no pool's, and not acre_mem_alloc's. */
-    assert_int_equal(acre_free(w->job.h.base, w->stream), ACRE_E_POINTER);
+    assert_int_equal(acre_free(w->job.h.base, w->stream), ACRE_E_KIND);
     assert_int_equal(acre_mem_free(w->dev, w->job.h.base), ACRE_E_KIND);
     heap_end(w, threads);
     w->heap = second;
