@@ -306,7 +306,7 @@ static acre_status pool_reserve(acre_pool *pool, uint64_t bytes) {
 
 static acre_status limit_set(acre_pool *pool, uint64_t soft_limit_bytes, uint64_t limit_bytes) {
     if (soft_limit_bytes && limit_bytes && soft_limit_bytes > limit_bytes)
-        return acre__fail(ACRE_E_INVALID, "a soft limit of %llu bytes above the hard one of %llu",
+        return acre__fail(ACRE_E_INVALID, "a soft limit of %llu bytes above the limit of %llu",
                           (unsigned long long)soft_limit_bytes, (unsigned long long)limit_bytes);
     pool->soft_limit_bytes = soft_limit_bytes;
     pool->soft_mark = soft_limit_bytes;
