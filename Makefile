@@ -18,7 +18,7 @@ ARGS ?=
 # The groups of scripts/deps that presets need.
 needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter debug tsan,$(1)),clang)
 
-.PHONY: all configured examples demo test test-all bench lint format abi coverage install uninstall clean help
+.PHONY: all configured cross-configured examples demo test test-all bench lint format abi coverage install uninstall clean help
 
 all: configured ## build libacre.so, libacre.a and the tool acre
 	@cmake --build $(BUILD) --target acre_product
@@ -59,11 +59,21 @@ format: ## rewrite the C sources in the project's format
 	@scripts/deps lint
 	@scripts/lint --format
 
-abi: configured ## record the ABI of libacre.so for this architecture in tests/abi, for the test check_abi
+# CROSS=x86_64-linux-gnu: for that architecture, by Debian's cross compiler (gcc-x86-64-linux-gnu).
+CROSS ?=
+ABI_BUILD := $(if $(CROSS),build/abi-$(CROSS),$(BUILD))
+ABI_ARCH := $(firstword $(subst -, ,$(or $(CROSS),$(shell uname -m))))
+
+abi: $(if $(CROSS),cross-configured,configured) ## record the ABI of libacre.so in tests/abi (CROSS=x86_64-linux-gnu: of another architecture)
 	@scripts/deps abi
-	@cmake --build $(BUILD) --target acre_shared
-	@scripts/abi $(BUILD)/libacre.so include tests/abi/libacre-$$(uname -m).abi
+	@cmake --build $(ABI_BUILD) --target acre_shared
+	@scripts/abi $(ABI_BUILD)/libacre.so include tests/abi/libacre-$(ABI_ARCH).abi
 	@git --no-pager diff --stat -- tests/abi 2>/dev/null || true
+
+cross-configured:
+	@cmake -S . -B $(ABI_BUILD) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_SYSTEM_NAME=Linux \
+	    -DCMAKE_SYSTEM_PROCESSOR=$(ABI_ARCH) -DCMAKE_C_COMPILER=$(CROSS)-gcc -DACRE_TOOL=OFF -DACRE_KERNELS=OFF \
+	    -DACRE_STANDINS=OFF >/dev/null
 
 coverage: ## run the tests and show how many lines of src/ and include/ they reach; a page in build/coverage
 	@scripts/deps build tool test coverage
