@@ -8,12 +8,63 @@
 
 enum { SEEDS = 20 };
 
+static CUevent make_event(void) {
+    CUevent event = NULL;
+    assert_ok(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    return event;
+}
+
+static CUdeviceptr make_block(void) {
+    CUdeviceptr made = 0;
+    assert_ok(drv->cuMemAlloc(&made, BLOCK));
+    return made;
+}
+
+/* Work of `to` from now on comes after that of `from` so far. */
+static void edge(CUstream from, CUstream to) {
+    CUevent event = make_event();
+    assert_ok(drv->cuEventRecord(event, from));
+    assert_ok(drv->cuStreamWaitEvent(to, event, 0));
+}
+
+static void fill(CUdeviceptr to, CUstream stream) {
+    assert_ok(drv->cuMemsetD8Async(to, 1, BLOCK, stream));
+}
+
+/* Something else than the fill may have found the mistake already: then the device is lost. */
+static void fill_or_lost(CUdeviceptr to, CUstream stream) {
+    CUresult result = drv->cuMemsetD8Async(to, 1, BLOCK, stream);
+    assert_true(result == CUDA_SUCCESS || result == CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static CUstream free_stream(void) {
+    return soft_stream(CU_STREAM_NON_BLOCKING);
+}
+
+/* Until a stream that was destroyed is done and gone, with a seed by calls that let it run. */
+static void wait_for_end(size_t streams) {
+    int device;
+    assert_true(soft_eventually(drv->cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+                                soft_stream_count(0) == streams));
+}
+
+/* What every scenario has: a block, and two streams that nothing orders. */
+static CUdeviceptr at;
+static CUstream one, two;
+
+static void things_make(void) {
+    at = make_block();
+    one = free_stream();
+    two = free_stream();
+}
+
 static void clocks_begin(int seed) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.check = 1;
     config.seeded = seed > 0;
     config.seed = (uint64_t)seed;
     soft_begin_with(&config);
+    things_make();
 }
 
 static void clocks_end(void) {
@@ -38,68 +89,25 @@ static void expect_reports(void (*scenario)(void), size_t reports, const char *n
 
 #define EXPECT_REPORTS(scenario, reports) expect_reports(scenario, reports, #scenario)
 
-static CUevent make_event(void) {
-    CUevent event = NULL;
-    assert_ok(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    return event;
-}
-
-static CUdeviceptr make_block(void) {
-    CUdeviceptr at = 0;
-    assert_ok(drv->cuMemAlloc(&at, BLOCK));
-    return at;
-}
-
-static void fill(CUdeviceptr at, CUstream stream) {
-    assert_ok(drv->cuMemsetD8Async(at, 1, BLOCK, stream));
-}
-
-/* Something else than the fill may have found the mistake already: then the device is lost. */
-static void fill_or_lost(CUdeviceptr at, CUstream stream) {
-    CUresult result = drv->cuMemsetD8Async(at, 1, BLOCK, stream);
-    assert_true(result == CUDA_SUCCESS || result == CUDA_ERROR_LAUNCH_FAILED);
-}
-
-static CUstream free_stream(void) {
-    return soft_stream(CU_STREAM_NON_BLOCKING);
-}
-
-/* Until a stream that was destroyed is done and gone, with a seed by calls that let it run. */
-static void wait_for_end(size_t streams) {
-    int device;
-    assert_true(soft_eventually(drv->cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-                                soft_stream_count(0) == streams));
-}
-
 /* ---- edges ---- */
 
 static void no_edge(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     fill(at, one);
     fill_or_lost(at, two);
 }
 
 static void same_stream(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream();
     fill(at, one);
     fill(at, one);
 }
 
 static void event_wait(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
-    CUevent event = make_event();
     fill(at, one);
-    assert_ok(drv->cuEventRecord(event, one));
-    assert_ok(drv->cuStreamWaitEvent(two, event, 0));
+    edge(one, two);
     fill(at, two);
 }
 
 static void event_wait_recorded_too_early(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     CUevent event = make_event();
     assert_ok(drv->cuEventRecord(event, one));
     fill(at, one);
@@ -108,30 +116,21 @@ static void event_wait_recorded_too_early(void) {
 }
 
 static void event_wait_on_wrong_stream(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream(), three = free_stream();
-    CUevent event = make_event();
+    CUstream three = free_stream();
     fill(at, one);
-    assert_ok(drv->cuEventRecord(event, one));
-    assert_ok(drv->cuStreamWaitEvent(three, event, 0));
+    edge(one, three);
     fill_or_lost(at, two);
 }
 
 static void event_chain(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream(), three = free_stream();
-    CUevent first = make_event(), second = make_event();
+    CUstream three = free_stream();
     fill(at, one);
-    assert_ok(drv->cuEventRecord(first, one));
-    assert_ok(drv->cuStreamWaitEvent(two, first, 0));
-    assert_ok(drv->cuEventRecord(second, two)); /* carries what two has learnt */
-    assert_ok(drv->cuStreamWaitEvent(three, second, 0));
+    edge(one, two);
+    edge(two, three);
     fill(at, three);
 }
 
 static void event_sync(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     CUevent event = make_event();
     fill(at, one);
     assert_ok(drv->cuEventRecord(event, one));
@@ -140,8 +139,6 @@ static void event_sync(void) {
 }
 
 static void event_query(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     CUevent event = make_event();
     fill(at, one);
     assert_ok(drv->cuEventRecord(event, one));
@@ -150,16 +147,12 @@ static void event_query(void) {
 }
 
 static void stream_sync(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     fill(at, one);
     assert_ok(drv->cuStreamSynchronize(one));
     fill(at, two);
 }
 
 static void stream_sync_of_the_other(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     fill(at, one);
     assert_ok(drv->cuStreamSynchronize(two));
     fill_or_lost(at, two);
@@ -167,32 +160,24 @@ static void stream_sync_of_the_other(void) {
 
 /* The host knew nothing when it queued the second use; that it learns later is too late. */
 static void stream_sync_after_submission(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     fill(at, one);
     fill_or_lost(at, two);
     drv->cuStreamSynchronize(one);
 }
 
 static void stream_query(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     fill(at, one);
     assert_true(soft_eventually(drv->cuStreamQuery(one) == CUDA_SUCCESS));
     fill(at, two);
 }
 
 static void context_sync(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     fill(at, one);
     assert_ok(drv->cuCtxSynchronize());
     fill(at, two);
 }
 
 static void pageable_copy_waits(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     char byte;
     fill(at, one);
     assert_ok(drv->cuMemcpyDtoHAsync(&byte, at, 1, one));
@@ -200,42 +185,36 @@ static void pageable_copy_waits(void) {
 }
 
 static void legacy_after_blocking(void) {
-    CUdeviceptr at = make_block();
     fill(at, soft_stream(CU_STREAM_DEFAULT));
     fill(at, NULL);
 }
 
 static void blocking_after_legacy(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = soft_stream(CU_STREAM_DEFAULT);
+    one = soft_stream(CU_STREAM_DEFAULT);
     fill(at, NULL);
     fill(at, one);
 }
 
 static void non_blocking_after_legacy(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream();
     fill(at, NULL);
     fill_or_lost(at, one);
 }
 
 static void legacy_after_non_blocking(void) {
-    CUdeviceptr at = make_block();
     fill(at, free_stream());
     fill_or_lost(at, NULL);
 }
 
 static void two_blocking(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = soft_stream(CU_STREAM_DEFAULT), two = soft_stream(CU_STREAM_DEFAULT);
+    one = soft_stream(CU_STREAM_DEFAULT);
+    two = soft_stream(CU_STREAM_DEFAULT);
     fill(at, one);
     fill_or_lost(at, two);
 }
 
 /* The second block lies where the first lay: the free has waited for its last use. */
 static void plain_free_and_again(void) {
-    CUdeviceptr stays = make_block(), at = make_block();
-    CUstream one = free_stream(), two = free_stream();
+    CUdeviceptr stays = make_block();
     fill(at, one);
     assert_ok(drv->cuMemFree(at));
     CUdeviceptr again = make_block();
@@ -245,8 +224,6 @@ static void plain_free_and_again(void) {
 }
 
 static void context_event(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     CUevent event = make_event();
     fill(at, one);
     assert_ok(drv->cuCtxRecordEvent(NULL, event));
@@ -255,8 +232,6 @@ static void context_event(void) {
 }
 
 static void context_event_not_waited_for(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     CUevent event = make_event();
     fill(at, one);
     assert_ok(drv->cuCtxRecordEvent(NULL, event));
@@ -294,62 +269,50 @@ SOFT_TEST_BARE(clocks_know_the_legacy_rule) {
 /* ---- kinds of use ---- */
 
 static void two_reads(void) {
-    CUdeviceptr at = make_block(), one_to = make_block(), two_to = make_block();
-    CUstream one = free_stream(), two = free_stream();
+    CUdeviceptr one_to = make_block(), two_to = make_block();
     assert_ok(drv->cuMemcpyDtoDAsync(one_to, at, BLOCK, one));
     assert_ok(drv->cuMemcpyDtoDAsync(two_to, at, BLOCK, two));
 }
 
 static void read_then_write(void) {
-    CUdeviceptr at = make_block(), to = make_block();
-    CUstream one = free_stream(), two = free_stream();
+    CUdeviceptr to = make_block();
     assert_ok(drv->cuMemcpyDtoDAsync(to, at, BLOCK, one));
     fill_or_lost(at, two);
 }
 
 static void write_then_read(void) {
-    CUdeviceptr at = make_block(), to = make_block();
-    CUstream one = free_stream(), two = free_stream();
+    CUdeviceptr to = make_block();
     fill(at, one);
     drv->cuMemcpyDtoDAsync(to, at, BLOCK, two);
 }
 
 /* Two readers, and a writer that waits for one of them. */
 static void write_after_one_of_two_reads(void) {
-    CUdeviceptr at = make_block(), one_to = make_block(), two_to = make_block();
-    CUstream one = free_stream(), two = free_stream(), three = free_stream();
-    CUevent event = make_event();
+    CUdeviceptr one_to = make_block(), two_to = make_block();
+    CUstream three = free_stream();
     assert_ok(drv->cuMemcpyDtoDAsync(one_to, at, BLOCK, one));
     assert_ok(drv->cuMemcpyDtoDAsync(two_to, at, BLOCK, two));
-    assert_ok(drv->cuEventRecord(event, two));
-    assert_ok(drv->cuStreamWaitEvent(three, event, 0));
+    edge(two, three);
     fill_or_lost(at, three);
 }
 
 static void neighbours(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     assert_ok(drv->cuMemsetD8Async(at, 1, 100, one));
     assert_ok(drv->cuMemsetD8Async(at + 100, 1, BLOCK - 100, two));
 }
 
 static void one_byte_in_common(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     assert_ok(drv->cuMemsetD8Async(at, 1, 101, one));
     drv->cuMemsetD8Async(at + 100, 1, BLOCK - 100, two);
 }
 
 static void rows_that_interlace(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     assert_ok(drv->cuMemsetD2D8Async(at, 128, 1, 64, 32, one));
     assert_ok(drv->cuMemsetD2D8Async(at + 64, 128, 1, 64, 32, two));
 }
 
 static void pinned_without_edge(void) {
     void *pinned = NULL;
-    CUstream one = free_stream(), two = free_stream();
     assert_ok(drv->cuMemHostAlloc(&pinned, BLOCK, 0));
     fill((CUdeviceptr)(uintptr_t)pinned, one);
     fill_or_lost((CUdeviceptr)(uintptr_t)pinned, two);
@@ -371,7 +334,6 @@ SOFT_TEST_BARE(clocks_compare_what_is_used) {
 static void chunk_mapped_twice(void) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 0);
-    CUstream one = free_stream(), two = free_stream();
     fill(here, one);
     fill_or_lost(there, two);
 }
@@ -381,7 +343,6 @@ static void chunk_mapped_twice(void) {
 static void chunk_moved(void) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 0);
-    CUstream one = free_stream(), two = free_stream();
     fill(here, one);
     fill_or_lost(there, two);
     if (!drv->cuStreamSynchronize(one))
@@ -391,7 +352,6 @@ static void chunk_moved(void) {
 static void chunk_moved_with_edge(void) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 0);
-    CUstream one = free_stream(), two = free_stream();
     CUevent event = make_event();
     fill(here, one);
     assert_ok(drv->cuEventRecord(event, one));
@@ -404,8 +364,7 @@ static void chunk_moved_with_edge(void) {
 /* Another chunk at the same address is other memory. */
 static void address_reused(void) {
     CUmemGenericAllocationHandle old = soft_chunk(CHUNK, 0), new = soft_chunk(CHUNK, 0);
-    CUdeviceptr at = soft_map(old, CHUNK, 0);
-    CUstream one = free_stream(), two = free_stream();
+    at = soft_map(old, CHUNK, 0);
     fill(at, one);
     assert_ok(drv->cuStreamSynchronize(one));
     assert_ok(drv->cuMemUnmap(at, CHUNK));
@@ -416,18 +375,17 @@ static void address_reused(void) {
 /* The work is done, but the host never asked. */
 static void unmap_without_wait(void) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
-    CUdeviceptr at = soft_map(chunk, CHUNK, 0);
-    CUstream one = free_stream();
+    at = soft_map(chunk, CHUNK, 0);
     fill(at, one);
     assert_ok(drv->cuStreamDestroy(one));
-    wait_for_end(0);
+    wait_for_end(1);
     assert_ok(drv->cuMemUnmap(at, CHUNK));
 }
 
 static void unmap_after_wait_for_another(void) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
-    CUdeviceptr at = soft_map(chunk, CHUNK, 0), to = make_block();
-    CUstream one = free_stream(), two = free_stream();
+    CUdeviceptr to = make_block();
+    at = soft_map(chunk, CHUNK, 0);
     assert_ok(drv->cuMemcpyDtoDAsync(to, at, BLOCK / 2, one));
     assert_ok(drv->cuMemcpyDtoDAsync(to + BLOCK / 2, at, BLOCK / 2, two));
     assert_ok(drv->cuStreamSynchronize(one));
@@ -441,11 +399,8 @@ static void unmap_after_wait_for_another(void) {
 static void unmap_of_use_that_was_overwritten(void) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 0);
-    CUstream one = free_stream(), two = free_stream();
-    CUevent event = make_event();
     fill(here, one);
-    assert_ok(drv->cuEventRecord(event, one));
-    assert_ok(drv->cuStreamWaitEvent(two, event, 0));
+    edge(one, two);
     fill(there, two);
     assert_ok(drv->cuStreamDestroy(one));
     assert_ok(drv->cuStreamDestroy(two));
@@ -455,8 +410,7 @@ static void unmap_of_use_that_was_overwritten(void) {
 
 static void unmap_after_wait(void) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
-    CUdeviceptr at = soft_map(chunk, CHUNK, 0);
-    CUstream one = free_stream();
+    at = soft_map(chunk, CHUNK, 0);
     fill(at, one);
     assert_ok(drv->cuStreamSynchronize(one));
     assert_ok(drv->cuMemUnmap(at, CHUNK));
@@ -477,27 +431,21 @@ SOFT_TEST_BARE(clocks_follow_the_chunk) {
 
 /* A new stream, perhaps in the dead one's place: nothing orders it behind. */
 static void ended_then_new_stream(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream();
     fill(at, one);
     assert_ok(drv->cuStreamDestroy(one));
-    wait_for_end(0);
+    wait_for_end(1);
     fill_or_lost(at, free_stream());
 }
 
 static void ended_then_context_sync(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream();
     fill(at, one);
     assert_ok(drv->cuStreamDestroy(one));
-    wait_for_end(0);
+    wait_for_end(1);
     assert_ok(drv->cuCtxSynchronize());
     fill(at, free_stream());
 }
 
 static void ended_then_context_event(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream(), two = free_stream();
     CUevent event = make_event();
     fill(at, one);
     assert_ok(drv->cuStreamDestroy(one));
@@ -508,33 +456,29 @@ static void ended_then_context_event(void) {
 }
 
 static void ended_blocking_then_legacy(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = soft_stream(CU_STREAM_DEFAULT);
+    one = soft_stream(CU_STREAM_DEFAULT);
     fill(at, one);
     assert_ok(drv->cuStreamDestroy(one));
-    wait_for_end(0);
+    wait_for_end(2);
     fill(at, NULL);
     assert_true(soft_eventually(drv->cuStreamQuery(NULL) == CUDA_SUCCESS));
     fill(at, free_stream());
 }
 
 static void ended_non_blocking_then_legacy(void) {
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream();
     fill(at, one);
     assert_ok(drv->cuStreamDestroy(one));
-    wait_for_end(0);
+    wait_for_end(1);
     fill_or_lost(at, NULL);
 }
 
 /* The slot is used again once the host knows; a use of its new owner is compared like any. */
 static void slot_with_new_owner(void) {
-    CUdeviceptr at = make_block(), other = make_block();
-    CUstream one = free_stream();
+    CUdeviceptr other = make_block();
     fill(at, one);
     assert_ok(drv->cuStreamSynchronize(one));
     assert_ok(drv->cuStreamDestroy(one));
-    CUstream heir = free_stream(), two = free_stream();
+    CUstream heir = free_stream();
     fill(at, heir);
     fill(other, two);
     fill_or_lost(at, two);
@@ -552,7 +496,6 @@ SOFT_TEST_BARE(clocks_forget_no_ended_stream) {
 /* More streams in turn than there are slots. */
 SOFT_TEST_BARE(clocks_slots_come_back) {
     clocks_begin(0);
-    CUdeviceptr at = make_block();
     for (int i = 0; i < 3 * SOFT_SLOTS; i++) {
         CUstream stream = free_stream();
         fill(at, stream);
@@ -575,8 +518,6 @@ static void *sync_in_thread(void *argument) {
 SOFT_TEST_BARE(clocks_join_stream_destroyed_under_the_wait) {
     clocks_begin(0);
     struct soft_gate gate;
-    CUdeviceptr at = make_block();
-    CUstream one = free_stream();
     pthread_t thread;
     void *failed = NULL;
     soft_gate_put(&gate, one);
@@ -605,6 +546,7 @@ SOFT_TEST_BARE(clocks_report_makes_the_device_lost) {
 /* Without the check the bytes are written without order, which the thread sanitizer would see. */
 SOFT_TEST_BARE(clocks_off_report_nothing) {
     soft_begin(64 * MIB, 1);
+    things_make();
     no_edge();
     assert_ok(drv->cuCtxSynchronize());
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
