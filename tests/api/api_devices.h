@@ -138,4 +138,22 @@ static inline int api_start(const char *argument, ...) {
 #define API_WAIT(ms)                                                                               \
     (&(acre_import_options){.struct_size = sizeof(acre_import_options), .wait_ms = (ms)})
 
+/* What the log says about an area, from warnings on: acre_log_set(api_listen, &heard,
+ * ACRE_LOG_WARN).
+ */
+struct api_heard {
+    const char *area;
+    unsigned count;
+    char line[512]; /* the last one */
+};
+
+static inline void api_listen(void *user, acre_log_level level, const char *area,
+                              const char *line) {
+    struct api_heard *heard = user;
+    if (level != ACRE_LOG_WARN || strcmp(area, heard->area) != 0)
+        return;
+    heard->count++;
+    snprintf(heard->line, sizeof heard->line, "%s", line);
+}
+
 #endif

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "api_devices.h"
+#include "support/random.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -120,30 +121,9 @@ static inline const unsigned char *api_buffer_get(struct api_buffer *buffer, siz
 
 /* ---- numbers ---- */
 
-struct api_random {
-    uint64_t state;
-};
-
-static inline uint64_t api_draw(struct api_random *random, uint64_t below) {
-    uint64_t x = (random->state += 0x9e3779b97f4a7c15u);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return (x ^ (x >> 31)) % below;
-}
-
-/* ACRE_TEST_SEED, or the time; printed, so that a failure can be seen again. */
-static inline struct api_random api_random_begin(const char *name) {
-    const char *text = getenv("ACRE_TEST_SEED");
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec;
-    print_message("%s: ACRE_TEST_SEED=%llu\n", name, (unsigned long long)seed);
-    return (struct api_random){seed};
-}
-
-static inline void api_random_bytes(struct api_random *random, unsigned char *at, size_t bytes) {
+static inline void api_random_bytes(uint64_t *random, unsigned char *at, size_t bytes) {
     for (size_t i = 0; i < bytes; i += 8) {
-        uint64_t word = api_draw(random, UINT64_MAX);
+        uint64_t word = random_draw(random, UINT64_MAX);
         memcpy(at + i, &word, bytes - i < 8 ? bytes - i : 8);
     }
 }

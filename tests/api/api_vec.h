@@ -46,7 +46,7 @@ static inline void modelled_check(struct modelled *m) {
     assert_memory_equal(m->found, m->model, m->count * ELEMENT);
 }
 
-static inline void modelled_append(struct modelled *m, struct api_random *random, size_t count) {
+static inline void modelled_append(struct modelled *m, uint64_t *random, size_t count) {
     assert_true(m->count + count <= m->room);
     api_random_bytes(random, m->model + m->count * ELEMENT, count * ELEMENT);
     api_ok(acre_vec_append(m->vec, m->model + m->count * ELEMENT, count, m->stream));

@@ -22,7 +22,7 @@ struct world {
     size_t bytes;
 };
 
-static struct world world_begin(const char *name, size_t bytes, struct api_random *random) {
+static struct world world_begin(const char *name, size_t bytes, uint64_t *random) {
     struct world world = {.device = api_open(name), .bytes = bytes};
     world.pattern = malloc(bytes);
     world.blank = malloc(bytes);
@@ -82,7 +82,7 @@ TEST(copies_of_all_pairs_and_sizes_move_every_byte) {
         3 * STAGE_BUFFER + 1};
     enum { LARGE = sizeof large / sizeof large[0] };
     const size_t offsets[][2] = {{256, 256}, {257, 256}, {256, 259}, {331, 517}};
-    struct api_random random = api_random_begin("pairs");
+    uint64_t random = random_seed("pairs");
     for (API_EACH(name)) {
         struct world world = world_begin(name, 3 * STAGE_BUFFER + 4096, &random);
         acre_stream streams[2] = {NULL, NULL};
@@ -117,16 +117,16 @@ TEST(copies_of_all_pairs_and_sizes_move_every_byte) {
 }
 
 TEST(copies_of_random_sizes_and_offsets_move_every_byte) {
-    struct api_random random = api_random_begin("sizes");
+    uint64_t random = random_seed("sizes");
     for (API_EACH(name)) {
         struct world world = world_begin(name, 4 * STAGE_BUFFER, &random);
         for (int i = 0; i < ROUNDS(60, 20); i++) {
-            int is_out = (int)api_draw(&random, 2);
-            int known = (int)api_draw(&random, SORT_PAGEABLE);
-            size_t to_offset = MARGIN + api_draw(&random, 10000);
-            size_t from_offset = api_draw(&random, 10000);
+            int is_out = (int)random_draw(&random, 2);
+            int known = (int)random_draw(&random, SORT_PAGEABLE);
+            size_t to_offset = MARGIN + random_draw(&random, 10000);
+            size_t from_offset = random_draw(&random, 10000);
             size_t bytes =
-                api_draw(&random, world.bytes - 10000 - 2 * MARGIN) >> api_draw(&random, 8);
+                random_draw(&random, world.bytes - 10000 - 2 * MARGIN) >> random_draw(&random, 8);
             known = known == SORT_COMBINED ? SORT_DEVICE : known;
             try_copy(&world, is_out ? SORT_PAGEABLE : known, is_out ? known : SORT_PAGEABLE,
                      to_offset, from_offset, bytes, NULL);
@@ -139,7 +139,7 @@ TEST(copies_of_random_sizes_and_offsets_move_every_byte) {
 TEST(copies_of_many_whole_buffers_move_every_byte) {
     const size_t sizes[] = {16 * STAGE_BUFFER - 1, 16 * STAGE_BUFFER, 16 * STAGE_BUFFER + 1,
                             17 * STAGE_BUFFER + 4097};
-    struct api_random random = api_random_begin("whole buffers");
+    uint64_t random = random_seed("whole buffers");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct api_buffer block = api_buffer_make(device, SORT_DEVICE, 18 * STAGE_BUFFER);
@@ -162,7 +162,7 @@ TEST(copies_of_many_whole_buffers_move_every_byte) {
 }
 
 TEST(copy_sync_has_the_data_there) {
-    struct api_random random = api_random_begin("sync");
+    uint64_t random = random_seed("sync");
     for (API_EACH(name)) {
         struct world world = world_begin(name, 3 * MIB, &random);
         for (int to = 0; to < SORT_COUNT; to++)
@@ -313,7 +313,7 @@ TEST(planes_of_chosen_shapes_match_the_model) {
         {STAGE_BUFFER + 1, 3, STAGE_BUFFER + 300, STAGE_BUFFER + 7}, /* two pieces a row */
         {STAGE_BUFFER / 2, 5, STAGE_BUFFER / 2 + 1, STAGE_BUFFER / 2 + 3},
     };
-    struct api_random random = api_random_begin("planes");
+    uint64_t random = random_seed("planes");
     for (API_EACH(name)) {
         struct world world = world_begin(name, 4 * STAGE_BUFFER, &random);
         for (size_t i = 0; i < sizeof planes / sizeof planes[0]; i++) {
@@ -331,18 +331,19 @@ TEST(planes_of_chosen_shapes_match_the_model) {
 }
 
 TEST(planes_of_random_shapes_match_the_model) {
-    struct api_random random = api_random_begin("random planes");
+    uint64_t random = random_seed("random planes");
     for (API_EACH(name)) {
         struct world world = world_begin(name, 3 * STAGE_BUFFER, &random);
         for (int i = 0; i < ROUNDS(120, 20); i++) {
-            size_t room = (world.bytes - 2 * MARGIN) >> api_draw(&random, 10);
-            struct plane plane = {.width = 1 + api_draw(&random, 1 + room / 8)};
-            plane.to_pitch = plane.width + api_draw(&random, 100);
-            plane.from_pitch = plane.width + api_draw(&random, 100);
+            size_t room = (world.bytes - 2 * MARGIN) >> random_draw(&random, 10);
+            struct plane plane = {.width = 1 + random_draw(&random, 1 + room / 8)};
+            plane.to_pitch = plane.width + random_draw(&random, 100);
+            plane.from_pitch = plane.width + random_draw(&random, 100);
             size_t pitch = plane.to_pitch > plane.from_pitch ? plane.to_pitch : plane.from_pitch;
-            plane.rows = api_draw(&random, (world.bytes - 2 * MARGIN) / pitch);
+            plane.rows = random_draw(&random, (world.bytes - 2 * MARGIN) / pitch);
             plane.rows = plane.rows > 5000 ? 5000 : plane.rows;
-            int to = (int)api_draw(&random, SORT_COUNT), from = (int)api_draw(&random, SORT_COUNT);
+            int to = (int)random_draw(&random, SORT_COUNT),
+                from = (int)random_draw(&random, SORT_COUNT);
             to = to == SORT_COMBINED ? SORT_PAGEABLE : to;
             from = from == SORT_COMBINED ? SORT_PAGEABLE : from;
             try_plane(&world, to, from, &plane, NULL);
@@ -410,7 +411,7 @@ TEST(planes_with_huge_pitches_are_copied) {
 /* ---- fills ---- */
 
 TEST(fills_of_every_sort_set_every_byte) {
-    struct api_random random = api_random_begin("fills");
+    uint64_t random = random_seed("fills");
     const size_t sizes[] = {0, 1, 3, 255, 4 * KIB + 1, STAGE_FROM + 5};
     for (API_EACH(name)) {
         struct world world = world_begin(name, 3 * MIB, &random);
@@ -663,7 +664,7 @@ TEST(staging_is_given_back_by_trim_and_made_again) {
 
 struct copier {
     acre_device *device;
-    struct api_random random;
+    uint64_t random;
     _Atomic int *is_over; /* for the one that trims */
     const char *wrong;
 };
@@ -678,9 +679,9 @@ static void *copier_run(void *argument) {
         acre_stream_create(me->device, ACRE_STREAM_NON_BLOCKING, &stream))
         me->wrong = "no memory";
     for (int i = 0; i < ROUNDS(12, 8) && !me->wrong; i++) {
-        size_t offset = api_draw(&me->random, 1000);
-        size_t bytes = (room - 1000) >> api_draw(&me->random, 4);
-        memset(out, (int)api_draw(&me->random, 256), bytes);
+        size_t offset = random_draw(&me->random, 1000);
+        size_t bytes = (room - 1000) >> random_draw(&me->random, 4);
+        memset(out, (int)random_draw(&me->random, 256), bytes);
         out[0] = (unsigned char)i;
         out[bytes - 1] = (unsigned char)(i + 100);
         memcpy(back, out, bytes);
@@ -713,14 +714,14 @@ static void *trimmer_run(void *argument) {
 
 TEST(threads_copy_both_ways_at_once) {
     enum { THREADS = 5 };
-    struct api_random seed = api_random_begin("copiers");
+    uint64_t seed = random_seed("copiers");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct copier copiers[THREADS + 1];
         pthread_t threads[THREADS + 1];
         _Atomic int is_over = 0;
         for (int i = 0; i <= THREADS; i++) {
-            copiers[i] = (struct copier){device, {api_draw(&seed, UINT64_MAX)}, &is_over, NULL};
+            copiers[i] = (struct copier){device, random_draw(&seed, UINT64_MAX), &is_over, NULL};
             assert_int_equal(pthread_create(&threads[i], NULL,
                                             i < THREADS ? copier_run : trimmer_run, &copiers[i]),
                              0);
@@ -746,7 +747,7 @@ TEST(threads_copy_to_several_devices_at_once) {
     pthread_t threads[4];
     api_open_two(devices);
     for (int i = 0; i < 4; i++) {
-        copiers[i] = (struct copier){devices[i % 2], {(uint64_t)i}, NULL, NULL};
+        copiers[i] = (struct copier){devices[i % 2], (uint64_t)i, NULL, NULL};
         assert_int_equal(pthread_create(&threads[i], NULL, copier_run, &copiers[i]), 0);
     }
     for (int i = 0; i < 4; i++)

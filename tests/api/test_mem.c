@@ -303,19 +303,6 @@ TEST(free_really_gives_the_memory_back) {
 
 /* ---- closing with memory left ---- */
 
-struct heard {
-    int count;
-    char line[256];
-};
-
-static void hear(void *user, acre_log_level level, const char *area, const char *line) {
-    struct heard *heard = user;
-    if (level != ACRE_LOG_WARN || strcmp(area, "mem") != 0)
-        return;
-    heard->count++;
-    snprintf(heard->line, sizeof heard->line, "%s", line);
-}
-
 static size_t resident_bytes(void) {
     unsigned long pages = 0;
     FILE *file = fopen("/proc/self/statm", "re");
@@ -335,7 +322,7 @@ TEST(close_with_blocks_left_gives_them_back_and_says_so) {
     static _Alignas(4096) char own[8192];
     for (API_EACH(name)) {
         acre_device *outer = api_open(name); /* to see the device's memory afterwards */
-        struct heard heard = {0};
+        struct api_heard heard = {.area = "mem"};
         void *pinned, *p;
         api_ok(acre_close(outer));
         outer = api_open(name);
@@ -350,7 +337,7 @@ TEST(close_with_blocks_left_gives_them_back_and_says_so) {
         assert_int_equal(api_stats(outer).mem_blocks, 4);
         assert_int_equal(api_stats(outer).mem_registered, 1);
         assert_int_equal(api_stats(outer).mem_bytes, 160 * MIB + 8192);
-        api_ok(acre_log_set(hear, &heard, ACRE_LOG_WARN));
+        api_ok(acre_log_set(api_listen, &heard, ACRE_LOG_WARN));
         api_ok(acre_close(outer));
         api_ok(acre_log_set(NULL, NULL, ACRE_LOG_WARN));
         assert_int_equal(heard.count, 1);
@@ -659,7 +646,7 @@ TEST(managed_calls_on_streams_and_memory_of_others_are_refused) {
 
 struct worker {
     acre_device *device;
-    struct api_random random;
+    uint64_t random;
     const char *wrong;
 };
 
@@ -672,7 +659,7 @@ static void *work(void *argument) {
         acre_kind kind;
     } held[8] = {0};
     for (int i = 0; i < 150 && !me->wrong; i++) {
-        size_t slot = api_draw(&me->random, 8), wish = api_draw(&me->random, WISHES);
+        size_t slot = random_draw(&me->random, 8), wish = random_draw(&me->random, WISHES);
         if (held[slot].at) {
             unsigned char back[2] = {0, 0};
             if (acre_copy_sync(me->device, &back[0], held[slot].at, 1) ||
@@ -683,7 +670,7 @@ static void *work(void *argument) {
                 me->wrong = "a block was not freed";
         }
         void *p = NULL;
-        held[slot].bytes = 1 + api_draw(&me->random, i % 10 ? 20000 : 3 * MIB);
+        held[slot].bytes = 1 + random_draw(&me->random, i % 10 ? 20000 : 3 * MIB);
         if (acre_mem_alloc(me->device, wishes[wish].kind, held[slot].bytes, wishes[wish].flags,
                            &p) ||
             (uintptr_t)p % 256)
@@ -700,13 +687,13 @@ static void *work(void *argument) {
 
 TEST(threads_together_allocate_and_free_all_kinds) {
     enum { THREADS = 6 };
-    struct api_random seed = api_random_begin("threads");
+    uint64_t seed = random_seed("threads");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         struct worker workers[THREADS];
         pthread_t threads[THREADS];
         for (int i = 0; i < THREADS; i++) {
-            workers[i] = (struct worker){device, {api_draw(&seed, UINT64_MAX)}, NULL};
+            workers[i] = (struct worker){device, random_draw(&seed, UINT64_MAX), NULL};
             assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
         }
         for (int i = 0; i < THREADS; i++)

@@ -354,15 +354,15 @@ TEST(plan_wishes_for_steps_share_memory_only_when_they_do_not_meet) {
     for (API_EACH(name)) {
         enum { N = 60 };
         struct planned t = planned_begin(name, NULL);
-        struct api_random random = {12345};
+        uint64_t random = 12345;
         void *plain[3], *p[N];
         uint64_t bytes[N], first[N], last[N], sum = 0;
         for (int i = 0; i < 3; i++)
             api_ok(acre_plan_want(t.plan, ACRE_PLACE_DEVICE, 1000, 0, &plain[i]));
         for (int i = 0; i < N; i++) {
-            bytes[i] = 1 + api_draw(&random, 40000);
-            first[i] = api_draw(&random, 50);
-            last[i] = first[i] + api_draw(&random, 8);
+            bytes[i] = 1 + random_draw(&random, 40000);
+            first[i] = random_draw(&random, 50);
+            last[i] = first[i] + random_draw(&random, 8);
             sum += bytes[i];
             p[i] = UNWRITTEN;
             api_ok(acre_plan_want_for(t.plan, ACRE_PLACE_DEVICE, bytes[i], 0, first[i], last[i],

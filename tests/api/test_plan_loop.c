@@ -332,22 +332,22 @@ TEST(loop_block_that_outlives_the_recorded_step_is_the_pools) {
 /* A million calls of steps drawn at random: what is live at a time never shares a byte. */
 TEST(loop_random_steps_never_share_memory) {
     enum { MOST = 40 };
-    struct api_random random = api_random_begin("random steps");
+    uint64_t random = random_seed("random steps");
     struct planned t = planned_begin("soft", &needed);
     char *p[MOST] = {0};
     size_t bytes[MOST];
     for (int step = 0; step < 300; step++) {
-        struct api_random same = {7}; /* most of a step is as the first one was */
+        uint64_t same = 7; /* most of a step is as the first one was */
         api_ok(acre_plan_step_begin(t.plan, t.stream));
         for (int i = 0; i < 200; i++) {
-            size_t k = (size_t)api_draw(&same, MOST), want = 256 * (1 + api_draw(&same, 50));
-            uint64_t odds = step ? api_draw(&random, 40) : 9;
+            size_t k = (size_t)random_draw(&same, MOST), want = 256 * (1 + random_draw(&same, 50));
+            uint64_t odds = step ? random_draw(&random, 40) : 9;
             if (odds == 0)
                 continue;
             if (odds == 1)
-                want = 256 * (1 + api_draw(&random, 50));
+                want = 256 * (1 + random_draw(&random, 50));
             if (odds == 2)
-                k = (size_t)api_draw(&random, MOST);
+                k = (size_t)random_draw(&random, MOST);
             if (p[k]) {
                 api_ok(acre_plan_free(t.plan, p[k]));
                 p[k] = NULL;
@@ -361,7 +361,7 @@ TEST(loop_random_steps_never_share_memory) {
         }
         /* Mostly everything is freed; now and then a block stays. */
         for (size_t k = 0; k < MOST; k++)
-            if (p[k] && (!step || api_draw(&random, 60))) {
+            if (p[k] && (!step || random_draw(&random, 60))) {
                 api_ok(acre_plan_free(t.plan, p[k]));
                 p[k] = NULL;
             }

@@ -67,7 +67,7 @@ TEST(debug_write_after_free_is_found_when_the_block_leaves_quarantine) {
 }
 
 TEST(debug_right_uses_are_not_reported) {
-    struct api_random random = api_random_begin("right uses");
+    uint64_t random = random_seed("right uses");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_pool *pool = debug_pool(device, 0);
@@ -77,13 +77,13 @@ TEST(debug_right_uses_are_not_reported) {
         for (int i = 0; i < 2; i++)
             api_ok(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &streams[i]));
         for (int i = 0; i < 600; i++) {
-            unsigned k = (unsigned)api_draw(&random, 16);
+            unsigned k = (unsigned)random_draw(&random, 16);
             acre_stream stream = streams[k % 2];
             if (live[k]) {
                 assert_int_equal(acre_pool_usable_size(pool, live[k]), sizes[k]);
                 api_ok(acre_pool_free(pool, live[k], stream));
             }
-            sizes[k] = 1 + (size_t)api_draw(&random, 100000);
+            sizes[k] = 1 + (size_t)random_draw(&random, 100000);
             api_ok(acre_pool_alloc(pool, sizes[k], 0, stream, &live[k]));
             api_ok(acre_fill(device, live[k], (uint8_t)i, sizes[k], stream));
         }

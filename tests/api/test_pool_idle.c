@@ -4,11 +4,7 @@
 #include <pthread.h>
 
 #include "api_pool.h"
-
-static uint64_t random_next(uint64_t *state) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return *state >> 33;
-}
+#include "support/random.h"
 
 /* ---- idle threads and streams ---- */
 

@@ -214,7 +214,7 @@ struct world {
 
 struct worker {
     struct world *world;
-    struct api_random random;
+    uint64_t random;
 };
 
 static void give(struct world *world, void **at, acre_stream stream) {
@@ -232,12 +232,12 @@ static void *press(void *argument) {
     acre_stream stream;
     atomic_fetch_add(&world->bad, acre_stream_create(world->device, 1, &stream) != ACRE_OK);
     for (int i = 0; i < ROUNDS; i++) {
-        void **at = &blocks[api_draw(&self->random, 64)];
+        void **at = &blocks[random_draw(&self->random, 64)];
         if (*at) {
             give(world, at, stream);
             continue;
         }
-        size_t bytes = 1 + api_draw(&self->random, i % 8 ? 256 * KIB : 6 * MIB);
+        size_t bytes = 1 + random_draw(&self->random, i % 8 ? 256 * KIB : 6 * MIB);
         acre_status status = acre_pool_alloc(world->pool, bytes, 0, stream, at);
         atomic_fetch_add(&world->refused, status == ACRE_E_LIMIT);
         atomic_fetch_add(&world->bad, status != ACRE_OK && status != ACRE_E_LIMIT);
@@ -253,7 +253,7 @@ static void *press(void *argument) {
 }
 
 TEST(limit_holds_for_threads_together) {
-    struct api_random random = api_random_begin("pool_limits");
+    uint64_t random = random_seed("pool_limits");
     for (API_EACH(name)) {
         struct world world = {.device = api_open(name)};
         acre_pool_options options = with_limits(MOST / 2, MOST);
@@ -261,7 +261,7 @@ TEST(limit_holds_for_threads_together) {
         pthread_t threads[THREADS];
         api_ok(acre_pool_create(world.device, &options, &world.pool));
         for (int i = 0; i < THREADS; i++) {
-            workers[i] = (struct worker){&world, {api_draw(&random, UINT64_MAX)}};
+            workers[i] = (struct worker){&world, random_draw(&random, UINT64_MAX)};
             assert_int_equal(pthread_create(&threads[i], NULL, press, &workers[i]), 0);
         }
         for (int i = 0; i < THREADS; i++)

@@ -26,7 +26,7 @@ struct world {
 struct worker {
     struct world *world;
     struct node *node;
-    struct api_random random;
+    uint64_t random;
     acre_stream stream;
 };
 
@@ -100,8 +100,8 @@ static int node_fill(struct worker *self) {
     struct world *world = self->world;
     struct node *node = self->node;
     size_t bytes =
-        200 + (size_t)api_draw(&self->random, api_draw(&self->random, 8) ? 8192 : 128 * KIB);
-    node->pool = world->pools[api_draw(&self->random, POOLS)];
+        200 + (size_t)random_draw(&self->random, random_draw(&self->random, 8) ? 8192 : 128 * KIB);
+    node->pool = world->pools[random_draw(&self->random, POOLS)];
     acre_status status = ACRE_E_DEVICE_MEMORY;
     for (int i = 0; i < 100 && status == ACRE_E_DEVICE_MEMORY; i++) {
         status = acre_pool_alloc(node->pool, bytes, 0, self->stream, &node->p);
@@ -120,7 +120,7 @@ static void *hand_on(void *argument) {
               "stream"))
         return NULL;
     for (int i = 0; i < ROUNDS && node_free(self) && node_fill(self); i++)
-        self->node = atomic_exchange(&world->shelf[api_draw(&self->random, NODES)], self->node);
+        self->node = atomic_exchange(&world->shelf[random_draw(&self->random, NODES)], self->node);
     must(world, acre_stream_destroy(world->device, self->stream), "stream destroy");
     return NULL;
 }
@@ -147,7 +147,7 @@ static void *look_after(void *argument) {
     return NULL;
 }
 
-static void run_workers(struct world *worlds, size_t count, struct api_random *random) {
+static void run_workers(struct world *worlds, size_t count, uint64_t *random) {
     struct worker workers[2 * THREADS];
     pthread_t threads[2 * THREADS], lookers[2];
     for (size_t w = 0; w < count; w++) {
@@ -156,7 +156,7 @@ static void run_workers(struct world *worlds, size_t count, struct api_random *r
             struct worker *worker = &workers[w * THREADS + i];
             *worker = (struct worker){.world = &worlds[w],
                                       .node = &worlds[w].nodes[i],
-                                      .random = {api_draw(random, UINT64_MAX)}};
+                                      .random = random_draw(random, UINT64_MAX)};
             assert_int_equal(pthread_create(&threads[w * THREADS + i], NULL, hand_on, worker), 0);
         }
     }
@@ -169,7 +169,7 @@ static void run_workers(struct world *worlds, size_t count, struct api_random *r
 }
 
 TEST(pool_threads_free_each_others_blocks) {
-    struct api_random random = api_random_begin("pool_threads");
+    uint64_t random = random_seed("pool_threads");
     static struct world world;
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -181,7 +181,7 @@ TEST(pool_threads_free_each_others_blocks) {
 }
 
 TEST(pool_threads_on_two_devices_are_apart) {
-    struct api_random random = api_random_begin("pool_threads");
+    uint64_t random = random_seed("pool_threads");
     static struct world worlds[2];
     acre_device *devices[2];
     acre_open_options options = {

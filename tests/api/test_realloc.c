@@ -194,14 +194,14 @@ TEST(realloc_of_small_blocks_copies) {
 
 TEST(realloc_at_random_keeps_contents) {
     enum { BLOCKS = 4 };
-    struct api_random random = api_random_begin("random");
+    uint64_t random = random_seed("random");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         void *blocks[BLOCKS] = {NULL};
         size_t sizes[BLOCKS] = {0};
         for (uint64_t i = 0; i < 150; i++) {
-            size_t k = api_draw(&random, BLOCKS);
-            size_t bytes = 8 + api_draw(&random, api_draw(&random, 2) ? 24 * MIB : 3 * MIB);
+            size_t k = random_draw(&random, BLOCKS);
+            size_t bytes = 8 + random_draw(&random, random_draw(&random, 2) ? 24 * MIB : 3 * MIB);
             void *to = change(device, blocks[k], bytes, NULL);
             if (sizes[k])
                 expect_marks(device, to, sizes[k], bytes < sizes[k] ? bytes : sizes[k], k);
@@ -388,7 +388,7 @@ enum { THREADS = 4 };
 
 struct worker {
     acre_device *device;
-    struct api_random random;
+    uint64_t random;
     void *p; /* all threads' the same, or NULL: each has its own */
     int is_wrong;
 };
@@ -398,8 +398,8 @@ static void *work_on_own(void *argument) {
     void *p = NULL;
     size_t has = 0;
     for (int i = 0; i < 60 && !me->is_wrong; i++) {
-        size_t bytes = 8 + api_draw(&me->random, 9 * MIB);
-        uint64_t word = me->random.state, got = 0;
+        size_t bytes = 8 + random_draw(&me->random, 9 * MIB);
+        uint64_t word = me->random, got = 0;
         if (has)
             me->is_wrong |= acre_copy_sync(me->device, p, &word, 8) != ACRE_OK;
         me->is_wrong |= acre_mem_realloc(me->device, p, bytes, NULL, &p) != ACRE_OK;
@@ -416,7 +416,7 @@ static void *work_on_one(void *argument) {
     struct worker *me = argument;
     for (int i = 0; i < 60 && !me->is_wrong; i++) {
         void *to = NULL;
-        size_t bytes = 2 * MIB + api_draw(&me->random, 6 * MIB);
+        size_t bytes = 2 * MIB + random_draw(&me->random, 6 * MIB);
         acre_status status = acre_mem_realloc(me->device, me->p, bytes, NULL, &to);
         me->is_wrong = status == ACRE_OK ? to != me->p : status != ACRE_E_BUSY || to;
     }
@@ -424,11 +424,11 @@ static void *work_on_one(void *argument) {
 }
 
 static void run_threads(acre_device *device, void *(*run)(void *), void *p) {
-    struct api_random seed = api_random_begin("threads");
+    uint64_t seed = random_seed("threads");
     pthread_t threads[THREADS];
     struct worker workers[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){device, {api_draw(&seed, UINT64_MAX)}, p, 0};
+        workers[i] = (struct worker){device, random_draw(&seed, UINT64_MAX), p, 0};
         assert_int_equal(pthread_create(&threads[i], NULL, run, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)

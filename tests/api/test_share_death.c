@@ -30,10 +30,10 @@ static void die_after(const char *microseconds) {
     api_must(setitimer(ITIMER_REAL, &timer, NULL) == 0);
 }
 
-static void draw_argument(struct api_random *random, const char *what, char argument[32]) {
+static void draw_argument(uint64_t *random, const char *what, char argument[32]) {
     /* Often early, when there is most to be in the middle of. */
-    uint64_t most = api_draw(random, 2) ? 1500 : 12000;
-    snprintf(argument, 32, "%s:%llu", what, (unsigned long long)api_draw(random, most));
+    uint64_t most = random_draw(random, 2) ? 1500 : 12000;
+    snprintf(argument, 32, "%s:%llu", what, (unsigned long long)random_draw(random, most));
 }
 
 static void expect_killed(struct api_peer *peer) {
@@ -63,14 +63,14 @@ static int importer_that_dies(const char *microseconds, const char *at, const ch
 }
 
 /* What the owner does meanwhile. */
-static void change_at_random(struct api_random *random, acre_vec *vec) {
-    api_ok(acre_vec_resize(vec, LEAST + api_draw(random, 8) * MIB, NULL));
-    if (api_draw(random, 4) == 0)
+static void change_at_random(uint64_t *random, acre_vec *vec) {
+    api_ok(acre_vec_resize(vec, LEAST + random_draw(random, 8) * MIB, NULL));
+    if (random_draw(random, 4) == 0)
         api_ok(acre_vec_shrink_to_fit(vec, NULL));
 }
 
 TEST(death_of_importers_leaves_the_owner_alone) {
-    struct api_random random = api_random_begin("death of importers");
+    uint64_t random = random_seed("death of importers");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_share *share;
@@ -86,7 +86,7 @@ TEST(death_of_importers_leaves_the_owner_alone) {
             draw_argument(&random, "importer", argument);
             struct api_peer peer = api_peer_start(argument, path, name);
             assert_int_equal(api_hear(peer.from), 'a');
-            while (api_draw(&random, 20)) /* until some time before or after its end */
+            while (random_draw(&random, 20)) /* until some time before or after its end */
                 change_at_random(&random, vec);
             expect_killed(&peer);
 
@@ -115,7 +115,7 @@ TEST(death_of_importers_leaves_the_owner_alone) {
 /* ---- an owner that dies ---- */
 
 static int owner_that_dies(const char *microseconds, const char *at, const char *device_name) {
-    struct api_random random = {strtoull(microseconds, NULL, 10)};
+    uint64_t random = strtoull(microseconds, NULL, 10);
     acre_device *device;
     acre_share *share;
     api_must(acre_open(device_name, NULL, &device) == ACRE_OK);
@@ -128,7 +128,7 @@ static int owner_that_dies(const char *microseconds, const char *at, const char 
         api_must(acre_share_vec(vec, at, NULL, &share) == ACRE_OK);
         for (int i = 0; i < 200; i++)
             change_at_random(&random, vec);
-        if (api_draw(&random, 4) == 0)
+        if (random_draw(&random, 4) == 0)
             api_must(acre_share_close(share) == ACRE_OK);
         else
             for (;;)
@@ -159,7 +159,7 @@ static int import_until_gone(acre_device *device) {
 }
 
 TEST(death_of_owners_leaves_imports_good) {
-    struct api_random random = api_random_begin("death of owners");
+    uint64_t random = random_seed("death of owners");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_device_info before = {.struct_size = sizeof before}, after = before;

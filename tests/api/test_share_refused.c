@@ -362,7 +362,7 @@ static void raw_send(int fd, const void *at, size_t bytes, size_t fd_count) {
 
 /* Connections that say nothing, or nonsense, or hang up: the others are served as ever. */
 TEST(share_nonsense_from_importers_harms_nobody) {
-    struct api_random random = api_random_begin("share");
+    uint64_t random = random_seed("share");
     acre_device *device = api_open("soft");
     acre_share *share;
     acre_import *import, *late;
@@ -376,11 +376,11 @@ TEST(share_nonsense_from_importers_harms_nobody) {
     int silent[3] = {raw_connect(), raw_connect(), raw_connect()};
     for (int round = 0; round < 300; round++) {
         int fd = raw_connect();
-        for (uint64_t i = api_draw(&random, 4); i > 0; i--) {
-            size_t length =
-                api_draw(&random, 2) ? api_draw(&random, 64) : api_draw(&random, sizeof bytes);
+        for (uint64_t i = random_draw(&random, 4); i > 0; i--) {
+            size_t length = random_draw(&random, 2) ? random_draw(&random, 64)
+                                                    : random_draw(&random, sizeof bytes);
             api_random_bytes(&random, bytes, length);
-            raw_send(fd, bytes, length, api_draw(&random, 3) ? 0 : api_draw(&random, 20));
+            raw_send(fd, bytes, length, random_draw(&random, 3) ? 0 : random_draw(&random, 20));
         }
         close(fd);
         if (round % 50 == 0) {

@@ -84,7 +84,7 @@ TEST(tag_nests_and_counts_what_is_below_it) {
 
 /* Hits, refills, spills, every way back, kept large blocks: the counts stay exact. */
 TEST(tag_counts_are_exact_over_many_calls) {
-    struct api_random random = api_random_begin("tags");
+    uint64_t random = random_seed("tags");
     static const char *const names[] = {"many0", "many1", "many2"};
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
@@ -92,8 +92,8 @@ TEST(tag_counts_are_exact_over_many_calls) {
         uint8_t of[300];
         uint64_t bytes[3] = {0}, counts[3] = {0};
         for (int i = 0; i < 20000; i++) {
-            size_t at = api_draw(&random, 300);
-            int which = (int)api_draw(&random, 4);
+            size_t at = random_draw(&random, 300);
+            int which = (int)random_draw(&random, 4);
             if (blocks[at]) {
                 if (of[at] < 3) {
                     bytes[of[at]] -= acre_pool_usable_size(t.pool, blocks[at]);
@@ -107,7 +107,7 @@ TEST(tag_counts_are_exact_over_many_calls) {
             }
             if (which < 3)
                 api_ok(acre_tag_push(names[which]));
-            size_t wanted = 1 + api_draw(&random, i % 50 ? 5000 : 3 * MIB);
+            size_t wanted = 1 + random_draw(&random, i % 50 ? 5000 : 3 * MIB);
             blocks[at] = alloc(&t, wanted);
             of[at] = (uint8_t)which;
             if (which < 3) {
@@ -399,7 +399,7 @@ struct world {
 
 struct worker {
     struct world *world;
-    struct api_random random;
+    uint64_t random;
 };
 
 /* Blocks with tags of one thread are freed by another, while tags are walked. */
@@ -408,15 +408,16 @@ static void *hand_on(void *argument) {
     struct world *world = self->world;
     for (int i = 0; i < ROUNDS; i++) {
         void *p = NULL;
-        int is_tagged = api_draw(&self->random, 3) != 0;
+        int is_tagged = random_draw(&self->random, 3) != 0;
         acre_status status = is_tagged ? acre_tag_push("thread") : ACRE_OK;
         if (status == ACRE_OK && is_tagged && i % 2)
             status = acre_tag_push("inner");
         if (status == ACRE_OK)
-            status = acre_pool_alloc(world->pool, 1 + api_draw(&self->random, 9000), 0, NULL, &p);
+            status =
+                acre_pool_alloc(world->pool, 1 + random_draw(&self->random, 9000), 0, NULL, &p);
         while (acre_tag_pop() == ACRE_OK)
             continue;
-        p = atomic_exchange(&world->shelf[api_draw(&self->random, SHELF)], p);
+        p = atomic_exchange(&world->shelf[random_draw(&self->random, SHELF)], p);
         if (status == ACRE_OK)
             status = acre_pool_free(world->pool, p, NULL);
         atomic_fetch_add(&world->bad, status != ACRE_OK);
@@ -441,7 +442,7 @@ static void *walk_tags(void *argument) {
 }
 
 TEST(tag_threads_free_each_others_blocks) {
-    struct api_random random = api_random_begin("tags");
+    uint64_t random = random_seed("tags");
     for (API_EACH(name)) {
         static struct world world;
         memset(&world, 0, sizeof world);
@@ -451,7 +452,7 @@ TEST(tag_threads_free_each_others_blocks) {
         api_ok(acre_pool_create(world.device, NULL, &world.pool));
         assert_int_equal(pthread_create(&walker, NULL, walk_tags, &world), 0);
         for (int i = 0; i < THREADS; i++) {
-            workers[i] = (struct worker){&world, {api_draw(&random, UINT64_MAX)}};
+            workers[i] = (struct worker){&world, random_draw(&random, UINT64_MAX)};
             assert_int_equal(pthread_create(&threads[i], NULL, hand_on, &workers[i]), 0);
         }
         for (int i = 0; i < THREADS; i++)

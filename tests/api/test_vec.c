@@ -5,10 +5,10 @@
 
 /* ---- kinds and strategies ---- */
 
-static void walk_some(struct modelled *m, struct api_random *random, int steps) {
+static void walk_some(struct modelled *m, uint64_t *random, int steps) {
     for (int i = 0; i < steps; i++) {
-        size_t some = 1 + api_draw(random, m->room / 8);
-        switch (api_draw(random, 6)) {
+        size_t some = 1 + random_draw(random, m->room / 8);
+        switch (random_draw(random, 6)) {
         case 0:
             some = some < m->count ? some : m->count;
             api_ok(acre_vec_shrink(m->vec, some, m->stream));
@@ -22,7 +22,7 @@ static void walk_some(struct modelled *m, struct api_random *random, int steps) 
             m->count /= 2;
             break;
         case 3:
-            if (api_draw(random, 4) == 0) {
+            if (random_draw(random, 4) == 0) {
                 api_ok(acre_vec_clear(m->vec));
                 m->count = 0;
             }
@@ -36,7 +36,7 @@ static void walk_some(struct modelled *m, struct api_random *random, int steps) 
 }
 
 TEST(vec_of_any_kind_and_strategy_keeps_its_contents) {
-    struct api_random random = api_random_begin("vec_of_any_kind");
+    uint64_t random = random_seed("vec_of_any_kind");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (size_t i = 0; i < WAYS; i++) {
@@ -83,7 +83,7 @@ TEST(vec_grown_within_its_reservation_stays_where_it_is) {
 }
 
 TEST(vec_grown_past_its_reservation_moves_without_a_copy) {
-    struct api_random random = api_random_begin("vec_grown_past");
+    uint64_t random = random_seed("vec_grown_past");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec_options options = {.struct_size = sizeof options, .address_bytes = 2 * chunk};
@@ -115,7 +115,7 @@ TEST(vec_grown_past_its_reservation_moves_without_a_copy) {
 }
 
 TEST(vec_by_copying_tells_what_it_copied) {
-    struct api_random random = api_random_begin("vec_by_copying");
+    uint64_t random = random_seed("vec_by_copying");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec_options options = {.struct_size = sizeof options, .strategy = ACRE_VEC_COPY};
@@ -142,7 +142,7 @@ TEST(vec_by_copying_tells_what_it_copied) {
 }
 
 TEST(vec_of_managed_memory_is_taken_as_far_as_reserved) {
-    struct api_random random = api_random_begin("vec_of_managed");
+    uint64_t random = random_seed("vec_of_managed");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec_options options = {
@@ -166,7 +166,7 @@ TEST(vec_of_managed_memory_is_taken_as_far_as_reserved) {
 }
 
 TEST(vec_of_pinned_memory_is_read_by_the_host) {
-    struct api_random random = api_random_begin("vec_of_pinned");
+    uint64_t random = random_seed("vec_of_pinned");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_vec_options options = {.struct_size = sizeof options, .kind = ACRE_KIND_PINNED};
@@ -185,7 +185,7 @@ TEST(vec_of_pinned_memory_is_read_by_the_host) {
 /* ---- appending ---- */
 
 TEST(vec_appends_from_memory_of_any_sort) {
-    struct api_random random = api_random_begin("vec_appends");
+    uint64_t random = random_seed("vec_appends");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         enum { MOST = 300000 };
@@ -193,7 +193,7 @@ TEST(vec_appends_from_memory_of_any_sort) {
         struct api_buffer pinned = api_buffer_make(device, SORT_PINNED, MOST * ELEMENT);
         for (int sort = 0; sort < SORT_COUNT; sort++) {
             struct api_buffer from = api_buffer_make(device, sort, MOST * ELEMENT);
-            size_t some = 1 + api_draw(&random, MOST);
+            size_t some = 1 + random_draw(&random, MOST);
             unsigned char *expected = m.model + m.count * ELEMENT;
             api_random_bytes(&random, expected, some * ELEMENT);
             api_buffer_put(&from, 0, expected, some * ELEMENT, &pinned);
@@ -209,7 +209,7 @@ TEST(vec_appends_from_memory_of_any_sort) {
 }
 
 TEST(vec_appends_from_itself_even_when_it_moves) {
-    struct api_random random = api_random_begin("vec_appends_from_itself");
+    uint64_t random = random_seed("vec_appends_from_itself");
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (int strategy = ACRE_VEC_VMM; strategy <= ACRE_VEC_COPY; strategy++) {

@@ -650,22 +650,9 @@ TEST(memory_by_hand_is_no_block_of_acre) {
     }
 }
 
-struct heard {
-    unsigned count;
-    char line[512];
-};
-
-static void hear(void *user, acre_log_level level, const char *area, const char *line) {
-    struct heard *heard = user;
-    if (level != ACRE_LOG_WARN || strcmp(area, "vm") != 0)
-        return;
-    heard->count++;
-    snprintf(heard->line, sizeof heard->line, "%s", line);
-}
-
 TEST(close_undoes_what_is_left_and_says_so) {
-    struct heard heard = {0};
-    api_ok(acre_log_set(hear, &heard, ACRE_LOG_WARN));
+    struct api_heard heard = {.area = "vm"};
+    api_ok(acre_log_set(api_listen, &heard, ACRE_LOG_WARN));
     for (API_EACH(name)) {
         acre_device *device = api_open(name), *keeper = api_open(name);
         size_t unit = unit_of(device);

@@ -264,23 +264,10 @@ TEST(every_function_bears_every_refusal) {
 
 /* ---- devices ---- */
 
-struct heard {
-    unsigned count;
-    char line[512];
-};
-
-static void hear(void *user, acre_log_level level, const char *area, const char *line) {
-    struct heard *heard = user;
-    if (level != ACRE_LOG_WARN || strcmp(area, "vm") != 0)
-        return;
-    heard->count++;
-    snprintf(heard->line, sizeof heard->line, "%s", line);
-}
-
 /* Whichever call of closing fails: it is tried again, and nothing of the memory stays away. */
 TEST(close_with_things_left_bears_every_refusal) {
-    struct heard heard = {0};
-    api_ok(acre_log_set(hear, &heard, ACRE_LOG_WARN));
+    struct api_heard heard = {.area = "vm"};
+    api_ok(acre_log_set(api_listen, &heard, ACRE_LOG_WARN));
     for (API_EACH(name)) {
         struct things t;
         things_begin(&t, name);
@@ -340,8 +327,8 @@ TEST(device_without_memory_by_hand_says_so) {
 
 /* Its memory went with the context; giving back is a matter of books. */
 TEST(lost_device_keeps_books_only) {
-    struct heard heard = {0};
-    api_ok(acre_log_set(hear, &heard, ACRE_LOG_WARN));
+    struct api_heard heard = {.area = "vm"};
+    api_ok(acre_log_set(api_listen, &heard, ACRE_LOG_WARN));
     for (API_EACH(name)) {
         struct things t;
         things_begin(&t, name);

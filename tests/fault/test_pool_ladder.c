@@ -295,7 +295,7 @@ enum { THREADS = 4, BLOCKS = 12, ROUNDS = 300 };
 
 struct worker {
     struct small *s;
-    struct api_random random;
+    uint64_t random;
     pthread_t thread;
     int bad, refused;
 };
@@ -313,9 +313,9 @@ static void *press(void *argument) {
     void *blocks[BLOCKS] = {NULL};
     self->bad += acre_stream_create(self->s->device, ACRE_STREAM_NON_BLOCKING, &stream) != ACRE_OK;
     for (int i = 0; i < ROUNDS; i++) {
-        void **at = &blocks[api_draw(&self->random, BLOCKS)];
-        acre_pool *pool = api_draw(&self->random, 4) ? self->s->pool : self->s->second;
-        size_t bytes = 1 + api_draw(&self->random, i % 2 ? 128 * KIB : 8 * MIB);
+        void **at = &blocks[random_draw(&self->random, BLOCKS)];
+        acre_pool *pool = random_draw(&self->random, 4) ? self->s->pool : self->s->second;
+        size_t bytes = 1 + random_draw(&self->random, i % 2 ? 128 * KIB : 8 * MIB);
         self->bad += acre_free(*at, stream) != ACRE_OK;
         acre_status status = acre_pool_alloc(pool, bytes, 0, stream, at);
         if (status == ACRE_OK)
@@ -340,7 +340,7 @@ static void *press(void *argument) {
 
 static void ladder_is_climbed_by_many_threads_at_once(void **state) {
     (void)state;
-    struct api_random random = api_random_begin("pool_ladder");
+    uint64_t random = random_seed("pool_ladder");
     struct small s = small_begin(NULL);
     struct worker workers[THREADS] = {0};
     uint64_t refused = 0;
@@ -348,7 +348,7 @@ static void ladder_is_climbed_by_many_threads_at_once(void **state) {
     api_ok(acre_pool_set_callback(s.second, trim_other, &s));
     for (int i = 0; i < THREADS; i++) {
         workers[i].s = &s;
-        workers[i].random.state = api_draw(&random, UINT64_MAX);
+        workers[i].random = random_draw(&random, UINT64_MAX);
         assert_int_equal(pthread_create(&workers[i].thread, NULL, press, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {

@@ -9,6 +9,7 @@
 #include "pool/pool.h"
 #include "support/rounds.h"
 #include "support/shadow.h"
+#include "support/random.h"
 
 static struct {
     struct things t;
@@ -36,11 +37,6 @@ static void world_end(void) {
     assert_int_equal(stats.used_bytes, 0);
     assert_int_equal(stats.held_bytes, 0);
     end(&world.t);
-}
-
-static uint64_t random_next(uint64_t *state) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return *state >> 33;
 }
 
 static void *trimmer_run(void *user) {

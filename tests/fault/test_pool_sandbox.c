@@ -15,6 +15,7 @@
 #include "api/api_pool.h"
 #include "support/rounds.h"
 #include "support/shadow.h"
+#include "support/random.h"
 
 enum { THREADS = 4, SLOTS = 256, SKIPPED = 77 };
 
@@ -58,11 +59,6 @@ static struct {
     _Atomic uint64_t operations;
     _Atomic int is_over;
 } world;
-
-static uint64_t random_next(uint64_t *state) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return *state >> 33;
-}
 
 static void *hand_free(struct handed *handed, acre_stream stream) {
     void *p = handed->p;

@@ -24,6 +24,7 @@
 #include "soft/soft.h"
 #include "schedule.h"
 #include "support/rounds.h"
+#include "support/random.h"
 
 enum { STREAMS = 3, BLOCKS = 6, THREADS = 3, STEPS = 14, BLOCK_BYTES = 4096 };
 
@@ -51,11 +52,6 @@ struct walker {
     unsigned number;
     unsigned char page[BLOCK_BYTES];
 };
-
-static uint64_t draw(uint64_t *state) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return *state >> 33;
-}
 
 static void expect(struct world *world, acre_status status, const char *what) {
     if (status == ACRE_OK)
@@ -107,7 +103,7 @@ static void copy_out(struct walker *self, unsigned from, acre_stream stream) {
 static void copy_across(struct walker *self, unsigned to, unsigned from, acre_stream stream) {
     struct world *world = self->world;
     void *target = world->blocks[to].at, *source = world->blocks[from].at;
-    if (draw(&self->random) % 2)
+    if (random_next(&self->random) % 2)
         expect(world, acre_copy(world->device, target, source, BLOCK_BYTES, stream), "across");
     else
         for (size_t half = 0; half < 2; half++)
@@ -120,12 +116,12 @@ static void copy_across(struct walker *self, unsigned to, unsigned from, acre_st
 
 static void walker_step(struct walker *self) {
     struct world *world = self->world;
-    unsigned a = (unsigned)(draw(&self->random) % BLOCKS);
-    unsigned b = (unsigned)((a + 1 + draw(&self->random) % (BLOCKS - 1)) % BLOCKS);
+    unsigned a = (unsigned)(random_next(&self->random) % BLOCKS);
+    unsigned b = (unsigned)((a + 1 + random_next(&self->random) % (BLOCKS - 1)) % BLOCKS);
     unsigned low = a < b ? a : b, high = a < b ? b : a;
-    acre_stream stream = world->streams[draw(&self->random) % STREAMS];
-    unsigned char value = (unsigned char)(draw(&self->random) % 255);
-    unsigned how = (unsigned)(draw(&self->random) % 5);
+    acre_stream stream = world->streams[random_next(&self->random) % STREAMS];
+    unsigned char value = (unsigned char)(random_next(&self->random) % 255);
+    unsigned how = (unsigned)(random_next(&self->random) % 5);
     acre__lock_take(&world->blocks[low].lock);
     acre__lock_take(&world->blocks[high].lock);
     world->order = world->order * 31 + self->number * 1000 + a * 100 + b * 10 + how;
@@ -150,9 +146,9 @@ static void walker_run(void *user) {
     struct world *world = self->world;
     for (int i = 0; i < STEPS; i++) {
         walker_step(self);
-        if (draw(&self->random) % 16 == 0)
+        if (random_next(&self->random) % 16 == 0)
             expect(world, acre_trim(world->device), "trim");
-        if (draw(&self->random) % 8 == 0)
+        if (random_next(&self->random) % 8 == 0)
             expect(world, acre_stream_sync(world->device, world->streams[0]), "sync");
     }
 }

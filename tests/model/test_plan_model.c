@@ -22,6 +22,7 @@
 #include "soft/sched.h"
 #include "soft/soft.h"
 #include "support/rounds.h"
+#include "support/random.h"
 
 enum {
     STREAMS = 4,
@@ -70,13 +71,6 @@ static struct {
     char what[512];
 } world;
 
-static uint64_t draw(uint64_t *state, uint64_t below) {
-    uint64_t x = (*state += 0x9e3779b97f4a7c15u);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return (x ^ (x >> 31)) % below;
-}
-
 static void complain(const char *what, const char *detail) {
     if (!world.failures++)
         snprintf(world.what, sizeof world.what, "%s: %s", what, detail);
@@ -90,7 +84,7 @@ static int expect(acre_status status, const char *what) {
 }
 
 static acre_stream stream_draw(struct walker *self) {
-    return world.streams[draw(&self->random, STREAMS)];
+    return world.streams[random_draw(&self->random, STREAMS)];
 }
 
 static acre_plan_stats stats_of(struct walker *self) {
@@ -144,15 +138,16 @@ static int is_refusal(acre_status status) {
 static void do_want(struct walker *self) {
     struct wish *wish = &self->wishes[self->wish_count];
     acre_plan_stats before = stats_of(self);
-    *wish = (struct wish){.bytes = 1 + draw(&self->random, 60000),
-                          .alignment =
-                              draw(&self->random, 4) ? 0 : (size_t)256 << draw(&self->random, 6),
-                          .place = draw(&self->random, 5) == 0,
+    *wish = (struct wish){.bytes = 1 + random_draw(&self->random, 60000),
+                          .alignment = random_draw(&self->random, 4)
+                                           ? 0
+                                           : (size_t)256 << random_draw(&self->random, 6),
+                          .place = random_draw(&self->random, 5) == 0,
                           .last = UINT64_MAX};
     acre_status status;
-    if (draw(&self->random, 2)) {
-        wish->first = draw(&self->random, STEPS_OF_TIME);
-        wish->last = wish->first + draw(&self->random, 3);
+    if (random_draw(&self->random, 2)) {
+        wish->first = random_draw(&self->random, STEPS_OF_TIME);
+        wish->last = wish->first + random_draw(&self->random, 3);
         status = acre_plan_want_for(self->plan, wish->place, wish->bytes, wish->alignment,
                                     wish->first, wish->last, (void **)&wish->p);
     } else {
@@ -193,7 +188,8 @@ static void work_steps(struct walker *self, acre_stream stream) {
     for (uint64_t step = 0; step < STEPS_OF_TIME + 2; step++)
         for (size_t i = 0; i < self->wish_count; i++) {
             const struct wish *wish = &self->wishes[i];
-            if (wish->p && wish->first <= step && step <= wish->last && draw(&self->random, 2))
+            if (wish->p && wish->first <= step && step <= wish->last &&
+                random_draw(&self->random, 2))
                 work(wish->p, wish->bytes, stream);
         }
     acre_stream other = stream_draw(self);
@@ -210,13 +206,13 @@ static void work_steps(struct walker *self, acre_stream stream) {
 static void do_round(struct walker *self) {
     self->wish_count = 0;
     self->has_worked = 0;
-    size_t count = 1 + (size_t)draw(&self->random, WISHES - 1);
+    size_t count = 1 + (size_t)random_draw(&self->random, WISHES - 1);
     for (size_t i = 0; i < count && !world.failures; i++) {
         do_want(self);
-        if (self->is_deferred && draw(&self->random, 6) == 0)
+        if (self->is_deferred && random_draw(&self->random, 6) == 0)
             do_place(self, acre_plan_satisfy, "satisfy");
     }
-    if (draw(&self->random, 8))
+    if (random_draw(&self->random, 8))
         do_place(self, acre_plan_commit, "commit");
     check_wishes(self);
     acre_stream stream = stream_draw(self);
@@ -260,31 +256,32 @@ static void do_call(struct walker *self, size_t index, size_t bytes, acre_stream
 static void do_step(struct walker *self, int is_last) {
     uint64_t script = self->script;
     acre_stream stream = stream_draw(self);
-    int is_like = !self->has_recorded || draw(&self->random, 3) == 0;
+    int is_like = !self->has_recorded || random_draw(&self->random, 3) == 0;
     if (!expect(acre_plan_step_begin(self->plan, stream), "step begin"))
         return;
     for (int i = 0; i < CALLS && !world.failures && !is_last; i++) {
-        size_t index = (size_t)draw(&script, BLOCKS), bytes = 256 * (1 + draw(&script, 40));
-        uint64_t odds = is_like ? 9 : draw(&self->random, 20);
+        size_t index = (size_t)random_draw(&script, BLOCKS),
+               bytes = 256 * (1 + random_draw(&script, 40));
+        uint64_t odds = is_like ? 9 : random_draw(&self->random, 20);
         if (odds == 0)
             continue;
         if (odds == 1)
-            bytes = 256 * (1 + draw(&self->random, 40));
+            bytes = 256 * (1 + random_draw(&self->random, 40));
         if (odds == 2)
-            index = (size_t)draw(&self->random, BLOCKS);
+            index = (size_t)random_draw(&self->random, BLOCKS);
         do_call(self, index, bytes, stream);
     }
     for (size_t i = 0; i < BLOCKS; i++)
-        if (self->blocks[i].p && (is_last || is_like || draw(&self->random, 10)))
+        if (self->blocks[i].p && (is_last || is_like || random_draw(&self->random, 10)))
             do_call(self, i, 0, stream);
     self->has_recorded = 1;
     expect(acre_plan_step_end(self->plan), "step end");
 }
 
 static void do_steps(struct walker *self) {
-    int count = (int)draw(&self->random, 6);
+    int count = (int)random_draw(&self->random, 6);
     if (!self->has_recorded)
-        self->script = draw(&self->random, UINT64_MAX);
+        self->script = random_draw(&self->random, UINT64_MAX);
     for (int i = 0; i < count && !world.failures; i++)
         do_step(self, 0);
     do_step(self, 1);
@@ -301,21 +298,22 @@ static void walker_run(void *user) {
         /* The stream that the plan is released behind has all of the round's work before it. */
         work_steps(self, stream);
         self->has_recorded = 0;
-        expect(acre_plan_release(self->plan, draw(&self->random, 4) ? stream : NULL), "release");
+        expect(acre_plan_release(self->plan, random_draw(&self->random, 4) ? stream : NULL),
+               "release");
         self->wish_count = 0;
     }
 }
 
 static void walker_begin(struct walker *self, uint64_t seed, unsigned number) {
     *self = (struct walker){.random = seed, .number = number};
-    self->is_deferred = draw(&self->random, 2) != 0;
+    self->is_deferred = random_draw(&self->random, 2) != 0;
     acre_plan_options options = {.struct_size = sizeof options,
                                  .device_bytes = ACRE_PLAN_AS_NEEDED,
                                  .host_bytes = 200000,
                                  .host_kind = ACRE_KIND_PAGEABLE,
                                  .flags = self->is_deferred ? ACRE_PLAN_DEFERRED : 0};
-    if (draw(&self->random, 3))
-        options.device_bytes = 150000 + draw(&self->random, 700000);
+    if (random_draw(&self->random, 3))
+        options.device_bytes = 150000 + random_draw(&self->random, 700000);
     assert_int_equal(acre_plan_create(world.device, &options, &self->plan), ACRE_OK);
 }
 

@@ -34,6 +34,7 @@
 #include "soft/soft.h"
 #include "pool/pool.h"
 #include "support/rounds.h"
+#include "support/random.h"
 
 enum {
     POOLS = 2,
@@ -101,13 +102,6 @@ struct walker {
     unsigned number;
 };
 
-static uint64_t draw(uint64_t *state, uint64_t below) {
-    uint64_t x = (*state += 0x9e3779b97f4a7c15u);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return (x ^ (x >> 31)) % below;
-}
-
 static void complain(const char *what, const char *detail) {
     if (!world.failures++)
         snprintf(world.what, sizeof world.what, "%s: %s", what, detail);
@@ -122,7 +116,7 @@ static int expect(acre_status status, const char *what) {
 /* ---- the model ---- */
 
 static struct block *block_draw(struct walker *self, enum hold hold) {
-    size_t first = (size_t)draw(&self->random, world.block_count);
+    size_t first = (size_t)random_draw(&self->random, world.block_count);
     for (size_t i = 0; i < world.block_count; i++) {
         struct block *block = &world.blocks[(first + i) % world.block_count];
         if (block->hold == hold) {
@@ -135,9 +129,9 @@ static struct block *block_draw(struct walker *self, enum hold hold) {
 
 static struct stream *stream_draw(struct walker *self) {
     /* With few sizes each thread prefers a stream for a while, so that slabs are of one stream. */
-    int is_drawn = world.shape == ALL_SIZES || draw(&self->random, 3) == 0;
+    int is_drawn = world.shape == ALL_SIZES || random_draw(&self->random, 3) == 0;
     struct stream *stream =
-        &world.streams[is_drawn ? draw(&self->random, STREAMS)
+        &world.streams[is_drawn ? random_draw(&self->random, STREAMS)
                                 : (self->number + world.ops / TIDE / 2) % STREAMS];
     for (int i = 0; stream->is_ending; i++)
         stream = &world.streams[i]; /* one thread ends one stream at a time */
@@ -228,17 +222,17 @@ static void work_new(struct block *block, acre_stream stream) {
 
 static size_t draw_bytes(struct walker *self) {
     if (world.shape != ALL_SIZES)
-        return world.sizes[draw(&self->random, SIZES)];
-    unsigned shift = (unsigned)draw(&self->random, 40);
+        return world.sizes[random_draw(&self->random, SIZES)];
+    unsigned shift = (unsigned)random_draw(&self->random, 40);
     shift = shift < 29 ? shift % 8 : shift < 36 ? shift % 6 + 8 : 14; /* up to 4 MiB, seldom */
-    return 1 + (size_t)draw(&self->random, (size_t)256 << shift);
+    return 1 + (size_t)random_draw(&self->random, (size_t)256 << shift);
 }
 
 static size_t draw_alignment(struct walker *self) {
-    unsigned how = (unsigned)draw(&self->random, 64);
+    unsigned how = (unsigned)random_draw(&self->random, 64);
     if (how > 6)
         return 0;
-    return how < 6 ? (size_t)1 << (4 + 2 * how) : (size_t)1 << (20 + draw(&self->random, 3));
+    return how < 6 ? (size_t)1 << (4 + 2 * how) : (size_t)1 << (20 + random_draw(&self->random, 3));
 }
 
 /* 1 if it was handed out. Memory may run short: the device is small. */
@@ -253,9 +247,9 @@ static int alloced(acre_status status) {
 static void do_alloc(struct walker *self, struct stream *stream) {
     struct block *block = block_draw(self, FREE);
     void *p = NULL;
-    int pool = (int)draw(&self->random, POOLS);
+    int pool = (int)random_draw(&self->random, POOLS);
     size_t bytes = draw_bytes(self), alignment = draw_alignment(self);
-    unsigned how = (unsigned)draw(&self->random, 8);
+    unsigned how = (unsigned)random_draw(&self->random, 8);
     if (!block)
         return;
     acre_status status =
@@ -278,7 +272,7 @@ static void do_free(struct walker *self, struct stream *stream) {
         return;
     acre_pool *pool = world.pools[block->pool];
     acre_status status;
-    unsigned how = (unsigned)draw(&self->random, 8);
+    unsigned how = (unsigned)random_draw(&self->random, 8);
     if (block->is_used_else) /* the pool sees to that work */
         wait_for(block->used, stream->handle);
     else
@@ -303,7 +297,7 @@ static void do_use(struct walker *self, struct stream *stream) {
         return;
     if (!block->is_used_else) {
         work(block, stream->handle);
-        if (draw(&self->random, 2)) {
+        if (random_draw(&self->random, 2)) {
             record(block->used, stream->handle);
         } else {
             block->is_used_else = 1;
@@ -342,7 +336,7 @@ static void do_alloc_many(struct walker *self, struct stream *stream) {
     struct block *blocks[MANY];
     void *p[MANY];
     size_t count = 0, bytes = draw_bytes(self) % 8192 + 1;
-    int pool = (int)draw(&self->random, POOLS);
+    int pool = (int)random_draw(&self->random, POOLS);
     while (count < MANY && (blocks[count] = block_draw(self, FREE)))
         count++;
     int is_there =
@@ -359,7 +353,7 @@ static void do_alloc_many(struct walker *self, struct stream *stream) {
 static void do_free_many(struct walker *self, struct stream *stream) {
     struct block *blocks[MANY];
     void *p[MANY];
-    int pool = (int)draw(&self->random, POOLS);
+    int pool = (int)random_draw(&self->random, POOLS);
     size_t count = 0, freed = 0;
     for (int i = 0; i < MANY; i++) {
         struct block *block = block_draw(self, LIVE);
@@ -391,16 +385,16 @@ static void lag_set(uint64_t random) {
 
 /* Work that takes time, so that streams lag behind the host, or another lag. */
 static void do_lag(struct walker *self, struct stream *stream) {
-    if (draw(&self->random, 8) == 0)
-        lag_set(draw(&self->random, 4));
-    size_t count = stream->scratch ? 8 + (size_t)draw(&self->random, 16) : 0;
+    if (random_draw(&self->random, 8) == 0)
+        lag_set(random_draw(&self->random, 4));
+    size_t count = stream->scratch ? 8 + (size_t)random_draw(&self->random, 16) : 0;
     for (size_t i = 0; i < count; i++)
         fill(stream->scratch, 64, stream->handle);
 }
 
 static void do_trim(struct walker *self) {
-    unsigned how = (unsigned)draw(&self->random, 4);
-    acre_pool *pool = world.pools[draw(&self->random, POOLS)];
+    unsigned how = (unsigned)random_draw(&self->random, 4);
+    acre_pool *pool = world.pools[random_draw(&self->random, POOLS)];
     if (how == 0)
         expect(acre_trim(world.device), "trim");
     else if (how == 1)
@@ -462,7 +456,8 @@ static void stream_replace(int i, int other) {
 }
 
 static void do_new_stream(struct walker *self) {
-    int i = (int)draw(&self->random, PER_THREAD), other = (int)draw(&self->random, PER_THREAD);
+    int i = (int)random_draw(&self->random, PER_THREAD),
+        other = (int)random_draw(&self->random, PER_THREAD);
     for (int k = 0; k < STREAMS; k++)
         if (world.streams[k].is_ending)
             return;
@@ -482,7 +477,7 @@ static void do_new_stream(struct walker *self) {
 /* ---- threads ---- */
 
 static void walker_step(struct walker *self) {
-    unsigned how = (unsigned)draw(&self->random, 256);
+    unsigned how = (unsigned)random_draw(&self->random, 256);
     int is_ebb = world.shape != ALL_SIZES && world.ops / TIDE % 2;
     world.order = (world.order * 31 + self->number) * 31 + how;
     world.ops++;
@@ -592,15 +587,15 @@ static void world_draw(uint64_t seed) {
     static const size_t counts[] = {
         [ALL_SIZES] = BLOCKS, [FEW_SMALL] = BLOCKS / 2, [FEW_LARGE] = BLOCKS / 8};
     uint64_t random = seed * 31;
-    world.shape = (enum shape)draw(&random, SHAPES);
-    world.has_manners = draw(&random, 2) == 0;
+    world.shape = (enum shape)random_draw(&random, SHAPES);
+    world.has_manners = random_draw(&random, 2) == 0;
     world.block_count = counts[world.shape];
     for (int i = 0; i < SIZES; i++) {
         size_t least = world.shape == FEW_LARGE ? (size_t)1 << 20 : (size_t)(i % 2 ? 60 : 2) << 10;
         size_t more = world.shape == FEW_LARGE ? (size_t)8 << 20 : (size_t)(i % 2 ? 68 : 8) << 10;
-        world.sizes[i] = least + (size_t)draw(&random, more);
+        world.sizes[i] = least + (size_t)random_draw(&random, more);
     }
-    lag_set(draw(&random, 4));
+    lag_set(random_draw(&random, 4));
 }
 
 static void world_begin(uint64_t seed) {

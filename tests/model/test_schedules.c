@@ -17,6 +17,7 @@
 #include "soft/sched.h"
 #include "soft/soft.h"
 #include "schedule.h"
+#include "support/random.h"
 
 enum { STREAMS = 4, BLOCKS = 6, THREADS = 3, STEPS = 12, BLOCK_BYTES = 4096 };
 
@@ -41,11 +42,6 @@ struct walker {
     unsigned number;
 };
 
-static uint64_t draw(uint64_t *state) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return *state >> 33;
-}
-
 static void expect(struct world *world, CUresult result) {
     if (result)
         acre__fetch_add(&world->failures, 1, memory_order_relaxed);
@@ -60,9 +56,9 @@ static void walker_run(void *user) {
     expect(world, drv->cuDevicePrimaryCtxRetain(&ctx, 0));
     expect(world, drv->cuCtxSetCurrent(ctx)); /* each virtual thread has a stack of its own */
     for (int i = 0; i < STEPS; i++) {
-        unsigned block = (unsigned)(draw(&self->random) % BLOCKS);
-        unsigned stream = (unsigned)(draw(&self->random) % STREAMS);
-        unsigned char value = (unsigned char)draw(&self->random);
+        unsigned block = (unsigned)(random_next(&self->random) % BLOCKS);
+        unsigned stream = (unsigned)(random_next(&self->random) % STREAMS);
+        unsigned char value = (unsigned char)random_next(&self->random);
         acre__lock_take(&world->blocks[block].lock);
         world->order = world->order * 31 + self->number * 64 + block * 8 + stream;
         expect(world, drv->cuStreamWaitEvent(world->streams[stream], world->blocks[block].used, 0));
@@ -71,7 +67,7 @@ static void walker_run(void *user) {
         expect(world, drv->cuEventRecord(world->blocks[block].used, world->streams[stream]));
         world->blocks[block].value = value;
         acre__lock_give(&world->blocks[block].lock);
-        if (draw(&self->random) % 4 == 0)
+        if (random_next(&self->random) % 4 == 0)
             expect(world, drv->cuStreamSynchronize(world->streams[stream]));
     }
     expect(world, drv->cuDevicePrimaryCtxRelease(0));

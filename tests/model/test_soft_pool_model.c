@@ -23,6 +23,7 @@
 #include "soft/soft_state.h"
 #include "schedule.h"
 #include "support/rounds.h"
+#include "support/random.h"
 
 enum {
     THREADS = 3,
@@ -54,10 +55,7 @@ static struct {
 static struct acre__lock offer = ACRE__LOCK_INIT("offer", ACRE__RANK_DEVICE);
 
 static uint64_t draw(unsigned me, uint64_t below) {
-    uint64_t x = (model.random[me] += 0x9e3779b97f4a7c15u);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return (x ^ (x >> 31)) % below;
+    return random_draw(&model.random[me], below);
 }
 
 static void check(int is_right, const char *wrong) {

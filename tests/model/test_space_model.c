@@ -32,7 +32,7 @@ static struct world {
     acre_device *dev;
     size_t unit;
     uint64_t whole, words;
-    struct api_random random;
+    uint64_t random;
     struct model models[EXTENTS];
     struct block blocks[BLOCKS];
     int step;
@@ -46,7 +46,7 @@ static struct world {
     } while (0)
 
 static size_t draw(size_t below) {
-    return (size_t)api_draw(&world.random, below);
+    return (size_t)random_draw(&world.random, below);
 }
 
 /* ---- words ---- */
@@ -364,7 +364,7 @@ static void step(void) {
 static void run(uint64_t seed, const char *cache_bytes, const char *address_bytes) {
     setenv("ACRE_CHUNK_CACHE_BYTES", cache_bytes, 1);
     setenv("ACRE_ADDRESS_BYTES", address_bytes, 1);
-    world = (struct world){.random = {seed}};
+    world = (struct world){.random = seed};
     world.dev = space_open_soft(UNITS * 2 * MIB, 1, 0);
     world.unit = acre__chunk_unit(world.dev, 0);
     world.whole = space_free_bytes(world.dev);
@@ -381,9 +381,9 @@ static void run(uint64_t seed, const char *cache_bytes, const char *address_byte
 TEST(space_agrees_with_a_model_of_units) {
     const char *const caches[] = {"8MiB", "0", "64MiB", "2MiB"};
     const char *const addresses[] = {"128MiB", "8MiB", "1GiB", "40MiB"};
-    struct api_random seeds = api_random_begin("space");
+    uint64_t seeds = random_seed("space");
     for (size_t i = 0; i < SEEDS; i++)
-        run(api_draw(&seeds, UINT64_MAX), caches[i], addresses[i]);
+        run(random_draw(&seeds, UINT64_MAX), caches[i], addresses[i]);
 }
 
 int main(void) {

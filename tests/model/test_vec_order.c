@@ -21,6 +21,7 @@
 #include "soft/soft.h"
 #include "schedule.h"
 #include "support/rounds.h"
+#include "support/random.h"
 
 enum {
     STREAMS = 3,
@@ -59,11 +60,6 @@ struct walker {
 
 static unsigned char *pages[THREADS]; /* an element in pageable memory, for each thread */
 
-static uint64_t draw(uint64_t *state, uint64_t below) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (*state >> 33) % below;
-}
-
 static void expect(struct world *world, acre_status status, const char *what) {
     if (status == ACRE_OK)
         return;
@@ -82,7 +78,7 @@ static void work(struct walker *self, struct model *model, size_t from, size_t t
                  acre_stream stream) {
     struct world *world = self->world;
     for (size_t i = from; i < to; i++) {
-        model->values[i] = (unsigned char)(1 + draw(&self->random, 254));
+        model->values[i] = (unsigned char)(1 + random_draw(&self->random, 254));
         expect(world,
                acre_fill(world->device, element(model, i), model->values[i], TOUCHED, stream),
                "fill");
@@ -92,8 +88,8 @@ static void work(struct walker *self, struct model *model, size_t from, size_t t
 }
 
 static void step_grow(struct walker *self, struct model *model, acre_stream stream) {
-    size_t more = 1 + draw(&self->random, MOST - model->count), before = model->count;
-    acre_status status = draw(&self->random, 2)
+    size_t more = 1 + random_draw(&self->random, MOST - model->count), before = model->count;
+    acre_status status = random_draw(&self->random, 2)
                              ? acre_vec_grow(model->vec, more, stream)
                              : acre_vec_resize(model->vec, before + more, stream);
     expect(self->world, status, "grow");
@@ -102,7 +98,7 @@ static void step_grow(struct walker *self, struct model *model, acre_stream stre
 }
 
 static void step_append(struct walker *self, struct model *model, acre_stream stream) {
-    unsigned char value = (unsigned char)(1 + draw(&self->random, 254));
+    unsigned char value = (unsigned char)(1 + random_draw(&self->random, 254));
     unsigned char *page = pages[self->number];
     memset(page, value, ELEMENT);
     expect(self->world, acre_vec_append(model->vec, page, 1, stream), "append");
@@ -112,23 +108,23 @@ static void step_append(struct walker *self, struct model *model, acre_stream st
 
 /* On another stream than the one whose work was queued last, as often as not. */
 static void step_shrink(struct walker *self, struct model *model, acre_stream stream) {
-    size_t less = 1 + draw(&self->random, model->count);
+    size_t less = 1 + random_draw(&self->random, model->count);
     expect(self->world, acre_vec_shrink(model->vec, less, stream), "shrink");
     model->count -= less;
 }
 
 static void step_reserve(struct walker *self, struct model *model, acre_stream stream) {
-    size_t more = 1 + draw(&self->random, 8);
+    size_t more = 1 + random_draw(&self->random, 8);
     expect(self->world, acre_vec_reserve(model->vec, acre_vec_capacity(model->vec) + more, stream),
            "reserve");
 }
 
 static void walker_step(struct walker *self) {
     struct world *world = self->world;
-    struct model *model = &world->vecs[draw(&self->random, VECS)];
-    acre_stream stream = world->streams[draw(&self->random, STREAMS)];
-    acre_stream other = world->streams[draw(&self->random, STREAMS)];
-    unsigned how = (unsigned)draw(&self->random, 8);
+    struct model *model = &world->vecs[random_draw(&self->random, VECS)];
+    acre_stream stream = world->streams[random_draw(&self->random, STREAMS)];
+    acre_stream other = world->streams[random_draw(&self->random, STREAMS)];
+    unsigned how = (unsigned)random_draw(&self->random, 8);
     acre__lock_take(&model->lock);
     world->order = world->order * 31 + self->number * 100 + how;
     expect(world, acre_stream_wait(world->device, stream, model->used), "wait");
@@ -143,7 +139,7 @@ static void walker_step(struct walker *self) {
     else if (how == 5)
         expect(world, acre_vec_shrink_to_fit(model->vec, other), "fit");
     else if (model->count)
-        work(self, model, draw(&self->random, model->count), model->count, stream);
+        work(self, model, random_draw(&self->random, model->count), model->count, stream);
     expect(world, acre_event_record(world->device, model->used, stream), "record");
     acre__lock_give(&model->lock);
 }
@@ -152,7 +148,7 @@ static void walker_run(void *user) {
     struct walker *self = user;
     for (int i = 0; i < STEPS; i++) {
         walker_step(self);
-        if (draw(&self->random, 12) == 0)
+        if (random_draw(&self->random, 12) == 0)
             expect(self->world, acre_trim(self->world->device), "trim");
     }
 }

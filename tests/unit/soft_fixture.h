@@ -27,6 +27,7 @@
 #include "driver/driver.h"
 #include "soft/soft_state.h"
 #include "support/cases.h"
+#include "support/random.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -137,29 +138,6 @@ static inline int soft_is_filled(CUdeviceptr at, size_t bytes, unsigned char val
         is_filled = copy[i] == value;
     free(copy);
     return is_filled;
-}
-
-/* ---- numbers ---- */
-
-struct soft_random {
-    uint64_t state;
-};
-
-static inline uint64_t soft_draw(struct soft_random *random, uint64_t below) {
-    uint64_t x = (random->state += 0x9e3779b97f4a7c15u);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return (x ^ (x >> 31)) % below;
-}
-
-/* ACRE_TEST_SEED, or the time; printed, so that a failure can be seen again. */
-static inline struct soft_random soft_random_begin(const char *name) {
-    const char *text = getenv("ACRE_TEST_SEED");
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec;
-    printf("%s: ACRE_TEST_SEED=%llu\n", name, (unsigned long long)seed);
-    return (struct soft_random){seed};
 }
 
 /* ---- waiting ---- */

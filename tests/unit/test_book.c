@@ -192,12 +192,12 @@ BOOK_TEST(book_of_random_blocks_agrees_with_a_map) {
     enum { CELLS = 400, ROUNDS = 4000 };
     static struct acre__block pool[CELLS];
     struct acre__block *owner[CELLS] = {0}; /* by address, from 0x1000 on */
-    struct soft_random random = soft_random_begin("book");
+    uint64_t random = random_seed("book");
     acre_status status;
     for (int round = 0; round < ROUNDS; round++) {
-        size_t at = soft_draw(&random, CELLS), bytes = 1 + soft_draw(&random, 12);
+        size_t at = random_draw(&random, CELLS), bytes = 1 + random_draw(&random, 12);
         struct acre__block *here = owner[at];
-        if (soft_draw(&random, 2)) {
+        if (random_draw(&random, 2)) {
             struct acre__block *gone = take(device, 0x1000 + at, 0, &status);
             assert_ptr_equal(gone, here && here->node.key == 0x1000 + at ? here : NULL);
             if (gone)

@@ -381,7 +381,7 @@ CHUNK_TEST(chunk_counts_begin_anew_with_the_device) {
 enum { THREADS = 4, LIMIT_UNITS = 6 };
 
 struct taker {
-    struct api_random random;
+    uint64_t random;
     const char *wrong;
 };
 
@@ -389,9 +389,9 @@ static void *take_and_drop(void *argument) {
     struct taker *me = argument;
     for (int i = 0; i < 400 && !me->wrong; i++) {
         struct acre__chunk *chunk;
-        uint32_t flags = api_draw(&me->random, 2) ? ACRE__CHUNK_SHAREABLE : 0;
+        uint32_t flags = random_draw(&me->random, 2) ? ACRE__CHUNK_SHAREABLE : 0;
         acre_status status =
-            acre__chunk_take(dev, (1 + api_draw(&me->random, 3)) * unit, flags, &chunk);
+            acre__chunk_take(dev, (1 + random_draw(&me->random, 3)) * unit, flags, &chunk);
         uint64_t count, bytes, cached;
         acre__chunk_count(dev, &count, &bytes, &cached);
         if (bytes > LIMIT_UNITS * unit || cached > bytes)
@@ -400,7 +400,7 @@ static void *take_and_drop(void *argument) {
             acre__chunk_drop(chunk);
         else if (status != ACRE_E_LIMIT)
             me->wrong = "a chunk is refused";
-        if (api_draw(&me->random, 16) == 0)
+        if (random_draw(&me->random, 16) == 0)
             acre__chunk_trim(dev);
     }
     return NULL;
@@ -409,11 +409,11 @@ static void *take_and_drop(void *argument) {
 CHUNK_TEST(chunk_threads_together_stay_within_the_limit) {
     setenv("ACRE_CHUNK_LIMIT_BYTES", "12MiB", 1);
     setenv("ACRE_CHUNK_CACHE_BYTES", "6MiB", 1);
-    struct api_random seed = api_random_begin("threads");
+    uint64_t seed = random_seed("threads");
     pthread_t threads[THREADS];
     struct taker takers[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        takers[i] = (struct taker){.random = {api_draw(&seed, UINT64_MAX)}};
+        takers[i] = (struct taker){.random = random_draw(&seed, UINT64_MAX)};
         assert_int_equal(pthread_create(&threads[i], NULL, take_and_drop, &takers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)

@@ -16,22 +16,9 @@
 #include "support/cases.h"
 #include "plan/place.h"
 #include "support/rounds.h"
+#include "support/random.h"
 
 static uint64_t random_state;
-
-static uint64_t random_next(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static void random_seed(void) {
-    const char *given = getenv("ACRE_TEST_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 2654435761u;
-    printf("ACRE_TEST_SEED=%llu\n", (unsigned long long)seed);
-    random_state = seed * 2 + 1;
-}
 
 static struct acre__place_buffer buffer(uint64_t size, int64_t lower, int64_t upper) {
     return (struct acre__place_buffer){.size = size, .lower = lower, .upper = upper};
@@ -219,16 +206,16 @@ TEST(place_verify_names_the_buffers_that_are_wrong) {
 }
 
 TEST(place_verify_agrees_with_a_look_at_every_pair) {
-    random_seed();
+    random_state = random_seed("place");
     enum { COUNT = 12 };
     for (int round = 0; round < ROUNDS(20000, 2000); round++) {
         struct acre__place_buffer buffers[COUNT];
         int is_wrong = 0;
         for (int i = 0; i < COUNT; i++) {
-            int64_t lower = (int64_t)(random_next() % 20);
-            buffers[i] =
-                buffer(1 + random_next() % 4, lower, lower + 1 + (int64_t)(random_next() % 6));
-            buffers[i].offset = random_next() % 40;
+            int64_t lower = (int64_t)(random_next(&random_state) % 20);
+            buffers[i] = buffer(1 + random_next(&random_state) % 4, lower,
+                                lower + 1 + (int64_t)(random_next(&random_state) % 6));
+            buffers[i].offset = random_next(&random_state) % 40;
             for (int k = 0; k < i; k++) {
                 const struct acre__place_buffer *a = &buffers[i], *b = &buffers[k];
                 is_wrong |= a->lower < b->upper && b->lower < a->upper &&
@@ -245,18 +232,21 @@ enum { MOST = 300 };
 
 static size_t random_problem(struct acre__place_buffer *buffers) {
     static const uint64_t aligns[] = {0, 1, 2, 8, 256, 4096};
-    size_t count = 1 + random_next() % MOST;
-    int64_t span = 1 + (int64_t)(random_next() % 200), life = 1 + (int64_t)(random_next() % 60);
-    uint64_t kinds = random_next() % 3, most = 1 + random_next() % 5000;
+    size_t count = 1 + random_next(&random_state) % MOST;
+    int64_t span = 1 + (int64_t)(random_next(&random_state) % 200),
+            life = 1 + (int64_t)(random_next(&random_state) % 60);
+    uint64_t kinds = random_next(&random_state) % 3, most = 1 + random_next(&random_state) % 5000;
     for (size_t i = 0; i < count; i++) {
-        int64_t lower = (int64_t)(random_next() % (uint64_t)span);
-        buffers[i] = buffer(1 + random_next() % most, lower,
-                            lower + 1 + (int64_t)(random_next() % (uint64_t)life));
-        if (random_next() % 16 == 0) {
+        int64_t lower = (int64_t)(random_next(&random_state) % (uint64_t)span);
+        buffers[i] = buffer(1 + random_next(&random_state) % most, lower,
+                            lower + 1 + (int64_t)(random_next(&random_state) % (uint64_t)life));
+        if (random_next(&random_state) % 16 == 0) {
             buffers[i].lower = 0;
             buffers[i].upper = span + life;
         }
-        buffers[i].align = kinds == 0 ? 1 : kinds == 1 ? 256 : aligns[random_next() % 6];
+        buffers[i].align = kinds == 0   ? 1
+                           : kinds == 1 ? 256
+                                        : aligns[random_next(&random_state) % 6];
     }
     return count;
 }
@@ -265,7 +255,7 @@ static size_t random_problem(struct acre__place_buffer *buffers) {
 static void check_with_fixed(struct acre__place_buffer *buffers, size_t count) {
     uint64_t kept[MOST];
     for (size_t i = 0; i < count; i++) {
-        buffers[i].is_fixed = random_next() % 8 == 0;
+        buffers[i].is_fixed = random_next(&random_state) % 8 == 0;
         kept[i] = buffers[i].offset;
     }
     place(buffers, count, 0);
@@ -274,7 +264,7 @@ static void check_with_fixed(struct acre__place_buffer *buffers, size_t count) {
 }
 
 TEST(place_random_plans_are_right) {
-    random_seed();
+    random_state = random_seed("place");
     static struct acre__place_buffer buffers[MOST], again[MOST];
     for (int round = 0; round < ROUNDS(300, 30); round++) {
         size_t count = random_problem(buffers);
@@ -287,7 +277,7 @@ TEST(place_random_plans_are_right) {
 }
 
 TEST(place_stopped_before_it_began_still_gives_a_plan) {
-    random_seed();
+    random_state = random_seed("place");
     static struct acre__place_buffer buffers[MOST];
     atomic_int stop = 1;
     struct acre__place_options options = {.stop = &stop};

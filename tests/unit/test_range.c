@@ -245,21 +245,21 @@ enum { HELD = 40, STEPS = 20000 };
 /* No two that are held share an address; the sum is what is counted; each is where its first bytes
  * were. */
 RANGE_TEST(range_random_parts_are_apart) {
-    struct api_random random = api_random_begin("random");
+    uint64_t random = random_seed("random");
     struct acre__range held[HELD] = {{0}};
     uint64_t sum = 0;
     for (int step = 0; step < STEPS; step++) {
-        struct acre__range *r = &held[api_draw(&random, HELD)];
-        uint64_t units = 1 + api_draw(&random, 6), what = api_draw(&random, 8);
+        struct acre__range *r = &held[random_draw(&random, HELD)];
+        uint64_t units = 1 + random_draw(&random, 6), what = random_draw(&random, 8);
         if (!r->bytes) {
-            *r = take_aligned(units, (size_t)1 << api_draw(&random, 4));
+            *r = take_aligned(units, (size_t)1 << random_draw(&random, 4));
             sum += r->bytes;
         } else if (what < 3) {
             give(r);
             sum -= r->bytes;
             *r = (struct acre__range){0};
         } else if (what < 5 && r->bytes > unit) {
-            size_t cut = unit * api_draw(&random, r->bytes / unit);
+            size_t cut = unit * random_draw(&random, r->bytes / unit);
             acre__range_give(dev, r->at + r->bytes - cut, cut);
             r->bytes -= cut;
             sum -= cut;
@@ -290,7 +290,7 @@ RANGE_TEST(range_random_parts_are_apart) {
 enum { THREADS = 4 };
 
 struct walker {
-    struct api_random random;
+    uint64_t random;
     int is_wrong;
 };
 
@@ -298,7 +298,7 @@ static void *take_and_give(void *argument) {
     struct walker *me = argument;
     for (int i = 0; i < 500; i++) {
         struct acre__range range;
-        size_t bytes = (1 + api_draw(&me->random, 10)) * unit;
+        size_t bytes = (1 + random_draw(&me->random, 10)) * unit;
         if (acre__range_take(dev, bytes, unit, &range) != ACRE_OK) {
             me->is_wrong = 1;
             return NULL;
@@ -312,11 +312,11 @@ static void *take_and_give(void *argument) {
 }
 
 RANGE_TEST(range_threads_together_take_and_give) {
-    struct api_random seed = api_random_begin("threads");
+    uint64_t seed = random_seed("threads");
     pthread_t threads[THREADS];
     struct walker walkers[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        walkers[i] = (struct walker){.random = {api_draw(&seed, UINT64_MAX)}};
+        walkers[i] = (struct walker){.random = random_draw(&seed, UINT64_MAX)};
         assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, &walkers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)

@@ -326,12 +326,12 @@ static int storm_is_fair(CUresult result) {
 
 /* Own contexts, the primary one reset and retained, and one that all push and one destroys. */
 static void *storm(void *user) {
-    struct soft_random random = {(uint64_t)(uintptr_t)user};
+    uint64_t random = (uint64_t)(uintptr_t)user;
     for (int i = 0; i < ROUNDS(STORM_ROUNDS, 20); i++) {
         CUcontext ctx = NULL, primary = NULL, top;
         CUdeviceptr at = 0;
         CUstream stream = NULL;
-        if (drv->cuCtxCreate(&ctx, NULL, 0, (int)soft_draw(&random, 2)))
+        if (drv->cuCtxCreate(&ctx, NULL, 0, (int)random_draw(&random, 2)))
             return user;
         if (drv->cuMemAlloc(&at, 4096) || drv->cuStreamCreate(&stream, 0) ||
             drv->cuMemsetD8Async(at, 1, 4096, stream) || drv->cuMemsetD8(at, 2, 4096) ||
@@ -352,7 +352,7 @@ static void *storm(void *user) {
             return user;
         if (!storm_is_fair(drv->cuMemAlloc(&at, 4096)) ||
             !storm_is_fair(drv->cuMemsetD8(at, 1, 4096)) ||
-            (soft_draw(&random, 4) == 0 && drv->cuDevicePrimaryCtxReset(0)) ||
+            (random_draw(&random, 4) == 0 && drv->cuDevicePrimaryCtxReset(0)) ||
             drv->cuCtxPopCurrent(&top) || drv->cuDevicePrimaryCtxRelease(0))
             return user;
     }

@@ -109,14 +109,14 @@ static uint64_t plane_memory(enum plane_kind kind) {
     return host ? (uint64_t)(uintptr_t)host : at;
 }
 
-static void planes_make(struct plane planes[PLANE_KINDS], struct soft_random *random) {
+static void planes_make(struct plane planes[PLANE_KINDS], uint64_t *random) {
     for (int i = 0; i < PLANE_KINDS; i++) {
         planes[i] = (struct plane){(enum plane_kind)i, plane_memory((enum plane_kind)i),
                                    malloc(PLANE_BYTES)};
         assert_true(planes[i].at && planes[i].model);
         for (size_t k = 0; k < PLANE_BYTES; k++)
             planes[i].model[k] = (unsigned char)(k * 7 + (size_t)i * 31);
-        planes[i].model[soft_draw(random, PLANE_BYTES)] ^= 0xff;
+        planes[i].model[random_draw(random, PLANE_BYTES)] ^= 0xff;
         assert_ok(
             drv->cuMemcpy(planes[i].at, (CUdeviceptr)(uintptr_t)planes[i].model, PLANE_BYTES));
     }
@@ -148,14 +148,13 @@ struct side {
     size_t pitch, x, y;
 };
 
-static struct side side_draw(struct plane *planes, size_t width, size_t rows,
-                             struct soft_random *random) {
-    struct side side = {&planes[soft_draw(random, PLANE_KINDS)], 0, 0, 0};
-    side.x = soft_draw(random, 300);
-    side.pitch = side.x + width + soft_draw(random, 3) * soft_draw(random, 2000);
+static struct side side_draw(struct plane *planes, size_t width, size_t rows, uint64_t *random) {
+    struct side side = {&planes[random_draw(random, PLANE_KINDS)], 0, 0, 0};
+    side.x = random_draw(random, 300);
+    side.pitch = side.x + width + random_draw(random, 3) * random_draw(random, 2000);
     size_t fit = PLANE_BYTES / side.pitch; /* whole rows */
     assert_true(fit >= rows);
-    side.y = soft_draw(random, fit - rows + 1);
+    side.y = random_draw(random, fit - rows + 1);
     return side;
 }
 
@@ -187,20 +186,20 @@ static void describe(struct side to, struct side from, size_t width, size_t rows
 }
 
 SOFT_TEST(copies_random_planes_agree_with_model) {
-    struct soft_random random = soft_random_begin("2-D copies");
+    uint64_t random = random_seed("2-D copies");
     struct plane planes[PLANE_KINDS];
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     planes_make(planes, &random);
     for (int i = 0; i < PLANE_COPIES; i++) {
-        size_t width = 1 + soft_draw(&random, i % 10 ? 3000 : 100000);
-        size_t rows = 1 + soft_draw(&random, 40);
+        size_t width = 1 + random_draw(&random, i % 10 ? 3000 : 100000);
+        size_t rows = 1 + random_draw(&random, 40);
         struct side to = side_draw(planes, width, rows, &random);
         struct side from = side_draw(planes, width, rows, &random);
         if (to.plane == from.plane) /* overlapping is undefined */
             continue;
         CUDA_MEMCPY2D copy;
         describe(to, from, width, rows, &copy);
-        if (soft_draw(&random, 2))
+        if (random_draw(&random, 2))
             assert_ok(drv->cuMemcpy2DAsync(&copy, stream));
         else
             assert_ok(drv->cuMemcpy2D(&copy));
@@ -214,19 +213,19 @@ SOFT_TEST(copies_random_planes_agree_with_model) {
 }
 
 SOFT_TEST(copies_random_lines_agree_with_model) {
-    struct soft_random random = soft_random_begin("1-D copies");
+    uint64_t random = random_seed("1-D copies");
     struct plane planes[PLANE_KINDS];
     planes_make(planes, &random);
     for (int i = 0; i < PLANE_COPIES; i++) {
-        struct plane *to = &planes[soft_draw(&random, PLANE_KINDS)];
-        struct plane *from = &planes[soft_draw(&random, PLANE_KINDS)];
+        struct plane *to = &planes[random_draw(&random, PLANE_KINDS)];
+        struct plane *from = &planes[random_draw(&random, PLANE_KINDS)];
         if (to == from)
             continue;
         /* Half of them across the border at 2 MiB. */
-        size_t bytes = 1 + soft_draw(&random, 2 * CHUNK);
-        size_t to_at = soft_draw(&random, PLANE_BYTES - bytes + 1);
-        size_t from_at =
-            soft_draw(&random, 2) ? soft_draw(&random, PLANE_BYTES - bytes + 1) : CHUNK - bytes / 2;
+        size_t bytes = 1 + random_draw(&random, 2 * CHUNK);
+        size_t to_at = random_draw(&random, PLANE_BYTES - bytes + 1);
+        size_t from_at = random_draw(&random, 2) ? random_draw(&random, PLANE_BYTES - bytes + 1)
+                                                 : CHUNK - bytes / 2;
         assert_ok(drv->cuMemcpyAsync(to->at + to_at, from->at + from_at, bytes, NULL));
         assert_ok(drv->cuCtxSynchronize());
         memcpy(to->model + to_at, from->model + from_at, bytes);
@@ -235,19 +234,19 @@ SOFT_TEST(copies_random_lines_agree_with_model) {
     planes_free(planes);
 }
 
-static void fill_plane(struct plane *plane, struct soft_random *random, CUstream stream) {
-    size_t rows = 1 + soft_draw(random, 50), width = 1 + soft_draw(random, 20000);
-    size_t pitch = width + soft_draw(random, 5000);
-    size_t offset = soft_draw(random, PLANE_BYTES - rows * pitch);
-    unsigned char value = (unsigned char)soft_draw(random, 256);
+static void fill_plane(struct plane *plane, uint64_t *random, CUstream stream) {
+    size_t rows = 1 + random_draw(random, 50), width = 1 + random_draw(random, 20000);
+    size_t pitch = width + random_draw(random, 5000);
+    size_t offset = random_draw(random, PLANE_BYTES - rows * pitch);
+    unsigned char value = (unsigned char)random_draw(random, 256);
     assert_ok(drv->cuMemsetD2D8Async(plane->at + offset, pitch, value, width, rows, stream));
     for (size_t row = 0; row < rows; row++)
         memset(plane->model + offset + row * pitch, value, width);
 }
 
-static void fill_line(struct plane *plane, struct soft_random *random, CUstream stream) {
-    size_t count = soft_draw(random, 300000), offset = 4 * soft_draw(random, 1000000);
-    unsigned value = (unsigned)soft_draw(random, UINT32_MAX);
+static void fill_line(struct plane *plane, uint64_t *random, CUstream stream) {
+    size_t count = random_draw(random, 300000), offset = 4 * random_draw(random, 1000000);
+    unsigned value = (unsigned)random_draw(random, UINT32_MAX);
     if (offset + count * 4 > PLANE_BYTES)
         count = (PLANE_BYTES - offset) / 4;
     assert_ok(drv->cuMemsetD32Async(plane->at + offset, value, count, stream));
@@ -260,13 +259,13 @@ static void fill_line(struct plane *plane, struct soft_random *random, CUstream 
 }
 
 SOFT_TEST(copies_random_fills_agree_with_model) {
-    struct soft_random random = soft_random_begin("fills");
+    uint64_t random = random_seed("fills");
     struct plane planes[PLANE_KINDS];
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     planes_make(planes, &random);
     for (int i = 0; i < 200; i++) {
-        struct plane *plane = &planes[1 + soft_draw(&random, PLANE_KINDS - 1)];
-        if (soft_draw(&random, 2))
+        struct plane *plane = &planes[1 + random_draw(&random, PLANE_KINDS - 1)];
+        if (random_draw(&random, 2))
             fill_plane(plane, &random, stream);
         else
             fill_line(plane, &random, stream);

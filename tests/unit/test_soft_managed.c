@@ -24,12 +24,12 @@ static int number(int device) {
 }
 
 /* Advises or prefetches [first, end) in the driver and in the table. */
-static void change(struct soft_random *random, CUdeviceptr base, struct page *pages, size_t first,
+static void change(uint64_t *random, CUdeviceptr base, struct page *pages, size_t first,
                    size_t end) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (end - first) * page;
     CUdeviceptr at = base + first * page;
-    int what = (int)soft_draw(random, 7), device = (int)soft_draw(random, DEVICES + 1);
-    if (bytes > 2 && soft_draw(random, 2)) { /* parts of pages are pages */
+    int what = (int)random_draw(random, 7), device = (int)random_draw(random, DEVICES + 1);
+    if (bytes > 2 && random_draw(random, 2)) { /* parts of pages are pages */
         at++;
         bytes -= 2;
     }
@@ -77,7 +77,7 @@ static void compare(CUdeviceptr base, const struct page *pages, size_t first, si
 
 SOFT_TEST_BARE(managed_advice_is_kept_for_every_page) {
     soft_begin(64 * MIB, DEVICES);
-    struct soft_random random = soft_random_begin("managed_advice_is_kept_for_every_page");
+    uint64_t random = random_seed("managed_advice_is_kept_for_every_page");
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct page pages[PAGES];
     CUdeviceptr base = 0;
@@ -86,11 +86,11 @@ SOFT_TEST_BARE(managed_advice_is_kept_for_every_page) {
     for (int i = 0; i < PAGES; i++)
         pages[i].preferred = pages[i].prefetched = CU_DEVICE_INVALID;
     for (int i = 0; i < 500; i++) {
-        size_t first = soft_draw(&random, PAGES),
-               end = first + 1 + soft_draw(&random, PAGES - first);
+        size_t first = random_draw(&random, PAGES),
+               end = first + 1 + random_draw(&random, PAGES - first);
         change(&random, base, pages, first, end);
-        first = soft_draw(&random, PAGES);
-        compare(base, pages, first, first + 1 + soft_draw(&random, PAGES - first));
+        first = random_draw(&random, PAGES);
+        compare(base, pages, first, first + 1 + random_draw(&random, PAGES - first));
         compare(base, pages, 0, PAGES);
     }
     assert_ok(drv->cuMemFree(base));

@@ -276,15 +276,15 @@ static int live_overlaps(const struct live *list, size_t count, CUdeviceptr at, 
 }
 
 SOFT_TEST(memory_random_small_blocks_are_aligned_and_disjoint) {
-    struct soft_random random = soft_random_begin("small blocks");
+    uint64_t random = random_seed("small blocks");
     struct live list[LIVE_MAX];
     size_t count = 0;
     for (int step = 0; step < STEPS; step++) {
-        if (count < LIVE_MAX && soft_draw(&random, 100) < 55) {
+        if (count < LIVE_MAX && random_draw(&random, 100) < 55) {
             struct live *new = &list[count];
-            size_t limit = soft_draw(&random, 8) ? 20000 : 3 * MIB;
-            new->bytes = 1 + soft_draw(&random, limit);
-            new->tag = (unsigned char)soft_draw(&random, 256);
+            size_t limit = random_draw(&random, 8) ? 20000 : 3 * MIB;
+            new->bytes = 1 + random_draw(&random, limit);
+            new->tag = (unsigned char)random_draw(&random, 256);
             CUresult result = drv->cuMemAlloc(&new->at, new->bytes);
             if (result == CUDA_ERROR_OUT_OF_MEMORY)
                 continue;
@@ -294,7 +294,7 @@ SOFT_TEST(memory_random_small_blocks_are_aligned_and_disjoint) {
             assert_ok(drv->cuMemsetD8(new->at, new->tag, new->bytes));
             count++;
         } else if (count) {
-            size_t i = soft_draw(&random, count);
+            size_t i = random_draw(&random, count);
             assert_true(soft_is_filled(list[i].at, list[i].bytes, list[i].tag));
             assert_ok(drv->cuMemFree(list[i].at));
             list[i] = list[--count];

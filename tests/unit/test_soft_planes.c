@@ -5,12 +5,13 @@
 /* ---- pitch ---- */
 
 SOFT_TEST(planes_pitch_is_freed_whole) {
-    struct soft_random random = soft_random_begin("planes_pitch_is_freed_whole");
+    uint64_t random = random_seed("planes_pitch_is_freed_whole");
     uint64_t before = soft_used_bytes(0);
     for (int i = 0; i < 200; i++) {
-        size_t width = 1 + soft_draw(&random, 5000), rows = 1 + soft_draw(&random, 300), pitch = 0;
+        size_t width = 1 + random_draw(&random, 5000), rows = 1 + random_draw(&random, 300),
+               pitch = 0;
         CUdeviceptr at = 0;
-        assert_ok(drv->cuMemAllocPitch(&at, &pitch, width, rows, 4u << soft_draw(&random, 3)));
+        assert_ok(drv->cuMemAllocPitch(&at, &pitch, width, rows, 4u << random_draw(&random, 3)));
         assert_true(pitch >= width && pitch < width + 512 && pitch % 512 == 0);
         assert_ok(drv->cuMemsetD2D8(at, pitch, 7, width, rows));
         assert_true(soft_is_filled(at + (rows - 1) * pitch, width, 7));
@@ -63,7 +64,7 @@ static CUresult fill_there(CUdeviceptr at, size_t pitch, size_t width, size_t ro
 /* Over three chunks, so that rows and values meet their borders. */
 SOFT_TEST(planes_random_fills_are_exact) {
     enum { BYTES = PLANE << 20 };
-    struct soft_random random = soft_random_begin("planes_random_fills_are_exact");
+    uint64_t random = random_seed("planes_random_fills_are_exact");
     unsigned char *expected = calloc(1, BYTES), *got = malloc(BYTES);
     assert_non_null(expected);
     assert_non_null(got);
@@ -72,16 +73,16 @@ SOFT_TEST(planes_random_fills_are_exact) {
         soft_map_at(base + i * CHUNK, soft_chunk(CHUNK, 0), CHUNK, 0);
     CUstream stream = soft_stream(CU_STREAM_DEFAULT);
     for (int i = 0; i < 60; i++) {
-        unsigned value_bytes = 1u << soft_draw(&random, 3);
-        unsigned value = (unsigned)soft_draw(&random, (uint64_t)1 << (8 * value_bytes));
-        size_t width = soft_draw(&random, 3000), rows = soft_draw(&random, 500);
-        size_t pitch = (width + soft_draw(&random, 1000)) * value_bytes;
+        unsigned value_bytes = 1u << random_draw(&random, 3);
+        unsigned value = (unsigned)random_draw(&random, (uint64_t)1 << (8 * value_bytes));
+        size_t width = random_draw(&random, 3000), rows = random_draw(&random, 500);
+        size_t pitch = (width + random_draw(&random, 1000)) * value_bytes;
         size_t room = BYTES - (rows ? (rows - 1) * pitch + width * value_bytes : 0);
         if (rows && (rows - 1) * pitch + width * value_bytes > BYTES)
             continue;
-        size_t at = soft_draw(&random, room + 1) / value_bytes * value_bytes;
+        size_t at = random_draw(&random, room + 1) / value_bytes * value_bytes;
         assert_ok(fill_there(base + at, pitch, width, rows, value, value_bytes,
-                             soft_draw(&random, 2) ? stream : NULL));
+                             random_draw(&random, 2) ? stream : NULL));
         fill_here(expected, at, pitch, width, rows, value, value_bytes);
     }
     assert_ok(drv->cuCtxSynchronize());

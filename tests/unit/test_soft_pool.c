@@ -521,16 +521,16 @@ static void *churn(void *user) {
         size_t bytes;
         unsigned char value;
     } held[8] = {0};
-    struct soft_random random = {(uint64_t)(uintptr_t)&held};
+    uint64_t random = (uint64_t)(uintptr_t)&held;
     CUstream stream = NULL;
     if (drv->cuCtxPushCurrent(soft_ctx[0]) || drv->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
         return user;
     for (int i = 0; i < TURNS; i++) {
-        size_t k = (size_t)soft_draw(&random, 8);
+        size_t k = (size_t)random_draw(&random, 8);
         unsigned char ends[2];
         if (!held[k].at) {
-            held[k].bytes = 1 + (size_t)soft_draw(&random, 3 * BLOCK);
-            held[k].value = (unsigned char)soft_draw(&random, 256);
+            held[k].bytes = 1 + (size_t)random_draw(&random, 3 * BLOCK);
+            held[k].value = (unsigned char)random_draw(&random, 256);
             if (drv->cuMemAllocFromPoolAsync(&held[k].at, held[k].bytes, pool, stream) ||
                 drv->cuMemsetD8Async(held[k].at, held[k].value, held[k].bytes, stream))
                 return user;

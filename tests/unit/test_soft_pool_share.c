@@ -92,7 +92,7 @@ SOFT_TEST(share_made_up_pointers_are_refused) {
     CUmemoryPool pool = make_shared(8 * MIB), imported = import_pool(pool);
     CUmemPoolPtrExportData good, data;
     CUdeviceptr at = take(pool, BLOCK), there = 0;
-    struct soft_random random = soft_random_begin("share_made_up_pointers_are_refused");
+    uint64_t random = random_seed("share_made_up_pointers_are_refused");
     assert_ok(drv->cuMemPoolExportPointer(&good, at));
     memset(&data, 0, sizeof data);
     assert_refused(drv->cuMemPoolImportPointer(&there, imported, &data));
@@ -101,8 +101,8 @@ SOFT_TEST(share_made_up_pointers_are_refused) {
     assert_refused(drv->cuMemPoolImportPointer(&there, pool, &good)); /* not an imported one */
     for (int i = 0; i < 2000; i++) {
         data = good;
-        for (uint64_t n = 1 + soft_draw(&random, 4); n; n--)
-            data.reserved[soft_draw(&random, 32)] = (unsigned char)soft_draw(&random, 256);
+        for (uint64_t n = 1 + random_draw(&random, 4); n; n--)
+            data.reserved[random_draw(&random, 32)] = (unsigned char)random_draw(&random, 256);
         if (drv->cuMemPoolImportPointer(&there, imported, &data))
             continue;
         unsigned char byte; /* believed: then all of it is there */

@@ -248,7 +248,7 @@ static int place_is_free(const struct piece *pieces, int place, size_t chunks) {
     return 1;
 }
 
-static void piece_move(struct piece *pieces, int i, CUdeviceptr range, struct soft_random *random) {
+static void piece_move(struct piece *pieces, int i, CUdeviceptr range, uint64_t *random) {
     struct piece *piece = &pieces[i];
     CUdeviceptr old = range + (size_t)(piece->place < 0 ? 0 : piece->place) * CHUNK;
     if (piece->place >= 0) {
@@ -257,7 +257,7 @@ static void piece_move(struct piece *pieces, int i, CUdeviceptr range, struct so
         piece->place = -1;
         return;
     }
-    int place = (int)soft_draw(random, PLACES);
+    int place = (int)random_draw(random, PLACES);
     CUdeviceptr at = range + (size_t)place * CHUNK;
     CUresult result = drv->cuMemMap(at, piece->chunks * CHUNK, 0, piece->handle, 0);
     if (!place_is_free(pieces, place, piece->chunks)) {
@@ -270,25 +270,25 @@ static void piece_move(struct piece *pieces, int i, CUdeviceptr range, struct so
 }
 
 SOFT_TEST(vmm_random_moves_agree_with_model) {
-    struct soft_random random = soft_random_begin("moves");
+    uint64_t random = random_seed("moves");
     struct piece pieces[PIECES];
     CUdeviceptr range = soft_reserve(PLACES * CHUNK);
     for (int i = 0; i < PIECES; i++) {
-        size_t chunks = 1 + soft_draw(&random, 3);
+        size_t chunks = 1 + random_draw(&random, 3);
         if (soft_used_bytes(0) + chunks * CHUNK > 64 * MIB)
             chunks = 1;
         pieces[i] = (struct piece){soft_chunk(chunks * CHUNK, 0), chunks, -1, 0};
     }
     for (int move = 0; move < MOVES; move++) {
-        int i = (int)soft_draw(&random, PIECES);
-        if (soft_draw(&random, 3) || pieces[i].place < 0) {
+        int i = (int)random_draw(&random, PIECES);
+        if (random_draw(&random, 3) || pieces[i].place < 0) {
             piece_move(pieces, i, range, &random);
             continue;
         }
         CUdeviceptr at = range + (size_t)pieces[i].place * CHUNK;
-        size_t bytes = pieces[i].chunks * CHUNK, probe = soft_draw(&random, bytes - 100);
+        size_t bytes = pieces[i].chunks * CHUNK, probe = random_draw(&random, bytes - 100);
         assert_true(soft_is_filled(at + probe, 100, pieces[i].tag));
-        pieces[i].tag = (unsigned char)soft_draw(&random, 256);
+        pieces[i].tag = (unsigned char)random_draw(&random, 256);
         assert_ok(drv->cuMemsetD8(at, pieces[i].tag, bytes));
     }
     assert_int_equal(acre__soft_reports(NULL, 0), 0);

@@ -14,6 +14,7 @@
 
 #include "support/cases.h"
 #include "base/tree.h"
+#include "support/random.h"
 
 enum { OPERATIONS = 100000, KEYS = 2000, MANY = 100000 };
 
@@ -23,20 +24,6 @@ struct item {
 };
 
 static uint64_t random_state;
-
-static uint64_t random_next(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static void random_seed(void) {
-    const char *given = getenv("ACRE_TEST_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 2654435761u;
-    printf("ACRE_TEST_SEED=%llu\n", (unsigned long long)seed);
-    random_state = seed * 2 + 1; /* never 0, where the generator would stay */
-}
 
 /* ---- the naive one ---- */
 
@@ -172,7 +159,7 @@ TEST(tree_entry_gives_the_struct_around_the_node) {
 }
 
 TEST(tree_random_operations_agree_with_a_sorted_array) {
-    random_seed();
+    random_state = random_seed("tree");
     struct acre__tree tree = {0};
     struct item *items = calloc(KEYS, sizeof *items);
     assert_non_null(items);
@@ -180,9 +167,9 @@ TEST(tree_random_operations_agree_with_a_sorted_array) {
     for (int i = 0; i < OPERATIONS; i++) {
         /* Waves of growing and shrinking, from empty to nearly all keys. */
         int is_growing = i / (4 * KEYS) % 2 == 0;
-        uint64_t key = random_next() % KEYS;
+        uint64_t key = random_next(&random_state) % KEYS;
         struct acre__node *node = &items[key].node;
-        uint64_t what = random_next() % 8;
+        uint64_t what = random_next(&random_state) % 8;
         if (what < (is_growing ? 5u : 2u)) {
             int is_new = !naive_has(key);
             if (is_new)

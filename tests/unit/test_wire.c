@@ -181,19 +181,20 @@ TEST(wire_wrong_number_is_refused) {
 
 /* Messages changed at random, and bytes at random: what passes keeps its promises. */
 TEST(wire_random_bytes_never_pass_with_wrong_numbers) {
-    struct api_random random = api_random_begin("wire");
+    uint64_t random = random_seed("wire");
     unsigned passed = 0;
     for (int round = 0; round < 200000; round++) {
         size_t fds;
-        assert_true(make_good(api_draw(&random, 8), &fds));
+        assert_true(make_good(random_draw(&random, 8), &fds));
         size_t bytes = message.head.bytes;
         unsigned char *raw = (unsigned char *)&message;
-        for (uint64_t i = api_draw(&random, 4); i > 0; i--)
-            raw[api_draw(&random, bytes < 64 ? bytes : 64)] = (unsigned char)api_draw(&random, 256);
+        for (uint64_t i = random_draw(&random, 4); i > 0; i--)
+            raw[random_draw(&random, bytes < 64 ? bytes : 64)] =
+                (unsigned char)random_draw(&random, 256);
         if (round % 8 == 0)
             api_random_bytes(&random, raw, 64);
         if (round % 16 == 1)
-            bytes = api_draw(&random, sizeof message + 1);
+            bytes = random_draw(&random, sizeof message + 1);
         if (acre__wire_check(&message, bytes, fds) != ACRE_OK)
             continue;
         passed++;

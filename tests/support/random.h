@@ -1,0 +1,31 @@
+/* Random numbers for tests, the same for the same seed (splitmix64). */
+#ifndef ACRE_TESTS_RANDOM_H
+#define ACRE_TESTS_RANDOM_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static inline uint64_t random_next(uint64_t *state) {
+    uint64_t x = (*state += 0x9e3779b97f4a7c15u);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static inline uint64_t random_draw(uint64_t *state, uint64_t below) {
+    return random_next(state) % below;
+}
+
+/* ACRE_TEST_SEED, or the time; printed, so that a failure can be seen again. */
+static inline uint64_t random_seed(const char *name) {
+    const char *text = getenv("ACRE_TEST_SEED");
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec;
+    printf("%s: ACRE_TEST_SEED=%llu\n", name, (unsigned long long)seed);
+    return seed;
+}
+
+#endif
