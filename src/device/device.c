@@ -458,7 +458,7 @@ acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal
     CUresult code = drv->cuDeviceGet(&dev->device, (int)ordinal);
     if (code)
         return acre__driver_fail(dev, code, "cuDeviceGet");
-    dev->context_item = acre__orphan_create(drv->is_soft != 0, dev->device);
+    dev->context_item = acre__orphan_create(dev->device);
     if (!dev->context_item)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a context");
     acre_status status;

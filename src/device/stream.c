@@ -25,10 +25,10 @@
 
 /* A stream or an event made by acre. */
 struct made {
-    struct acre__node node; /* key: the handle */
     struct acre__limbo_item item;
-    uint64_t number; /* ours, of all things made in the process */
-    uint32_t flags;  /* as the caller gave them */
+    struct acre__node node; /* key: the handle */
+    uint64_t number;        /* ours, of all things made in the process */
+    uint32_t flags;         /* as the caller gave them */
 };
 
 /* Set in ids that are not the CUDA driver's, so that they differ from those. */
@@ -37,20 +37,16 @@ static const uint64_t ID_OF_ACRE = (uint64_t)1 << 63;
 
 static _Atomic uint64_t made_count;
 
-static struct made *made_of_item(struct acre__limbo_item *item) {
-    return (struct made *)((char *)item - offsetof(struct made, item));
-}
-
 static void made_forget(struct acre__limbo_item *item) {
-    free(made_of_item(item));
+    free(item);
 }
 
 static CUresult stream_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuStreamDestroy((CUstream)(uintptr_t)made_of_item(item)->node.key);
+    return drv->cuStreamDestroy((CUstream)(uintptr_t)((struct made *)item)->node.key);
 }
 
 static CUresult event_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuEventDestroy((CUevent)(uintptr_t)made_of_item(item)->node.key);
+    return drv->cuEventDestroy((CUevent)(uintptr_t)((struct made *)item)->node.key);
 }
 
 static const struct acre__limbo_kind stream_kind = {"cuStreamDestroy", stream_give_back,
@@ -250,7 +246,7 @@ static void made_end(acre_device *dev, struct acre__tree *books) {
         acre__lock_give(&dev->lock);
         if (!node)
             return;
-        (void)acre__limbo_give_back(dev, &acre__tree_entry(node, struct made, node)->item);
+        acre__limbo_let_go(dev, &acre__tree_entry(node, struct made, node)->item);
     }
 }
 

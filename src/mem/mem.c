@@ -24,11 +24,6 @@
 
 /* ---- giving back ---- */
 
-/* The item is a member of its block. */
-static struct acre__block *block_of(struct acre__limbo_item *item) {
-    return (struct acre__block *)(void *)((char *)item - offsetof(struct acre__block, item));
-}
-
 /* With these codes the driver does not know the address: the program gave it back behind acre's
  * back. Said as an unknown handle is, so that it does not wait in limbo for good. */
 static CUresult give_back_code(CUresult code) {
@@ -38,23 +33,25 @@ static CUresult give_back_code(CUresult code) {
 }
 
 static CUresult give_back_device(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return give_back_code(drv->cuMemFree(block_of(item)->node.key));
+    return give_back_code(drv->cuMemFree(((struct acre__block *)item)->node.key));
 }
 
 static CUresult give_back_host(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return give_back_code(drv->cuMemFreeHost((void *)(uintptr_t)block_of(item)->node.key));
+    return give_back_code(
+        drv->cuMemFreeHost((void *)(uintptr_t)((struct acre__block *)item)->node.key));
 }
 
 static CUresult give_back_pages(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return give_back_code(drv->cuMemHostUnregister((void *)(uintptr_t)block_of(item)->node.key));
+    return give_back_code(
+        drv->cuMemHostUnregister((void *)(uintptr_t)((struct acre__block *)item)->node.key));
 }
 
 static void block_forget(struct acre__limbo_item *item) {
-    struct acre__block *block = block_of(item);
+    struct acre__block *block = (struct acre__block *)item;
     if (block->source == ACRE__FROM_PAGES)
         acre__host_pages_free((void *)(uintptr_t)block->node.key, block->whole_bytes);
     if (block->source == ACRE__FROM_SPACE)
-        acre__mem_space_end(block->extent);
+        acre__extent_destroy(block->extent);
     free(block);
 }
 
@@ -66,7 +63,7 @@ static const struct acre__limbo_kind kind_pages = {"cuMemHostUnregister", give_b
 /* Only waits: the chunks go with the record, and what of them the driver refuses waits by itself.
  */
 static CUresult give_back_space(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    acre_device *dev = block_of(item)->dev;
+    acre_device *dev = ((struct acre__block *)item)->dev;
     (void)drv;
     if (acre__step_quiesce_users(dev) == ACRE_OK)
         return CUDA_SUCCESS;
@@ -101,7 +98,7 @@ static void mem_close(acre_device *dev) {
            (block = acre__book_remove_any(dev, ACRE__OWNED_BY_PROGRAM))) {
         count++;
         bytes += block->bytes;
-        (void)acre__limbo_give_back(dev, &block->item);
+        acre__limbo_let_go(dev, &block->item);
     }
     if (count)
         acre__log(ACRE_LOG_WARN, "mem", "%s: closed with %llu blocks of %llu bytes not freed",
@@ -144,7 +141,7 @@ acre_status acre__mem_block_enter(struct acre__block *block, void *p) {
     if (acre__book_add(block))
         return ACRE_OK;
     size_t bytes = block->bytes;
-    (void)acre__limbo_give_back(block->dev, &block->item);
+    acre__limbo_let_go(block->dev, &block->item);
     return acre__fail(ACRE_E_REGISTERED, "some of the %zu bytes at %p is in acre's book already",
                       bytes, p);
 }

@@ -5,7 +5,7 @@
  * that has to go elsewhere is built there of the same chunks and some more, and then ends at its
  * old place. While a block is changed it is pinned in the book, so that no other thread frees or
  * changes it. */
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/atomic.h"
 #include "base/round.h"
@@ -40,18 +40,10 @@ int acre__mem_space_serves(acre_device *dev, size_t bytes) {
 
 /* An extent without memory and with addresses for `bytes` and more. */
 static acre_status space_open(acre_device *dev, size_t bytes, struct acre__extent **out) {
-    struct acre__extent *extent = malloc(sizeof *extent);
-    *out = NULL;
-    if (!extent)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a block's record");
     size_t ahead = bytes > SIZE_MAX / SPACE_AHEAD ? bytes : SPACE_AHEAD * bytes;
-    acre_status status = acre__extent_open(extent, dev, ACRE__CHUNK_SHAREABLE, ahead, 0, 0);
+    acre_status status = acre__extent_create(dev, ACRE__CHUNK_SHAREABLE, ahead, out);
     if (status == ACRE_E_ADDRESS_SPACE)
-        status = acre__extent_open(extent, dev, ACRE__CHUNK_SHAREABLE, bytes, 0, 0);
-    if (status)
-        free(extent);
-    else
-        *out = extent;
+        status = acre__extent_create(dev, ACRE__CHUNK_SHAREABLE, bytes, out);
     return status;
 }
 
@@ -68,22 +60,13 @@ acre_status acre__mem_space_make(acre_device *dev, size_t bytes, struct acre__ex
     acre_status status = space_check(dev, bytes);
     if (status == ACRE_OK)
         status = space_open(dev, bytes, out);
-    if (status)
-        return status;
-    status = acre__extent_grow(*out, bytes);
+    if (status == ACRE_OK)
+        status = acre__extent_grow(*out, bytes);
     if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        acre__mem_space_end(*out);
+        acre__extent_destroy(*out);
         *out = NULL;
-        return acre__said_fail(status, &said);
     }
-    return ACRE_OK;
-}
-
-void acre__mem_space_end(struct acre__extent *extent) {
-    acre__extent_close(extent);
-    free(extent);
+    return status;
 }
 
 /* ---- reallocating ---- */
@@ -96,45 +79,18 @@ struct space_change {
     acre_stream stream;
 };
 
-/* Waits for the work queued on the stream. */
-static acre_status change_wait(const struct space_change *change) {
-    struct acre__uses uses;
-    acre__uses_open(&uses, change->dev);
-    acre_status status = acre__uses_record(&uses, change->stream);
-    if (status == ACRE_OK)
-        status = acre__uses_wait(&uses);
-    struct acre__said said;
-    acre__said_keep(&said);
-    acre__uses_close(&uses);
-    return status ? acre__said_fail(status, &said) : ACRE_OK;
-}
-
 /* Some of its chunks may not be needed any more. */
 static acre_status change_shrink(const struct space_change *change) {
     struct acre__extent *extent = change->block->extent;
     const struct acre__mapping *last = extent->mappings[extent->count - 1];
     if (last->at - extent->range.at >= change->bytes) {
-        acre_status status = change_wait(change);
+        acre_status status = acre__uses_wait_stream(change->dev, change->stream);
         if (status)
             return status;
         (void)acre__extent_shrink(extent, change->bytes);
     }
     acre__book_change(change->block, extent->range.at, change->bytes);
     return ACRE_OK;
-}
-
-/* The chunks that an extent has, with one user more each, and behind them `more` bytes of new ones.
- */
-static acre_status chunks_with_more(struct acre__extent *extent, size_t more,
-                                    struct acre__chunk **list) {
-    acre_status status = acre__chunk_cover(extent->dev, more, extent->least, extent->flags, list);
-    for (size_t i = extent->count; status == ACRE_OK && i > 0; i--) {
-        struct acre__chunk *chunk = extent->mappings[i - 1]->chunk;
-        acre__chunk_keep(chunk);
-        chunk->next = *list;
-        *list = chunk;
-    }
-    return status;
 }
 
 /* Builds the block at another place and ends it at the old one. */
@@ -144,28 +100,21 @@ static acre_status change_move(const struct space_change *change) {
     acre_status status = space_open(change->dev, change->bytes, &extent);
     if (status)
         return status;
-    size_t more = change->bytes - old->mapped;
-    more = acre__round_up(more, old->unit);
-    for (size_t i = 0; i < old->access_count; i++)
-        extent->access[i] = old->access[i];
+    size_t more = acre__round_up(change->bytes - old->mapped, old->unit);
+    memcpy(extent->access, old->access, sizeof extent->access);
     extent->access_count = old->access_count;
-    status = chunks_with_more(old, more, &list);
+    status = acre__chunk_cover(old->dev, more, old->least, old->flags, &list);
     if (status == ACRE_OK)
-        status = acre__extent_add(extent, list);
-    int is_added = status == ACRE_OK;
-    if (is_added)
-        status = change_wait(change);
+        status = acre__extent_add(extent, acre__extent_chunks(old, 0, old->count, list));
+    if (status == ACRE_OK)
+        status = acre__uses_wait_stream(change->dev, change->stream);
     if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        if (!is_added)
-            acre__chunk_drop_list(list);
-        acre__mem_space_end(extent);
-        return acre__said_fail(status, &said);
+        acre__extent_destroy(extent);
+        return status;
     }
     change->block->extent = extent;
     acre__book_change(change->block, extent->range.at, change->bytes);
-    acre__mem_space_end(old);
+    acre__extent_destroy(old);
     acre__fetch_add(&counts[acre__device_index(change->dev)].moves, 1, memory_order_relaxed);
     return ACRE_OK;
 }
@@ -242,7 +191,7 @@ static acre_status mem_realloc(acre_device *dev, void *p, size_t bytes, acre_str
         return status;
     }
     acre__book_remove_held(change.block);
-    (void)acre__limbo_give_back(dev, &change.block->item); /* waits for the copy */
+    acre__limbo_let_go(dev, &change.block->item); /* waits for the copy */
     return ACRE_OK;
 }
 

@@ -205,21 +205,14 @@ acre_status acre__fetch(const struct acre__asked *asked, struct acre__fetched *f
         status = fetch_chunks(f, &at);
     *is_over = f->is_over;
     free(f);
-    if (status == ACRE_OK)
-        return ACRE_OK;
-    struct acre__said said;
-    acre__said_keep(&said);
-    acre__fetch_drop(fetched);
-    return acre__said_fail(status, &said);
+    if (status)
+        acre__fetch_drop(fetched);
+    return status;
 }
 
 void acre__fetch_drop(struct acre__fetched *fetched) {
-    while (fetched->list) {
-        struct acre__chunk *chunk = fetched->list;
-        fetched->list = chunk->next;
-        chunk->next = NULL;
-        acre__chunk_drop(chunk);
-    }
+    acre__chunk_drop_list(fetched->list);
+    fetched->list = NULL;
     free(fetched->ids);
     fetched->ids = NULL;
 }

@@ -39,7 +39,6 @@ struct acre_import {
     struct acre__extent *extent;
     uint64_t *ids;
     struct acre__block block;
-    int is_in_book;
     acre_import_info info; /* but for data and mapped_bytes */
 };
 
@@ -47,153 +46,93 @@ static struct acre__live_list imports = ACRE__LIVE_LIST("an import", ACRE__RANK_
 
 /* ---- extents ---- */
 
-static void extent_end(struct acre__extent *extent) {
-    if (!extent)
-        return;
-    acre__extent_close(extent);
-    free(extent);
-}
-
 /* An empty extent with `reserve` bytes of addresses; NULL and *status if there cannot be one. */
 static struct acre__extent *extent_begin(const acre_import *import, size_t reserve,
                                          acre_status *status) {
     acre_device *dev = import->live.dev;
-    struct acre__extent *extent = calloc(1, sizeof *extent);
-    if (!extent) {
-        *status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of an import");
-        return NULL;
-    }
-    *status =
-        acre__extent_open(extent, dev, ACRE__CHUNK_SHAREABLE, reserve, import->unit, import->unit);
-    if (*status) {
-        free(extent);
-        return NULL;
-    }
-    if (import->info.is_read_only)
+    struct acre__extent *extent;
+    *status = acre__extent_create(dev, ACRE__CHUNK_SHAREABLE, reserve, &extent);
+    if (*status == ACRE_OK && import->info.is_read_only)
         *status = acre__extent_set_access(extent, dev, CU_MEM_ACCESS_FLAGS_PROT_READ);
-    if (*status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        extent_end(extent);
-        *status = acre__said_fail(*status, &said);
-        return NULL;
-    }
-    return extent;
+    if (*status == ACRE_OK)
+        return extent;
+    acre__extent_destroy(extent);
+    return NULL;
 }
 
 /* Puts into the book what is mapped up to `bytes`, wherever the extent is now. */
 static void import_book(acre_import *import, size_t bytes) {
-    const struct acre__extent *extent = import->extent;
-    if (import->is_in_book) {
-        acre__book_change(&import->block, extent->range.at, bytes);
-    } else if (extent->range.bytes) {
-        import->block.node.key = extent->range.at;
-        import->block.bytes = bytes;
-        import->is_in_book = acre__book_add(&import->block);
-    }
+    acre__book_change(&import->block, import->extent->range.at, bytes);
 }
 
 /* Nobody but a call that refuses the block pins it, and only for a moment. */
 static void import_unbook(acre_import *import) {
-    acre_status status = ACRE_OK;
-    while (import->is_in_book) {
-        void *at = (void *)(uintptr_t)import->block.node.key;
-        acre__book_remove(import->live.dev, at, ACRE__OWNED_BY_IMPORT, &status);
-        import->is_in_book = status == ACRE_E_BUSY;
-        if (import->is_in_book)
+    acre_status status = ACRE_E_BUSY;
+    void *at = (void *)(uintptr_t)import->block.node.key;
+    while (import->block.is_entered && status == ACRE_E_BUSY)
+        if (!acre__book_remove(import->live.dev, at, ACRE__OWNED_BY_IMPORT, &status))
             sched_yield();
-    }
 }
 
 /* ---- changes ---- */
 
-/* Links the chunks of the extent from `first` up to `end`, each with a user more, and then `rest`.
- */
-static struct acre__chunk *chunks_link(const struct acre__extent *extent, size_t first, size_t end,
-                                       struct acre__chunk *rest) {
-    while (end > first) {
-        struct acre__chunk *chunk = extent->mappings[--end]->chunk;
-        acre__chunk_keep(chunk);
-        chunk->next = rest;
-        rest = chunk;
-    }
-    return rest;
-}
-
-/* Undoes that: drops the first `count` of a list and returns the others. */
-static struct acre__chunk *chunks_drop(struct acre__chunk *list, size_t count) {
-    for (; count > 0; count--) {
-        struct acre__chunk *next = list->next;
-        list->next = NULL;
-        acre__chunk_drop(list);
-        list = next;
-    }
-    return list;
-}
-
 /* All of the view at other addresses, as many as the owner has. The old place stays until all of it
  * is there, and then until its uses are done. */
 static acre_status import_move(acre_import *import, struct acre__fetched *fetched,
-                               struct acre__uses *uses) {
-    size_t keep = fetched->view.keep_count;
+                               acre_stream stream) {
     struct acre__extent *old = import->extent;
-    struct acre__said said;
     acre_status status;
     struct acre__extent *fresh = extent_begin(import, fetched->view.reserved_bytes, &status);
     if (!fresh)
         return status;
-    struct acre__chunk *list = chunks_link(old, 0, keep, fetched->list);
-    status = list ? acre__extent_add(fresh, list) : ACRE_OK;
-    if (status) {
-        acre__said_keep(&said);
-        (void)chunks_drop(list, keep);
-        extent_end(fresh);
-        return acre__said_fail(status, &said);
-    }
+    struct acre__chunk *list = acre__extent_chunks(old, 0, fetched->view.keep_count, fetched->list);
     fetched->list = NULL; /* it is the extent's now */
-    status = acre__uses_wait(uses);
+    status = acre__extent_add(fresh, list);
+    if (status == ACRE_OK)
+        status = acre__uses_wait_stream(import->live.dev, stream);
     if (status) {
-        acre__said_keep(&said);
-        extent_end(fresh);
-        return acre__said_fail(status, &said);
+        acre__extent_destroy(fresh);
+        return status;
     }
     import->extent = fresh;
     import->block.extent = fresh;
     import_book(import, fresh->mapped);
-    extent_end(old);
+    acre__extent_destroy(old);
     return ACRE_OK;
 }
 
 /* Changes the end of what is mapped. New chunks go where the old ones were, so those must leave
  * first: if the new ones cannot be mapped, the old ones are mapped again. */
 static acre_status import_change(acre_import *import, struct acre__fetched *fetched,
-                                 struct acre__uses *uses) {
+                                 acre_stream stream) {
     struct acre__extent *extent = import->extent;
-    size_t keep = fetched->view.keep_count, gone = extent->count - keep;
-    struct acre__said said;
-    acre_status status = gone ? acre__uses_wait(uses) : ACRE_OK;
+    size_t keep = fetched->view.keep_count;
+    acre_status status =
+        keep < extent->count ? acre__uses_wait_stream(import->live.dev, stream) : ACRE_OK;
     if (status)
         return status;
-    struct acre__chunk *tail = chunks_link(extent, keep, extent->count, NULL);
+    struct acre__chunk *tail = acre__extent_chunks(extent, keep, extent->count, NULL);
     import_book(import, fetched->kept_bytes);
-    if (gone)
-        (void)acre__extent_shrink(extent, fetched->kept_bytes);
+    (void)acre__extent_shrink(extent, fetched->kept_bytes);
     /* What the driver refuses to unmap is still in the way. */
     if (fetched->view.mapped_bytes > extent->range.bytes || extent->mapped > fetched->kept_bytes)
-        status = import_move(import, fetched, uses);
-    else if (fetched->list)
+        status = import_move(import, fetched, stream);
+    else
         status = acre__extent_add(extent, fetched->list);
+    fetched->list = NULL;
     if (status == ACRE_OK) {
-        fetched->list = NULL;
-        (void)chunks_drop(tail, gone);
+        acre__chunk_drop_list(tail);
         import_book(import, import->extent->mapped);
         return ACRE_OK;
     }
+    struct acre__said said;
     acre__said_keep(&said);
-    size_t still = extent->count - keep; /* could not be unmapped */
-    tail = chunks_drop(tail, still);
-    if (tail && acre__extent_add(extent, tail) != ACRE_OK)
-        (void)chunks_drop(tail, gone - still); /* then only what both have is left */
+    for (size_t i = keep; i < extent->count; i++) { /* could not be unmapped */
+        struct acre__chunk *next = tail->next;
+        acre__chunk_drop(tail);
+        tail = next;
+    }
+    (void)acre__extent_add(extent, tail); /* if that fails only what both have is left */
     import_book(import, extent->mapped);
     return acre__said_fail(status, &said);
 }
@@ -202,21 +141,10 @@ static acre_status import_change(acre_import *import, struct acre__fetched *fetc
 static acre_status import_apply(acre_import *import, struct acre__fetched *fetched,
                                 acre_stream stream) {
     struct acre__extent *extent = import->extent;
-    struct acre__uses uses;
-    acre_status status = ACRE_OK;
-    size_t mapped = fetched->view.mapped_bytes;
-    int is_moved =
-        mapped > extent->range.bytes && !acre__extent_extend(extent, fetched->view.reserved_bytes);
-    acre__uses_open(&uses, import->live.dev);
-    if (is_moved || fetched->view.keep_count < extent->count)
-        status = acre__uses_record(&uses, stream);
-    if (status == ACRE_OK)
-        status =
-            is_moved ? import_move(import, fetched, &uses) : import_change(import, fetched, &uses);
-    struct acre__said said;
-    acre__said_keep(&said);
-    acre__uses_close(&uses);
-    return status ? acre__said_fail(status, &said) : ACRE_OK;
+    if (fetched->view.mapped_bytes > extent->range.bytes &&
+        !acre__extent_extend(extent, fetched->view.reserved_bytes))
+        return import_move(import, fetched, stream);
+    return import_change(import, fetched, stream);
 }
 
 /* Asks the owner and becomes what it says. */
@@ -245,10 +173,8 @@ static acre_status import_update(acre_import *import, acre_stream stream) {
     if (import->extent)
         status = import_apply(import, &fetched, stream);
     if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
         acre__fetch_drop(&fetched);
-        return acre__said_fail(status, &said);
+        return status;
     }
     free(import->ids);
     import->ids = fetched.ids;
@@ -263,7 +189,7 @@ static acre_status import_update(acre_import *import, acre_stream stream) {
 /* Gives everything back; nobody else knows the import, and its uses are done. */
 static void import_end(acre_import *import) {
     import_unbook(import);
-    extent_end(import->extent);
+    acre__extent_destroy(import->extent);
     if (import->socket >= 0)
         close(import->socket);
     acre__lock_destroy(&import->lock);
@@ -345,10 +271,8 @@ acre_status acre_import_open(acre_device *device, const char *path,
     if (status == ACRE_OK)
         status = import_update(import, NULL);
     if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
         import_end(import);
-        return acre__said_fail(status, &said);
+        return status;
     }
     acre__live_add(&imports, &import->live, import->live.dev);
     *out = import;
@@ -403,21 +327,6 @@ acre_status acre_import_get_info(const acre_import *handle, acre_import_info *in
 
 /* ---- closing ---- */
 
-/* Waits for the stream; a device that is lost does nothing any more. */
-static acre_status import_wait(acre_import *import, acre_stream stream) {
-    struct acre__uses uses;
-    struct acre__said said;
-    if (acre__device_is_lost(import->live.dev))
-        return ACRE_OK;
-    acre__uses_open(&uses, import->live.dev);
-    acre_status status = acre__uses_record(&uses, stream);
-    if (status == ACRE_OK)
-        status = acre__uses_wait(&uses);
-    acre__said_keep(&said);
-    acre__uses_close(&uses);
-    return status ? acre__said_fail(status, &said) : ACRE_OK;
-}
-
 acre_status acre_import_close(acre_import *handle, acre_stream stream) {
     acre_status status = acre__enter();
     if (status || !handle)
@@ -425,7 +334,9 @@ acre_status acre_import_close(acre_import *handle, acre_stream stream) {
     acre_import *import = acre__live_take(&imports, handle, &status);
     if (!import)
         return status;
-    status = import_wait(import, stream);
+    /* A device that is lost does nothing any more. */
+    if (!acre__device_is_lost(import->live.dev))
+        status = acre__uses_wait_stream(import->live.dev, stream);
     if (status) {
         acre__live_add(&imports, &import->live, import->live.dev);
         return status;

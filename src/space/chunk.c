@@ -45,16 +45,12 @@ static struct chunk_store *store_of(const acre_device *dev) {
 
 /* ---- records ---- */
 
-static struct acre__chunk *chunk_of(struct acre__limbo_item *item) {
-    return (struct acre__chunk *)(void *)((char *)item - offsetof(struct acre__chunk, item));
-}
-
 static CUresult chunk_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuMemRelease(chunk_of(item)->handle);
+    return drv->cuMemRelease(((struct acre__chunk *)item)->handle);
 }
 
 static void chunk_forget(struct acre__limbo_item *item) {
-    struct acre__chunk *chunk = chunk_of(item);
+    struct acre__chunk *chunk = (struct acre__chunk *)item;
     struct chunk_store *store = store_of(chunk->dev);
     if (acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_RELEASE, chunk->handle, chunk->bytes);
@@ -116,7 +112,7 @@ static struct acre__chunk *cache_cut(struct chunk_store *store, uint64_t most) {
 static void chunks_release(struct acre__chunk *list) {
     while (list) {
         struct acre__chunk *next = list->next;
-        (void)acre__limbo_give_back(list->dev, &list->item);
+        acre__limbo_let_go(list->dev, &list->item);
         list = next;
     }
 }
@@ -185,7 +181,7 @@ static size_t host_unit(acre_device *dev) {
     store->bytes += unit;
     store->count++;
     acre__lock_give(&store->lock);
-    (void)acre__limbo_give_back(dev, &chunk->item);
+    acre__limbo_let_go(dev, &chunk->item);
     return unit;
 }
 
@@ -352,12 +348,9 @@ acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint
     }
     if (status == ACRE_OK)
         return ACRE_OK;
-    struct acre__said said;
-    acre__said_keep(&said);
     acre__chunk_drop_list(*list);
     *list = NULL;
-    return acre__is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags)
-                                      : acre__said_fail(status, &said);
+    return acre__is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags) : status;
 }
 
 /* ---- other processes ---- */

@@ -137,17 +137,13 @@ static struct range_area *area_of(struct range_store *store, uint64_t at) {
     return area;
 }
 
-static struct range_area *area_of_item(struct acre__limbo_item *item) {
-    return (struct range_area *)(void *)((char *)item - offsetof(struct range_area, item));
-}
-
 static CUresult area_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    const struct range_area *area = area_of_item(item);
+    const struct range_area *area = (const struct range_area *)item;
     return drv->cuMemAddressFree(area->at, area->bytes);
 }
 
 static void area_forget(struct acre__limbo_item *item) {
-    struct range_area *area = area_of_item(item);
+    struct range_area *area = (struct range_area *)item;
     holes_drop(area);
     free(area);
 }
@@ -155,7 +151,7 @@ static void area_forget(struct acre__limbo_item *item) {
 static const struct acre__limbo_kind area_kind = {"cuMemAddressFree", area_give_back, area_forget};
 
 static void area_end(struct range_area *area) {
-    (void)acre__limbo_give_back(area->dev, &area->item);
+    acre__limbo_let_go(area->dev, &area->item);
 }
 
 /* Reserves another area in which `bytes` fit. As large as configured, or less, down to what is

@@ -312,7 +312,7 @@ acre_status acre__step_quiesce(acre_device *dev) {
     }
     status = acre__device_end(dev, &current, code, what);
     if (fate == ACRE__FATE_REFUSED)
-        (void)acre__limbo_give_back(dev, &block->item);
+        acre__limbo_let_go(dev, &block->item);
     else
         free(block);
     return status;

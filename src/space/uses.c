@@ -20,16 +20,12 @@ struct acre__use {
     int is_pending;        /* recorded, and not known to be done */
 };
 
-static struct acre__use *use_of(struct acre__limbo_item *item) {
-    return (struct acre__use *)(void *)((char *)item - offsetof(struct acre__use, item));
-}
-
 static CUresult use_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuEventDestroy(use_of(item)->event);
+    return drv->cuEventDestroy(((struct acre__use *)item)->event);
 }
 
 static void use_forget(struct acre__limbo_item *item) {
-    free(use_of(item));
+    free(item);
 }
 
 static const struct acre__limbo_kind use_kind = {"cuEventDestroy", use_give_back, use_forget};
@@ -171,6 +167,18 @@ acre_status acre__uses_wait(struct acre__uses *uses) {
     return acre__device_end(uses->dev, &current, code, "cuEventSynchronize");
 }
 
+acre_status acre__uses_settle(struct acre__uses *uses, acre_stream stream) {
+    acre_status status = acre__uses_record(uses, stream);
+    return status ? status : acre__uses_wait(uses);
+}
+
+acre_status acre__uses_wait_stream(acre_device *dev, acre_stream stream) {
+    struct acre__uses uses = {.dev = dev};
+    acre_status status = acre__uses_settle(&uses, stream);
+    acre__uses_close(&uses);
+    return status;
+}
+
 int acre__uses_are_done(struct acre__uses *uses) {
     struct acre__current current;
     const char *what;
@@ -191,13 +199,6 @@ int acre__uses_are_done(struct acre__uses *uses) {
     return are_done;
 }
 
-acre_stream acre__uses_stream(const struct acre__uses *uses) {
-    const struct acre__use *use = uses->first;
-    while (use && !use->is_pending)
-        use = use->next;
-    return use ? use->stream : NULL;
-}
-
 acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream) {
     struct acre__current current;
     acre_status status = acre__device_begin_relaxed(uses->dev, &current);
@@ -208,18 +209,6 @@ acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream) {
         if (use->is_pending)
             code = uses->dev->drv->cuStreamWaitEvent(stream, use->event, 0);
     return acre__device_end(uses->dev, &current, code, "cuStreamWaitEvent");
-}
-
-acre_status acre__uses_record_event(struct acre__uses *uses, acre_event event, acre_stream relay) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(uses->dev, &current);
-    if (status)
-        return status;
-    CUresult code = uses->dev->drv->cuStreamWaitEvent(relay, event, 0);
-    status = acre__device_end(uses->dev, &current, code, "cuStreamWaitEvent");
-    if (status)
-        return status;
-    return acre__uses_record(uses, relay);
 }
 
 void acre__uses_append(struct acre__uses *uses, struct acre__uses *other) {
@@ -251,6 +240,6 @@ void acre__uses_close(struct acre__uses *uses) {
     while (uses->first) {
         struct acre__use *use = uses->first;
         uses->first = use->next;
-        (void)acre__limbo_give_back(uses->dev, &use->item);
+        acre__limbo_let_go(uses->dev, &use->item);
     }
 }

@@ -292,9 +292,7 @@ static acre_status vec_shrink(acre_vec *vec, size_t count, size_t keep, acre_str
     size_t kept = vec->way->kept(vec, keep);
     acre_status status = ACRE_OK;
     if (kept < place.mapped) {
-        status = acre__uses_record(&vec->uses, stream);
-        if (status == ACRE_OK)
-            status = acre__uses_wait(&vec->uses);
+        status = acre__uses_settle(&vec->uses, stream);
         if (status == ACRE_OK)
             vec->way->shrink(vec, keep);
     }

@@ -234,9 +234,7 @@ static acre_status destroy_begin(acre_vec *vec, acre_stream stream) {
     acre_status status = vec->way->close_begin(vec);
     if (status || !vec->now.mapped || acre__device_is_lost(vec->dev))
         return status;
-    status = acre__uses_record(&vec->uses, stream);
-    if (status == ACRE_OK)
-        status = acre__uses_wait(&vec->uses);
+    status = acre__uses_settle(&vec->uses, stream);
     /* A device that was lost meanwhile has no work under way either. */
     if (status && !acre__device_is_lost(vec->dev)) {
         vec->way->reopen(vec);

@@ -144,9 +144,18 @@ static acre_status do_grow(struct things *t) {
     return acre__extent_grow(&t->extent, 5 * t->unit);
 }
 static acre_status do_add(struct things *t) {
-    acre_status status = acre__extent_add(&t->extent, t->list);
-    t->list = status ? t->list : NULL;
-    return status;
+    struct acre__chunk *first = t->list, *second = first->next;
+    acre__chunk_keep(first);
+    acre__chunk_keep(second);
+    acre_status status = acre__extent_add(&t->extent, first);
+    if (status) { /* still ours */
+        first->next = second;
+        return status;
+    }
+    acre__chunk_drop(first);
+    acre__chunk_drop(second);
+    t->list = NULL;
+    return ACRE_OK;
 }
 static acre_status do_shrink(struct things *t) {
     size_t went = acre__extent_shrink(&t->extent, t->unit);
