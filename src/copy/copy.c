@@ -182,34 +182,27 @@ static acre_status capture_refuse(acre_device *dev, acre_stream stream) {
 
 static acre_status copy_by_driver(acre_device *dev, const struct acre__rows *r, acre_stream stream,
                                   const struct copy_side *to, const struct copy_side *from) {
-    struct acre__current current;
-    const char *what;
+    struct acre__current call;
     acre_status status =
         to->is_pageable || from->is_pageable ? capture_refuse(dev, stream) : ACRE_OK;
     if (status)
         return status;
-    status = acre__device_begin(dev, &current);
-    if (status)
-        return status;
     int is_plane = r->rows > 1 && r->to_pitch <= COPY_PITCH_MAX && r->from_pitch <= COPY_PITCH_MAX;
-    what = is_plane ? "cuMemcpy2DAsync" : "cuMemcpyAsync";
-    CUresult code = is_plane ? driver_plane(dev->drv, r, stream, to, from)
+    if (acre__device_call(dev, &call))
+        call.code = is_plane ? driver_plane(dev->drv, r, stream, to, from)
                              : driver_rows(dev->drv, r, stream, to, from);
-    status = acre__device_end(dev, &current, code, what);
-    if (status)
-        return status;
-    acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
-    return ACRE_OK;
+    status = acre__device_done(dev, &call, is_plane ? "cuMemcpy2DAsync" : "cuMemcpyAsync");
+    if (status == ACRE_OK)
+        acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
+    return status;
 }
 
 /* Waits for the stream; captures that other threads have under way are left alone. */
 static acre_status copy_wait(acre_device *dev, acre_stream stream) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    return acre__device_end(dev, &current, dev->drv->cuStreamSynchronize(stream),
-                            "cuStreamSynchronize");
+    struct acre__current call;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuStreamSynchronize(stream);
+    return acre__device_done(dev, &call, "cuStreamSynchronize");
 }
 
 static acre_status copy_by_host(acre_device *dev, const struct acre__rows *r, acre_stream stream) {
@@ -318,22 +311,19 @@ static acre_device *side_owner(acre_device *dev, const struct copy_side *side) {
 /* Between two devices, in stream order; each side is reached through its own. */
 static acre_status copy_between(acre_device *dev, const struct acre__rows *r, acre_stream stream,
                                 const struct copy_side *to, const struct copy_side *from) {
-    struct acre__current current;
+    struct acre__current call;
     CUcontext to_context = to->info.device ? to->info.device->context : dev->context;
     CUcontext from_context = from->info.device ? from->info.device->context : dev->context;
-    acre_status status = acre__device_begin(dev, &current);
-    if (status)
-        return status;
-    CUresult code = CUDA_SUCCESS;
-    for (size_t i = 0; !code && i < r->rows; i++)
-        code = dev->drv->cuMemcpyPeerAsync(
-            (CUdeviceptr)(uintptr_t)(r->to + i * r->to_pitch), to_context,
-            (CUdeviceptr)(uintptr_t)(r->from + i * r->from_pitch), from_context, r->width, stream);
-    status = acre__device_end(dev, &current, code, "cuMemcpyPeerAsync");
-    if (status)
-        return status;
-    acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
-    return ACRE_OK;
+    if (acre__device_call(dev, &call))
+        for (size_t i = 0; !call.code && i < r->rows; i++)
+            call.code = dev->drv->cuMemcpyPeerAsync(
+                (CUdeviceptr)(uintptr_t)(r->to + i * r->to_pitch), to_context,
+                (CUdeviceptr)(uintptr_t)(r->from + i * r->from_pitch), from_context, r->width,
+                stream);
+    acre_status status = acre__device_done(dev, &call, "cuMemcpyPeerAsync");
+    if (status == ACRE_OK)
+        acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
+    return status;
 }
 
 static acre_status copy_rows(acre_device *dev, int direction, const struct acre__rows *r,
@@ -449,15 +439,13 @@ static CUresult fill_by_chunks(const struct acre__driver *drv, CUdeviceptr to, u
 
 static acre_status fill_by_driver(acre_device *dev, void *to, uint8_t value, size_t bytes,
                                   acre_stream stream) {
-    struct acre__current current;
+    struct acre__current call;
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)to;
-    acre_status status = acre__device_begin(dev, &current);
-    if (status)
-        return status;
-    CUresult code = dev->drv->cuMemsetD8Async(address, value, bytes, stream);
-    if (code == CUDA_ERROR_INVALID_VALUE)
-        code = fill_by_chunks(dev->drv, address, value, bytes, stream);
-    return acre__device_end(dev, &current, code, "cuMemsetD8Async");
+    if (acre__device_call(dev, &call))
+        call.code = dev->drv->cuMemsetD8Async(address, value, bytes, stream);
+    if (call.code == CUDA_ERROR_INVALID_VALUE)
+        call.code = fill_by_chunks(dev->drv, address, value, bytes, stream);
+    return acre__device_done(dev, &call, "cuMemsetD8Async");
 }
 
 acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,

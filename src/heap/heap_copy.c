@@ -22,20 +22,17 @@ static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, si
                               int is_write) {
     acre_device *dev = heap->dev;
     const struct acre__driver *drv = dev->drv;
-    struct acre__current current;
-    const char *what;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    what = is_write ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
-    CUresult code = is_write ? drv->cuMemcpyHtoDAsync(device, pinned, bytes, heap->stream)
+    struct acre__current call;
+    const char *what = is_write ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = is_write ? drv->cuMemcpyHtoDAsync(device, pinned, bytes, heap->stream)
                              : drv->cuMemcpyDtoHAsync(pinned, device, bytes, heap->stream);
-    if (code == CUDA_SUCCESS) {
+    if (call.status == ACRE_OK && call.code == CUDA_SUCCESS) {
         what = "cuStreamSynchronize";
-        code = drv->cuStreamSynchronize(heap->stream);
-        heap->is_in_flight = code != CUDA_SUCCESS;
+        call.code = drv->cuStreamSynchronize(heap->stream);
+        heap->is_in_flight = call.code != CUDA_SUCCESS;
     }
-    return acre__device_end(dev, &current, code, what);
+    return acre__device_done(dev, &call, what);
 }
 
 acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, size_t bytes) {

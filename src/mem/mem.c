@@ -334,9 +334,7 @@ acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes, ui
 }
 
 acre_status acre_mem_free(acre_device *device, void *p) {
-    acre_status status = acre__enter();
-    if (status == ACRE_OK)
-        status = acre__device_check(device);
+    acre_status status = acre__device_enter_books(device);
     if (status || !p)
         return status;
     struct acre__block *block = acre__book_remove(device, p, ACRE__OWNED_BY_MEM, &status);
@@ -387,15 +385,12 @@ acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_
         *device_p = p; /* one address for all */
         return ACRE_OK;
     }
-    struct acre__current current;
+    struct acre__current call;
     CUdeviceptr address = 0;
-    status = acre__device_begin(device, &current);
-    if (status)
-        return status;
-    CUresult code = device->drv->cuMemHostGetDevicePointer(&address, p, 0);
-    status = acre__device_end(device, &current, code, "cuMemHostGetDevicePointer");
-    if (status)
-        return status;
-    *device_p = (void *)(uintptr_t)address;
-    return ACRE_OK;
+    if (acre__device_call(device, &call))
+        call.code = device->drv->cuMemHostGetDevicePointer(&address, p, 0);
+    status = acre__device_done(device, &call, "cuMemHostGetDevicePointer");
+    if (status == ACRE_OK)
+        *device_p = (void *)(uintptr_t)address;
+    return status;
 }

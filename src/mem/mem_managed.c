@@ -41,7 +41,7 @@ acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, 
                               acre_stream stream) {
     acre_mem_info info;
     CUmemLocation location;
-    struct acre__current current;
+    struct acre__current call;
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK && !bytes)
         status = acre__fail(ACRE_E_INVALID, "acre_mem_prefetch: no bytes");
@@ -53,20 +53,17 @@ acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, 
         status = acre__stream_check(device, stream);
     if (status)
         return status;
-    status = acre__device_begin(device, &current);
-    if (status)
-        return status;
-    return acre__device_end(
-        device, &current,
-        device->drv->cuMemPrefetchAsync((CUdeviceptr)(uintptr_t)p, bytes, location, 0, stream),
-        "cuMemPrefetchAsync");
+    if (acre__device_call(device, &call))
+        call.code =
+            device->drv->cuMemPrefetchAsync((CUdeviceptr)(uintptr_t)p, bytes, location, 0, stream);
+    return acre__device_done(device, &call, "cuMemPrefetchAsync");
 }
 
 acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, acre_advice advice,
                             uint32_t place) {
     acre_mem_info info;
     CUmemLocation location;
-    struct acre__current current;
+    struct acre__current call;
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK &&
         (!bytes || (int)advice < ACRE_ADVICE_READ_MOSTLY || advice > ACRE_ADVICE_NOT_ACCESSED_BY))
@@ -78,18 +75,15 @@ acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, ac
         status = place_of(device, place, &location);
     if (status)
         return status;
-    status = acre__device_begin(device, &current);
-    if (status)
-        return status;
-    return acre__device_end(
-        device, &current,
-        device->drv->cuMemAdvise((CUdeviceptr)(uintptr_t)p, bytes, (CUmem_advise)advice, location),
-        "cuMemAdvise");
+    if (acre__device_call(device, &call))
+        call.code = device->drv->cuMemAdvise((CUdeviceptr)(uintptr_t)p, bytes, (CUmem_advise)advice,
+                                             location);
+    return acre__device_done(device, &call, "cuMemAdvise");
 }
 
 acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_stream stream) {
     acre_mem_info info;
-    struct acre__current current;
+    struct acre__current call;
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK && attach != ACRE_ATTACH_GLOBAL && attach != ACRE_ATTACH_HOST &&
         attach != ACRE_ATTACH_SINGLE)
@@ -105,11 +99,8 @@ acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_
                                             "memory of its own");
     if (status)
         return status;
-    status = acre__device_begin(device, &current);
-    if (status)
-        return status;
-    return acre__device_end(
-        device, &current,
-        device->drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)p, 0, attach),
-        "cuStreamAttachMemAsync");
+    if (acre__device_call(device, &call))
+        call.code =
+            device->drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)p, 0, attach);
+    return acre__device_done(device, &call, "cuStreamAttachMemAsync");
 }

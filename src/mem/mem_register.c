@@ -61,9 +61,7 @@ acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32
 }
 
 acre_status acre_mem_unregister(acre_device *device, void *p) {
-    acre_status status = acre__enter();
-    if (status == ACRE_OK)
-        status = acre__device_check(device);
+    acre_status status = acre__device_enter_books(device);
     if (status)
         return status;
     if (!p)

@@ -34,6 +34,14 @@ void acre__uses_open(struct acre__uses *uses, acre_device *dev) {
     *uses = (struct acre__uses){.dev = dev};
 }
 
+/* The first that is not known to be done. */
+static struct acre__use *uses_pending(const struct acre__uses *uses) {
+    struct acre__use *use = uses->first;
+    while (use && !use->is_pending)
+        use = use->next;
+    return use;
+}
+
 /* ---- with the context current ---- */
 
 /* Finds out which are done, when there are many. What cannot be asked stays pending. */
@@ -128,20 +136,16 @@ static CUresult uses_mark(struct acre__uses *uses, acre_device *dev, acre_stream
 /* ---- for others ---- */
 
 acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, acre_stream stream) {
-    struct acre__current current;
-    const char *what;
+    struct acre__current call;
+    const char *what = NULL;
     int is_captured = 0;
     acre_status status = acre__stream_check(dev, stream);
     if (status)
         return status;
-    status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    CUresult code = uses_mark(uses, dev, stream, &is_captured, &what);
-    acre__device_pop(dev, &current);
-    if (is_captured)
-        return acre__fail(ACRE_E_CAPTURING, "the stream is being captured");
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = uses_mark(uses, dev, stream, &is_captured, &what);
+    status = acre__device_done(dev, &call, what);
+    return is_captured ? acre__fail(ACRE_E_CAPTURING, "the stream is being captured") : status;
 }
 
 acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream) {
@@ -149,22 +153,17 @@ acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream) {
 }
 
 acre_status acre__uses_wait(struct acre__uses *uses) {
-    struct acre__current current;
-    struct acre__use *use = uses->first;
-    while (use && !use->is_pending)
-        use = use->next;
+    struct acre__current call;
+    struct acre__use *use = uses_pending(uses);
     if (!use)
         return ACRE_OK;
-    acre_status status = acre__device_begin_relaxed(uses->dev, &current);
-    if (status)
-        return status;
-    CUresult code = CUDA_SUCCESS;
-    for (; use && !code; use = use->next) {
-        if (use->is_pending)
-            code = uses->dev->drv->cuEventSynchronize(use->event);
-        use->is_pending = use->is_pending && code;
-    }
-    return acre__device_end(uses->dev, &current, code, "cuEventSynchronize");
+    if (acre__device_call_relaxed(uses->dev, &call))
+        for (; use && !call.code; use = use->next) {
+            if (use->is_pending)
+                call.code = uses->dev->drv->cuEventSynchronize(use->event);
+            use->is_pending = use->is_pending && call.code;
+        }
+    return acre__device_done(uses->dev, &call, "cuEventSynchronize");
 }
 
 acre_status acre__uses_settle(struct acre__uses *uses, acre_stream stream) {
@@ -182,9 +181,7 @@ acre_status acre__uses_wait_stream(acre_device *dev, acre_stream stream) {
 int acre__uses_are_done(struct acre__uses *uses) {
     struct acre__current current;
     const char *what;
-    struct acre__use *use = uses->first;
-    while (use && !use->is_pending)
-        use = use->next;
+    struct acre__use *use = uses_pending(uses);
     if (!use)
         return 1;
     if (acre__device_push_relaxed(uses->dev, &current, &what) != CUDA_SUCCESS)
@@ -200,15 +197,12 @@ int acre__uses_are_done(struct acre__uses *uses) {
 }
 
 acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(uses->dev, &current);
-    if (status)
-        return status;
-    CUresult code = CUDA_SUCCESS;
-    for (struct acre__use *use = uses->first; use && !code; use = use->next)
-        if (use->is_pending)
-            code = uses->dev->drv->cuStreamWaitEvent(stream, use->event, 0);
-    return acre__device_end(uses->dev, &current, code, "cuStreamWaitEvent");
+    struct acre__current call;
+    if (acre__device_call_relaxed(uses->dev, &call))
+        for (struct acre__use *use = uses->first; use && !call.code; use = use->next)
+            if (use->is_pending)
+                call.code = uses->dev->drv->cuStreamWaitEvent(stream, use->event, 0);
+    return acre__device_done(uses->dev, &call, "cuStreamWaitEvent");
 }
 
 void acre__uses_append(struct acre__uses *uses, struct acre__uses *other) {

@@ -185,12 +185,6 @@ static acre_status vm_enter(acre_device *dev, const char *what) {
     return ACRE_OK;
 }
 
-/* How those begin that give back, also on a lost device. */
-static acre_status vm_enter_books(acre_device *dev) {
-    acre_status status = acre__enter();
-    return status ? status : acre__device_check(dev);
-}
-
 /* ---- sizes ---- */
 
 static acre_status vm_check_flags(const acre_device *dev, uint32_t flags, const char *what) {
@@ -333,7 +327,7 @@ acre_status acre_vm_import(acre_device *device, int fd, size_t bytes, acre_vm_ch
 }
 
 acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk) {
-    acre_status status = vm_enter_books(device);
+    acre_status status = acre__device_enter_books(device);
     if (status || !chunk)
         return status;
     acre__lock_take(&vm.lock);
@@ -419,7 +413,7 @@ static struct vm_part *vm_reserved(const acre_device *dev, uint64_t address, acr
 }
 
 acre_status acre_vm_address_free(acre_device *device, void *address) {
-    acre_status status = vm_enter_books(device);
+    acre_status status = acre__device_enter_books(device);
     if (status || !address)
         return status;
     acre__lock_take(&vm.lock);
@@ -497,7 +491,7 @@ static acre_status vm_check_bytes(const void *address, size_t bytes, const char 
 
 acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes) {
     uint64_t at = (uintptr_t)address;
-    acre_status status = vm_enter_books(device);
+    acre_status status = acre__device_enter_books(device);
     if (status || (status = vm_check_bytes(address, bytes, "acre_vm_unmap")))
         return status;
     acre__lock_take(&vm.lock);
