@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -111,6 +112,15 @@ void acre__thread_at_exit(void (*hook)(struct acre__thread *thread)) {
     assert(slot < THREAD_HOOKS);
     if (slot < THREAD_HOOKS)
         atomic_store_explicit(&threads.hooks[slot], hook, memory_order_release);
+}
+
+int acre__thread_start(pthread_t *thread, void *(*fn)(void *user), void *user) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(thread, NULL, fn, user);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
 }
 
 unsigned acre__cpu_count(void) {

@@ -17,7 +17,6 @@
 #include "copy/staging.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -364,14 +363,6 @@ static unsigned lanes_wanted(const acre_device *dev, uint64_t wanted) {
     return wanted > STAGE_LANES ? STAGE_LANES : (unsigned)wanted;
 }
 
-static void lane_start(struct stage_lane *lane) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
-    lane->has_thread = pthread_create(&lane->thread, NULL, lane_main, lane) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 /* A set with at least one lane; fewer than wanted if the driver or the system gives no more. */
 static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
     struct stage_set *set = calloc(1, sizeof *set);
@@ -392,8 +383,10 @@ static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
         set_free(set);
         return NULL;
     }
-    for (unsigned i = 1; i < set->lane_count; i++)
-        lane_start(&set->lanes[i]);
+    for (unsigned i = 1; i < set->lane_count; i++) {
+        struct stage_lane *lane = &set->lanes[i];
+        lane->has_thread = acre__thread_start(&lane->thread, lane_main, lane) == 0;
+    }
     return set;
 }
 

@@ -42,6 +42,9 @@ struct acre_device {
     struct acre__tree streams, events; /* made by acre and not destroyed, by handle */
     struct acre__limbo limbo;
     uint64_t streams_created, events_created, limbo_retired, trims;
+
+    /* Counted by the layers above, since the device was opened; away from what every call reads. */
+    _Atomic uint64_t copies_direct, copies_staged, grow_moves, grow_copied_bytes;
 };
 
 /* ACRE_OK if the handle is an open device, else ACRE_E_NULL or ACRE_E_HANDLE. Any value is safe. */

@@ -35,29 +35,29 @@ static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, si
     return acre__device_done(dev, &call, what);
 }
 
-acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, size_t bytes) {
+/* By pieces, through pinned memory. */
+static acre_status copy_all(acre_heap *heap, uint64_t device, char *host, size_t bytes,
+                            int is_write) {
+    char *pinned = (char *)heap->pinned->batch;
     acre_status status = copy_settle(heap);
-    for (size_t at = 0; at < bytes && !status;) {
-        size_t part =
-            bytes - at < sizeof heap->pinned->batch ? bytes - at : sizeof heap->pinned->batch;
-        memcpy(heap->pinned->batch, (const char *)from + at, part);
-        status = copy_piece(heap, to + at, heap->pinned->batch, part, 1);
-        at += part;
+    for (size_t at = 0, part; at < bytes && !status; at += part) {
+        part = bytes - at;
+        part = part < sizeof heap->pinned->batch ? part : sizeof heap->pinned->batch;
+        if (is_write)
+            memcpy(pinned, host + at, part);
+        status = copy_piece(heap, device + at, pinned, part, is_write);
+        if (!is_write && !status)
+            memcpy(host + at, pinned, part);
     }
     return status;
 }
 
+acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, size_t bytes) {
+    return copy_all(heap, to, (char *)(uintptr_t)from, bytes, 1);
+}
+
 acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t bytes) {
-    acre_status status = copy_settle(heap);
-    for (size_t at = 0; at < bytes && !status;) {
-        size_t part =
-            bytes - at < sizeof heap->pinned->batch ? bytes - at : sizeof heap->pinned->batch;
-        status = copy_piece(heap, from + at, heap->pinned->batch, part, 0);
-        if (!status)
-            memcpy((char *)to + at, heap->pinned->batch, part);
-        at += part;
-    }
-    return status;
+    return copy_all(heap, from, to, bytes, 0);
 }
 
 /* Takes the pages on desks out of the records of a batch. */

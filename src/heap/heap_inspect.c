@@ -57,20 +57,13 @@ static int inspect_one(void *user, void *address, uint64_t bytes) {
     return inspect->fn(inspect->user, &block);
 }
 
-static int inspect_batch(const acre_heap_segment *batch, uint64_t first, uint64_t count,
-                         void *user) {
-    struct inspect *inspect = user;
-    char *address = inspect->heap->h.base + first * ACRE__HEAP_SEGMENT_BYTES;
-    return acre__heap_image_walk(batch, (size_t)count, address, inspect_one, inspect);
-}
-
 /* Lock held. */
 static acre_status inspect_all(acre_heap *heap, acre_heap_inspect_fn fn, void *user) {
     struct inspect inspect = {.heap = heap, .fn = fn, .user = user};
     inspect.window = malloc(ACRE__HEAP_SEGMENT_BYTES);
     if (!inspect.window)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory to look at the blocks of a heap");
-    acre_status status = acre__heap_batches(heap, inspect_batch, &inspect);
+    acre_status status = acre__heap_walk(heap, inspect_one, &inspect);
     free(inspect.window);
     return status ? status : inspect.status;
 }

@@ -103,12 +103,10 @@ static void mem_close(acre_device *dev) {
     if (count)
         acre__log(ACRE_LOG_WARN, "mem", "%s: closed with %llu blocks of %llu bytes not freed",
                   dev->label, count, bytes);
-    acre__mem_space_close(dev);
 }
 
 static void mem_stats(acre_device *dev, acre_stats *stats) {
     acre__book_count(dev, stats);
-    acre__mem_space_stats(dev, stats);
 }
 
 acre_status acre__mem_enter(acre_device *dev) {

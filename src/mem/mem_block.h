@@ -38,7 +38,4 @@ int acre__mem_space_serves(acre_device *dev, size_t bytes);
 /* Memory of at least `bytes`, with addresses to grow into. */
 acre_status acre__mem_space_make(acre_device *dev, size_t bytes, struct acre__extent **extent);
 
-void acre__mem_space_stats(acre_device *dev, acre_stats *stats);
-void acre__mem_space_close(acre_device *dev);
-
 #endif

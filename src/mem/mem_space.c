@@ -17,20 +17,6 @@
 
 enum { SPACE_AHEAD = 4 }; /* addresses for so many times the size */
 
-static struct { _Atomic uint64_t moves, copied_bytes; } counts[ACRE__DEVICE_SLOTS];
-
-void acre__mem_space_stats(acre_device *dev, acre_stats *stats) {
-    unsigned slot = acre__device_index(dev);
-    stats->vec_moves += acre__load(&counts[slot].moves, memory_order_relaxed);
-    stats->grow_copied_bytes += acre__load(&counts[slot].copied_bytes, memory_order_relaxed);
-}
-
-void acre__mem_space_close(acre_device *dev) {
-    unsigned slot = acre__device_index(dev);
-    acre__store(&counts[slot].moves, 0, memory_order_relaxed);
-    acre__store(&counts[slot].copied_bytes, 0, memory_order_relaxed);
-}
-
 int acre__mem_space_serves(acre_device *dev, size_t bytes) {
     size_t unit = acre__chunk_unit(dev, 0);
     return unit && bytes >= unit;
@@ -115,7 +101,7 @@ static acre_status change_move(const struct space_change *change) {
     change->block->extent = extent;
     acre__book_change(change->block, extent->range.at, change->bytes);
     acre__extent_destroy(old);
-    acre__fetch_add(&counts[acre__device_index(change->dev)].moves, 1, memory_order_relaxed);
+    acre__fetch_add(&change->dev->grow_moves, 1, memory_order_relaxed);
     return ACRE_OK;
 }
 
@@ -155,8 +141,7 @@ static acre_status change_copy(const struct space_change *change, void **new_p) 
         (void)acre_mem_free(change->dev, p);
         return acre__said_fail(status, &said);
     }
-    acre__fetch_add(&counts[acre__device_index(change->dev)].copied_bytes, bytes,
-                    memory_order_relaxed);
+    acre__fetch_add(&change->dev->grow_copied_bytes, bytes, memory_order_relaxed);
     *new_p = p;
     return ACRE_OK;
 }

@@ -1,6 +1,7 @@
 /* Vecs: the calls on one. See vec.h for how its locks and its ways of having memory go together.
  *
  * A grow that fits into what is mapped takes the size lock alone: no driver call, no waiting. */
+#include "base/atomic.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -140,8 +141,8 @@ static void growth_end(acre_vec *vec, struct acre__vec_growth *growth, size_t co
     vec->copied_bytes += growth->copied;
     acre__vec_ahead_look(vec);
     acre__lock_give(&vec->size);
-    if (is_moved)
-        acre__vec_count_move(vec, growth->copied);
+    acre__fetch_add(&vec->dev->grow_moves, (uint64_t)is_moved, memory_order_relaxed);
+    acre__fetch_add(&vec->dev->grow_copied_bytes, growth->copied, memory_order_relaxed);
     if (growth->is_begun)
         vec->way->end(vec, growth);
 }

@@ -117,11 +117,6 @@ static inline acre_status acre__vec_enter(const acre_vec *vec) {
     return acre__live_enter(&acre__vecs, vec);
 }
 
-/* Counts for the statistics. */
-void acre__vec_count_move(acre_vec *vec, size_t copied_bytes);
-/* How often vecs of the device moved, and the bytes that were copied for it. */
-uint64_t acre__vec_moves(const acre_device *dev, uint64_t *copied_bytes);
-void acre__vec_moves_forget(const acre_device *dev);
 /* Tells others where the vec is now and how much it has. Both locks held. */
 void acre__vec_tell(acre_vec *vec);
 /* ACRE_E_LIMIT, if `bytes` of memory are more than the vec may have. */

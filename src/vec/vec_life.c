@@ -164,13 +164,9 @@ static void vecs_close(acre_device *dev) {
     if (count)
         acre__log(ACRE_LOG_WARN, "vec", "%s: closed with %llu vecs of %llu bytes not destroyed",
                   dev->label, count, bytes);
-    acre__vec_moves_forget(dev);
 }
 
 static void vec_stats(acre_device *dev, acre_stats *stats) {
-    uint64_t copied_bytes;
-    stats->vec_moves += acre__vec_moves(dev, &copied_bytes);
-    stats->grow_copied_bytes += copied_bytes;
     stats->vecs += acre__live_count(&acre__vecs, dev);
 }
 
