@@ -449,35 +449,32 @@ static struct stage_set *slot_clear(struct stage_slot *slot) {
 acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, int to_device,
                                acre_stream stream, int *is_done) {
     struct stage_slot *slot = slot_of(dev, to_device);
-    struct acre__current current;
-    const char *what;
+    struct acre__current call;
+    const char *what = "cuStreamSynchronize";
     uint64_t threads;
     *is_done = 0;
     acre_status status = acre__config_number(ACRE__CONFIG_COPY_THREADS, 0, &threads);
     if (status)
         return status;
-    status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    what = "cuStreamSynchronize";
-    CUresult code = dev->drv->cuStreamSynchronize(stream);
-    if (!code) {
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuStreamSynchronize(stream);
+    if (!call.status && !call.code) {
         struct stage_set *ended = NULL;
         acre__lock_take(&slot->lock);
         struct stage_set *set = slot_set(slot, dev, lanes_wanted(dev, threads));
         if (set) {
             *is_done = 1;
-            code = set_copy(set, rows, to_device, stream, &what);
+            call.code = set_copy(set, rows, to_device, stream, &what);
         }
         /* Its buffers may still be in use: giving them back waits. That of a lost device stays as
          * it is until the close; nobody can use it. */
-        if (code && !set_quiet(set) && !acre__driver_is_sticky(code))
+        if (call.code && !set_quiet(set) && !acre__driver_is_sticky(call.code))
             ended = slot_clear(slot);
         acre__lock_give(&slot->lock);
         if (ended)
             set_free(ended);
     }
-    return acre__device_end(dev, &current, code, what);
+    return acre__device_done(dev, &call, what);
 }
 
 void acre__staging_drop(acre_device *dev) {

@@ -267,10 +267,8 @@ acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream 
     if (stream)
         *stream = NULL;
     acre_status status = acre__device_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(stream, "acre_stream_create: stream")))
         return status;
-    if (!stream)
-        return acre__fail(ACRE_E_NULL, "acre_stream_create: stream is NULL");
     if (flags & ~(ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE))
         return acre__fail(ACRE_E_INVALID, "acre_stream_create: unknown flags 0x%x", flags);
     struct made *made = made_create(&stream_kind);
@@ -340,10 +338,8 @@ acre_status acre_stream_get_id(acre_device *device, acre_stream stream, uint64_t
     if (id)
         *id = 0;
     acre_status status = acre__device_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(id, "acre_stream_get_id: id")))
         return status;
-    if (!id)
-        return acre__fail(ACRE_E_NULL, "acre_stream_get_id: id is NULL");
     if (!ACRE__DRIVER_HAS(device->drv, cuStreamGetId)) {
         uint64_t number = made_number(device, &device->streams, stream);
         if (number) {
@@ -367,10 +363,8 @@ acre_status acre_event_create(acre_device *device, uint32_t flags, acre_event *e
     if (event)
         *event = NULL;
     acre_status status = acre__device_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(event, "acre_event_create: event")))
         return status;
-    if (!event)
-        return acre__fail(ACRE_E_NULL, "acre_event_create: event is NULL");
     if (flags & ~ACRE_EVENT_TIMING)
         return acre__fail(ACRE_E_INVALID, "acre_event_create: unknown flags 0x%x", flags);
     struct made *made = made_create(&event_kind);
@@ -426,10 +420,8 @@ acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event
     if (milliseconds)
         *milliseconds = 0;
     acre_status status = acre__device_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(milliseconds, "acre_event_elapsed: milliseconds")))
         return status;
-    if (!milliseconds)
-        return acre__fail(ACRE_E_NULL, "acre_event_elapsed: milliseconds is NULL");
     status = event_check(device, begin, 0);
     if (status)
         return status;

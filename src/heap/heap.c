@@ -173,10 +173,8 @@ acre_status acre_heap_create(acre_device *device, const acre_heap_options *optio
     if (heap)
         *heap = NULL;
     acre_status status = acre__device_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(heap, "acre_heap_create: heap")))
         return status;
-    if (!heap)
-        return acre__fail(ACRE_E_NULL, "acre_heap_create: heap is NULL");
     if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_heap_options")) ||
         (status = options_check(device, &wishes)))
         return status;
@@ -196,10 +194,8 @@ acre_status acre_heap_create(acre_device *device, const acre_heap_options *optio
 
 acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
     acre_status status = acre__heap_enter(heap);
-    if (status)
+    if (status || (status = acre__not_null(handle, "acre_heap_get_handle: handle")))
         return status;
-    if (!handle)
-        return acre__fail(ACRE_E_NULL, "acre_heap_get_handle: handle is NULL");
     *handle = heap->h;
     if (heap->ahead && !heap->wish_address) {
         acre__lock_take(&heap->lock);

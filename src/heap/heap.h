@@ -144,4 +144,8 @@ static inline acre_status acre__heap_enter(const acre_heap *heap) {
     return acre__live_enter(&acre__heaps, heap);
 }
 
+/* How calls on a heap begin and, after ACRE_OK, end: its lock is held in between. */
+acre_status acre__heap_lock(acre_heap *heap);
+acre_status acre__heap_unlock(acre_heap *heap, acre_status status);
+
 #endif

@@ -70,10 +70,8 @@ static acre_status inspect_all(acre_heap *heap, acre_heap_inspect_fn fn, void *u
 
 acre_status acre_heap_inspect(acre_heap *heap, acre_heap_inspect_fn fn, void *user) {
     acre_status status = acre__heap_enter(heap);
-    if (status)
+    if (status || (status = acre__not_null(fn, "acre_heap_inspect: fn")))
         return status;
-    if (!fn)
-        return acre__fail(ACRE_E_NULL, "acre_heap_inspect: fn is NULL");
     acre__lock_take(&heap->lock);
     status = inspect_all(heap, fn, user);
     acre__lock_give(&heap->lock);

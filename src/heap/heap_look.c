@@ -80,10 +80,8 @@ acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
 acre_status acre_heap_get_stats(acre_heap *heap, acre_heap_stats *stats) {
     acre_heap_stats now = {.struct_size = sizeof now};
     acre_status status = acre__heap_enter(heap);
-    if (status)
+    if (status || (status = acre__not_null(stats, "acre_heap_get_stats: stats")))
         return status;
-    if (!stats)
-        return acre__fail(ACRE_E_NULL, "acre_heap_get_stats: stats is NULL");
     acre__lock_take(&heap->lock);
     status = acre__heap_census(heap, &now);
     acre__lock_give(&heap->lock);
@@ -111,10 +109,8 @@ acre_status acre__heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
 
 acre_status acre_heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
     acre_status status = acre__heap_enter(heap);
-    if (status)
+    if (status || (status = acre__not_null(fn, "acre_heap_walk: fn")))
         return status;
-    if (!fn)
-        return acre__fail(ACRE_E_NULL, "acre_heap_walk: fn is NULL");
     acre__lock_take(&heap->lock);
     status = acre__heap_walk(heap, fn, user);
     acre__lock_give(&heap->lock);

@@ -119,8 +119,8 @@ acre_status acre__mem_enter(acre_device *dev) {
 
 /* ---- blocks ---- */
 
-struct acre__block *acre__mem_block_create(acre_device *dev, acre_kind kind, size_t bytes,
-                                           uint32_t flags, enum acre__source source) {
+static struct acre__block *block_create(acre_device *dev, acre_kind kind, size_t bytes,
+                                        uint32_t flags, enum acre__source source) {
     struct acre__block *block = calloc(1, sizeof *block);
     if (!block)
         return NULL;
@@ -134,7 +134,9 @@ struct acre__block *acre__mem_block_create(acre_device *dev, acre_kind kind, siz
     return block;
 }
 
-acre_status acre__mem_block_enter(struct acre__block *block, void *p) {
+/* Enters the block at `p` into the book. If some of it is there already, the block is given back to
+ * the driver. */
+static acre_status block_enter(struct acre__block *block, void *p) {
     block->node.key = (uintptr_t)p;
     if (acre__book_add(block))
         return ACRE_OK;
@@ -196,6 +198,8 @@ static CUresult call_register(struct mem_call *call, const char **what) {
     unsigned flags = CU_MEMHOSTREGISTER_DEVICEMAP;
     if (call->block->flags & ACRE_MEM_PORTABLE)
         flags |= CU_MEMHOSTREGISTER_PORTABLE;
+    if (call->block->flags & ACRE_MEM_READ_ONLY)
+        flags |= CU_MEMHOSTREGISTER_READ_ONLY;
     *what = "cuMemHostRegister";
     return call->dev->drv->cuMemHostRegister(call->p, call->block->whole_bytes, flags);
 }
@@ -216,10 +220,13 @@ static acre_status mem_call_run(struct mem_call *call,
     if (call->is_too_much)
         return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes of managed memory wanted, %zu are free",
                           call->block->bytes, call->managed_free_bytes);
-    int is_host =
-        call->block->source == ACRE__FROM_DRIVER_HOST || call->block->source == ACRE__FROM_PAGES;
-    return is_host ? acre__driver_fail_host(call->dev, code, what)
-                   : acre__driver_fail(call->dev, code, what);
+    if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        return acre__fail(ACRE_E_REGISTERED,
+                          "some of the %zu bytes at %p is registered by the program itself",
+                          call->block->bytes, call->p);
+    return source_kind(call->block->source) == &kind_device
+               ? acre__driver_fail(call->dev, code, what)
+               : acre__driver_fail_host(call->dev, code, what);
 }
 
 /* Our pages, touched and registered. */
@@ -293,10 +300,8 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
     if (p)
         *p = NULL;
     acre_status status = acre__mem_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(p, "acre_mem_alloc: p")))
         return status;
-    if (!p)
-        return acre__fail(ACRE_E_NULL, "acre_mem_alloc: p is NULL");
     if (!bytes || bytes > PTRDIFF_MAX)
         return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: %zu bytes", bytes);
     int ignored;
@@ -307,7 +312,7 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
     if (status)
         return status;
     struct mem_call call = {.dev = device};
-    call.block = acre__mem_block_create(device, kind, bytes, flags, source);
+    call.block = block_create(device, kind, bytes, flags, source);
     if (!call.block)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a block's record");
     status = mem_make(&call);
@@ -315,7 +320,7 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
         free(call.block);
         return status;
     }
-    status = acre__mem_block_enter(call.block, call.p);
+    status = block_enter(call.block, call.p);
     if (status == ACRE_OK)
         *p = call.p;
     return status;
@@ -339,6 +344,45 @@ acre_status acre_mem_free(acre_device *device, void *p) {
     return block ? acre__limbo_give_back(device, &block->item) : status;
 }
 
+/* ---- registering what the program has ---- */
+
+acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32_t flags) {
+    acre_status status = acre__mem_enter(device);
+    if (status || (status = acre__not_null(p, "acre_mem_register: p")))
+        return status;
+    if (!bytes || bytes > PTRDIFF_MAX || (uintptr_t)p + bytes < (uintptr_t)p)
+        return acre__fail(ACRE_E_INVALID, "acre_mem_register: %zu bytes at %p", bytes, p);
+    if (flags & ~(ACRE_MEM_PORTABLE | ACRE_MEM_READ_ONLY))
+        return acre__fail(ACRE_E_INVALID, "acre_mem_register: unknown flags 0x%x", flags);
+    struct mem_call call = {.dev = device, .p = p};
+    call.block = block_create(device, ACRE_KIND_PINNED, bytes, flags, ACRE__FROM_PROGRAM);
+    if (!call.block)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a registration's record");
+    call.block->node.key = (uintptr_t)p;
+    call.block->whole_bytes = bytes;
+    /* In the book first: two threads that register the same memory cannot both get past it. */
+    if (!acre__book_add(call.block)) {
+        free(call.block);
+        return acre__fail(ACRE_E_REGISTERED,
+                          "some of the %zu bytes at %p is registered, or was handed out by acre",
+                          bytes, p);
+    }
+    status = mem_call_run(&call, call_register);
+    if (status) {
+        acre_status ignored;
+        free(acre__book_remove(device, p, ACRE__OWNED_BY_PROGRAM, &ignored));
+    }
+    return status;
+}
+
+acre_status acre_mem_unregister(acre_device *device, void *p) {
+    acre_status status = acre__device_enter_books(device);
+    if (status || (status = acre__not_null(p, "acre_mem_unregister: p")))
+        return status;
+    struct acre__block *block = acre__book_remove(device, p, ACRE__OWNED_BY_PROGRAM, &status);
+    return block ? acre__limbo_give_back(device, &block->item) : status;
+}
+
 /* ---- telling apart ---- */
 
 acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *info) {
@@ -349,10 +393,8 @@ acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *in
     status = acre__options_out(info, sizeof found, &found, "acre_mem_info");
     if (status == ACRE_OK)
         status = acre__mem_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(p, "acre_mem_query: p")))
         return status;
-    if (!p)
-        return acre__fail(ACRE_E_NULL, "acre_mem_query: p is NULL");
     status = acre__book_look(device, p, &found);
     return status ? status : acre__options_out(info, sizeof found, &found, "acre_mem_info");
 }

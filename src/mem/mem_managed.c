@@ -11,8 +11,9 @@ acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
                       info->device->label, dev->label);
 }
 
-acre_status acre__mem_check_managed(acre_device *dev, const void *p, size_t bytes,
-                                    acre_mem_info *info) {
+/* The managed block that holds [p, p + bytes): KIND, RANGE, NULL, HANDLE otherwise. */
+static acre_status check_managed(acre_device *dev, const void *p, size_t bytes,
+                                 acre_mem_info *info) {
     if (!p)
         return acre__fail(ACRE_E_NULL, "the address is NULL");
     acre_status status = acre__book_look(dev, p, info);
@@ -46,7 +47,7 @@ acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, 
     if (status == ACRE_OK && !bytes)
         status = acre__fail(ACRE_E_INVALID, "acre_mem_prefetch: no bytes");
     if (status == ACRE_OK)
-        status = acre__mem_check_managed(device, p, bytes, &info);
+        status = check_managed(device, p, bytes, &info);
     if (status == ACRE_OK)
         status = place_of(device, place, &location);
     if (status == ACRE_OK)
@@ -70,7 +71,7 @@ acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, ac
         status =
             acre__fail(ACRE_E_INVALID, "acre_mem_advise: %zu bytes, advice %d", bytes, (int)advice);
     if (status == ACRE_OK)
-        status = acre__mem_check_managed(device, p, bytes, &info);
+        status = check_managed(device, p, bytes, &info);
     if (status == ACRE_OK)
         status = place_of(device, place, &location);
     if (status)
@@ -89,7 +90,7 @@ acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_
         attach != ACRE_ATTACH_SINGLE)
         status = acre__fail(ACRE_E_INVALID, "acre_mem_attach: %u is no attachment", attach);
     if (status == ACRE_OK)
-        status = acre__mem_check_managed(device, p, 0, &info);
+        status = check_managed(device, p, 0, &info);
     if (status == ACRE_OK && info.base != p)
         status = acre__fail(ACRE_E_INTERIOR, "acre_mem_attach: %p lies inside a block", p);
     if (status == ACRE_OK)

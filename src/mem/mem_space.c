@@ -185,10 +185,8 @@ acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes, acre_st
     if (new_p)
         *new_p = NULL;
     acre_status status = acre__mem_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(new_p, "acre_mem_realloc: new_p")))
         return status;
-    if (!new_p)
-        return acre__fail(ACRE_E_NULL, "acre_mem_realloc: new_p is NULL");
     if (!bytes || bytes > PTRDIFF_MAX)
         return acre__fail(ACRE_E_INVALID, "acre_mem_realloc: %zu bytes", bytes);
     if (!p)
@@ -203,10 +201,8 @@ acre_status acre_mem_set_access(acre_device *device, void *p, acre_device *peer,
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK)
         status = acre__device_check(peer);
-    if (status)
+    if (status || (status = acre__not_null(p, "acre_mem_set_access: p")))
         return status;
-    if (!p)
-        return acre__fail(ACRE_E_NULL, "acre_mem_set_access: p is NULL");
     if (access != ACRE_ACCESS_NONE && access != ACRE_ACCESS_READ &&
         access != ACRE_ACCESS_READ_WRITE)
         return acre__fail(ACRE_E_INVALID, "acre_mem_set_access: %d is no access", (int)access);

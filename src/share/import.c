@@ -249,10 +249,8 @@ acre_status acre_import_open(acre_device *device, const char *path,
     if (out)
         *out = NULL;
     acre_status status = acre__share_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(out, "acre_import_open: import")))
         return status;
-    if (!out)
-        return acre__fail(ACRE_E_NULL, "acre_import_open: import is NULL");
     if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_import_options")))
         return status;
     if (!wishes.uids != !wishes.uid_count)

@@ -382,27 +382,3 @@ int acre__extent_has_access(struct acre__extent *extent, const acre_device *dev)
     acre__lock_give(&extent->lock);
     return has_access;
 }
-
-/* ---- invariants ---- */
-
-const char *acre__extent_fault(struct acre__extent *extent) {
-    const char *fault = NULL;
-    acre__lock_take(&extent->lock);
-    uint64_t at = extent->range.at;
-    size_t sum = 0;
-    for (size_t i = 0; i < extent->count && !fault; i++) {
-        const struct acre__mapping *mapping = extent->mappings[i];
-        if (mapping->at != at)
-            fault = "a mapping does not begin where the one before it ends";
-        if (!atomic_load_explicit(&mapping->chunk->users, memory_order_relaxed))
-            fault = "a mapped chunk has no users";
-        at += mapping->chunk->bytes;
-        sum += mapping->chunk->bytes;
-    }
-    if (!fault && sum != extent->mapped)
-        fault = "the mappings are not as many bytes as are mapped";
-    if (!fault && extent->mapped > extent->range.bytes)
-        fault = "more is mapped than there are addresses";
-    acre__lock_give(&extent->lock);
-    return fault;
-}

@@ -105,7 +105,4 @@ acre_status acre__extent_create(acre_device *dev, uint32_t flags, size_t reserve
                                 struct acre__extent **extent);
 void acre__extent_destroy(struct acre__extent *extent);
 
-/* For invariants in tests: NULL, or what is wrong with the record. */
-const char *acre__extent_fault(struct acre__extent *extent);
-
 #endif

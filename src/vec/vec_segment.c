@@ -104,27 +104,6 @@ static void segment_undo(acre_vec *vec, struct acre__vec_growth *growth) {
     segment_give(vec, unused);
 }
 
-/* ---- the rest ---- */
-
-static size_t segment_kept(const acre_vec *vec, size_t bytes) {
-    (void)bytes;
-    return segment_place(vec).mapped;
-}
-
-static void segment_shrink(acre_vec *vec, size_t bytes) {
-    (void)vec;
-    (void)bytes;
-}
-
-static acre_status segment_close_begin(acre_vec *vec) {
-    (void)vec;
-    return ACRE_OK;
-}
-
-static void segment_reopen(acre_vec *vec) {
-    (void)vec;
-}
-
 static void segment_close(acre_vec *vec) {
     segment_give(vec, vec->segment);
 }
@@ -134,10 +113,6 @@ const struct acre__vec_way acre__vec_segment = {
     .reserve = segment_reserve,
     .end = segment_end,
     .undo = segment_undo,
-    .kept = segment_kept,
-    .shrink = segment_shrink,
     .place = segment_place,
-    .close_begin = segment_close_begin,
-    .reopen = segment_reopen,
     .close = segment_close,
 };

@@ -52,19 +52,6 @@ acre_status acre__vec_vmm_open(acre_vec *vec, uint32_t chunk_flags, size_t reser
     return acre__fail(ACRE_E_REGISTERED, "the addresses of a new vec are in acre's book already");
 }
 
-static acre_status vmm_close_begin(acre_vec *vec) {
-    acre_status status = ACRE_OK;
-    if (vec->block.is_entered) /* it has addresses */
-        (void)acre__book_remove(vec->dev, (void *)(uintptr_t)vec->extent.range.at,
-                                ACRE__OWNED_BY_VEC, &status);
-    return status;
-}
-
-static void vmm_reopen(acre_vec *vec) {
-    if (vec->extent.range.at)
-        (void)acre__book_add(&vec->block);
-}
-
 static void vmm_close(acre_vec *vec) {
     acre__extent_close(&vec->extent);
 }
@@ -241,7 +228,5 @@ const struct acre__vec_way acre__vec_vmm = {
     .kept = vmm_kept,
     .shrink = vmm_shrink,
     .place = vmm_place,
-    .close_begin = vmm_close_begin,
-    .reopen = vmm_reopen,
     .close = vmm_close,
 };

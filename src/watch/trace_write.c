@@ -377,10 +377,8 @@ void acre__trace_chunk_move(uint64_t from, uint64_t to, uint64_t bytes) {
 
 acre_status acre_trace_mark(const char *text) {
     acre_status status = acre__enter();
-    if (status)
+    if (status || (status = acre__not_null(text, "acre_trace_mark: text")))
         return status;
-    if (!text)
-        return acre__fail(ACRE_E_NULL, "acre_trace_mark: text is NULL");
     struct acre__trace_writer *writer = acre__trace_is_on() ? writer_enter() : NULL;
     if (writer)
         writer_leave(writer, acre__trace_put_text(writer->at, ACRE__TRACE_MARK,

@@ -488,7 +488,7 @@ static int lose_one(const char *name, const struct op *op, uint32_t nth) {
         fail_msg("%s lost at call %u: %s: %s", op->name, nth, acre_status_name(status),
                  acre_last_detail());
     if (t.has_extent)
-        assert_null(acre__extent_fault(&t.extent));
+        assert_null(extent_fault(&t.extent));
     if (status && op->flags & IS_PUBLIC)
         api_expect(op->call(&t), ACRE_E_DEVICE_LOST);
     else if (status)
