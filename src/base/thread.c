@@ -59,12 +59,9 @@ static void thread_run_hooks(struct acre__thread *thread) {
 
 /* The key's destructor. By now the C library has set the key's value to NULL. */
 static void thread_exit(void *value) {
-    struct acre__thread *thread = value;
-    acre__thread_pointer = thread;
-    thread_run_hooks(thread);
     acre__thread_pointer = NULL;
+    acre__thread_destroy(value);
     thread_ends++;
-    free(thread);
 }
 
 static void thread_make_key(void) {

@@ -112,18 +112,10 @@ static acre_status make_first(acre_heap *heap, uint64_t segments) {
 
 /* ---- ending ---- */
 
-/* By its own key: an extent may have lost its addresses to a driver that did not take them back. */
-static void end_book(acre_heap *heap, struct acre__block *block) {
-    acre_status status;
-    if (block->is_entered)
-        (void)acre__book_remove(heap->dev, (void *)(uintptr_t)block->node.key, ACRE__OWNED_BY_HEAP,
-                                &status);
-}
-
 static void heap_end(acre_heap *heap) {
     acre__heap_service_end(heap);
-    end_book(heap, &heap->block);
-    end_book(heap, &heap->record_block);
+    acre__book_change(&heap->block, 0, 0);
+    acre__book_change(&heap->record_block, 0, 0);
     if (heap->stream)
         (void)acre_stream_destroy(heap->dev, heap->stream);
     if (heap->pinned)

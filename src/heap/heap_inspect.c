@@ -73,9 +73,7 @@ acre_status acre_heap_inspect(acre_heap *heap, acre_heap_inspect_fn fn, void *us
     if (status || (status = acre__not_null(fn, "acre_heap_inspect: fn")))
         return status;
     acre__lock_take(&heap->lock);
-    status = inspect_all(heap, fn, user);
-    acre__lock_give(&heap->lock);
-    return status;
+    return acre__heap_unlock(heap, inspect_all(heap, fn, user));
 }
 
 /* ---- leaks by tag ---- */

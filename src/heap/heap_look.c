@@ -83,8 +83,7 @@ acre_status acre_heap_get_stats(acre_heap *heap, acre_heap_stats *stats) {
     if (status || (status = acre__not_null(stats, "acre_heap_get_stats: stats")))
         return status;
     acre__lock_take(&heap->lock);
-    status = acre__heap_census(heap, &now);
-    acre__lock_give(&heap->lock);
+    status = acre__heap_unlock(heap, acre__heap_census(heap, &now));
     return status ? status : acre__options_out(stats, sizeof now, &now, "acre_heap_stats");
 }
 
@@ -112,7 +111,5 @@ acre_status acre_heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
     if (status || (status = acre__not_null(fn, "acre_heap_walk: fn")))
         return status;
     acre__lock_take(&heap->lock);
-    status = acre__heap_walk(heap, fn, user);
-    acre__lock_give(&heap->lock);
-    return status;
+    return acre__heap_unlock(heap, acre__heap_walk(heap, fn, user));
 }

@@ -385,6 +385,14 @@ acre_status acre_mem_unregister(acre_device *device, void *p) {
 
 /* ---- telling apart ---- */
 
+acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
+                                   const acre_mem_info *info) {
+    if (!info->device || info->device->drv == dev->drv)
+        return ACRE_OK;
+    return acre__fail(ACRE_E_HANDLE, "%p belongs to %s, which %s cannot reach", p,
+                      info->device->label, dev->label);
+}
+
 acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *info) {
     acre_status status = acre__enter();
     if (status)

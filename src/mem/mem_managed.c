@@ -3,14 +3,6 @@
 #include "device/driver_status.h"
 #include "mem/mem_block.h"
 
-acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
-                                   const acre_mem_info *info) {
-    if (!info->device || info->device->drv == dev->drv)
-        return ACRE_OK;
-    return acre__fail(ACRE_E_HANDLE, "%p belongs to %s, which %s cannot reach", p,
-                      info->device->label, dev->label);
-}
-
 /* The managed block that holds [p, p + bytes): KIND, RANGE, NULL, HANDLE otherwise. */
 static acre_status check_managed(acre_device *dev, const void *p, size_t bytes,
                                  acre_mem_info *info) {

@@ -4,7 +4,7 @@
  * owner, and a block in the book, so that copies know the memory. A refresh asks what there is now
  * (fetch.h) and has everything in hand before it changes anything.
  *
- * Invariants: `ids` are the owner's of the chunks that are mapped, in the same order. The block is
+ * Invariants: `owner.ids` are the owner's ids of the chunks that are mapped, in order. The block is
  * in the book while there are addresses, with as many bytes as are mapped.
  *
  * Locks: an import's own, through a whole refresh; the list's, for the list only. Never both. */
@@ -31,13 +31,9 @@
 enum { IMPORT_WAIT_MS = 5000 };
 
 struct acre_import {
-    struct acre__live live; /* first: its address is the handle */
-    struct acre__lock lock; /* guards the rest */
-    int socket;             /* -1: the owner has gone */
-    uint32_t wait_ms;
-    size_t unit;
-    struct acre__extent *extent;
-    uint64_t *ids;
+    struct acre__live live;   /* first: its address is the handle */
+    struct acre__lock lock;   /* guards the rest */
+    struct acre__asked owner; /* and what is here of what it has */
     struct acre__block block;
     acre_import_info info; /* but for data and mapped_bytes */
 };
@@ -62,7 +58,7 @@ static struct acre__extent *extent_begin(const acre_import *import, size_t reser
 
 /* Puts into the book what is mapped up to `bytes`, wherever the extent is now. */
 static void import_book(acre_import *import, size_t bytes) {
-    acre__book_change(&import->block, import->extent->range.at, bytes);
+    acre__book_change(&import->block, import->owner.extent->range.at, bytes);
 }
 
 /* Nobody but a call that refuses the block pins it, and only for a moment. */
@@ -80,7 +76,7 @@ static void import_unbook(acre_import *import) {
  * is there, and then until its uses are done. */
 static acre_status import_move(acre_import *import, struct acre__fetched *fetched,
                                acre_stream stream) {
-    struct acre__extent *old = import->extent;
+    struct acre__extent *old = import->owner.extent;
     acre_status status;
     struct acre__extent *fresh = extent_begin(import, fetched->view.reserved_bytes, &status);
     if (!fresh)
@@ -94,7 +90,7 @@ static acre_status import_move(acre_import *import, struct acre__fetched *fetche
         acre__extent_destroy(fresh);
         return status;
     }
-    import->extent = fresh;
+    import->owner.extent = fresh;
     import->block.extent = fresh;
     import_book(import, fresh->mapped);
     acre__extent_destroy(old);
@@ -105,7 +101,7 @@ static acre_status import_move(acre_import *import, struct acre__fetched *fetche
  * first: if the new ones cannot be mapped, the old ones are mapped again. */
 static acre_status import_change(acre_import *import, struct acre__fetched *fetched,
                                  acre_stream stream) {
-    struct acre__extent *extent = import->extent;
+    struct acre__extent *extent = import->owner.extent;
     size_t keep = fetched->view.keep_count;
     acre_status status =
         keep < extent->count ? acre__uses_wait_stream(import->live.dev, stream) : ACRE_OK;
@@ -122,7 +118,7 @@ static acre_status import_change(acre_import *import, struct acre__fetched *fetc
     fetched->list = NULL;
     if (status == ACRE_OK) {
         acre__chunk_drop_list(tail);
-        import_book(import, import->extent->mapped);
+        import_book(import, import->owner.extent->mapped);
         return ACRE_OK;
     }
     struct acre__said said;
@@ -140,7 +136,7 @@ static acre_status import_change(acre_import *import, struct acre__fetched *fetc
 /* Makes the import what was fetched. */
 static acre_status import_apply(acre_import *import, struct acre__fetched *fetched,
                                 acre_stream stream) {
-    struct acre__extent *extent = import->extent;
+    struct acre__extent *extent = import->owner.extent;
     if (fetched->view.mapped_bytes > extent->range.bytes &&
         !acre__extent_extend(extent, fetched->view.reserved_bytes))
         return import_move(import, fetched, stream);
@@ -149,35 +145,29 @@ static acre_status import_apply(acre_import *import, struct acre__fetched *fetch
 
 /* Asks the owner and becomes what it says. */
 static acre_status import_update(acre_import *import, acre_stream stream) {
-    struct acre__asked asked = {.dev = import->live.dev,
-                                .socket = import->socket,
-                                .wait_ms = import->wait_ms,
-                                .unit = import->unit,
-                                .extent = import->extent,
-                                .ids = import->ids};
     struct acre__fetched fetched;
     int is_over;
-    acre_status status = acre__fetch(&asked, &fetched, &is_over);
+    acre_status status = acre__fetch(&import->owner, &fetched, &is_over);
     if (is_over) {
-        close(import->socket);
-        import->socket = -1;
+        close(import->owner.socket);
+        import->owner.socket = -1;
     }
     if (status)
         return status;
     uint64_t refreshed = fetched.view.mapped_bytes - fetched.kept_bytes;
-    if (!import->extent) {
+    if (!import->owner.extent) {
         import->info.is_read_only = (fetched.view.flags & ACRE_SHARE_READ_ONLY) != 0;
-        import->extent = extent_begin(import, fetched.view.reserved_bytes, &status);
-        import->block.extent = import->extent;
+        import->owner.extent = extent_begin(import, fetched.view.reserved_bytes, &status);
+        import->block.extent = import->owner.extent;
     }
-    if (import->extent)
+    if (import->owner.extent)
         status = import_apply(import, &fetched, stream);
     if (status) {
         acre__fetch_drop(&fetched);
         return status;
     }
-    free(import->ids);
-    import->ids = fetched.ids;
+    free(import->owner.ids);
+    import->owner.ids = fetched.ids;
     import->info.bytes = fetched.view.used_bytes;
     import->info.element_bytes = fetched.view.element_bytes;
     import->info.refreshed_bytes = refreshed;
@@ -189,11 +179,11 @@ static acre_status import_update(acre_import *import, acre_stream stream) {
 /* Gives everything back; nobody else knows the import, and its uses are done. */
 static void import_end(acre_import *import) {
     import_unbook(import);
-    acre__extent_destroy(import->extent);
-    if (import->socket >= 0)
-        close(import->socket);
+    acre__extent_destroy(import->owner.extent);
+    if (import->owner.socket >= 0)
+        close(import->owner.socket);
     acre__lock_destroy(&import->lock);
-    free(import->ids);
+    free(import->owner.ids);
     free(import);
 }
 
@@ -202,10 +192,10 @@ static acre_import *import_make(acre_device *dev, uint32_t wait_ms, size_t unit)
     if (!import)
         return NULL;
     acre__lock_init(&import->lock, "import", ACRE__RANK_SHARE);
-    import->live.dev = dev;
-    import->socket = -1;
-    import->wait_ms = wait_ms ? wait_ms : IMPORT_WAIT_MS;
-    import->unit = unit;
+    import->live.dev = import->owner.dev = dev;
+    import->owner.socket = -1;
+    import->owner.wait_ms = wait_ms ? wait_ms : IMPORT_WAIT_MS;
+    import->owner.unit = unit;
     import->block.dev = dev;
     import->block.kind = ACRE_KIND_DEVICE;
     import->block.source = ACRE__FROM_SPACE;
@@ -227,13 +217,13 @@ static int owner_is_taken(uint32_t uid, const acre_import_options *options) {
 
 static acre_status import_connect(acre_import *import, const struct acre__endpoint *endpoint,
                                   const acre_import_options *options) {
-    int64_t deadline_ns = acre__wire_now_ns() + (int64_t)import->wait_ms * 1000000;
-    acre_status status = acre__endpoint_connect(endpoint, deadline_ns, &import->socket);
+    int64_t deadline_ns = acre__wire_now_ns() + (int64_t)import->owner.wait_ms * 1000000;
+    acre_status status = acre__endpoint_connect(endpoint, deadline_ns, &import->owner.socket);
     if (status)
         return status;
     struct ucred owner = {0};
     socklen_t bytes = sizeof owner;
-    if (getsockopt(import->socket, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) != 0)
+    if (getsockopt(import->owner.socket, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) != 0)
         return acre__wire_system(errno, "who offers it");
     import->info.owner_pid = (uint32_t)owner.pid;
     import->info.owner_uid = (uint32_t)owner.uid;
@@ -279,16 +269,9 @@ acre_status acre_import_open(acre_device *device, const char *path,
 
 /* ---- using ---- */
 
-static acre_import *import_use(const acre_import *handle, acre_status *status) {
-    *status = acre__enter();
-    if (*status)
-        return NULL;
-    return acre__live_use(&imports, handle, status);
-}
-
 acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
     acre_status status;
-    acre_import *import = import_use(handle, &status);
+    acre_import *import = acre__live_use(&imports, handle, &status);
     if (!import)
         return status;
     acre__lock_take(&import->lock);
@@ -296,7 +279,7 @@ acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
     if (status == ACRE_OK)
         status = acre__stream_check(import->live.dev, stream);
     if (status == ACRE_OK)
-        status = import->socket < 0
+        status = import->owner.socket < 0
                      ? acre__fail(ACRE_E_GONE, "the owner has ended the share, or itself")
                      : import_update(import, stream);
     acre__lock_give(&import->lock);
@@ -306,18 +289,16 @@ acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
 
 acre_status acre_import_get_info(const acre_import *handle, acre_import_info *info) {
     acre_import_info told = {0};
-    acre_status status = acre__enter();
-    if (status == ACRE_OK)
-        status = acre__options_out(info, sizeof told, &told, "acre_import_info");
+    acre_status status = acre__options_out(info, sizeof told, &told, "acre_import_info");
     if (status)
         return status;
-    acre_import *import = import_use(handle, &status);
+    acre_import *import = acre__live_use(&imports, handle, &status);
     if (!import)
         return status;
     acre__lock_take(&import->lock);
     told = import->info;
-    told.data = (void *)(uintptr_t)import->extent->range.at;
-    told.mapped_bytes = import->extent->mapped;
+    told.data = (void *)(uintptr_t)import->owner.extent->range.at;
+    told.mapped_bytes = import->owner.extent->mapped;
     acre__lock_give(&import->lock);
     acre__live_unuse(&imports, &import->live);
     return acre__options_out(info, sizeof told, &told, "acre_import_info");

@@ -14,7 +14,6 @@
 #include "base/lock.h"
 #include "base/status.h"
 #include "device/driver_status.h"
-#include "space/space.h"
 #include "watch/trace.h"
 
 /* Of the device's memory: what is kept is missed by the program's own allocations. */
@@ -192,6 +191,54 @@ size_t acre__chunk_unit(acre_device *dev, uint32_t flags) {
     return flags & ACRE__CHUNK_HOST ? host_unit(dev) : dev->info.granularity_bytes;
 }
 
+/* ---- devices ---- */
+
+void acre__chunk_count(acre_device *dev, uint64_t *count, uint64_t *bytes, uint64_t *cached_bytes) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    *count = store->count;
+    *bytes = store->bytes;
+    *cached_bytes = store->cached_bytes;
+    acre__lock_give(&store->lock);
+}
+
+static void chunk_stats(acre_device *dev, acre_stats *stats) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    stats->chunks = store->count;
+    stats->chunk_bytes = store->bytes;
+    stats->chunk_cached_bytes = store->cached_bytes;
+    stats->chunks_created = store->created;
+    stats->chunk_created_bytes = store->created_bytes;
+    stats->chunk_released_bytes = store->released_bytes;
+    acre__lock_give(&store->lock);
+}
+
+void acre__chunk_end(acre_device *dev) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    store->is_ending = 1;
+    store->created = store->created_bytes = store->released_bytes = 0;
+    store->host_unit = 0;
+    acre__lock_give(&store->lock);
+    (void)acre__chunk_trim(dev);
+}
+
+static acre_status chunk_trim(acre_device *dev) {
+    (void)acre__chunk_trim(dev);
+    return ACRE_OK;
+}
+
+/* Before the first chunk of a device. Objects have ended when it is closed: what is left then waits
+ * in limbo. */
+static void chunk_use(void) {
+    static const struct acre__device_hooks hooks = {.layer = ACRE__HOOK_BELOW,
+                                                    .trim = chunk_trim,
+                                                    .close = acre__chunk_end,
+                                                    .stats = chunk_stats};
+    acre__device_hooks_add(&hooks);
+}
+
 /* ---- handing out ---- */
 
 /* What the device has free; 0 where it does not say. */
@@ -276,7 +323,7 @@ static acre_status chunk_create(acre_device *dev, struct acre__chunk *chunk) {
 static acre_status chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
                               struct acre__chunk **out) {
     struct chunk_store *store = store_of(dev);
-    acre__space_use();
+    chunk_use();
     acre__lock_take(&store->lock);
     store->is_ending = 0;
     struct acre__chunk *chunk = cache_find(store, bytes, flags);
@@ -359,7 +406,7 @@ acre_status acre__chunk_import(acre_device *dev, int fd, size_t bytes, uint32_t 
                                struct acre__chunk **out) {
     struct chunk_store *store = store_of(dev);
     *out = NULL;
-    acre__space_use();
+    chunk_use();
     struct acre__chunk *chunk = chunk_record(dev, bytes, flags);
     if (!chunk)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a chunk's record");
@@ -386,37 +433,4 @@ acre_status acre__chunk_export(struct acre__chunk *chunk, int *fd) {
     if (status == ACRE_OK)
         atomic_store_explicit(&chunk->is_alone, 1, memory_order_relaxed);
     return status;
-}
-
-/* ---- counting, ending ---- */
-
-void acre__chunk_count(acre_device *dev, uint64_t *count, uint64_t *bytes, uint64_t *cached_bytes) {
-    struct chunk_store *store = store_of(dev);
-    acre__lock_take(&store->lock);
-    *count = store->count;
-    *bytes = store->bytes;
-    *cached_bytes = store->cached_bytes;
-    acre__lock_give(&store->lock);
-}
-
-void acre__chunk_stats(acre_device *dev, acre_stats *stats) {
-    struct chunk_store *store = store_of(dev);
-    acre__lock_take(&store->lock);
-    stats->chunks = store->count;
-    stats->chunk_bytes = store->bytes;
-    stats->chunk_cached_bytes = store->cached_bytes;
-    stats->chunks_created = store->created;
-    stats->chunk_created_bytes = store->created_bytes;
-    stats->chunk_released_bytes = store->released_bytes;
-    acre__lock_give(&store->lock);
-}
-
-void acre__chunk_end(acre_device *dev) {
-    struct chunk_store *store = store_of(dev);
-    acre__lock_take(&store->lock);
-    store->is_ending = 1;
-    store->created = store->created_bytes = store->released_bytes = 0;
-    store->host_unit = 0;
-    acre__lock_give(&store->lock);
-    (void)acre__chunk_trim(dev);
 }

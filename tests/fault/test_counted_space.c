@@ -7,7 +7,6 @@
 
 #include "soft/soft.h"
 #include "fault_counted.h"
-#include "space/space.h"
 #include "space/uses.h"
 #include "unit/space_fixture.h"
 
