@@ -23,7 +23,6 @@
 #include "base/atomic.h"
 #include "base/config.h"
 #include "base/lock.h"
-#include "base/status.h"
 #include "base/stream_copy.h"
 #include "base/thread.h"
 #include "copy/stage_part.h"

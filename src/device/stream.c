@@ -18,7 +18,6 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "base/tree.h"
 #include "device/device.h"
 #include "device/driver_status.h"

@@ -7,7 +7,6 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "heap/heap.h"
-#include "heap/heap_image.h"
 
 /* As much as CUDA's own heap has. */
 #define HEAP_INITIAL_BYTES ((uint64_t)8 << 20)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "device/driver_status.h"
 #include "heap/heap.h"
 #include "heap/heap_image.h"
 

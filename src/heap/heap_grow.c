@@ -2,7 +2,6 @@
 #include "base/round.h"
 #include "base/status.h"
 #include "heap/heap.h"
-#include "heap/heap_image.h"
 
 struct acre__live_list acre__heaps = ACRE__LIVE_LIST("a heap", ACRE__RANK_HEAP + 1);
 

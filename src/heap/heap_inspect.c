@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "heap/heap.h"
-#include "heap/heap_image.h"
 
 struct inspect {
     acre_heap *heap;

@@ -1,6 +1,5 @@
 /* What only managed memory has: prefetch, advice, attachment. */
 #include "base/status.h"
-#include "device/driver_status.h"
 #include "mem/mem_block.h"
 
 /* The managed block that holds [p, p + bytes): KIND, RANGE, NULL, HANDLE otherwise. */

@@ -10,7 +10,6 @@
 #include "base/atomic.h"
 #include "base/round.h"
 #include "base/status.h"
-#include "device/driver_status.h"
 #include "mem/mem_block.h"
 #include "space/extent.h"
 #include "space/uses.h"

@@ -11,7 +11,6 @@
 #include <sched.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

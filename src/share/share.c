@@ -7,7 +7,6 @@
  *
  * Locks: the list's, for the list only. */
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/options.h"

@@ -5,7 +5,6 @@
 #include "base/lock.h"
 #include "base/status.h"
 #include "device/device.h"
-#include "device/driver_status.h"
 
 static struct {
     struct acre__lock lock;

@@ -13,7 +13,6 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/status.h"
-#include "device/driver_status.h"
 #include "watch/trace.h"
 
 /* Of the device's memory: what is kept is missed by the program's own allocations. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "device/driver_status.h"
 #include "space/range.h"
 #include "watch/trace.h"
 

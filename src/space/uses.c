@@ -5,7 +5,6 @@
 
 #include "base/status.h"
 #include "device/device.h"
-#include "device/driver_status.h"
 #include "device/limbo.h"
 
 enum { USES_MANY = 8 }; /* pending ones from which on it is worth asking which are done */

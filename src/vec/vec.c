@@ -4,8 +4,6 @@
 #include "base/atomic.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "base/thread.h"
-#include "device/driver_status.h"
 #include "vec/vec.h"
 
 /* Small appends add an eighth of what there is, up to this much. */

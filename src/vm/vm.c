@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/round.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "base/tree.h"
 #include "device/device.h"
 #include "space/steps.h"
