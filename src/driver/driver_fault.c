@@ -189,9 +189,8 @@ static int fault_code(const char *text, CUresult *code) {
     };
     uint32_t number = 0;
     int by_number = fault_number(text, 0xffff, &number) == 0;
-    size_t i;
 
-    for (i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         if (codes[i].value == CUDA_SUCCESS)
             continue;
         if (by_number ? codes[i].value == number : strcmp(codes[i].name, text) == 0) {
@@ -204,9 +203,8 @@ static int fault_code(const char *text, CUresult *code) {
 
 static int fault_mode(const char *text, enum acre__fault_mode *mode) {
     static const char *const names[] = {"once", "from", "sticky"};
-    unsigned i;
 
-    for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i], text) == 0) {
             *mode = (enum acre__fault_mode)i;
             return 0;

@@ -110,11 +110,12 @@ static acre_status import_change(acre_import *import, struct acre__fetched *fetc
     import_book(import, fetched->kept_bytes);
     (void)acre__extent_shrink(extent, fetched->kept_bytes);
     /* What the driver refuses to unmap is still in the way. */
-    if (fetched->view.mapped_bytes > extent->range.bytes || extent->mapped > fetched->kept_bytes)
+    if (fetched->view.mapped_bytes > extent->range.bytes || extent->mapped > fetched->kept_bytes) {
         status = import_move(import, fetched, stream);
-    else
+    } else {
         status = acre__extent_add(extent, fetched->list);
-    fetched->list = NULL;
+        fetched->list = NULL;
+    }
     if (status == ACRE_OK) {
         acre__chunk_drop_list(tail);
         import_book(import, import->owner.extent->mapped);
