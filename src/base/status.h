@@ -27,6 +27,11 @@ acre_status acre__said_fail(acre_status status, const struct acre__said *said);
 #define acre__said_fail(status, said) (acre__said_fail((status), (said)), (status))
 #endif
 
+/* ACRE_E_NULL for an argument that is NULL; `what` is the function and the argument. */
+static inline acre_status acre__not_null(const void *argument, const char *what) {
+    return argument ? ACRE_OK : acre__fail(ACRE_E_NULL, "%s is NULL", what);
+}
+
 /* The machine has no memory left, of the device or of the host. */
 static inline int acre__is_no_memory(acre_status status) {
     return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;

@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -58,12 +59,9 @@ static void thread_run_hooks(struct acre__thread *thread) {
 
 /* The key's destructor. By now the C library has set the key's value to NULL. */
 static void thread_exit(void *value) {
-    struct acre__thread *thread = value;
-    acre__thread_pointer = thread;
-    thread_run_hooks(thread);
     acre__thread_pointer = NULL;
+    acre__thread_destroy(value);
     thread_ends++;
-    free(thread);
 }
 
 static void thread_make_key(void) {
@@ -111,6 +109,15 @@ void acre__thread_at_exit(void (*hook)(struct acre__thread *thread)) {
     assert(slot < THREAD_HOOKS);
     if (slot < THREAD_HOOKS)
         atomic_store_explicit(&threads.hooks[slot], hook, memory_order_release);
+}
+
+int acre__thread_start(pthread_t *thread, void *(*fn)(void *user), void *user) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(thread, NULL, fn, user);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
 }
 
 unsigned acre__cpu_count(void) {

@@ -6,6 +6,7 @@
 #ifndef ACRE_BASE_THREAD_H
 #define ACRE_BASE_THREAD_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "acre.h"
@@ -44,6 +45,9 @@ void acre__thread_destroy(struct acre__thread *thread);
 /* `hook` runs at the exit of every thread that has a record, with acre__thread_pointer set to it;
  * hooks run newest first. At most 8, registered once, at load or under the caller's own once. */
 void acre__thread_at_exit(void (*hook)(struct acre__thread *thread));
+
+/* As pthread_create, for a thread of the library's own: signals are for the program's threads. */
+int acre__thread_start(pthread_t *thread, void *(*fn)(void *user), void *user);
 
 /* Processors that the calling thread may run on; at least 1. */
 unsigned acre__cpu_count(void);

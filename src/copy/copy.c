@@ -3,7 +3,7 @@
  * Memory that the driver knows on both sides is copied by the driver. With pageable memory on one
  * side, small copies are the driver's too (its own staging is as fast there), larger ones go
  * through our staging (staging.h). With pageable memory on both, the host copies after the stream's
- * work. State: counters by device, atomic. */
+ * work. State: settings by device, atomic. */
 #include <string.h>
 
 #include "base/atomic.h"
@@ -23,10 +23,8 @@
  * are copied one by one. */
 #define COPY_PITCH_MAX ((size_t)0x7fffffff)
 
-static struct {
-    _Atomic uint64_t direct, staged; /* copies */
-    _Atomic uint64_t least[2]; /* from which size on they are staged, by to_device; 0: not read */
-} counts[ACRE__DEVICE_SLOTS];
+/* From which size on copies are staged, by device and to_device; 0: not read. */
+static _Atomic uint64_t leasts[ACRE__DEVICE_SLOTS][2];
 
 /* ---- devices ---- */
 
@@ -37,16 +35,11 @@ static acre_status copy_trim(acre_device *dev) {
 
 static void copy_close(acre_device *dev) {
     acre__staging_drop(dev);
-    acre__store(&counts[acre__device_index(dev)].direct, 0, memory_order_relaxed);
-    acre__store(&counts[acre__device_index(dev)].staged, 0, memory_order_relaxed);
     for (int i = 0; i < 2; i++)
-        acre__store(&counts[acre__device_index(dev)].least[i], 0, memory_order_relaxed);
+        acre__store(&leasts[acre__device_index(dev)][i], 0, memory_order_relaxed);
 }
 
 static void copy_stats(acre_device *dev, acre_device_stats *stats) {
-    unsigned index = acre__device_index(dev);
-    stats->copies_direct = acre__load(&counts[index].direct, memory_order_relaxed);
-    stats->copies_staged = acre__load(&counts[index].staged, memory_order_relaxed);
     stats->staging_bytes = acre__staging_bytes(dev);
 }
 
@@ -182,40 +175,37 @@ static acre_status capture_refuse(acre_device *dev, acre_stream stream) {
 
 static acre_status copy_by_driver(acre_device *dev, const struct acre__rows *r, acre_stream stream,
                                   const struct copy_side *to, const struct copy_side *from) {
-    struct acre__current current;
-    const char *what;
+    struct acre__current call;
     acre_status status =
         to->is_pageable || from->is_pageable ? capture_refuse(dev, stream) : ACRE_OK;
     if (status)
         return status;
-    status = acre__device_begin(dev, &current);
-    if (status)
-        return status;
     int is_plane = r->rows > 1 && r->to_pitch <= COPY_PITCH_MAX && r->from_pitch <= COPY_PITCH_MAX;
-    what = is_plane ? "cuMemcpy2DAsync" : "cuMemcpyAsync";
-    CUresult code = is_plane ? driver_plane(dev->drv, r, stream, to, from)
+    if (acre__device_call(dev, &call))
+        call.code = is_plane ? driver_plane(dev->drv, r, stream, to, from)
                              : driver_rows(dev->drv, r, stream, to, from);
-    status = acre__device_end(dev, &current, code, what);
-    if (status)
-        return status;
-    acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
-    return ACRE_OK;
+    status = acre__device_done(dev, &call, is_plane ? "cuMemcpy2DAsync" : "cuMemcpyAsync");
+    if (status == ACRE_OK)
+        acre__fetch_add(&dev->copies_direct, 1, memory_order_relaxed);
+    return status;
 }
 
 /* Waits for the stream; captures that other threads have under way are left alone. */
+static acre_status stream_wait(acre_device *dev, acre_stream stream) {
+    struct acre__current call;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuStreamSynchronize(stream);
+    return acre__device_done(dev, &call, "cuStreamSynchronize");
+}
+
+/* Before what is done now, in order with the stream. */
 static acre_status copy_wait(acre_device *dev, acre_stream stream) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    return acre__device_end(dev, &current, dev->drv->cuStreamSynchronize(stream),
-                            "cuStreamSynchronize");
+    acre_status status = capture_refuse(dev, stream);
+    return status ? status : stream_wait(dev, stream);
 }
 
 static acre_status copy_by_host(acre_device *dev, const struct acre__rows *r, acre_stream stream) {
-    acre_status status = capture_refuse(dev, stream);
-    if (status == ACRE_OK)
-        status = copy_wait(dev, stream);
+    acre_status status = copy_wait(dev, stream);
     for (size_t i = 0; status == ACRE_OK && i < r->rows; i++)
         memcpy(r->to + i * r->to_pitch, r->from + i * r->from_pitch, r->width);
     return status;
@@ -223,7 +213,7 @@ static acre_status copy_by_host(acre_device *dev, const struct acre__rows *r, ac
 
 /* From which size on a copy is staged. Read once for a device, since it is asked for every copy. */
 static acre_status stage_least(acre_device *dev, int to_device, uint64_t *least) {
-    _Atomic uint64_t *known = &counts[acre__device_index(dev)].least[to_device != 0];
+    _Atomic uint64_t *known = &leasts[acre__device_index(dev)][to_device != 0];
     *least = acre__load(known, memory_order_relaxed);
     if (*least)
         return ACRE_OK;
@@ -257,7 +247,7 @@ static acre_status copy_pageable(acre_device *dev, const struct acre__rows *r, a
         if (status == ACRE_OK)
             status = acre__staging_copy(dev, r, from->is_pageable, stream, &is_done);
         if (status == ACRE_OK && is_done)
-            acre__fetch_add(&counts[acre__device_index(dev)].staged, 1, memory_order_relaxed);
+            acre__fetch_add(&dev->copies_staged, 1, memory_order_relaxed);
     }
     return status || is_done ? status : copy_by_driver(dev, r, stream, to, from);
 }
@@ -303,7 +293,7 @@ static acre_status copy_small(acre_device *dev, const struct acre__rows *r, acre
     if (code)
         return acre__driver_fail(dev, code, what);
     *is_over = 1;
-    acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
+    acre__fetch_add(&dev->copies_direct, 1, memory_order_relaxed);
     return ACRE_OK;
 }
 
@@ -318,22 +308,19 @@ static acre_device *side_owner(acre_device *dev, const struct copy_side *side) {
 /* Between two devices, in stream order; each side is reached through its own. */
 static acre_status copy_between(acre_device *dev, const struct acre__rows *r, acre_stream stream,
                                 const struct copy_side *to, const struct copy_side *from) {
-    struct acre__current current;
+    struct acre__current call;
     CUcontext to_context = to->info.device ? to->info.device->context : dev->context;
     CUcontext from_context = from->info.device ? from->info.device->context : dev->context;
-    acre_status status = acre__device_begin(dev, &current);
-    if (status)
-        return status;
-    CUresult code = CUDA_SUCCESS;
-    for (size_t i = 0; !code && i < r->rows; i++)
-        code = dev->drv->cuMemcpyPeerAsync(
-            (CUdeviceptr)(uintptr_t)(r->to + i * r->to_pitch), to_context,
-            (CUdeviceptr)(uintptr_t)(r->from + i * r->from_pitch), from_context, r->width, stream);
-    status = acre__device_end(dev, &current, code, "cuMemcpyPeerAsync");
-    if (status)
-        return status;
-    acre__fetch_add(&counts[acre__device_index(dev)].direct, 1, memory_order_relaxed);
-    return ACRE_OK;
+    if (acre__device_call(dev, &call))
+        for (size_t i = 0; !call.code && i < r->rows; i++)
+            call.code = dev->drv->cuMemcpyPeerAsync(
+                (CUdeviceptr)(uintptr_t)(r->to + i * r->to_pitch), to_context,
+                (CUdeviceptr)(uintptr_t)(r->from + i * r->from_pitch), from_context, r->width,
+                stream);
+    acre_status status = acre__device_done(dev, &call, "cuMemcpyPeerAsync");
+    if (status == ACRE_OK)
+        acre__fetch_add(&dev->copies_direct, 1, memory_order_relaxed);
+    return status;
 }
 
 static acre_status copy_rows(acre_device *dev, int direction, const struct acre__rows *r,
@@ -343,12 +330,10 @@ static acre_status copy_rows(acre_device *dev, int direction, const struct acre_
  * returns, so it is in order. */
 static acre_status copy_by_owner(acre_device *dev, acre_device *owner, const struct acre__rows *r,
                                  acre_stream stream) {
-    acre_status status = capture_refuse(dev, stream);
-    if (status == ACRE_OK)
-        status = copy_wait(dev, stream);
+    acre_status status = copy_wait(dev, stream);
     if (status == ACRE_OK)
         status = copy_rows(owner, 0, r, NULL);
-    return status ? status : copy_wait(owner, NULL);
+    return status ? status : stream_wait(owner, NULL);
 }
 
 /* `direction` 0: whatever it is. */
@@ -449,15 +434,13 @@ static CUresult fill_by_chunks(const struct acre__driver *drv, CUdeviceptr to, u
 
 static acre_status fill_by_driver(acre_device *dev, void *to, uint8_t value, size_t bytes,
                                   acre_stream stream) {
-    struct acre__current current;
+    struct acre__current call;
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)to;
-    acre_status status = acre__device_begin(dev, &current);
-    if (status)
-        return status;
-    CUresult code = dev->drv->cuMemsetD8Async(address, value, bytes, stream);
-    if (code == CUDA_ERROR_INVALID_VALUE)
-        code = fill_by_chunks(dev->drv, address, value, bytes, stream);
-    return acre__device_end(dev, &current, code, "cuMemsetD8Async");
+    if (acre__device_call(dev, &call))
+        call.code = dev->drv->cuMemsetD8Async(address, value, bytes, stream);
+    if (call.code == CUDA_ERROR_INVALID_VALUE)
+        call.code = fill_by_chunks(dev->drv, address, value, bytes, stream);
+    return acre__device_done(dev, &call, "cuMemsetD8Async");
 }
 
 acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,
@@ -468,19 +451,17 @@ acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes
         return status;
     if ((status = side_look(device, to, bytes, "destination", &side)))
         return status;
+    acre_device *owner = side_owner(device, &side);
+    if (!side.is_pageable && !owner)
+        return fill_by_driver(device, to, value, bytes, stream);
+    if ((status = copy_wait(device, stream)))
+        return status;
     if (side.is_pageable) {
-        if ((status = capture_refuse(device, stream)) || (status = copy_wait(device, stream)))
-            return status;
         memset(to, value, bytes);
         return ACRE_OK;
     }
-    acre_device *owner = side_owner(device, &side);
-    if (!owner)
-        return fill_by_driver(device, to, value, bytes, stream);
-    if ((status = capture_refuse(device, stream)) || (status = copy_wait(device, stream)) ||
-        (status = fill_by_driver(owner, to, value, bytes, NULL)))
-        return status;
-    return copy_wait(owner, NULL);
+    status = fill_by_driver(owner, to, value, bytes, NULL);
+    return status ? status : stream_wait(owner, NULL);
 }
 
 acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value, size_t bytes) {

@@ -6,25 +6,20 @@
 #include "device/driver_status.h"
 #include "space/host_pages.h"
 
-/* The item is the first member of its part. */
-static struct acre__stage_part *part_of(struct acre__limbo_item *item) {
-    return (struct acre__stage_part *)item;
-}
-
 static CUresult give_back_event(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuEventDestroy(part_of(item)->event);
+    return drv->cuEventDestroy(((struct acre__stage_part *)item)->event);
 }
 
 static CUresult give_back_stream(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuStreamDestroy(part_of(item)->stream);
+    return drv->cuStreamDestroy(((struct acre__stage_part *)item)->stream);
 }
 
 static CUresult give_back_pages(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuMemHostUnregister(part_of(item)->pages);
+    return drv->cuMemHostUnregister(((struct acre__stage_part *)item)->pages);
 }
 
 static void part_forget(struct acre__limbo_item *item) {
-    struct acre__stage_part *part = part_of(item);
+    struct acre__stage_part *part = (struct acre__stage_part *)item;
     if (part->pages)
         acre__host_pages_free(part->pages, part->bytes);
     free(part);
@@ -95,6 +90,6 @@ void acre__stage_parts_free(acre_device *dev, struct acre__stage_part **list,
     while (*list != until) {
         struct acre__stage_part *part = *list;
         *list = part->next;
-        (void)acre__limbo_give_back(dev, &part->item);
+        acre__limbo_let_go(dev, &part->item);
     }
 }

@@ -17,14 +17,12 @@
 #include "copy/staging.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic.h"
 #include "base/config.h"
 #include "base/lock.h"
-#include "base/status.h"
 #include "base/stream_copy.h"
 #include "base/thread.h"
 #include "copy/stage_part.h"
@@ -364,14 +362,6 @@ static unsigned lanes_wanted(const acre_device *dev, uint64_t wanted) {
     return wanted > STAGE_LANES ? STAGE_LANES : (unsigned)wanted;
 }
 
-static void lane_start(struct stage_lane *lane) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
-    lane->has_thread = pthread_create(&lane->thread, NULL, lane_main, lane) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 /* A set with at least one lane; fewer than wanted if the driver or the system gives no more. */
 static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
     struct stage_set *set = calloc(1, sizeof *set);
@@ -392,8 +382,10 @@ static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
         set_free(set);
         return NULL;
     }
-    for (unsigned i = 1; i < set->lane_count; i++)
-        lane_start(&set->lanes[i]);
+    for (unsigned i = 1; i < set->lane_count; i++) {
+        struct stage_lane *lane = &set->lanes[i];
+        lane->has_thread = acre__thread_start(&lane->thread, lane_main, lane) == 0;
+    }
     return set;
 }
 
@@ -456,35 +448,32 @@ static struct stage_set *slot_clear(struct stage_slot *slot) {
 acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, int to_device,
                                acre_stream stream, int *is_done) {
     struct stage_slot *slot = slot_of(dev, to_device);
-    struct acre__current current;
-    const char *what;
+    struct acre__current call;
+    const char *what = "cuStreamSynchronize";
     uint64_t threads;
     *is_done = 0;
     acre_status status = acre__config_number(ACRE__CONFIG_COPY_THREADS, 0, &threads);
     if (status)
         return status;
-    status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    what = "cuStreamSynchronize";
-    CUresult code = dev->drv->cuStreamSynchronize(stream);
-    if (!code) {
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuStreamSynchronize(stream);
+    if (!call.status && !call.code) {
         struct stage_set *ended = NULL;
         acre__lock_take(&slot->lock);
         struct stage_set *set = slot_set(slot, dev, lanes_wanted(dev, threads));
         if (set) {
             *is_done = 1;
-            code = set_copy(set, rows, to_device, stream, &what);
+            call.code = set_copy(set, rows, to_device, stream, &what);
         }
         /* Its buffers may still be in use: giving them back waits. That of a lost device stays as
          * it is until the close; nobody can use it. */
-        if (code && !set_quiet(set) && !acre__driver_is_sticky(code))
+        if (call.code && !set_quiet(set) && !acre__driver_is_sticky(call.code))
             ended = slot_clear(slot);
         acre__lock_give(&slot->lock);
         if (ended)
             set_free(ended);
     }
-    return acre__device_end(dev, &current, code, what);
+    return acre__device_done(dev, &call, what);
 }
 
 void acre__staging_drop(acre_device *dev) {

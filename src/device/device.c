@@ -41,10 +41,13 @@ int acre__device_is_lost(acre_device *dev) {
     return acre__load(&dev->lost, memory_order_acquire) != 0;
 }
 
-acre_status acre__device_enter(acre_device *dev) {
+acre_status acre__device_enter_books(const acre_device *dev) {
     acre_status status = acre__enter();
-    if (status == ACRE_OK)
-        status = acre__device_check(dev);
+    return status ? status : acre__device_check(dev);
+}
+
+acre_status acre__device_enter(acre_device *dev) {
+    acre_status status = acre__device_enter_books(dev);
     if (status)
         return status;
     CUresult lost = (CUresult)acre__load(&dev->lost, memory_order_acquire);
@@ -55,31 +58,10 @@ acre_status acre__device_enter(acre_device *dev) {
 }
 
 acre_device *acre__device_find(const struct acre__driver *drv, uint32_t ordinal) {
-    uint64_t open = acre__load(&slots.open, memory_order_acquire);
-    for (unsigned i = 0; i < ACRE__DEVICE_SLOTS; i++)
-        if (open >> i & 1 && slots.at[i].drv == drv && slots.at[i].ordinal == ordinal)
-            return &slots.at[i];
-    return NULL;
-}
-
-int acre__device_other(const acre_device *dev, int (*owns)(const acre_device *other, uint64_t key),
-                       uint64_t key, struct acre__owner *owner) {
-    uint64_t open = acre__load(&slots.open, memory_order_acquire);
-    for (unsigned i = 0; i < ACRE__DEVICE_SLOTS; i++) {
-        acre_device *other = &slots.at[i];
-        if (!(open >> i & 1) || other == dev)
-            continue;
-        acre__lock_take(&other->lock);
-        int found = owns(other, key);
-        if (found) {
-            owner->drv = other->drv;
-            memcpy(owner->label, other->label, sizeof owner->label);
-        }
-        acre__lock_give(&other->lock);
-        if (found)
-            return 1;
-    }
-    return 0;
+    acre_device *dev = NULL;
+    while ((dev = acre__device_next(NULL, dev)) && (dev->drv != drv || dev->ordinal != ordinal))
+        continue;
+    return dev;
 }
 
 acre_device *acre__device_next(const acre_device *of, const acre_device *dev) {
@@ -171,7 +153,7 @@ int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_
     return went != 0;
 }
 
-void acre__device_hooks_synced(acre_device *dev) {
+static void hooks_synced(acre_device *dev) {
     const struct acre__device_hooks *at;
     for (unsigned i = 0; (at = hooks_at(i)); i++)
         if (at->synced)
@@ -185,7 +167,7 @@ void acre__device_hooks_stats(acre_device *dev, acre_device_stats *stats) {
             at->stats(dev, stats);
 }
 
-static void device_hooks_close(acre_device *dev) {
+static void hooks_close(acre_device *dev) {
     const struct acre__device_hooks *at;
     for (unsigned i = 0; (at = hooks_at(i)); i++)
         if (at->close)
@@ -268,22 +250,40 @@ void acre__device_pop(acre_device *dev, const struct acre__current *current) {
               acre__driver_error_name(code), (int)code);
 }
 
+int acre__device_call(acre_device *dev, struct acre__current *current) {
+    return acre__device_begin(dev, current) == ACRE_OK;
+}
+
+int acre__device_call_relaxed(acre_device *dev, struct acre__current *current) {
+    return acre__device_begin_relaxed(dev, current) == ACRE_OK;
+}
+
+acre_status acre__device_done(acre_device *dev, const struct acre__current *current,
+                              const char *what) {
+    if (current->status)
+        return current->status;
+    acre__device_pop(dev, current);
+    return current->code ? acre__driver_fail(dev, current->code, what) : ACRE_OK;
+}
+
 acre_status acre__device_begin(acre_device *dev, struct acre__current *current) {
     const char *what;
     CUresult code = acre__device_push(dev, current, &what);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    current->status = code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    return current->status;
 }
 
 acre_status acre__device_begin_relaxed(acre_device *dev, struct acre__current *current) {
     const char *what;
     CUresult code = acre__device_push_relaxed(dev, current, &what);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    current->status = code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    return current->status;
 }
 
-acre_status acre__device_end(acre_device *dev, const struct acre__current *current, CUresult code,
+acre_status acre__device_end(acre_device *dev, struct acre__current *current, CUresult code,
                              const char *what) {
-    acre__device_pop(dev, current);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    current->code = code;
+    return acre__device_done(dev, current, what);
 }
 
 /* ---- facts ---- */
@@ -440,6 +440,10 @@ static void device_begin(acre_device *dev, const struct acre__driver *drv, uint3
     snprintf(dev->label, sizeof dev->label, "%s:%u", drv->name, ordinal);
     acre__store(&dev->lost, 0, memory_order_relaxed);
     acre__store(&dev->driver_refusals, 0, memory_order_relaxed);
+    acre__store(&dev->copies_direct, 0, memory_order_relaxed);
+    acre__store(&dev->copies_staged, 0, memory_order_relaxed);
+    acre__store(&dev->grow_moves, 0, memory_order_relaxed);
+    acre__store(&dev->grow_copied_bytes, 0, memory_order_relaxed);
     acre__store(&dev->open_count, 1, memory_order_relaxed);
     dev->streams = dev->events = (struct acre__tree){0};
     dev->limbo = (struct acre__limbo){0};
@@ -458,7 +462,7 @@ acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal
     CUresult code = drv->cuDeviceGet(&dev->device, (int)ordinal);
     if (code)
         return acre__driver_fail(dev, code, "cuDeviceGet");
-    dev->context_item = acre__orphan_create(drv->is_soft != 0, dev->device);
+    dev->context_item = acre__orphan_create(dev->device);
     if (!dev->context_item)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a context");
     acre_status status;
@@ -484,7 +488,7 @@ acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal
 
 void acre__device_destroy(acre_device *dev) {
     uint64_t retired = 0;
-    device_hooks_close(dev);
+    hooks_close(dev);
     if (!acre__device_is_lost(dev))
         (void)acre__limbo_retry(dev, &retired);
     acre__streams_end(dev);
@@ -515,13 +519,11 @@ acre_status acre_device_get_info(acre_device *device, acre_device_info *info) {
     if (status)
         return status;
 
-    struct acre__current current;
-    status = acre__device_begin(device, &current);
-    if (status)
-        return status;
+    struct acre__current call;
     size_t free_bytes = 0, total_bytes = 0;
-    CUresult code = device->drv->cuMemGetInfo(&free_bytes, &total_bytes);
-    status = acre__device_end(device, &current, code, "cuMemGetInfo");
+    if (acre__device_call(device, &call))
+        call.code = device->drv->cuMemGetInfo(&free_bytes, &total_bytes);
+    status = acre__device_done(device, &call, "cuMemGetInfo");
     if (status)
         return status;
 
@@ -535,14 +537,11 @@ acre_status acre_device_sync(acre_device *device) {
     acre_status status = acre__device_enter(device);
     if (status)
         return status;
-    struct acre__current current;
-    status = acre__device_begin(device, &current);
-    if (status)
-        return status;
-    CUresult code = device->drv->cuCtxSynchronize();
-    status = acre__device_end(device, &current, code, "cuCtxSynchronize");
-    if (status)
-        return status;
-    acre__device_hooks_synced(device);
-    return ACRE_OK;
+    struct acre__current call;
+    if (acre__device_call(device, &call))
+        call.code = device->drv->cuCtxSynchronize();
+    status = acre__device_done(device, &call, "cuCtxSynchronize");
+    if (status == ACRE_OK)
+        hooks_synced(device);
+    return status;
 }

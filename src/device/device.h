@@ -42,14 +42,18 @@ struct acre_device {
     struct acre__tree streams, events; /* made by acre and not destroyed, by handle */
     struct acre__limbo limbo;
     uint64_t streams_created, events_created, limbo_retired, trims;
+
+    /* Counted by the layers above, since the device was opened; away from what every call reads. */
+    _Atomic uint64_t copies_direct, copies_staged, grow_moves, grow_copied_bytes;
 };
 
 /* ACRE_OK if the handle is an open device, else ACRE_E_NULL or ACRE_E_HANDLE. Any value is safe. */
 acre_status acre__device_check(const acre_device *dev);
 
 /* How public functions on a device begin: acre__enter, the check, and ACRE_E_DEVICE_LOST if it is
- * lost. Functions that only keep books use the first two alone. */
+ * lost. Functions that only keep books, or give back, work on a lost device too. */
 acre_status acre__device_enter(acre_device *dev);
+acre_status acre__device_enter_books(const acre_device *dev);
 
 /* 1 after a sticky error. */
 int acre__device_is_lost(acre_device *dev);
@@ -69,6 +73,8 @@ struct acre__current {
     int pushed;     /* 0: the device's context was current already */
     int is_relaxed; /* the thread's capture mode was changed from `mode` */
     CUstreamCaptureMode mode;
+    acre_status status; /* for acre__device_call: why no driver call can be made, */
+    CUresult code;      /* and what the driver calls came to */
 };
 
 /* Makes the device's context current, and what was current before current again. Every push that
@@ -82,22 +88,19 @@ void acre__device_pop(acre_device *dev, const struct acre__current *current);
 CUresult acre__device_push_relaxed(acre_device *dev, struct acre__current *current,
                                    const char **what);
 
-/* The same around the driver calls of a function: a refused push, and the code of the last call,
- * whose name is `what`, become a status. */
+/* The same around the driver calls of a function: 1 if they can be made; the function then leaves
+ * the code of the last one in current->code. acre__device_done is called in either case and returns
+ * the status of all of it; `what` is the name of the last call. */
+int acre__device_call(acre_device *dev, struct acre__current *current);
+int acre__device_call_relaxed(acre_device *dev, struct acre__current *current);
+acre_status acre__device_done(acre_device *dev, const struct acre__current *current,
+                              const char *what);
+
+/* The same for functions that have more to do in between: they end only after ACRE_OK. */
 acre_status acre__device_begin(acre_device *dev, struct acre__current *current);
 acre_status acre__device_begin_relaxed(acre_device *dev, struct acre__current *current);
-acre_status acre__device_end(acre_device *dev, const struct acre__current *current, CUresult code,
+acre_status acre__device_end(acre_device *dev, struct acre__current *current, CUresult code,
                              const char *what);
-
-/* A device that has something, as it was when it was asked. */
-struct acre__owner {
-    const struct acre__driver *drv;
-    char label[24];
-};
-
-/* 1 if an open device other than `dev` has the thing: `owns` is called with its lock held. */
-int acre__device_other(const acre_device *dev, int (*owns)(const acre_device *other, uint64_t key),
-                       uint64_t key, struct acre__owner *owner);
 
 /* In which order hooks are called. */
 enum acre__hook_layer {
@@ -127,7 +130,6 @@ acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream);
  * so that it can be tried again. The last detail stays. No lock of pools or below is held. */
 int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_status status,
                          int tries);
-void acre__device_hooks_synced(acre_device *dev);
 void acre__device_hooks_stats(acre_device *dev, acre_device_stats *stats);
 
 /* Stores the device's statistics for ACRE_STATS. The caller keeps it open, and holds no lock but

@@ -12,18 +12,39 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/status.h"
 #include "device/device.h"
 #include "device/driver_status.h"
 
-static void limbo_put(struct acre__limbo *limbo, struct acre__limbo_item *item) {
+static void limbo_put(struct acre__lock *lock, struct acre__limbo *limbo,
+                      struct acre__limbo_item *item, int is_new) {
+    acre__lock_take(lock);
     item->next = limbo->first;
     limbo->first = item;
+    limbo->count += (uint64_t)is_new;
+    acre__lock_give(lock);
 }
 
-static struct acre__limbo_item *limbo_take_all(struct acre__limbo *limbo) {
+/* They still count: see limbo_settle. */
+static struct acre__limbo_item *limbo_take_all(struct acre__lock *lock, struct acre__limbo *limbo) {
+    acre__lock_take(lock);
     struct acre__limbo_item *first = limbo->first;
     limbo->first = NULL;
+    acre__lock_give(lock);
     return first;
+}
+
+/* One of the items that were taken was tried again. */
+static void limbo_settle(struct acre__lock *lock, struct acre__limbo *limbo,
+                         struct acre__limbo_item *item, int is_gone) {
+    if (!is_gone) {
+        limbo_put(lock, limbo, item, 0);
+        return;
+    }
+    acre__lock_take(lock);
+    limbo->count--;
+    acre__lock_give(lock);
+    item->kind->forget(item);
 }
 
 /* The driver's answer to one item, with the device's context current meanwhile. That no context
@@ -58,11 +79,15 @@ acre_status acre__limbo_give_back(acre_device *dev, struct acre__limbo_item *ite
     }
     acre__log(ACRE_LOG_WARN, "device", "%s: %s; acre_trim will try again", dev->label,
               acre_last_detail());
-    acre__lock_take(&dev->lock);
-    limbo_put(&dev->limbo, item);
-    dev->limbo.count++;
-    acre__lock_give(&dev->lock);
+    limbo_put(&dev->lock, &dev->limbo, item, 1);
     return ACRE_OK;
+}
+
+void acre__limbo_let_go(acre_device *dev, struct acre__limbo_item *item) {
+    struct acre__said said;
+    acre__said_keep(&said);
+    (void)acre__limbo_give_back(dev, item);
+    (void)acre__said_fail(ACRE_OK, &said);
 }
 
 /* One item of a device, tried again: 1 if it went. */
@@ -71,14 +96,7 @@ static int limbo_try(acre_device *dev, struct acre__limbo_item *item, acre_statu
     int went = acre__driver_fate(code) != ACRE__FATE_REFUSED;
     if (!went)
         *status = acre__driver_fail(dev, code, item->kind->call);
-    acre__lock_take(&dev->lock);
-    if (went)
-        dev->limbo.count--;
-    else
-        limbo_put(&dev->limbo, item);
-    acre__lock_give(&dev->lock);
-    if (went)
-        item->kind->forget(item);
+    limbo_settle(&dev->lock, &dev->limbo, item, went);
     return went;
 }
 
@@ -93,9 +111,7 @@ acre_status acre__limbo_retry(acre_device *dev, uint64_t *retired) {
     acre_status status = acre__device_begin_relaxed(dev, &current);
     if (status)
         return status;
-    acre__lock_take(&dev->lock);
-    struct acre__limbo_item *item = limbo_take_all(&dev->limbo);
-    acre__lock_give(&dev->lock);
+    struct acre__limbo_item *item = limbo_take_all(&dev->lock, &dev->limbo);
 
     /* After a sticky error the rest comes back refused without harm; it is few and happens once. */
     while (item) {
@@ -112,17 +128,14 @@ acre_status acre__limbo_retry(acre_device *dev, uint64_t *retired) {
 uint64_t acre__limbo_drop(acre_device *dev) {
     uint64_t dropped = 0;
     for (;;) {
-        acre__lock_take(&dev->lock);
-        struct acre__limbo_item *item = limbo_take_all(&dev->limbo);
-        dropped += dev->limbo.count;
-        dev->limbo.count = 0;
-        acre__lock_give(&dev->lock);
+        struct acre__limbo_item *item = limbo_take_all(&dev->lock, &dev->limbo);
         if (!item)
             return dropped;
         while (item) {
             struct acre__limbo_item *next = item->next;
-            item->kind->forget(item);
+            limbo_settle(&dev->lock, &dev->limbo, item, 1);
             item = next;
+            dropped++;
         }
     }
 }
@@ -132,7 +145,6 @@ uint64_t acre__limbo_drop(acre_device *dev) {
 struct limbo_context {
     struct acre__limbo_item item;
     CUdevice device;
-    int is_soft;
 };
 
 static struct {
@@ -140,17 +152,12 @@ static struct {
     struct acre__limbo of[2]; /* by is_soft */
 } orphans = {.lock = ACRE__LOCK_INIT("orphans", ACRE__RANK_DEVICE)};
 
-/* The item is the first member of its context. */
-static struct limbo_context *orphan_context(struct acre__limbo_item *item) {
-    return (struct limbo_context *)item;
-}
-
 static CUresult orphan_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuDevicePrimaryCtxRelease(orphan_context(item)->device);
+    return drv->cuDevicePrimaryCtxRelease(((struct limbo_context *)item)->device);
 }
 
 static void orphan_forget(struct acre__limbo_item *item) {
-    free(orphan_context(item));
+    free(item);
 }
 
 static const struct acre__limbo_kind orphan_kind = {
@@ -159,13 +166,12 @@ static const struct acre__limbo_kind orphan_kind = {
     .forget = orphan_forget,
 };
 
-struct acre__limbo_item *acre__orphan_create(int is_soft, CUdevice device) {
+struct acre__limbo_item *acre__orphan_create(CUdevice device) {
     struct limbo_context *context = calloc(1, sizeof *context);
     if (!context)
         return NULL;
     context->item.kind = &orphan_kind;
     context->device = device;
-    context->is_soft = is_soft;
     return &context->item;
 }
 
@@ -175,22 +181,15 @@ void acre__orphan_release(const struct acre__driver *drv, struct acre__limbo_ite
         item->kind->forget(item);
         return;
     }
-    int is_soft = orphan_context(item)->is_soft;
     if (!lost)
         acre__log(ACRE_LOG_WARN, "device", "%s refused (%d); the next open or trim will try again",
                   item->kind->call, (int)code);
-    acre__lock_take(&orphans.lock);
-    limbo_put(&orphans.of[is_soft], item);
-    orphans.of[is_soft].count++;
-    acre__lock_give(&orphans.lock);
+    limbo_put(&orphans.lock, &orphans.of[drv->is_soft != 0], item, 1);
 }
 
 CUresult acre__orphan_retry(const struct acre__driver *drv, uint64_t *retired) {
-    int is_soft = drv->is_soft != 0;
-    acre__lock_take(&orphans.lock);
-    struct acre__limbo_item *item = limbo_take_all(&orphans.of[is_soft]);
-    acre__lock_give(&orphans.lock);
-
+    struct acre__limbo *limbo = &orphans.of[drv->is_soft != 0];
+    struct acre__limbo_item *item = limbo_take_all(&orphans.lock, limbo);
     CUresult refusal = CUDA_SUCCESS;
     while (item) {
         struct acre__limbo_item *next = item->next;
@@ -199,15 +198,8 @@ CUresult acre__orphan_retry(const struct acre__driver *drv, uint64_t *retired) {
         int hopeless = acre__driver_is_sticky(code);
         if (!went && !hopeless)
             refusal = code;
-        acre__lock_take(&orphans.lock);
-        if (went || hopeless)
-            orphans.of[is_soft].count--;
-        else
-            limbo_put(&orphans.of[is_soft], item);
-        acre__lock_give(&orphans.lock);
         *retired += (uint64_t)went;
-        if (went || hopeless)
-            item->kind->forget(item);
+        limbo_settle(&orphans.lock, limbo, item, went || hopeless);
         item = next;
     }
     return refusal;

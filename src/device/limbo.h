@@ -1,9 +1,10 @@
 /* Limbo: what the driver refused to take back, kept until it does.
  *
- * An item is part of the record of the thing it stands for, made together with it, so entering
- * limbo takes no memory and cannot fail. Each device has a limbo under its own lock; contexts whose
- * release was refused when their device was closed have no device any more and wait in one for the
- * whole process, which every open and trim of the same driver tries again. */
+ * An item is the first member of the record of the thing it stands for, so that its address is the
+ * record's, and entering limbo takes no memory and cannot fail. Each device has a limbo under its
+ * own lock; contexts whose release was refused when their device was closed have no device any more
+ * and wait in one for the whole process, which every open and trim of the same driver tries again.
+ */
 #ifndef ACRE_DEVICE_LIMBO_H
 #define ACRE_DEVICE_LIMBO_H
 
@@ -36,6 +37,8 @@ struct acre__limbo {
  * goes to the device's limbo. The driver of a lost device is not called, the item is only
  * forgotten. Returns ACRE_OK unless the driver did not know the thing, which is ACRE_E_HANDLE. */
 acre_status acre__limbo_give_back(acre_device *dev, struct acre__limbo_item *item);
+/* The same for callers with nobody to tell, who may be undoing something: the last detail stays. */
+void acre__limbo_let_go(acre_device *dev, struct acre__limbo_item *item);
 
 /* Tries the items of the device's limbo again; adds those that went to *retired.
  * Returns the last refusal. Threads: any; each item is tried by one of them. */
@@ -45,7 +48,7 @@ acre_status acre__limbo_retry(acre_device *dev, uint64_t *retired);
 uint64_t acre__limbo_drop(acre_device *dev);
 
 /* Contexts. One item is made for each retained primary context; NULL without memory. */
-struct acre__limbo_item *acre__orphan_create(int is_soft, CUdevice device);
+struct acre__limbo_item *acre__orphan_create(CUdevice device);
 /* Releases the context; if the driver refuses, or with `lost`, the item waits with the orphans. */
 void acre__orphan_release(const struct acre__driver *drv, struct acre__limbo_item *item, int lost);
 /* Tries the contexts of this driver again; adds those that went to *retired. One that answers with

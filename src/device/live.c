@@ -51,6 +51,8 @@ acre_status acre__live_enter(struct acre__live_list *list, const void *handle) {
 }
 
 void *acre__live_use(struct acre__live_list *list, const void *handle, acre_status *status) {
+    if ((*status = acre__enter()))
+        return NULL;
     acre__lock_take(&list->lock);
     struct acre__live *live = live_find(list, handle);
     if (live)

@@ -248,10 +248,8 @@ acre_status acre_open(const char *name, const acre_open_options *options, acre_d
     if (device)
         *device = NULL;
     acre_status status = acre__enter();
-    if (status)
+    if (status || (status = acre__not_null(device, "acre_open: device")))
         return status;
-    if (!device)
-        return acre__fail(ACRE_E_NULL, "acre_open: device is NULL");
     acre_open_options wishes;
     status = acre__options_in(&wishes, sizeof wishes, options, "acre_open_options");
     if (status)

@@ -11,13 +11,13 @@
  *
  * Locks: the device's, around the books only, never around a driver call. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "acre.h"
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "base/tree.h"
 #include "device/device.h"
 #include "device/driver_status.h"
@@ -25,10 +25,10 @@
 
 /* A stream or an event made by acre. */
 struct made {
-    struct acre__node node; /* key: the handle */
     struct acre__limbo_item item;
-    uint64_t number; /* ours, of all things made in the process */
-    uint32_t flags;  /* as the caller gave them */
+    struct acre__node node; /* key: the handle */
+    uint64_t number;        /* ours, of all things made in the process */
+    uint32_t flags;         /* as the caller gave them */
 };
 
 /* Set in ids that are not the CUDA driver's, so that they differ from those. */
@@ -37,20 +37,16 @@ static const uint64_t ID_OF_ACRE = (uint64_t)1 << 63;
 
 static _Atomic uint64_t made_count;
 
-static struct made *made_of_item(struct acre__limbo_item *item) {
-    return (struct made *)((char *)item - offsetof(struct made, item));
-}
-
 static void made_forget(struct acre__limbo_item *item) {
-    free(made_of_item(item));
+    free(item);
 }
 
 static CUresult stream_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuStreamDestroy((CUstream)(uintptr_t)made_of_item(item)->node.key);
+    return drv->cuStreamDestroy((CUstream)(uintptr_t)((struct made *)item)->node.key);
 }
 
 static CUresult event_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuEventDestroy((CUevent)(uintptr_t)made_of_item(item)->node.key);
+    return drv->cuEventDestroy((CUevent)(uintptr_t)((struct made *)item)->node.key);
 }
 
 static const struct acre__limbo_kind stream_kind = {"cuStreamDestroy", stream_give_back,
@@ -68,8 +64,13 @@ static struct made *made_create(const struct acre__limbo_kind *kind) {
     return made;
 }
 
-static void made_enter_books(acre_device *dev, struct acre__tree *books, uint64_t *created,
-                             struct made *made, const void *handle) {
+/* After the driver has made it; the record goes if the driver has not. Returns `status`. */
+static acre_status made_enter_books(acre_device *dev, struct acre__tree *books, uint64_t *created,
+                                    struct made *made, const void *handle, acre_status status) {
+    if (status) {
+        free(made);
+        return status;
+    }
     made->node.key = (uintptr_t)handle;
     acre__lock_take(&dev->lock);
     struct acre__node *stale = acre__tree_find(books, made->node.key);
@@ -79,41 +80,64 @@ static void made_enter_books(acre_device *dev, struct acre__tree *books, uint64_
     ++*created;
     acre__lock_give(&dev->lock);
     if (!stale)
-        return;
+        return ACRE_OK;
     free(acre__tree_entry(stale, struct made, node));
     acre__log(ACRE_LOG_WARN, "stream", "%s: handle %p was destroyed without acre", dev->label,
               handle);
+    return ACRE_OK;
 }
 
-/* Takes the record out of the books, if it is there. */
-static struct made *made_leave_books(acre_device *dev, struct acre__tree *books, uint64_t key) {
+/* Takes the record out of the books; NULL and *status if it is not there. */
+static struct made *made_leave_books(acre_device *dev, struct acre__tree *books, void *handle,
+                                     const char *what, acre_status *status) {
     acre__lock_take(&dev->lock);
-    struct acre__node *node = acre__tree_find(books, key);
+    struct acre__node *node = acre__tree_find(books, (uintptr_t)handle);
     if (node)
         acre__tree_remove(books, node);
     acre__lock_give(&dev->lock);
+    if (!node)
+        *status = acre__fail(ACRE_E_HANDLE, "%s has no %s %p that acre made and that still lives",
+                             dev->label, what, handle);
     return acre__tree_entry(node, struct made, node);
 }
 
-/* The number of the record with that handle; 0 if there is none. */
-static uint64_t made_number(acre_device *dev, const struct acre__tree *books, const void *handle) {
+/* A copy of the record with that handle; all zero if there is none. */
+static struct made made_look(acre_device *dev, const struct acre__tree *books, const void *handle) {
     acre__lock_take(&dev->lock);
     const struct acre__node *node = acre__tree_find(books, (uintptr_t)handle);
-    const struct made *made = acre__tree_entry(node, struct made, node);
-    uint64_t number = made ? made->number : 0;
+    struct made made = node ? *acre__tree_entry(node, struct made, node) : (struct made){0};
     acre__lock_give(&dev->lock);
-    return number;
+    return made;
 }
 
-static int stream_is_of(const acre_device *dev, uint64_t key) {
-    return acre__tree_find(&dev->streams, key) != NULL;
+/* Its number; 0 if there is none. */
+static uint64_t made_number(acre_device *dev, const struct acre__tree *books, const void *handle) {
+    return made_look(dev, books, handle).number;
 }
 
-static int event_is_of(const acre_device *dev, uint64_t key) {
-    return acre__tree_find(&dev->events, key) != NULL;
+/* A device that has something, as it was when it was asked. */
+struct owner {
+    const struct acre__driver *drv;
+    char label[sizeof((acre_device *)0)->label];
+};
+
+/* 1 if an open device other than `dev` has made the stream or event. */
+static int made_elsewhere(const acre_device *dev, int is_event, const void *handle,
+                          struct owner *owner) {
+    int is_found = 0;
+    for (acre_device *other = NULL; !is_found && (other = acre__device_next(NULL, other));) {
+        if (other == dev)
+            continue;
+        acre__lock_take(&other->lock);
+        is_found =
+            acre__tree_find(is_event ? &other->events : &other->streams, (uintptr_t)handle) != NULL;
+        owner->drv = other->drv;
+        memcpy(owner->label, other->label, sizeof owner->label);
+        acre__lock_give(&other->lock);
+    }
+    return is_found;
 }
 
-/* ACRE_E_HANDLE when another device is known to have the handle. */
 acre_device *acre__stream_device(acre_device *dev, acre_stream stream) {
     acre_device *other = NULL;
     if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
@@ -125,10 +149,8 @@ acre_device *acre__stream_device(acre_device *dev, acre_stream stream) {
 }
 
 acre_status acre__stream_check(acre_device *dev, acre_stream stream) {
-    uint64_t key = (uintptr_t)stream;
-    struct acre__owner owner;
-    if (key <= (uintptr_t)CU_STREAM_PER_THREAD || made_number(dev, &dev->streams, stream) ||
-        !acre__device_other(dev, stream_is_of, key, &owner))
+    struct owner owner;
+    if (!acre__stream_is_foreign(dev, stream) || !made_elsewhere(dev, 0, stream, &owner))
         return ACRE_OK;
     return acre__fail(ACRE_E_HANDLE, "stream %p belongs to %s, not to %s", (void *)stream,
                       owner.label, dev->label);
@@ -139,25 +161,15 @@ int acre__stream_is_foreign(acre_device *dev, acre_stream stream) {
            !made_number(dev, &dev->streams, stream);
 }
 
-/* 1 if acre made the stream with the flag. */
-static int stream_has_flag(acre_device *dev, acre_stream stream, uint32_t flag) {
-    acre__lock_take(&dev->lock);
-    const struct acre__node *node = acre__tree_find(&dev->streams, (uintptr_t)stream);
-    const struct made *made = acre__tree_entry(node, struct made, node);
-    int has = made && made->flags & flag;
-    acre__lock_give(&dev->lock);
-    return has;
-}
-
 int acre__stream_is_independent(acre_device *dev, acre_stream stream) {
     return (uintptr_t)stream < (uintptr_t)CU_STREAM_PER_THREAD ||
-           stream_has_flag(dev, stream, ACRE_STREAM_NON_BLOCKING);
+           made_look(dev, &dev->streams, stream).flags & ACRE_STREAM_NON_BLOCKING;
 }
 
 int acre__stream_is_capturable(acre_device *dev, acre_stream stream) {
     if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
         return (uintptr_t)stream == (uintptr_t)CU_STREAM_PER_THREAD;
-    return !stream_has_flag(dev, stream, ACRE_STREAM_NO_CAPTURE);
+    return !(made_look(dev, &dev->streams, stream).flags & ACRE_STREAM_NO_CAPTURE);
 }
 
 static CUresult captured_ask(acre_device *dev, acre_stream stream, int *is_captured,
@@ -191,54 +203,43 @@ acre_status acre__stream_ask_captured(acre_device *dev, acre_stream stream, int 
     return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
 }
 
-/* ACRE_OK with *has_owner = 1 when another open device is known to have the event. */
-static acre_status event_owner(acre_device *dev, acre_event event, int *has_owner,
-                               struct acre__owner *owner) {
-    *has_owner = 0;
-    if (!event)
-        return acre__fail(ACRE_E_NULL, "the event is NULL");
-    if (!made_number(dev, &dev->events, event))
-        *has_owner = acre__device_other(dev, event_is_of, (uintptr_t)event, owner);
-    return ACRE_OK;
-}
-
-static acre_status event_check(acre_device *dev, acre_event event) {
-    struct acre__owner owner;
-    int has_owner;
-    acre_status status = event_owner(dev, event, &has_owner, &owner);
-    if (status || !has_owner)
-        return status;
-    return acre__fail(ACRE_E_HANDLE, "event %p belongs to %s, not to %s", (void *)event,
-                      owner.label, dev->label);
+acre_status acre__stream_not_captured(acre_device *dev, acre_stream stream, const char *why) {
+    const char *what;
+    int is_captured = 0;
+    CUresult code = captured_ask(dev, stream, &is_captured, &what);
+    if (code)
+        return acre__driver_fail(dev, code, what);
+    return is_captured ? acre__fail(ACRE_E_CAPTURING, "%s", why) : ACRE_OK;
 }
 
 /* For waiting, an event of another device will do, if the same driver made it. */
-static acre_status event_check_driver(acre_device *dev, acre_event event) {
-    struct acre__owner owner;
-    int has_owner;
-    acre_status status = event_owner(dev, event, &has_owner, &owner);
-    if (status || !has_owner || owner.drv == dev->drv)
-        return status;
-    return acre__fail(ACRE_E_HANDLE, "event %p belongs to %s: streams of %s cannot wait for it",
-                      (void *)event, owner.label, dev->label);
+static acre_status event_check(acre_device *dev, acre_event event, int is_for_waiting) {
+    struct owner owner;
+    if (!event)
+        return acre__fail(ACRE_E_NULL, "the event is NULL");
+    if (made_number(dev, &dev->events, event) || !made_elsewhere(dev, 1, event, &owner) ||
+        (is_for_waiting && owner.drv == dev->drv))
+        return ACRE_OK;
+    return acre__fail(ACRE_E_HANDLE, "event %p belongs to %s, %s %s", (void *)event, owner.label,
+                      is_for_waiting ? "which cannot be waited for by streams of" : "not to",
+                      dev->label);
 }
 
 /* ---- around a driver call ---- */
 
-/* Checks and pushes, for calls on a stream or an event. */
-static acre_status stream_begin(acre_device *dev, acre_stream stream,
-                                struct acre__current *current) {
-    acre_status status = acre__device_enter(dev);
-    if (status == ACRE_OK)
-        status = acre__stream_check(dev, stream);
-    return status ? status : acre__device_begin(dev, current);
+/* As acre__device_call, for calls on a stream or an event, which are checked. */
+static int stream_call(acre_device *dev, acre_stream stream, struct acre__current *call) {
+    *call = (struct acre__current){.status = acre__device_enter(dev)};
+    if (call->status == ACRE_OK)
+        call->status = acre__stream_check(dev, stream);
+    return call->status == ACRE_OK && acre__device_call(dev, call);
 }
 
-static acre_status event_begin(acre_device *dev, acre_event event, struct acre__current *current) {
-    acre_status status = acre__device_enter(dev);
-    if (status == ACRE_OK)
-        status = event_check(dev, event);
-    return status ? status : acre__device_begin(dev, current);
+static int event_call(acre_device *dev, acre_event event, struct acre__current *call) {
+    *call = (struct acre__current){.status = acre__device_enter(dev)};
+    if (call->status == ACRE_OK)
+        call->status = event_check(dev, event, 0);
+    return call->status == ACRE_OK && acre__device_call(dev, call);
 }
 
 static void made_end(acre_device *dev, struct acre__tree *books) {
@@ -250,7 +251,7 @@ static void made_end(acre_device *dev, struct acre__tree *books) {
         acre__lock_give(&dev->lock);
         if (!node)
             return;
-        (void)acre__limbo_give_back(dev, &acre__tree_entry(node, struct made, node)->item);
+        acre__limbo_let_go(dev, &acre__tree_entry(node, struct made, node)->item);
     }
 }
 
@@ -265,10 +266,8 @@ acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream 
     if (stream)
         *stream = NULL;
     acre_status status = acre__device_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(stream, "acre_stream_create: stream")))
         return status;
-    if (!stream)
-        return acre__fail(ACRE_E_NULL, "acre_stream_create: stream is NULL");
     if (flags & ~(ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE))
         return acre__fail(ACRE_E_INVALID, "acre_stream_create: unknown flags 0x%x", flags);
     struct made *made = made_create(&stream_kind);
@@ -276,51 +275,28 @@ acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream 
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a stream's record");
     made->flags = flags;
 
-    struct acre__current current;
+    struct acre__current call;
     CUstream handle = NULL;
-    status = acre__device_begin(device, &current);
-    if (status == ACRE_OK) {
-        unsigned how =
-            flags & ACRE_STREAM_NON_BLOCKING ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
-        CUresult code = device->drv->cuStreamCreate(&handle, how);
-        status = acre__device_end(device, &current, code, "cuStreamCreate");
-    }
-    if (status) {
-        free(made);
-        return status;
-    }
-    made_enter_books(device, &device->streams, &device->streams_created, made, handle);
-    *stream = handle;
-    return ACRE_OK;
+    unsigned how = flags & ACRE_STREAM_NON_BLOCKING ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+    if (acre__device_call(device, &call))
+        call.code = device->drv->cuStreamCreate(&handle, how);
+    status = acre__device_done(device, &call, "cuStreamCreate");
+    *stream = status ? NULL : handle;
+    return made_enter_books(device, &device->streams, &device->streams_created, made, handle,
+                            status);
 }
 
 acre_status acre_stream_destroy(acre_device *device, acre_stream stream) {
-    acre_status status = acre__enter();
-    if (status == ACRE_OK)
-        status = acre__device_check(device);
+    acre_status status = acre__device_enter_books(device);
     if (status || !stream)
         return status;
-    struct made *made = made_leave_books(device, &device->streams, (uintptr_t)stream);
+    struct made *made = made_leave_books(device, &device->streams, stream, "stream", &status);
     if (!made)
-        return acre__fail(ACRE_E_HANDLE, "%s has no stream %p that acre made and that still lives",
-                          device->label, (void *)stream);
+        return status;
     /* What refuses here is made good by the stream's id, which the next one does not have. */
     if (!acre__device_is_lost(device))
         (void)acre__device_hooks_retire(device, stream);
     return acre__limbo_give_back(device, &made->item);
-}
-
-acre_status acre__stream_not_captured(acre_device *dev, acre_stream stream, const char *why) {
-    struct acre__current current;
-    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-    acre_status status = acre__device_begin(dev, &current);
-    if (status)
-        return status;
-    CUresult code = dev->drv->cuStreamIsCapturing(stream, &state);
-    status = acre__device_end(dev, &current, code, "cuStreamIsCapturing");
-    if (status == ACRE_OK && state != CU_STREAM_CAPTURE_STATUS_NONE)
-        status = acre__fail(ACRE_E_CAPTURING, "%s", why);
-    return status;
 }
 
 acre_status acre_stream_retire(acre_device *device, acre_stream stream) {
@@ -331,34 +307,29 @@ acre_status acre_stream_retire(acre_device *device, acre_stream stream) {
 }
 
 acre_status acre_stream_sync(acre_device *device, acre_stream stream) {
-    struct acre__current current;
-    acre_status status = stream_begin(device, stream, &current);
-    if (status)
-        return status;
-    CUresult code = device->drv->cuStreamSynchronize(stream);
-    return acre__device_end(device, &current, code, "cuStreamSynchronize");
+    struct acre__current call;
+    if (stream_call(device, stream, &call))
+        call.code = device->drv->cuStreamSynchronize(stream);
+    return acre__device_done(device, &call, "cuStreamSynchronize");
 }
 
 acre_status acre_stream_query(acre_device *device, acre_stream stream) {
-    struct acre__current current;
-    acre_status status = stream_begin(device, stream, &current);
-    if (status)
-        return status;
-    CUresult code = device->drv->cuStreamQuery(stream);
-    return acre__device_end(device, &current, code, "cuStreamQuery");
+    struct acre__current call;
+    if (stream_call(device, stream, &call))
+        call.code = device->drv->cuStreamQuery(stream);
+    return acre__device_done(device, &call, "cuStreamQuery");
 }
 
 acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event event) {
     acre_status status = acre__device_enter(device);
     if (status == ACRE_OK)
-        status = event_check_driver(device, event);
-    struct acre__current current;
-    if (status == ACRE_OK)
-        status = stream_begin(device, stream, &current);
+        status = event_check(device, event, 1);
     if (status)
         return status;
-    CUresult code = device->drv->cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_DEFAULT);
-    return acre__device_end(device, &current, code, "cuStreamWaitEvent");
+    struct acre__current call;
+    if (stream_call(device, stream, &call))
+        call.code = device->drv->cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_DEFAULT);
+    return acre__device_done(device, &call, "cuStreamWaitEvent");
 }
 
 /* The driver's id where it has them; our own number, for our own streams, where not. */
@@ -366,10 +337,8 @@ acre_status acre_stream_get_id(acre_device *device, acre_stream stream, uint64_t
     if (id)
         *id = 0;
     acre_status status = acre__device_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(id, "acre_stream_get_id: id")))
         return status;
-    if (!id)
-        return acre__fail(ACRE_E_NULL, "acre_stream_get_id: id is NULL");
     if (!ACRE__DRIVER_HAS(device->drv, cuStreamGetId)) {
         uint64_t number = made_number(device, &device->streams, stream);
         if (number) {
@@ -377,13 +346,11 @@ acre_status acre_stream_get_id(acre_device *device, acre_stream stream, uint64_t
             return ACRE_OK;
         }
     }
-    struct acre__current current;
-    status = stream_begin(device, stream, &current);
-    if (status)
-        return status;
+    struct acre__current call;
     unsigned long long got = 0;
-    CUresult code = device->drv->cuStreamGetId(stream, &got);
-    status = acre__device_end(device, &current, code, "cuStreamGetId");
+    if (stream_call(device, stream, &call))
+        call.code = device->drv->cuStreamGetId(stream, &got);
+    status = acre__device_done(device, &call, "cuStreamGetId");
     if (status == ACRE_OK)
         *id = device->drv->is_soft ? ID_OF_SOFT | got : got;
     return status;
@@ -395,75 +362,56 @@ acre_status acre_event_create(acre_device *device, uint32_t flags, acre_event *e
     if (event)
         *event = NULL;
     acre_status status = acre__device_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(event, "acre_event_create: event")))
         return status;
-    if (!event)
-        return acre__fail(ACRE_E_NULL, "acre_event_create: event is NULL");
     if (flags & ~ACRE_EVENT_TIMING)
         return acre__fail(ACRE_E_INVALID, "acre_event_create: unknown flags 0x%x", flags);
     struct made *made = made_create(&event_kind);
     if (!made)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for an event's record");
 
-    struct acre__current current;
+    struct acre__current call;
     CUevent handle = NULL;
-    status = acre__device_begin(device, &current);
-    if (status == ACRE_OK) {
-        unsigned how = flags & ACRE_EVENT_TIMING ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
-        CUresult code = device->drv->cuEventCreate(&handle, how);
-        status = acre__device_end(device, &current, code, "cuEventCreate");
-    }
-    if (status) {
-        free(made);
-        return status;
-    }
-    made_enter_books(device, &device->events, &device->events_created, made, handle);
-    *event = handle;
-    return ACRE_OK;
+    unsigned how = flags & ACRE_EVENT_TIMING ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
+    if (acre__device_call(device, &call))
+        call.code = device->drv->cuEventCreate(&handle, how);
+    status = acre__device_done(device, &call, "cuEventCreate");
+    *event = status ? NULL : handle;
+    return made_enter_books(device, &device->events, &device->events_created, made, handle, status);
 }
 
 acre_status acre_event_destroy(acre_device *device, acre_event event) {
-    acre_status status = acre__enter();
-    if (status == ACRE_OK)
-        status = acre__device_check(device);
+    acre_status status = acre__device_enter_books(device);
     if (status || !event)
         return status;
-    struct made *made = made_leave_books(device, &device->events, (uintptr_t)event);
-    if (!made)
-        return acre__fail(ACRE_E_HANDLE, "%s has no event %p that acre made and that still lives",
-                          device->label, (void *)event);
-    return acre__limbo_give_back(device, &made->item);
+    struct made *made = made_leave_books(device, &device->events, event, "event", &status);
+    return made ? acre__limbo_give_back(device, &made->item) : status;
 }
 
 acre_status acre_event_record(acre_device *device, acre_event event, acre_stream stream) {
     acre_status status = acre__device_enter(device);
     if (status == ACRE_OK)
-        status = event_check(device, event);
-    struct acre__current current;
-    if (status == ACRE_OK)
-        status = stream_begin(device, stream, &current);
+        status = event_check(device, event, 0);
     if (status)
         return status;
-    CUresult code = device->drv->cuEventRecord(event, stream);
-    return acre__device_end(device, &current, code, "cuEventRecord");
+    struct acre__current call;
+    if (stream_call(device, stream, &call))
+        call.code = device->drv->cuEventRecord(event, stream);
+    return acre__device_done(device, &call, "cuEventRecord");
 }
 
 acre_status acre_event_query(acre_device *device, acre_event event) {
-    struct acre__current current;
-    acre_status status = event_begin(device, event, &current);
-    if (status)
-        return status;
-    CUresult code = device->drv->cuEventQuery(event);
-    return acre__device_end(device, &current, code, "cuEventQuery");
+    struct acre__current call;
+    if (event_call(device, event, &call))
+        call.code = device->drv->cuEventQuery(event);
+    return acre__device_done(device, &call, "cuEventQuery");
 }
 
 acre_status acre_event_sync(acre_device *device, acre_event event) {
-    struct acre__current current;
-    acre_status status = event_begin(device, event, &current);
-    if (status)
-        return status;
-    CUresult code = device->drv->cuEventSynchronize(event);
-    return acre__device_end(device, &current, code, "cuEventSynchronize");
+    struct acre__current call;
+    if (event_call(device, event, &call))
+        call.code = device->drv->cuEventSynchronize(event);
+    return acre__device_done(device, &call, "cuEventSynchronize");
 }
 
 acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event end,
@@ -471,19 +419,16 @@ acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event
     if (milliseconds)
         *milliseconds = 0;
     acre_status status = acre__device_enter(device);
+    if (status || (status = acre__not_null(milliseconds, "acre_event_elapsed: milliseconds")))
+        return status;
+    status = event_check(device, begin, 0);
     if (status)
         return status;
-    if (!milliseconds)
-        return acre__fail(ACRE_E_NULL, "acre_event_elapsed: milliseconds is NULL");
-    status = event_check(device, begin);
-    struct acre__current current;
-    if (status == ACRE_OK)
-        status = event_begin(device, end, &current);
-    if (status)
-        return status;
+    struct acre__current call;
     float got = 0;
-    CUresult code = device->drv->cuEventElapsedTime(&got, begin, end);
-    status = acre__device_end(device, &current, code, "cuEventElapsedTime");
+    if (event_call(device, end, &call))
+        call.code = device->drv->cuEventElapsedTime(&got, begin, end);
+    status = acre__device_done(device, &call, "cuEventElapsedTime");
     if (status == ACRE_OK)
         *milliseconds = got;
     /* The driver calls a live event without a time an invalid handle. */

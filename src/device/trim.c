@@ -63,6 +63,10 @@ acre_status acre_device_get_stats(acre_device *device, acre_device_stats *stats)
     now.streams_created = device->streams_created;
     now.events_created = device->events_created;
     now.driver_refusals = acre__load(&device->driver_refusals, memory_order_relaxed);
+    now.copies_direct = acre__load(&device->copies_direct, memory_order_relaxed);
+    now.copies_staged = acre__load(&device->copies_staged, memory_order_relaxed);
+    now.vec_moves = acre__load(&device->grow_moves, memory_order_relaxed);
+    now.grow_copied_bytes = acre__load(&device->grow_copied_bytes, memory_order_relaxed);
     now.limbo_count = device->limbo.count + orphans;
     now.limbo_retired = device->limbo_retired;
     now.trims = device->trims;

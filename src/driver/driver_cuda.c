@@ -121,14 +121,12 @@ static acre_status cuda_open(const char *path, struct cuda_library *lib) {
 acre_status acre__driver_cuda_load(const char *library, struct acre__driver *table) {
     const char *path = library != NULL ? library : CUDA_LIBRARY;
     struct cuda_library lib;
-    acre_status status;
-    size_t i;
 
     memset(table, 0, sizeof *table);
-    status = cuda_open(path, &lib);
+    acre_status status = cuda_open(path, &lib);
     if (status != ACRE_OK)
         return status;
-    for (i = 0; i < ACRE__ENTRY_COUNT; i++) {
+    for (size_t i = 0; i < ACRE__ENTRY_COUNT; i++) {
         const struct cuda_entry *entry = &cuda_entries[i];
         CUresult code;
         void *address = cuda_find(&lib, entry, &code);

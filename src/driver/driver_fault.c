@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/parse.h"
 #include "base/status.h"
 
 /* A plan in a word: nth in bits 0-31, code in 32-47, entry in 48-59, mode in 60-61. */
@@ -166,20 +167,13 @@ uint64_t acre__fault_fired(void) {
 
 /* ---- reading a plan from text ---------------------------------------------------------------- */
 
-/* A decimal number of at most `largest`; 0 when the text is one. */
+/* A number of at most `largest`; 0 when the text is one. */
 static int fault_number(const char *text, uint32_t largest, uint32_t *value) {
-    uint64_t sum = 0;
+    uint64_t number;
 
-    if (*text == '\0')
+    if (acre__parse_number(text, &number) != 0 || number > largest)
         return -1;
-    for (; *text != '\0'; text++) {
-        if (*text < '0' || *text > '9')
-            return -1;
-        sum = sum * 10 + (uint64_t)(*text - '0');
-        if (sum > largest)
-            return -1;
-    }
-    *value = (uint32_t)sum;
+    *value = (uint32_t)number;
     return 0;
 }
 
@@ -195,9 +189,8 @@ static int fault_code(const char *text, CUresult *code) {
     };
     uint32_t number = 0;
     int by_number = fault_number(text, 0xffff, &number) == 0;
-    size_t i;
 
-    for (i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         if (codes[i].value == CUDA_SUCCESS)
             continue;
         if (by_number ? codes[i].value == number : strcmp(codes[i].name, text) == 0) {
@@ -210,9 +203,8 @@ static int fault_code(const char *text, CUresult *code) {
 
 static int fault_mode(const char *text, enum acre__fault_mode *mode) {
     static const char *const names[] = {"once", "from", "sticky"};
-    unsigned i;
 
-    for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i], text) == 0) {
             *mode = (enum acre__fault_mode)i;
             return 0;

@@ -7,7 +7,6 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "heap/heap.h"
-#include "heap/heap_image.h"
 
 /* As much as CUDA's own heap has. */
 #define HEAP_INITIAL_BYTES ((uint64_t)8 << 20)
@@ -112,18 +111,10 @@ static acre_status make_first(acre_heap *heap, uint64_t segments) {
 
 /* ---- ending ---- */
 
-/* By its own key: an extent may have lost its addresses to a driver that did not take them back. */
-static void end_book(acre_heap *heap, struct acre__block *block) {
-    acre_status status;
-    if (block->is_entered)
-        (void)acre__book_remove(heap->dev, (void *)(uintptr_t)block->node.key, ACRE__OWNED_BY_HEAP,
-                                &status);
-}
-
 static void heap_end(acre_heap *heap) {
     acre__heap_service_end(heap);
-    end_book(heap, &heap->block);
-    end_book(heap, &heap->record_block);
+    acre__book_change(&heap->block, 0, 0);
+    acre__book_change(&heap->record_block, 0, 0);
     if (heap->stream)
         (void)acre_stream_destroy(heap->dev, heap->stream);
     if (heap->pinned)
@@ -173,10 +164,8 @@ acre_status acre_heap_create(acre_device *device, const acre_heap_options *optio
     if (heap)
         *heap = NULL;
     acre_status status = acre__device_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(heap, "acre_heap_create: heap")))
         return status;
-    if (!heap)
-        return acre__fail(ACRE_E_NULL, "acre_heap_create: heap is NULL");
     if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_heap_options")) ||
         (status = options_check(device, &wishes)))
         return status;
@@ -196,10 +185,8 @@ acre_status acre_heap_create(acre_device *device, const acre_heap_options *optio
 
 acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
     acre_status status = acre__heap_enter(heap);
-    if (status)
+    if (status || (status = acre__not_null(handle, "acre_heap_get_handle: handle")))
         return status;
-    if (!handle)
-        return acre__fail(ACRE_E_NULL, "acre_heap_get_handle: handle is NULL");
     *handle = heap->h;
     if (heap->ahead && !heap->wish_address) {
         acre__lock_take(&heap->lock);

@@ -116,11 +116,8 @@ acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats);
 /* How many segments have records: kernels have opened those, in their order. Lock held. */
 acre_status acre__heap_opened(acre_heap *heap, uint64_t *opened);
 
-/* Calls `fn` with the records of all segments that have one, in batches, until it returns
- * something. Lock held. */
-typedef int (*acre__heap_batch_fn)(const acre_heap_segment *batch, uint64_t first, uint64_t count,
-                                   void *user);
-acre_status acre__heap_batches(acre_heap *heap, acre__heap_batch_fn fn, void *user);
+/* acre_heap_walk with the lock held. */
+acre_status acre__heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user);
 
 /* ---- inspection (heap_inspect.c) ---- */
 
@@ -146,5 +143,9 @@ extern struct acre__live_list acre__heaps;
 static inline acre_status acre__heap_enter(const acre_heap *heap) {
     return acre__live_enter(&acre__heaps, heap);
 }
+
+/* How calls on a heap begin and, after ACRE_OK, end: its lock is held in between. */
+acre_status acre__heap_lock(acre_heap *heap);
+acre_status acre__heap_unlock(acre_heap *heap, acre_status status);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "device/driver_status.h"
 #include "heap/heap.h"
 #include "heap/heap_image.h"
 
@@ -22,45 +21,42 @@ static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, si
                               int is_write) {
     acre_device *dev = heap->dev;
     const struct acre__driver *drv = dev->drv;
-    struct acre__current current;
-    const char *what;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    what = is_write ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
-    CUresult code = is_write ? drv->cuMemcpyHtoDAsync(device, pinned, bytes, heap->stream)
+    struct acre__current call;
+    const char *what = is_write ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = is_write ? drv->cuMemcpyHtoDAsync(device, pinned, bytes, heap->stream)
                              : drv->cuMemcpyDtoHAsync(pinned, device, bytes, heap->stream);
-    if (code == CUDA_SUCCESS) {
+    if (call.status == ACRE_OK && call.code == CUDA_SUCCESS) {
         what = "cuStreamSynchronize";
-        code = drv->cuStreamSynchronize(heap->stream);
-        heap->is_in_flight = code != CUDA_SUCCESS;
+        call.code = drv->cuStreamSynchronize(heap->stream);
+        heap->is_in_flight = call.code != CUDA_SUCCESS;
     }
-    return acre__device_end(dev, &current, code, what);
+    return acre__device_done(dev, &call, what);
+}
+
+/* By pieces, through pinned memory. */
+static acre_status copy_all(acre_heap *heap, uint64_t device, char *host, size_t bytes,
+                            int is_write) {
+    char *pinned = (char *)heap->pinned->batch;
+    acre_status status = copy_settle(heap);
+    for (size_t at = 0, part; at < bytes && !status; at += part) {
+        part = bytes - at;
+        part = part < sizeof heap->pinned->batch ? part : sizeof heap->pinned->batch;
+        if (is_write)
+            memcpy(pinned, host + at, part);
+        status = copy_piece(heap, device + at, pinned, part, is_write);
+        if (!is_write && !status)
+            memcpy(host + at, pinned, part);
+    }
+    return status;
 }
 
 acre_status acre__heap_write(acre_heap *heap, uint64_t to, const void *from, size_t bytes) {
-    acre_status status = copy_settle(heap);
-    for (size_t at = 0; at < bytes && !status;) {
-        size_t part =
-            bytes - at < sizeof heap->pinned->batch ? bytes - at : sizeof heap->pinned->batch;
-        memcpy(heap->pinned->batch, (const char *)from + at, part);
-        status = copy_piece(heap, to + at, heap->pinned->batch, part, 1);
-        at += part;
-    }
-    return status;
+    return copy_all(heap, to, (char *)(uintptr_t)from, bytes, 1);
 }
 
 acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t bytes) {
-    acre_status status = copy_settle(heap);
-    for (size_t at = 0; at < bytes && !status;) {
-        size_t part =
-            bytes - at < sizeof heap->pinned->batch ? bytes - at : sizeof heap->pinned->batch;
-        status = copy_piece(heap, from + at, heap->pinned->batch, part, 0);
-        if (!status)
-            memcpy((char *)to + at, heap->pinned->batch, part);
-        at += part;
-    }
-    return status;
+    return copy_all(heap, from, to, bytes, 0);
 }
 
 /* Takes the pages on desks out of the records of a batch. */

@@ -2,9 +2,20 @@
 #include "base/round.h"
 #include "base/status.h"
 #include "heap/heap.h"
-#include "heap/heap_image.h"
 
 struct acre__live_list acre__heaps = ACRE__LIVE_LIST("a heap", ACRE__RANK_HEAP + 1);
+
+acre_status acre__heap_lock(acre_heap *heap) {
+    acre_status status = acre__heap_enter(heap);
+    if (status == ACRE_OK)
+        acre__lock_take(&heap->lock);
+    return status;
+}
+
+acre_status acre__heap_unlock(acre_heap *heap, acre_status status) {
+    acre__lock_give(&heap->lock);
+    return status;
+}
 
 size_t acre__heap_records_begin(uint32_t max_segments) {
     return acre__round_up(acre__heap_control_bytes(max_segments), 128);
@@ -57,23 +68,18 @@ acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments, int is_publis
 }
 
 acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
-    acre_status status = acre__heap_enter(heap);
+    acre_status status = acre__heap_lock(heap);
     if (status)
         return status;
-    acre__lock_take(&heap->lock);
-    status = acre__heap_grow_to(heap, acre__heap_segments_for(bytes), 1);
-    acre__lock_give(&heap->lock);
-    return status;
+    return acre__heap_unlock(heap, acre__heap_grow_to(heap, acre__heap_segments_for(bytes), 1));
 }
 
 acre_status acre_heap_get_limit(acre_heap *heap, uint64_t *bytes) {
     if (bytes)
         *bytes = 0;
     acre_status status = acre__heap_enter(heap);
-    if (status)
+    if (status || (status = acre__not_null(bytes, "acre_heap_get_limit: bytes")))
         return status;
-    if (!bytes)
-        return acre__fail(ACRE_E_NULL, "acre_heap_get_limit: bytes is NULL");
     acre__lock_take(&heap->lock);
     *bytes = heap->limit * ACRE__HEAP_SEGMENT_BYTES;
     acre__lock_give(&heap->lock);
@@ -102,6 +108,5 @@ acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes) {
     } else {
         heap->is_refused = 0;
     }
-    acre__lock_give(&heap->lock);
-    return status;
+    return acre__heap_unlock(heap, status);
 }

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "heap/heap.h"
-#include "heap/heap_image.h"
 
 struct inspect {
     acre_heap *heap;
@@ -57,34 +56,23 @@ static int inspect_one(void *user, void *address, uint64_t bytes) {
     return inspect->fn(inspect->user, &block);
 }
 
-static int inspect_batch(const acre_heap_segment *batch, uint64_t first, uint64_t count,
-                         void *user) {
-    struct inspect *inspect = user;
-    char *address = inspect->heap->h.base + first * ACRE__HEAP_SEGMENT_BYTES;
-    return acre__heap_image_walk(batch, (size_t)count, address, inspect_one, inspect);
-}
-
 /* Lock held. */
 static acre_status inspect_all(acre_heap *heap, acre_heap_inspect_fn fn, void *user) {
     struct inspect inspect = {.heap = heap, .fn = fn, .user = user};
     inspect.window = malloc(ACRE__HEAP_SEGMENT_BYTES);
     if (!inspect.window)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory to look at the blocks of a heap");
-    acre_status status = acre__heap_batches(heap, inspect_batch, &inspect);
+    acre_status status = acre__heap_walk(heap, inspect_one, &inspect);
     free(inspect.window);
     return status ? status : inspect.status;
 }
 
 acre_status acre_heap_inspect(acre_heap *heap, acre_heap_inspect_fn fn, void *user) {
     acre_status status = acre__heap_enter(heap);
-    if (status)
+    if (status || (status = acre__not_null(fn, "acre_heap_inspect: fn")))
         return status;
-    if (!fn)
-        return acre__fail(ACRE_E_NULL, "acre_heap_inspect: fn is NULL");
     acre__lock_take(&heap->lock);
-    status = inspect_all(heap, fn, user);
-    acre__lock_give(&heap->lock);
-    return status;
+    return acre__heap_unlock(heap, inspect_all(heap, fn, user));
 }
 
 /* ---- leaks by tag ---- */

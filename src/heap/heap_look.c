@@ -11,7 +11,10 @@ acre_status acre__heap_opened(acre_heap *heap, uint64_t *opened) {
     return acre__heap_read(heap, opened, (uintptr_t)&heap->h.control->opened, sizeof *opened);
 }
 
-acre_status acre__heap_batches(acre_heap *heap, acre__heap_batch_fn fn, void *user) {
+/* Calls `fn` with the records of all segments that have one, in batches, until it returns
+ * something. Lock held. */
+typedef int (*look_fn)(const acre_heap_segment *batch, uint64_t first, uint64_t count, void *user);
+static acre_status look_batches(acre_heap *heap, look_fn fn, void *user) {
     acre_heap_segment *batch = malloc(ACRE__HEAP_BATCH * sizeof *batch);
     uint64_t opened = 0;
     if (!batch)
@@ -58,7 +61,7 @@ acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
         for (uint32_t i = 0; i < 1u << ACRE__HEAP_DESKS_LOG2; i++)
             stats->free_bytes += (uint64_t)acre__heap_popc32(acre__heap_desk_pages(copy->desks[i]))
                                  << ACRE__HEAP_PAGE_LOG2;
-        status = acre__heap_batches(heap, look_count, stats);
+        status = look_batches(heap, look_count, stats);
     }
     free(copy);
     stats->mapped_bytes = heap->blocks.mapped;
@@ -77,13 +80,10 @@ acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
 acre_status acre_heap_get_stats(acre_heap *heap, acre_heap_stats *stats) {
     acre_heap_stats now = {.struct_size = sizeof now};
     acre_status status = acre__heap_enter(heap);
-    if (status)
+    if (status || (status = acre__not_null(stats, "acre_heap_get_stats: stats")))
         return status;
-    if (!stats)
-        return acre__fail(ACRE_E_NULL, "acre_heap_get_stats: stats is NULL");
     acre__lock_take(&heap->lock);
-    status = acre__heap_census(heap, &now);
-    acre__lock_give(&heap->lock);
+    status = acre__heap_unlock(heap, acre__heap_census(heap, &now));
     return status ? status : acre__options_out(stats, sizeof now, &now, "acre_heap_stats");
 }
 
@@ -101,15 +101,15 @@ static int look_walk(const acre_heap_segment *batch, uint64_t first, uint64_t co
     return acre__heap_image_walk(batch, (size_t)count, address, walk->fn, walk->user);
 }
 
-acre_status acre_heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
+acre_status acre__heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
     struct look_walk walk = {heap, fn, user};
+    return look_batches(heap, look_walk, &walk);
+}
+
+acre_status acre_heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
     acre_status status = acre__heap_enter(heap);
-    if (status)
+    if (status || (status = acre__not_null(fn, "acre_heap_walk: fn")))
         return status;
-    if (!fn)
-        return acre__fail(ACRE_E_NULL, "acre_heap_walk: fn is NULL");
     acre__lock_take(&heap->lock);
-    status = acre__heap_batches(heap, look_walk, &walk);
-    acre__lock_give(&heap->lock);
-    return status;
+    return acre__heap_unlock(heap, acre__heap_walk(heap, fn, user));
 }

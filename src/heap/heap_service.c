@@ -2,7 +2,6 @@
  * pinned memory and maps more. A GPU cannot wake a thread, so it looks every 100 us: a kernel that
  * has to wait does so for a millisecond anyway, and the looks cost half a percent of one processor.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "heap/heap.h"
 
 /* Segments that it may grow by. */
@@ -115,13 +115,9 @@ static void *service_main(void *user) {
 /* Under the seeded scheduler there is none: a thread of ours would not follow its order. Tests call
  * acre__heap_serve themselves. */
 acre_status acre__heap_service_begin(acre_heap *heap) {
-    sigset_t all, before;
     if (!heap->wish_address || acre__device_is_seeded(heap->dev))
         return ACRE_OK;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
-    int code = pthread_create(&heap->thread, NULL, service_main, heap);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = acre__thread_start(&heap->thread, service_main, heap);
     heap->has_thread = code == 0;
     return code ? acre__fail(ACRE_E_SYSTEM, "no thread for a heap: %s", strerror(code)) : ACRE_OK;
 }

@@ -23,10 +23,9 @@ static acre_status reset_runs(acre_heap *heap, uint64_t opened) {
 acre_status acre_heap_reset(acre_heap *heap) {
     acre_heap_stats now = {.struct_size = sizeof now};
     uint64_t desks[1 << ACRE__HEAP_DESKS_LOG2], opened = 0;
-    acre_status status = acre__heap_enter(heap);
+    acre_status status = acre__heap_lock(heap);
     if (status)
         return status;
-    acre__lock_take(&heap->lock);
     status = acre__heap_census(heap, &now); /* for the peak */
     if (status == ACRE_OK)
         status = acre__heap_opened(heap, &opened);
@@ -38,8 +37,7 @@ acre_status acre_heap_reset(acre_heap *heap) {
         status = acre__heap_write_free(heap, opened, desks);
     if (status == ACRE_OK)
         status = acre__heap_write_control(heap, (uint32_t)opened, desks);
-    acre__lock_give(&heap->lock);
-    return status;
+    return acre__heap_unlock(heap, status);
 }
 
 /* Pages of a segment that are free, those on desks too. */
@@ -132,14 +130,12 @@ static acre_status trim_to(acre_heap *heap, uint64_t keep) {
 }
 
 acre_status acre_heap_trim(acre_heap *heap, uint64_t bytes) {
-    acre_status status = acre__heap_enter(heap);
+    acre_status status = acre__heap_lock(heap);
     if (status)
         return status;
-    acre__lock_take(&heap->lock);
     /* More may be mapped than kernels know, where growing failed half way. */
     uint64_t keep = acre__heap_segments_for(bytes);
     if (keep < heap->blocks.mapped / ACRE__HEAP_SEGMENT_BYTES)
         status = trim_to(heap, keep < heap->committed ? keep : heap->committed);
-    acre__lock_give(&heap->lock);
-    return status;
+    return acre__heap_unlock(heap, status);
 }

@@ -24,11 +24,6 @@
 
 /* ---- giving back ---- */
 
-/* The item is a member of its block. */
-static struct acre__block *block_of(struct acre__limbo_item *item) {
-    return (struct acre__block *)(void *)((char *)item - offsetof(struct acre__block, item));
-}
-
 /* With these codes the driver does not know the address: the program gave it back behind acre's
  * back. Said as an unknown handle is, so that it does not wait in limbo for good. */
 static CUresult give_back_code(CUresult code) {
@@ -38,23 +33,25 @@ static CUresult give_back_code(CUresult code) {
 }
 
 static CUresult give_back_device(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return give_back_code(drv->cuMemFree(block_of(item)->node.key));
+    return give_back_code(drv->cuMemFree(((struct acre__block *)item)->node.key));
 }
 
 static CUresult give_back_host(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return give_back_code(drv->cuMemFreeHost((void *)(uintptr_t)block_of(item)->node.key));
+    return give_back_code(
+        drv->cuMemFreeHost((void *)(uintptr_t)((struct acre__block *)item)->node.key));
 }
 
 static CUresult give_back_pages(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return give_back_code(drv->cuMemHostUnregister((void *)(uintptr_t)block_of(item)->node.key));
+    return give_back_code(
+        drv->cuMemHostUnregister((void *)(uintptr_t)((struct acre__block *)item)->node.key));
 }
 
 static void block_forget(struct acre__limbo_item *item) {
-    struct acre__block *block = block_of(item);
+    struct acre__block *block = (struct acre__block *)item;
     if (block->source == ACRE__FROM_PAGES)
         acre__host_pages_free((void *)(uintptr_t)block->node.key, block->whole_bytes);
     if (block->source == ACRE__FROM_SPACE)
-        acre__mem_space_end(block->extent);
+        acre__extent_destroy(block->extent);
     free(block);
 }
 
@@ -66,7 +63,7 @@ static const struct acre__limbo_kind kind_pages = {"cuMemHostUnregister", give_b
 /* Only waits: the chunks go with the record, and what of them the driver refuses waits by itself.
  */
 static CUresult give_back_space(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    acre_device *dev = block_of(item)->dev;
+    acre_device *dev = ((struct acre__block *)item)->dev;
     (void)drv;
     if (acre__step_quiesce_users(dev) == ACRE_OK)
         return CUDA_SUCCESS;
@@ -101,17 +98,15 @@ static void mem_close(acre_device *dev) {
            (block = acre__book_remove_any(dev, ACRE__OWNED_BY_PROGRAM))) {
         count++;
         bytes += block->bytes;
-        (void)acre__limbo_give_back(dev, &block->item);
+        acre__limbo_let_go(dev, &block->item);
     }
     if (count)
         acre__log(ACRE_LOG_WARN, "mem", "%s: closed with %llu blocks of %llu bytes not freed",
                   dev->label, count, bytes);
-    acre__mem_space_close(dev);
 }
 
 static void mem_stats(acre_device *dev, acre_device_stats *stats) {
     acre__book_count(dev, stats);
-    acre__mem_space_stats(dev, stats);
 }
 
 acre_status acre__mem_enter(acre_device *dev) {
@@ -124,8 +119,8 @@ acre_status acre__mem_enter(acre_device *dev) {
 
 /* ---- blocks ---- */
 
-struct acre__block *acre__mem_block_create(acre_device *dev, acre_kind kind, size_t bytes,
-                                           uint32_t flags, enum acre__source source) {
+static struct acre__block *block_create(acre_device *dev, acre_kind kind, size_t bytes,
+                                        uint32_t flags, enum acre__source source) {
     struct acre__block *block = calloc(1, sizeof *block);
     if (!block)
         return NULL;
@@ -139,12 +134,14 @@ struct acre__block *acre__mem_block_create(acre_device *dev, acre_kind kind, siz
     return block;
 }
 
-acre_status acre__mem_block_enter(struct acre__block *block, void *p) {
+/* Enters the block at `p` into the book. If some of it is there already, the block is given back to
+ * the driver. */
+static acre_status block_enter(struct acre__block *block, void *p) {
     block->node.key = (uintptr_t)p;
     if (acre__book_add(block))
         return ACRE_OK;
     size_t bytes = block->bytes;
-    (void)acre__limbo_give_back(block->dev, &block->item);
+    acre__limbo_let_go(block->dev, &block->item);
     return acre__fail(ACRE_E_REGISTERED, "some of the %zu bytes at %p is in acre's book already",
                       bytes, p);
 }
@@ -201,6 +198,8 @@ static CUresult call_register(struct mem_call *call, const char **what) {
     unsigned flags = CU_MEMHOSTREGISTER_DEVICEMAP;
     if (call->block->flags & ACRE_MEM_PORTABLE)
         flags |= CU_MEMHOSTREGISTER_PORTABLE;
+    if (call->block->flags & ACRE_MEM_READ_ONLY)
+        flags |= CU_MEMHOSTREGISTER_READ_ONLY;
     *what = "cuMemHostRegister";
     return call->dev->drv->cuMemHostRegister(call->p, call->block->whole_bytes, flags);
 }
@@ -221,10 +220,13 @@ static acre_status mem_call_run(struct mem_call *call,
     if (call->is_too_much)
         return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes of managed memory wanted, %zu are free",
                           call->block->bytes, call->managed_free_bytes);
-    int is_host =
-        call->block->source == ACRE__FROM_DRIVER_HOST || call->block->source == ACRE__FROM_PAGES;
-    return is_host ? acre__driver_fail_host(call->dev, code, what)
-                   : acre__driver_fail(call->dev, code, what);
+    if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        return acre__fail(ACRE_E_REGISTERED,
+                          "some of the %zu bytes at %p is registered by the program itself",
+                          call->block->bytes, call->p);
+    return source_kind(call->block->source) == &kind_device
+               ? acre__driver_fail(call->dev, code, what)
+               : acre__driver_fail_host(call->dev, code, what);
 }
 
 /* Our pages, touched and registered. */
@@ -298,10 +300,8 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
     if (p)
         *p = NULL;
     acre_status status = acre__mem_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(p, "acre_mem_alloc: p")))
         return status;
-    if (!p)
-        return acre__fail(ACRE_E_NULL, "acre_mem_alloc: p is NULL");
     if (!bytes || bytes > PTRDIFF_MAX)
         return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: %zu bytes", bytes);
     int ignored;
@@ -312,7 +312,7 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
     if (status)
         return status;
     struct mem_call call = {.dev = device};
-    call.block = acre__mem_block_create(device, kind, bytes, flags, source);
+    call.block = block_create(device, kind, bytes, flags, source);
     if (!call.block)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a block's record");
     status = mem_make(&call);
@@ -320,7 +320,7 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
         free(call.block);
         return status;
     }
-    status = acre__mem_block_enter(call.block, call.p);
+    status = block_enter(call.block, call.p);
     if (status == ACRE_OK)
         *p = call.p;
     return status;
@@ -337,16 +337,61 @@ acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes, ui
 }
 
 acre_status acre_mem_free(acre_device *device, void *p) {
-    acre_status status = acre__enter();
-    if (status == ACRE_OK)
-        status = acre__device_check(device);
+    acre_status status = acre__device_enter_books(device);
     if (status || !p)
         return status;
     struct acre__block *block = acre__book_remove(device, p, ACRE__OWNED_BY_MEM, &status);
     return block ? acre__limbo_give_back(device, &block->item) : status;
 }
 
+/* ---- registering what the program has ---- */
+
+acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32_t flags) {
+    acre_status status = acre__mem_enter(device);
+    if (status || (status = acre__not_null(p, "acre_mem_register: p")))
+        return status;
+    if (!bytes || bytes > PTRDIFF_MAX || (uintptr_t)p + bytes < (uintptr_t)p)
+        return acre__fail(ACRE_E_INVALID, "acre_mem_register: %zu bytes at %p", bytes, p);
+    if (flags & ~(ACRE_MEM_PORTABLE | ACRE_MEM_READ_ONLY))
+        return acre__fail(ACRE_E_INVALID, "acre_mem_register: unknown flags 0x%x", flags);
+    struct mem_call call = {.dev = device, .p = p};
+    call.block = block_create(device, ACRE_KIND_PINNED, bytes, flags, ACRE__FROM_PROGRAM);
+    if (!call.block)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a registration's record");
+    call.block->node.key = (uintptr_t)p;
+    call.block->whole_bytes = bytes;
+    /* In the book first: two threads that register the same memory cannot both get past it. */
+    if (!acre__book_add(call.block)) {
+        free(call.block);
+        return acre__fail(ACRE_E_REGISTERED,
+                          "some of the %zu bytes at %p is registered, or was handed out by acre",
+                          bytes, p);
+    }
+    status = mem_call_run(&call, call_register);
+    if (status) {
+        acre_status ignored;
+        free(acre__book_remove(device, p, ACRE__OWNED_BY_PROGRAM, &ignored));
+    }
+    return status;
+}
+
+acre_status acre_mem_unregister(acre_device *device, void *p) {
+    acre_status status = acre__device_enter_books(device);
+    if (status || (status = acre__not_null(p, "acre_mem_unregister: p")))
+        return status;
+    struct acre__block *block = acre__book_remove(device, p, ACRE__OWNED_BY_PROGRAM, &status);
+    return block ? acre__limbo_give_back(device, &block->item) : status;
+}
+
 /* ---- telling apart ---- */
+
+acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
+                                   const acre_mem_info *info) {
+    if (!info->device || info->device->drv == dev->drv)
+        return ACRE_OK;
+    return acre__fail(ACRE_E_HANDLE, "%p belongs to %s, which %s cannot reach", p,
+                      info->device->label, dev->label);
+}
 
 acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *info) {
     acre_status status = acre__enter();
@@ -356,10 +401,8 @@ acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *in
     status = acre__options_out(info, sizeof found, &found, "acre_mem_info");
     if (status == ACRE_OK)
         status = acre__mem_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(p, "acre_mem_query: p")))
         return status;
-    if (!p)
-        return acre__fail(ACRE_E_NULL, "acre_mem_query: p is NULL");
     status = acre__book_look(device, p, &found);
     return status ? status : acre__options_out(info, sizeof found, &found, "acre_mem_info");
 }
@@ -390,15 +433,12 @@ acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_
         *device_p = p; /* one address for all */
         return ACRE_OK;
     }
-    struct acre__current current;
+    struct acre__current call;
     CUdeviceptr address = 0;
-    status = acre__device_begin(device, &current);
-    if (status)
-        return status;
-    CUresult code = device->drv->cuMemHostGetDevicePointer(&address, p, 0);
-    status = acre__device_end(device, &current, code, "cuMemHostGetDevicePointer");
-    if (status)
-        return status;
-    *device_p = (void *)(uintptr_t)address;
-    return ACRE_OK;
+    if (acre__device_call(device, &call))
+        call.code = device->drv->cuMemHostGetDevicePointer(&address, p, 0);
+    status = acre__device_done(device, &call, "cuMemHostGetDevicePointer");
+    if (status == ACRE_OK)
+        *device_p = (void *)(uintptr_t)address;
+    return status;
 }

@@ -13,22 +13,9 @@ acre_status acre__mem_enter(acre_device *dev);
 acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, uint32_t flags,
                             void **p);
 
-/* A record for a block that is being made; NULL without memory. */
-struct acre__block *acre__mem_block_create(acre_device *dev, acre_kind kind, size_t bytes,
-                                           uint32_t flags, enum acre__source source);
-
-/* Enters the block at `p` into the book. If some of it is there already, the block is given back to
- * the driver, and the status is ACRE_E_REGISTERED. */
-acre_status acre__mem_block_enter(struct acre__block *block, void *p);
-
 /* ACRE_E_HANDLE when the block belongs to a device of another driver. */
 acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
                                    const acre_mem_info *info);
-
-/* The managed block that holds [p, p + bytes), for calls that only managed memory has: KIND, RANGE,
- * NULL, HANDLE otherwise. */
-acre_status acre__mem_check_managed(acre_device *dev, const void *p, size_t bytes,
-                                    acre_mem_info *info);
 
 /* ---- blocks made of chunks (mem_space.c) ---- */
 
@@ -37,11 +24,5 @@ int acre__mem_space_serves(acre_device *dev, size_t bytes);
 
 /* Memory of at least `bytes`, with addresses to grow into. */
 acre_status acre__mem_space_make(acre_device *dev, size_t bytes, struct acre__extent **extent);
-
-/* Gives it back; its uses have been waited for. */
-void acre__mem_space_end(struct acre__extent *extent);
-
-void acre__mem_space_stats(acre_device *dev, acre_device_stats *stats);
-void acre__mem_space_close(acre_device *dev);
 
 #endif

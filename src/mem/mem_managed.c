@@ -1,18 +1,10 @@
 /* What only managed memory has: prefetch, advice, attachment. */
 #include "base/status.h"
-#include "device/driver_status.h"
 #include "mem/mem_block.h"
 
-acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
-                                   const acre_mem_info *info) {
-    if (!info->device || info->device->drv == dev->drv)
-        return ACRE_OK;
-    return acre__fail(ACRE_E_HANDLE, "%p belongs to %s, which %s cannot reach", p,
-                      info->device->label, dev->label);
-}
-
-acre_status acre__mem_check_managed(acre_device *dev, const void *p, size_t bytes,
-                                    acre_mem_info *info) {
+/* The managed block that holds [p, p + bytes): KIND, RANGE, NULL, HANDLE otherwise. */
+static acre_status check_managed(acre_device *dev, const void *p, size_t bytes,
+                                 acre_mem_info *info) {
     if (!p)
         return acre__fail(ACRE_E_NULL, "the address is NULL");
     acre_status status = acre__book_look(dev, p, info);
@@ -41,61 +33,55 @@ acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, 
                               acre_stream stream) {
     acre_mem_info info;
     CUmemLocation location;
-    struct acre__current current;
+    struct acre__current call;
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK && !bytes)
         status = acre__fail(ACRE_E_INVALID, "acre_mem_prefetch: no bytes");
     if (status == ACRE_OK)
-        status = acre__mem_check_managed(device, p, bytes, &info);
+        status = check_managed(device, p, bytes, &info);
     if (status == ACRE_OK)
         status = place_of(device, place, &location);
     if (status == ACRE_OK)
         status = acre__stream_check(device, stream);
     if (status)
         return status;
-    status = acre__device_begin(device, &current);
-    if (status)
-        return status;
-    return acre__device_end(
-        device, &current,
-        device->drv->cuMemPrefetchAsync((CUdeviceptr)(uintptr_t)p, bytes, location, 0, stream),
-        "cuMemPrefetchAsync");
+    if (acre__device_call(device, &call))
+        call.code =
+            device->drv->cuMemPrefetchAsync((CUdeviceptr)(uintptr_t)p, bytes, location, 0, stream);
+    return acre__device_done(device, &call, "cuMemPrefetchAsync");
 }
 
 acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, acre_advice advice,
                             uint32_t place) {
     acre_mem_info info;
     CUmemLocation location;
-    struct acre__current current;
+    struct acre__current call;
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK &&
         (!bytes || (int)advice < ACRE_ADVICE_READ_MOSTLY || advice > ACRE_ADVICE_NOT_ACCESSED_BY))
         status =
             acre__fail(ACRE_E_INVALID, "acre_mem_advise: %zu bytes, advice %d", bytes, (int)advice);
     if (status == ACRE_OK)
-        status = acre__mem_check_managed(device, p, bytes, &info);
+        status = check_managed(device, p, bytes, &info);
     if (status == ACRE_OK)
         status = place_of(device, place, &location);
     if (status)
         return status;
-    status = acre__device_begin(device, &current);
-    if (status)
-        return status;
-    return acre__device_end(
-        device, &current,
-        device->drv->cuMemAdvise((CUdeviceptr)(uintptr_t)p, bytes, (CUmem_advise)advice, location),
-        "cuMemAdvise");
+    if (acre__device_call(device, &call))
+        call.code = device->drv->cuMemAdvise((CUdeviceptr)(uintptr_t)p, bytes, (CUmem_advise)advice,
+                                             location);
+    return acre__device_done(device, &call, "cuMemAdvise");
 }
 
 acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_stream stream) {
     acre_mem_info info;
-    struct acre__current current;
+    struct acre__current call;
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK && attach != ACRE_ATTACH_GLOBAL && attach != ACRE_ATTACH_HOST &&
         attach != ACRE_ATTACH_SINGLE)
         status = acre__fail(ACRE_E_INVALID, "acre_mem_attach: %u is no attachment", attach);
     if (status == ACRE_OK)
-        status = acre__mem_check_managed(device, p, 0, &info);
+        status = check_managed(device, p, 0, &info);
     if (status == ACRE_OK && info.base != p)
         status = acre__fail(ACRE_E_INTERIOR, "acre_mem_attach: %p lies inside a block", p);
     if (status == ACRE_OK)
@@ -105,11 +91,8 @@ acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_
                                             "memory of its own");
     if (status)
         return status;
-    status = acre__device_begin(device, &current);
-    if (status)
-        return status;
-    return acre__device_end(
-        device, &current,
-        device->drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)p, 0, attach),
-        "cuStreamAttachMemAsync");
+    if (acre__device_call(device, &call))
+        call.code =
+            device->drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)p, 0, attach);
+    return acre__device_done(device, &call, "cuStreamAttachMemAsync");
 }

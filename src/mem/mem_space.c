@@ -5,31 +5,16 @@
  * that has to go elsewhere is built there of the same chunks and some more, and then ends at its
  * old place. While a block is changed it is pinned in the book, so that no other thread frees or
  * changes it. */
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/atomic.h"
 #include "base/round.h"
 #include "base/status.h"
-#include "device/driver_status.h"
 #include "mem/mem_block.h"
 #include "space/extent.h"
 #include "space/uses.h"
 
 enum { SPACE_AHEAD = 4 }; /* addresses for so many times the size */
-
-static struct { _Atomic uint64_t moves, copied_bytes; } counts[ACRE__DEVICE_SLOTS];
-
-void acre__mem_space_stats(acre_device *dev, acre_device_stats *stats) {
-    unsigned slot = acre__device_index(dev);
-    stats->vec_moves += acre__load(&counts[slot].moves, memory_order_relaxed);
-    stats->grow_copied_bytes += acre__load(&counts[slot].copied_bytes, memory_order_relaxed);
-}
-
-void acre__mem_space_close(acre_device *dev) {
-    unsigned slot = acre__device_index(dev);
-    acre__store(&counts[slot].moves, 0, memory_order_relaxed);
-    acre__store(&counts[slot].copied_bytes, 0, memory_order_relaxed);
-}
 
 int acre__mem_space_serves(acre_device *dev, size_t bytes) {
     size_t unit = acre__chunk_unit(dev, 0);
@@ -40,18 +25,10 @@ int acre__mem_space_serves(acre_device *dev, size_t bytes) {
 
 /* An extent without memory and with addresses for `bytes` and more. */
 static acre_status space_open(acre_device *dev, size_t bytes, struct acre__extent **out) {
-    struct acre__extent *extent = malloc(sizeof *extent);
-    *out = NULL;
-    if (!extent)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a block's record");
     size_t ahead = bytes > SIZE_MAX / SPACE_AHEAD ? bytes : SPACE_AHEAD * bytes;
-    acre_status status = acre__extent_open(extent, dev, ACRE__CHUNK_SHAREABLE, ahead, 0, 0);
+    acre_status status = acre__extent_create(dev, ACRE__CHUNK_SHAREABLE, ahead, out);
     if (status == ACRE_E_ADDRESS_SPACE)
-        status = acre__extent_open(extent, dev, ACRE__CHUNK_SHAREABLE, bytes, 0, 0);
-    if (status)
-        free(extent);
-    else
-        *out = extent;
+        status = acre__extent_create(dev, ACRE__CHUNK_SHAREABLE, bytes, out);
     return status;
 }
 
@@ -68,22 +45,13 @@ acre_status acre__mem_space_make(acre_device *dev, size_t bytes, struct acre__ex
     acre_status status = space_check(dev, bytes);
     if (status == ACRE_OK)
         status = space_open(dev, bytes, out);
-    if (status)
-        return status;
-    status = acre__extent_grow(*out, bytes);
+    if (status == ACRE_OK)
+        status = acre__extent_grow(*out, bytes);
     if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        acre__mem_space_end(*out);
+        acre__extent_destroy(*out);
         *out = NULL;
-        return acre__said_fail(status, &said);
     }
-    return ACRE_OK;
-}
-
-void acre__mem_space_end(struct acre__extent *extent) {
-    acre__extent_close(extent);
-    free(extent);
+    return status;
 }
 
 /* ---- reallocating ---- */
@@ -96,45 +64,18 @@ struct space_change {
     acre_stream stream;
 };
 
-/* Waits for the work queued on the stream. */
-static acre_status change_wait(const struct space_change *change) {
-    struct acre__uses uses;
-    acre__uses_open(&uses, change->dev);
-    acre_status status = acre__uses_record(&uses, change->stream);
-    if (status == ACRE_OK)
-        status = acre__uses_wait(&uses);
-    struct acre__said said;
-    acre__said_keep(&said);
-    acre__uses_close(&uses);
-    return status ? acre__said_fail(status, &said) : ACRE_OK;
-}
-
 /* Some of its chunks may not be needed any more. */
 static acre_status change_shrink(const struct space_change *change) {
     struct acre__extent *extent = change->block->extent;
     const struct acre__mapping *last = extent->mappings[extent->count - 1];
     if (last->at - extent->range.at >= change->bytes) {
-        acre_status status = change_wait(change);
+        acre_status status = acre__uses_wait_stream(change->dev, change->stream);
         if (status)
             return status;
         (void)acre__extent_shrink(extent, change->bytes);
     }
     acre__book_change(change->block, extent->range.at, change->bytes);
     return ACRE_OK;
-}
-
-/* The chunks that an extent has, with one user more each, and behind them `more` bytes of new ones.
- */
-static acre_status chunks_with_more(struct acre__extent *extent, size_t more,
-                                    struct acre__chunk **list) {
-    acre_status status = acre__chunk_cover(extent->dev, more, extent->least, extent->flags, list);
-    for (size_t i = extent->count; status == ACRE_OK && i > 0; i--) {
-        struct acre__chunk *chunk = extent->mappings[i - 1]->chunk;
-        acre__chunk_keep(chunk);
-        chunk->next = *list;
-        *list = chunk;
-    }
-    return status;
 }
 
 /* Builds the block at another place and ends it at the old one. */
@@ -144,29 +85,22 @@ static acre_status change_move(const struct space_change *change) {
     acre_status status = space_open(change->dev, change->bytes, &extent);
     if (status)
         return status;
-    size_t more = change->bytes - old->mapped;
-    more = acre__round_up(more, old->unit);
-    for (size_t i = 0; i < old->access_count; i++)
-        extent->access[i] = old->access[i];
+    size_t more = acre__round_up(change->bytes - old->mapped, old->unit);
+    memcpy(extent->access, old->access, sizeof extent->access);
     extent->access_count = old->access_count;
-    status = chunks_with_more(old, more, &list);
+    status = acre__chunk_cover(old->dev, more, old->least, old->flags, &list);
     if (status == ACRE_OK)
-        status = acre__extent_add(extent, list);
-    int is_added = status == ACRE_OK;
-    if (is_added)
-        status = change_wait(change);
+        status = acre__extent_add(extent, acre__extent_chunks(old, 0, old->count, list));
+    if (status == ACRE_OK)
+        status = acre__uses_wait_stream(change->dev, change->stream);
     if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        if (!is_added)
-            acre__chunk_drop_list(list);
-        acre__mem_space_end(extent);
-        return acre__said_fail(status, &said);
+        acre__extent_destroy(extent);
+        return status;
     }
     change->block->extent = extent;
     acre__book_change(change->block, extent->range.at, change->bytes);
-    acre__mem_space_end(old);
-    acre__fetch_add(&counts[acre__device_index(change->dev)].moves, 1, memory_order_relaxed);
+    acre__extent_destroy(old);
+    acre__fetch_add(&change->dev->grow_moves, 1, memory_order_relaxed);
     return ACRE_OK;
 }
 
@@ -206,8 +140,7 @@ static acre_status change_copy(const struct space_change *change, void **new_p) 
         (void)acre_mem_free(change->dev, p);
         return acre__said_fail(status, &said);
     }
-    acre__fetch_add(&counts[acre__device_index(change->dev)].copied_bytes, bytes,
-                    memory_order_relaxed);
+    acre__fetch_add(&change->dev->grow_copied_bytes, bytes, memory_order_relaxed);
     *new_p = p;
     return ACRE_OK;
 }
@@ -242,7 +175,7 @@ static acre_status mem_realloc(acre_device *dev, void *p, size_t bytes, acre_str
         return status;
     }
     acre__book_remove_held(change.block);
-    (void)acre__limbo_give_back(dev, &change.block->item); /* waits for the copy */
+    acre__limbo_let_go(dev, &change.block->item); /* waits for the copy */
     return ACRE_OK;
 }
 
@@ -251,10 +184,8 @@ acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes, acre_st
     if (new_p)
         *new_p = NULL;
     acre_status status = acre__mem_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(new_p, "acre_mem_realloc: new_p")))
         return status;
-    if (!new_p)
-        return acre__fail(ACRE_E_NULL, "acre_mem_realloc: new_p is NULL");
     if (!bytes || bytes > PTRDIFF_MAX)
         return acre__fail(ACRE_E_INVALID, "acre_mem_realloc: %zu bytes", bytes);
     if (!p)
@@ -269,10 +200,8 @@ acre_status acre_mem_set_access(acre_device *device, void *p, acre_device *peer,
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK)
         status = acre__device_check(peer);
-    if (status)
+    if (status || (status = acre__not_null(p, "acre_mem_set_access: p")))
         return status;
-    if (!p)
-        return acre__fail(ACRE_E_NULL, "acre_mem_set_access: p is NULL");
     if (access != ACRE_ACCESS_NONE && access != ACRE_ACCESS_READ &&
         access != ACRE_ACCESS_READ_WRITE)
         return acre__fail(ACRE_E_INVALID, "acre_mem_set_access: %d is no access", (int)access);

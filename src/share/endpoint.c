@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,16 +16,6 @@ enum {
     ENDPOINT_NAP_NS = 1000000,      /* between two tries to connect, doubled up to ... */
     ENDPOINT_NAP_MOST_NS = 20000000 /* ... this */
 };
-
-/* The name in messages: an abstract one begins with a zero byte, shown as it was given. */
-static const char *endpoint_name(const struct acre__endpoint *endpoint, char name[112]) {
-    memcpy(name, endpoint->address.sun_path, sizeof endpoint->address.sun_path);
-    name[sizeof endpoint->address.sun_path] = '\0';
-    if (!endpoint->is_file)
-        name[0] = '@';
-    acre__one_line(name);
-    return name;
-}
 
 acre_status acre__endpoint_from(const char *path, struct acre__endpoint *endpoint) {
     memset(endpoint, 0, sizeof *endpoint);
@@ -39,6 +30,8 @@ acre_status acre__endpoint_from(const char *path, struct acre__endpoint *endpoin
                           "the path has more than %zu bytes, all that a socket's "
                           "name can have",
                           sizeof endpoint->address.sun_path - 1);
+    snprintf(endpoint->name, sizeof endpoint->name, "%s", path);
+    acre__one_line(endpoint->name);
     endpoint->address.sun_family = AF_UNIX;
     memcpy(endpoint->address.sun_path, path, length);
     endpoint->address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
@@ -94,7 +87,6 @@ static int endpoint_bind(const struct acre__endpoint *endpoint, int fd) {
 }
 
 acre_status acre__endpoint_listen(struct acre__endpoint *endpoint, mode_t mode, int *out) {
-    char name[112];
     int code = 0, fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     *out = -1;
     if (fd < 0)
@@ -103,9 +95,8 @@ acre_status acre__endpoint_listen(struct acre__endpoint *endpoint, mode_t mode, 
     if (endpoint->is_file && fchmod(fd, mode) != 0) /* so that bind makes nothing wider */
         status = acre__wire_system(errno, "fchmod of the socket");
     if (status == ACRE_OK && (code = endpoint_bind(endpoint, fd)) != 0) {
-        status = code == EADDRINUSE
-                     ? acre__fail(ACRE_E_BUSY, "%s is there already", endpoint_name(endpoint, name))
-                     : acre__wire_system(code, endpoint_name(endpoint, name));
+        status = code == EADDRINUSE ? acre__fail(ACRE_E_BUSY, "%s is there already", endpoint->name)
+                                    : acre__wire_system(code, endpoint->name);
     } else if (status == ACRE_OK) {
         if (endpoint->is_file)
             status = endpoint_own(endpoint, mode);
@@ -134,7 +125,6 @@ void acre__endpoint_remove(const struct acre__endpoint *endpoint) {
 
 /* What connect's errno means; ACRE_E_NOT_READY: it may work later. */
 static acre_status connect_fail(const struct acre__endpoint *endpoint, int code) {
-    char name[112];
     switch (code) {
     case ENOENT:
     case ECONNREFUSED:
@@ -143,19 +133,16 @@ static acre_status connect_fail(const struct acre__endpoint *endpoint, int code)
         return ACRE_E_NOT_READY;
     case EACCES:
     case EPERM:
-        return acre__fail(ACRE_E_PEER, "%s: this user may not connect",
-                          endpoint_name(endpoint, name));
+        return acre__fail(ACRE_E_PEER, "%s: this user may not connect", endpoint->name);
     case EPROTOTYPE:
-        return acre__fail(ACRE_E_PROTOCOL, "%s is a socket of another sort",
-                          endpoint_name(endpoint, name));
+        return acre__fail(ACRE_E_PROTOCOL, "%s is a socket of another sort", endpoint->name);
     default:
-        return acre__wire_system(code, endpoint_name(endpoint, name));
+        return acre__wire_system(code, endpoint->name);
     }
 }
 
 acre_status acre__endpoint_connect(const struct acre__endpoint *endpoint, int64_t deadline_ns,
                                    int *out) {
-    char name[112];
     const struct sockaddr *address = (const struct sockaddr *)&endpoint->address;
     *out = -1;
     for (int64_t nap_ns = ENDPOINT_NAP_NS;;) {
@@ -172,8 +159,7 @@ acre_status acre__endpoint_connect(const struct acre__endpoint *endpoint, int64_
             return status;
         int64_t left_ns = deadline_ns - acre__wire_now_ns();
         if (left_ns <= 0)
-            return acre__fail(ACRE_E_GONE, "%s: nobody offers anything there",
-                              endpoint_name(endpoint, name));
+            return acre__fail(ACRE_E_GONE, "%s: nobody offers anything there", endpoint->name);
         int64_t now_ns = left_ns < nap_ns ? left_ns : nap_ns;
         struct timespec nap = {.tv_sec = 0, .tv_nsec = (long)now_ns};
         nanosleep(&nap, NULL);

@@ -13,6 +13,7 @@
 struct acre__endpoint {
     struct sockaddr_un address;
     socklen_t address_bytes;
+    char name[112]; /* as it was given, for messages */
     int is_file;
     /* Of the file that we made: no other is ever removed. */
     dev_t device;

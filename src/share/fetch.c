@@ -49,7 +49,6 @@ static acre_status fetch_send(struct fetching *f) {
         acre__wire_receive(f->asked->socket, &f->message, f->fds, &f->fd_count) != ACRE_OK)
         return status;
     acre__wire_close(f->fds, f->fd_count);
-    f->fd_count = 0;
     return f->message.head.type == ACRE__WIRE_REFUSED
                ? fetch_refused(f)
                : acre__fail(ACRE_E_GONE, "the owner has closed the connection");
@@ -63,7 +62,6 @@ static acre_status fetch_receive(struct fetching *f, enum acre__wire_type type) 
     if (status || f->message.head.type == type)
         return status;
     acre__wire_close(f->fds, f->fd_count);
-    f->fd_count = 0;
     if (f->message.head.type == ACRE__WIRE_REFUSED)
         return fetch_refused(f);
     f->is_over = 1;
@@ -183,7 +181,6 @@ static acre_status fetch_chunks(struct fetching *f, uint32_t *first) {
         f->fetched->ids[(*first)++] = chunk->id;
     }
     acre__wire_close(f->fds, f->fd_count);
-    f->fd_count = 0;
     return status;
 }
 
@@ -205,21 +202,14 @@ acre_status acre__fetch(const struct acre__asked *asked, struct acre__fetched *f
         status = fetch_chunks(f, &at);
     *is_over = f->is_over;
     free(f);
-    if (status == ACRE_OK)
-        return ACRE_OK;
-    struct acre__said said;
-    acre__said_keep(&said);
-    acre__fetch_drop(fetched);
-    return acre__said_fail(status, &said);
+    if (status)
+        acre__fetch_drop(fetched);
+    return status;
 }
 
 void acre__fetch_drop(struct acre__fetched *fetched) {
-    while (fetched->list) {
-        struct acre__chunk *chunk = fetched->list;
-        fetched->list = chunk->next;
-        chunk->next = NULL;
-        acre__chunk_drop(chunk);
-    }
+    acre__chunk_drop_list(fetched->list);
+    fetched->list = NULL;
     free(fetched->ids);
     fetched->ids = NULL;
 }

@@ -12,12 +12,12 @@
 /* Who is asked, and what is there already. */
 struct acre__asked {
     acre_device *dev;
-    int socket;
+    int socket;       /* -1: the owner has gone */
     uint32_t wait_ms; /* for each answer */
     size_t unit;      /* what sizes must be multiples of */
     /* Chunks that are mapped here, and the owner's ids of them; NULL: none. */
-    const struct acre__extent *extent;
-    const uint64_t *ids;
+    struct acre__extent *extent;
+    uint64_t *ids;
 };
 
 struct acre__fetched {

@@ -4,14 +4,13 @@
  * owner, and a block in the book, so that copies know the memory. A refresh asks what there is now
  * (fetch.h) and has everything in hand before it changes anything.
  *
- * Invariants: `ids` are the owner's of the chunks that are mapped, in the same order. The block is
+ * Invariants: `owner.ids` are the owner's ids of the chunks that are mapped, in order. The block is
  * in the book while there are addresses, with as many bytes as are mapped.
  *
  * Locks: an import's own, through a whole refresh; the list's, for the list only. Never both. */
 #include <sched.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,15 +30,10 @@
 enum { IMPORT_WAIT_MS = 5000 };
 
 struct acre_import {
-    struct acre__live live; /* first: its address is the handle */
-    struct acre__lock lock; /* guards the rest */
-    int socket;             /* -1: the owner has gone */
-    uint32_t wait_ms;
-    size_t unit;
-    struct acre__extent *extent;
-    uint64_t *ids;
+    struct acre__live live;   /* first: its address is the handle */
+    struct acre__lock lock;   /* guards the rest */
+    struct acre__asked owner; /* and what is here of what it has */
     struct acre__block block;
-    int is_in_book;
     acre_import_info info; /* but for data and mapped_bytes */
 };
 
@@ -47,153 +41,94 @@ static struct acre__live_list imports = ACRE__LIVE_LIST("an import", ACRE__RANK_
 
 /* ---- extents ---- */
 
-static void extent_end(struct acre__extent *extent) {
-    if (!extent)
-        return;
-    acre__extent_close(extent);
-    free(extent);
-}
-
 /* An empty extent with `reserve` bytes of addresses; NULL and *status if there cannot be one. */
 static struct acre__extent *extent_begin(const acre_import *import, size_t reserve,
                                          acre_status *status) {
     acre_device *dev = import->live.dev;
-    struct acre__extent *extent = calloc(1, sizeof *extent);
-    if (!extent) {
-        *status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of an import");
-        return NULL;
-    }
-    *status =
-        acre__extent_open(extent, dev, ACRE__CHUNK_SHAREABLE, reserve, import->unit, import->unit);
-    if (*status) {
-        free(extent);
-        return NULL;
-    }
-    if (import->info.is_read_only)
+    struct acre__extent *extent;
+    *status = acre__extent_create(dev, ACRE__CHUNK_SHAREABLE, reserve, &extent);
+    if (*status == ACRE_OK && import->info.is_read_only)
         *status = acre__extent_set_access(extent, dev, CU_MEM_ACCESS_FLAGS_PROT_READ);
-    if (*status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        extent_end(extent);
-        *status = acre__said_fail(*status, &said);
-        return NULL;
-    }
-    return extent;
+    if (*status == ACRE_OK)
+        return extent;
+    acre__extent_destroy(extent);
+    return NULL;
 }
 
 /* Puts into the book what is mapped up to `bytes`, wherever the extent is now. */
 static void import_book(acre_import *import, size_t bytes) {
-    const struct acre__extent *extent = import->extent;
-    if (import->is_in_book) {
-        acre__book_change(&import->block, extent->range.at, bytes);
-    } else if (extent->range.bytes) {
-        import->block.node.key = extent->range.at;
-        import->block.bytes = bytes;
-        import->is_in_book = acre__book_add(&import->block);
-    }
+    acre__book_change(&import->block, import->owner.extent->range.at, bytes);
 }
 
 /* Nobody but a call that refuses the block pins it, and only for a moment. */
 static void import_unbook(acre_import *import) {
-    acre_status status = ACRE_OK;
-    while (import->is_in_book) {
-        void *at = (void *)(uintptr_t)import->block.node.key;
-        acre__book_remove(import->live.dev, at, ACRE__OWNED_BY_IMPORT, &status);
-        import->is_in_book = status == ACRE_E_BUSY;
-        if (import->is_in_book)
+    acre_status status = ACRE_E_BUSY;
+    void *at = (void *)(uintptr_t)import->block.node.key;
+    while (import->block.is_entered && status == ACRE_E_BUSY)
+        if (!acre__book_remove(import->live.dev, at, ACRE__OWNED_BY_IMPORT, &status))
             sched_yield();
-    }
 }
 
 /* ---- changes ---- */
 
-/* Links the chunks of the extent from `first` up to `end`, each with a user more, and then `rest`.
- */
-static struct acre__chunk *chunks_link(const struct acre__extent *extent, size_t first, size_t end,
-                                       struct acre__chunk *rest) {
-    while (end > first) {
-        struct acre__chunk *chunk = extent->mappings[--end]->chunk;
-        acre__chunk_keep(chunk);
-        chunk->next = rest;
-        rest = chunk;
-    }
-    return rest;
-}
-
-/* Undoes that: drops the first `count` of a list and returns the others. */
-static struct acre__chunk *chunks_drop(struct acre__chunk *list, size_t count) {
-    for (; count > 0; count--) {
-        struct acre__chunk *next = list->next;
-        list->next = NULL;
-        acre__chunk_drop(list);
-        list = next;
-    }
-    return list;
-}
-
 /* All of the view at other addresses, as many as the owner has. The old place stays until all of it
  * is there, and then until its uses are done. */
 static acre_status import_move(acre_import *import, struct acre__fetched *fetched,
-                               struct acre__uses *uses) {
-    size_t keep = fetched->view.keep_count;
-    struct acre__extent *old = import->extent;
-    struct acre__said said;
+                               acre_stream stream) {
+    struct acre__extent *old = import->owner.extent;
     acre_status status;
     struct acre__extent *fresh = extent_begin(import, fetched->view.reserved_bytes, &status);
     if (!fresh)
         return status;
-    struct acre__chunk *list = chunks_link(old, 0, keep, fetched->list);
-    status = list ? acre__extent_add(fresh, list) : ACRE_OK;
-    if (status) {
-        acre__said_keep(&said);
-        (void)chunks_drop(list, keep);
-        extent_end(fresh);
-        return acre__said_fail(status, &said);
-    }
+    struct acre__chunk *list = acre__extent_chunks(old, 0, fetched->view.keep_count, fetched->list);
     fetched->list = NULL; /* it is the extent's now */
-    status = acre__uses_wait(uses);
+    status = acre__extent_add(fresh, list);
+    if (status == ACRE_OK)
+        status = acre__uses_wait_stream(import->live.dev, stream);
     if (status) {
-        acre__said_keep(&said);
-        extent_end(fresh);
-        return acre__said_fail(status, &said);
+        acre__extent_destroy(fresh);
+        return status;
     }
-    import->extent = fresh;
+    import->owner.extent = fresh;
     import->block.extent = fresh;
     import_book(import, fresh->mapped);
-    extent_end(old);
+    acre__extent_destroy(old);
     return ACRE_OK;
 }
 
 /* Changes the end of what is mapped. New chunks go where the old ones were, so those must leave
  * first: if the new ones cannot be mapped, the old ones are mapped again. */
 static acre_status import_change(acre_import *import, struct acre__fetched *fetched,
-                                 struct acre__uses *uses) {
-    struct acre__extent *extent = import->extent;
-    size_t keep = fetched->view.keep_count, gone = extent->count - keep;
-    struct acre__said said;
-    acre_status status = gone ? acre__uses_wait(uses) : ACRE_OK;
+                                 acre_stream stream) {
+    struct acre__extent *extent = import->owner.extent;
+    size_t keep = fetched->view.keep_count;
+    acre_status status =
+        keep < extent->count ? acre__uses_wait_stream(import->live.dev, stream) : ACRE_OK;
     if (status)
         return status;
-    struct acre__chunk *tail = chunks_link(extent, keep, extent->count, NULL);
+    struct acre__chunk *tail = acre__extent_chunks(extent, keep, extent->count, NULL);
     import_book(import, fetched->kept_bytes);
-    if (gone)
-        (void)acre__extent_shrink(extent, fetched->kept_bytes);
+    (void)acre__extent_shrink(extent, fetched->kept_bytes);
     /* What the driver refuses to unmap is still in the way. */
-    if (fetched->view.mapped_bytes > extent->range.bytes || extent->mapped > fetched->kept_bytes)
-        status = import_move(import, fetched, uses);
-    else if (fetched->list)
+    if (fetched->view.mapped_bytes > extent->range.bytes || extent->mapped > fetched->kept_bytes) {
+        status = import_move(import, fetched, stream);
+    } else {
         status = acre__extent_add(extent, fetched->list);
-    if (status == ACRE_OK) {
         fetched->list = NULL;
-        (void)chunks_drop(tail, gone);
-        import_book(import, import->extent->mapped);
+    }
+    if (status == ACRE_OK) {
+        acre__chunk_drop_list(tail);
+        import_book(import, import->owner.extent->mapped);
         return ACRE_OK;
     }
+    struct acre__said said;
     acre__said_keep(&said);
-    size_t still = extent->count - keep; /* could not be unmapped */
-    tail = chunks_drop(tail, still);
-    if (tail && acre__extent_add(extent, tail) != ACRE_OK)
-        (void)chunks_drop(tail, gone - still); /* then only what both have is left */
+    for (size_t i = keep; i < extent->count; i++) { /* could not be unmapped */
+        struct acre__chunk *next = tail->next;
+        acre__chunk_drop(tail);
+        tail = next;
+    }
+    (void)acre__extent_add(extent, tail); /* if that fails only what both have is left */
     import_book(import, extent->mapped);
     return acre__said_fail(status, &said);
 }
@@ -201,57 +136,38 @@ static acre_status import_change(acre_import *import, struct acre__fetched *fetc
 /* Makes the import what was fetched. */
 static acre_status import_apply(acre_import *import, struct acre__fetched *fetched,
                                 acre_stream stream) {
-    struct acre__extent *extent = import->extent;
-    struct acre__uses uses;
-    acre_status status = ACRE_OK;
-    size_t mapped = fetched->view.mapped_bytes;
-    int is_moved =
-        mapped > extent->range.bytes && !acre__extent_extend(extent, fetched->view.reserved_bytes);
-    acre__uses_open(&uses, import->live.dev);
-    if (is_moved || fetched->view.keep_count < extent->count)
-        status = acre__uses_record(&uses, stream);
-    if (status == ACRE_OK)
-        status =
-            is_moved ? import_move(import, fetched, &uses) : import_change(import, fetched, &uses);
-    struct acre__said said;
-    acre__said_keep(&said);
-    acre__uses_close(&uses);
-    return status ? acre__said_fail(status, &said) : ACRE_OK;
+    struct acre__extent *extent = import->owner.extent;
+    if (fetched->view.mapped_bytes > extent->range.bytes &&
+        !acre__extent_extend(extent, fetched->view.reserved_bytes))
+        return import_move(import, fetched, stream);
+    return import_change(import, fetched, stream);
 }
 
 /* Asks the owner and becomes what it says. */
 static acre_status import_update(acre_import *import, acre_stream stream) {
-    struct acre__asked asked = {.dev = import->live.dev,
-                                .socket = import->socket,
-                                .wait_ms = import->wait_ms,
-                                .unit = import->unit,
-                                .extent = import->extent,
-                                .ids = import->ids};
     struct acre__fetched fetched;
     int is_over;
-    acre_status status = acre__fetch(&asked, &fetched, &is_over);
+    acre_status status = acre__fetch(&import->owner, &fetched, &is_over);
     if (is_over) {
-        close(import->socket);
-        import->socket = -1;
+        close(import->owner.socket);
+        import->owner.socket = -1;
     }
     if (status)
         return status;
     uint64_t refreshed = fetched.view.mapped_bytes - fetched.kept_bytes;
-    if (!import->extent) {
+    if (!import->owner.extent) {
         import->info.is_read_only = (fetched.view.flags & ACRE_SHARE_READ_ONLY) != 0;
-        import->extent = extent_begin(import, fetched.view.reserved_bytes, &status);
-        import->block.extent = import->extent;
+        import->owner.extent = extent_begin(import, fetched.view.reserved_bytes, &status);
+        import->block.extent = import->owner.extent;
     }
-    if (import->extent)
+    if (import->owner.extent)
         status = import_apply(import, &fetched, stream);
     if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
         acre__fetch_drop(&fetched);
-        return acre__said_fail(status, &said);
+        return status;
     }
-    free(import->ids);
-    import->ids = fetched.ids;
+    free(import->owner.ids);
+    import->owner.ids = fetched.ids;
     import->info.bytes = fetched.view.used_bytes;
     import->info.element_bytes = fetched.view.element_bytes;
     import->info.refreshed_bytes = refreshed;
@@ -263,11 +179,11 @@ static acre_status import_update(acre_import *import, acre_stream stream) {
 /* Gives everything back; nobody else knows the import, and its uses are done. */
 static void import_end(acre_import *import) {
     import_unbook(import);
-    extent_end(import->extent);
-    if (import->socket >= 0)
-        close(import->socket);
+    acre__extent_destroy(import->owner.extent);
+    if (import->owner.socket >= 0)
+        close(import->owner.socket);
     acre__lock_destroy(&import->lock);
-    free(import->ids);
+    free(import->owner.ids);
     free(import);
 }
 
@@ -276,10 +192,10 @@ static acre_import *import_make(acre_device *dev, uint32_t wait_ms, size_t unit)
     if (!import)
         return NULL;
     acre__lock_init(&import->lock, "import", ACRE__RANK_SHARE);
-    import->live.dev = dev;
-    import->socket = -1;
-    import->wait_ms = wait_ms ? wait_ms : IMPORT_WAIT_MS;
-    import->unit = unit;
+    import->live.dev = import->owner.dev = dev;
+    import->owner.socket = -1;
+    import->owner.wait_ms = wait_ms ? wait_ms : IMPORT_WAIT_MS;
+    import->owner.unit = unit;
     import->block.dev = dev;
     import->block.kind = ACRE_KIND_DEVICE;
     import->block.source = ACRE__FROM_SPACE;
@@ -301,13 +217,13 @@ static int owner_is_taken(uint32_t uid, const acre_import_options *options) {
 
 static acre_status import_connect(acre_import *import, const struct acre__endpoint *endpoint,
                                   const acre_import_options *options) {
-    int64_t deadline_ns = acre__wire_now_ns() + (int64_t)import->wait_ms * 1000000;
-    acre_status status = acre__endpoint_connect(endpoint, deadline_ns, &import->socket);
+    int64_t deadline_ns = acre__wire_now_ns() + (int64_t)import->owner.wait_ms * 1000000;
+    acre_status status = acre__endpoint_connect(endpoint, deadline_ns, &import->owner.socket);
     if (status)
         return status;
     struct ucred owner = {0};
     socklen_t bytes = sizeof owner;
-    if (getsockopt(import->socket, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) != 0)
+    if (getsockopt(import->owner.socket, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) != 0)
         return acre__wire_system(errno, "who offers it");
     import->info.owner_pid = (uint32_t)owner.pid;
     import->info.owner_uid = (uint32_t)owner.uid;
@@ -323,10 +239,8 @@ acre_status acre_import_open(acre_device *device, const char *path,
     if (out)
         *out = NULL;
     acre_status status = acre__share_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(out, "acre_import_open: import")))
         return status;
-    if (!out)
-        return acre__fail(ACRE_E_NULL, "acre_import_open: import is NULL");
     if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_import_options")))
         return status;
     if (!wishes.uids != !wishes.uid_count)
@@ -345,10 +259,8 @@ acre_status acre_import_open(acre_device *device, const char *path,
     if (status == ACRE_OK)
         status = import_update(import, NULL);
     if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
         import_end(import);
-        return acre__said_fail(status, &said);
+        return status;
     }
     acre__live_add(&imports, &import->live, import->live.dev);
     *out = import;
@@ -357,16 +269,9 @@ acre_status acre_import_open(acre_device *device, const char *path,
 
 /* ---- using ---- */
 
-static acre_import *import_use(const acre_import *handle, acre_status *status) {
-    *status = acre__enter();
-    if (*status)
-        return NULL;
-    return acre__live_use(&imports, handle, status);
-}
-
 acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
     acre_status status;
-    acre_import *import = import_use(handle, &status);
+    acre_import *import = acre__live_use(&imports, handle, &status);
     if (!import)
         return status;
     acre__lock_take(&import->lock);
@@ -374,7 +279,7 @@ acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
     if (status == ACRE_OK)
         status = acre__stream_check(import->live.dev, stream);
     if (status == ACRE_OK)
-        status = import->socket < 0
+        status = import->owner.socket < 0
                      ? acre__fail(ACRE_E_GONE, "the owner has ended the share, or itself")
                      : import_update(import, stream);
     acre__lock_give(&import->lock);
@@ -384,39 +289,22 @@ acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
 
 acre_status acre_import_get_info(const acre_import *handle, acre_import_info *info) {
     acre_import_info told = {0};
-    acre_status status = acre__enter();
-    if (status == ACRE_OK)
-        status = acre__options_out(info, sizeof told, &told, "acre_import_info");
+    acre_status status = acre__options_out(info, sizeof told, &told, "acre_import_info");
     if (status)
         return status;
-    acre_import *import = import_use(handle, &status);
+    acre_import *import = acre__live_use(&imports, handle, &status);
     if (!import)
         return status;
     acre__lock_take(&import->lock);
     told = import->info;
-    told.data = (void *)(uintptr_t)import->extent->range.at;
-    told.mapped_bytes = import->extent->mapped;
+    told.data = (void *)(uintptr_t)import->owner.extent->range.at;
+    told.mapped_bytes = import->owner.extent->mapped;
     acre__lock_give(&import->lock);
     acre__live_unuse(&imports, &import->live);
     return acre__options_out(info, sizeof told, &told, "acre_import_info");
 }
 
 /* ---- closing ---- */
-
-/* Waits for the stream; a device that is lost does nothing any more. */
-static acre_status import_wait(acre_import *import, acre_stream stream) {
-    struct acre__uses uses;
-    struct acre__said said;
-    if (acre__device_is_lost(import->live.dev))
-        return ACRE_OK;
-    acre__uses_open(&uses, import->live.dev);
-    acre_status status = acre__uses_record(&uses, stream);
-    if (status == ACRE_OK)
-        status = acre__uses_wait(&uses);
-    acre__said_keep(&said);
-    acre__uses_close(&uses);
-    return status ? acre__said_fail(status, &said) : ACRE_OK;
-}
 
 acre_status acre_import_close(acre_import *handle, acre_stream stream) {
     acre_status status = acre__enter();
@@ -425,7 +313,9 @@ acre_status acre_import_close(acre_import *handle, acre_stream stream) {
     acre_import *import = acre__live_take(&imports, handle, &status);
     if (!import)
         return status;
-    status = import_wait(import, stream);
+    /* A device that is lost does nothing any more. */
+    if (!acre__device_is_lost(import->live.dev))
+        status = acre__uses_wait_stream(import->live.dev, stream);
     if (status) {
         acre__live_add(&imports, &import->live, import->live.dev);
         return status;

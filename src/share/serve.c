@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -21,6 +20,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "share/wire.h"
 
 enum {
@@ -391,11 +391,7 @@ acre_status acre__serve_start(const struct acre__offer *offer, int listener,
         server_free(server);
         return status;
     }
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
-    int code = pthread_create(&server->thread, NULL, serve_main, server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = acre__thread_start(&server->thread, serve_main, server);
     if (code) {
         server_free(server);
         return acre__wire_system(code, "a thread that answers importers");

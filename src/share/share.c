@@ -7,7 +7,6 @@
  *
  * Locks: the list's, for the list only. */
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/options.h"
@@ -92,22 +91,25 @@ static acre_status share_check(const struct acre__block *block) {
     return ACRE_OK;
 }
 
-/* The block that begins at `p`, pinned; NULL and *status if it cannot be shared. */
-static struct acre__block *share_pin(acre_device *dev, const void *p, acre_status *status) {
+/* A pinned block, or NULL with *status; unpinned and NULL if it cannot be shared. */
+static struct acre__block *share_checked(struct acre__block *block, acre_status *status) {
     size_t unit;
-    if (!p) {
-        *status = acre__fail(ACRE_E_NULL, "the address is NULL");
-        return NULL;
-    }
-    struct acre__block *block = acre__book_pin(dev, p, status);
     if (!block)
         return NULL;
-    *status = acre__share_unit(dev, &unit);
+    *status = acre__share_unit(block->dev, &unit);
     if (*status == ACRE_OK)
         *status = share_check(block);
     if (*status == ACRE_OK)
         return block;
     acre__book_unpin(block);
+    return NULL;
+}
+
+/* The block that begins at `p`, pinned; NULL and *status if it cannot be shared. */
+static struct acre__block *share_pin(acre_device *dev, const void *p, acre_status *status) {
+    if (p)
+        return share_checked(acre__book_pin(dev, p, status), status);
+    *status = acre__fail(ACRE_E_NULL, "the address is NULL");
     return NULL;
 }
 
@@ -195,10 +197,8 @@ acre_status acre_share_mem(acre_device *device, void *p, const char *path,
     if (share)
         *share = NULL;
     acre_status status = acre__share_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(share, "acre_share_mem: share")))
         return status;
-    if (!share)
-        return acre__fail(ACRE_E_NULL, "acre_share_mem: share is NULL");
     struct acre__block *block = share_pin(device, p, &status);
     if (!block)
         return status;
@@ -211,36 +211,22 @@ acre_status acre_share_mem(acre_device *device, void *p, const char *path,
     return share_open(block, path, options, share);
 }
 
-/* The vec's block, pinned, with the same checks. */
-static struct acre__block *share_pin_vec(acre_vec *vec, acre_status *status) {
-    acre_vec_info info = {.struct_size = sizeof info};
-    size_t unit;
-    *status = acre_vec_get_info(vec, &info);
-    if (*status == ACRE_OK)
-        *status = acre__share_unit(info.device, &unit);
-    struct acre__block *block = *status ? NULL : acre__vec_pin(vec, status);
-    if (block && (*status = share_check(block))) {
-        acre__book_unpin(block);
-        return NULL;
-    }
-    return block;
-}
-
 acre_status acre_share_vec(acre_vec *vec, const char *path, const acre_share_options *options,
                            acre_share **share) {
     if (share)
         *share = NULL;
     acre_vec_info info = {.struct_size = sizeof info};
+    size_t unit;
     acre_status status = acre__enter();
     if (status == ACRE_OK)
         status = acre_vec_get_info(vec, &info);
     if (status == ACRE_OK)
         status = acre__share_enter(info.device);
-    if (status)
+    if (status || (status = acre__not_null(share, "acre_share_vec: share")))
         return status;
-    if (!share)
-        return acre__fail(ACRE_E_NULL, "acre_share_vec: share is NULL");
-    struct acre__block *block = share_pin_vec(vec, &status);
+    if ((status = acre__share_unit(info.device, &unit)))
+        return status;
+    struct acre__block *block = share_checked(acre__vec_pin(vec, &status), &status);
     return block ? share_open(block, path, options, share) : status;
 }
 

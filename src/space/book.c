@@ -5,7 +5,6 @@
 #include "base/lock.h"
 #include "base/status.h"
 #include "device/device.h"
-#include "device/driver_status.h"
 
 static struct {
     struct acre__lock lock;
@@ -225,20 +224,19 @@ static acre_status look_by_driver(acre_device *dev, const void *p, acre_mem_info
         CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
         CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void *values[] = {&type, &ordinal, &is_managed, &base, &bytes};
-    struct acre__current current;
+    struct acre__current call;
     /* The plural call, which finds nothing wrong with an unknown address; the singular one takes a
      * microsecond longer to say so. It needs a context to tell more than the type. */
-    acre_status status = acre__device_begin(dev, &current);
-    if (status)
-        return status;
-    CUresult code =
-        dev->drv->cuPointerGetAttributes(5, attributes, values, (CUdeviceptr)(uintptr_t)p);
-    acre__device_pop(dev, &current);
-    if (code && code != CUDA_ERROR_INVALID_VALUE)
-        return acre__driver_fail(dev, code, "cuPointerGetAttributes");
-    if (code || type == 0 || base == 0) {
+    if (acre__device_call(dev, &call))
+        call.code =
+            dev->drv->cuPointerGetAttributes(5, attributes, values, (CUdeviceptr)(uintptr_t)p);
+    int is_unknown = call.code == CUDA_ERROR_INVALID_VALUE || type == 0 || base == 0;
+    if (call.code == CUDA_ERROR_INVALID_VALUE)
+        call.code = CUDA_SUCCESS;
+    acre_status status = acre__device_done(dev, &call, "cuPointerGetAttributes");
+    if (status || is_unknown) {
         info->kind = ACRE_KIND_PAGEABLE;
-        return ACRE_OK;
+        return status;
     }
     info->kind = is_managed                     ? ACRE_KIND_MANAGED
                  : type == CU_MEMORYTYPE_DEVICE ? ACRE_KIND_DEVICE

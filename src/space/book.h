@@ -38,11 +38,11 @@ struct acre__extent;
 
 /* A block. Its owner allocates it, with everything needed to give it back. */
 struct acre__block {
-    struct acre__node node; /* key: first address */
     struct acre__limbo_item item;
+    struct acre__node node; /* key: first address */
     acre_device *dev;
     size_t bytes;       /* as asked for */
-    size_t whole_bytes; /* of the pages behind it, where they are ours */
+    size_t whole_bytes; /* of the pages behind it, where they are registered */
     acre_kind kind;
     uint32_t flags;
     enum acre__source source;

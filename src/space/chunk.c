@@ -13,8 +13,6 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/status.h"
-#include "device/driver_status.h"
-#include "space/space.h"
 #include "watch/trace.h"
 
 /* Of the device's memory: what is kept is missed by the program's own allocations. */
@@ -45,16 +43,12 @@ static struct chunk_store *store_of(const acre_device *dev) {
 
 /* ---- records ---- */
 
-static struct acre__chunk *chunk_of(struct acre__limbo_item *item) {
-    return (struct acre__chunk *)(void *)((char *)item - offsetof(struct acre__chunk, item));
-}
-
 static CUresult chunk_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuMemRelease(chunk_of(item)->handle);
+    return drv->cuMemRelease(((struct acre__chunk *)item)->handle);
 }
 
 static void chunk_forget(struct acre__limbo_item *item) {
-    struct acre__chunk *chunk = chunk_of(item);
+    struct acre__chunk *chunk = (struct acre__chunk *)item;
     struct chunk_store *store = store_of(chunk->dev);
     if (acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_RELEASE, chunk->handle, chunk->bytes);
@@ -116,7 +110,7 @@ static struct acre__chunk *cache_cut(struct chunk_store *store, uint64_t most) {
 static void chunks_release(struct acre__chunk *list) {
     while (list) {
         struct acre__chunk *next = list->next;
-        (void)acre__limbo_give_back(list->dev, &list->item);
+        acre__limbo_let_go(list->dev, &list->item);
         list = next;
     }
 }
@@ -185,7 +179,7 @@ static size_t host_unit(acre_device *dev) {
     store->bytes += unit;
     store->count++;
     acre__lock_give(&store->lock);
-    (void)acre__limbo_give_back(dev, &chunk->item);
+    acre__limbo_let_go(dev, &chunk->item);
     return unit;
 }
 
@@ -194,6 +188,54 @@ size_t acre__chunk_unit(acre_device *dev, uint32_t flags) {
     if (!dev->info.has_vmm || (!acre__config_flag(ACRE__CONFIG_VMM, 1, &is_on) && !is_on))
         return 0;
     return flags & ACRE__CHUNK_HOST ? host_unit(dev) : dev->info.granularity_bytes;
+}
+
+/* ---- devices ---- */
+
+void acre__chunk_count(acre_device *dev, uint64_t *count, uint64_t *bytes, uint64_t *cached_bytes) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    *count = store->count;
+    *bytes = store->bytes;
+    *cached_bytes = store->cached_bytes;
+    acre__lock_give(&store->lock);
+}
+
+static void chunk_stats(acre_device *dev, acre_device_stats *stats) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    stats->chunks = store->count;
+    stats->chunk_bytes = store->bytes;
+    stats->chunk_cached_bytes = store->cached_bytes;
+    stats->chunks_created = store->created;
+    stats->chunk_created_bytes = store->created_bytes;
+    stats->chunk_released_bytes = store->released_bytes;
+    acre__lock_give(&store->lock);
+}
+
+void acre__chunk_end(acre_device *dev) {
+    struct chunk_store *store = store_of(dev);
+    acre__lock_take(&store->lock);
+    store->is_ending = 1;
+    store->created = store->created_bytes = store->released_bytes = 0;
+    store->host_unit = 0;
+    acre__lock_give(&store->lock);
+    (void)acre__chunk_trim(dev);
+}
+
+static acre_status chunk_trim(acre_device *dev) {
+    (void)acre__chunk_trim(dev);
+    return ACRE_OK;
+}
+
+/* Before the first chunk of a device. Objects have ended when it is closed: what is left then waits
+ * in limbo. */
+static void chunk_use(void) {
+    static const struct acre__device_hooks hooks = {.layer = ACRE__HOOK_BELOW,
+                                                    .trim = chunk_trim,
+                                                    .close = acre__chunk_end,
+                                                    .stats = chunk_stats};
+    acre__device_hooks_add(&hooks);
 }
 
 /* ---- handing out ---- */
@@ -280,7 +322,7 @@ static acre_status chunk_create(acre_device *dev, struct acre__chunk *chunk) {
 static acre_status chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
                               struct acre__chunk **out) {
     struct chunk_store *store = store_of(dev);
-    acre__space_use();
+    chunk_use();
     acre__lock_take(&store->lock);
     store->is_ending = 0;
     struct acre__chunk *chunk = cache_find(store, bytes, flags);
@@ -352,12 +394,9 @@ acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint
     }
     if (status == ACRE_OK)
         return ACRE_OK;
-    struct acre__said said;
-    acre__said_keep(&said);
     acre__chunk_drop_list(*list);
     *list = NULL;
-    return acre__is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags)
-                                      : acre__said_fail(status, &said);
+    return acre__is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags) : status;
 }
 
 /* ---- other processes ---- */
@@ -366,7 +405,7 @@ acre_status acre__chunk_import(acre_device *dev, int fd, size_t bytes, uint32_t 
                                struct acre__chunk **out) {
     struct chunk_store *store = store_of(dev);
     *out = NULL;
-    acre__space_use();
+    chunk_use();
     struct acre__chunk *chunk = chunk_record(dev, bytes, flags);
     if (!chunk)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a chunk's record");
@@ -393,37 +432,4 @@ acre_status acre__chunk_export(struct acre__chunk *chunk, int *fd) {
     if (status == ACRE_OK)
         atomic_store_explicit(&chunk->is_alone, 1, memory_order_relaxed);
     return status;
-}
-
-/* ---- counting, ending ---- */
-
-void acre__chunk_count(acre_device *dev, uint64_t *count, uint64_t *bytes, uint64_t *cached_bytes) {
-    struct chunk_store *store = store_of(dev);
-    acre__lock_take(&store->lock);
-    *count = store->count;
-    *bytes = store->bytes;
-    *cached_bytes = store->cached_bytes;
-    acre__lock_give(&store->lock);
-}
-
-void acre__chunk_stats(acre_device *dev, acre_device_stats *stats) {
-    struct chunk_store *store = store_of(dev);
-    acre__lock_take(&store->lock);
-    stats->chunks = store->count;
-    stats->chunk_bytes = store->bytes;
-    stats->chunk_cached_bytes = store->cached_bytes;
-    stats->chunks_created = store->created;
-    stats->chunk_created_bytes = store->created_bytes;
-    stats->chunk_released_bytes = store->released_bytes;
-    acre__lock_give(&store->lock);
-}
-
-void acre__chunk_end(acre_device *dev) {
-    struct chunk_store *store = store_of(dev);
-    acre__lock_take(&store->lock);
-    store->is_ending = 1;
-    store->created = store->created_bytes = store->released_bytes = 0;
-    store->host_unit = 0;
-    acre__lock_give(&store->lock);
-    (void)acre__chunk_trim(dev);
 }

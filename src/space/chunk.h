@@ -65,6 +65,9 @@ void acre__chunk_drop_list(struct acre__chunk *list);
 /* Gives all cached chunks of the device back. 1 if there were any. */
 int acre__chunk_trim(acre_device *dev);
 
+/* The device ends: nothing is cached any more. */
+void acre__chunk_end(acre_device *dev);
+
 /* For invariants in tests: chunks that exist, cached ones included, and their bytes. */
 void acre__chunk_count(acre_device *dev, uint64_t *count, uint64_t *bytes, uint64_t *cached_bytes);
 

@@ -41,7 +41,8 @@ static acre_status mappings_make(struct acre__extent *extent, struct acre__chunk
                                  uint64_t *left_end) {
     uint64_t begin = at;
     size_t made = 0;
-    acre_status status = ACRE_OK;
+    /* What a lost device had there went from the books alone. */
+    acre_status status = acre__device_enter(extent->dev);
     *left_end = range_end;
     for (struct acre__chunk *chunk = list; chunk && status == ACRE_OK; chunk = chunk->next) {
         status = acre__mapping_make(chunk, at, &mappings[made]);
@@ -53,12 +54,8 @@ static acre_status mappings_make(struct acre__extent *extent, struct acre__chunk
     if (status == ACRE_OK && made && extent->access_count)
         status = acre__step_access(extent->dev, begin, (size_t)(at - begin), extent->access,
                                    extent->access_count);
-    if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
+    if (status)
         *left_end = mappings_end(extent->dev, mappings, made, range_end);
-        return acre__said_fail(status, &said);
-    }
     return status;
 }
 
@@ -111,6 +108,25 @@ void acre__extent_close(struct acre__extent *extent) {
     extent->mappings = NULL;
 }
 
+acre_status acre__extent_create(acre_device *dev, uint32_t flags, size_t reserve,
+                                struct acre__extent **extent) {
+    *extent = malloc(sizeof **extent);
+    if (!*extent)
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of addresses");
+    acre_status status = acre__extent_open(*extent, dev, flags, reserve, 0, 0);
+    if (status) {
+        free(*extent);
+        *extent = NULL;
+    }
+    return status;
+}
+
+void acre__extent_destroy(struct acre__extent *extent) {
+    if (extent)
+        acre__extent_close(extent);
+    free(extent);
+}
+
 /* ---- growing ---- */
 
 /* Room for `more` mappings. */
@@ -156,15 +172,23 @@ static acre_status extent_add(struct acre__extent *extent, struct acre__chunk *l
         return status;
     extent->count += count;
     extent->mapped += bytes;
-    acre__chunk_drop_list(list); /* each mapping has a user of its own now */
     return ACRE_OK;
 }
 
 acre_status acre__extent_add(struct acre__extent *extent, struct acre__chunk *list) {
+    if (!list)
+        return ACRE_OK;
     acre__lock_take(&extent->lock);
     acre_status status = extent_add(extent, list);
+    acre__chunk_drop_list(list); /* each mapping has a user of its own now */
     acre__lock_give(&extent->lock);
     return status;
+}
+
+acre_status acre__extent_more(struct acre__extent *extent, size_t bytes) {
+    struct acre__chunk *list;
+    acre_status status = acre__chunk_cover(extent->dev, bytes, extent->least, extent->flags, &list);
+    return status ? status : acre__extent_add(extent, list);
 }
 
 acre_status acre__extent_grow(struct acre__extent *extent, size_t bytes) {
@@ -176,18 +200,7 @@ acre_status acre__extent_grow(struct acre__extent *extent, size_t bytes) {
     size_t left = extent->range.bytes - extent->mapped;
     size_t more = acre__round_up(bytes - extent->mapped, extent->unit);
     more = more < extent->least ? extent->least : more;
-    more = more > left ? left : more;
-    struct acre__chunk *list;
-    acre_status status = acre__chunk_cover(extent->dev, more, extent->least, extent->flags, &list);
-    if (status)
-        return status;
-    status = acre__extent_add(extent, list);
-    if (status == ACRE_OK)
-        return ACRE_OK;
-    struct acre__said said;
-    acre__said_keep(&said);
-    acre__chunk_drop_list(list);
-    return acre__said_fail(status, &said);
+    return acre__extent_more(extent, more > left ? left : more);
 }
 
 /* ---- shrinking ---- */
@@ -236,26 +249,28 @@ void acre__extent_trim_addresses(struct acre__extent *extent, size_t bytes) {
 
 /* ---- moving ---- */
 
-/* Lock held: the extent's chunks as a list; a mapped chunk is in no other. */
-static struct acre__chunk *extent_list(const struct acre__extent *extent) {
-    struct acre__chunk *list = NULL;
-    for (size_t i = extent->count; i > 0; i--) {
-        extent->mappings[i - 1]->chunk->next = list;
-        list = extent->mappings[i - 1]->chunk;
+struct acre__chunk *acre__extent_chunks(const struct acre__extent *extent, size_t first, size_t end,
+                                        struct acre__chunk *rest) {
+    while (end > first) {
+        struct acre__chunk *chunk = extent->mappings[--end]->chunk;
+        acre__chunk_keep(chunk);
+        chunk->next = rest;
+        rest = chunk;
     }
-    return list;
+    return rest;
 }
 
 /* Lock held. */
 static acre_status extent_move(struct acre__extent *extent, const struct acre__range *range,
                                struct acre__moved *moved) {
     struct acre__mapping **mappings = calloc(extent->count + 1, sizeof(void *));
+    struct acre__chunk *list = acre__extent_chunks(extent, 0, extent->count, NULL);
     uint64_t left_end = range->at + range->bytes;
     acre_status status =
-        mappings
-            ? mappings_make(extent, extent_list(extent), range->at, mappings, left_end, &left_end)
-            : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of %zu mappings",
-                         extent->count);
+        mappings ? mappings_make(extent, list, range->at, mappings, left_end, &left_end)
+                 : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of %zu mappings",
+                              extent->count);
+    acre__chunk_drop_list(list);
     if (status) {
         free(mappings);
         acre__range_give(extent->dev, range->at, (size_t)(left_end - range->at));
@@ -366,28 +381,4 @@ int acre__extent_has_access(struct acre__extent *extent, const acre_device *dev)
     int has_access = access_find(extent, dev->device) < extent->access_count;
     acre__lock_give(&extent->lock);
     return has_access;
-}
-
-/* ---- invariants ---- */
-
-const char *acre__extent_fault(struct acre__extent *extent) {
-    const char *fault = NULL;
-    acre__lock_take(&extent->lock);
-    uint64_t at = extent->range.at;
-    size_t sum = 0;
-    for (size_t i = 0; i < extent->count && !fault; i++) {
-        const struct acre__mapping *mapping = extent->mappings[i];
-        if (mapping->at != at)
-            fault = "a mapping does not begin where the one before it ends";
-        if (!atomic_load_explicit(&mapping->chunk->users, memory_order_relaxed))
-            fault = "a mapped chunk has no users";
-        at += mapping->chunk->bytes;
-        sum += mapping->chunk->bytes;
-    }
-    if (!fault && sum != extent->mapped)
-        fault = "the mappings are not as many bytes as are mapped";
-    if (!fault && extent->mapped > extent->range.bytes)
-        fault = "more is mapped than there are addresses";
-    acre__lock_give(&extent->lock);
-    return fault;
 }

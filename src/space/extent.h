@@ -53,8 +53,16 @@ acre_status acre__extent_open(struct acre__extent *extent, acre_device *dev, uin
 acre_status acre__extent_grow(struct acre__extent *extent, size_t bytes);
 
 /* Adds these chunks, linked by `next`, at the end; takes over one user of each. After a failure
- * they are still the caller's. */
+ * they have been dropped. */
 acre_status acre__extent_add(struct acre__extent *extent, struct acre__chunk *list);
+
+/* Takes chunks of `bytes`, a multiple of the unit, and adds them. */
+acre_status acre__extent_more(struct acre__extent *extent, size_t bytes);
+
+/* The chunks of the mappings `first` .. `end` - 1, each with one user more, linked in front of
+ * `rest`. A mapped chunk is in no other list. */
+struct acre__chunk *acre__extent_chunks(const struct acre__extent *extent, size_t first, size_t end,
+                                        struct acre__chunk *rest);
 
 /* Takes away all memory that lies wholly behind `bytes`, but for what the driver refuses to unmap
  * and what lies before that. The caller has waited for its uses. Returns the bytes that went. */
@@ -91,7 +99,10 @@ int acre__extent_has_access(struct acre__extent *extent, const acre_device *dev)
 /* Gives all of it back. The caller has waited for its uses. Never fails. */
 void acre__extent_close(struct acre__extent *extent);
 
-/* For invariants in tests: NULL, or what is wrong with the record. */
-const char *acre__extent_fault(struct acre__extent *extent);
+/* The same with a record of its own, without wishes for alignment and size of chunks. NULL after a
+ * failure, and to destroy it is a no-op. */
+acre_status acre__extent_create(acre_device *dev, uint32_t flags, size_t reserve,
+                                struct acre__extent **extent);
+void acre__extent_destroy(struct acre__extent *extent);
 
 #endif

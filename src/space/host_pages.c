@@ -2,10 +2,8 @@
 #include "space/host_pages.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -62,13 +60,9 @@ static void touching_begin(struct acre__touching *touching, char *at, size_t byt
     touching->page = (size_t)sysconf(_SC_PAGESIZE);
     touching->count = 0;
     atomic_store_explicit(&touching->next, 0, memory_order_relaxed);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
     while (touching->count + 1 < count &&
-           pthread_create(&touching->threads[touching->count], NULL, pages_touch, touching) == 0)
+           acre__thread_start(&touching->threads[touching->count], pages_touch, touching) == 0)
         touching->count++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void acre__host_pages_end(struct acre__touching *touching) {

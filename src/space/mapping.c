@@ -4,25 +4,20 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "device/driver_status.h"
 #include "space/range.h"
 #include "watch/trace.h"
-
-static struct acre__mapping *mapping_of(struct acre__limbo_item *item) {
-    return (struct acre__mapping *)(void *)((char *)item - offsetof(struct acre__mapping, item));
-}
 
 /* Unmaps it, with the context current. An address that the driver does not know was unmapped behind
  * acre's back. */
 static CUresult mapping_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    const struct acre__mapping *mapping = mapping_of(item);
+    const struct acre__mapping *mapping = (const struct acre__mapping *)item;
     CUresult code = drv->cuMemUnmap(mapping->at, mapping->chunk->bytes);
     return code == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : code;
 }
 
 /* Its addresses come from limbo and belong to nobody else. */
 static void mapping_forget(struct acre__limbo_item *item) {
-    struct acre__mapping *mapping = mapping_of(item);
+    struct acre__mapping *mapping = (struct acre__mapping *)item;
     acre_device *dev = mapping->chunk->dev;
     if (acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_UNMAP, mapping->at, mapping->chunk->bytes);
@@ -54,9 +49,12 @@ acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, struct ac
 int acre__mapping_unmap(struct acre__mapping *mapping) {
     acre_device *dev = mapping->chunk->dev;
     size_t bytes = mapping->chunk->bytes;
+    struct acre__said said;
+    acre__said_keep(&said);
     int is_gone = acre__device_is_lost(dev) ||
                   acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK ||
                   acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK || acre__device_is_lost(dev);
+    (void)acre__said_fail(ACRE_OK, &said);
     if (!is_gone)
         return 0;
     acre__chunk_drop(mapping->chunk);
@@ -67,6 +65,6 @@ int acre__mapping_unmap(struct acre__mapping *mapping) {
 int acre__mapping_end(struct acre__mapping *mapping) {
     if (acre__mapping_unmap(mapping))
         return 1;
-    (void)acre__limbo_give_back(mapping->chunk->dev, &mapping->item);
+    acre__limbo_let_go(mapping->chunk->dev, &mapping->item);
     return 0;
 }

@@ -21,7 +21,7 @@ struct acre__mapping {
 acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, struct acre__mapping **out);
 
 /* Ends a mapping, with two tries, since a refusal would cost addresses: 1, or 0 when the driver
- * refuses and it is there as before. */
+ * refuses and it is there as before. The last detail stays. */
 int acre__mapping_unmap(struct acre__mapping *mapping);
 
 /* The same. 1: the addresses are the caller's again. 0: they went to limbo with it. */

@@ -16,7 +16,6 @@
 #include "base/tree.h"
 #include "device/device.h"
 #include "device/limbo.h"
-#include "space/space.h"
 #include "space/steps.h"
 
 struct range_hole {
@@ -137,17 +136,13 @@ static struct range_area *area_of(struct range_store *store, uint64_t at) {
     return area;
 }
 
-static struct range_area *area_of_item(struct acre__limbo_item *item) {
-    return (struct range_area *)(void *)((char *)item - offsetof(struct range_area, item));
-}
-
 static CUresult area_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    const struct range_area *area = area_of_item(item);
+    const struct range_area *area = (const struct range_area *)item;
     return drv->cuMemAddressFree(area->at, area->bytes);
 }
 
 static void area_forget(struct acre__limbo_item *item) {
-    struct range_area *area = area_of_item(item);
+    struct range_area *area = (struct range_area *)item;
     holes_drop(area);
     free(area);
 }
@@ -155,7 +150,7 @@ static void area_forget(struct acre__limbo_item *item) {
 static const struct acre__limbo_kind area_kind = {"cuMemAddressFree", area_give_back, area_forget};
 
 static void area_end(struct range_area *area) {
-    (void)acre__limbo_give_back(area->dev, &area->item);
+    acre__limbo_let_go(area->dev, &area->item);
 }
 
 /* Reserves another area in which `bytes` fit. As large as configured, or less, down to what is
@@ -203,31 +198,6 @@ static acre_status area_make(acre_device *dev, struct range_store *store, size_t
     return ACRE_OK;
 }
 
-acre_status acre__range_take(acre_device *dev, size_t bytes, size_t alignment,
-                             struct acre__range *range) {
-    struct range_store *store = store_of(dev);
-    *range = (struct acre__range){0};
-    acre__space_use();
-    /* A new area has room; but others may have taken it by the time it is looked at again. */
-    for (;;) {
-        uint64_t at = 0;
-        int found = 0;
-        acre__lock_take(&store->lock);
-        for (struct range_area *area = store->areas; area && !found; area = area->next)
-            found = area_take(area, bytes, alignment, &at);
-        acre__lock_give(&store->lock);
-        if (found > 0) {
-            *range = (struct acre__range){at, bytes};
-            return ACRE_OK;
-        }
-        acre_status status = found < 0 ? acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record "
-                                                                        "of addresses")
-                                       : area_make(dev, store, bytes, alignment);
-        if (status)
-            return status;
-    }
-}
-
 int acre__range_extend(acre_device *dev, struct acre__range *range, size_t bytes) {
     struct range_store *store = store_of(dev);
     if (bytes <= range->bytes)
@@ -244,33 +214,6 @@ int acre__range_extend(acre_device *dev, struct acre__range *range, size_t bytes
     }
     acre__lock_give(&store->lock);
     return fits;
-}
-
-void acre__range_give(acre_device *dev, uint64_t at, size_t bytes) {
-    struct range_store *store = store_of(dev);
-    if (!bytes)
-        return;
-    acre__lock_take(&store->lock);
-    struct range_area *area = area_of(store, at);
-    int is_whole = 1;
-    if (area) {
-        is_whole = hole_add(area, at, bytes);
-        area->taken -= bytes;
-    }
-    if (area && !area->taken && !is_whole) {
-        holes_drop(area);
-        (void)hole_add(area, area->at, area->bytes);
-    }
-    int is_ended = area && !area->taken && store->is_ending;
-    if (is_ended) {
-        struct range_area **link = &store->areas;
-        while (*link != area)
-            link = &(*link)->next;
-        *link = area->next;
-    }
-    acre__lock_give(&store->lock);
-    if (is_ended)
-        area_end(area);
 }
 
 /* Takes the areas that nobody has a part of out of the store, and ends them. */
@@ -297,11 +240,37 @@ static void areas_end(acre_device *dev, int is_ending) {
     }
 }
 
+void acre__range_give(acre_device *dev, uint64_t at, size_t bytes) {
+    struct range_store *store = store_of(dev);
+    if (!bytes)
+        return;
+    acre__lock_take(&store->lock);
+    struct range_area *area = area_of(store, at);
+    int is_whole = 1;
+    if (area) {
+        is_whole = hole_add(area, at, bytes);
+        area->taken -= bytes;
+    }
+    if (area && !area->taken && !is_whole) {
+        holes_drop(area);
+        (void)hole_add(area, area->at, area->bytes);
+    }
+    int is_ended = area && !area->taken && store->is_ending;
+    acre__lock_give(&store->lock);
+    if (is_ended)
+        areas_end(dev, 1);
+}
+
 void acre__range_trim(acre_device *dev) {
     areas_end(dev, 0);
 }
 
-void acre__range_end(acre_device *dev) {
+static acre_status range_trim(acre_device *dev) {
+    acre__range_trim(dev);
+    return ACRE_OK;
+}
+
+static void range_end(acre_device *dev) {
     areas_end(dev, 1);
 }
 
@@ -314,4 +283,38 @@ void acre__range_count(acre_device *dev, uint64_t *reserved_bytes, uint64_t *tak
         *taken_bytes += area->taken;
     }
     acre__lock_give(&store->lock);
+}
+
+static void range_stats(acre_device *dev, acre_device_stats *stats) {
+    uint64_t taken;
+    acre__range_count(dev, &stats->address_bytes, &taken);
+}
+
+/* ---- handing out ---- */
+
+acre_status acre__range_take(acre_device *dev, size_t bytes, size_t alignment,
+                             struct acre__range *range) {
+    static const struct acre__device_hooks hooks = {
+        .layer = ACRE__HOOK_BELOW, .trim = range_trim, .close = range_end, .stats = range_stats};
+    struct range_store *store = store_of(dev);
+    *range = (struct acre__range){0};
+    acre__device_hooks_add(&hooks);
+    /* A new area has room; but others may have taken it by the time it is looked at again. */
+    for (;;) {
+        uint64_t at = 0;
+        int found = 0;
+        acre__lock_take(&store->lock);
+        for (struct range_area *area = store->areas; area && !found; area = area->next)
+            found = area_take(area, bytes, alignment, &at);
+        acre__lock_give(&store->lock);
+        if (found > 0) {
+            *range = (struct acre__range){at, bytes};
+            return ACRE_OK;
+        }
+        acre_status status = found < 0 ? acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record "
+                                                                        "of addresses")
+                                       : area_make(dev, store, bytes, alignment);
+        if (status)
+            return status;
+    }
 }

@@ -56,22 +56,16 @@ static uint32_t step_possible(const acre_device *dev, uint32_t flags) {
 
 acre_status acre__step_granularity(acre_device *dev, uint32_t flags, int recommended,
                                    size_t *bytes) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    *bytes = 0;
-    if (status)
-        return status;
+    struct acre__current call;
     /* What is only a wish is left out: where it is not permitted, asking could be refused too. */
     uint32_t asked = step_possible(dev, flags) & (ACRE__CHUNK_HOST | ACRE__CHUNK_SHAREABLE);
     CUmemAllocationProp prop = step_prop(dev, asked);
-    size_t got = 0;
-    CUresult code = dev->drv->cuMemGetAllocationGranularity(
-        &got, &prop,
-        recommended ? CU_MEM_ALLOC_GRANULARITY_RECOMMENDED : CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    status = acre__device_end(dev, &current, code, "cuMemGetAllocationGranularity");
-    if (status == ACRE_OK)
-        *bytes = got;
-    return status;
+    *bytes = 0;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuMemGetAllocationGranularity(
+            bytes, &prop,
+            recommended ? CU_MEM_ALLOC_GRANULARITY_RECOMMENDED : CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    return acre__device_done(dev, &call, "cuMemGetAllocationGranularity");
 }
 
 /* The codes with which the driver may answer a wish; running out of memory is none. */
@@ -100,34 +94,28 @@ static CUresult step_create_try(const acre_device *dev, size_t bytes, uint32_t f
 
 acre_status acre__step_create(acre_device *dev, size_t bytes, uint32_t flags,
                               CUmemGenericAllocationHandle *handle, uint32_t *granted) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
+    struct acre__current call;
     *handle = 0;
     *granted = 0;
-    if (status)
-        return status;
-    CUmemGenericAllocationHandle made = 0;
-    uint32_t given = 0;
-    CUresult code = step_create_try(dev, bytes, step_possible(dev, flags), &made, &given);
-    acre__device_pop(dev, &current);
-    if (code) {
-        status = flags & ACRE__CHUNK_HOST ? acre__driver_fail_host(dev, code, "cuMemCreate")
-                                          : acre__driver_fail(dev, code, "cuMemCreate");
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = step_create_try(dev, bytes, step_possible(dev, flags), handle, granted);
+    acre_status status = acre__device_done(dev, &call, "cuMemCreate");
+    if (call.code == CUDA_ERROR_OUT_OF_MEMORY && flags & ACRE__CHUNK_HOST)
+        status = ACRE_E_HOST_MEMORY;
+    if (status) {
+        *granted = 0;
         return acre__fail(status, "%zu bytes wanted: %s", bytes, acre_last_detail());
     }
     if (acre__trace_is_on())
-        acre__trace_chunk(ACRE__TRACE_CHUNK_CREATE, made, bytes);
-    *handle = made;
-    *granted = given;
+        acre__trace_chunk(ACRE__TRACE_CHUNK_CREATE, *handle, bytes);
     return ACRE_OK;
 }
 
 acre_status acre__step_release(acre_device *dev, CUmemGenericAllocationHandle handle) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    status = acre__device_end(dev, &current, dev->drv->cuMemRelease(handle), "cuMemRelease");
+    struct acre__current call;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuMemRelease(handle);
+    acre_status status = acre__device_done(dev, &call, "cuMemRelease");
     if (status == ACRE_OK && acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_RELEASE, handle, 0);
     return status;
@@ -136,15 +124,13 @@ acre_status acre__step_release(acre_device *dev, CUmemGenericAllocationHandle ha
 /* ---- sharing ---- */
 
 acre_status acre__step_export(acre_device *dev, CUmemGenericAllocationHandle handle, int *fd) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    *fd = -1;
-    if (status)
-        return status;
+    struct acre__current call;
     int made = -1;
-    CUresult code = dev->drv->cuMemExportToShareableHandle(
-        &made, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    status = acre__device_end(dev, &current, code, "cuMemExportToShareableHandle");
+    *fd = -1;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuMemExportToShareableHandle(
+            &made, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    acre_status status = acre__device_done(dev, &call, "cuMemExportToShareableHandle");
     if (status)
         return status;
     /* Programs that this one starts must not hold the memory; the driver does not promise that. */
@@ -154,70 +140,55 @@ acre_status acre__step_export(acre_device *dev, CUmemGenericAllocationHandle han
 }
 
 acre_status acre__step_import(acre_device *dev, int fd, CUmemGenericAllocationHandle *handle) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
+    struct acre__current call;
     *handle = 0;
-    if (status)
-        return status;
-    CUmemGenericAllocationHandle made = 0;
-    CUresult code = dev->drv->cuMemImportFromShareableHandle(
-        &made, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    status = acre__device_end(dev, &current, code, "cuMemImportFromShareableHandle");
-    if (status == ACRE_OK)
-        *handle = made;
-    return status;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuMemImportFromShareableHandle(
+            handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    return acre__device_done(dev, &call, "cuMemImportFromShareableHandle");
 }
 
 /* ---- addresses ---- */
 
 acre_status acre__step_reserve(acre_device *dev, size_t bytes, size_t alignment, uint64_t hint,
                                uint64_t *address) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    *address = 0;
-    if (status)
-        return status;
+    struct acre__current call;
     CUdeviceptr at = 0;
-    CUresult code = dev->drv->cuMemAddressReserve(&at, bytes, alignment, hint, 0);
-    status = acre__device_end(dev, &current, code, "cuMemAddressReserve");
-    if (code == CUDA_ERROR_OUT_OF_MEMORY)
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuMemAddressReserve(&at, bytes, alignment, hint, 0);
+    acre_status status = acre__device_done(dev, &call, "cuMemAddressReserve");
+    *address = at;
+    if (call.code == CUDA_ERROR_OUT_OF_MEMORY)
         return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses wanted: %s", bytes,
                           acre_last_detail());
-    if (status == ACRE_OK)
-        *address = at;
     return status;
 }
 
 acre_status acre__step_address_free(acre_device *dev, uint64_t address, size_t bytes) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    return acre__device_end(dev, &current, dev->drv->cuMemAddressFree(address, bytes),
-                            "cuMemAddressFree");
+    struct acre__current call;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuMemAddressFree(address, bytes);
+    return acre__device_done(dev, &call, "cuMemAddressFree");
 }
 
 /* ---- mappings ---- */
 
 acre_status acre__step_map(acre_device *dev, uint64_t address, size_t bytes,
                            CUmemGenericAllocationHandle handle) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    status = acre__device_end(dev, &current, dev->drv->cuMemMap(address, bytes, 0, handle, 0),
-                              "cuMemMap");
+    struct acre__current call;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuMemMap(address, bytes, 0, handle, 0);
+    acre_status status = acre__device_done(dev, &call, "cuMemMap");
     if (status == ACRE_OK && acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_MAP, address, bytes);
     return status;
 }
 
 acre_status acre__step_unmap(acre_device *dev, uint64_t address, size_t bytes) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    status = acre__device_end(dev, &current, dev->drv->cuMemUnmap(address, bytes), "cuMemUnmap");
+    struct acre__current call;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuMemUnmap(address, bytes);
+    acre_status status = acre__device_done(dev, &call, "cuMemUnmap");
     if (status == ACRE_OK && acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_UNMAP, address, bytes);
     return status;
@@ -225,31 +196,23 @@ acre_status acre__step_unmap(acre_device *dev, uint64_t address, size_t bytes) {
 
 acre_status acre__step_access(acre_device *dev, uint64_t address, size_t bytes,
                               const CUmemAccessDesc *access, size_t count) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
+    struct acre__current call;
     for (size_t i = 0; i < count; i++)
         if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
             access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
             acre__device_note_user(dev, access[i].location.id);
-    return acre__device_end(dev, &current, dev->drv->cuMemSetAccess(address, bytes, access, count),
-                            "cuMemSetAccess");
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuMemSetAccess(address, bytes, access, count);
+    return acre__device_done(dev, &call, "cuMemSetAccess");
 }
 
 acre_status acre__step_access_get(acre_device *dev, uint64_t address, const CUmemLocation *location,
                                   unsigned long long *flags) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
+    struct acre__current call;
     *flags = 0;
-    if (status)
-        return status;
-    unsigned long long got = 0;
-    CUresult code = dev->drv->cuMemGetAccess(&got, location, address);
-    status = acre__device_end(dev, &current, code, "cuMemGetAccess");
-    if (status == ACRE_OK)
-        *flags = got;
-    return status;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuMemGetAccess(flags, location, address);
+    return acre__device_done(dev, &call, "cuMemGetAccess");
 }
 
 /* ---- waiting for everything ---- */
@@ -294,25 +257,21 @@ acre_status acre__step_quiesce(acre_device *dev) {
     struct step_block *block = calloc(1, sizeof *block);
     if (!block)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a block's record");
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(dev, &current);
-    if (status) {
-        free(block);
-        return status;
-    }
-    const char *what;
+    struct acre__current call;
+    const char *what = NULL;
     enum acre__fate fate = ACRE__FATE_TAKEN;
-    CUresult code = block_make(dev->drv, block, &what);
-    if (code == CUDA_SUCCESS) {
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = block_make(dev->drv, block, &what);
+    if (call.status == ACRE_OK && call.code == CUDA_SUCCESS) {
         what = block->item.kind->call;
-        code = block_free(dev->drv, &block->item);
-        fate = acre__driver_fate(code);
+        call.code = block_free(dev->drv, &block->item);
+        fate = acre__driver_fate(call.code);
         if (fate == ACRE__FATE_TAKEN)
-            code = CUDA_SUCCESS;
+            call.code = CUDA_SUCCESS;
     }
-    status = acre__device_end(dev, &current, code, what);
+    acre_status status = acre__device_done(dev, &call, what);
     if (fate == ACRE__FATE_REFUSED)
-        (void)acre__limbo_give_back(dev, &block->item);
+        acre__limbo_let_go(dev, &block->item);
     else
         free(block);
     return status;

@@ -5,7 +5,6 @@
 
 #include "base/status.h"
 #include "device/device.h"
-#include "device/driver_status.h"
 #include "device/limbo.h"
 
 enum { USES_MANY = 8 }; /* pending ones from which on it is worth asking which are done */
@@ -20,22 +19,26 @@ struct acre__use {
     int is_pending;        /* recorded, and not known to be done */
 };
 
-static struct acre__use *use_of(struct acre__limbo_item *item) {
-    return (struct acre__use *)(void *)((char *)item - offsetof(struct acre__use, item));
-}
-
 static CUresult use_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
-    return drv->cuEventDestroy(use_of(item)->event);
+    return drv->cuEventDestroy(((struct acre__use *)item)->event);
 }
 
 static void use_forget(struct acre__limbo_item *item) {
-    free(use_of(item));
+    free(item);
 }
 
 static const struct acre__limbo_kind use_kind = {"cuEventDestroy", use_give_back, use_forget};
 
 void acre__uses_open(struct acre__uses *uses, acre_device *dev) {
     *uses = (struct acre__uses){.dev = dev};
+}
+
+/* The first that is not known to be done. */
+static struct acre__use *uses_pending(const struct acre__uses *uses) {
+    struct acre__use *use = uses->first;
+    while (use && !use->is_pending)
+        use = use->next;
+    return use;
 }
 
 /* ---- with the context current ---- */
@@ -132,20 +135,16 @@ static CUresult uses_mark(struct acre__uses *uses, acre_device *dev, acre_stream
 /* ---- for others ---- */
 
 acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, acre_stream stream) {
-    struct acre__current current;
-    const char *what;
+    struct acre__current call;
+    const char *what = NULL;
     int is_captured = 0;
     acre_status status = acre__stream_check(dev, stream);
     if (status)
         return status;
-    status = acre__device_begin_relaxed(dev, &current);
-    if (status)
-        return status;
-    CUresult code = uses_mark(uses, dev, stream, &is_captured, &what);
-    acre__device_pop(dev, &current);
-    if (is_captured)
-        return acre__fail(ACRE_E_CAPTURING, "the stream is being captured");
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = uses_mark(uses, dev, stream, &is_captured, &what);
+    status = acre__device_done(dev, &call, what);
+    return is_captured ? acre__fail(ACRE_E_CAPTURING, "the stream is being captured") : status;
 }
 
 acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream) {
@@ -153,30 +152,35 @@ acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream) {
 }
 
 acre_status acre__uses_wait(struct acre__uses *uses) {
-    struct acre__current current;
-    struct acre__use *use = uses->first;
-    while (use && !use->is_pending)
-        use = use->next;
+    struct acre__current call;
+    struct acre__use *use = uses_pending(uses);
     if (!use)
         return ACRE_OK;
-    acre_status status = acre__device_begin_relaxed(uses->dev, &current);
-    if (status)
-        return status;
-    CUresult code = CUDA_SUCCESS;
-    for (; use && !code; use = use->next) {
-        if (use->is_pending)
-            code = uses->dev->drv->cuEventSynchronize(use->event);
-        use->is_pending = use->is_pending && code;
-    }
-    return acre__device_end(uses->dev, &current, code, "cuEventSynchronize");
+    if (acre__device_call_relaxed(uses->dev, &call))
+        for (; use && !call.code; use = use->next) {
+            if (use->is_pending)
+                call.code = uses->dev->drv->cuEventSynchronize(use->event);
+            use->is_pending = use->is_pending && call.code;
+        }
+    return acre__device_done(uses->dev, &call, "cuEventSynchronize");
+}
+
+acre_status acre__uses_settle(struct acre__uses *uses, acre_stream stream) {
+    acre_status status = acre__uses_record(uses, stream);
+    return status ? status : acre__uses_wait(uses);
+}
+
+acre_status acre__uses_wait_stream(acre_device *dev, acre_stream stream) {
+    struct acre__uses uses = {.dev = dev};
+    acre_status status = acre__uses_settle(&uses, stream);
+    acre__uses_close(&uses);
+    return status;
 }
 
 int acre__uses_are_done(struct acre__uses *uses) {
     struct acre__current current;
     const char *what;
-    struct acre__use *use = uses->first;
-    while (use && !use->is_pending)
-        use = use->next;
+    struct acre__use *use = uses_pending(uses);
     if (!use)
         return 1;
     if (acre__device_push_relaxed(uses->dev, &current, &what) != CUDA_SUCCESS)
@@ -191,35 +195,13 @@ int acre__uses_are_done(struct acre__uses *uses) {
     return are_done;
 }
 
-acre_stream acre__uses_stream(const struct acre__uses *uses) {
-    const struct acre__use *use = uses->first;
-    while (use && !use->is_pending)
-        use = use->next;
-    return use ? use->stream : NULL;
-}
-
 acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(uses->dev, &current);
-    if (status)
-        return status;
-    CUresult code = CUDA_SUCCESS;
-    for (struct acre__use *use = uses->first; use && !code; use = use->next)
-        if (use->is_pending)
-            code = uses->dev->drv->cuStreamWaitEvent(stream, use->event, 0);
-    return acre__device_end(uses->dev, &current, code, "cuStreamWaitEvent");
-}
-
-acre_status acre__uses_record_event(struct acre__uses *uses, acre_event event, acre_stream relay) {
-    struct acre__current current;
-    acre_status status = acre__device_begin_relaxed(uses->dev, &current);
-    if (status)
-        return status;
-    CUresult code = uses->dev->drv->cuStreamWaitEvent(relay, event, 0);
-    status = acre__device_end(uses->dev, &current, code, "cuStreamWaitEvent");
-    if (status)
-        return status;
-    return acre__uses_record(uses, relay);
+    struct acre__current call;
+    if (acre__device_call_relaxed(uses->dev, &call))
+        for (struct acre__use *use = uses->first; use && !call.code; use = use->next)
+            if (use->is_pending)
+                call.code = uses->dev->drv->cuStreamWaitEvent(stream, use->event, 0);
+    return acre__device_done(uses->dev, &call, "cuStreamWaitEvent");
 }
 
 void acre__uses_append(struct acre__uses *uses, struct acre__uses *other) {
@@ -251,6 +233,6 @@ void acre__uses_close(struct acre__uses *uses) {
     while (uses->first) {
         struct acre__use *use = uses->first;
         uses->first = use->next;
-        (void)acre__limbo_give_back(uses->dev, &use->item);
+        acre__limbo_let_go(uses->dev, &use->item);
     }
 }

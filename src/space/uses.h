@@ -29,18 +29,16 @@ acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, ac
 /* Waits until all of it is done; captures that other threads have under way are left alone. */
 acre_status acre__uses_wait(struct acre__uses *uses);
 
+/* Both: waits for all of it, and for what the stream has queued so far. */
+acre_status acre__uses_settle(struct acre__uses *uses, acre_stream stream);
+/* Waits for what one stream has queued so far, in the same way. */
+acre_status acre__uses_wait_stream(acre_device *dev, acre_stream stream);
+
 /* 1 if all of it is done, 0 if not or if the driver does not say. */
 int acre__uses_are_done(struct acre__uses *uses);
 
-/* A stream whose work is not known to be done; NULL if there is none. */
-acre_stream acre__uses_stream(const struct acre__uses *uses);
-
 /* Makes work queued on `stream` from now on wait for all of it. */
 acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream);
-
-/* Work that a user's event marks uses the memory; `relay` is a stream of acre's that nothing else
- * is queued on. */
-acre_status acre__uses_record_event(struct acre__uses *uses, acre_event event, acre_stream relay);
 
 /* Adds the uses of another, which is empty then. */
 void acre__uses_append(struct acre__uses *uses, struct acre__uses *other);

@@ -1,10 +1,9 @@
 /* Vecs: the calls on one. See vec.h for how its locks and its ways of having memory go together.
  *
  * A grow that fits into what is mapped takes the size lock alone: no driver call, no waiting. */
+#include "base/atomic.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "base/thread.h"
-#include "device/driver_status.h"
 #include "vec/vec.h"
 
 /* Small appends add an eighth of what there is, up to this much. */
@@ -19,18 +18,24 @@ static void vec_set_count(acre_vec *vec, size_t count) {
                           memory_order_relaxed);
 }
 
-void acre__vec_freeze(acre_vec *vec) {
+/* How calls that change a vec begin and, after ACRE_OK, end: it is frozen in between. */
+static acre_status vec_freeze(acre_vec *vec) {
+    acre_status status = acre__vec_enter(vec);
+    if (status)
+        return status;
     acre__lock_take(&vec->change);
     acre__lock_take(&vec->size);
     vec->is_frozen = 1;
     acre__lock_give(&vec->size);
+    return ACRE_OK;
 }
 
-void acre__vec_thaw(acre_vec *vec) {
+static acre_status vec_thaw(acre_vec *vec, acre_status status) {
     acre__lock_take(&vec->size);
     vec->is_frozen = 0;
     acre__lock_give(&vec->size);
     acre__lock_give(&vec->change);
+    return status;
 }
 
 /* Tells all of it, with the number of elements; the vec is frozen. */
@@ -47,16 +52,17 @@ struct vec_seen {
     uint64_t moves, copied_bytes;
 };
 
-/* 0 for what is no vec. */
-static int vec_see(const acre_vec *vec, struct vec_seen *seen) {
+/* All zero for what is no vec. */
+static acre_status vec_see(const acre_vec *vec, struct vec_seen *seen) {
     *seen = (struct vec_seen){0};
-    if (acre__vec_check(vec))
-        return 0;
+    acre_status status = acre__vec_check(vec);
+    if (status)
+        return status;
     struct acre__lock *size = (struct acre__lock *)(uintptr_t)&vec->size;
     acre__lock_take(size);
     *seen = (struct vec_seen){vec->now, vec->count, vec->moves, vec->copied_bytes};
     acre__lock_give(size);
-    return 1;
+    return ACRE_OK;
 }
 
 void *acre_vec_data(const acre_vec *vec) {
@@ -73,7 +79,7 @@ size_t acre_vec_size(const acre_vec *vec) {
 
 size_t acre_vec_capacity(const acre_vec *vec) {
     struct vec_seen seen;
-    return vec_see(vec, &seen) ? seen.place.room / vec->element_bytes : 0;
+    return vec_see(vec, &seen) ? 0 : seen.place.room / vec->element_bytes;
 }
 
 uint64_t acre_vec_mapped_bytes(const acre_vec *vec) {
@@ -85,10 +91,8 @@ uint64_t acre_vec_mapped_bytes(const acre_vec *vec) {
 acre_status acre_vec_get_info(const acre_vec *vec, acre_vec_info *info) {
     acre_vec_info told = {.struct_size = sizeof told};
     acre_status status = acre__options_out(info, sizeof told, &told, "acre_vec_info");
-    if (status == ACRE_OK)
-        status = acre__vec_check(vec);
     struct vec_seen seen;
-    if (status || !vec_see(vec, &seen))
+    if (status || (status = vec_see(vec, &seen)))
         return status;
     told.device = vec->dev;
     told.data = (void *)(uintptr_t)seen.place.at;
@@ -140,8 +144,8 @@ static void growth_end(acre_vec *vec, struct acre__vec_growth *growth, size_t co
     vec->copied_bytes += growth->copied;
     acre__vec_ahead_look(vec);
     acre__lock_give(&vec->size);
-    if (is_moved)
-        acre__vec_count_move(vec, growth->copied);
+    acre__fetch_add(&vec->dev->grow_moves, (uint64_t)is_moved, memory_order_relaxed);
+    acre__fetch_add(&vec->dev->grow_copied_bytes, growth->copied, memory_order_relaxed);
     if (growth->is_begun)
         vec->way->end(vec, growth);
 }
@@ -197,20 +201,15 @@ acre_status acre_vec_grow(acre_vec *vec, size_t count, acre_stream stream) {
     acre_status status = acre__vec_enter(vec);
     if (status || grow_fast(vec, count))
         return status;
-    acre__vec_freeze(vec);
-    status = vec_grow(vec, count, stream);
-    acre__vec_thaw(vec);
-    return status;
+    status = vec_freeze(vec);
+    return status ? status : vec_thaw(vec, vec_grow(vec, count, stream));
 }
 
 acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
     struct acre__vec_growth growth = {.stream = stream};
     acre_status status = acre__vec_enter(vec);
-    if (status == ACRE_OK)
-        status = vec_bytes(vec, count, &growth.need);
-    if (status)
+    if (status || (status = vec_bytes(vec, count, &growth.need)) || (status = vec_freeze(vec)))
         return status;
-    acre__vec_freeze(vec);
     growth.before = vec->way->place(vec);
     if (growth.need > growth.before.room)
         status = vec->way->reserve(vec, &growth);
@@ -218,8 +217,7 @@ acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
         status = growth_undo(vec, &growth, status);
     else
         growth_end(vec, &growth, vec->count);
-    acre__vec_thaw(vec);
-    return status;
+    return vec_thaw(vec, status);
 }
 
 /* ---- appending ---- */
@@ -277,10 +275,8 @@ acre_status acre_vec_append(acre_vec *vec, const void *from, size_t count, acre_
         return status;
     if (!from)
         return acre__fail(ACRE_E_NULL, "acre_vec_append: from is NULL");
-    acre__vec_freeze(vec);
-    status = vec_append(vec, from, count, stream);
-    acre__vec_thaw(vec);
-    return status;
+    status = vec_freeze(vec);
+    return status ? status : vec_thaw(vec, vec_append(vec, from, count, stream));
 }
 
 /* ---- shrinking ---- */
@@ -289,12 +285,10 @@ acre_status acre_vec_append(acre_vec *vec, const void *from, size_t count, acre_
  * `keep` bytes. The vec is frozen. */
 static acre_status vec_shrink(acre_vec *vec, size_t count, size_t keep, acre_stream stream) {
     struct acre__vec_place place = vec->way->place(vec);
-    size_t kept = vec->way->kept(vec, keep);
+    size_t kept = vec->way->kept ? vec->way->kept(vec, keep) : place.mapped;
     acre_status status = ACRE_OK;
     if (kept < place.mapped) {
-        status = acre__uses_record(&vec->uses, stream);
-        if (status == ACRE_OK)
-            status = acre__uses_wait(&vec->uses);
+        status = acre__uses_settle(&vec->uses, stream);
         if (status == ACRE_OK)
             vec->way->shrink(vec, keep);
     }
@@ -316,51 +310,40 @@ static acre_status vec_shrink_by(acre_vec *vec, size_t count, acre_stream stream
 }
 
 acre_status acre_vec_shrink(acre_vec *vec, size_t count, acre_stream stream) {
-    acre_status status = acre__vec_enter(vec);
-    if (status)
-        return status;
-    acre__vec_freeze(vec);
-    status = vec_shrink_by(vec, count, stream);
-    acre__vec_thaw(vec);
-    return status;
+    acre_status status = vec_freeze(vec);
+    return status ? status : vec_thaw(vec, vec_shrink_by(vec, count, stream));
 }
 
 acre_status acre_vec_resize(acre_vec *vec, size_t count, acre_stream stream) {
-    acre_status status = acre__vec_enter(vec);
+    acre_status status = vec_freeze(vec);
     if (status)
         return status;
-    acre__vec_freeze(vec);
     status = count < vec->count ? vec_shrink_by(vec, vec->count - count, stream)
                                 : vec_grow(vec, count - vec->count, stream);
-    acre__vec_thaw(vec);
-    return status;
+    return vec_thaw(vec, status);
 }
 
 acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream) {
-    acre_status status = acre__vec_enter(vec);
+    acre_status status = vec_freeze(vec);
     if (status)
         return status;
-    acre__vec_freeze(vec);
     status = vec_shrink(vec, vec->count, vec->count * vec->element_bytes, stream);
     if (status == ACRE_OK) {
         acre__lock_take(&vec->size);
         vec->is_ahead_wanted = 0;
         acre__lock_give(&vec->size);
     }
-    acre__vec_thaw(vec);
-    return status;
+    return vec_thaw(vec, status);
 }
 
 acre_status acre_vec_clear(acre_vec *vec) {
-    acre_status status = acre__vec_enter(vec);
+    acre_status status = vec_freeze(vec);
     if (status)
         return status;
-    acre__vec_freeze(vec);
     acre__lock_take(&vec->size);
     vec_set_count(vec, 0);
     acre__lock_give(&vec->size);
-    acre__vec_thaw(vec);
-    return ACRE_OK;
+    return vec_thaw(vec, ACRE_OK);
 }
 
 /* ---- who uses it ---- */

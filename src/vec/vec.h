@@ -56,14 +56,11 @@ struct acre__vec_way {
     acre_status (*reserve)(acre_vec *vec, struct acre__vec_growth *growth);
     void (*end)(acre_vec *vec, struct acre__vec_growth *growth);
     void (*undo)(acre_vec *vec, struct acre__vec_growth *growth);
-    /* What the vec will have when all memory that lies wholly behind `bytes` has gone. */
+    /* What the vec will have when all memory that lies wholly behind `bytes` has gone, and giving
+     * it back, when its uses are done. NULL: memory never goes in part. */
     size_t (*kept)(const acre_vec *vec, size_t bytes);
-    /* Gives it back; the uses are done. */
     void (*shrink)(acre_vec *vec, size_t bytes);
     struct acre__vec_place (*place)(const acre_vec *vec);
-    /* In two steps: the first may refuse (ACRE_E_BUSY) and is undone by `reopen`. */
-    acre_status (*close_begin)(acre_vec *vec);
-    void (*reopen)(acre_vec *vec);
     void (*close)(acre_vec *vec);
 };
 
@@ -86,7 +83,7 @@ struct acre_vec {
     struct acre__lock change; /* guards, up to `size` */
     struct acre__uses uses;
     struct acre__extent extent;  /* by mapping */
-    struct acre__block block;    /* its entry in the book */
+    struct acre__block block;    /* by mapping: its entry in the book */
     struct acre__block *segment; /* by copying: a block of acre_mem_alloc, pinned; or NULL */
 
     struct acre__lock size; /* guards the rest; changed with `change` held as well, but for count */
@@ -117,11 +114,6 @@ static inline acre_status acre__vec_enter(const acre_vec *vec) {
     return acre__live_enter(&acre__vecs, vec);
 }
 
-/* Counts for the statistics. */
-void acre__vec_count_move(acre_vec *vec, size_t copied_bytes);
-/* How often vecs of the device moved, and the bytes that were copied for it. */
-uint64_t acre__vec_moves(const acre_device *dev, uint64_t *copied_bytes);
-void acre__vec_moves_forget(const acre_device *dev);
 /* Tells others where the vec is now and how much it has. Both locks held. */
 void acre__vec_tell(acre_vec *vec);
 /* ACRE_E_LIMIT, if `bytes` of memory are more than the vec may have. */
@@ -132,11 +124,6 @@ acre_status acre__vec_limit_check(const acre_vec *vec, size_t bytes);
 /* The vec's block, pinned in the book (space/book.h): the vec may change but not end until it is
  * unpinned. NULL and *status for a vec that copies (ACRE_E_KIND). For who shares it. */
 struct acre__block *acre__vec_pin(acre_vec *vec, acre_status *status);
-
-/* ---- vec.c: changes ---- */
-
-void acre__vec_freeze(acre_vec *vec);
-void acre__vec_thaw(acre_vec *vec);
 
 /* ---- vec_ahead.c ---- */
 

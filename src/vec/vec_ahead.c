@@ -5,9 +5,8 @@
  * all of it, with the change lock for one piece at a time. What it cannot map it leaves to the next
  * grow, which tries itself and tells its caller. acre_vec_shrink_to_fit sends it to sleep until the
  * next grow. */
-#include <signal.h>
-
 #include "base/status.h"
+#include "base/thread.h"
 #include "vec/vec.h"
 
 /* Bytes that are missing ahead; 0 when there is enough. Size lock held. */
@@ -61,14 +60,10 @@ static void *ahead_main(void *user) {
 
 /* Under the seeded scheduler there is none: a thread of ours would not follow its order. */
 acre_status acre__vec_ahead_begin(acre_vec *vec) {
-    sigset_t all, before;
     if (!vec->ahead_bytes || vec->way != &acre__vec_vmm || acre__device_is_seeded(vec->dev))
         return ACRE_OK;
     vec->is_ahead_wanted = 1;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
-    int code = pthread_create(&vec->thread, NULL, ahead_main, vec);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = acre__thread_start(&vec->thread, ahead_main, vec);
     if (code)
         return acre__fail(ACRE_E_SYSTEM, "no thread to grow ahead: error %d", code);
     acre__lock_take(&vec->size);

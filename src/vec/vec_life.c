@@ -135,6 +135,16 @@ static void vec_free(acre_vec *vec) {
     free(vec);
 }
 
+/* Takes the block out of the book, where a vec by mapping that has addresses is: ACRE_E_BUSY while
+ * somebody shares it. */
+static acre_status vec_unbook(acre_vec *vec) {
+    acre_status status = ACRE_OK;
+    if (vec->block.is_entered)
+        (void)acre__book_remove(vec->dev, (void *)(uintptr_t)vec->block.node.key,
+                                ACRE__OWNED_BY_VEC, &status);
+    return status;
+}
+
 /* After everything that may refuse. */
 static void vec_close(acre_vec *vec) {
     acre__vec_ahead_end(vec);
@@ -145,7 +155,7 @@ static void vec_close(acre_vec *vec) {
 
 static void vec_end(acre_vec *vec) {
     acre__vec_ahead_end(vec); /* before the vec's block leaves the book */
-    (void)vec->way->close_begin(vec);
+    (void)vec_unbook(vec);
     if (!acre__device_is_lost(vec->dev)) /* nobody has said which streams use it */
         (void)acre__step_quiesce_users(vec->dev);
     vec_close(vec);
@@ -164,13 +174,9 @@ static void vecs_close(acre_device *dev) {
     if (count)
         acre__log(ACRE_LOG_WARN, "vec", "%s: closed with %llu vecs of %llu bytes not destroyed",
                   dev->label, count, bytes);
-    acre__vec_moves_forget(dev);
 }
 
 static void vec_stats(acre_device *dev, acre_device_stats *stats) {
-    uint64_t copied_bytes;
-    stats->vec_moves += acre__vec_moves(dev, &copied_bytes);
-    stats->grow_copied_bytes += copied_bytes;
     stats->vecs += acre__live_count(&acre__vecs, dev);
 }
 
@@ -183,10 +189,8 @@ acre_status acre_vec_create(acre_device *device, size_t element_bytes,
     if (vec)
         *vec = NULL;
     acre_status status = acre__device_enter(device);
-    if (status)
+    if (status || (status = acre__not_null(vec, "acre_vec_create: vec")))
         return status;
-    if (!vec)
-        return acre__fail(ACRE_E_NULL, "acre_vec_create: vec is NULL");
     if (!element_bytes || element_bytes > PTRDIFF_MAX)
         return acre__fail(ACRE_E_INVALID, "acre_vec_create: elements of %zu bytes", element_bytes);
     if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_vec_options")) ||
@@ -231,15 +235,14 @@ struct acre__block *acre__vec_pin(acre_vec *vec, acre_status *status) {
 
 /* The change lock is held. */
 static acre_status destroy_begin(acre_vec *vec, acre_stream stream) {
-    acre_status status = vec->way->close_begin(vec);
+    acre_status status = vec_unbook(vec);
     if (status || !vec->now.mapped || acre__device_is_lost(vec->dev))
         return status;
-    status = acre__uses_record(&vec->uses, stream);
-    if (status == ACRE_OK)
-        status = acre__uses_wait(&vec->uses);
+    status = acre__uses_settle(&vec->uses, stream);
     /* A device that was lost meanwhile has no work under way either. */
     if (status && !acre__device_is_lost(vec->dev)) {
-        vec->way->reopen(vec);
+        if (vec->extent.range.at)
+            (void)acre__book_add(&vec->block);
         return status;
     }
     return ACRE_OK;

@@ -55,18 +55,12 @@ static acre_status segment_take_most(acre_vec *vec, size_t want, size_t need,
 
 /* ---- growing ---- */
 
-/* Waits for all uses so far, `stream` included. */
-static acre_status segment_wait(acre_vec *vec, acre_stream stream) {
-    acre_status status = acre__uses_record(&vec->uses, stream);
-    return status ? status : acre__uses_wait(&vec->uses);
-}
-
 static acre_status segment_copy(acre_vec *vec, size_t bytes, struct acre__vec_growth *growth) {
     void *to = (void *)(uintptr_t)vec->segment->node.key;
     const void *from = (const void *)(uintptr_t)growth->old->node.key;
     acre_status status = acre_copy(vec->dev, to, from, bytes, growth->stream);
     if (status == ACRE_OK)
-        status = segment_wait(vec, growth->stream);
+        status = acre__uses_settle(&vec->uses, growth->stream);
     if (status == ACRE_OK)
         growth->copied = bytes;
     return status;
@@ -78,7 +72,7 @@ static acre_status segment_replace(acre_vec *vec, size_t want, struct acre__vec_
     struct acre__block *block = NULL;
     acre_status status = acre__vec_limit_check(vec, growth->need);
     if (status == ACRE_OK && vec->segment)
-        status = segment_wait(vec, growth->stream);
+        status = acre__uses_settle(&vec->uses, growth->stream);
     if (status == ACRE_OK)
         status = segment_take_most(vec, want, growth->need, &block);
     if (status)
@@ -110,27 +104,6 @@ static void segment_undo(acre_vec *vec, struct acre__vec_growth *growth) {
     segment_give(vec, unused);
 }
 
-/* ---- the rest ---- */
-
-static size_t segment_kept(const acre_vec *vec, size_t bytes) {
-    (void)bytes;
-    return segment_place(vec).mapped;
-}
-
-static void segment_shrink(acre_vec *vec, size_t bytes) {
-    (void)vec;
-    (void)bytes;
-}
-
-static acre_status segment_close_begin(acre_vec *vec) {
-    (void)vec;
-    return ACRE_OK;
-}
-
-static void segment_reopen(acre_vec *vec) {
-    (void)vec;
-}
-
 static void segment_close(acre_vec *vec) {
     segment_give(vec, vec->segment);
 }
@@ -140,10 +113,6 @@ const struct acre__vec_way acre__vec_segment = {
     .reserve = segment_reserve,
     .end = segment_end,
     .undo = segment_undo,
-    .kept = segment_kept,
-    .shrink = segment_shrink,
     .place = segment_place,
-    .close_begin = segment_close_begin,
-    .reopen = segment_reopen,
     .close = segment_close,
 };

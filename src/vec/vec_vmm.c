@@ -52,41 +52,11 @@ acre_status acre__vec_vmm_open(acre_vec *vec, uint32_t chunk_flags, size_t reser
     return acre__fail(ACRE_E_REGISTERED, "the addresses of a new vec are in acre's book already");
 }
 
-static acre_status vmm_close_begin(acre_vec *vec) {
-    acre_status status = ACRE_OK;
-    if (vec->block.is_entered) /* it has addresses */
-        (void)acre__book_remove(vec->dev, (void *)(uintptr_t)vec->extent.range.at,
-                                ACRE__OWNED_BY_VEC, &status);
-    return status;
-}
-
-static void vmm_reopen(acre_vec *vec) {
-    if (vec->extent.range.at)
-        (void)acre__book_add(&vec->block);
-}
-
 static void vmm_close(acre_vec *vec) {
     acre__extent_close(&vec->extent);
 }
 
 /* ---- chunks ---- */
-
-static acre_status vmm_cover(acre_vec *vec, size_t bytes, struct acre__chunk **list) {
-    struct acre__extent *extent = &vec->extent;
-    return acre__chunk_cover(extent->dev, bytes, extent->least, extent->flags, list);
-}
-
-/* Takes chunks of `bytes` and maps them at the end, where there are addresses. */
-static acre_status vmm_add(acre_vec *vec, size_t bytes) {
-    struct acre__chunk *list;
-    acre_status status = vmm_cover(vec, bytes, &list);
-    if (status)
-        return status;
-    status = acre__extent_add(&vec->extent, list);
-    if (status)
-        acre__chunk_drop_list(list);
-    return status;
-}
 
 /* How much will have memory when `bytes` must: whole units, no chunk below the least, except where
  * the limit or, for what fits into them, the addresses end before. */
@@ -103,12 +73,13 @@ static size_t vmm_target(const acre_vec *vec, size_t bytes) {
 }
 
 int acre__vec_vmm_ahead(acre_vec *vec, size_t bytes) {
-    const struct acre__extent *extent = &vec->extent;
+    struct acre__extent *extent = &vec->extent;
     size_t left = extent->range.bytes - extent->mapped;
     if (!left)
         return 0;
     size_t target = vmm_target(vec, extent->mapped + (bytes < left ? bytes : left));
-    int is_mapped = target > extent->mapped && vmm_add(vec, target - extent->mapped) == ACRE_OK;
+    int is_mapped =
+        target > extent->mapped && acre__extent_more(extent, target - extent->mapped) == ACRE_OK;
     if (is_mapped)
         vmm_book(vec);
     return is_mapped;
@@ -131,16 +102,17 @@ static void vmm_move_back(acre_vec *vec, struct acre__vec_growth *growth) {
 }
 
 /* Maps everything at a range of at least `least` bytes, rather of `good`, with the chunks of `list`
- * behind it, which stay the caller's after a failure; and waits for the uses of the old place. */
+ * behind it, which are dropped after a failure; and waits for the uses of the old place. */
 static acre_status vmm_move(acre_vec *vec, size_t good, size_t least, struct acre__chunk *list,
                             struct acre__vec_growth *growth) {
     acre_status status = acre__extent_move_begin(&vec->extent, good, &growth->moved);
     if (status == ACRE_E_ADDRESS_SPACE && good > least)
         status = acre__extent_move_begin(&vec->extent, least, &growth->moved);
-    if (status)
+    if (status) {
+        acre__chunk_drop_list(list);
         return status;
-    if (list)
-        status = acre__extent_add(&vec->extent, list);
+    }
+    status = acre__extent_add(&vec->extent, list);
     if (status) {
         vmm_move_back(vec, growth);
         return status;
@@ -165,25 +137,22 @@ static int vmm_extend(acre_vec *vec, size_t good, size_t least, struct acre__vec
 
 /* To `target` bytes of memory, more than there are addresses for. */
 static acre_status vmm_grow_past(acre_vec *vec, size_t target, struct acre__vec_growth *growth) {
+    struct acre__extent *extent = &vec->extent;
     size_t good = twice(vec, target);
     struct acre__chunk *list;
     if (vmm_extend(vec, good, target, growth))
-        return vmm_add(vec, target - vec->extent.mapped);
+        return acre__extent_more(extent, target - extent->mapped);
     acre_status status = acre__uses_record(&vec->uses, growth->stream);
     if (status == ACRE_OK)
-        status = vmm_cover(vec, target - vec->extent.mapped, &list);
-    if (status)
-        return status;
-    status = vmm_move(vec, good, target, list, growth);
-    if (status && !growth->is_begun)
-        acre__chunk_drop_list(list);
-    return status;
+        status = acre__chunk_cover(vec->dev, target - extent->mapped, extent->least, extent->flags,
+                                   &list);
+    return status ? status : vmm_move(vec, good, target, list, growth);
 }
 
 static acre_status vmm_grow_to(acre_vec *vec, size_t target, struct acre__vec_growth *growth) {
     if (target > vec->extent.range.bytes)
         return vmm_grow_past(vec, target, growth);
-    acre_status status = vmm_add(vec, target - vec->extent.mapped);
+    acre_status status = acre__extent_more(&vec->extent, target - vec->extent.mapped);
     growth->is_begun = status == ACRE_OK;
     return status;
 }
@@ -259,7 +228,5 @@ const struct acre__vec_way acre__vec_vmm = {
     .kept = vmm_kept,
     .shrink = vmm_shrink,
     .place = vmm_place,
-    .close_begin = vmm_close_begin,
-    .reopen = vmm_reopen,
     .close = vmm_close,
 };

@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/round.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "base/tree.h"
 #include "device/device.h"
 #include "space/steps.h"
@@ -29,23 +28,20 @@ _Static_assert((int)ACRE_ACCESS_NONE == (int)CU_MEM_ACCESS_FLAGS_PROT_NONE &&
                    (int)ACRE_ACCESS_READ_WRITE == (int)CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
                "public access is the driver's");
 
-struct acre_vm_chunk {
-    struct acre__node node; /* key: its own address */
+/* A reservation, a mapping, or the record of a chunk. */
+struct vm_part {
+    struct acre__node node; /* key: first address; of a chunk that of its record */
     acre_device *dev;
-    CUmemGenericAllocationHandle handle;
     size_t bytes;
-    size_t unit; /* what the addresses of its mappings are multiples of */
-    int is_host;
-    int is_shareable;
+    int is_host;             /* host memory */
+    acre_access host_access; /* what the host may do with a mapping */
 };
 
-/* A reservation or a mapping. */
-struct vm_part {
-    struct acre__node node; /* key: first address */
-    acre_device *dev;
-    size_t bytes;
-    int is_host;             /* a mapping of host memory */
-    acre_access host_access; /* what the host may do with it */
+struct acre_vm_chunk {
+    struct vm_part part; /* first: its address is the handle */
+    CUmemGenericAllocationHandle handle;
+    size_t unit; /* what the addresses of its mappings are multiples of */
+    int is_shareable;
 };
 
 static struct {
@@ -61,13 +57,13 @@ static struct {
 static acre_vm_chunk *vm_chunk(acre_device *dev, const acre_vm_chunk *handle, const char *what,
                                acre_status *status) {
     acre_vm_chunk *chunk =
-        acre__tree_entry(acre__tree_find(&vm.chunks, (uintptr_t)handle), acre_vm_chunk, node);
+        acre__tree_entry(acre__tree_find(&vm.chunks, (uintptr_t)handle), acre_vm_chunk, part.node);
     *status = ACRE_OK;
-    if (chunk && chunk->dev == dev)
+    if (chunk && chunk->part.dev == dev)
         return chunk;
-    *status = chunk
-                  ? acre__fail(ACRE_E_HANDLE, "%s: the chunk is one of %s", what, chunk->dev->label)
-                  : acre__fail(ACRE_E_HANDLE, "%s: %p is no chunk", what, (const void *)handle);
+    *status = chunk ? acre__fail(ACRE_E_HANDLE, "%s: the chunk is one of %s", what,
+                                 chunk->part.dev->label)
+                    : acre__fail(ACRE_E_HANDLE, "%s: %p is no chunk", what, (const void *)handle);
     return NULL;
 }
 
@@ -118,59 +114,82 @@ static void vm_forget_mapped(uint64_t address, size_t bytes) {
     }
 }
 
+/* ---- records ---- */
+
+/* A record for what is about to be made; NULL and *status without memory. */
+static void *vm_record(size_t record_bytes, acre_device *dev, size_t bytes, const char *what,
+                       acre_status *status) {
+    struct vm_part *part = calloc(1, record_bytes);
+    if (!part) {
+        *status = acre__fail(ACRE_E_HOST_MEMORY, "%s: no memory for a record", what);
+        return NULL;
+    }
+    part->dev = dev;
+    part->bytes = bytes;
+    return part;
+}
+
+/* Enters the record of what the driver has made, or frees it if the driver has not. Returns
+ * `status`. */
+static acre_status vm_enter_record(struct acre__tree *tree, struct vm_part *part,
+                                   acre_status status) {
+    if (status) {
+        free(part);
+        return status;
+    }
+    acre__lock_take(&vm.lock);
+    acre__tree_insert(tree, &part->node);
+    acre__lock_give(&vm.lock);
+    return ACRE_OK;
+}
+
 /* ---- devices ---- */
 
-/* What the program left behind; each step is tried twice, since nobody can later. */
-struct vm_left {
-    unsigned long long chunks, reserved, mapped, refused;
-};
+static acre_status mapping_undo(acre_device *dev, const struct vm_part *part) {
+    return acre__step_unmap(dev, part->node.key, part->bytes);
+}
 
-static void vm_close_parts(acre_device *dev, struct acre__tree *tree, unsigned long long *count,
-                           unsigned long long *refused,
-                           acre_status (*undo)(acre_device *, uint64_t, size_t)) {
+static acre_status reservation_undo(acre_device *dev, const struct vm_part *part) {
+    return acre__step_address_free(dev, part->node.key, part->bytes);
+}
+
+static acre_status chunk_undo(acre_device *dev, const struct vm_part *part) {
+    return acre__step_release(dev, ((const acre_vm_chunk *)part)->handle);
+}
+
+/* Ends what the program left behind, and returns how many there were; each step is tried twice,
+ * since nobody can later. */
+static unsigned long long vm_close_tree(acre_device *dev, struct acre__tree *tree,
+                                        acre_status (*undo)(acre_device *, const struct vm_part *),
+                                        unsigned long long *refused) {
     struct acre__node *next;
+    unsigned long long count = 0;
     int is_lost = acre__device_is_lost(dev);
     for (struct acre__node *node = acre__tree_first(tree); node; node = next) {
         struct vm_part *part = acre__tree_entry(node, struct vm_part, node);
         next = acre__tree_next(tree, node);
         if (part->dev != dev)
             continue;
-        if (!is_lost && undo(dev, node->key, part->bytes) && undo(dev, node->key, part->bytes))
+        if (!is_lost && undo(dev, part) && undo(dev, part))
             ++*refused;
-        ++*count;
+        count++;
         vm_forget(tree, part);
     }
-}
-
-static void vm_close_chunks(acre_device *dev, struct vm_left *left) {
-    struct acre__node *next;
-    int is_lost = acre__device_is_lost(dev);
-    for (struct acre__node *node = acre__tree_first(&vm.chunks); node; node = next) {
-        acre_vm_chunk *chunk = acre__tree_entry(node, acre_vm_chunk, node);
-        next = acre__tree_next(&vm.chunks, node);
-        if (chunk->dev != dev)
-            continue;
-        if (!is_lost && acre__step_release(dev, chunk->handle) &&
-            acre__step_release(dev, chunk->handle))
-            left->refused++;
-        left->chunks++;
-        acre__tree_remove(&vm.chunks, node);
-        free(chunk);
-    }
+    return count;
 }
 
 static void vm_close(acre_device *dev) {
-    struct vm_left left = {0};
+    unsigned long long refused = 0;
     acre__lock_take(&vm.lock);
-    vm_close_parts(dev, &vm.mapped, &left.mapped, &left.refused, acre__step_unmap);
-    vm_close_parts(dev, &vm.reserved, &left.reserved, &left.refused, acre__step_address_free);
-    vm_close_chunks(dev, &left);
+    unsigned long long mapped = vm_close_tree(dev, &vm.mapped, mapping_undo, &refused);
+    unsigned long long reserved = vm_close_tree(dev, &vm.reserved, reservation_undo, &refused);
+    unsigned long long chunks = vm_close_tree(dev, &vm.chunks, chunk_undo, &refused);
     acre__lock_give(&vm.lock);
-    if (left.chunks || left.reserved || left.mapped)
+    if (chunks || reserved || mapped)
         acre__log(ACRE_LOG_WARN, "vm",
                   "%s: closed with %llu mappings, %llu reservations and %llu chunks left; the "
                   "driver refused %llu of them",
-                  dev->label, left.mapped, left.reserved, left.chunks, left.refused);
+                  dev->label, mapped, reserved, chunks, refused);
 }
 
 /* How functions that ask the driver for something begin. */
@@ -183,12 +202,6 @@ static acre_status vm_enter(acre_device *dev, const char *what) {
         return acre__fail(ACRE_E_UNSUPPORTED, "%s: %s has no memory by hand", what, dev->label);
     acre__device_hooks_add(&hooks);
     return ACRE_OK;
-}
-
-/* How those begin that give back, also on a lost device. */
-static acre_status vm_enter_books(acre_device *dev) {
-    acre_status status = acre__enter();
-    return status ? status : acre__device_check(dev);
 }
 
 /* ---- sizes ---- */
@@ -226,10 +239,8 @@ acre_status acre_vm_granularity(acre_device *device, uint32_t flags, size_t *min
     if (recommended)
         *recommended = 0;
     acre_status status = vm_enter(device, what);
-    if (status)
+    if (status || (status = acre__not_null(minimum, "acre_vm_granularity: minimum")))
         return status;
-    if (!minimum)
-        return acre__fail(ACRE_E_NULL, "%s: minimum is NULL", what);
     if ((status = vm_check_flags(device, flags, what)) ||
         (status = acre__step_granularity(device, flags, 0, &least)) ||
         (recommended && (status = acre__step_granularity(device, flags, 1, &better))))
@@ -252,34 +263,23 @@ acre_status acre_vm_create(acre_device *device, size_t bytes, uint32_t flags, ac
     if (real_bytes)
         *real_bytes = 0;
     acre_status status = vm_enter(device, what);
-    if (status)
+    if (status || (status = acre__not_null(chunk, "acre_vm_create: chunk")))
         return status;
-    if (!chunk)
-        return acre__fail(ACRE_E_NULL, "%s: chunk is NULL", what);
     if ((status = vm_check_flags(device, flags, what)) ||
         (status = vm_round(device, flags, what, &bytes, &unit)))
         return status;
-    acre_vm_chunk *made = calloc(1, sizeof *made);
+    acre_vm_chunk *made = vm_record(sizeof *made, device, bytes, what, &status);
     if (!made)
-        return acre__fail(ACRE_E_HOST_MEMORY, "%s: no memory for a chunk's record", what);
-    *made = (acre_vm_chunk){.node.key = (uintptr_t)made,
-                            .dev = device,
-                            .bytes = bytes,
-                            .unit = unit,
-                            .is_host = (flags & ACRE_VM_HOST) != 0,
-                            .is_shareable = (flags & ACRE_VM_SHAREABLE) != 0};
-    status = acre__step_create(device, bytes, flags, &made->handle, &granted);
-    if (status) {
-        free(made);
         return status;
-    }
-    acre__lock_take(&vm.lock);
-    acre__tree_insert(&vm.chunks, &made->node);
-    acre__lock_give(&vm.lock);
-    *chunk = made;
+    made->part.node.key = (uintptr_t)made;
+    made->part.is_host = (flags & ACRE_VM_HOST) != 0;
+    made->unit = unit;
+    made->is_shareable = (flags & ACRE_VM_SHAREABLE) != 0;
+    status = acre__step_create(device, bytes, flags, &made->handle, &granted);
+    *chunk = status ? NULL : made;
     if (real_bytes)
-        *real_bytes = bytes;
-    return ACRE_OK;
+        *real_bytes = status ? 0 : bytes;
+    return vm_enter_record(&vm.chunks, &made->part, status);
 }
 
 acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd) {
@@ -287,10 +287,8 @@ acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd) {
     if (fd)
         *fd = -1;
     acre_status status = vm_enter(device, what);
-    if (status)
+    if (status || (status = acre__not_null(fd, "acre_vm_export: fd")))
         return status;
-    if (!fd)
-        return acre__fail(ACRE_E_NULL, "%s: fd is NULL", what);
     acre__lock_take(&vm.lock);
     const acre_vm_chunk *found = vm_chunk(device, chunk, what, &status);
     if (found && !found->is_shareable)
@@ -307,43 +305,32 @@ acre_status acre_vm_import(acre_device *device, int fd, size_t bytes, acre_vm_ch
     if (chunk)
         *chunk = NULL;
     acre_status status = vm_enter(device, what);
-    if (status)
+    if (status || (status = acre__not_null(chunk, "acre_vm_import: chunk")))
         return status;
-    if (!chunk)
-        return acre__fail(ACRE_E_NULL, "%s: chunk is NULL", what);
     if ((status = vm_round(device, 0, what, &rounded, &unit)))
         return status;
     if (fd < 0 || rounded != bytes)
         return acre__fail(ACRE_E_INVALID, "%s: descriptor %d, %zu bytes", what, fd, bytes);
-    acre_vm_chunk *made = calloc(1, sizeof *made);
+    acre_vm_chunk *made = vm_record(sizeof *made, device, bytes, what, &status);
     if (!made)
-        return acre__fail(ACRE_E_HOST_MEMORY, "%s: no memory for a chunk's record", what);
-    *made =
-        (acre_vm_chunk){.node.key = (uintptr_t)made, .dev = device, .bytes = bytes, .unit = unit};
-    status = acre__step_import(device, fd, &made->handle);
-    if (status) {
-        free(made);
         return status;
-    }
-    acre__lock_take(&vm.lock);
-    acre__tree_insert(&vm.chunks, &made->node);
-    acre__lock_give(&vm.lock);
-    *chunk = made;
-    return ACRE_OK;
+    made->part.node.key = (uintptr_t)made;
+    made->unit = unit;
+    status = acre__step_import(device, fd, &made->handle);
+    *chunk = status ? NULL : made;
+    return vm_enter_record(&vm.chunks, &made->part, status);
 }
 
 acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk) {
-    acre_status status = vm_enter_books(device);
+    acre_status status = acre__device_enter_books(device);
     if (status || !chunk)
         return status;
     acre__lock_take(&vm.lock);
     acre_vm_chunk *found = vm_chunk(device, chunk, "acre_vm_release", &status);
     if (found && !acre__device_is_lost(device))
         status = acre__step_release(device, found->handle);
-    if (found && status == ACRE_OK) {
-        acre__tree_remove(&vm.chunks, &found->node);
-        free(found);
-    }
+    if (found && status == ACRE_OK)
+        vm_forget(&vm.chunks, &found->part);
     acre__lock_give(&vm.lock);
     return status;
 }
@@ -353,21 +340,13 @@ acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk) {
 /* The record of addresses that the driver has handed out; they go back if it cannot be made. */
 static acre_status vm_reserve(acre_device *dev, size_t bytes, size_t alignment, uint64_t hint,
                               uint64_t *address) {
-    struct vm_part *part = calloc(1, sizeof *part);
+    acre_status status;
+    struct vm_part *part = vm_record(sizeof *part, dev, bytes, "acre_vm_reserve", &status);
     if (!part)
-        return acre__fail(ACRE_E_HOST_MEMORY, "acre_vm_reserve: no memory for a record");
-    part->dev = dev;
-    part->bytes = bytes;
-    acre_status status = acre__step_reserve(dev, bytes, alignment, hint, &part->node.key);
-    if (status) {
-        free(part);
         return status;
-    }
+    status = acre__step_reserve(dev, bytes, alignment, hint, &part->node.key);
     *address = part->node.key;
-    acre__lock_take(&vm.lock);
-    acre__tree_insert(&vm.reserved, &part->node);
-    acre__lock_give(&vm.lock);
-    return ACRE_OK;
+    return vm_enter_record(&vm.reserved, part, status);
 }
 
 acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment, void *hint,
@@ -380,10 +359,8 @@ acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment,
     if (real_bytes)
         *real_bytes = 0;
     acre_status status = vm_enter(device, what);
-    if (status)
+    if (status || (status = acre__not_null(address, "acre_vm_reserve: address")))
         return status;
-    if (!address)
-        return acre__fail(ACRE_E_NULL, "%s: address is NULL", what);
     if (alignment & (alignment - 1))
         return acre__fail(ACRE_E_INVALID, "%s: %zu is no power of two", what, alignment);
     if ((status = vm_round(device, 0, what, &bytes, &unit)))
@@ -419,7 +396,7 @@ static struct vm_part *vm_reserved(const acre_device *dev, uint64_t address, acr
 }
 
 acre_status acre_vm_address_free(acre_device *device, void *address) {
-    acre_status status = vm_enter_books(device);
+    acre_status status = acre__device_enter_books(device);
     if (status || !address)
         return status;
     acre__lock_take(&vm.lock);
@@ -446,12 +423,13 @@ static acre_status vm_check_map(const acre_device *dev, uint64_t address,
     if (part && part->dev != dev)
         return acre__fail(ACRE_E_HANDLE, "%s: 0x%llx was reserved by %s", what, at,
                           part->dev->label);
-    if (!part || part->bytes - (address - part->node.key) < chunk->bytes)
+    size_t bytes = chunk->part.bytes;
+    if (!part || part->bytes - (address - part->node.key) < bytes)
         return acre__fail(ACRE_E_RANGE, "%s: %zu bytes at 0x%llx are not in one reservation", what,
-                          chunk->bytes, at);
-    if (vm_is_mapped(address, chunk->bytes))
+                          bytes, at);
+    if (vm_is_mapped(address, bytes))
         return acre__fail(ACRE_E_BUSY, "%s: something is mapped in the %zu bytes at 0x%llx", what,
-                          chunk->bytes, at);
+                          bytes, at);
     return ACRE_OK;
 }
 
@@ -461,12 +439,12 @@ static acre_status vm_map(acre_device *dev, uint64_t address, const acre_vm_chun
     const acre_vm_chunk *chunk = vm_chunk(dev, handle, "acre_vm_map", &status);
     if (!chunk || (status = vm_check_map(dev, address, chunk)))
         return status;
-    struct vm_part *part = calloc(1, sizeof *part);
+    struct vm_part *part = vm_record(sizeof *part, dev, chunk->part.bytes, "acre_vm_map", &status);
     if (!part)
-        return acre__fail(ACRE_E_HOST_MEMORY, "acre_vm_map: no memory for a record");
-    *part = (struct vm_part){
-        .node.key = address, .dev = dev, .bytes = chunk->bytes, .is_host = chunk->is_host};
-    status = acre__step_map(dev, address, chunk->bytes, chunk->handle);
+        return status;
+    part->node.key = address;
+    part->is_host = chunk->part.is_host;
+    status = acre__step_map(dev, address, part->bytes, chunk->handle);
     if (status)
         free(part);
     else
@@ -497,7 +475,7 @@ static acre_status vm_check_bytes(const void *address, size_t bytes, const char 
 
 acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes) {
     uint64_t at = (uintptr_t)address;
-    acre_status status = vm_enter_books(device);
+    acre_status status = acre__device_enter_books(device);
     if (status || (status = vm_check_bytes(address, bytes, "acre_vm_unmap")))
         return status;
     acre__lock_take(&vm.lock);

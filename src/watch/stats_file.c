@@ -98,11 +98,8 @@ static acre_status stats_begin(const char *path) {
     acre_status status = acre__watch_path(path, file)
                              ? acre__watch_open(file, ACRE__STATS_MAGIC, &fd)
                              : acre__fail(ACRE_E_INVALID, "the name is too long");
-    if (status && status != ACRE_E_BUSY) {
-        char why[160];
-        snprintf(why, sizeof why, "%s", acre_last_detail());
-        return acre__fail(ACRE_E_CONFIG, "ACRE_STATS: %s", why);
-    }
+    if (status && status != ACRE_E_BUSY)
+        return acre__fail(ACRE_E_CONFIG, "ACRE_STATS: %s", acre_last_detail());
     stats.is_begun = 1;
     if (status) {
         acre__log(ACRE_LOG_WARN, "stats", "there will be no statistics: %s", acre_last_detail());

@@ -492,9 +492,7 @@ static acre_status trace_begin(const char *path) {
         trace.is_begun = 1;
         return ACRE_OK;
     }
-    char why[160];
-    snprintf(why, sizeof why, "%s", acre_last_detail());
-    return acre__fail(ACRE_E_CONFIG, "ACRE_TRACE: %s", why);
+    return acre__fail(ACRE_E_CONFIG, "ACRE_TRACE: %s", acre_last_detail());
 }
 
 acre_status acre__trace_begin(void) {

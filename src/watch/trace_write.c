@@ -328,61 +328,52 @@ void acre__trace_realloc(struct acre__trace_pool *pool, const void *before, cons
     writer_leave(writer, at);
 }
 
-void acre__trace_refused(struct acre__trace_pool *pool, size_t bytes, acre_stream stream,
-                         uint32_t tag, acre_status status) {
+/* ---- events of numbers alone ---- */
+
+/* With the context before them, if there is a pool. */
+static void trace_numbers(enum acre__trace_kind kind, struct acre__trace_pool *pool,
+                          acre_stream stream, uint32_t tag, const uint64_t *numbers,
+                          unsigned count) {
     struct acre__trace_writer *writer = writer_enter();
     if (!writer)
         return;
-    uint8_t context = context_of(writer, pool, stream, tag);
-    unsigned char *at = put_kind(writer->at, ACRE__TRACE_REFUSED, writer_delta(writer));
-    *at++ = context;
-    writer->context = context;
-    at = put_varint(at, bytes);
-    writer_leave(writer, put_varint(at, (uint64_t) - (int64_t)status));
-}
-
-void acre__trace_wait(struct acre__trace_pool *pool, acre_stream stream) {
-    struct acre__trace_writer *writer = writer_enter();
-    if (!writer)
-        return;
-    uint8_t context = context_of(writer, pool, stream, 0);
-    unsigned char *at = put_kind(writer->at, ACRE__TRACE_WAIT, writer_delta(writer));
-    *at++ = context;
-    writer->context = context;
-    writer_leave(writer, at);
-}
-
-/* ---- physical memory ---- */
-
-static void trace_numbers(enum acre__trace_kind kind, const uint64_t *numbers, unsigned count) {
-    struct acre__trace_writer *writer = writer_enter();
-    if (!writer)
-        return;
+    uint8_t context = pool ? context_of(writer, pool, stream, tag) : writer->context;
     unsigned char *at = put_kind(writer->at, kind, writer_delta(writer));
+    if (pool)
+        *at++ = context;
+    writer->context = context;
     for (unsigned i = 0; i < count; i++)
         at = put_varint(at, numbers[i]);
     writer_leave(writer, at);
 }
 
+void acre__trace_refused(struct acre__trace_pool *pool, size_t bytes, acre_stream stream,
+                         uint32_t tag, acre_status status) {
+    const uint64_t numbers[] = {bytes, (uint64_t) - (int64_t)status};
+    trace_numbers(ACRE__TRACE_REFUSED, pool, stream, tag, numbers, 2);
+}
+
+void acre__trace_wait(struct acre__trace_pool *pool, acre_stream stream) {
+    trace_numbers(ACRE__TRACE_WAIT, pool, stream, 0, NULL, 0);
+}
+
 void acre__trace_chunk(enum acre__trace_kind kind, uint64_t which, uint64_t bytes) {
     int is_address = kind == ACRE__TRACE_CHUNK_MAP || kind == ACRE__TRACE_CHUNK_UNMAP;
     const uint64_t numbers[] = {is_address ? which >> 8 : which, bytes};
-    trace_numbers(kind, numbers, 2);
+    trace_numbers(kind, NULL, NULL, 0, numbers, 2);
 }
 
 void acre__trace_chunk_move(uint64_t from, uint64_t to, uint64_t bytes) {
     const uint64_t numbers[] = {from >> 8, to >> 8, bytes};
-    trace_numbers(ACRE__TRACE_CHUNK_MOVE, numbers, 3);
+    trace_numbers(ACRE__TRACE_CHUNK_MOVE, NULL, NULL, 0, numbers, 3);
 }
 
 /* ---- marks ---- */
 
 acre_status acre_trace_mark(const char *text) {
     acre_status status = acre__enter();
-    if (status)
+    if (status || (status = acre__not_null(text, "acre_trace_mark: text")))
         return status;
-    if (!text)
-        return acre__fail(ACRE_E_NULL, "acre_trace_mark: text is NULL");
     struct acre__trace_writer *writer = acre__trace_is_on() ? writer_enter() : NULL;
     if (writer)
         writer_leave(writer, acre__trace_put_text(writer->at, ACRE__TRACE_MARK,

@@ -98,9 +98,32 @@ static inline CUmemGenericAllocationHandle space_handle_at(acre_device *dev, uin
     return handle;
 }
 
+/* NULL, or what is wrong with the record. */
+static inline const char *extent_fault(struct acre__extent *extent) {
+    const char *fault = NULL;
+    acre__lock_take(&extent->lock);
+    uint64_t at = extent->range.at;
+    size_t sum = 0;
+    for (size_t i = 0; i < extent->count && !fault; i++) {
+        const struct acre__mapping *mapping = extent->mappings[i];
+        if (mapping->at != at)
+            fault = "a mapping does not begin where the one before it ends";
+        if (!atomic_load_explicit(&mapping->chunk->users, memory_order_relaxed))
+            fault = "a mapped chunk has no users";
+        at += mapping->chunk->bytes;
+        sum += mapping->chunk->bytes;
+    }
+    if (!fault && sum != extent->mapped)
+        fault = "the mappings are not as many bytes as are mapped";
+    if (!fault && extent->mapped > extent->range.bytes)
+        fault = "more is mapped than there are addresses";
+    acre__lock_give(&extent->lock);
+    return fault;
+}
+
 /* The record of an extent is whole, and it is what the driver has. */
 static inline void space_expect_truth(struct acre__extent *extent) {
-    const char *fault = acre__extent_fault(extent);
+    const char *fault = extent_fault(extent);
     if (fault)
         fail_msg("%s", fault);
     for (size_t i = 0; i < extent->count; i++) {
