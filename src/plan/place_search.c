@@ -8,8 +8,8 @@
  *
  * - Dominance: nothing is laid down at or above where an item to come would end, since that item
  *   could be slid below it.
- * - If nothing to come meets an item, there is nothing that it could rest on: it is not passed
- * over.
+ * - An item is not passed over when nothing to come meets it: there is nothing that it could rest
+ *   on.
  * - When what is to come falls apart in time, the pieces are solved one by one, and one that cannot
  *   be is the end of all.
  *

@@ -30,7 +30,7 @@
 
 enum {
     SOLVE_SEARCH_ALL = 1024,     /* items: with more, most attempts are descents */
-    SOLVE_SEARCH_MOST = 4096,    /* items: sets of items take memory by the square, 8 MB */
+    SOLVE_SEARCH_MOST = 4096,    /* items: sets of items take memory by the square, 12 MB */
     SOLVE_FIT_MOST = 32768,      /* items, for a fit around fixed ones */
     SOLVE_PROOF_STEPS = 1 << 16, /* divided by the number of items, and some for each */
     SOLVE_PROBE_ROUNDS = 4,      /* of searches, in the first probes */
