@@ -34,27 +34,18 @@ static int place_is_hopeless(const struct place_run *run) {
     return run->options.capacity && run->problem.bound > run->options.capacity;
 }
 
-static uint64_t place_part_height(const struct place_run *run, uint32_t p) {
-    return run->problem.parts[p].base + acre__place_solver_standing(run->solvers[p]).height;
-}
-
-static uint64_t place_height(const struct place_run *run) {
-    uint64_t height = run->problem.peeled_end;
+/* The part that the height of all hangs on, one that cannot be lower if there is one. */
+static struct place_standing place_highest(const struct place_run *run, uint32_t *highest) {
+    struct place_standing most = {0};
     for (uint32_t p = 0; p < run->problem.part_count; p++) {
-        uint64_t part_height = place_part_height(run, p);
-        height = part_height > height ? part_height : height;
+        struct place_standing standing = acre__place_solver_standing(run->solvers[p]);
+        if (standing.height > most.height ||
+            (standing.height == most.height && standing.is_proven)) {
+            most = standing;
+            *highest = p;
+        }
     }
-    return height;
-}
-
-/* Whether some part is as high as all, and cannot be lower. */
-static int place_is_proven(const struct place_run *run, uint64_t height) {
-    for (uint32_t p = 0; run->is_least && p < run->problem.part_count; p++) {
-        if (place_part_height(run, p) == height && run->problem.parts[p].is_exact &&
-            acre__place_solver_standing(run->solvers[p]).is_proven)
-            return 1;
-    }
-    return 0;
+    return most;
 }
 
 static void place_sum_up(const struct place_run *run, struct acre__place_result *result) {
@@ -66,9 +57,11 @@ static void place_sum_up(const struct place_run *run, struct acre__place_result 
     result->nodes = (result->work < most ? result->work : most) / PLACE_NODE;
     if (result->is_refused)
         return;
-    result->bytes = place_height(run);
+    uint32_t highest = 0;
+    struct place_standing standing = place_highest(run, &highest);
+    result->bytes = standing.height;
     result->is_optimal =
-        result->bytes == result->lower_bound || place_is_proven(run, result->bytes);
+        result->bytes == result->lower_bound || (run->is_least && standing.is_proven);
     result->is_fitting = capacity == 0 || result->bytes <= capacity;
 }
 
@@ -87,9 +80,8 @@ static void place_tell(const struct place_run *run) {
 
 /* The greedy plans of a part. */
 static int place_begin_part(struct place_run *run, uint32_t p) {
-    const struct place_part *part = &run->problem.parts[p];
-    uint64_t goal = run->goal > part->base ? run->goal - part->base : 0;
-    run->solvers[p] = acre__place_solver_create(part, goal, run->is_least, &run->meter);
+    run->solvers[p] =
+        acre__place_solver_create(&run->problem.parts[p], run->goal, run->is_least, &run->meter);
     if (!run->solvers[p])
         return -ENOMEM;
     for (;;) {
@@ -104,23 +96,12 @@ static int place_begin_part(struct place_run *run, uint32_t p) {
     }
 }
 
-/* The part that the height of all hangs on, UINT32_MAX if nothing can be done about it. */
-static uint32_t place_highest(const struct place_run *run) {
-    uint64_t height = place_height(run);
-    if (height <= run->goal || run->problem.peeled_end >= height)
-        return UINT32_MAX;
-    for (uint32_t p = 0; p < run->problem.part_count; p++) {
-        if (place_part_height(run, p) == height)
-            return acre__place_solver_standing(run->solvers[p]).is_done ? UINT32_MAX : p;
-    }
-    return UINT32_MAX;
-}
-
 static int place_search(struct place_run *run) {
     int rc = 0;
     while (rc == 0 && !place_is_spent(&run->meter)) {
-        uint32_t p = place_highest(run);
-        if (p == UINT32_MAX)
+        uint32_t p = 0;
+        struct place_standing standing = place_highest(run, &p);
+        if (standing.height <= run->goal || standing.is_done)
             break;
         run->meter.work += PLACE_NODE + 8 * (uint64_t)run->problem.part_count;
         rc = acre__place_solver_step(run->solvers[p]);
@@ -188,17 +169,11 @@ static int place_hand_over(struct place_run *run, struct acre__place_buffer *buf
         return -ENOMEM;
     if (count)
         memcpy(copy, buffers, count * sizeof *copy);
-    for (size_t i = 0; i < count; i++) {
-        if (!copy[i].is_fixed)
-            copy[i].offset = run->problem.offsets[i];
-    }
     for (uint32_t p = 0; p < run->problem.part_count; p++) {
         const struct place_part *part = &run->problem.parts[p];
         const uint64_t *offsets = acre__place_solver_standing(run->solvers[p]).offsets;
-        for (uint32_t i = 0; i < part->count; i++) {
-            if (!part->items[i].is_fixed)
-                copy[part->items[i].id].offset = part->base + offsets[i];
-        }
+        for (uint32_t i = part->fixed_count; i < part->count; i++)
+            copy[part->items[i].id].offset = offsets[i];
     }
     struct acre__place_result sum;
     place_sum_up(run, &sum);

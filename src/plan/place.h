@@ -58,8 +58,8 @@ int acre__place(struct acre__place_buffer *buffers, size_t count,
 
 /* Whether a plan is right: 0, or -1 and two buffers that are wrong: the first one that is bad in
  * itself (second == first: no size, no life, not aligned, or its end beyond the capacity; capacity
- * 0: no limit), else the two that are the first in time to overlap. O(n log n). `first` and
- * `second` may be NULL. */
+ * 0: no limit), else the lowest one that overlaps another, and the first that it overlaps. O(n log
+ * n). `first` and `second` may be NULL. */
 int acre__place_verify(const struct acre__place_buffer *buffers, size_t count, uint64_t capacity,
                        size_t *first, size_t *second);
 

@@ -10,16 +10,14 @@
  * Fixed items become part of the skyline when its lowest stretch reaches their offset. Until then a
  * stretch does not rise above the next fixed item in it. Below a fixed item that lives as long as
  * the stretch, only items that are small enough are looked for. Else one that would overlap a fixed
- * item is parked, out of the tree, until that is part of the skyline. An item that was parked often
- * skips ever more fixed items, and after a number of times in all they go on top of the fixed ones.
+ * item is parked, out of the tree, until that is part of the skyline. After a number of times in
+ * all items that are parked go on top of all fixed ones.
  *
  * A descent that is stopped stacks what is left on top of all, so that there is always a plan. */
 #include "plan/place_descend.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "plan/place_sort.h"
 
 #define DESCENT_NONE UINT32_MAX
 
@@ -31,8 +29,7 @@ enum {
     DESCENT_LOOK = 8,   /* units of work to look at a box or an item */
     DESCENT_STEP = 256, /* units of work to change the skyline */
     DESCENT_LEAF = 8,   /* items in the smallest boxes: fewer only make the tree larger */
-    DESCENT_PARKS = 6,  /* of an item, on average, before all that are parked go on top */
-    DESCENT_PARKED = 4 /* times that an item is parked until exactly the next fixed one is passed */
+    DESCENT_PARKS = 6   /* of an item, on average, before all that are parked go on top */
 };
 
 /* A box of items, in an implicit tree: box k has 2k + 1 and 2k + 2 inside it. */
@@ -72,15 +69,13 @@ struct place_descent {
     const struct place_part *part;
     struct place_meter *meter;
     struct descent_tree loose; /* items that are not fixed; ranks are places in the order */
-    struct descent_tree fixed; /* ranks are places in `by_offset` */
-    uint32_t *by_offset;       /* fixed items, the lowest first */
+    struct descent_tree fixed; /* ranks are indices, since they are sorted by offset */
     uint32_t fixed_laid;       /* how many are part of the skyline */
-    const uint32_t *order;     /* of all items; parked ones are known by their places in it */
-    uint32_t *parked;          /* by number of fixed items laid: the first item that waits for it */
-    uint32_t *parked_next;     /* of each item: the next one that waits for the same */
-    uint8_t *parked_times;     /* of each item */
-    struct descent_run *runs;  /* by the section where they begin */
-    uint32_t *heap;            /* of stretches: the lowest, and of those the leftmost, first */
+    const uint32_t *order;     /* of loose items; parked ones are known by their places in it */
+    uint32_t *parked;         /* of each fixed item, and of all: the first item that waits for it */
+    uint32_t *parked_next;    /* of each item: the next one that waits for the same */
+    struct descent_run *runs; /* by the section where they begin */
+    uint32_t *heap;           /* of stretches: the lowest, and of those the leftmost, first */
     uint32_t heap_count;
     uint32_t looks; /* at boxes, for one item */
     uint64_t parks; /* how often items may still be parked for less than all fixed ones */
@@ -141,13 +136,13 @@ static void descent_build(struct descent_tree *tree, uint32_t box, uint32_t begi
     descent_build(tree, 2 * box + 2, begin + count / 2, count - count / 2, !by_end);
 }
 
-/* Makes a tree of the part's fixed items or of the others. Returns 0 without memory. */
+/* Makes a tree of the items [begin, end). Returns 0 without memory. */
 static int descent_tree_create(struct descent_tree *tree, const struct place_part *part,
-                               uint32_t is_fixed, struct place_meter *meter) {
+                               uint32_t begin, uint32_t end, struct place_meter *meter) {
     size_t boxes = 2, n = part->count;
     tree->items = part->items;
     tree->meter = meter;
-    tree->count = is_fixed ? part->fixed_count : part->count - part->fixed_count;
+    tree->count = end - begin;
     /* Halved until boxes are small: twice as many boxes as a power of two above the count. */
     for (size_t k = tree->count; k > DESCENT_LEAF; k -= k / 2)
         boxes *= 2;
@@ -157,12 +152,9 @@ static int descent_tree_create(struct descent_tree *tree, const struct place_par
     tree->rank = malloc(n * sizeof *tree->rank);
     if (!tree->boxes || !tree->points || !tree->box_of || !tree->rank)
         return 0;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < part->count; i++) {
-        if (part->items[i].is_fixed == is_fixed)
-            tree->points[count++] = i;
-    }
-    descent_build(tree, 0, 0, count, 0);
+    for (uint32_t i = begin; i < end; i++)
+        tree->points[i - begin] = i;
+    descent_build(tree, 0, 0, tree->count, 0);
     return 1;
 }
 
@@ -203,13 +195,6 @@ static void descent_sum_all(struct descent_tree *tree, uint32_t box) {
         descent_sum_all(tree, 2 * box + 2);
     }
     descent_sum_up(tree, box);
-}
-
-/* Gives all items of the tree their places in the order as ranks; other items may be in it. */
-static void descent_fill(struct descent_tree *tree, const uint32_t *order, uint32_t count) {
-    for (uint32_t k = 0; k < count; k++)
-        tree->rank[order[k]] = k;
-    descent_sum_all(tree, 0);
 }
 
 /* Gives an item another rank, DESCENT_NONE to take it out. */
@@ -375,64 +360,42 @@ static uint32_t descent_ceiling(const struct place_descent *descent, uint32_t fi
     return descent_first(&descent->fixed, 0, &query, DESCENT_NONE);
 }
 
-/* Takes an item out of the tree until the fixed one is part of the skyline; both by rank. */
+/* Takes an item out of the tree until the fixed one is part of the skyline; both by rank. Or, after
+ * a number of times in all, until all fixed ones are. */
 static void descent_park(struct place_descent *descent, uint32_t rank, uint32_t fixed) {
-    uint32_t times = descent->parked_times[rank], until = fixed + 1;
-    uint32_t least = descent->fixed_laid + (times < DESCENT_PARKED ? 1 : 1u << times);
-    if (descent->parks == 0)
-        least = UINT32_MAX;
-    else
-        descent->parks--;
-    until = until < least ? least : until;
-    until = until > descent->fixed.count ? descent->fixed.count : until;
-    if (times < 30)
-        descent->parked_times[rank]++;
+    uint32_t until = descent->parks ? fixed : descent->fixed.count;
+    descent->parks -= descent->parks != 0;
     descent->parked_next[rank] = descent->parked[until];
     descent->parked[until] = rank;
     descent_set(&descent->loose, descent->order[rank], DESCENT_NONE);
+}
+
+/* Puts all items back into the tree that were parked until then. */
+static void descent_wake(struct place_descent *descent, uint32_t until) {
+    uint32_t rank = descent->parked[until];
+    for (; rank != DESCENT_NONE; rank = descent->parked_next[rank])
+        descent_set(&descent->loose, descent->order[rank], rank);
 }
 
 /* The stretch has reached the fixed item with this rank, which is part of the skyline from now on.
  */
 static void descent_lay_fixed(struct place_descent *descent, uint32_t run, uint32_t fixed) {
     const struct place_part *part = descent->part;
-    uint32_t index = descent->by_offset[fixed];
-    const struct place_item *item = &part->items[index];
-    descent_set(&descent->fixed, index, DESCENT_NONE);
+    const struct place_item *item = &part->items[fixed];
+    descent_set(&descent->fixed, fixed, DESCENT_NONE);
     descent_lay(descent, run, item, place_align_up(item->offset + item->size, part->unit));
-    uint32_t rank = descent->parked[++descent->fixed_laid];
-    for (; rank != DESCENT_NONE; rank = descent->parked_next[rank])
-        descent_set(&descent->loose, descent->order[rank], rank);
-}
-
-/* Sorts the fixed items. Returns 0 without memory. */
-static int descent_sort_fixed(struct place_descent *descent) {
-    const struct place_part *part = descent->part;
-    uint32_t count = 0;
-    struct place_row *rows = malloc(2 * (size_t)part->fixed_count * sizeof *rows);
-    if (!rows)
-        return 0;
-    for (uint32_t i = 0; i < part->count; i++) {
-        if (part->items[i].is_fixed)
-            rows[count++] = (struct place_row){part->items[i].offset, i};
-    }
-    acre__place_sort(rows, rows + count, count, descent->meter);
-    for (uint32_t k = 0; k < count; k++)
-        descent->by_offset[k] = rows[k].item;
-    free(rows);
-    return 1;
+    descent_wake(descent, fixed);
+    if (++descent->fixed_laid == descent->fixed.count)
+        descent_wake(descent, descent->fixed.count);
 }
 
 static int descent_create_fixed(struct place_descent *descent) {
     const struct place_part *part = descent->part;
     size_t n = part->count;
-    descent->by_offset = malloc(part->fixed_count * sizeof *descent->by_offset);
     descent->parked = malloc((part->fixed_count + 1) * sizeof *descent->parked);
     descent->parked_next = malloc(n * sizeof *descent->parked_next);
-    descent->parked_times = malloc(n * sizeof *descent->parked_times);
-    return descent->by_offset && descent->parked && descent->parked_next && descent->parked_times &&
-           descent_tree_create(&descent->fixed, part, 1, descent->meter) &&
-           descent_sort_fixed(descent);
+    return descent->parked && descent->parked_next &&
+           descent_tree_create(&descent->fixed, part, 0, part->fixed_count, descent->meter);
 }
 
 /* ---- the whole ---- */
@@ -448,7 +411,8 @@ struct place_descent *acre__place_descent_create(const struct place_part *part,
                                                                        : DESCENT_LOOKS_LEAST;
     descent->runs = malloc(part->sections * sizeof *descent->runs);
     descent->heap = malloc(part->sections * sizeof *descent->heap);
-    if (!descent->runs || !descent->heap || !descent_tree_create(&descent->loose, part, 0, meter) ||
+    if (!descent->runs || !descent->heap ||
+        !descent_tree_create(&descent->loose, part, part->fixed_count, part->count, meter) ||
         (part->fixed_count && !descent_create_fixed(descent))) {
         acre__place_descent_destroy(descent);
         return NULL;
@@ -460,10 +424,8 @@ void acre__place_descent_destroy(struct place_descent *descent) {
     if (descent) {
         descent_tree_destroy(&descent->loose);
         descent_tree_destroy(&descent->fixed);
-        free(descent->by_offset);
         free(descent->parked);
         free(descent->parked_next);
-        free(descent->parked_times);
         free(descent->runs);
         free(descent->heap);
         free(descent);
@@ -473,13 +435,16 @@ void acre__place_descent_destroy(struct place_descent *descent) {
 static void descent_begin(struct place_descent *descent, const uint32_t *order) {
     const struct place_part *part = descent->part;
     descent->order = order;
-    descent_fill(&descent->loose, order, part->count);
+    for (uint32_t k = 0; k < descent->loose.count; k++)
+        descent->loose.rank[order[k]] = k;
+    descent_sum_all(&descent->loose, 0);
     descent->fixed_laid = 0;
     descent->parks = DESCENT_PARKS * (uint64_t)part->count;
     if (part->fixed_count) {
-        descent_fill(&descent->fixed, descent->by_offset, part->fixed_count);
+        for (uint32_t i = 0; i < part->fixed_count; i++)
+            descent->fixed.rank[i] = i;
+        descent_sum_all(&descent->fixed, 0);
         memset(descent->parked, 0xff, (part->fixed_count + 1) * sizeof *descent->parked);
-        memset(descent->parked_times, 0, part->count * sizeof *descent->parked_times);
     }
     descent->meter->work += 2 * DESCENT_LOOK * (uint64_t)part->count;
     descent->heap_count = 0;
@@ -498,7 +463,7 @@ static uint32_t descent_find(const struct place_descent *descent, uint32_t run, 
 
 /* Whether the fixed item lives as long as the stretch, or longer. */
 static int descent_covers(const struct place_descent *descent, uint32_t fixed, uint32_t run) {
-    const struct place_item *item = &descent->part->items[descent->by_offset[fixed]];
+    const struct place_item *item = &descent->part->items[fixed];
     return item->first <= run && item->end >= descent->runs[run].end;
 }
 
@@ -511,7 +476,7 @@ static int descent_step(struct place_descent *descent, uint64_t *offsets) {
     descent->meter->work += DESCENT_STEP;
     uint32_t fixed = descent_ceiling(descent, run, end);
     if (fixed != DESCENT_NONE)
-        ceiling = part->items[descent->by_offset[fixed]].offset;
+        ceiling = part->items[fixed].offset;
     if (ceiling == height) {
         descent_lay_fixed(descent, run, fixed);
         return 0;
@@ -528,7 +493,7 @@ static int descent_step(struct place_descent *descent, uint64_t *offsets) {
     uint64_t offset = place_align_up(height, item->align), top = offset + item->size;
     if (top > ceiling) {
         fixed = descent_ceiling(descent, item->first, item->end);
-        if (fixed != DESCENT_NONE && top > part->items[descent->by_offset[fixed]].offset) {
+        if (fixed != DESCENT_NONE && top > part->items[fixed].offset) {
             descent_park(descent, rank, fixed);
             return 0;
         }
@@ -559,8 +524,8 @@ void acre__place_descent_run(struct place_descent *descent, const uint32_t *orde
                              uint64_t *offsets) {
     const struct place_part *part = descent->part;
     uint32_t left = part->count - part->fixed_count;
-    for (uint32_t i = 0; i < part->count; i++)
-        offsets[i] = part->items[i].is_fixed ? part->items[i].offset : PLACE_NOWHERE;
+    for (uint32_t i = part->fixed_count; i < part->count; i++)
+        offsets[i] = PLACE_NOWHERE;
     if (!place_is_stopped(descent->meter))
         descent_begin(descent, order);
     while (left && !place_is_stopped(descent->meter))

@@ -16,7 +16,8 @@ struct place_descent *acre__place_descent_create(const struct place_part *part,
 void acre__place_descent_destroy(struct place_descent *descent);
 
 /* Places all items around the fixed ones, of those that could lie lowest the first one in the given
- * order, and writes offsets by item. When it is stopped the rest is stacked on top. */
+ * order, and writes offsets by item, where those of fixed ones are already. When it is stopped the
+ * rest is stacked on top. */
 void acre__place_descent_run(struct place_descent *descent, const uint32_t *order,
                              uint64_t *offsets);
 

@@ -56,23 +56,16 @@ int acre__place_fit(const struct place_part *part, const uint32_t *order, enum p
     uint32_t count = 0;
     if (!placed)
         return -ENOMEM;
-    for (uint32_t i = 0; i < part->count; i++) {
-        if (part->items[i].is_fixed) {
-            offsets[i] = part->items[i].offset;
-            fit_insert(placed, count++, &part->items[i], offsets[i]);
-        }
-    }
-    for (uint32_t k = 0; k < part->count; k++) {
-        const struct place_item *item = &part->items[order[k]];
-        if (item->is_fixed)
+    for (; count < part->fixed_count; count++)
+        fit_insert(placed, count, &part->items[count], part->items[count].offset);
+    for (; count < part->count; count++) {
+        uint32_t i = order[count - part->fixed_count];
+        offsets[i] = PLACE_NOWHERE;
+        if (place_is_stopped(meter))
             continue;
-        if (place_is_stopped(meter)) {
-            offsets[order[k]] = PLACE_NOWHERE;
-            continue;
-        }
         meter->work += FIT_PAIR * (uint64_t)count;
-        offsets[order[k]] = fit_find(placed, count, item, fit);
-        fit_insert(placed, count++, item, offsets[order[k]]);
+        offsets[i] = fit_find(placed, count, &part->items[i], fit);
+        fit_insert(placed, count, &part->items[i], offsets[i]);
     }
     free(placed);
     return 0;

@@ -13,14 +13,10 @@
 #include "plan/place_meter.h"
 #include "plan/place_problem.h"
 
-/* Writes the items' indices in order; when it is stopped, in some order. 0 or -ENOMEM. */
+/* Writes the indices of all items that are not fixed, in order; when it is stopped, in some order.
+ * 0 or -ENOMEM. */
 int acre__place_order(const struct place_part *part, const char *letters, struct place_meter *meter,
                       uint32_t *order);
-
-/* Moves items of an order by up to `spread` places, the same way for the same seed. 0 or -ENOMEM.
- */
-int acre__place_order_shake(uint32_t *order, uint32_t count, uint32_t spread, uint64_t seed,
-                            struct place_meter *meter);
 
 /* Moves items of an order towards its beginning, the one with the most heat (by item) by `reach`
  * places, others by less. 0 or -ENOMEM. */

@@ -8,9 +8,8 @@
  *
  * - Dominance: nothing is laid down at or above where an item to come would end, since that item
  *   could be slid below it.
- * - Items that are the same in everything are laid down by rank.
- * - If nothing to come meets the item that was laid down, there is nothing that it could rest on
- *   instead: when it fails, so do its siblings.
+ * - An item is not passed over when nothing to come meets it: there is nothing that it could rest
+ *   on.
  * - When what is to come falls apart in time, the pieces are solved one by one, and one that cannot
  *   be is the end of all.
  *
@@ -41,19 +40,19 @@ struct search_frame {
     uint32_t pieces_begin, pieces_end; /* sets that came of the last one tried */
     uint32_t piece;                    /* how many of them were begun */
     uint32_t is_last;                  /* no sibling can be better */
-    struct place_mark mark;
+    uint32_t trail;                    /* length of the trail before */
 };
 
 struct place_search {
     struct place_state state;
-    enum place_jumps jumps;
+    int has_jumps;
     struct search_frame *frames;
     uint32_t frame_count;
     uint64_t *conflicts; /* of each frame: the set of items that its failures hang on */
     uint64_t *reason;    /* of the last failure */
     uint32_t *heat;      /* of each item */
     uint64_t *sets;
-    uint32_t set_count, set_room;
+    uint32_t set_count;
     uint32_t *tries;
     uint32_t try_count, try_room;
 };
@@ -64,12 +63,15 @@ struct place_search *acre__place_search_create(const struct place_part *part,
     if (!search)
         return NULL;
     int rc = acre__place_state_create(&search->state, part, meter);
-    size_t most = search->state.count + 1, words = search->state.words;
+    size_t most = search->state.count + (size_t)1, words = search->state.words;
     search->frames = malloc(most * sizeof *search->frames);
     search->conflicts = malloc((most * words + 1) * sizeof *search->conflicts);
     search->reason = malloc((words + 1) * sizeof *search->reason);
     search->heat = malloc(part->count * sizeof *search->heat);
-    if (rc || !search->frames || !search->conflicts || !search->reason || !search->heat) {
+    /* Pieces have items, and are disjoint or within one another. */
+    search->sets = malloc((2 * most * words + 1) * sizeof *search->sets);
+    if (rc || !search->frames || !search->conflicts || !search->reason || !search->heat ||
+        !search->sets) {
         acre__place_search_destroy(search);
         return NULL;
     }
@@ -91,21 +93,6 @@ void acre__place_search_destroy(struct place_search *search) {
 
 static uint64_t *search_set(struct place_search *search, uint32_t number) {
     return search->sets + (size_t)number * search->state.words;
-}
-
-/* Another set on the stack, empty. PLACE_NONE without memory. */
-static uint32_t search_add_set(struct place_search *search) {
-    size_t words = search->state.words;
-    if (search->set_count == search->set_room) {
-        uint32_t room = 2 * search->set_room + 16;
-        uint64_t *sets = realloc(search->sets, room * words * sizeof *sets);
-        if (!sets)
-            return PLACE_NONE;
-        search->sets = sets;
-        search->set_room = room;
-    }
-    memset(search_set(search, search->set_count), 0, words * sizeof *search->sets);
-    return search->set_count++;
 }
 
 static int search_has_tries(struct place_search *search, uint32_t more) {
@@ -132,50 +119,30 @@ static void search_blame(uint64_t *set, uint32_t rank) {
 }
 
 /* Why an item to come is not lower. */
-static void search_blame_for(const struct place_state *state, uint64_t *set, uint32_t rank) {
-    search_blame(set, state->low_by[rank]);
-    if (state->low[rank] > state->at[rank])
-        search_blame(set, state->at_by[rank]);
-}
-
-/* The placed items of a section; returns the highest end of one. */
-static uint64_t search_blame_section(const struct place_state *state, uint64_t *set, uint32_t s) {
-    const uint64_t *lives = state->lives + (size_t)s * state->words;
-    uint64_t top = 0;
-    for (uint32_t w = 0; w < state->words; w++) {
-        set[w] = lives[w] & ~state->open[w];
-        for (uint64_t bits = set[w]; bits; bits &= bits - 1) {
-            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
-            uint64_t end = state->at[rank] + state->size[rank];
-            top = end > top ? end : top;
-        }
-    }
-    return top;
+static void search_blame_for(const struct place_entry *entry, uint64_t *set) {
+    search_blame(set, entry->low_by);
+    if (entry->low > entry->at)
+        search_blame(set, entry->at_by);
 }
 
 /* The reason of the failure that the state has just seen. */
 static void search_explain(struct place_search *search) {
     const struct place_state *state = &search->state;
     uint64_t *reason = search->reason;
-    if (search->jumps == PLACE_STEP_BACK)
+    if (!search->has_jumps)
         return;
+    memset(reason, 0, state->words * sizeof *reason);
     if (state->bad_item != PLACE_NONE) {
-        memset(reason, 0, state->words * sizeof *reason);
-        search_blame_for(state, reason, state->bad_item);
-        search->heat[state->item[state->bad_item]]++;
+        search_blame_for(&state->entries[state->bad_item], reason);
         return;
     }
-    uint32_t s = state->bad_section;
-    /* The section's own items may be reason enough. */
-    int is_enough = search_blame_section(state, reason, s) + state->rest[s] > state->limit[s];
-    const uint64_t *lives = state->lives + (size_t)s * state->words;
-    for (uint32_t w = 0; w < state->words; w++) {
-        for (uint64_t bits = lives[w] & state->open[w]; bits; bits &= bits - 1) {
-            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
-            search->heat[state->item[rank]]++;
-            if (!is_enough)
-                search_blame_for(state, reason, rank);
-        }
+    const uint64_t *lives = state->lives + (size_t)state->bad_section * state->words;
+    for (uint32_t w = 0; w < state->words; w++)
+        reason[w] = lives[w] & ~state->open[w];
+    for (uint32_t r = place_next(state, lives, 0); r != PLACE_NONE;
+         r = place_next(state, lives, r + 1)) {
+        search->heat[state->entries[r].item]++;
+        search_blame_for(&state->entries[r], reason);
     }
 }
 
@@ -192,20 +159,18 @@ static void search_collect(struct place_search *search, uint32_t frame) {
     const struct place_state *state = &search->state;
     uint64_t *conflicts = search_conflicts(search, frame);
     uint32_t chosen = search->frames[frame].chosen;
-    if (search->jumps == PLACE_STEP_BACK)
+    if (!search->has_jumps)
         return;
     for (uint32_t w = 0; w < state->words; w++)
         conflicts[w] |= search->reason[w];
     place_set_drop(conflicts, chosen);
-    if (search->jumps == PLACE_JUMP)
-        search_blame(conflicts, state->at_by[chosen]);
+    search_blame(conflicts, state->entries[chosen].at_by);
 }
 
 /* The frame's choice has failed. Returns 0 when it has nothing to do with the reason, so that no
  * other one would help. */
 static int search_learn(struct place_search *search, uint32_t frame) {
-    if (search->jumps != PLACE_STEP_BACK &&
-        !place_set_has(search->reason, search->frames[frame].chosen))
+    if (search->has_jumps && !place_set_has(search->reason, search->frames[frame].chosen))
         return 0;
     search_collect(search, frame);
     return 1;
@@ -214,11 +179,10 @@ static int search_learn(struct place_search *search, uint32_t frame) {
 /* Nothing is left to be tried in the frame. */
 static void search_conclude(struct place_search *search, uint32_t frame) {
     const struct place_state *state = &search->state;
-    if (search->jumps == PLACE_STEP_BACK)
+    if (!search->has_jumps)
         return;
     memcpy(search->reason, search_conflicts(search, frame), state->words * sizeof(uint64_t));
-    if (search->jumps == PLACE_JUMP)
-        search_blame(search->reason, state->at_by[search->frames[frame].lowest]);
+    search_blame(search->reason, state->entries[search->frames[frame].lowest].at_by);
 }
 
 /* ---- candidates ---- */
@@ -227,41 +191,38 @@ static void search_conclude(struct place_search *search, uint32_t frame) {
 static uint32_t search_lowest(const struct place_state *state, const uint64_t *set,
                               uint32_t *count) {
     uint64_t least = UINT64_MAX;
-    uint32_t found = 0, lowest = PLACE_NONE;
+    uint32_t lowest = PLACE_NONE;
+    *count = 0;
     for (uint32_t w = 0; w < state->words; w++) {
         for (uint64_t bits = set[w] & state->open[w]; bits; bits &= bits - 1) {
-            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
-            uint64_t end = state->at[rank] + state->size[rank];
+            uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            uint64_t end = state->entries[r].at + state->entries[r].size;
             if (end < least) {
                 least = end;
-                lowest = rank;
+                lowest = r;
             }
-            found++;
+            ++*count;
         }
     }
-    *count = found;
     return lowest;
-}
-
-static int search_is_before(const struct place_state *state, uint32_t a, uint32_t b) {
-    return state->at[a] != state->at[b] ? state->at[a] < state->at[b] : a < b;
 }
 
 /* Puts the items of the piece that stand below `bound` on the stack of tries, lowest first, also
  * those that have been passed over, since they are raised with every choice. */
 static void search_gather(struct place_search *search, const uint64_t *set, uint64_t bound) {
-    const struct place_state *state = &search->state;
+    struct place_state *state = &search->state;
+    const struct place_entry *entries = state->entries;
     uint32_t begin = search->try_count;
     for (uint32_t w = 0; w < state->words; w++) {
         for (uint64_t bits = set[w] & state->open[w]; bits; bits &= bits - 1) {
-            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
-            if (state->at[rank] >= bound)
+            uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (entries[r].at >= bound)
                 continue;
             uint32_t last = search->try_count++, k = last;
-            for (; k > begin && search_is_before(state, rank, search->tries[k - 1]); k--)
+            for (; k > begin && entries[r].at < entries[search->tries[k - 1]].at; k--)
                 search->tries[k] = search->tries[k - 1];
-            search->tries[k] = rank;
-            search->state.work += last - k;
+            search->tries[k] = r;
+            state->work += last - k;
         }
     }
 }
@@ -283,8 +244,9 @@ static int search_enter(struct place_search *search, uint32_t set) {
                                    .lowest = lowest,
                                    .pieces_begin = search->set_count,
                                    .pieces_end = search->set_count,
-                                   .mark = place_state_mark(state)};
-    search_gather(search, search_set(search, set), state->at[lowest] + state->size[lowest]);
+                                   .trail = state->trail_count};
+    search_gather(search, search_set(search, set),
+                  state->entries[lowest].at + state->entries[lowest].size);
     frame->tries_end = search->try_count;
     return 1;
 }
@@ -296,16 +258,17 @@ static int search_enter(struct place_search *search, uint32_t set) {
 static uint64_t search_lift(struct place_state *state, uint32_t rank, uint64_t level) {
     const uint64_t *meets = state->meets + (size_t)rank * state->words;
     uint64_t least = UINT64_MAX;
+    state->work += state->words;
     for (uint32_t w = 0; w < state->words; w++) {
-        state->work += 1 + (uint64_t)__builtin_popcountll(meets[w] & state->open[w]);
         for (uint64_t bits = meets[w] & state->open[w]; bits; bits &= bits - 1) {
-            uint32_t q = w * 64 + (uint32_t)__builtin_ctzll(bits);
-            uint64_t low = state->low[q] > level ? state->low[q] : level;
-            uint64_t end = low + state->size[q];
+            const struct place_entry *other =
+                &state->entries[w * 64 + (uint32_t)__builtin_ctzll(bits)];
+            uint64_t end = (other->low > level ? other->low : level) + other->size;
             least = end < least ? end : least;
+            state->work++;
         }
     }
-    return least == UINT64_MAX ? least : place_align_up(least, state->align[rank]);
+    return least == UINT64_MAX ? least : place_align_up(least, state->entries[rank].align);
 }
 
 /* Raises all items that come before the chosen one in the canonical order. Returns 0 when one of
@@ -316,7 +279,7 @@ static int search_pass_over(struct place_search *search, const struct search_fra
     uint32_t by = search->tries[chosen];
     for (uint32_t k = frame->tries_begin; k < chosen && !place_is_stopped(state->meter); k++) {
         uint32_t rank = search->tries[k];
-        uint64_t low = search_lift(state, rank, state->at[by]);
+        uint64_t low = search_lift(state, rank, state->entries[by].at);
         if (low == UINT64_MAX) {
             search_explain_hatless(search, rank);
             return 0;
@@ -329,56 +292,41 @@ static int search_pass_over(struct place_search *search, const struct search_fra
     return 1;
 }
 
-static int search_has_hat(const struct place_state *state, uint32_t rank) {
-    const uint64_t *meets = state->meets + (size_t)rank * state->words;
-    uint64_t any = 0;
-    for (uint32_t w = 0; w < state->words; w++)
-        any |= meets[w] & state->open[w];
-    return any != 0;
-}
-
-/* Makes a piece of the items that begin in [from, to). */
-static int search_add_piece(struct place_search *search, uint32_t set, uint32_t from, uint32_t to) {
-    uint32_t piece = search_add_set(search);
-    if (piece == PLACE_NONE)
-        return 0;
+/* Makes a piece of the items that begin in [from, to), if there are any. */
+static void search_add_piece(struct place_search *search, uint32_t set, uint32_t from,
+                             uint32_t to) {
     struct place_state *state = &search->state;
     const uint64_t *all = search_set(search, set);
-    uint64_t *some = search_set(search, piece);
+    uint64_t *some = search_set(search, search->set_count);
+    int is_any = 0;
+    memset(some, 0, state->words * sizeof *some);
     state->work += 4 * (uint64_t)state->words;
-    for (uint32_t w = 0; w < state->words; w++) {
-        for (uint64_t bits = all[w] & state->open[w]; bits; bits &= bits - 1) {
-            uint32_t rank = w * 64 + (uint32_t)__builtin_ctzll(bits);
-            if (state->first[rank] >= from && state->first[rank] < to)
-                place_set_add(some, rank);
+    for (uint32_t r = place_next(state, all, 0); r != PLACE_NONE;
+         r = place_next(state, all, r + 1)) {
+        if (state->entries[r].first >= from && state->entries[r].first < to) {
+            place_set_add(some, r);
+            is_any = 1;
         }
     }
-    return 1;
+    search->set_count += (uint32_t)is_any;
 }
 
-/* The pieces that are left when the item was laid down: several, or none where the frame's own set
- * is still one. */
-static int search_split(struct place_search *search, struct search_frame *frame, uint32_t rank) {
-    const struct place_state *state = &search->state;
+/* The pieces that are left when the item was laid down: none where the frame's own set is still
+ * one. */
+static void search_split(struct place_search *search, struct search_frame *frame, uint32_t rank) {
+    const struct place_entry *entry = &search->state.entries[rank];
     uint32_t from = 0;
     search->set_count = frame->pieces_begin;
-    for (uint32_t s = state->first[rank] + 1; s < state->end[rank]; s++) {
-        if (state->crossing[s] == 0) {
-            if (!search_add_piece(search, frame->set, from, s))
-                return -ENOMEM;
+    for (uint32_t s = entry->first + 1; s < entry->end; s++) {
+        if (search->state.sections[s].crossing == 0) {
+            search_add_piece(search, frame->set, from, s);
             from = s;
         }
     }
-    if (from && !search_add_piece(search, frame->set, from, UINT32_MAX))
-        return -ENOMEM;
+    if (from)
+        search_add_piece(search, frame->set, from, UINT32_MAX);
     frame->piece = 0;
     frame->pieces_end = search->set_count;
-    return 0;
-}
-
-static int search_may_try(const struct place_state *state, uint32_t rank) {
-    return state->low[rank] == state->at[rank] &&
-           (state->kin[rank] == PLACE_NONE || !place_set_has(state->open, state->kin[rank]));
 }
 
 /* A step counts as a node at least, so that it does not take longer than what it counts as. */
@@ -396,7 +344,7 @@ static int search_try(struct place_search *search, struct place_attempt *attempt
     struct search_frame *frame = &search->frames[number];
     while (!frame->is_last && frame->next < frame->tries_end) {
         uint32_t chosen = frame->next++, rank = search->tries[chosen];
-        if (!search_may_try(state, rank))
+        if (state->entries[rank].low > state->entries[rank].at)
             continue;
         if (attempt->steps == 0 || place_is_spent(state->meter))
             return -EAGAIN;
@@ -404,14 +352,15 @@ static int search_try(struct place_search *search, struct place_attempt *attempt
         frame->chosen = rank;
         int can_pass = search_pass_over(search, frame, chosen);
         if (can_pass) {
-            frame->is_last = !search_has_hat(state, rank);
-            if (acre__place_state_put(state, rank))
-                return search_split(search, frame, rank) ? -ENOMEM : 1;
+            if (acre__place_state_put(state, rank)) {
+                search_split(search, frame, rank);
+                return 1;
+            }
             search_explain(search);
         }
         if (state->is_broken)
             return -ENOMEM;
-        acre__place_state_back(state, frame->mark);
+        acre__place_state_back(state, frame->trail);
         /* What cannot be passed over for this one cannot be for a later one, which is higher. */
         if (!can_pass) {
             search_collect(search, number);
@@ -429,7 +378,7 @@ static int search_try(struct place_search *search, struct place_attempt *attempt
 static int search_fail(struct place_search *search) {
     while (--search->frame_count) {
         uint32_t parent = search->frame_count - 1;
-        acre__place_state_back(&search->state, search->frames[parent].mark);
+        acre__place_state_back(&search->state, search->frames[parent].trail);
         if (search_learn(search, parent))
             return 1;
     }
@@ -479,22 +428,18 @@ int acre__place_search_run(struct place_search *search, struct place_attempt *at
     struct place_state *state = &search->state;
     const struct place_part *part = state->part;
     search->frame_count = search->set_count = search->try_count = 0;
-    search->jumps = attempt->jumps;
+    search->has_jumps = attempt->has_jumps;
     memset(search->heat, 0, part->count * sizeof *search->heat);
     int fits = acre__place_state_reset(state, attempt->order, attempt->capacity);
     state->meter->work += state->work;
     state->work = 0;
     if (!fits)
         return place_is_stopped(state->meter) ? PLACE_GAVE_UP : PLACE_IMPOSSIBLE;
-    uint32_t all = search_add_set(search);
-    if (all == PLACE_NONE)
-        return -ENOMEM;
-    memcpy(search_set(search, all), state->open, state->words * sizeof *state->open);
+    memcpy(search->sets, state->open, state->words * sizeof *state->open);
+    search->set_count = 1;
     int rc = search_walk(search, attempt);
-    for (uint32_t i = 0; rc == PLACE_SOLVED && i < part->count; i++)
-        offsets[i] = part->items[i].offset;
     for (uint32_t r = 0; rc == PLACE_SOLVED && r < state->count; r++)
-        offsets[state->item[r]] = state->at[r];
+        offsets[state->entries[r].item] = state->entries[r].at;
     return rc;
 }
 

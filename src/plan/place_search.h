@@ -9,22 +9,17 @@
 
 enum place_answer {
     PLACE_SOLVED,
-    PLACE_IMPOSSIBLE, /* nothing is left to try: with PLACE_STEP_BACK a proof */
+    PLACE_IMPOSSIBLE, /* nothing is left to try: without jumps a proof */
     PLACE_GAVE_UP     /* steps or the budget ran out, or it was stopped */
-};
-
-/* How far a failure goes back. Jumps lead out of places where a search would otherwise try all
- * orders of what has nothing to do with the failure, and may miss a solution. */
-enum place_jumps {
-    PLACE_STEP_BACK, /* to the last choice */
-    PLACE_JUMP,      /* to the last choice that the failure seems to hang on */
-    PLACE_JUMP_FAR   /* the same, with fewer reasons seen */
 };
 
 struct place_attempt {
     const uint32_t *order; /* items, which of those that stand equally low is tried first */
     uint64_t capacity;
-    enum place_jumps jumps;
+    /* A failure goes back to the last choice that it seems to hang on, not just to the last one.
+     * That leads out of places where a search would otherwise try all orders of what has nothing to
+     * do with the failure, and may miss a solution. */
+    int has_jumps;
     uint64_t steps; /* items laid down, also in vain, at most */
 };
 
@@ -35,7 +30,8 @@ struct place_search *acre__place_search_create(const struct place_part *part,
                                                struct place_meter *meter);
 void acre__place_search_destroy(struct place_search *search);
 
-/* Writes offsets, by item, when it is solved. Returns an answer or -ENOMEM. */
+/* Writes offsets, by item, when it is solved; those of fixed ones are left alone. Returns an answer
+ * or -ENOMEM. */
 int acre__place_search_run(struct place_search *search, struct place_attempt *attempt,
                            uint64_t *offsets);
 

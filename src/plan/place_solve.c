@@ -29,15 +29,14 @@
 #include "plan/place_search.h"
 
 enum {
-    SOLVE_SEARCH_ALL = 1024,  /* items: with more, most attempts are descents */
-    SOLVE_SEARCH_MOST = 4096, /* items: sets of items take memory by the square, 8 MB */
-    SOLVE_FIT_MOST = 32768,   /* items, for a fit around fixed ones */
-    SOLVE_PROOF_LEAST = 512,
-    SOLVE_PROBE_ROUNDS = 4, /* of searches, in the first probes */
-    SOLVE_PROBE_STEPS = 16, /* bisected until 1/16 is left of what lies between */
-    SOLVE_SPREAD = 32, /* orders are shaken by 1/32 of their length, and more in later rounds */
-    SOLVE_FINE_ATTEMPTS = 40, /* for what is less than a unit of alignment */
-    SOLVE_FINE_MOST = 512     /* items, for a search of that */
+    SOLVE_SEARCH_ALL = 1024,     /* items: with more, most attempts are descents */
+    SOLVE_SEARCH_MOST = 4096,    /* items: sets of items take memory by the square, 12 MB */
+    SOLVE_FIT_MOST = 32768,      /* items, for a fit around fixed ones */
+    SOLVE_PROOF_STEPS = 1 << 16, /* divided by the number of items, and some for each */
+    SOLVE_PROBE_ROUNDS = 4,      /* of searches, in the first probes */
+    SOLVE_PROBE_STEPS = 16,      /* bisected until 1/16 is left of what lies between */
+    SOLVE_FINE_ATTEMPTS = 64,    /* for what is less than a unit of alignment */
+    SOLVE_FINE_MOST = 512        /* items, for a search of that */
 };
 
 /* Greedy plans that a part begins with, the fits only around fixed items. Which order is best
@@ -60,7 +59,7 @@ static const char *const solve_orders[] = {"WAT", "TAW", "TWA", "UT", "LT", "AWT
 enum {
     SOLVE_STARTS = sizeof solve_starts / sizeof solve_starts[0],
     SOLVE_ORDERS = sizeof solve_orders / sizeof solve_orders[0],
-    SOLVE_ROUND = SOLVE_ORDERS + 2, /* attempts in a round: the proof and a shaken start as well */
+    SOLVE_ROUND = SOLVE_ORDERS + 1,                /* attempts in a round: the proof as well */
     SOLVE_ROUND_LEAST = SOLVE_ROUND + SOLVE_ORDERS /* and those of a probe */
 };
 
@@ -75,6 +74,7 @@ struct solve_probe {
 struct place_solver {
     const struct place_part *part;
     struct place_meter *meter;
+    uint32_t count; /* items that are not fixed: the length of orders */
     uint64_t goal;
     uint64_t height;
     uint64_t *offsets; /* the best plan */
@@ -96,6 +96,7 @@ struct place_solver *acre__place_solver_create(const struct place_part *part, ui
     if (!solver)
         return NULL;
     solver->part = part;
+    solver->count = part->count - part->fixed_count;
     solver->meter = meter;
     solver->goal = goal;
     solver->is_least = is_least;
@@ -107,6 +108,8 @@ struct place_solver *acre__place_solver_create(const struct place_part *part, ui
         acre__place_solver_destroy(solver);
         return NULL;
     }
+    for (uint32_t i = 0; i < part->fixed_count; i++)
+        solver->scratch[i] = part->items[i].offset;
     return solver;
 }
 
@@ -193,14 +196,6 @@ static int solve_start(struct place_solver *solver) {
 
 /* ---- rounds ---- */
 
-static int solve_make_order(struct place_solver *solver, const char *letters, uint32_t round) {
-    uint32_t count = solver->part->count, spread = count * (1 + round % 4) / SOLVE_SPREAD + 1;
-    int rc = acre__place_order(solver->part, letters, solver->meter, solver->order);
-    if (rc || round == 0)
-        return rc;
-    return acre__place_order_shake(solver->order, count, spread, solver->attempts, solver->meter);
-}
-
 /* Where a search should lead to. */
 static uint64_t solve_target(const struct place_solver *solver, uint32_t kind) {
     static const unsigned eighths[SOLVE_ORDERS] = {0, 4, 0, 7, 0, 2, 0, 6};
@@ -216,37 +211,37 @@ static uint64_t solve_target(const struct place_solver *solver, uint32_t kind) {
 static int solve_begin_orders(struct place_solver *solver, uint32_t **orders) {
     const struct place_part *part = solver->part;
     if (!*orders)
-        *orders = malloc((size_t)SOLVE_ORDERS * part->count * sizeof **orders);
+        *orders = malloc((size_t)SOLVE_ORDERS * solver->count * sizeof **orders);
     if (!*orders)
         return -ENOMEM;
     for (uint32_t k = 0; k < SOLVE_ORDERS; k++) {
         int rc = acre__place_order(part, solve_orders[k], solver->meter,
-                                   *orders + (size_t)k * part->count);
+                                   *orders + (size_t)k * solver->count);
         if (rc)
             return rc;
     }
     return 0;
 }
 
-static int solve_need_orders(struct place_solver *solver) {
-    return solver->learnt ? 0 : solve_begin_orders(solver, &solver->learnt);
-}
-
-static int solve_need_search(struct place_solver *solver) {
-    if (!solver->search)
+/* What attempts need that are not greedy. */
+static int solve_prepare(struct place_solver *solver) {
+    int rc = solver->learnt ? 0 : solve_begin_orders(solver, &solver->learnt);
+    if (rc == 0 && !solver->search && solver->part->count <= SOLVE_SEARCH_MOST) {
         solver->search = acre__place_search_create(solver->part, solver->meter);
-    return solver->search ? solve_need_orders(solver) : -ENOMEM;
+        rc = solver->search ? 0 : -ENOMEM;
+    }
+    return rc;
 }
 
 /* A search by one of the orders, which learns when it is in vain. */
 static int solve_search(struct place_solver *solver, uint32_t *order, uint64_t target,
-                        uint32_t round, uint32_t kind) {
+                        uint32_t round) {
     static const uint32_t hundredths[] = {3, 2, 3, 1};
-    uint32_t count = solver->part->count;
+    uint32_t count = solver->count;
     struct place_attempt attempt = {
         .order = order,
         .capacity = target,
-        .jumps = (round + kind) % 3 ? PLACE_JUMP_FAR : PLACE_JUMP,
+        .has_jumps = 1,
         .steps = 2 * count + (uint64_t)count * round / 8,
     };
     int rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
@@ -288,24 +283,20 @@ static int solve_probe(struct place_solver *solver, uint32_t kind) {
         if (rc)
             return rc;
     }
-    return solve_search(solver, probe->orders + (size_t)kind * solver->part->count, probe->target,
-                        probe->round, kind);
+    return solve_search(solver, probe->orders + (size_t)kind * solver->count, probe->target,
+                        probe->round);
 }
 
 /* A search that leaves nothing out. */
 static int solve_prove(struct place_solver *solver, uint32_t round) {
-    uint32_t count = solver->part->count;
-    int rc = solve_need_search(solver);
-    if (rc == 0)
-        rc = acre__place_order(solver->part, solve_orders[0], solver->meter, solver->order);
+    int rc = acre__place_order(solver->part, solve_orders[0], solver->meter, solver->order);
     if (rc)
         return rc;
     struct place_attempt attempt = {
         .order = solver->order,
         .capacity = solve_target(solver, SOLVE_ORDERS),
-        .jumps = PLACE_STEP_BACK,
         /* Tiny parts need more than their share, and get their proof in the first round. */
-        .steps = SOLVE_PROOF_LEAST + (uint64_t)count * (2 + round),
+        .steps = SOLVE_PROOF_STEPS / solver->count + (uint64_t)solver->count * (2 + round),
     };
     rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
     if (rc == PLACE_SOLVED)
@@ -319,22 +310,19 @@ static int solve_prove(struct place_solver *solver, uint32_t round) {
  * which items end too high. */
 static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t kind) {
     const struct place_part *part = solver->part;
-    uint32_t count = part->count;
-    int rc = solve_need_orders(solver);
-    if (rc)
-        return rc;
+    uint32_t count = solver->count;
     uint32_t *order = solver->learnt + (size_t)kind * count;
     memcpy(solver->order, order, count * sizeof *order);
-    rc = solve_descend(solver);
+    int rc = solve_descend(solver);
     if (rc)
         return rc;
     uint64_t aim = solve_target(solver, kind), over = 1;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = part->fixed_count; i < part->count; i++) {
         uint64_t end = solver->scratch[i] + part->items[i].size;
         over = end > aim && end - aim > over ? end - aim : over;
     }
     /* As heat: in every other round by how much it is too high, else that it is. */
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = part->fixed_count; i < part->count; i++) {
         uint64_t end = solver->scratch[i] + part->items[i].size;
         uint64_t heat = end <= aim ? 0 : round % 2 ? 1 : 1 + (end - aim) / (over / 1024 + 1);
         solver->order[i] = (uint32_t)heat;
@@ -343,22 +331,14 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
     return acre__place_order_promote(order, count, reach + 1, solver->order, solver->meter);
 }
 
-/* A greedy plan in a shaken order. */
-static int solve_shaken(struct place_solver *solver, uint32_t round, uint32_t kind) {
-    int rc = solve_make_order(solver, solve_orders[(round + kind) % SOLVE_ORDERS], round + 1);
-    if (rc)
-        return rc;
-    return solve_may_fit(solver) ? solve_fit(solver, PLACE_BEST_FIT) : solve_descend(solver);
-}
-
 /* The item that should lie on top of the fullest section: the one that wastes most there, since it
  * wastes nothing on top. */
 static uint32_t solve_topmost(const struct place_part *part) {
-    uint32_t fullest = 0, topmost = 0;
+    uint32_t fullest = 0, topmost = part->fixed_count;
     uint64_t most = 0;
     for (uint32_t s = 1; s < part->sections; s++)
         fullest = part->total[s] > part->total[fullest] ? s : fullest;
-    for (uint32_t i = 0; i < part->count; i++) {
+    for (uint32_t i = part->fixed_count; i < part->count; i++) {
         const struct place_item *item = &part->items[i];
         if (item->first <= fullest && fullest < item->end && item->room - item->size > most) {
             most = item->room - item->size;
@@ -370,12 +350,12 @@ static uint32_t solve_topmost(const struct place_part *part) {
 
 /* All that is missing is less than a unit of alignment: descents that leave the right item for the
  * end. */
-static int solve_fine(struct place_solver *solver, uint32_t round, uint32_t kind) {
-    uint32_t count = solver->part->count, topmost = solve_topmost(solver->part), kept = 0;
-    int rc = solve_make_order(solver, solve_orders[kind % SOLVE_ORDERS], round);
+static int solve_fine(struct place_solver *solver, uint32_t kind) {
+    uint32_t topmost = solve_topmost(solver->part), kept = 0;
+    int rc = acre__place_order(solver->part, solve_orders[kind], solver->meter, solver->order);
     if (rc)
         return rc;
-    for (uint32_t k = 0; k < count; k++) {
+    for (uint32_t k = 0; k < solver->count; k++) {
         if (solver->order[k] != topmost)
             solver->order[kept++] = solver->order[k];
     }
@@ -388,31 +368,28 @@ static int solve_attempt(struct place_solver *solver) {
     int has_probes = solver->is_least && part->count <= SOLVE_SEARCH_ALL;
     uint32_t attempts = has_probes ? SOLVE_ROUND_LEAST : SOLVE_ROUND;
     uint32_t round = solver->attempts / attempts, kind = solver->attempts % attempts;
-    int is_fine = solver->height <= part->loose_bound, rc = 0;
-    solver->attempts++;
-    if (is_fine && solver->fine_attempts++ == SOLVE_FINE_ATTEMPTS) {
-        solver->is_done = 1;
-        return 0;
+    if (solver->height <= part->loose_bound) {
+        uint32_t fine = solver->fine_attempts++;
+        if (fine < SOLVE_ORDERS)
+            return solve_fine(solver, fine);
+        solver->is_done = fine >= SOLVE_FINE_ATTEMPTS || part->count > SOLVE_FINE_MOST;
+        if (solver->is_done)
+            return 0;
     }
-    if (is_fine && (part->count > SOLVE_FINE_MOST || kind % 2))
-        return solve_fine(solver, round, kind);
-    /* The larger a part, the dearer a search; half a round of descents costs less than one. */
-    int is_cheap = part->count <= SOLVE_SEARCH_ALL || kind % 4 == 3 || part->fixed_count;
-    int may_search = is_cheap && part->count <= SOLVE_SEARCH_MOST;
-    if (may_search && kind != SOLVE_ORDERS + 1)
-        rc = solve_need_search(solver);
+    solver->attempts++;
+    int rc = solve_prepare(solver);
     if (rc)
         return rc;
-    if (kind < SOLVE_ORDERS && may_search)
-        return solve_search(solver, solver->learnt + (size_t)kind * part->count,
-                            solve_target(solver, kind), round, kind);
     if (kind >= SOLVE_ROUND)
         return solve_probe(solver, kind - SOLVE_ROUND);
     if (kind == SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
         return solve_prove(solver, round);
-    if (kind < SOLVE_ORDERS)
-        return solve_rework(solver, round, kind);
-    return solve_shaken(solver, round, kind);
+    /* The larger a part, the dearer a search; half a round of descents costs less than one. */
+    int is_cheap = part->count <= SOLVE_SEARCH_ALL || kind % 4 == 3 || part->fixed_count;
+    if (!is_cheap || part->count > SOLVE_SEARCH_MOST)
+        return solve_rework(solver, round, kind % SOLVE_ORDERS);
+    return solve_search(solver, solver->learnt + (size_t)kind * solver->count,
+                        solve_target(solver, kind), round);
 }
 
 int acre__place_solver_step(struct place_solver *solver) {

@@ -9,7 +9,7 @@
 
 struct place_solver;
 
-/* `goal`: where the part may end, from its base, for all to be well; with `is_least` plans above it
+/* `goal`: where the part may end for all to be well; with `is_least` plans above it
  * are of interest as well, the lower the better. NULL without memory. */
 struct place_solver *acre__place_solver_create(const struct place_part *part, uint64_t goal,
                                                int is_least, struct place_meter *meter);
@@ -20,7 +20,7 @@ void acre__place_solver_destroy(struct place_solver *solver);
 int acre__place_solver_step(struct place_solver *solver);
 
 struct place_standing {
-    uint64_t height;         /* of the best plan, from the part's base; 2^63: none yet */
+    uint64_t height;         /* of the best plan; 2^63: none yet */
     const uint64_t *offsets; /* of it, by item */
     int is_begun;            /* all greedy attempts have been made */
     int is_done;             /* at the goal, or there is nothing more to try */

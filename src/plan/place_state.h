@@ -17,72 +17,59 @@
 #include <stdint.h>
 
 #include "plan/place_problem.h"
-#include "plan/place_sort.h"
 
 #define PLACE_NONE UINT32_MAX
 
-/* Old values on the trail: of an item `at`, `low` and who set them, or of a section floor and
- * watched item. */
+/* An item that is not fixed. */
+struct place_entry {
+    uint64_t size, room, align;
+    uint64_t at, low;
+    uint32_t at_by, low_by; /* the placed item that made it so, or PLACE_NONE */
+    uint32_t item;          /* its index in the part */
+    uint32_t first, end;    /* sections [first, end) */
+    uint32_t watches;       /* the first section that watches it, or PLACE_NONE */
+};
+
+struct place_section {
+    uint64_t floor;
+    uint64_t rest;           /* sum of rooms of what is to come */
+    uint64_t limit;          /* where floor and rest may lead to */
+    uint32_t watch;          /* the item that is watched, or PLACE_NONE */
+    uint32_t next, previous; /* others that watch the same item, or PLACE_NONE */
+    uint32_t crossing;       /* items to come that live in this section and the one before */
+};
+
+/* Old values on the trail: of an item `at`, `low` and who set them, of a section floor and watched
+ * item; of an item that was placed which one was so before. */
 struct place_change {
     uint64_t one, two;
     uint32_t first, second;
     uint32_t index;
-    uint32_t is_section;
-};
-
-/* A fixed item in the way of another one. */
-struct place_obstacle {
-    uint64_t begin, end;
-};
-
-/* An item that has to lie at `high` or below. */
-struct place_forced {
-    uint64_t high;
-    uint32_t rank;
+    enum { PLACE_RAISED, PLACE_FLOOR, PLACE_PLACED } kind;
 };
 
 struct place_state {
     const struct place_part *part;
     struct place_meter *meter;
-    uint32_t count;    /* items that are not fixed */
-    uint32_t sections; /* of the part */
-    uint32_t words;    /* 64 items each, in a set of items */
-    int is_broken;     /* out of memory */
+    uint32_t count; /* items that are not fixed */
+    uint32_t words; /* 64 items each, in a set of items */
+    int is_broken;  /* out of memory */
     uint64_t capacity;
 
-    /* Of each item, by rank. */
-    uint32_t *item; /* its index in the part */
-    uint32_t *first, *end;
-    uint64_t *size, *room, *align;
-    uint64_t *at, *low;
-    uint32_t *at_by, *low_by; /* the placed item that made it so, or PLACE_NONE */
-    uint32_t *watches;        /* the first section that watches it, or PLACE_NONE */
-    uint32_t *kin;   /* the item of the next lower rank that is the same in all, or PLACE_NONE */
-    uint64_t *meets; /* a set of items for each: what it shares a section with */
+    struct place_entry *entries; /* by rank */
+    struct place_section *sections;
 
-    /* Of each section. */
-    uint64_t *floor, *rest, *limit;
-    uint32_t *watch, *next, *previous;
-    uint64_t *lives;    /* a set of items for each */
-    uint32_t *crossing; /* items to come that live in this section and the one before */
-
-    uint64_t *open; /* the set of items to come */
-
-    /* For beginning anew. */
-    uint64_t *begun, *ended; /* sets for each section: items that have by its beginning */
-    struct place_row *rows;
-
-    struct place_obstacle *obstacles; /* of all items, by offset */
-    uint32_t *obstacle_begin;         /* of each item, and the end of the last */
+    /* Sets of items. */
+    uint64_t *meets; /* for each item: what it shares a section with */
+    uint64_t *lives; /* for each section */
+    uint64_t *begun; /* for each section: items that begin before it */
+    uint64_t *open;  /* items to come */
 
     struct place_change *trail;
     uint32_t trail_count, trail_room;
-    uint32_t *placed; /* ranks, in the order of placement */
-    uint32_t placed_count;
-    uint32_t *dirty; /* sections whose watched item was raised */
-    uint32_t dirty_count;
-    struct place_forced *forced; /* one a section at most */
-    uint32_t forced_count;
+    uint32_t last;   /* the item that was placed last, or PLACE_NONE */
+    uint32_t *dirty; /* sections whose watched item was raised: a ring, each once at most */
+    uint32_t dirty_begin, dirty_count;
 
     uint64_t work; /* that the meter does not know yet */
 
@@ -95,25 +82,19 @@ int acre__place_state_create(struct place_state *state, const struct place_part 
                              struct place_meter *meter);
 void acre__place_state_destroy(struct place_state *state);
 
-/* Begins anew: ranks by `order` (fixed items in it are left out), nothing placed. Returns 0 when it
- * is plain that nothing fits the capacity. */
+/* Begins anew: ranks by `order`, nothing placed. Returns 0 when it is plain that nothing fits the
+ * capacity. */
 int acre__place_state_reset(struct place_state *state, const uint32_t *order, uint64_t capacity);
 
 /* Lays the item down where it stands. Returns 0 when something does not fit any more; the caller
- * then goes back to a mark. */
+ * then goes back. */
 int acre__place_state_put(struct place_state *state, uint32_t rank);
 /* The item, which is to come, will not be below `low`, since `by` is placed next. Returns as above.
  */
 int acre__place_state_raise(struct place_state *state, uint32_t rank, uint64_t low, uint32_t by);
 
-struct place_mark {
-    uint32_t trail, placed;
-};
-void acre__place_state_back(struct place_state *state, struct place_mark mark);
-
-static inline struct place_mark place_state_mark(const struct place_state *state) {
-    return (struct place_mark){state->trail_count, state->placed_count};
-}
+/* Takes back all that was done since the trail had this length. */
+void acre__place_state_back(struct place_state *state, uint32_t trail_count);
 
 static inline int place_set_has(const uint64_t *set, uint32_t member) {
     return (int)(set[member / 64] >> (member % 64) & 1);
@@ -125,6 +106,18 @@ static inline void place_set_add(uint64_t *set, uint32_t member) {
 
 static inline void place_set_drop(uint64_t *set, uint32_t member) {
     set[member / 64] &= ~(UINT64_C(1) << (member % 64));
+}
+
+/* The first item to come of a set, from this rank on, or PLACE_NONE. */
+static inline uint32_t place_next(const struct place_state *state, const uint64_t *set,
+                                  uint32_t rank) {
+    uint64_t mask = UINT64_MAX << (rank % 64);
+    for (uint32_t w = rank / 64; w < state->words; w++, mask = UINT64_MAX) {
+        uint64_t bits = set[w] & state->open[w] & mask;
+        if (bits)
+            return w * 64 + (uint32_t)__builtin_ctzll(bits);
+    }
+    return PLACE_NONE;
 }
 
 #endif

@@ -347,7 +347,7 @@ TEST(place_plans_are_the_same_everywhere) {
         size_t count;
         uint64_t align, seed, budget, sum;
     } known[] = {
-        {20, 1, 1, 0, 0x7cd611c0928bb6f2},       {60, 256, 2, 20000, 0xae938f4eeac2a4ac},
+        {20, 1, 1, 0, 0x9ebee73115c511bc},       {60, 256, 2, 20000, 0x8eaf4707b09cab31},
         {150, 1, 3, 20000, 0x1508174daf4d58e1},  {150, 512, 4, 20000, 0xceb99d915ea7452f},
         {700, 64, 5, 30000, 0xadc649e4fddb5e4c}, {6000, 256, 6, 30000, 0xf6debdb3b5f62f09},
     };
@@ -361,7 +361,7 @@ TEST(place_plans_are_the_same_everywhere) {
         printf("random %zu: 0x%016llx\n", known[i].count, (unsigned long long)sum);
         is_same &= sum == known[i].sum;
     }
-    static const uint64_t packed[] = {0xbdc1b5599fa2ba99, 0x84c1a5c4418a88a5, 0xd445d62eb51f2d42};
+    static const uint64_t packed[] = {0x6bf0cf9cf58588a9, 0x62b36a3e97614060, 0xd445d62eb51f2d42};
     for (uint64_t i = 0; i < 3; i++) {
         struct acre__place_options options = {.capacity = PLACE_PACKED_BYTES};
         place_problem_packed(buffers, 100 + 50 * i, i);
