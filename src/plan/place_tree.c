@@ -36,8 +36,7 @@ void acre__place_tree_raise(struct place_tree *tree, size_t first, size_t end, u
     }
     low = (first + tree->leaves) / 2;
     high = (end - 1 + tree->leaves) / 2;
-    /* Where the nodes know of a value as high, so do those above. */
-    for (; low && (nodes[low].any < value || nodes[high].any < value); low /= 2, high /= 2) {
+    for (; low; low /= 2, high /= 2) {
         tree_max(&nodes[low].any, value);
         tree_max(&nodes[high].any, value);
     }

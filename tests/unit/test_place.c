@@ -15,6 +15,7 @@
 
 #include "support/cases.h"
 #include "plan/place.h"
+#include "plan/place_tree.h"
 #include "support/rounds.h"
 #include "support/random.h"
 
@@ -168,6 +169,28 @@ TEST(place_capacity_says_whether_it_fits) {
 }
 
 /* ---- the judge ---- */
+
+TEST(place_tree_agrees_with_an_array) {
+    enum { SECTIONS = 37 };
+    random_state = random_seed("tree");
+    for (int round = 0; round < ROUNDS(300, 30); round++) {
+        struct place_tree tree;
+        uint64_t array[SECTIONS] = {0};
+        assert_int_equal(acre__place_tree_create(&tree, SECTIONS), 0);
+        for (int step = 0; step < 60; step++) {
+            size_t first = random_next(&random_state) % SECTIONS;
+            size_t end = first + 1 + random_next(&random_state) % (SECTIONS - first);
+            uint64_t value = random_next(&random_state) % 100, most = 0;
+            for (size_t i = first; i < end; i++)
+                most = array[i] > most ? array[i] : most;
+            assert_int_equal(acre__place_tree_most(&tree, first, end), most);
+            acre__place_tree_raise(&tree, first, end, value);
+            for (size_t i = first; i < end; i++)
+                array[i] = array[i] > value ? array[i] : value;
+        }
+        acre__place_tree_destroy(&tree);
+    }
+}
 
 static void check_wrong(const struct acre__place_buffer *buffers, size_t count, uint64_t capacity,
                         size_t first, size_t second) {
