@@ -66,6 +66,22 @@ static inline acre_device *api_open(const char *name) {
     return device;
 }
 
+static inline void api_on_each(void (*test)(acre_device *device)) {
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        test(device);
+        api_ok(acre_close(device));
+    }
+}
+
+/* A test that runs on each device, which is open as `device`. */
+#define API_TEST(name)                                                                             \
+    static void name##_on(acre_device *device);                                                    \
+    TEST(name) {                                                                                   \
+        api_on_each(name##_on);                                                                    \
+    }                                                                                              \
+    static void name##_on(acre_device *device)
+
 /* Two soft devices, whatever the environment says. */
 static inline void api_open_two(acre_device *devices[2]) {
     acre_open_options options = {

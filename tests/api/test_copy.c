@@ -352,31 +352,26 @@ TEST(planes_of_random_shapes_match_the_model) {
     }
 }
 
-TEST(planes_that_cannot_be_are_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        struct api_buffer a = api_buffer_make(device, SORT_DEVICE, 4096);
-        struct api_buffer b = api_buffer_make(device, SORT_PINNED, 4096);
-        void *to = a.at, *from = b.at;
-        api_expect(acre_copy_2d(device, to, 9, from, 10, 10, 2, NULL), ACRE_E_INVALID);
-        api_expect(acre_copy_2d(device, to, 10, from, 9, 10, 2, NULL), ACRE_E_INVALID);
-        api_ok(acre_copy_2d(device, to, 0, from, 0, 10, 1, NULL)); /* one row has no pitch */
-        api_expect(acre_copy_2d(device, to, SIZE_MAX, from, SIZE_MAX, 10, 3, NULL), ACRE_E_INVALID);
-        api_expect(acre_copy_2d(device, to, 16, from, 16, 16, SIZE_MAX, NULL), ACRE_E_INVALID);
-        api_expect(acre_copy_2d(device, to, 16, from, 16, 10, SIZE_MAX / 16 + 2, NULL),
-                   ACRE_E_INVALID);
-        api_expect(acre_copy_2d(device, to, 100, from, 64, 64, 42, NULL), ACRE_E_RANGE);
-        api_expect(acre_copy_2d(device, to, 64, from, 100, 64, 42, NULL), ACRE_E_RANGE);
-        api_ok(acre_copy_2d(device, to, 100, from, 64, 64, 41, NULL)); /* ends at 4064 */
-        api_expect(acre_copy_2d(device, NULL, 64, from, 64, 64, 2, NULL), ACRE_E_NULL);
-        api_expect(acre_copy_2d(device, to, 64, NULL, 64, 64, 2, NULL), ACRE_E_NULL);
-        api_ok(acre_copy_2d(device, NULL, 0, NULL, 0, 0, 2, NULL));
-        api_ok(acre_copy_2d(device, NULL, 0, NULL, 0, 2, 0, NULL));
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_buffer_end(&a);
-        api_buffer_end(&b);
-        api_ok(acre_close(device));
-    }
+API_TEST(planes_that_cannot_be_are_refused) {
+    struct api_buffer a = api_buffer_make(device, SORT_DEVICE, 4096);
+    struct api_buffer b = api_buffer_make(device, SORT_PINNED, 4096);
+    void *to = a.at, *from = b.at;
+    api_expect(acre_copy_2d(device, to, 9, from, 10, 10, 2, NULL), ACRE_E_INVALID);
+    api_expect(acre_copy_2d(device, to, 10, from, 9, 10, 2, NULL), ACRE_E_INVALID);
+    api_ok(acre_copy_2d(device, to, 0, from, 0, 10, 1, NULL)); /* one row has no pitch */
+    api_expect(acre_copy_2d(device, to, SIZE_MAX, from, SIZE_MAX, 10, 3, NULL), ACRE_E_INVALID);
+    api_expect(acre_copy_2d(device, to, 16, from, 16, 16, SIZE_MAX, NULL), ACRE_E_INVALID);
+    api_expect(acre_copy_2d(device, to, 16, from, 16, 10, SIZE_MAX / 16 + 2, NULL), ACRE_E_INVALID);
+    api_expect(acre_copy_2d(device, to, 100, from, 64, 64, 42, NULL), ACRE_E_RANGE);
+    api_expect(acre_copy_2d(device, to, 64, from, 100, 64, 42, NULL), ACRE_E_RANGE);
+    api_ok(acre_copy_2d(device, to, 100, from, 64, 64, 41, NULL)); /* ends at 4064 */
+    api_expect(acre_copy_2d(device, NULL, 64, from, 64, 64, 2, NULL), ACRE_E_NULL);
+    api_expect(acre_copy_2d(device, to, 64, NULL, 64, 64, 2, NULL), ACRE_E_NULL);
+    api_ok(acre_copy_2d(device, NULL, 0, NULL, 0, 0, 2, NULL));
+    api_ok(acre_copy_2d(device, NULL, 0, NULL, 0, 2, 0, NULL));
+    assert_int_equal(api_stats(device).driver_refusals, 0);
+    api_buffer_end(&a);
+    api_buffer_end(&b);
 }
 
 /* Rows farther apart than the driver's own 2-D copies can bear. */
@@ -437,111 +432,94 @@ TEST(fills_of_every_sort_set_every_byte) {
     }
 }
 
-TEST(fills_with_wrong_arguments_are_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        for (int i = 0; i < SORT_PAGEABLE; i++) {
-            struct api_buffer buffer = api_buffer_make(device, i, 5000);
-            api_expect(acre_fill(device, buffer.at, 1, 5001, NULL), ACRE_E_RANGE);
-            api_expect(acre_fill_sync(device, buffer.at + 1, 1, 5000), ACRE_E_RANGE);
-            api_expect(acre_fill(device, buffer.at, 1, SIZE_MAX, NULL), ACRE_E_RANGE);
-            api_buffer_end(&buffer);
-        }
-        api_expect(acre_fill(device, NULL, 1, 1, NULL), ACRE_E_NULL);
-        api_ok(acre_fill(device, NULL, 1, 0, NULL));
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
+API_TEST(fills_with_wrong_arguments_are_refused) {
+    for (int i = 0; i < SORT_PAGEABLE; i++) {
+        struct api_buffer buffer = api_buffer_make(device, i, 5000);
+        api_expect(acre_fill(device, buffer.at, 1, 5001, NULL), ACRE_E_RANGE);
+        api_expect(acre_fill_sync(device, buffer.at + 1, 1, 5000), ACRE_E_RANGE);
+        api_expect(acre_fill(device, buffer.at, 1, SIZE_MAX, NULL), ACRE_E_RANGE);
+        api_buffer_end(&buffer);
     }
+    api_expect(acre_fill(device, NULL, 1, 1, NULL), ACRE_E_NULL);
+    api_ok(acre_fill(device, NULL, 1, 0, NULL));
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
 /* ---- bad input ---- */
 
-TEST(direction_that_is_expected_is_checked) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        for (int to = 0; to < SORT_COUNT; to++) {
-            for (int from = 0; from < SORT_COUNT; from++) {
-                struct api_buffer a = api_buffer_make(device, to, 4096);
-                struct api_buffer b = api_buffer_make(device, from, 4096);
-                for (int way = ACRE_HOST_TO_HOST; way <= ACRE_DEVICE_TO_DEVICE; way++) {
-                    int to_device = way == ACRE_HOST_TO_DEVICE || way == ACRE_DEVICE_TO_DEVICE;
-                    int from_device = way == ACRE_DEVICE_TO_HOST || way == ACRE_DEVICE_TO_DEVICE;
-                    int is_right = (to == SORT_MANAGED || (to == SORT_DEVICE) == to_device) &&
-                                   (from == SORT_MANAGED || (from == SORT_DEVICE) == from_device);
-                    api_expect(acre_copy_as(device, (acre_direction)way, a.at, b.at, 4096, NULL),
-                               is_right ? ACRE_OK : ACRE_E_DIRECTION);
-                }
-                const int none[] = {0, 5, -1, INT32_MAX, INT32_MIN};
-                for (size_t i = 0; i < 5; i++)
-                    api_expect(
-                        acre_copy_as(device, (acre_direction)none[i], a.at, b.at, 4096, NULL),
-                        ACRE_E_INVALID);
-                api_buffer_end(&a);
-                api_buffer_end(&b);
+API_TEST(direction_that_is_expected_is_checked) {
+    for (int to = 0; to < SORT_COUNT; to++) {
+        for (int from = 0; from < SORT_COUNT; from++) {
+            struct api_buffer a = api_buffer_make(device, to, 4096);
+            struct api_buffer b = api_buffer_make(device, from, 4096);
+            for (int way = ACRE_HOST_TO_HOST; way <= ACRE_DEVICE_TO_DEVICE; way++) {
+                int to_device = way == ACRE_HOST_TO_DEVICE || way == ACRE_DEVICE_TO_DEVICE;
+                int from_device = way == ACRE_DEVICE_TO_HOST || way == ACRE_DEVICE_TO_DEVICE;
+                int is_right = (to == SORT_MANAGED || (to == SORT_DEVICE) == to_device) &&
+                               (from == SORT_MANAGED || (from == SORT_DEVICE) == from_device);
+                api_expect(acre_copy_as(device, (acre_direction)way, a.at, b.at, 4096, NULL),
+                           is_right ? ACRE_OK : ACRE_E_DIRECTION);
             }
+            const int none[] = {0, 5, -1, INT32_MAX, INT32_MIN};
+            for (size_t i = 0; i < 5; i++)
+                api_expect(acre_copy_as(device, (acre_direction)none[i], a.at, b.at, 4096, NULL),
+                           ACRE_E_INVALID);
+            api_buffer_end(&a);
+            api_buffer_end(&b);
         }
-        api_ok(acre_close(device));
     }
 }
 
-TEST(overlap_is_refused_and_nothing_is_copied) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        for (int i = 0; i < SORT_COUNT; i++) {
-            struct api_buffer buffer = api_buffer_make(device, i, 8192);
-            unsigned char *at = buffer.at;
-            api_ok(acre_fill_sync(device, at, 1, 8192));
-            api_ok(acre_fill_sync(device, at, 2, 1));
-            api_expect(acre_copy(device, at, at, 1, NULL), ACRE_E_OVERLAP);
-            api_expect(acre_copy(device, at + 1, at, 4096, NULL), ACRE_E_OVERLAP);
-            api_expect(acre_copy(device, at, at + 4095, 4096, NULL), ACRE_E_OVERLAP);
-            api_ok(acre_copy(device, at + 4096, at, 4096, NULL));
-            api_ok(acre_copy(device, at, at + 4096, 4096, NULL));
-            api_ok(acre_copy(device, at, at, 0, NULL));
-            /* Columns beside each other share no byte; columns that meet do. */
-            api_ok(acre_copy_2d(device, at + 16, 64, at, 64, 16, 100, NULL));
-            api_ok(acre_copy_2d(device, at, 64, at + 48, 64, 16, 100, NULL));
-            api_expect(acre_copy_2d(device, at + 15, 64, at, 64, 16, 100, NULL), ACRE_E_OVERLAP);
-            api_expect(acre_copy_2d(device, at, 64, at + 49, 64, 16, 100, NULL), ACRE_E_OVERLAP);
-            api_expect(acre_copy_2d(device, at + 64, 64, at, 64, 16, 100, NULL), ACRE_E_OVERLAP);
-            api_expect(acre_copy_2d(device, at + 20, 65, at, 64, 16, 100, NULL), ACRE_E_OVERLAP);
-            api_ok(acre_device_sync(device));
-            unsigned char second = 0;
-            api_ok(acre_copy_sync(device, &second, at + 1, 1));
-            assert_int_equal(second, 1);
-            api_buffer_end(&buffer);
-        }
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
+API_TEST(overlap_is_refused_and_nothing_is_copied) {
+    for (int i = 0; i < SORT_COUNT; i++) {
+        struct api_buffer buffer = api_buffer_make(device, i, 8192);
+        unsigned char *at = buffer.at;
+        api_ok(acre_fill_sync(device, at, 1, 8192));
+        api_ok(acre_fill_sync(device, at, 2, 1));
+        api_expect(acre_copy(device, at, at, 1, NULL), ACRE_E_OVERLAP);
+        api_expect(acre_copy(device, at + 1, at, 4096, NULL), ACRE_E_OVERLAP);
+        api_expect(acre_copy(device, at, at + 4095, 4096, NULL), ACRE_E_OVERLAP);
+        api_ok(acre_copy(device, at + 4096, at, 4096, NULL));
+        api_ok(acre_copy(device, at, at + 4096, 4096, NULL));
+        api_ok(acre_copy(device, at, at, 0, NULL));
+        /* Columns beside each other share no byte; columns that meet do. */
+        api_ok(acre_copy_2d(device, at + 16, 64, at, 64, 16, 100, NULL));
+        api_ok(acre_copy_2d(device, at, 64, at + 48, 64, 16, 100, NULL));
+        api_expect(acre_copy_2d(device, at + 15, 64, at, 64, 16, 100, NULL), ACRE_E_OVERLAP);
+        api_expect(acre_copy_2d(device, at, 64, at + 49, 64, 16, 100, NULL), ACRE_E_OVERLAP);
+        api_expect(acre_copy_2d(device, at + 64, 64, at, 64, 16, 100, NULL), ACRE_E_OVERLAP);
+        api_expect(acre_copy_2d(device, at + 20, 65, at, 64, 16, 100, NULL), ACRE_E_OVERLAP);
+        api_ok(acre_device_sync(device));
+        unsigned char second = 0;
+        api_ok(acre_copy_sync(device, &second, at + 1, 1));
+        assert_int_equal(second, 1);
+        api_buffer_end(&buffer);
     }
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
-TEST(range_past_a_blocks_end_is_refused_on_either_side) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        for (int to = 0; to < SORT_COUNT; to++) {
-            for (int from = 0; from < SORT_COUNT; from++) {
-                struct api_buffer a = api_buffer_make(device, to, 5000);
-                struct api_buffer b = api_buffer_make(device, from, 7000);
-                int is_known = to != SORT_PAGEABLE;
-                if (is_known) {
-                    api_expect(acre_copy(device, a.at, b.at, 5001, NULL), ACRE_E_RANGE);
-                    api_expect(acre_copy(device, a.at + 4999, b.at, 2, NULL), ACRE_E_RANGE);
-                    api_expect(acre_copy_sync(device, a.at, b.at, SIZE_MAX), ACRE_E_RANGE);
-                }
-                if (from != SORT_PAGEABLE)
-                    api_expect(acre_copy(device, a.at, b.at + 6999, 2, NULL), ACRE_E_RANGE);
-                api_ok(acre_copy(device, a.at, b.at + 2000, 5000, NULL));
-                api_expect(acre_copy(device, NULL, b.at, 1, NULL), ACRE_E_NULL);
-                api_expect(acre_copy(device, a.at, NULL, 1, NULL), ACRE_E_NULL);
-                api_buffer_end(&a);
-                api_buffer_end(&b);
+API_TEST(range_past_a_blocks_end_is_refused_on_either_side) {
+    for (int to = 0; to < SORT_COUNT; to++) {
+        for (int from = 0; from < SORT_COUNT; from++) {
+            struct api_buffer a = api_buffer_make(device, to, 5000);
+            struct api_buffer b = api_buffer_make(device, from, 7000);
+            int is_known = to != SORT_PAGEABLE;
+            if (is_known) {
+                api_expect(acre_copy(device, a.at, b.at, 5001, NULL), ACRE_E_RANGE);
+                api_expect(acre_copy(device, a.at + 4999, b.at, 2, NULL), ACRE_E_RANGE);
+                api_expect(acre_copy_sync(device, a.at, b.at, SIZE_MAX), ACRE_E_RANGE);
             }
+            if (from != SORT_PAGEABLE)
+                api_expect(acre_copy(device, a.at, b.at + 6999, 2, NULL), ACRE_E_RANGE);
+            api_ok(acre_copy(device, a.at, b.at + 2000, 5000, NULL));
+            api_expect(acre_copy(device, NULL, b.at, 1, NULL), ACRE_E_NULL);
+            api_expect(acre_copy(device, a.at, NULL, 1, NULL), ACRE_E_NULL);
+            api_buffer_end(&a);
+            api_buffer_end(&b);
         }
-        api_ok(acre_copy(device, NULL, NULL, 0, NULL));
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
     }
+    api_ok(acre_copy(device, NULL, NULL, 0, NULL));
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
 TEST(streams_of_another_device_are_refused) {

@@ -120,143 +120,122 @@ TEST(alloc_blocks_of_every_kind_are_apart) {
     }
 }
 
-TEST(alloc_mapped_memory_has_a_device_pointer) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        for (int i = 0; i < SORT_COUNT; i++) {
-            struct api_buffer buffer = api_buffer_make(device, i, 8192);
-            void *first = &first, *inside = &inside;
-            if (buffer.sort->kind == ACRE_KIND_PAGEABLE) {
-                api_expect(acre_mem_device_pointer(device, buffer.at, &first), ACRE_E_KIND);
-                assert_null(first);
-                api_buffer_end(&buffer);
-                continue;
-            }
-            api_ok(acre_mem_device_pointer(device, buffer.at, &first));
-            api_ok(acre_mem_device_pointer(device, buffer.at + 4097, &inside));
-            assert_ptr_equal((char *)first + 4097, inside);
-            /* It is the same memory. */
-            api_ok(acre_fill_sync(device, inside, 0x5a, 16));
-            unsigned char back[18] = {0};
-            api_ok(acre_copy_sync(device, back, buffer.at + 4096, 18));
-            assert_true(back[0] != 0x5a || buffer.sort->kind == ACRE_KIND_DEVICE);
-            for (int k = 1; k < 17; k++)
-                assert_int_equal(back[k], 0x5a);
+API_TEST(alloc_mapped_memory_has_a_device_pointer) {
+    for (int i = 0; i < SORT_COUNT; i++) {
+        struct api_buffer buffer = api_buffer_make(device, i, 8192);
+        void *first = &first, *inside = &inside;
+        if (buffer.sort->kind == ACRE_KIND_PAGEABLE) {
+            api_expect(acre_mem_device_pointer(device, buffer.at, &first), ACRE_E_KIND);
+            assert_null(first);
             api_buffer_end(&buffer);
+            continue;
         }
-        api_ok(acre_close(device));
+        api_ok(acre_mem_device_pointer(device, buffer.at, &first));
+        api_ok(acre_mem_device_pointer(device, buffer.at + 4097, &inside));
+        assert_ptr_equal((char *)first + 4097, inside);
+        /* It is the same memory. */
+        api_ok(acre_fill_sync(device, inside, 0x5a, 16));
+        unsigned char back[18] = {0};
+        api_ok(acre_copy_sync(device, back, buffer.at + 4096, 18));
+        assert_true(back[0] != 0x5a || buffer.sort->kind == ACRE_KIND_DEVICE);
+        for (int k = 1; k < 17; k++)
+            assert_int_equal(back[k], 0x5a);
+        api_buffer_end(&buffer);
     }
 }
 
-TEST(alloc_of_impossible_sizes_is_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        const size_t never[] = {0, SIZE_MAX, (size_t)PTRDIFF_MAX + 1};
-        for (size_t i = 0; i < WISHES; i++) {
-            for (size_t k = 0; k < 3; k++) {
-                void *p = device;
-                api_expect(acre_mem_alloc(device, wishes[i].kind, never[k], wishes[i].flags, &p),
-                           ACRE_E_INVALID);
-                assert_null(p);
-            }
+API_TEST(alloc_of_impossible_sizes_is_refused) {
+    const size_t never[] = {0, SIZE_MAX, (size_t)PTRDIFF_MAX + 1};
+    for (size_t i = 0; i < WISHES; i++) {
+        for (size_t k = 0; k < 3; k++) {
+            void *p = device;
+            api_expect(acre_mem_alloc(device, wishes[i].kind, never[k], wishes[i].flags, &p),
+                       ACRE_E_INVALID);
+            assert_null(p);
         }
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
     }
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
 /* More than there is: a status that says of what, and the program lives. */
-TEST(alloc_of_more_than_there_is_says_whose_memory_ran_out) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_device_info info = {.struct_size = sizeof info};
-        api_ok(acre_device_get_info(device, &info));
-        size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-        for (size_t i = 0; i < WISHES; i++) {
-            int is_host = wishes[i].kind == ACRE_KIND_PINNED || wishes[i].kind == ACRE_KIND_MAPPED;
-            const size_t sizes[] = {is_host ? ram + MIB : (size_t)info.total_bytes + 1,
-                                    (size_t)1 << 46, PTRDIFF_MAX};
-            for (size_t k = 0; k < 3; k++) {
-                void *p = device;
-                api_expect(acre_mem_alloc(device, wishes[i].kind, sizes[k], wishes[i].flags, &p),
-                           is_host ? ACRE_E_HOST_MEMORY : ACRE_E_DEVICE_MEMORY);
-                assert_null(p);
-                assert_true(acre_last_detail()[0]);
-            }
+API_TEST(alloc_of_more_than_there_is_says_whose_memory_ran_out) {
+    acre_device_info info = {.struct_size = sizeof info};
+    api_ok(acre_device_get_info(device, &info));
+    size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < WISHES; i++) {
+        int is_host = wishes[i].kind == ACRE_KIND_PINNED || wishes[i].kind == ACRE_KIND_MAPPED;
+        const size_t sizes[] = {is_host ? ram + MIB : (size_t)info.total_bytes + 1, (size_t)1 << 46,
+                                PTRDIFF_MAX};
+        for (size_t k = 0; k < 3; k++) {
+            void *p = device;
+            api_expect(acre_mem_alloc(device, wishes[i].kind, sizes[k], wishes[i].flags, &p),
+                       is_host ? ACRE_E_HOST_MEMORY : ACRE_E_DEVICE_MEMORY);
+            assert_null(p);
+            assert_true(acre_last_detail()[0]);
         }
-        assert_int_equal(api_stats(device).mem_blocks, 0);
-        api_ok(acre_device_sync(device));
-        api_ok(acre_close(device));
     }
+    assert_int_equal(api_stats(device).mem_blocks, 0);
+    api_ok(acre_device_sync(device));
 }
 
-TEST(alloc_with_wrong_kinds_flags_or_outputs_is_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        const int kinds[] = {0, -1, ACRE_KIND_PAGEABLE, 6, INT32_MAX, INT32_MIN};
-        for (size_t i = 0; i < 6; i++) {
+API_TEST(alloc_with_wrong_kinds_flags_or_outputs_is_refused) {
+    const int kinds[] = {0, -1, ACRE_KIND_PAGEABLE, 6, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < 6; i++) {
+        void *p = device;
+        api_expect(acre_mem_alloc(device, (acre_kind)kinds[i], 4096, 0, &p), ACRE_E_INVALID);
+        assert_null(p);
+    }
+    for (int kind = ACRE_KIND_DEVICE; kind <= ACRE_KIND_MANAGED; kind++) {
+        uint32_t known = kind == ACRE_KIND_DEVICE    ? 0
+                         : kind == ACRE_KIND_MANAGED ? ACRE_MEM_ATTACH_HOST
+                                                     : ACRE_MEM_PORTABLE | ACRE_MEM_WRITE_COMBINED;
+        for (unsigned bit = 0; bit < 32; bit++) {
+            uint32_t flag = (uint32_t)1 << bit;
             void *p = device;
-            api_expect(acre_mem_alloc(device, (acre_kind)kinds[i], 4096, 0, &p), ACRE_E_INVALID);
+            if (flag & known)
+                continue;
+            api_expect(acre_mem_alloc(device, (acre_kind)kind, 4096, flag, &p), ACRE_E_INVALID);
             assert_null(p);
         }
-        for (int kind = ACRE_KIND_DEVICE; kind <= ACRE_KIND_MANAGED; kind++) {
-            uint32_t known = kind == ACRE_KIND_DEVICE ? 0
-                             : kind == ACRE_KIND_MANAGED
-                                 ? ACRE_MEM_ATTACH_HOST
-                                 : ACRE_MEM_PORTABLE | ACRE_MEM_WRITE_COMBINED;
-            for (unsigned bit = 0; bit < 32; bit++) {
-                uint32_t flag = (uint32_t)1 << bit;
-                void *p = device;
-                if (flag & known)
-                    continue;
-                api_expect(acre_mem_alloc(device, (acre_kind)kind, 4096, flag, &p), ACRE_E_INVALID);
-                assert_null(p);
-            }
-            api_expect(acre_mem_alloc(device, (acre_kind)kind, 4096, 0, NULL), ACRE_E_NULL);
-        }
-        acre_device_stats stats = api_stats(device);
-        assert_int_equal(stats.mem_blocks + stats.driver_refusals, 0);
-        api_ok(acre_close(device));
+        api_expect(acre_mem_alloc(device, (acre_kind)kind, 4096, 0, NULL), ACRE_E_NULL);
     }
+    acre_device_stats stats = api_stats(device);
+    assert_int_equal(stats.mem_blocks + stats.driver_refusals, 0);
 }
 
 /* ---- giving back ---- */
 
-TEST(free_of_what_is_no_block_is_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        static char pageable[4096];
-        api_ok(acre_mem_free(device, NULL));
-        api_expect(acre_mem_free(device, pageable), ACRE_E_POINTER);
-        api_expect(acre_mem_free(device, (void *)8), ACRE_E_POINTER);
-        api_expect(acre_mem_free(device, (void *)UINTPTR_MAX), ACRE_E_POINTER);
-        for (int i = 0; i < SORT_COUNT; i++) {
-            struct api_buffer buffer = api_buffer_make(device, i, 5000);
-            unsigned char *at = buffer.at;
-            acre_status freed = buffer.sort->is_own ? ACRE_E_KIND : ACRE_E_INTERIOR;
-            acre_status unregistered = buffer.sort->is_own ? ACRE_E_INTERIOR : ACRE_E_KIND;
-            if (buffer.sort->kind == ACRE_KIND_PAGEABLE)
-                freed = unregistered = ACRE_E_POINTER;
-            api_expect(acre_mem_free(device, at + 1), freed);
-            api_expect(acre_mem_free(device, at + 4999), freed);
-            api_expect(acre_mem_unregister(device, at + 1), unregistered);
-            if (buffer.sort->kind == ACRE_KIND_PAGEABLE) {
-                api_expect(acre_mem_free(device, at), ACRE_E_POINTER);
-                api_expect(acre_mem_unregister(device, at), ACRE_E_POINTER);
-            } else if (buffer.sort->is_own) {
-                api_expect(acre_mem_free(device, at), ACRE_E_KIND);
-            } else {
-                api_expect(acre_mem_unregister(device, at), ACRE_E_KIND);
-                assert_int_equal(query(device, at).kind, buffer.sort->kind); /* still there */
-            }
-            api_buffer_end(&buffer);
-            if (!buffer.sort->is_own)
-                api_expect(acre_mem_free(device, at), ACRE_E_POINTER); /* twice */
+API_TEST(free_of_what_is_no_block_is_refused) {
+    static char pageable[4096];
+    api_ok(acre_mem_free(device, NULL));
+    api_expect(acre_mem_free(device, pageable), ACRE_E_POINTER);
+    api_expect(acre_mem_free(device, (void *)8), ACRE_E_POINTER);
+    api_expect(acre_mem_free(device, (void *)UINTPTR_MAX), ACRE_E_POINTER);
+    for (int i = 0; i < SORT_COUNT; i++) {
+        struct api_buffer buffer = api_buffer_make(device, i, 5000);
+        unsigned char *at = buffer.at;
+        acre_status freed = buffer.sort->is_own ? ACRE_E_KIND : ACRE_E_INTERIOR;
+        acre_status unregistered = buffer.sort->is_own ? ACRE_E_INTERIOR : ACRE_E_KIND;
+        if (buffer.sort->kind == ACRE_KIND_PAGEABLE)
+            freed = unregistered = ACRE_E_POINTER;
+        api_expect(acre_mem_free(device, at + 1), freed);
+        api_expect(acre_mem_free(device, at + 4999), freed);
+        api_expect(acre_mem_unregister(device, at + 1), unregistered);
+        if (buffer.sort->kind == ACRE_KIND_PAGEABLE) {
+            api_expect(acre_mem_free(device, at), ACRE_E_POINTER);
+            api_expect(acre_mem_unregister(device, at), ACRE_E_POINTER);
+        } else if (buffer.sort->is_own) {
+            api_expect(acre_mem_free(device, at), ACRE_E_KIND);
+        } else {
+            api_expect(acre_mem_unregister(device, at), ACRE_E_KIND);
+            assert_int_equal(query(device, at).kind, buffer.sort->kind); /* still there */
         }
-        acre_device_stats stats = api_stats(device);
-        assert_int_equal(stats.driver_refusals + stats.limbo_count, 0);
-        api_ok(acre_close(device));
+        api_buffer_end(&buffer);
+        if (!buffer.sort->is_own)
+            api_expect(acre_mem_free(device, at), ACRE_E_POINTER); /* twice */
     }
+    acre_device_stats stats = api_stats(device);
+    assert_int_equal(stats.driver_refusals + stats.limbo_count, 0);
 }
 
 TEST(free_of_another_devices_block_is_refused) {
@@ -285,20 +264,16 @@ TEST(free_of_another_devices_block_is_refused) {
         api_ok(acre_close(devices[i]));
 }
 
-TEST(free_really_gives_the_memory_back) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        struct api_buffer warm = api_buffer_make(device, SORT_DEVICE, 64 * MIB);
-        api_buffer_end(&warm);
-        api_ok(acre_trim(device)); /* chunks that are kept for the next one */
-        uint64_t before = free_bytes(device);
-        struct api_buffer buffer = api_buffer_make(device, SORT_DEVICE, 64 * MIB);
-        assert_true(free_bytes(device) <= before - 64 * MIB);
-        api_buffer_end(&buffer);
-        api_ok(acre_trim(device));
-        assert_true(free_bytes(device) + 32 * MIB > before); /* the rest is the driver's own */
-        api_ok(acre_close(device));
-    }
+API_TEST(free_really_gives_the_memory_back) {
+    struct api_buffer warm = api_buffer_make(device, SORT_DEVICE, 64 * MIB);
+    api_buffer_end(&warm);
+    api_ok(acre_trim(device)); /* chunks that are kept for the next one */
+    uint64_t before = free_bytes(device);
+    struct api_buffer buffer = api_buffer_make(device, SORT_DEVICE, 64 * MIB);
+    assert_true(free_bytes(device) <= before - 64 * MIB);
+    api_buffer_end(&buffer);
+    api_ok(acre_trim(device));
+    assert_true(free_bytes(device) + 32 * MIB > before); /* the rest is the driver's own */
 }
 
 /* ---- closing with memory left ---- */
@@ -400,101 +375,89 @@ TEST(register_odd_starts_and_sizes_work) {
     }
 }
 
-TEST(register_flags_are_kept) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        unsigned char *pages = own_pages(65536);
-        struct api_buffer block = api_buffer_make(device, SORT_DEVICE, 65536);
-        const uint32_t flags[] = {0, ACRE_MEM_PORTABLE, ACRE_MEM_READ_ONLY,
-                                  ACRE_MEM_PORTABLE | ACRE_MEM_READ_ONLY};
-        for (size_t i = 0; i < 4; i++) {
-            memset(pages, (int)(i + 1), 65536);
-            acre_status status = acre_mem_register(device, pages, 65536, flags[i]);
-            /* Read-only is not for every machine; then nothing is registered. */
-            if (status == ACRE_E_UNSUPPORTED && flags[i] & ACRE_MEM_READ_ONLY) {
-                assert_int_equal(api_stats(device).mem_registered, 0);
-                continue;
-            }
-            api_ok(status);
-            assert_int_equal(query(device, pages).flags, flags[i]);
-            api_ok(acre_copy_sync(device, block.at, pages, 65536));
-            unsigned char last = 0;
-            api_ok(acre_copy_sync(device, &last, block.at + 65535, 1));
-            assert_int_equal(last, i + 1);
-            api_ok(acre_mem_unregister(device, pages));
+API_TEST(register_flags_are_kept) {
+    unsigned char *pages = own_pages(65536);
+    struct api_buffer block = api_buffer_make(device, SORT_DEVICE, 65536);
+    const uint32_t flags[] = {0, ACRE_MEM_PORTABLE, ACRE_MEM_READ_ONLY,
+                              ACRE_MEM_PORTABLE | ACRE_MEM_READ_ONLY};
+    for (size_t i = 0; i < 4; i++) {
+        memset(pages, (int)(i + 1), 65536);
+        acre_status status = acre_mem_register(device, pages, 65536, flags[i]);
+        /* Read-only is not for every machine; then nothing is registered. */
+        if (status == ACRE_E_UNSUPPORTED && flags[i] & ACRE_MEM_READ_ONLY) {
+            assert_int_equal(api_stats(device).mem_registered, 0);
+            continue;
         }
-        for (unsigned bit = 0; bit < 32; bit++) {
-            uint32_t flag = (uint32_t)1 << bit;
-            if (flag == ACRE_MEM_PORTABLE || flag == ACRE_MEM_READ_ONLY)
-                continue;
-            api_expect(acre_mem_register(device, pages, 4096, flag), ACRE_E_INVALID);
-        }
-        assert_int_equal(api_stats(device).mem_registered, 0);
-        api_buffer_end(&block);
-        munmap(pages, 65536);
-        api_ok(acre_close(device));
-    }
-}
-
-TEST(register_of_what_is_taken_is_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        unsigned char *pages = own_pages(65536);
-        unsigned char *middle = pages + 16384;
-        api_ok(acre_mem_register(device, middle, 16384, 0));
-        api_expect(acre_mem_register(device, middle, 16384, 0), ACRE_E_REGISTERED);
-        api_expect(acre_mem_register(device, middle, 1, 0), ACRE_E_REGISTERED);
-        api_expect(acre_mem_register(device, middle + 5, 100, 0), ACRE_E_REGISTERED);
-        api_expect(acre_mem_register(device, pages, 16385, 0), ACRE_E_REGISTERED);
-        api_expect(acre_mem_register(device, pages, 65536, 0), ACRE_E_REGISTERED);
-        api_expect(acre_mem_register(device, middle + 16383, 2, 0), ACRE_E_REGISTERED);
-        assert_int_equal(api_stats(device).mem_registered, 1);
-        for (int sort = 0; sort < SORT_REGISTERED; sort++) {
-            struct api_buffer buffer = api_buffer_make(device, sort, 100000);
-            api_expect(acre_mem_register(device, buffer.at, 100000, 0), ACRE_E_REGISTERED);
-            api_expect(acre_mem_register(device, buffer.at + 4096, 8192, 0), ACRE_E_REGISTERED);
-            api_buffer_end(&buffer);
-        }
-        api_ok(acre_mem_unregister(device, middle));
-        api_expect(acre_mem_unregister(device, middle), ACRE_E_POINTER);
-        api_expect(acre_mem_unregister(device, NULL), ACRE_E_NULL);
-        api_expect(acre_mem_register(device, NULL, 4096, 0), ACRE_E_NULL);
-        api_expect(acre_mem_register(device, pages, 0, 0), ACRE_E_INVALID);
-        api_expect(acre_mem_register(device, pages, SIZE_MAX, 0), ACRE_E_INVALID);
-        api_expect(acre_mem_register(device, pages, (size_t)PTRDIFF_MAX + 1, 0), ACRE_E_INVALID);
-        api_expect(acre_mem_register(device, (void *)(UINTPTR_MAX - 100), 4096, 0), ACRE_E_INVALID);
-        munmap(pages, 65536);
-        acre_status nothing_there = acre_mem_register(device, pages, 65536, 0);
-        assert_true(nothing_there != ACRE_OK);
-        assert_int_equal(api_stats(device).mem_registered, 0);
-        api_ok(acre_close(device));
-    }
-}
-
-TEST(register_side_by_side_is_not_one) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        unsigned char *pages = own_pages(65536);
-        struct api_buffer block = api_buffer_make(device, SORT_DEVICE, 65536);
-        api_ok(acre_mem_register(device, pages, 32768, 0));
-        api_ok(acre_mem_register(device, pages + 32768, 32768, 0));
-        api_expect(acre_copy_sync(device, block.at, pages, 65536), ACRE_E_RANGE);
-        api_expect(acre_copy_sync(device, pages + 32764, block.at, 8), ACRE_E_RANGE);
-        api_expect(acre_fill_sync(device, pages, 1, 32769), ACRE_E_RANGE);
-        assert_int_equal(pages[32767], 0);
-        memset(pages, 7, 65536);
-        api_ok(acre_copy_sync(device, block.at, pages, 32768));
-        api_ok(acre_copy_sync(device, block.at + 32768, pages + 32768, 32768));
+        api_ok(status);
+        assert_int_equal(query(device, pages).flags, flags[i]);
+        api_ok(acre_copy_sync(device, block.at, pages, 65536));
+        unsigned char last = 0;
+        api_ok(acre_copy_sync(device, &last, block.at + 65535, 1));
+        assert_int_equal(last, i + 1);
         api_ok(acre_mem_unregister(device, pages));
-        api_ok(acre_mem_unregister(device, pages + 32768));
-        memset(pages, 0, 65536);
-        api_ok(acre_copy_sync(device, pages, block.at, 65536)); /* pageable: one again */
-        assert_int_equal(pages[0], 7);
-        assert_int_equal(pages[65535], 7);
-        api_buffer_end(&block);
-        munmap(pages, 65536);
-        api_ok(acre_close(device));
     }
+    for (unsigned bit = 0; bit < 32; bit++) {
+        uint32_t flag = (uint32_t)1 << bit;
+        if (flag == ACRE_MEM_PORTABLE || flag == ACRE_MEM_READ_ONLY)
+            continue;
+        api_expect(acre_mem_register(device, pages, 4096, flag), ACRE_E_INVALID);
+    }
+    assert_int_equal(api_stats(device).mem_registered, 0);
+    api_buffer_end(&block);
+    munmap(pages, 65536);
+}
+
+API_TEST(register_of_what_is_taken_is_refused) {
+    unsigned char *pages = own_pages(65536);
+    unsigned char *middle = pages + 16384;
+    api_ok(acre_mem_register(device, middle, 16384, 0));
+    api_expect(acre_mem_register(device, middle, 16384, 0), ACRE_E_REGISTERED);
+    api_expect(acre_mem_register(device, middle, 1, 0), ACRE_E_REGISTERED);
+    api_expect(acre_mem_register(device, middle + 5, 100, 0), ACRE_E_REGISTERED);
+    api_expect(acre_mem_register(device, pages, 16385, 0), ACRE_E_REGISTERED);
+    api_expect(acre_mem_register(device, pages, 65536, 0), ACRE_E_REGISTERED);
+    api_expect(acre_mem_register(device, middle + 16383, 2, 0), ACRE_E_REGISTERED);
+    assert_int_equal(api_stats(device).mem_registered, 1);
+    for (int sort = 0; sort < SORT_REGISTERED; sort++) {
+        struct api_buffer buffer = api_buffer_make(device, sort, 100000);
+        api_expect(acre_mem_register(device, buffer.at, 100000, 0), ACRE_E_REGISTERED);
+        api_expect(acre_mem_register(device, buffer.at + 4096, 8192, 0), ACRE_E_REGISTERED);
+        api_buffer_end(&buffer);
+    }
+    api_ok(acre_mem_unregister(device, middle));
+    api_expect(acre_mem_unregister(device, middle), ACRE_E_POINTER);
+    api_expect(acre_mem_unregister(device, NULL), ACRE_E_NULL);
+    api_expect(acre_mem_register(device, NULL, 4096, 0), ACRE_E_NULL);
+    api_expect(acre_mem_register(device, pages, 0, 0), ACRE_E_INVALID);
+    api_expect(acre_mem_register(device, pages, SIZE_MAX, 0), ACRE_E_INVALID);
+    api_expect(acre_mem_register(device, pages, (size_t)PTRDIFF_MAX + 1, 0), ACRE_E_INVALID);
+    api_expect(acre_mem_register(device, (void *)(UINTPTR_MAX - 100), 4096, 0), ACRE_E_INVALID);
+    munmap(pages, 65536);
+    acre_status nothing_there = acre_mem_register(device, pages, 65536, 0);
+    assert_true(nothing_there != ACRE_OK);
+    assert_int_equal(api_stats(device).mem_registered, 0);
+}
+
+API_TEST(register_side_by_side_is_not_one) {
+    unsigned char *pages = own_pages(65536);
+    struct api_buffer block = api_buffer_make(device, SORT_DEVICE, 65536);
+    api_ok(acre_mem_register(device, pages, 32768, 0));
+    api_ok(acre_mem_register(device, pages + 32768, 32768, 0));
+    api_expect(acre_copy_sync(device, block.at, pages, 65536), ACRE_E_RANGE);
+    api_expect(acre_copy_sync(device, pages + 32764, block.at, 8), ACRE_E_RANGE);
+    api_expect(acre_fill_sync(device, pages, 1, 32769), ACRE_E_RANGE);
+    assert_int_equal(pages[32767], 0);
+    memset(pages, 7, 65536);
+    api_ok(acre_copy_sync(device, block.at, pages, 32768));
+    api_ok(acre_copy_sync(device, block.at + 32768, pages + 32768, 32768));
+    api_ok(acre_mem_unregister(device, pages));
+    api_ok(acre_mem_unregister(device, pages + 32768));
+    memset(pages, 0, 65536);
+    api_ok(acre_copy_sync(device, pages, block.at, 65536)); /* pageable: one again */
+    assert_int_equal(pages[0], 7);
+    assert_int_equal(pages[65535], 7);
+    api_buffer_end(&block);
+    munmap(pages, 65536);
 }
 
 /* ---- telling apart ---- */
@@ -532,91 +495,78 @@ TEST(query_of_memory_that_nobody_knows_says_pageable) {
     }
 }
 
-TEST(query_past_a_blocks_end_is_another_matter) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        struct api_buffer buffer = api_buffer_make(device, SORT_PINNED, 100);
-        assert_int_equal(query(device, buffer.at + 99).bytes, 100);
-        assert_ptr_not_equal(query(device, buffer.at + 100).device, device);
-        assert_ptr_not_equal(query(device, buffer.at - 1).device, device);
-        api_buffer_end(&buffer);
-        api_ok(acre_close(device));
-    }
+API_TEST(query_past_a_blocks_end_is_another_matter) {
+    struct api_buffer buffer = api_buffer_make(device, SORT_PINNED, 100);
+    assert_int_equal(query(device, buffer.at + 99).bytes, 100);
+    assert_ptr_not_equal(query(device, buffer.at + 100).device, device);
+    assert_ptr_not_equal(query(device, buffer.at - 1).device, device);
+    api_buffer_end(&buffer);
 }
 
 /* ---- managed memory ---- */
 
-TEST(managed_moves_and_keeps_its_contents) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_stream stream;
-        struct api_buffer buffer = api_buffer_make(device, SORT_MANAGED, 3 * MIB + 5);
-        unsigned char *at = buffer.at;
-        api_ok(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &stream));
-        memset(at, 1, buffer.bytes);
-        api_ok(acre_mem_prefetch(device, at, buffer.bytes, ACRE_PLACE_DEVICE, stream));
-        api_ok(acre_fill(device, at + 1000, 2, MIB, stream));
-        api_ok(acre_mem_prefetch(device, at + 1, 4097, ACRE_PLACE_HOST, stream));
-        api_ok(acre_mem_prefetch(device, at, buffer.bytes, ACRE_PLACE_HOST, NULL));
-        api_ok(acre_device_sync(device));
-        assert_int_equal(at[999], 1);
-        assert_int_equal(at[1000], 2);
-        assert_int_equal(at[1000 + MIB - 1], 2);
-        assert_int_equal(at[1000 + MIB], 1);
-        assert_int_equal(at[buffer.bytes - 1], 1);
-        for (int advice = ACRE_ADVICE_READ_MOSTLY; advice <= ACRE_ADVICE_NOT_ACCESSED_BY; advice++)
-            for (uint32_t place = ACRE_PLACE_DEVICE; place <= ACRE_PLACE_HOST; place++)
-                api_ok(acre_mem_advise(device, at, buffer.bytes, (acre_advice)advice, place));
-        const uint32_t attach[] = {ACRE_ATTACH_HOST, ACRE_ATTACH_SINGLE, ACRE_ATTACH_GLOBAL};
-        for (size_t i = 0; i < 3; i++)
-            api_ok(acre_mem_attach(device, at, attach[i], stream));
-        api_ok(acre_mem_attach(device, at, ACRE_ATTACH_GLOBAL, NULL));
-        api_ok(acre_device_sync(device));
-        assert_int_equal(at[0], 1);
-        api_ok(acre_stream_destroy(device, stream));
-        api_buffer_end(&buffer);
-        api_ok(acre_close(device));
-    }
+API_TEST(managed_moves_and_keeps_its_contents) {
+    acre_stream stream;
+    struct api_buffer buffer = api_buffer_make(device, SORT_MANAGED, 3 * MIB + 5);
+    unsigned char *at = buffer.at;
+    api_ok(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &stream));
+    memset(at, 1, buffer.bytes);
+    api_ok(acre_mem_prefetch(device, at, buffer.bytes, ACRE_PLACE_DEVICE, stream));
+    api_ok(acre_fill(device, at + 1000, 2, MIB, stream));
+    api_ok(acre_mem_prefetch(device, at + 1, 4097, ACRE_PLACE_HOST, stream));
+    api_ok(acre_mem_prefetch(device, at, buffer.bytes, ACRE_PLACE_HOST, NULL));
+    api_ok(acre_device_sync(device));
+    assert_int_equal(at[999], 1);
+    assert_int_equal(at[1000], 2);
+    assert_int_equal(at[1000 + MIB - 1], 2);
+    assert_int_equal(at[1000 + MIB], 1);
+    assert_int_equal(at[buffer.bytes - 1], 1);
+    for (int advice = ACRE_ADVICE_READ_MOSTLY; advice <= ACRE_ADVICE_NOT_ACCESSED_BY; advice++)
+        for (uint32_t place = ACRE_PLACE_DEVICE; place <= ACRE_PLACE_HOST; place++)
+            api_ok(acre_mem_advise(device, at, buffer.bytes, (acre_advice)advice, place));
+    const uint32_t attach[] = {ACRE_ATTACH_HOST, ACRE_ATTACH_SINGLE, ACRE_ATTACH_GLOBAL};
+    for (size_t i = 0; i < 3; i++)
+        api_ok(acre_mem_attach(device, at, attach[i], stream));
+    api_ok(acre_mem_attach(device, at, ACRE_ATTACH_GLOBAL, NULL));
+    api_ok(acre_device_sync(device));
+    assert_int_equal(at[0], 1);
+    api_ok(acre_stream_destroy(device, stream));
+    api_buffer_end(&buffer);
 }
 
-TEST(managed_calls_with_wrong_arguments_are_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        struct api_buffer buffer = api_buffer_make(device, SORT_MANAGED, 8192);
-        unsigned char *at = buffer.at;
-        api_expect(acre_mem_prefetch(device, at, 0, 0, NULL), ACRE_E_INVALID);
-        api_expect(acre_mem_prefetch(device, at, 8193, 0, NULL), ACRE_E_RANGE);
-        api_expect(acre_mem_prefetch(device, at + 8191, 2, 0, NULL), ACRE_E_RANGE);
-        api_expect(acre_mem_prefetch(device, at, SIZE_MAX, 0, NULL), ACRE_E_RANGE);
-        api_expect(acre_mem_prefetch(device, at, 8192, 2, NULL), ACRE_E_INVALID);
-        api_expect(acre_mem_prefetch(device, NULL, 8192, 0, NULL), ACRE_E_NULL);
-        const int advices[] = {0, 7, -1, 99, INT32_MIN};
-        for (size_t i = 0; i < 5; i++)
-            api_expect(acre_mem_advise(device, at, 8192, (acre_advice)advices[i], 0),
-                       ACRE_E_INVALID);
-        api_expect(acre_mem_advise(device, at, 0, ACRE_ADVICE_PREFER, 0), ACRE_E_INVALID);
-        api_expect(acre_mem_advise(device, at, 8192, ACRE_ADVICE_PREFER, 2), ACRE_E_INVALID);
-        api_expect(acre_mem_advise(device, at + 1, 8192, ACRE_ADVICE_PREFER, 0), ACRE_E_RANGE);
-        api_expect(acre_mem_advise(device, NULL, 8192, ACRE_ADVICE_PREFER, 0), ACRE_E_NULL);
-        const uint32_t attach[] = {0, 3, 5, 7, 8, UINT32_MAX};
-        for (size_t i = 0; i < 6; i++)
-            api_expect(acre_mem_attach(device, at, attach[i], NULL), ACRE_E_INVALID);
-        api_expect(acre_mem_attach(device, at, ACRE_ATTACH_SINGLE, NULL), ACRE_E_INVALID);
-        api_expect(acre_mem_attach(device, at + 256, ACRE_ATTACH_GLOBAL, NULL), ACRE_E_INTERIOR);
-        api_expect(acre_mem_attach(device, NULL, ACRE_ATTACH_GLOBAL, NULL), ACRE_E_NULL);
-        api_buffer_end(&buffer);
-        for (int sort = 0; sort < SORT_COUNT; sort++) {
-            if (sort == SORT_MANAGED)
-                continue;
-            struct api_buffer other = api_buffer_make(device, sort, 4096);
-            api_expect(acre_mem_prefetch(device, other.at, 4096, 0, NULL), ACRE_E_KIND);
-            api_expect(acre_mem_advise(device, other.at, 4096, ACRE_ADVICE_PREFER, 0), ACRE_E_KIND);
-            api_expect(acre_mem_attach(device, other.at, ACRE_ATTACH_GLOBAL, NULL), ACRE_E_KIND);
-            api_buffer_end(&other);
-        }
-        assert_int_equal(api_stats(device).driver_refusals, 0); /* none of it got to the driver */
-        api_ok(acre_close(device));
+API_TEST(managed_calls_with_wrong_arguments_are_refused) {
+    struct api_buffer buffer = api_buffer_make(device, SORT_MANAGED, 8192);
+    unsigned char *at = buffer.at;
+    api_expect(acre_mem_prefetch(device, at, 0, 0, NULL), ACRE_E_INVALID);
+    api_expect(acre_mem_prefetch(device, at, 8193, 0, NULL), ACRE_E_RANGE);
+    api_expect(acre_mem_prefetch(device, at + 8191, 2, 0, NULL), ACRE_E_RANGE);
+    api_expect(acre_mem_prefetch(device, at, SIZE_MAX, 0, NULL), ACRE_E_RANGE);
+    api_expect(acre_mem_prefetch(device, at, 8192, 2, NULL), ACRE_E_INVALID);
+    api_expect(acre_mem_prefetch(device, NULL, 8192, 0, NULL), ACRE_E_NULL);
+    const int advices[] = {0, 7, -1, 99, INT32_MIN};
+    for (size_t i = 0; i < 5; i++)
+        api_expect(acre_mem_advise(device, at, 8192, (acre_advice)advices[i], 0), ACRE_E_INVALID);
+    api_expect(acre_mem_advise(device, at, 0, ACRE_ADVICE_PREFER, 0), ACRE_E_INVALID);
+    api_expect(acre_mem_advise(device, at, 8192, ACRE_ADVICE_PREFER, 2), ACRE_E_INVALID);
+    api_expect(acre_mem_advise(device, at + 1, 8192, ACRE_ADVICE_PREFER, 0), ACRE_E_RANGE);
+    api_expect(acre_mem_advise(device, NULL, 8192, ACRE_ADVICE_PREFER, 0), ACRE_E_NULL);
+    const uint32_t attach[] = {0, 3, 5, 7, 8, UINT32_MAX};
+    for (size_t i = 0; i < 6; i++)
+        api_expect(acre_mem_attach(device, at, attach[i], NULL), ACRE_E_INVALID);
+    api_expect(acre_mem_attach(device, at, ACRE_ATTACH_SINGLE, NULL), ACRE_E_INVALID);
+    api_expect(acre_mem_attach(device, at + 256, ACRE_ATTACH_GLOBAL, NULL), ACRE_E_INTERIOR);
+    api_expect(acre_mem_attach(device, NULL, ACRE_ATTACH_GLOBAL, NULL), ACRE_E_NULL);
+    api_buffer_end(&buffer);
+    for (int sort = 0; sort < SORT_COUNT; sort++) {
+        if (sort == SORT_MANAGED)
+            continue;
+        struct api_buffer other = api_buffer_make(device, sort, 4096);
+        api_expect(acre_mem_prefetch(device, other.at, 4096, 0, NULL), ACRE_E_KIND);
+        api_expect(acre_mem_advise(device, other.at, 4096, ACRE_ADVICE_PREFER, 0), ACRE_E_KIND);
+        api_expect(acre_mem_attach(device, other.at, ACRE_ATTACH_GLOBAL, NULL), ACRE_E_KIND);
+        api_buffer_end(&other);
     }
+    assert_int_equal(api_stats(device).driver_refusals, 0); /* none of it got to the driver */
 }
 
 TEST(managed_calls_on_streams_and_memory_of_others_are_refused) {
@@ -709,25 +659,21 @@ TEST(threads_together_allocate_and_free_all_kinds) {
 
 /* Pinned pages stay the parent's: a child that shared them would make the system move them from
  * under the device at the next write. */
-TEST(fork_leaves_pinned_pages_to_the_parent) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        struct api_buffer small = api_buffer_make(device, SORT_PINNED, MIB);
-        struct api_buffer large = api_buffer_make(device, SORT_PINNED, 4 * MIB);
-        fflush(NULL);
-        pid_t pid = fork();
-        assert_true(pid >= 0);
-        if (pid == 0)
-            _exit(is_mapped(small.at) || is_mapped(large.at + 3 * MIB));
-        int status = -1;
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_true(WIFEXITED(status));
-        assert_int_equal(WEXITSTATUS(status), 0);
-        memset(small.at, 3, 4096);
-        api_buffer_end(&small);
-        api_buffer_end(&large);
-        api_ok(acre_close(device));
-    }
+API_TEST(fork_leaves_pinned_pages_to_the_parent) {
+    struct api_buffer small = api_buffer_make(device, SORT_PINNED, MIB);
+    struct api_buffer large = api_buffer_make(device, SORT_PINNED, 4 * MIB);
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(is_mapped(small.at) || is_mapped(large.at + 3 * MIB));
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    memset(small.at, 3, 4096);
+    api_buffer_end(&small);
+    api_buffer_end(&large);
 }
 
 int main(void) {

@@ -112,27 +112,23 @@ TEST(plan_wishes_whose_sum_wraps_around_are_refused) {
     }
 }
 
-TEST(plan_given_sizes_are_taken_at_create_or_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        uint64_t free_bytes = api_free_bytes(device);
-        acre_plan *plan = (acre_plan *)UNWRITTEN;
-        acre_plan_options options = sized(8 * MIB, 3 * MIB);
-        api_ok(acre_plan_create(device, &options, &plan));
-        assert_int_equal(planned_stats(plan).device_bytes, 8 * MIB);
-        assert_int_equal(planned_stats(plan).host_bytes, 3 * MIB);
-        api_ok(acre_plan_destroy(plan));
-        options = sized((uint64_t)1 << 50, MIB);
-        plan = (acre_plan *)UNWRITTEN;
-        api_expect(acre_plan_create(device, &options, &plan), ACRE_E_DEVICE_MEMORY);
-        assert_null(plan);
-        options = sized(MIB, (uint64_t)1 << 50);
-        api_expect(acre_plan_create(device, &options, &plan), ACRE_E_HOST_MEMORY);
-        assert_null(plan);
-        api_ok(acre_trim(device));
-        api_expect_free(device, free_bytes);
-        api_ok(acre_close(device));
-    }
+API_TEST(plan_given_sizes_are_taken_at_create_or_refused) {
+    uint64_t free_bytes = api_free_bytes(device);
+    acre_plan *plan = (acre_plan *)UNWRITTEN;
+    acre_plan_options options = sized(8 * MIB, 3 * MIB);
+    api_ok(acre_plan_create(device, &options, &plan));
+    assert_int_equal(planned_stats(plan).device_bytes, 8 * MIB);
+    assert_int_equal(planned_stats(plan).host_bytes, 3 * MIB);
+    api_ok(acre_plan_destroy(plan));
+    options = sized((uint64_t)1 << 50, MIB);
+    plan = (acre_plan *)UNWRITTEN;
+    api_expect(acre_plan_create(device, &options, &plan), ACRE_E_DEVICE_MEMORY);
+    assert_null(plan);
+    options = sized(MIB, (uint64_t)1 << 50);
+    api_expect(acre_plan_create(device, &options, &plan), ACRE_E_HOST_MEMORY);
+    assert_null(plan);
+    api_ok(acre_trim(device));
+    api_expect_free(device, free_bytes);
 }
 
 TEST(plan_as_needed_takes_what_wishes_need) {
@@ -711,24 +707,20 @@ TEST(plan_mistake_release_then_want_has_all_of_the_memory_again) {
 
 /* ---- ending ---- */
 
-TEST(plan_memory_goes_back_with_the_plan) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_plan *plan;
-        void *p;
-        acre_plan_options options = sized(16 * MIB, 16 * MIB);
-        uint64_t free_bytes = api_free_bytes(device);
-        for (int i = 0; i < 3; i++) {
-            api_ok(acre_plan_create(device, &options, &plan));
-            api_ok(acre_plan_want(plan, ACRE_PLACE_DEVICE, MIB, 0, &p));
-            api_ok(acre_fill(device, p, 1, MIB, NULL)); /* may still run */
-            api_ok(acre_plan_destroy(plan));
-        }
-        api_ok(acre_trim(device));
-        api_expect_free(device, free_bytes);
-        assert_int_equal(api_stats(device).mem_blocks, 0);
-        api_ok(acre_close(device));
+API_TEST(plan_memory_goes_back_with_the_plan) {
+    acre_plan *plan;
+    void *p;
+    acre_plan_options options = sized(16 * MIB, 16 * MIB);
+    uint64_t free_bytes = api_free_bytes(device);
+    for (int i = 0; i < 3; i++) {
+        api_ok(acre_plan_create(device, &options, &plan));
+        api_ok(acre_plan_want(plan, ACRE_PLACE_DEVICE, MIB, 0, &p));
+        api_ok(acre_fill(device, p, 1, MIB, NULL)); /* may still run */
+        api_ok(acre_plan_destroy(plan));
     }
+    api_ok(acre_trim(device));
+    api_expect_free(device, free_bytes);
+    assert_int_equal(api_stats(device).mem_blocks, 0);
 }
 
 TEST(plan_left_to_a_closed_device_ends_with_it) {

@@ -452,36 +452,32 @@ TEST(loop_step_whose_thread_has_ended_is_over) {
     }
 }
 
-TEST(loop_uses_the_pools_it_was_given) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_pool_options kind = {.struct_size = sizeof kind, .kind = ACRE_KIND_PINNED};
-        acre_plan_options options = needed;
-        acre_plan *plan, *no = (acre_plan *)UNWRITTEN;
-        acre_pool *pools[2];
-        api_ok(acre_pool_create(device, NULL, &pools[0]));
-        api_ok(acre_pool_create(device, &kind, &pools[1]));
-        options.device_pool = pools[1];
-        api_expect(acre_plan_create(device, &options, &no), ACRE_E_KIND);
-        assert_null(no);
-        options.device_pool = (acre_pool *)UNWRITTEN;
-        api_expect(acre_plan_create(device, &options, &no), ACRE_E_HANDLE);
-        options.device_pool = pools[0];
-        options.host_pool = pools[1];
-        api_ok(acre_plan_create(device, &options, &plan));
-        api_ok(acre_plan_step_begin(plan, NULL));
-        for (uint32_t place = 0; place < 2; place++) {
-            void *p;
-            api_ok(acre_plan_alloc(plan, place, 1000, 0, &p));
-            assert_true(acre_pool_owns(pools[place], p));
-            api_ok(acre_plan_free(plan, p));
-        }
-        api_ok(acre_plan_step_end(plan));
-        api_ok(acre_plan_destroy(plan));
-        api_ok(acre_pool_destroy(pools[0], NULL, NULL));
-        api_ok(acre_pool_destroy(pools[1], NULL, NULL));
-        api_ok(acre_close(device));
+API_TEST(loop_uses_the_pools_it_was_given) {
+    acre_pool_options kind = {.struct_size = sizeof kind, .kind = ACRE_KIND_PINNED};
+    acre_plan_options options = needed;
+    acre_plan *plan, *no = (acre_plan *)UNWRITTEN;
+    acre_pool *pools[2];
+    api_ok(acre_pool_create(device, NULL, &pools[0]));
+    api_ok(acre_pool_create(device, &kind, &pools[1]));
+    options.device_pool = pools[1];
+    api_expect(acre_plan_create(device, &options, &no), ACRE_E_KIND);
+    assert_null(no);
+    options.device_pool = (acre_pool *)UNWRITTEN;
+    api_expect(acre_plan_create(device, &options, &no), ACRE_E_HANDLE);
+    options.device_pool = pools[0];
+    options.host_pool = pools[1];
+    api_ok(acre_plan_create(device, &options, &plan));
+    api_ok(acre_plan_step_begin(plan, NULL));
+    for (uint32_t place = 0; place < 2; place++) {
+        void *p;
+        api_ok(acre_plan_alloc(plan, place, 1000, 0, &p));
+        assert_true(acre_pool_owns(pools[place], p));
+        api_ok(acre_plan_free(plan, p));
     }
+    api_ok(acre_plan_step_end(plan));
+    api_ok(acre_plan_destroy(plan));
+    api_ok(acre_pool_destroy(pools[0], NULL, NULL));
+    api_ok(acre_pool_destroy(pools[1], NULL, NULL));
 }
 
 /* As the pool's: a block that is free cannot be freed, also where the recording has its free next.

@@ -71,27 +71,23 @@ TEST(plan_that_ended_in_a_step_is_refused) {
 
 /* ---- arguments ---- */
 
-TEST(plan_create_refuses_bad_options) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_plan *plan = (acre_plan *)UNWRITTEN;
-        acre_plan_options options = {.struct_size = sizeof options};
-        api_expect(acre_plan_create(device, &options, NULL), ACRE_E_NULL);
-        options.flags = 2;
-        api_expect(acre_plan_create(device, &options, &plan), ACRE_E_OPTIONS);
-        assert_null(plan);
-        options = (acre_plan_options){.struct_size = 3};
-        api_expect(acre_plan_create(device, &options, &plan), ACRE_E_OPTIONS);
-        const acre_kind kinds[] = {ACRE_KIND_DEVICE, ACRE_KIND_MANAGED, (acre_kind)9};
-        for (size_t i = 0; i < 3; i++) {
-            options = (acre_plan_options){.struct_size = sizeof options, .host_kind = kinds[i]};
-            api_expect(acre_plan_create(device, &options, &plan), ACRE_E_INVALID);
-        }
-        options = (acre_plan_options){.struct_size = sizeof options, .host_bytes = UINT64_MAX - 1};
+API_TEST(plan_create_refuses_bad_options) {
+    acre_plan *plan = (acre_plan *)UNWRITTEN;
+    acre_plan_options options = {.struct_size = sizeof options};
+    api_expect(acre_plan_create(device, &options, NULL), ACRE_E_NULL);
+    options.flags = 2;
+    api_expect(acre_plan_create(device, &options, &plan), ACRE_E_OPTIONS);
+    assert_null(plan);
+    options = (acre_plan_options){.struct_size = 3};
+    api_expect(acre_plan_create(device, &options, &plan), ACRE_E_OPTIONS);
+    const acre_kind kinds[] = {ACRE_KIND_DEVICE, ACRE_KIND_MANAGED, (acre_kind)9};
+    for (size_t i = 0; i < 3; i++) {
+        options = (acre_plan_options){.struct_size = sizeof options, .host_kind = kinds[i]};
         api_expect(acre_plan_create(device, &options, &plan), ACRE_E_INVALID);
-        assert_null(plan);
-        api_ok(acre_close(device));
     }
+    options = (acre_plan_options){.struct_size = sizeof options, .host_bytes = UINT64_MAX - 1};
+    api_expect(acre_plan_create(device, &options, &plan), ACRE_E_INVALID);
+    assert_null(plan);
 }
 
 TEST(plan_want_refuses_bad_arguments) {

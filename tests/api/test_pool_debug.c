@@ -22,48 +22,40 @@ static void hear(void *user, acre_log_level level, const char *area, const char 
     }
 }
 
-TEST(debug_write_past_the_end_is_found_when_the_block_is_freed) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_pool *pool = debug_pool(device, 0);
-        acre_stream stream;
-        void *p;
-        api_ok(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &stream));
-        heard.count = 0;
-        api_ok(acre_log_set(hear, NULL, ACRE_LOG_ERROR));
-        for (size_t behind = 0; behind < 256; behind += 85) {
-            api_ok(acre_pool_alloc(pool, 1000, 0, stream, &p));
-            api_ok(acre_fill(device, (char *)p + 1000 + behind, 1, 1, stream)); /* queued */
-            api_ok(acre_pool_free(pool, p, stream));
-        }
-        assert_int_equal(stats_of(pool).overruns, 4);
-        assert_int_equal(heard.count, 4);
-        assert_non_null(strstr(heard.line, "past its end, at byte 255 behind it"));
-        api_ok(acre_log_set(NULL, NULL, ACRE_LOG_ERROR));
-        api_ok(acre_stream_destroy(device, stream));
-        api_ok(acre_pool_destroy(pool, NULL, NULL));
-        api_ok(acre_close(device));
+API_TEST(debug_write_past_the_end_is_found_when_the_block_is_freed) {
+    acre_pool *pool = debug_pool(device, 0);
+    acre_stream stream;
+    void *p;
+    api_ok(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &stream));
+    heard.count = 0;
+    api_ok(acre_log_set(hear, NULL, ACRE_LOG_ERROR));
+    for (size_t behind = 0; behind < 256; behind += 85) {
+        api_ok(acre_pool_alloc(pool, 1000, 0, stream, &p));
+        api_ok(acre_fill(device, (char *)p + 1000 + behind, 1, 1, stream)); /* queued */
+        api_ok(acre_pool_free(pool, p, stream));
     }
+    assert_int_equal(stats_of(pool).overruns, 4);
+    assert_int_equal(heard.count, 4);
+    assert_non_null(strstr(heard.line, "past its end, at byte 255 behind it"));
+    api_ok(acre_log_set(NULL, NULL, ACRE_LOG_ERROR));
+    api_ok(acre_stream_destroy(device, stream));
+    api_ok(acre_pool_destroy(pool, NULL, NULL));
 }
 
-TEST(debug_write_after_free_is_found_when_the_block_leaves_quarantine) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_pool *pool = debug_pool(device, 0);
-        void *p;
-        heard.count = 0;
-        api_ok(acre_log_set(hear, NULL, ACRE_LOG_ERROR));
-        api_ok(acre_pool_alloc(pool, 1000, 0, NULL, &p));
-        api_ok(acre_pool_free(pool, p, NULL));
-        api_ok(acre_fill_sync(device, (char *)p + 17, 1, 1));
-        api_ok(acre_pool_trim(pool, 0));
-        assert_int_equal(stats_of(pool).late_writes, 1);
-        assert_int_equal(heard.count, 1);
-        assert_non_null(strstr(heard.line, "at byte 17, after it was freed"));
-        api_ok(acre_log_set(NULL, NULL, ACRE_LOG_ERROR));
-        api_ok(acre_pool_destroy(pool, NULL, NULL));
-        api_ok(acre_close(device));
-    }
+API_TEST(debug_write_after_free_is_found_when_the_block_leaves_quarantine) {
+    acre_pool *pool = debug_pool(device, 0);
+    void *p;
+    heard.count = 0;
+    api_ok(acre_log_set(hear, NULL, ACRE_LOG_ERROR));
+    api_ok(acre_pool_alloc(pool, 1000, 0, NULL, &p));
+    api_ok(acre_pool_free(pool, p, NULL));
+    api_ok(acre_fill_sync(device, (char *)p + 17, 1, 1));
+    api_ok(acre_pool_trim(pool, 0));
+    assert_int_equal(stats_of(pool).late_writes, 1);
+    assert_int_equal(heard.count, 1);
+    assert_non_null(strstr(heard.line, "at byte 17, after it was freed"));
+    api_ok(acre_log_set(NULL, NULL, ACRE_LOG_ERROR));
+    api_ok(acre_pool_destroy(pool, NULL, NULL));
 }
 
 TEST(debug_right_uses_are_not_reported) {
@@ -110,35 +102,31 @@ static void expect_bytes(acre_device *device, const void *p, size_t bytes, unsig
     free(found);
 }
 
-TEST(debug_blocks_are_poisoned_kept_apart_and_grow) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_pool *pool = debug_pool(device, 0), *zeroed = debug_pool(device, ACRE_POOL_ZERO);
-        void *p, *q, *first;
-        api_ok(acre_pool_alloc(pool, 5000, 0, NULL, &first));
-        expect_bytes(device, first, 5000, 0xa5);
-        api_ok(acre_pool_free(pool, first, NULL));
-        api_expect(acre_pool_free(pool, first, NULL), ACRE_E_POINTER);
-        for (int i = 0; i < 10; i++) { /* it is not handed out again so soon */
-            api_ok(acre_pool_alloc(pool, 5000, 0, NULL, &p));
-            assert_ptr_not_equal(p, first);
-            api_ok(acre_pool_free(pool, p, NULL));
-        }
-        api_ok(acre_pool_alloc(zeroed, 5000, 0, NULL, &p));
-        expect_bytes(device, p, 5000, 0);
-        api_ok(acre_pool_free(zeroed, p, NULL));
-        api_ok(acre_pool_alloc(pool, 300, 0, NULL, &p));
-        api_ok(acre_fill_sync(device, p, 7, 300));
-        api_ok(acre_pool_realloc(pool, p, 301, NULL, &q));
-        expect_bytes(device, q, 300, 7);
-        assert_int_equal(acre_pool_usable_size(pool, q), 301);
-        api_ok(acre_pool_record_use(pool, q, NULL));
-        api_ok(acre_pool_free(pool, q, NULL));
-        assert_int_equal(stats_of(pool).overruns, 0);
-        api_ok(acre_pool_destroy(pool, NULL, NULL));
-        api_ok(acre_pool_destroy(zeroed, NULL, NULL));
-        api_ok(acre_close(device));
+API_TEST(debug_blocks_are_poisoned_kept_apart_and_grow) {
+    acre_pool *pool = debug_pool(device, 0), *zeroed = debug_pool(device, ACRE_POOL_ZERO);
+    void *p, *q, *first;
+    api_ok(acre_pool_alloc(pool, 5000, 0, NULL, &first));
+    expect_bytes(device, first, 5000, 0xa5);
+    api_ok(acre_pool_free(pool, first, NULL));
+    api_expect(acre_pool_free(pool, first, NULL), ACRE_E_POINTER);
+    for (int i = 0; i < 10; i++) { /* it is not handed out again so soon */
+        api_ok(acre_pool_alloc(pool, 5000, 0, NULL, &p));
+        assert_ptr_not_equal(p, first);
+        api_ok(acre_pool_free(pool, p, NULL));
     }
+    api_ok(acre_pool_alloc(zeroed, 5000, 0, NULL, &p));
+    expect_bytes(device, p, 5000, 0);
+    api_ok(acre_pool_free(zeroed, p, NULL));
+    api_ok(acre_pool_alloc(pool, 300, 0, NULL, &p));
+    api_ok(acre_fill_sync(device, p, 7, 300));
+    api_ok(acre_pool_realloc(pool, p, 301, NULL, &q));
+    expect_bytes(device, q, 300, 7);
+    assert_int_equal(acre_pool_usable_size(pool, q), 301);
+    api_ok(acre_pool_record_use(pool, q, NULL));
+    api_ok(acre_pool_free(pool, q, NULL));
+    assert_int_equal(stats_of(pool).overruns, 0);
+    api_ok(acre_pool_destroy(pool, NULL, NULL));
+    api_ok(acre_pool_destroy(zeroed, NULL, NULL));
 }
 
 int main(void) {

@@ -65,106 +65,90 @@ static void expect_block(acre_device *device, void *p, size_t bytes) {
 
 /* ---- larger and smaller ---- */
 
-TEST(realloc_of_null_hands_out) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        const size_t sizes[] = {1, 4096, 2 * MIB, 5 * MIB + 1};
-        for (size_t i = 0; i < 4; i++) {
-            void *p = change(device, NULL, sizes[i], NULL);
-            expect_block(device, p, sizes[i]);
-            assert_int_equal((uintptr_t)p % 256, 0);
-            assert_int_equal(api_stats(device).mem_blocks, 1);
-            api_ok(acre_mem_free(device, p));
-        }
-        assert_int_equal(api_stats(device).mem_blocks, 0);
-        api_ok(acre_close(device));
-    }
-}
-
-TEST(realloc_grows_in_place_up_to_four_times) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        void *p = make(device, 4 * MIB), *next = make(device, 4 * MIB);
-        mark(device, p, 4 * MIB, 1);
-        mark(device, next, 4 * MIB, 2);
-        for (size_t bytes = 5 * MIB; bytes <= 16 * MIB; bytes += MIB + MIB / 2) {
-            void *to = change(device, p, bytes, NULL);
-            if (has_vmm(device))
-                assert_ptr_equal(to, p);
-            p = to;
-            expect_block(device, p, bytes);
-            expect_marks(device, p, 4 * MIB, bytes, 1);
-            assert_int_equal(api_stats(device).mem_bytes, bytes + 4 * MIB);
-            assert_int_equal(api_stats(device).mem_blocks, 2);
-            mark(device, (char *)p + 4 * MIB, bytes - 4 * MIB, 3); /* all of it is there */
-        }
-        expect_marks(device, next, 4 * MIB, 4 * MIB, 2);
-        if (has_vmm(device)) {
-            assert_int_equal(api_stats(device).vec_moves, 0);
-            assert_int_equal(api_stats(device).grow_copied_bytes, 0);
-        } else {
-            assert_true(api_stats(device).grow_copied_bytes >= 4 * MIB);
-        }
+API_TEST(realloc_of_null_hands_out) {
+    const size_t sizes[] = {1, 4096, 2 * MIB, 5 * MIB + 1};
+    for (size_t i = 0; i < 4; i++) {
+        void *p = change(device, NULL, sizes[i], NULL);
+        expect_block(device, p, sizes[i]);
+        assert_int_equal((uintptr_t)p % 256, 0);
+        assert_int_equal(api_stats(device).mem_blocks, 1);
         api_ok(acre_mem_free(device, p));
-        api_ok(acre_mem_free(device, next));
-        api_ok(acre_close(device));
     }
+    assert_int_equal(api_stats(device).mem_blocks, 0);
 }
 
-TEST(realloc_past_its_addresses_moves_without_copying) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        void *p = make(device, 2 * MIB), *next = make(device, 2 * MIB);
-        p = change(device, p, 6 * MIB, NULL); /* of two chunks */
-        mark(device, p, 6 * MIB, 7);
-        mark(device, next, 2 * MIB, 8);
-        acre_device_stats before = api_stats(device);
-        void *to = change(device, p, 21 * MIB, NULL);
-        assert_ptr_not_equal(to, p);
-        expect_block(device, to, 21 * MIB);
-        expect_marks(device, to, 6 * MIB, 21 * MIB, 7);
-        expect_marks(device, next, 2 * MIB, 2 * MIB, 8);
-        mark(device, to, 21 * MIB, 9);
-        api_expect(acre_mem_free(device, p), ACRE_E_POINTER); /* dead */
-        acre_device_stats after = api_stats(device);
+API_TEST(realloc_grows_in_place_up_to_four_times) {
+    void *p = make(device, 4 * MIB), *next = make(device, 4 * MIB);
+    mark(device, p, 4 * MIB, 1);
+    mark(device, next, 4 * MIB, 2);
+    for (size_t bytes = 5 * MIB; bytes <= 16 * MIB; bytes += MIB + MIB / 2) {
+        void *to = change(device, p, bytes, NULL);
+        if (has_vmm(device))
+            assert_ptr_equal(to, p);
+        p = to;
+        expect_block(device, p, bytes);
+        expect_marks(device, p, 4 * MIB, bytes, 1);
+        assert_int_equal(api_stats(device).mem_bytes, bytes + 4 * MIB);
+        assert_int_equal(api_stats(device).mem_blocks, 2);
+        mark(device, (char *)p + 4 * MIB, bytes - 4 * MIB, 3); /* all of it is there */
+    }
+    expect_marks(device, next, 4 * MIB, 4 * MIB, 2);
+    if (has_vmm(device)) {
+        assert_int_equal(api_stats(device).vec_moves, 0);
+        assert_int_equal(api_stats(device).grow_copied_bytes, 0);
+    } else {
+        assert_true(api_stats(device).grow_copied_bytes >= 4 * MIB);
+    }
+    api_ok(acre_mem_free(device, p));
+    api_ok(acre_mem_free(device, next));
+}
+
+API_TEST(realloc_past_its_addresses_moves_without_copying) {
+    void *p = make(device, 2 * MIB), *next = make(device, 2 * MIB);
+    p = change(device, p, 6 * MIB, NULL); /* of two chunks */
+    mark(device, p, 6 * MIB, 7);
+    mark(device, next, 2 * MIB, 8);
+    acre_device_stats before = api_stats(device);
+    void *to = change(device, p, 21 * MIB, NULL);
+    assert_ptr_not_equal(to, p);
+    expect_block(device, to, 21 * MIB);
+    expect_marks(device, to, 6 * MIB, 21 * MIB, 7);
+    expect_marks(device, next, 2 * MIB, 2 * MIB, 8);
+    mark(device, to, 21 * MIB, 9);
+    api_expect(acre_mem_free(device, p), ACRE_E_POINTER); /* dead */
+    acre_device_stats after = api_stats(device);
+    if (has_vmm(device)) {
+        assert_int_equal(after.vec_moves, before.vec_moves + 1);
+        assert_int_equal(after.grow_copied_bytes, before.grow_copied_bytes);
+        assert_int_equal(after.chunk_bytes - after.chunk_cached_bytes, 24 * MIB);
+    }
+    assert_int_equal(after.mem_blocks, 2);
+    assert_int_equal(after.mem_bytes, 23 * MIB);
+    api_ok(acre_mem_free(device, to));
+    api_ok(acre_mem_free(device, next));
+}
+
+API_TEST(realloc_to_less_gives_whole_chunks_back) {
+    void *p = make(device, 4 * MIB);
+    p = change(device, p, 6 * MIB, NULL);
+    p = change(device, p, 12 * MIB, NULL);
+    mark(device, p, 12 * MIB, 5);
+    const struct {
+        size_t bytes, memory;
+    } steps[] = {{12 * MIB - 1, 12 * MIB}, {7 * MIB, 12 * MIB}, {6 * MIB, 6 * MIB},
+                 {4 * MIB + 1, 6 * MIB},   {2 * MIB, 4 * MIB},  {4 * MIB, 4 * MIB}};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        void *to = change(device, p, steps[i].bytes, NULL);
         if (has_vmm(device)) {
-            assert_int_equal(after.vec_moves, before.vec_moves + 1);
-            assert_int_equal(after.grow_copied_bytes, before.grow_copied_bytes);
-            assert_int_equal(after.chunk_bytes - after.chunk_cached_bytes, 24 * MIB);
+            acre_device_stats stats = api_stats(device);
+            assert_ptr_equal(to, p);
+            assert_int_equal(stats.chunk_bytes - stats.chunk_cached_bytes, steps[i].memory);
         }
-        assert_int_equal(after.mem_blocks, 2);
-        assert_int_equal(after.mem_bytes, 23 * MIB);
-        api_ok(acre_mem_free(device, to));
-        api_ok(acre_mem_free(device, next));
-        api_ok(acre_close(device));
+        p = to;
+        expect_block(device, p, steps[i].bytes);
+        expect_marks(device, p, 12 * MIB, 2 * MIB, 5);
     }
-}
-
-TEST(realloc_to_less_gives_whole_chunks_back) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        void *p = make(device, 4 * MIB);
-        p = change(device, p, 6 * MIB, NULL);
-        p = change(device, p, 12 * MIB, NULL);
-        mark(device, p, 12 * MIB, 5);
-        const struct {
-            size_t bytes, memory;
-        } steps[] = {{12 * MIB - 1, 12 * MIB}, {7 * MIB, 12 * MIB}, {6 * MIB, 6 * MIB},
-                     {4 * MIB + 1, 6 * MIB},   {2 * MIB, 4 * MIB},  {4 * MIB, 4 * MIB}};
-        for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-            void *to = change(device, p, steps[i].bytes, NULL);
-            if (has_vmm(device)) {
-                acre_device_stats stats = api_stats(device);
-                assert_ptr_equal(to, p);
-                assert_int_equal(stats.chunk_bytes - stats.chunk_cached_bytes, steps[i].memory);
-            }
-            p = to;
-            expect_block(device, p, steps[i].bytes);
-            expect_marks(device, p, 12 * MIB, 2 * MIB, 5);
-        }
-        api_ok(acre_mem_free(device, p));
-        api_ok(acre_close(device));
-    }
+    api_ok(acre_mem_free(device, p));
 }
 
 TEST(realloc_of_small_blocks_copies) {
@@ -228,37 +212,31 @@ static void expect_detail(acre_device *device) {
     assert_true(strstr(acre_last_detail(), " are free") || strstr(acre_last_detail(), " in all"));
 }
 
-TEST(realloc_past_the_device_leaves_the_block) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        const size_t sizes[] = {4096, 6 * MIB};
-        for (size_t i = 0; i < 2; i++) {
-            void *p = make(device, sizes[i]), *to = p;
-            mark(device, p, sizes[i], i);
-            size_t much = (size_t)total_bytes(device) + 2 * MIB;
-            api_expect(acre_mem_realloc(device, p, much, NULL, &to), ACRE_E_DEVICE_MEMORY);
-            assert_null(to);
-            expect_detail(device);
-            /* All of the device, of which others have half. */
-            void *rest = make(device, (much / 2 + MIB) / (2 * MIB) * (2 * MIB));
-            api_expect(acre_mem_realloc(device, p, much - 4 * MIB, NULL, &to),
-                       ACRE_E_DEVICE_MEMORY);
-            assert_null(to);
-            expect_detail(device);
-            api_ok(acre_mem_free(device, rest));
-            expect_block(device, p, sizes[i]);
-            expect_marks(device, p, sizes[i], sizes[i], i);
-            api_expect(acre_mem_realloc(device, p, (size_t)1 << 62, NULL, &to),
-                       ACRE_E_DEVICE_MEMORY);
-            assert_null(to);
-            p = change(device, p, sizes[i] + MIB, NULL);
-            expect_marks(device, p, sizes[i], sizes[i], i);
-            api_ok(acre_mem_free(device, p));
-        }
-        api_ok(acre_trim(device));
-        assert_int_equal(api_stats(device).chunks, 0);
-        api_ok(acre_close(device));
+API_TEST(realloc_past_the_device_leaves_the_block) {
+    const size_t sizes[] = {4096, 6 * MIB};
+    for (size_t i = 0; i < 2; i++) {
+        void *p = make(device, sizes[i]), *to = p;
+        mark(device, p, sizes[i], i);
+        size_t much = (size_t)total_bytes(device) + 2 * MIB;
+        api_expect(acre_mem_realloc(device, p, much, NULL, &to), ACRE_E_DEVICE_MEMORY);
+        assert_null(to);
+        expect_detail(device);
+        /* All of the device, of which others have half. */
+        void *rest = make(device, (much / 2 + MIB) / (2 * MIB) * (2 * MIB));
+        api_expect(acre_mem_realloc(device, p, much - 4 * MIB, NULL, &to), ACRE_E_DEVICE_MEMORY);
+        assert_null(to);
+        expect_detail(device);
+        api_ok(acre_mem_free(device, rest));
+        expect_block(device, p, sizes[i]);
+        expect_marks(device, p, sizes[i], sizes[i], i);
+        api_expect(acre_mem_realloc(device, p, (size_t)1 << 62, NULL, &to), ACRE_E_DEVICE_MEMORY);
+        assert_null(to);
+        p = change(device, p, sizes[i] + MIB, NULL);
+        expect_marks(device, p, sizes[i], sizes[i], i);
+        api_ok(acre_mem_free(device, p));
     }
+    api_ok(acre_trim(device));
+    assert_int_equal(api_stats(device).chunks, 0);
 }
 
 TEST(realloc_within_a_limit_says_what_is_left) {
@@ -437,22 +415,18 @@ static void run_threads(acre_device *device, void *(*run)(void *), void *p) {
         assert_int_equal(workers[i].is_wrong, 0);
 }
 
-TEST(realloc_by_threads_together_keeps_contents) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        run_threads(device, work_on_own, NULL);
-        if (has_vmm(device)) {
-            void *p = make(device, 2 * MIB);
-            mark(device, p, 2 * MIB, 6);
-            run_threads(device, work_on_one, p);
-            expect_marks(device, p, 2 * MIB, 2 * MIB, 6);
-            api_ok(acre_mem_free(device, p));
-        }
-        api_ok(acre_trim(device));
-        acre_device_stats stats = api_stats(device);
-        assert_int_equal(stats.mem_blocks + stats.chunks + stats.limbo_count, 0);
-        api_ok(acre_close(device));
+API_TEST(realloc_by_threads_together_keeps_contents) {
+    run_threads(device, work_on_own, NULL);
+    if (has_vmm(device)) {
+        void *p = make(device, 2 * MIB);
+        mark(device, p, 2 * MIB, 6);
+        run_threads(device, work_on_one, p);
+        expect_marks(device, p, 2 * MIB, 2 * MIB, 6);
+        api_ok(acre_mem_free(device, p));
     }
+    api_ok(acre_trim(device));
+    acre_device_stats stats = api_stats(device);
+    assert_int_equal(stats.mem_blocks + stats.chunks + stats.limbo_count, 0);
 }
 
 /* ---- access ---- */

@@ -3,42 +3,34 @@
 
 #include "api_devices.h"
 
-TEST(stream_lives_from_create_to_destroy) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        const uint32_t flags[] = {ACRE_STREAM_DEFAULT, ACRE_STREAM_NON_BLOCKING};
-        for (size_t i = 0; i < 2; i++) {
-            acre_stream stream = NULL;
-            api_ok(acre_stream_create(device, flags[i], &stream));
-            assert_non_null(stream);
-            assert_int_equal(api_stats(device).streams_live, 1);
-            api_ok(acre_stream_query(device, stream));
-            api_ok(acre_stream_sync(device, stream));
-            api_ok(acre_stream_destroy(device, stream));
-            assert_int_equal(api_stats(device).streams_live, 0);
-        }
-        assert_int_equal(api_stats(device).streams_created, 2);
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
+API_TEST(stream_lives_from_create_to_destroy) {
+    const uint32_t flags[] = {ACRE_STREAM_DEFAULT, ACRE_STREAM_NON_BLOCKING};
+    for (size_t i = 0; i < 2; i++) {
+        acre_stream stream = NULL;
+        api_ok(acre_stream_create(device, flags[i], &stream));
+        assert_non_null(stream);
+        assert_int_equal(api_stats(device).streams_live, 1);
+        api_ok(acre_stream_query(device, stream));
+        api_ok(acre_stream_sync(device, stream));
+        api_ok(acre_stream_destroy(device, stream));
+        assert_int_equal(api_stats(device).streams_live, 0);
     }
+    assert_int_equal(api_stats(device).streams_created, 2);
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
-TEST(stream_null_is_the_legacy_stream) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        uint64_t id = 0;
-        api_ok(acre_stream_sync(device, NULL));
-        api_ok(acre_stream_query(device, NULL));
-        api_ok(acre_stream_get_id(device, NULL, &id));
-        api_ok(acre_stream_destroy(device, NULL)); /* nothing */
-        acre_event event;
-        api_ok(acre_event_create(device, ACRE_EVENT_DEFAULT, &event));
-        api_ok(acre_event_record(device, event, NULL));
-        api_ok(acre_stream_wait(device, NULL, event));
-        api_ok(acre_device_sync(device));
-        api_ok(acre_event_destroy(device, event));
-        api_ok(acre_close(device));
-    }
+API_TEST(stream_null_is_the_legacy_stream) {
+    uint64_t id = 0;
+    api_ok(acre_stream_sync(device, NULL));
+    api_ok(acre_stream_query(device, NULL));
+    api_ok(acre_stream_get_id(device, NULL, &id));
+    api_ok(acre_stream_destroy(device, NULL)); /* nothing */
+    acre_event event;
+    api_ok(acre_event_create(device, ACRE_EVENT_DEFAULT, &event));
+    api_ok(acre_event_record(device, event, NULL));
+    api_ok(acre_stream_wait(device, NULL, event));
+    api_ok(acre_device_sync(device));
+    api_ok(acre_event_destroy(device, event));
 }
 
 TEST(stream_ids_differ_though_handles_are_reused) {
@@ -86,17 +78,13 @@ TEST(close_ends_streams_and_events_left) {
     }
 }
 
-TEST(trim_with_nothing_to_do_is_counted) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        api_ok(acre_trim(device));
-        api_ok(acre_trim(device));
-        acre_device_stats stats = api_stats(device);
-        assert_int_equal(stats.trims, 2);
-        assert_int_equal(stats.limbo_count, 0);
-        assert_int_equal(stats.limbo_retired, 0);
-        api_ok(acre_close(device));
-    }
+API_TEST(trim_with_nothing_to_do_is_counted) {
+    api_ok(acre_trim(device));
+    api_ok(acre_trim(device));
+    acre_device_stats stats = api_stats(device);
+    assert_int_equal(stats.trims, 2);
+    assert_int_equal(stats.limbo_count, 0);
+    assert_int_equal(stats.limbo_retired, 0);
 }
 
 /* ---- threads; cmocka's assertions are for the main thread alone ---- */
@@ -149,22 +137,18 @@ static void run_workers(struct worker *workers, void *(*run)(void *)) {
         assert_int_equal(workers[i].failed_line, 0);
 }
 
-TEST(streams_of_many_threads_keep_the_books_right) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        struct worker workers[THREADS];
-        for (size_t i = 0; i < THREADS; i++)
-            workers[i] = (struct worker){device, 0};
-        run_workers(workers, create_and_destroy);
-        acre_device_stats stats = api_stats(device);
-        assert_int_equal(stats.streams_live, 0);
-        assert_int_equal(stats.events_live, 0);
-        assert_int_equal(stats.streams_created, 3 * THREADS * ROUNDS_OF_A_THREAD);
-        assert_int_equal(stats.events_created, THREADS * ROUNDS_OF_A_THREAD);
-        assert_int_equal(stats.trims, THREADS * ROUNDS_OF_A_THREAD);
-        assert_int_equal(stats.driver_refusals, 0);
-        api_ok(acre_close(device));
-    }
+API_TEST(streams_of_many_threads_keep_the_books_right) {
+    struct worker workers[THREADS];
+    for (size_t i = 0; i < THREADS; i++)
+        workers[i] = (struct worker){device, 0};
+    run_workers(workers, create_and_destroy);
+    acre_device_stats stats = api_stats(device);
+    assert_int_equal(stats.streams_live, 0);
+    assert_int_equal(stats.events_live, 0);
+    assert_int_equal(stats.streams_created, 3 * THREADS * ROUNDS_OF_A_THREAD);
+    assert_int_equal(stats.events_created, THREADS * ROUNDS_OF_A_THREAD);
+    assert_int_equal(stats.trims, THREADS * ROUNDS_OF_A_THREAD);
+    assert_int_equal(stats.driver_refusals, 0);
 }
 
 static void *open_and_close(void *argument) {

@@ -55,31 +55,27 @@ TEST(vec_of_any_kind_and_strategy_keeps_its_contents) {
     }
 }
 
-TEST(vec_grown_within_its_reservation_stays_where_it_is) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        struct modelled m = modelled_begin(device, NULL, 1);
-        void *at = acre_vec_data(m.vec);
-        acre_device_info about = {.struct_size = sizeof about};
-        api_ok(acre_device_get_info(device, &about));
-        assert_non_null(at);
-        assert_true(acre_vec_capacity(m.vec) >= about.total_bytes / ELEMENT);
-        assert_int_equal(acre_vec_mapped_bytes(m.vec), 0);
-        for (size_t i = 1; i <= 8; i++) {
-            api_ok(acre_vec_grow(m.vec, chunk / ELEMENT, m.stream));
-            assert_ptr_equal(acre_vec_data(m.vec), at);
-            assert_int_equal(acre_vec_mapped_bytes(m.vec), i * chunk);
-            assert_int_equal(acre_vec_size(m.vec), i * chunk / ELEMENT);
-        }
-        acre_vec_info info = info_of(m.vec);
-        assert_int_equal(info.kind, ACRE_KIND_DEVICE);
-        assert_int_equal(info.strategy, ACRE_VEC_VMM);
-        assert_int_equal(info.chunks, 8);
-        api_ok(acre_vec_grow(m.vec, 9 * chunk / ELEMENT, m.stream));
-        assert_int_equal(info_of(m.vec).chunks, 9); /* one of its size */
-        modelled_end(&m);
-        api_ok(acre_close(device));
+API_TEST(vec_grown_within_its_reservation_stays_where_it_is) {
+    struct modelled m = modelled_begin(device, NULL, 1);
+    void *at = acre_vec_data(m.vec);
+    acre_device_info about = {.struct_size = sizeof about};
+    api_ok(acre_device_get_info(device, &about));
+    assert_non_null(at);
+    assert_true(acre_vec_capacity(m.vec) >= about.total_bytes / ELEMENT);
+    assert_int_equal(acre_vec_mapped_bytes(m.vec), 0);
+    for (size_t i = 1; i <= 8; i++) {
+        api_ok(acre_vec_grow(m.vec, chunk / ELEMENT, m.stream));
+        assert_ptr_equal(acre_vec_data(m.vec), at);
+        assert_int_equal(acre_vec_mapped_bytes(m.vec), i * chunk);
+        assert_int_equal(acre_vec_size(m.vec), i * chunk / ELEMENT);
     }
+    acre_vec_info info = info_of(m.vec);
+    assert_int_equal(info.kind, ACRE_KIND_DEVICE);
+    assert_int_equal(info.strategy, ACRE_VEC_VMM);
+    assert_int_equal(info.chunks, 8);
+    api_ok(acre_vec_grow(m.vec, 9 * chunk / ELEMENT, m.stream));
+    assert_int_equal(info_of(m.vec).chunks, 9); /* one of its size */
+    modelled_end(&m);
 }
 
 TEST(vec_grown_past_its_reservation_moves_without_a_copy) {
@@ -249,36 +245,32 @@ TEST(vec_appended_to_in_small_pieces_maps_few_chunks) {
 
 /* ---- shrinking ---- */
 
-TEST(vec_that_shrinks_gives_memory_back_and_keeps_its_address) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        struct modelled m = modelled_begin(device, NULL, 1);
-        const size_t per = chunk / ELEMENT;
-        for (int i = 0; i < 4; i++)
-            api_ok(acre_vec_grow(m.vec, per, m.stream));
-        void *at = acre_vec_data(m.vec);
-        api_ok(acre_vec_shrink(m.vec, 1, m.stream));
-        assert_int_equal(acre_vec_mapped_bytes(m.vec), 4 * chunk);
-        api_ok(acre_vec_shrink(m.vec, per, m.stream));
-        assert_int_equal(acre_vec_mapped_bytes(m.vec), 3 * chunk);
-        assert_int_equal(acre_vec_size(m.vec), 3 * per - 1);
-        api_ok(acre_vec_clear(m.vec));
-        assert_int_equal(acre_vec_mapped_bytes(m.vec), 3 * chunk);
-        assert_int_equal(acre_vec_size(m.vec), 0);
-        api_ok(acre_vec_shrink_to_fit(m.vec, m.stream));
-        assert_int_equal(acre_vec_mapped_bytes(m.vec), 0);
-        assert_int_equal(info_of(m.vec).chunks, 0);
-        assert_ptr_equal(acre_vec_data(m.vec), at);
-        api_ok(acre_vec_resize(m.vec, per + 1, m.stream));
-        assert_int_equal(acre_vec_mapped_bytes(m.vec), 2 * chunk);
-        assert_ptr_equal(acre_vec_data(m.vec), at);
-        api_expect(acre_vec_shrink(m.vec, per + 2, m.stream), ACRE_E_INVALID);
-        assert_int_equal(acre_vec_size(m.vec), per + 1);
-        modelled_end(&m);
-        api_ok(acre_trim(device));
-        assert_int_equal(api_stats(device).chunks, 0);
-        api_ok(acre_close(device));
-    }
+API_TEST(vec_that_shrinks_gives_memory_back_and_keeps_its_address) {
+    struct modelled m = modelled_begin(device, NULL, 1);
+    const size_t per = chunk / ELEMENT;
+    for (int i = 0; i < 4; i++)
+        api_ok(acre_vec_grow(m.vec, per, m.stream));
+    void *at = acre_vec_data(m.vec);
+    api_ok(acre_vec_shrink(m.vec, 1, m.stream));
+    assert_int_equal(acre_vec_mapped_bytes(m.vec), 4 * chunk);
+    api_ok(acre_vec_shrink(m.vec, per, m.stream));
+    assert_int_equal(acre_vec_mapped_bytes(m.vec), 3 * chunk);
+    assert_int_equal(acre_vec_size(m.vec), 3 * per - 1);
+    api_ok(acre_vec_clear(m.vec));
+    assert_int_equal(acre_vec_mapped_bytes(m.vec), 3 * chunk);
+    assert_int_equal(acre_vec_size(m.vec), 0);
+    api_ok(acre_vec_shrink_to_fit(m.vec, m.stream));
+    assert_int_equal(acre_vec_mapped_bytes(m.vec), 0);
+    assert_int_equal(info_of(m.vec).chunks, 0);
+    assert_ptr_equal(acre_vec_data(m.vec), at);
+    api_ok(acre_vec_resize(m.vec, per + 1, m.stream));
+    assert_int_equal(acre_vec_mapped_bytes(m.vec), 2 * chunk);
+    assert_ptr_equal(acre_vec_data(m.vec), at);
+    api_expect(acre_vec_shrink(m.vec, per + 2, m.stream), ACRE_E_INVALID);
+    assert_int_equal(acre_vec_size(m.vec), per + 1);
+    modelled_end(&m);
+    api_ok(acre_trim(device));
+    assert_int_equal(api_stats(device).chunks, 0);
 }
 
 /* ---- without mapping ---- */

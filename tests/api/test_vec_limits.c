@@ -10,63 +10,55 @@ static void check_unchanged(const acre_vec *vec, const acre_vec_info *before) {
     assert_memory_equal(&after, before, sizeof after);
 }
 
-TEST(vec_at_its_limit_says_so_and_is_unchanged) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        for (size_t i = 0; i < WAYS; i++) {
-            acre_vec_options options = way_options(&ways[i]);
-            options.limit_bytes = 3 * chunk;
-            acre_vec *vec;
-            api_ok(acre_vec_create(device, ELEMENT, &options, &vec));
-            api_ok(acre_vec_grow(vec, 3 * chunk / ELEMENT - 1, NULL));
-            assert_true(acre_vec_mapped_bytes(vec) <= 3 * chunk);
-            acre_vec_info before = info_of(vec);
-            char word[32];
-            api_expect(acre_vec_grow(vec, 2 + chunk / ELEMENT, NULL), ACRE_E_LIMIT);
-            snprintf(word, sizeof word, "%zu", 3 * chunk);
-            assert_non_null(strstr(acre_last_detail(), word));
-            check_unchanged(vec, &before);
-            api_expect(acre_vec_append(vec, acre_vec_data(vec), chunk / ELEMENT + 2, NULL),
-                       ACRE_E_LIMIT);
-            check_unchanged(vec, &before);
-            api_ok(acre_vec_grow(vec, 1, NULL));
-            api_ok(acre_vec_destroy(vec, NULL));
-        }
-        api_ok(acre_close(device));
+API_TEST(vec_at_its_limit_says_so_and_is_unchanged) {
+    for (size_t i = 0; i < WAYS; i++) {
+        acre_vec_options options = way_options(&ways[i]);
+        options.limit_bytes = 3 * chunk;
+        acre_vec *vec;
+        api_ok(acre_vec_create(device, ELEMENT, &options, &vec));
+        api_ok(acre_vec_grow(vec, 3 * chunk / ELEMENT - 1, NULL));
+        assert_true(acre_vec_mapped_bytes(vec) <= 3 * chunk);
+        acre_vec_info before = info_of(vec);
+        char word[32];
+        api_expect(acre_vec_grow(vec, 2 + chunk / ELEMENT, NULL), ACRE_E_LIMIT);
+        snprintf(word, sizeof word, "%zu", 3 * chunk);
+        assert_non_null(strstr(acre_last_detail(), word));
+        check_unchanged(vec, &before);
+        api_expect(acre_vec_append(vec, acre_vec_data(vec), chunk / ELEMENT + 2, NULL),
+                   ACRE_E_LIMIT);
+        check_unchanged(vec, &before);
+        api_ok(acre_vec_grow(vec, 1, NULL));
+        api_ok(acre_vec_destroy(vec, NULL));
     }
 }
 
-TEST(vec_past_the_card_or_its_addresses_is_refused_and_unchanged) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_device_info about = {.struct_size = sizeof about};
-        api_ok(acre_device_get_info(device, &about));
-        for (int past = 0; past < 2; past++) {
-            acre_vec_options options = {.struct_size = sizeof options,
-                                        .address_bytes = past ? chunk : 0};
-            acre_vec *vec;
-            api_ok(acre_vec_create(device, ELEMENT, &options, &vec));
-            api_ok(acre_vec_grow(vec, 100, NULL));
-            acre_vec_info before = info_of(vec);
-            api_expect(acre_vec_grow(vec, about.total_bytes / ELEMENT, NULL), ACRE_E_DEVICE_MEMORY);
+API_TEST(vec_past_the_card_or_its_addresses_is_refused_and_unchanged) {
+    acre_device_info about = {.struct_size = sizeof about};
+    api_ok(acre_device_get_info(device, &about));
+    for (int past = 0; past < 2; past++) {
+        acre_vec_options options = {.struct_size = sizeof options,
+                                    .address_bytes = past ? chunk : 0};
+        acre_vec *vec;
+        api_ok(acre_vec_create(device, ELEMENT, &options, &vec));
+        api_ok(acre_vec_grow(vec, 100, NULL));
+        acre_vec_info before = info_of(vec);
+        api_expect(acre_vec_grow(vec, about.total_bytes / ELEMENT, NULL), ACRE_E_DEVICE_MEMORY);
+        check_unchanged(vec, &before);
+        acre_status status = acre_vec_grow(vec, (size_t)1 << 58, NULL);
+        assert_true(status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_ADDRESS_SPACE);
+        check_unchanged(vec, &before);
+        api_expect(acre_vec_reserve(vec, (size_t)1 << 58, NULL), ACRE_E_ADDRESS_SPACE);
+        check_unchanged(vec, &before);
+        const size_t counts[] = {SIZE_MAX, SIZE_MAX / ELEMENT, (size_t)1 << 62, SIZE_MAX - 100};
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+            api_expect(acre_vec_grow(vec, counts[i], NULL), ACRE_E_INVALID);
+            api_expect(acre_vec_resize(vec, counts[i], NULL), ACRE_E_INVALID);
+            api_expect(acre_vec_reserve(vec, counts[i], NULL), ACRE_E_INVALID);
+            api_expect(acre_vec_append(vec, &about, counts[i], NULL), ACRE_E_INVALID);
             check_unchanged(vec, &before);
-            acre_status status = acre_vec_grow(vec, (size_t)1 << 58, NULL);
-            assert_true(status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_ADDRESS_SPACE);
-            check_unchanged(vec, &before);
-            api_expect(acre_vec_reserve(vec, (size_t)1 << 58, NULL), ACRE_E_ADDRESS_SPACE);
-            check_unchanged(vec, &before);
-            const size_t counts[] = {SIZE_MAX, SIZE_MAX / ELEMENT, (size_t)1 << 62, SIZE_MAX - 100};
-            for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-                api_expect(acre_vec_grow(vec, counts[i], NULL), ACRE_E_INVALID);
-                api_expect(acre_vec_resize(vec, counts[i], NULL), ACRE_E_INVALID);
-                api_expect(acre_vec_reserve(vec, counts[i], NULL), ACRE_E_INVALID);
-                api_expect(acre_vec_append(vec, &about, counts[i], NULL), ACRE_E_INVALID);
-                check_unchanged(vec, &before);
-            }
-            api_ok(acre_vec_grow(vec, 1, NULL));
-            api_ok(acre_vec_destroy(vec, NULL));
         }
-        api_ok(acre_close(device));
+        api_ok(acre_vec_grow(vec, 1, NULL));
+        api_ok(acre_vec_destroy(vec, NULL));
     }
 }
 
@@ -161,28 +153,24 @@ static void check_dead(acre_vec *vec, acre_device *device, acre_status wanted) {
     assert_int_equal(acre_vec_size(vec) + acre_vec_capacity(vec) + acre_vec_mapped_bytes(vec), 0);
 }
 
-TEST(vec_that_is_none_is_refused_by_every_call) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_vec *vec;
-        api_ok(acre_vec_create(device, ELEMENT, NULL, &vec));
-        api_ok(acre_vec_grow(vec, 10, NULL));
-        acre_vec *inside = (acre_vec *)((char *)vec + 8);
-        check_dead(NULL, device, ACRE_E_NULL);
-        check_dead(inside, device, ACRE_E_HANDLE);
-        check_dead((acre_vec *)(uintptr_t)1, device, ACRE_E_HANDLE);
-        api_expect(acre_vec_destroy(inside, NULL), ACRE_E_HANDLE);
-        api_ok(acre_vec_destroy(NULL, NULL));
-        api_expect(acre_vec_append(vec, NULL, 1, NULL), ACRE_E_NULL);
-        api_expect(acre_vec_get_info(vec, NULL), ACRE_E_NULL);
-        api_expect(acre_vec_set_access(vec, device, (acre_access)2), ACRE_E_INVALID);
-        api_expect(acre_vec_set_access(vec, NULL, ACRE_ACCESS_READ), ACRE_E_NULL);
-        assert_int_equal(acre_vec_size(vec), 10);
-        api_ok(acre_vec_destroy(vec, NULL));
-        check_dead(vec, device, ACRE_E_HANDLE);
-        api_expect(acre_vec_destroy(vec, NULL), ACRE_E_HANDLE);
-        api_ok(acre_close(device));
-    }
+API_TEST(vec_that_is_none_is_refused_by_every_call) {
+    acre_vec *vec;
+    api_ok(acre_vec_create(device, ELEMENT, NULL, &vec));
+    api_ok(acre_vec_grow(vec, 10, NULL));
+    acre_vec *inside = (acre_vec *)((char *)vec + 8);
+    check_dead(NULL, device, ACRE_E_NULL);
+    check_dead(inside, device, ACRE_E_HANDLE);
+    check_dead((acre_vec *)(uintptr_t)1, device, ACRE_E_HANDLE);
+    api_expect(acre_vec_destroy(inside, NULL), ACRE_E_HANDLE);
+    api_ok(acre_vec_destroy(NULL, NULL));
+    api_expect(acre_vec_append(vec, NULL, 1, NULL), ACRE_E_NULL);
+    api_expect(acre_vec_get_info(vec, NULL), ACRE_E_NULL);
+    api_expect(acre_vec_set_access(vec, device, (acre_access)2), ACRE_E_INVALID);
+    api_expect(acre_vec_set_access(vec, NULL, ACRE_ACCESS_READ), ACRE_E_NULL);
+    assert_int_equal(acre_vec_size(vec), 10);
+    api_ok(acre_vec_destroy(vec, NULL));
+    check_dead(vec, device, ACRE_E_HANDLE);
+    api_expect(acre_vec_destroy(vec, NULL), ACRE_E_HANDLE);
 }
 
 TEST(vec_left_when_its_device_closes_ends_with_it) {

@@ -126,58 +126,49 @@ static int is_mapped_soon(const acre_vec *vec, uint64_t bytes) {
     return 0;
 }
 
-TEST(vec_with_grow_ahead_keeps_memory_mapped) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_vec_options options = {
-            .struct_size = sizeof options, .ahead_bytes = 4 * chunk, .limit_bytes = 16 * chunk};
-        acre_vec *vec;
-        api_ok(acre_vec_create(device, 1, &options, &vec));
-        void *at = acre_vec_data(vec);
-        for (size_t i = 1; i <= 12; i++) {
-            assert_true(is_mapped_soon(vec, (i - 1) * chunk + 2 * chunk));
-            api_ok(acre_vec_grow(vec, chunk, NULL));
-            assert_ptr_equal(acre_vec_data(vec), at);
-        }
-        assert_true(is_mapped_soon(vec, 14 * chunk));
-        api_ok(acre_vec_grow(vec, 4 * chunk, NULL));
-        api_expect(acre_vec_grow(vec, 1, NULL), ACRE_E_LIMIT);
-        assert_int_equal(acre_vec_mapped_bytes(vec), 16 * chunk);
-        api_ok(acre_vec_shrink(vec, 12 * chunk, NULL));
-        assert_true(acre_vec_mapped_bytes(vec) >= 8 * chunk);
-        api_ok(acre_vec_shrink_to_fit(vec, NULL));
-        uint64_t mapped = acre_vec_mapped_bytes(vec);
-        assert_true(mapped < 8 * chunk);
-        usleep(20000);
-        assert_int_equal(acre_vec_mapped_bytes(vec), mapped);
-        api_ok(acre_vec_grow(vec, 1, NULL));
-        assert_true(is_mapped_soon(vec, 4 * chunk + 1 + 4 * chunk));
-        api_ok(acre_vec_destroy(vec, NULL));
-        api_ok(acre_close(device));
+API_TEST(vec_with_grow_ahead_keeps_memory_mapped) {
+    acre_vec_options options = {
+        .struct_size = sizeof options, .ahead_bytes = 4 * chunk, .limit_bytes = 16 * chunk};
+    acre_vec *vec;
+    api_ok(acre_vec_create(device, 1, &options, &vec));
+    void *at = acre_vec_data(vec);
+    for (size_t i = 1; i <= 12; i++) {
+        assert_true(is_mapped_soon(vec, (i - 1) * chunk + 2 * chunk));
+        api_ok(acre_vec_grow(vec, chunk, NULL));
+        assert_ptr_equal(acre_vec_data(vec), at);
     }
+    assert_true(is_mapped_soon(vec, 14 * chunk));
+    api_ok(acre_vec_grow(vec, 4 * chunk, NULL));
+    api_expect(acre_vec_grow(vec, 1, NULL), ACRE_E_LIMIT);
+    assert_int_equal(acre_vec_mapped_bytes(vec), 16 * chunk);
+    api_ok(acre_vec_shrink(vec, 12 * chunk, NULL));
+    assert_true(acre_vec_mapped_bytes(vec) >= 8 * chunk);
+    api_ok(acre_vec_shrink_to_fit(vec, NULL));
+    uint64_t mapped = acre_vec_mapped_bytes(vec);
+    assert_true(mapped < 8 * chunk);
+    usleep(20000);
+    assert_int_equal(acre_vec_mapped_bytes(vec), mapped);
+    api_ok(acre_vec_grow(vec, 1, NULL));
+    assert_true(is_mapped_soon(vec, 4 * chunk + 1 + 4 * chunk));
+    api_ok(acre_vec_destroy(vec, NULL));
 }
 
 /* A thread that was just started, or is at work, does not hold up the end. */
-TEST(vec_with_grow_ahead_ends_at_any_time) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        for (unsigned i = 0; i < 60; i++) {
-            acre_vec_options options = {.struct_size = sizeof options,
-                                        .ahead_bytes = 8 * chunk,
-                                        .address_bytes = 12 * chunk};
-            acre_vec *vec;
-            api_ok(acre_vec_create(device, 1, &options, &vec));
-            for (unsigned k = 0; k < i % 4; k++)
-                api_ok(acre_vec_grow(vec, chunk, NULL));
-            if (i % 3 == 0)
-                api_ok(acre_vec_shrink_to_fit(vec, NULL));
-            usleep(i * 20);
-            api_ok(acre_vec_destroy(vec, NULL));
-        }
-        api_ok(acre_trim(device));
-        assert_int_equal(api_stats(device).chunks, 0);
-        api_ok(acre_close(device));
+API_TEST(vec_with_grow_ahead_ends_at_any_time) {
+    for (unsigned i = 0; i < 60; i++) {
+        acre_vec_options options = {
+            .struct_size = sizeof options, .ahead_bytes = 8 * chunk, .address_bytes = 12 * chunk};
+        acre_vec *vec;
+        api_ok(acre_vec_create(device, 1, &options, &vec));
+        for (unsigned k = 0; k < i % 4; k++)
+            api_ok(acre_vec_grow(vec, chunk, NULL));
+        if (i % 3 == 0)
+            api_ok(acre_vec_shrink_to_fit(vec, NULL));
+        usleep(i * 20);
+        api_ok(acre_vec_destroy(vec, NULL));
     }
+    api_ok(acre_trim(device));
+    assert_int_equal(api_stats(device).chunks, 0);
 }
 
 int main(void) {

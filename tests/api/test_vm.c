@@ -68,309 +68,259 @@ static uint32_t get(acre_device *device, const void *at) {
 
 /* ---- granularity ---- */
 
-TEST(granularity_is_told_for_every_sort_of_chunk) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_device_info info = {.struct_size = sizeof info};
-        api_ok(acre_device_get_info(device, &info));
-        for (uint32_t flags = 0; flags < 8; flags++) {
-            size_t minimum = 0, recommended = 0;
-            api_ok(acre_vm_granularity(device, flags, &minimum, &recommended));
-            assert_int_equal(minimum, info.granularity_bytes);
-            assert_int_equal(recommended % minimum, 0);
-            assert_true(recommended >= minimum);
-        }
-        assert_int_equal(unit_of(device), info.granularity_bytes);
-        api_ok(acre_close(device));
+API_TEST(granularity_is_told_for_every_sort_of_chunk) {
+    acre_device_info info = {.struct_size = sizeof info};
+    api_ok(acre_device_get_info(device, &info));
+    for (uint32_t flags = 0; flags < 8; flags++) {
+        size_t minimum = 0, recommended = 0;
+        api_ok(acre_vm_granularity(device, flags, &minimum, &recommended));
+        assert_int_equal(minimum, info.granularity_bytes);
+        assert_int_equal(recommended % minimum, 0);
+        assert_true(recommended >= minimum);
     }
+    assert_int_equal(unit_of(device), info.granularity_bytes);
 }
 
-TEST(granularity_with_wrong_arguments_is_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t minimum = 1, recommended = 1;
-        api_expect(acre_vm_granularity(device, 0, NULL, &recommended), ACRE_E_NULL);
-        assert_int_equal(recommended, 0);
-        for (unsigned bit = 3; bit < 32; bit++) {
-            minimum = recommended = 1;
-            api_expect(acre_vm_granularity(device, 1u << bit, &minimum, &recommended),
-                       ACRE_E_INVALID);
-            assert_int_equal(minimum + recommended, 0);
-        }
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
+API_TEST(granularity_with_wrong_arguments_is_refused) {
+    size_t minimum = 1, recommended = 1;
+    api_expect(acre_vm_granularity(device, 0, NULL, &recommended), ACRE_E_NULL);
+    assert_int_equal(recommended, 0);
+    for (unsigned bit = 3; bit < 32; bit++) {
+        minimum = recommended = 1;
+        api_expect(acre_vm_granularity(device, 1u << bit, &minimum, &recommended), ACRE_E_INVALID);
+        assert_int_equal(minimum + recommended, 0);
     }
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
 /* ---- chunks ---- */
 
-TEST(create_rounds_up_and_takes_that_much_memory) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t unit = unit_of(device);
-        const size_t sizes[] = {1, unit - 1, unit, unit + 1, 7 * unit - 5};
-        const uint32_t flags[] = {0, ACRE_VM_SHAREABLE, ACRE_VM_RDMA,
-                                  ACRE_VM_SHAREABLE | ACRE_VM_RDMA};
-        for (size_t i = 0; i < 20; i++) {
-            uint64_t before = api_free_bytes(device);
-            acre_vm_chunk *chunk = NULL, *other = NULL;
-            size_t real = 0, wanted = (sizes[i / 4] + unit - 1) / unit * unit;
-            api_ok(acre_vm_create(device, sizes[i / 4], flags[i % 4], &chunk, &real));
-            assert_non_null(chunk);
-            assert_int_equal(real, wanted);
-            api_expect_free(device, before - wanted);
-            api_ok(acre_vm_create(device, sizes[i / 4], flags[i % 4], &other, NULL));
-            assert_ptr_not_equal(other, chunk);
-            api_ok(acre_vm_release(device, chunk));
-            api_ok(acre_vm_release(device, other));
-            api_expect_free(device, before);
-        }
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
-    }
-}
-
-TEST(create_with_wrong_arguments_is_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        const size_t never[] = {0, SIZE_MAX, (size_t)PTRDIFF_MAX + 1};
-        for (size_t i = 0; i < 3; i++) {
-            acre_vm_chunk *chunk = (acre_vm_chunk *)(void *)device;
-            size_t real = 1;
-            api_expect(acre_vm_create(device, never[i], 0, &chunk, &real), ACRE_E_INVALID);
-            assert_null(chunk);
-            assert_int_equal(real, 0);
-        }
-        for (unsigned bit = 3; bit < 32; bit++) {
-            acre_vm_chunk *chunk = (acre_vm_chunk *)(void *)device;
-            api_expect(acre_vm_create(device, 1, 1u << bit, &chunk, NULL), ACRE_E_INVALID);
-            assert_null(chunk);
-        }
-        size_t real = 1;
-        api_expect(acre_vm_create(device, 1, 0, NULL, &real), ACRE_E_NULL);
-        assert_int_equal(real, 0);
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
-    }
-}
-
-TEST(create_of_more_than_there_is_says_so) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_device_info info = {.struct_size = sizeof info};
-        api_ok(acre_device_get_info(device, &info));
-        size_t unit = unit_of(device);
-        size_t wanted = ((size_t)info.total_bytes / unit + 1) * unit;
-        const size_t sizes[] = {wanted, (size_t)1 << 46, PTRDIFF_MAX};
-        for (size_t i = 0; i < 3; i++) {
-            acre_vm_chunk *chunk = (acre_vm_chunk *)(void *)device;
-            size_t real = 1;
-            api_expect(acre_vm_create(device, sizes[i], 0, &chunk, &real), ACRE_E_DEVICE_MEMORY);
-            assert_null(chunk);
-            assert_int_equal(real, 0);
-        }
-        char bytes[32];
-        acre_vm_chunk *chunk;
-        api_expect(acre_vm_create(device, wanted, 0, &chunk, NULL), ACRE_E_DEVICE_MEMORY);
-        snprintf(bytes, sizeof bytes, "%zu bytes", wanted);
-        assert_non_null(strstr(acre_last_detail(), bytes));
-        api_ok(acre_vm_release(device, create(device, unit))); /* what there is can still be had */
-        api_ok(acre_close(device));
-    }
-}
-
-TEST(release_ends_the_handle_and_the_memory_with_its_last_mapping) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t unit = unit_of(device);
-        char *warm = mapped(device, 1); /* what a driver makes at its first copy is made now */
-        put(device, warm, 0);
-        unmapped(device, warm, 1);
+API_TEST(create_rounds_up_and_takes_that_much_memory) {
+    size_t unit = unit_of(device);
+    const size_t sizes[] = {1, unit - 1, unit, unit + 1, 7 * unit - 5};
+    const uint32_t flags[] = {0, ACRE_VM_SHAREABLE, ACRE_VM_RDMA, ACRE_VM_SHAREABLE | ACRE_VM_RDMA};
+    for (size_t i = 0; i < 20; i++) {
         uint64_t before = api_free_bytes(device);
-        acre_vm_chunk *chunk = create(device, unit);
-        char *at = reserve(device, 2 * unit);
-        api_ok(acre_vm_map(device, at, chunk));
-        api_ok(acre_vm_map(device, at + unit, chunk));
-        api_ok(set_access(device, at, 2 * unit, ACRE_ACCESS_READ_WRITE));
-        put(device, at, 4711);
+        acre_vm_chunk *chunk = NULL, *other = NULL;
+        size_t real = 0, wanted = (sizes[i / 4] + unit - 1) / unit * unit;
+        api_ok(acre_vm_create(device, sizes[i / 4], flags[i % 4], &chunk, &real));
+        assert_non_null(chunk);
+        assert_int_equal(real, wanted);
+        api_expect_free(device, before - wanted);
+        api_ok(acre_vm_create(device, sizes[i / 4], flags[i % 4], &other, NULL));
+        assert_ptr_not_equal(other, chunk);
         api_ok(acre_vm_release(device, chunk));
-        api_expect(acre_vm_release(device, chunk), ACRE_E_HANDLE);
-        assert_int_equal(get(device, at + unit), 4711);
-        api_ok(acre_vm_unmap(device, at, unit));
-        assert_int_equal(get(device, at + unit), 4711);
-        api_expect_free(device, before - unit);
-        api_expect(acre_vm_map(device, at, chunk), ACRE_E_HANDLE); /* it is dead all the same */
-        api_ok(acre_vm_unmap(device, at + unit, unit));
+        api_ok(acre_vm_release(device, other));
         api_expect_free(device, before);
-        api_ok(acre_vm_address_free(device, at));
-        api_ok(acre_close(device));
     }
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
-TEST(release_of_what_is_no_chunk_is_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        uint64_t no_chunk[8] = {0};
-        api_ok(acre_vm_release(device, NULL));
-        api_expect(acre_vm_release(device, (acre_vm_chunk *)no_chunk), ACRE_E_HANDLE);
-        api_expect(acre_vm_release(device, (acre_vm_chunk *)8), ACRE_E_HANDLE);
-        api_expect(acre_vm_release(device, (acre_vm_chunk *)UINTPTR_MAX), ACRE_E_HANDLE);
-        api_expect(acre_vm_release(device, (acre_vm_chunk *)(void *)device), ACRE_E_HANDLE);
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
+API_TEST(create_with_wrong_arguments_is_refused) {
+    const size_t never[] = {0, SIZE_MAX, (size_t)PTRDIFF_MAX + 1};
+    for (size_t i = 0; i < 3; i++) {
+        acre_vm_chunk *chunk = (acre_vm_chunk *)(void *)device;
+        size_t real = 1;
+        api_expect(acre_vm_create(device, never[i], 0, &chunk, &real), ACRE_E_INVALID);
+        assert_null(chunk);
+        assert_int_equal(real, 0);
     }
+    for (unsigned bit = 3; bit < 32; bit++) {
+        acre_vm_chunk *chunk = (acre_vm_chunk *)(void *)device;
+        api_expect(acre_vm_create(device, 1, 1u << bit, &chunk, NULL), ACRE_E_INVALID);
+        assert_null(chunk);
+    }
+    size_t real = 1;
+    api_expect(acre_vm_create(device, 1, 0, NULL, &real), ACRE_E_NULL);
+    assert_int_equal(real, 0);
+    assert_int_equal(api_stats(device).driver_refusals, 0);
+}
+
+API_TEST(create_of_more_than_there_is_says_so) {
+    acre_device_info info = {.struct_size = sizeof info};
+    api_ok(acre_device_get_info(device, &info));
+    size_t unit = unit_of(device);
+    size_t wanted = ((size_t)info.total_bytes / unit + 1) * unit;
+    const size_t sizes[] = {wanted, (size_t)1 << 46, PTRDIFF_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        acre_vm_chunk *chunk = (acre_vm_chunk *)(void *)device;
+        size_t real = 1;
+        api_expect(acre_vm_create(device, sizes[i], 0, &chunk, &real), ACRE_E_DEVICE_MEMORY);
+        assert_null(chunk);
+        assert_int_equal(real, 0);
+    }
+    char bytes[32];
+    acre_vm_chunk *chunk;
+    api_expect(acre_vm_create(device, wanted, 0, &chunk, NULL), ACRE_E_DEVICE_MEMORY);
+    snprintf(bytes, sizeof bytes, "%zu bytes", wanted);
+    assert_non_null(strstr(acre_last_detail(), bytes));
+    api_ok(acre_vm_release(device, create(device, unit))); /* what there is can still be had */
+}
+
+API_TEST(release_ends_the_handle_and_the_memory_with_its_last_mapping) {
+    size_t unit = unit_of(device);
+    char *warm = mapped(device, 1); /* what a driver makes at its first copy is made now */
+    put(device, warm, 0);
+    unmapped(device, warm, 1);
+    uint64_t before = api_free_bytes(device);
+    acre_vm_chunk *chunk = create(device, unit);
+    char *at = reserve(device, 2 * unit);
+    api_ok(acre_vm_map(device, at, chunk));
+    api_ok(acre_vm_map(device, at + unit, chunk));
+    api_ok(set_access(device, at, 2 * unit, ACRE_ACCESS_READ_WRITE));
+    put(device, at, 4711);
+    api_ok(acre_vm_release(device, chunk));
+    api_expect(acre_vm_release(device, chunk), ACRE_E_HANDLE);
+    assert_int_equal(get(device, at + unit), 4711);
+    api_ok(acre_vm_unmap(device, at, unit));
+    assert_int_equal(get(device, at + unit), 4711);
+    api_expect_free(device, before - unit);
+    api_expect(acre_vm_map(device, at, chunk), ACRE_E_HANDLE); /* it is dead all the same */
+    api_ok(acre_vm_unmap(device, at + unit, unit));
+    api_expect_free(device, before);
+    api_ok(acre_vm_address_free(device, at));
+}
+
+API_TEST(release_of_what_is_no_chunk_is_refused) {
+    uint64_t no_chunk[8] = {0};
+    api_ok(acre_vm_release(device, NULL));
+    api_expect(acre_vm_release(device, (acre_vm_chunk *)no_chunk), ACRE_E_HANDLE);
+    api_expect(acre_vm_release(device, (acre_vm_chunk *)8), ACRE_E_HANDLE);
+    api_expect(acre_vm_release(device, (acre_vm_chunk *)UINTPTR_MAX), ACRE_E_HANDLE);
+    api_expect(acre_vm_release(device, (acre_vm_chunk *)(void *)device), ACRE_E_HANDLE);
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
 /* ---- addresses ---- */
 
-TEST(reserve_rounds_aligns_and_follows_hints) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t unit = unit_of(device);
-        for (size_t alignment = 1; alignment <= (size_t)1 << 30; alignment *= 2) {
-            void *address = NULL;
-            size_t real = 0;
-            api_ok(acre_vm_reserve(device, unit + 1, alignment, NULL, &address, &real));
-            assert_int_equal(real, 2 * unit);
-            assert_int_equal((uintptr_t)address % alignment, 0);
-            assert_int_equal((uintptr_t)address % unit, 0);
-            api_ok(acre_vm_address_free(device, address));
-        }
-        /* A free place is taken as wished, at any byte of it; of an occupied one nothing is. */
-        char *hint = reserve(device, 4 * unit), *same = NULL, *other = NULL;
-        api_ok(acre_vm_address_free(device, hint));
-        api_ok(acre_vm_reserve(device, unit, 0, hint + unit + 5, (void **)&same, NULL));
-        assert_ptr_equal(same, hint + unit);
-        api_ok(acre_vm_reserve(device, unit, 0, hint + unit, (void **)&other, NULL));
-        assert_non_null(other);
-        assert_ptr_not_equal(other, same);
-        api_ok(acre_vm_address_free(device, same));
-        api_ok(acre_vm_address_free(device, other));
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
+API_TEST(reserve_rounds_aligns_and_follows_hints) {
+    size_t unit = unit_of(device);
+    for (size_t alignment = 1; alignment <= (size_t)1 << 30; alignment *= 2) {
+        void *address = NULL;
+        size_t real = 0;
+        api_ok(acre_vm_reserve(device, unit + 1, alignment, NULL, &address, &real));
+        assert_int_equal(real, 2 * unit);
+        assert_int_equal((uintptr_t)address % alignment, 0);
+        assert_int_equal((uintptr_t)address % unit, 0);
+        api_ok(acre_vm_address_free(device, address));
     }
+    /* A free place is taken as wished, at any byte of it; of an occupied one nothing is. */
+    char *hint = reserve(device, 4 * unit), *same = NULL, *other = NULL;
+    api_ok(acre_vm_address_free(device, hint));
+    api_ok(acre_vm_reserve(device, unit, 0, hint + unit + 5, (void **)&same, NULL));
+    assert_ptr_equal(same, hint + unit);
+    api_ok(acre_vm_reserve(device, unit, 0, hint + unit, (void **)&other, NULL));
+    assert_non_null(other);
+    assert_ptr_not_equal(other, same);
+    api_ok(acre_vm_address_free(device, same));
+    api_ok(acre_vm_address_free(device, other));
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
-TEST(reserve_with_wrong_arguments_is_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        const struct {
-            size_t bytes, alignment;
-            acre_status wanted;
-        } tries[] = {
-            {0, 0, ACRE_E_INVALID},
-            {SIZE_MAX, 0, ACRE_E_INVALID},
-            {(size_t)PTRDIFF_MAX + 1, 0, ACRE_E_INVALID},
-            {1, 3, ACRE_E_INVALID},
-            {1, 6 * MIB, ACRE_E_INVALID},
-            {1, SIZE_MAX, ACRE_E_INVALID},
-            {(size_t)1 << 62, 0, ACRE_E_ADDRESS_SPACE},
-        };
-        for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
-            void *address = device;
-            size_t real = 1;
-            api_expect(
-                acre_vm_reserve(device, tries[i].bytes, tries[i].alignment, NULL, &address, &real),
-                tries[i].wanted);
-            assert_null(address);
-            assert_int_equal(real, 0);
-        }
-        assert_non_null(strstr(acre_last_detail(), "4611686018427387904 bytes"));
-        api_expect(acre_vm_reserve(device, 1, 0, NULL, NULL, NULL), ACRE_E_NULL);
-        api_ok(acre_close(device));
+API_TEST(reserve_with_wrong_arguments_is_refused) {
+    const struct {
+        size_t bytes, alignment;
+        acre_status wanted;
+    } tries[] = {
+        {0, 0, ACRE_E_INVALID},
+        {SIZE_MAX, 0, ACRE_E_INVALID},
+        {(size_t)PTRDIFF_MAX + 1, 0, ACRE_E_INVALID},
+        {1, 3, ACRE_E_INVALID},
+        {1, 6 * MIB, ACRE_E_INVALID},
+        {1, SIZE_MAX, ACRE_E_INVALID},
+        {(size_t)1 << 62, 0, ACRE_E_ADDRESS_SPACE},
+    };
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        void *address = device;
+        size_t real = 1;
+        api_expect(
+            acre_vm_reserve(device, tries[i].bytes, tries[i].alignment, NULL, &address, &real),
+            tries[i].wanted);
+        assert_null(address);
+        assert_int_equal(real, 0);
     }
+    assert_non_null(strstr(acre_last_detail(), "4611686018427387904 bytes"));
+    api_expect(acre_vm_reserve(device, 1, 0, NULL, NULL, NULL), ACRE_E_NULL);
 }
 
-TEST(address_free_takes_whole_reservations_without_mappings) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t unit = unit_of(device);
-        char *at = reserve(device, 3 * unit);
-        acre_vm_chunk *chunk = create(device, unit);
-        int local;
-        api_ok(acre_vm_address_free(device, NULL));
-        api_expect(acre_vm_address_free(device, &local), ACRE_E_POINTER);
-        api_expect(acre_vm_address_free(device, (void *)UINTPTR_MAX), ACRE_E_POINTER);
-        api_expect(acre_vm_address_free(device, at + 1), ACRE_E_INTERIOR);
-        api_expect(acre_vm_address_free(device, at + unit), ACRE_E_INTERIOR);
-        for (size_t i = 0; i < 3; i++) {
-            api_ok(acre_vm_map(device, at + i * unit, chunk));
-            api_expect(acre_vm_address_free(device, at), ACRE_E_BUSY);
-            api_ok(acre_vm_unmap(device, at + i * unit, unit));
-        }
-        api_ok(acre_vm_address_free(device, at));
-        api_expect(acre_vm_address_free(device, at), ACRE_E_POINTER);
-        api_expect(acre_vm_map(device, at, chunk), ACRE_E_RANGE);
-        api_ok(acre_vm_release(device, chunk));
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
+API_TEST(address_free_takes_whole_reservations_without_mappings) {
+    size_t unit = unit_of(device);
+    char *at = reserve(device, 3 * unit);
+    acre_vm_chunk *chunk = create(device, unit);
+    int local;
+    api_ok(acre_vm_address_free(device, NULL));
+    api_expect(acre_vm_address_free(device, &local), ACRE_E_POINTER);
+    api_expect(acre_vm_address_free(device, (void *)UINTPTR_MAX), ACRE_E_POINTER);
+    api_expect(acre_vm_address_free(device, at + 1), ACRE_E_INTERIOR);
+    api_expect(acre_vm_address_free(device, at + unit), ACRE_E_INTERIOR);
+    for (size_t i = 0; i < 3; i++) {
+        api_ok(acre_vm_map(device, at + i * unit, chunk));
+        api_expect(acre_vm_address_free(device, at), ACRE_E_BUSY);
+        api_ok(acre_vm_unmap(device, at + i * unit, unit));
     }
+    api_ok(acre_vm_address_free(device, at));
+    api_expect(acre_vm_address_free(device, at), ACRE_E_POINTER);
+    api_expect(acre_vm_map(device, at, chunk), ACRE_E_RANGE);
+    api_ok(acre_vm_release(device, chunk));
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
 /* ---- mappings ---- */
 
-TEST(map_to_wrong_places_is_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t unit = unit_of(device);
-        acre_vm_chunk *one = create(device, unit), *two = create(device, 2 * unit);
-        char *at = reserve(device, 4 * unit), *after = NULL;
-        int local;
-        api_ok(acre_vm_reserve(device, unit, 0, at + 4 * unit, (void **)&after, NULL));
-        api_expect(acre_vm_map(device, NULL, one), ACRE_E_NULL);
-        api_expect(acre_vm_map(device, at, NULL), ACRE_E_NULL);
-        api_expect(acre_vm_map(device, at, (acre_vm_chunk *)(void *)&local), ACRE_E_HANDLE);
-        api_expect(acre_vm_map(device, at + 1, one), ACRE_E_INVALID);
-        api_expect(acre_vm_map(device, at + unit / 2, one), ACRE_E_INVALID);
-        api_expect(acre_vm_map(device, (void *)unit, one), ACRE_E_RANGE);
-        api_expect(acre_vm_map(device, (void *)(UINTPTR_MAX / unit * unit), two), ACRE_E_RANGE);
-        /* Past the end, even where the next addresses are reserved too, but apart. */
-        api_expect(acre_vm_map(device, at + 3 * unit, two), ACRE_E_RANGE);
-        api_ok(acre_vm_map(device, at + unit, two));
-        for (size_t i = 0; i < 3; i++)
-            api_expect(acre_vm_map(device, at + i * unit, two), ACRE_E_BUSY);
-        api_expect(acre_vm_map(device, at + 2 * unit, one), ACRE_E_BUSY);
-        api_ok(acre_vm_map(device, at, one)); /* the rest is free */
-        api_ok(acre_vm_map(device, at + 3 * unit, one));
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_vm_unmap(device, at, 4 * unit));
-        api_ok(acre_vm_address_free(device, at));
-        api_ok(acre_vm_address_free(device, after));
-        api_ok(acre_vm_release(device, one));
-        api_ok(acre_vm_release(device, two));
-        api_ok(acre_close(device));
-    }
+API_TEST(map_to_wrong_places_is_refused) {
+    size_t unit = unit_of(device);
+    acre_vm_chunk *one = create(device, unit), *two = create(device, 2 * unit);
+    char *at = reserve(device, 4 * unit), *after = NULL;
+    int local;
+    api_ok(acre_vm_reserve(device, unit, 0, at + 4 * unit, (void **)&after, NULL));
+    api_expect(acre_vm_map(device, NULL, one), ACRE_E_NULL);
+    api_expect(acre_vm_map(device, at, NULL), ACRE_E_NULL);
+    api_expect(acre_vm_map(device, at, (acre_vm_chunk *)(void *)&local), ACRE_E_HANDLE);
+    api_expect(acre_vm_map(device, at + 1, one), ACRE_E_INVALID);
+    api_expect(acre_vm_map(device, at + unit / 2, one), ACRE_E_INVALID);
+    api_expect(acre_vm_map(device, (void *)unit, one), ACRE_E_RANGE);
+    api_expect(acre_vm_map(device, (void *)(UINTPTR_MAX / unit * unit), two), ACRE_E_RANGE);
+    /* Past the end, even where the next addresses are reserved too, but apart. */
+    api_expect(acre_vm_map(device, at + 3 * unit, two), ACRE_E_RANGE);
+    api_ok(acre_vm_map(device, at + unit, two));
+    for (size_t i = 0; i < 3; i++)
+        api_expect(acre_vm_map(device, at + i * unit, two), ACRE_E_BUSY);
+    api_expect(acre_vm_map(device, at + 2 * unit, one), ACRE_E_BUSY);
+    api_ok(acre_vm_map(device, at, one)); /* the rest is free */
+    api_ok(acre_vm_map(device, at + 3 * unit, one));
+    assert_int_equal(api_stats(device).driver_refusals, 0);
+    api_ok(acre_vm_unmap(device, at, 4 * unit));
+    api_ok(acre_vm_address_free(device, at));
+    api_ok(acre_vm_address_free(device, after));
+    api_ok(acre_vm_release(device, one));
+    api_ok(acre_vm_release(device, two));
 }
 
-TEST(map_of_one_chunk_at_two_places_is_the_same_memory) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t unit = unit_of(device);
-        acre_vm_chunk *chunk = create(device, 2 * unit);
-        char *first = reserve(device, 2 * unit), *second = reserve(device, 2 * unit);
-        api_ok(acre_vm_map(device, first, chunk));
-        api_ok(acre_vm_map(device, second, chunk));
-        api_ok(set_access(device, first, 2 * unit, ACRE_ACCESS_READ_WRITE));
-        /* Access is the mapping's, not the chunk's. */
-        assert_int_equal(access_of(device, second, device), ACRE_ACCESS_NONE);
-        api_ok(set_access(device, second, 2 * unit, ACRE_ACCESS_READ_WRITE));
-        put(device, first + 2 * unit - 4, 111);
-        assert_int_equal(get(device, second + 2 * unit - 4), 111);
-        put(device, second, 222);
-        assert_int_equal(get(device, first), 222);
-        api_ok(acre_vm_unmap(device, second, 2 * unit));
-        assert_int_equal(get(device, first), 222);
-        api_ok(acre_vm_unmap(device, first, 2 * unit));
-        api_ok(acre_vm_map(device, first, chunk)); /* the handle still has it */
-        assert_int_equal(access_of(device, first, device), ACRE_ACCESS_NONE);
-        api_ok(set_access(device, first, 2 * unit, ACRE_ACCESS_READ));
-        assert_int_equal(get(device, first + 2 * unit - 4), 111);
-        api_ok(acre_vm_unmap(device, first, 2 * unit));
-        api_ok(acre_vm_release(device, chunk));
-        api_ok(acre_vm_address_free(device, first));
-        api_ok(acre_vm_address_free(device, second));
-        api_ok(acre_close(device));
-    }
+API_TEST(map_of_one_chunk_at_two_places_is_the_same_memory) {
+    size_t unit = unit_of(device);
+    acre_vm_chunk *chunk = create(device, 2 * unit);
+    char *first = reserve(device, 2 * unit), *second = reserve(device, 2 * unit);
+    api_ok(acre_vm_map(device, first, chunk));
+    api_ok(acre_vm_map(device, second, chunk));
+    api_ok(set_access(device, first, 2 * unit, ACRE_ACCESS_READ_WRITE));
+    /* Access is the mapping's, not the chunk's. */
+    assert_int_equal(access_of(device, second, device), ACRE_ACCESS_NONE);
+    api_ok(set_access(device, second, 2 * unit, ACRE_ACCESS_READ_WRITE));
+    put(device, first + 2 * unit - 4, 111);
+    assert_int_equal(get(device, second + 2 * unit - 4), 111);
+    put(device, second, 222);
+    assert_int_equal(get(device, first), 222);
+    api_ok(acre_vm_unmap(device, second, 2 * unit));
+    assert_int_equal(get(device, first), 222);
+    api_ok(acre_vm_unmap(device, first, 2 * unit));
+    api_ok(acre_vm_map(device, first, chunk)); /* the handle still has it */
+    assert_int_equal(access_of(device, first, device), ACRE_ACCESS_NONE);
+    api_ok(set_access(device, first, 2 * unit, ACRE_ACCESS_READ));
+    assert_int_equal(get(device, first + 2 * unit - 4), 111);
+    api_ok(acre_vm_unmap(device, first, 2 * unit));
+    api_ok(acre_vm_release(device, chunk));
+    api_ok(acre_vm_address_free(device, first));
+    api_ok(acre_vm_address_free(device, second));
 }
 
 TEST(map_behind_the_first_chunk_grows_in_place) {
@@ -394,120 +344,107 @@ TEST(map_behind_the_first_chunk_grows_in_place) {
     }
 }
 
-TEST(unmap_takes_whole_mappings_and_cuts_none) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t unit = unit_of(device);
-        acre_vm_chunk *one = create(device, unit), *two = create(device, 2 * unit);
-        char *at = reserve(device, 6 * unit); /* one, two, a gap, one, nothing */
-        api_ok(acre_vm_map(device, at, one));
-        api_ok(acre_vm_map(device, at + unit, two));
-        api_ok(acre_vm_map(device, at + 4 * unit, one));
-        api_ok(set_access(device, at, 3 * unit, ACRE_ACCESS_READ_WRITE));
-        const struct {
-            size_t from, bytes;
-            acre_status wanted;
-        } tries[] = {
-            {0, 0, ACRE_E_INVALID},
-            {0, SIZE_MAX, ACRE_E_INVALID},
-            {0, unit - 1, ACRE_E_INTERIOR},
-            {0, unit + 1, ACRE_E_INTERIOR},
-            {1, unit, ACRE_E_INTERIOR},
-            {0, 2 * unit, ACRE_E_INTERIOR},
-            {2 * unit, unit, ACRE_E_INTERIOR},
-            {2 * unit, 3 * unit, ACRE_E_INTERIOR},
-            {0, 4 * unit, ACRE_E_POINTER},
-            {0, 5 * unit, ACRE_E_POINTER},
-            {3 * unit, unit, ACRE_E_POINTER},
-            {3 * unit, 2 * unit, ACRE_E_POINTER},
-            {5 * unit, unit, ACRE_E_POINTER},
-            {7 * unit, unit, ACRE_E_POINTER},
-        };
-        for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
-            api_expect(acre_vm_unmap(device, at + tries[i].from, tries[i].bytes), tries[i].wanted);
-            api_expect(set_access(device, at + tries[i].from, tries[i].bytes, ACRE_ACCESS_NONE),
-                       tries[i].wanted);
-        }
-        api_expect(acre_vm_unmap(device, NULL, unit), ACRE_E_NULL);
-        api_expect(set_access(device, NULL, unit, ACRE_ACCESS_NONE), ACRE_E_NULL);
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        /* All of it is still there. */
-        for (size_t i = 0; i < 3; i++)
-            assert_int_equal(access_of(device, at + i * unit, device), ACRE_ACCESS_READ_WRITE);
-        assert_int_equal(access_of(device, at + 4 * unit, device), ACRE_ACCESS_NONE);
-        api_ok(acre_vm_unmap(device, at, 3 * unit));
-        api_expect(acre_vm_unmap(device, at, 3 * unit), ACRE_E_POINTER);
-        api_ok(acre_vm_unmap(device, at + 4 * unit, unit));
-        api_ok(acre_vm_address_free(device, at));
-        api_ok(acre_vm_release(device, one));
-        api_ok(acre_vm_release(device, two));
-        api_ok(acre_close(device));
+API_TEST(unmap_takes_whole_mappings_and_cuts_none) {
+    size_t unit = unit_of(device);
+    acre_vm_chunk *one = create(device, unit), *two = create(device, 2 * unit);
+    char *at = reserve(device, 6 * unit); /* one, two, a gap, one, nothing */
+    api_ok(acre_vm_map(device, at, one));
+    api_ok(acre_vm_map(device, at + unit, two));
+    api_ok(acre_vm_map(device, at + 4 * unit, one));
+    api_ok(set_access(device, at, 3 * unit, ACRE_ACCESS_READ_WRITE));
+    const struct {
+        size_t from, bytes;
+        acre_status wanted;
+    } tries[] = {
+        {0, 0, ACRE_E_INVALID},
+        {0, SIZE_MAX, ACRE_E_INVALID},
+        {0, unit - 1, ACRE_E_INTERIOR},
+        {0, unit + 1, ACRE_E_INTERIOR},
+        {1, unit, ACRE_E_INTERIOR},
+        {0, 2 * unit, ACRE_E_INTERIOR},
+        {2 * unit, unit, ACRE_E_INTERIOR},
+        {2 * unit, 3 * unit, ACRE_E_INTERIOR},
+        {0, 4 * unit, ACRE_E_POINTER},
+        {0, 5 * unit, ACRE_E_POINTER},
+        {3 * unit, unit, ACRE_E_POINTER},
+        {3 * unit, 2 * unit, ACRE_E_POINTER},
+        {5 * unit, unit, ACRE_E_POINTER},
+        {7 * unit, unit, ACRE_E_POINTER},
+    };
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        api_expect(acre_vm_unmap(device, at + tries[i].from, tries[i].bytes), tries[i].wanted);
+        api_expect(set_access(device, at + tries[i].from, tries[i].bytes, ACRE_ACCESS_NONE),
+                   tries[i].wanted);
     }
+    api_expect(acre_vm_unmap(device, NULL, unit), ACRE_E_NULL);
+    api_expect(set_access(device, NULL, unit, ACRE_ACCESS_NONE), ACRE_E_NULL);
+    assert_int_equal(api_stats(device).driver_refusals, 0);
+    /* All of it is still there. */
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(access_of(device, at + i * unit, device), ACRE_ACCESS_READ_WRITE);
+    assert_int_equal(access_of(device, at + 4 * unit, device), ACRE_ACCESS_NONE);
+    api_ok(acre_vm_unmap(device, at, 3 * unit));
+    api_expect(acre_vm_unmap(device, at, 3 * unit), ACRE_E_POINTER);
+    api_ok(acre_vm_unmap(device, at + 4 * unit, unit));
+    api_ok(acre_vm_address_free(device, at));
+    api_ok(acre_vm_release(device, one));
+    api_ok(acre_vm_release(device, two));
 }
 
 /* ---- access ---- */
 
-TEST(access_decides_what_the_device_may_do) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t unit = unit_of(device);
-        char *at = mapped(device, 2);
-        uint32_t word = 5;
-        put(device, at, 4711);
-        assert_int_equal(access_of(device, at, device), ACRE_ACCESS_READ_WRITE);
-        assert_int_equal(access_of(device, at + 2 * unit - 1, device), ACRE_ACCESS_READ_WRITE);
-        api_ok(set_access(device, at, unit, ACRE_ACCESS_READ));
-        assert_int_equal(access_of(device, at, device), ACRE_ACCESS_READ);
-        assert_int_equal(access_of(device, at + unit, device), ACRE_ACCESS_READ_WRITE);
-        assert_int_equal(get(device, at), 4711);
-        assert_int_not_equal(acre_copy_sync(device, at, &word, 4), ACRE_OK);
-        assert_int_not_equal(acre_fill_sync(device, at, 1, 4), ACRE_OK);
-        api_ok(set_access(device, at, unit, ACRE_ACCESS_NONE));
-        assert_int_equal(access_of(device, at, device), ACRE_ACCESS_NONE);
-        assert_int_not_equal(acre_copy_sync(device, &word, at, 4), ACRE_OK);
-        assert_int_not_equal(acre_fill_sync(device, at, 1, 4), ACRE_OK);
-        api_ok(set_access(device, at, 2 * unit, ACRE_ACCESS_READ_WRITE));
-        assert_int_equal(get(device, at), 4711);
-        put(device, at, 4712);
-        assert_int_equal(get(device, at), 4712);
-        unmapped(device, at, 2);
-        api_ok(acre_close(device));
-    }
+API_TEST(access_decides_what_the_device_may_do) {
+    size_t unit = unit_of(device);
+    char *at = mapped(device, 2);
+    uint32_t word = 5;
+    put(device, at, 4711);
+    assert_int_equal(access_of(device, at, device), ACRE_ACCESS_READ_WRITE);
+    assert_int_equal(access_of(device, at + 2 * unit - 1, device), ACRE_ACCESS_READ_WRITE);
+    api_ok(set_access(device, at, unit, ACRE_ACCESS_READ));
+    assert_int_equal(access_of(device, at, device), ACRE_ACCESS_READ);
+    assert_int_equal(access_of(device, at + unit, device), ACRE_ACCESS_READ_WRITE);
+    assert_int_equal(get(device, at), 4711);
+    assert_int_not_equal(acre_copy_sync(device, at, &word, 4), ACRE_OK);
+    assert_int_not_equal(acre_fill_sync(device, at, 1, 4), ACRE_OK);
+    api_ok(set_access(device, at, unit, ACRE_ACCESS_NONE));
+    assert_int_equal(access_of(device, at, device), ACRE_ACCESS_NONE);
+    assert_int_not_equal(acre_copy_sync(device, &word, at, 4), ACRE_OK);
+    assert_int_not_equal(acre_fill_sync(device, at, 1, 4), ACRE_OK);
+    api_ok(set_access(device, at, 2 * unit, ACRE_ACCESS_READ_WRITE));
+    assert_int_equal(get(device, at), 4711);
+    put(device, at, 4712);
+    assert_int_equal(get(device, at), 4712);
+    unmapped(device, at, 2);
 }
 
-TEST(access_with_wrong_arguments_is_refused) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t unit = unit_of(device);
-        char *at = reserve(device, 2 * unit);
-        acre_vm_chunk *chunk = create(device, unit);
-        acre_access access = ACRE_ACCESS_READ;
-        api_ok(acre_vm_map(device, at, chunk));
-        const int never[] = {2, 4, -1, INT32_MAX};
-        for (size_t i = 0; i < 4; i++)
-            api_expect(set_access(device, at, unit, (acre_access)never[i]), ACRE_E_INVALID);
-        acre_device *no_device = (acre_device *)(void *)&access;
-        api_expect(acre_vm_set_access(device, at, unit, no_device, ACRE_ACCESS_READ),
-                   ACRE_E_HANDLE);
-        api_expect(acre_vm_get_access(device, at, no_device, &access), ACRE_E_HANDLE);
-        assert_int_equal(access, ACRE_ACCESS_NONE);
-        access = ACRE_ACCESS_READ;
-        api_expect(acre_vm_get_access(device, NULL, device, &access), ACRE_E_NULL);
-        assert_int_equal(access, ACRE_ACCESS_NONE);
-        api_expect(acre_vm_get_access(device, at, device, NULL), ACRE_E_NULL);
-        access = ACRE_ACCESS_READ;
-        api_expect(acre_vm_get_access(device, at + unit, device, &access), ACRE_E_POINTER);
-        assert_int_equal(access, ACRE_ACCESS_NONE);
-        /* The host and device memory never come together. */
-        api_expect(acre_vm_set_access(device, at, unit, NULL, ACRE_ACCESS_READ), ACRE_E_KIND);
-        assert_int_equal(access_of(device, at, NULL), ACRE_ACCESS_NONE);
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_vm_unmap(device, at, unit));
-        api_expect(acre_vm_get_access(device, at, device, &access), ACRE_E_POINTER);
-        api_ok(acre_vm_release(device, chunk));
-        api_ok(acre_vm_address_free(device, at));
-        api_ok(acre_close(device));
-    }
+API_TEST(access_with_wrong_arguments_is_refused) {
+    size_t unit = unit_of(device);
+    char *at = reserve(device, 2 * unit);
+    acre_vm_chunk *chunk = create(device, unit);
+    acre_access access = ACRE_ACCESS_READ;
+    api_ok(acre_vm_map(device, at, chunk));
+    const int never[] = {2, 4, -1, INT32_MAX};
+    for (size_t i = 0; i < 4; i++)
+        api_expect(set_access(device, at, unit, (acre_access)never[i]), ACRE_E_INVALID);
+    acre_device *no_device = (acre_device *)(void *)&access;
+    api_expect(acre_vm_set_access(device, at, unit, no_device, ACRE_ACCESS_READ), ACRE_E_HANDLE);
+    api_expect(acre_vm_get_access(device, at, no_device, &access), ACRE_E_HANDLE);
+    assert_int_equal(access, ACRE_ACCESS_NONE);
+    access = ACRE_ACCESS_READ;
+    api_expect(acre_vm_get_access(device, NULL, device, &access), ACRE_E_NULL);
+    assert_int_equal(access, ACRE_ACCESS_NONE);
+    api_expect(acre_vm_get_access(device, at, device, NULL), ACRE_E_NULL);
+    access = ACRE_ACCESS_READ;
+    api_expect(acre_vm_get_access(device, at + unit, device, &access), ACRE_E_POINTER);
+    assert_int_equal(access, ACRE_ACCESS_NONE);
+    /* The host and device memory never come together. */
+    api_expect(acre_vm_set_access(device, at, unit, NULL, ACRE_ACCESS_READ), ACRE_E_KIND);
+    assert_int_equal(access_of(device, at, NULL), ACRE_ACCESS_NONE);
+    assert_int_equal(api_stats(device).driver_refusals, 0);
+    api_ok(acre_vm_unmap(device, at, unit));
+    api_expect(acre_vm_get_access(device, at, device, &access), ACRE_E_POINTER);
+    api_ok(acre_vm_release(device, chunk));
+    api_ok(acre_vm_address_free(device, at));
 }
 
 /* The soft device's memory is no other driver's. */
@@ -528,27 +465,23 @@ TEST(access_for_a_device_of_another_driver_is_refused) {
     api_ok(acre_close(device));
 }
 
-TEST(access_of_the_host_to_host_chunks_is_its_own) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        size_t bytes = 0;
-        acre_vm_chunk *chunk = NULL;
-        api_ok(acre_vm_create(device, 1, ACRE_VM_HOST, &chunk, &bytes));
-        char *at = reserve(device, bytes);
-        api_ok(acre_vm_map(device, at, chunk));
-        assert_int_equal(access_of(device, at, NULL), ACRE_ACCESS_NONE);
-        api_ok(set_access(device, at, bytes, ACRE_ACCESS_READ_WRITE));
-        api_ok(acre_vm_set_access(device, at, bytes, NULL, ACRE_ACCESS_READ_WRITE));
-        assert_int_equal(access_of(device, at, NULL), ACRE_ACCESS_READ_WRITE);
-        memset(at, 0x21, bytes);
-        put(device, at + 8, 4711);
-        assert_int_equal(*(volatile uint32_t *)(void *)(at + 8), 4711);
-        assert_int_equal(get(device, at + bytes - 4), 0x21212121);
-        api_ok(acre_vm_unmap(device, at, bytes));
-        api_ok(acre_vm_release(device, chunk));
-        api_ok(acre_vm_address_free(device, at));
-        api_ok(acre_close(device));
-    }
+API_TEST(access_of_the_host_to_host_chunks_is_its_own) {
+    size_t bytes = 0;
+    acre_vm_chunk *chunk = NULL;
+    api_ok(acre_vm_create(device, 1, ACRE_VM_HOST, &chunk, &bytes));
+    char *at = reserve(device, bytes);
+    api_ok(acre_vm_map(device, at, chunk));
+    assert_int_equal(access_of(device, at, NULL), ACRE_ACCESS_NONE);
+    api_ok(set_access(device, at, bytes, ACRE_ACCESS_READ_WRITE));
+    api_ok(acre_vm_set_access(device, at, bytes, NULL, ACRE_ACCESS_READ_WRITE));
+    assert_int_equal(access_of(device, at, NULL), ACRE_ACCESS_READ_WRITE);
+    memset(at, 0x21, bytes);
+    put(device, at + 8, 4711);
+    assert_int_equal(*(volatile uint32_t *)(void *)(at + 8), 4711);
+    assert_int_equal(get(device, at + bytes - 4), 0x21212121);
+    api_ok(acre_vm_unmap(device, at, bytes));
+    api_ok(acre_vm_release(device, chunk));
+    api_ok(acre_vm_address_free(device, at));
 }
 
 TEST(access_of_a_peer_is_given_and_taken) {
@@ -634,20 +567,16 @@ TEST(every_function_refuses_what_is_no_device) {
 }
 
 /* It is not a block: the program that maps by hand also knows what it is. */
-TEST(memory_by_hand_is_no_block_of_acre) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        char *at = mapped(device, 1);
-        acre_mem_info info = {.struct_size = sizeof info};
-        api_ok(acre_mem_query(device, at, &info));
-        assert_int_equal(info.kind, ACRE_KIND_DEVICE);
-        assert_null(info.device);
-        api_expect(acre_mem_free(device, at), ACRE_E_POINTER);
-        assert_int_equal(api_stats(device).mem_blocks, 0);
-        put(device, at, 1);
-        unmapped(device, at, 1);
-        api_ok(acre_close(device));
-    }
+API_TEST(memory_by_hand_is_no_block_of_acre) {
+    char *at = mapped(device, 1);
+    acre_mem_info info = {.struct_size = sizeof info};
+    api_ok(acre_mem_query(device, at, &info));
+    assert_int_equal(info.kind, ACRE_KIND_DEVICE);
+    assert_null(info.device);
+    api_expect(acre_mem_free(device, at), ACRE_E_POINTER);
+    assert_int_equal(api_stats(device).mem_blocks, 0);
+    put(device, at, 1);
+    unmapped(device, at, 1);
 }
 
 TEST(close_undoes_what_is_left_and_says_so) {
@@ -717,17 +646,13 @@ static void *map_and_unmap(void *device_pointer) {
     return NULL;
 }
 
-TEST(threads_map_and_unmap_at_once) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        pthread_t threads[THREADS];
-        for (int i = 0; i < THREADS; i++)
-            assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, device), 0);
-        for (int i = 0; i < THREADS; i++)
-            assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_int_equal(api_stats(device).driver_refusals, 0);
-        api_ok(acre_close(device));
-    }
+API_TEST(threads_map_and_unmap_at_once) {
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, device), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
 int main(void) {

@@ -14,68 +14,60 @@ static acre_vec *vec_of(acre_device *device, size_t bytes) {
 }
 
 /* Its memory stays, so its address must stay its own, whatever is trimmed and made meanwhile. */
-TEST(vec_that_cannot_be_emptied_keeps_its_address) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_vec *vec = vec_of(device, 3 * CHUNK);
-        char *data = acre_vec_data(vec);
-        fault_on("cuMemUnmap", 1, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
-        api_ok(acre_vec_resize(vec, 0, NULL));
-        fault_off();
-        api_ok(acre_trim(device));
-        assert_ptr_equal(acre_vec_data(vec), data);
-        acre_vec *others[4];
-        void *block;
-        for (int i = 0; i < 4; i++) {
-            others[i] = vec_of(device, CHUNK);
-            char *other = acre_vec_data(others[i]);
-            assert_true(other >= data + 16 * CHUNK || other + 16 * CHUNK <= data);
-        }
-        api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 3 * CHUNK, 0, &block));
-        api_ok(acre_vec_grow(vec, 5 * CHUNK, NULL)); /* and it goes on */
-        api_ok(acre_fill_sync(device, acre_vec_data(vec), 7, 5 * CHUNK));
-        for (int i = 0; i < 4; i++)
-            api_ok(acre_vec_destroy(others[i], NULL));
-        api_ok(acre_mem_free(device, block));
-        api_ok(acre_vec_destroy(vec, NULL));
-        assert_int_equal(api_stats(device).limbo_count, 0);
-        api_ok(acre_close(device));
+API_TEST(vec_that_cannot_be_emptied_keeps_its_address) {
+    acre_vec *vec = vec_of(device, 3 * CHUNK);
+    char *data = acre_vec_data(vec);
+    fault_on("cuMemUnmap", 1, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
+    api_ok(acre_vec_resize(vec, 0, NULL));
+    fault_off();
+    api_ok(acre_trim(device));
+    assert_ptr_equal(acre_vec_data(vec), data);
+    acre_vec *others[4];
+    void *block;
+    for (int i = 0; i < 4; i++) {
+        others[i] = vec_of(device, CHUNK);
+        char *other = acre_vec_data(others[i]);
+        assert_true(other >= data + 16 * CHUNK || other + 16 * CHUNK <= data);
     }
+    api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 3 * CHUNK, 0, &block));
+    api_ok(acre_vec_grow(vec, 5 * CHUNK, NULL)); /* and it goes on */
+    api_ok(acre_fill_sync(device, acre_vec_data(vec), 7, 5 * CHUNK));
+    for (int i = 0; i < 4; i++)
+        api_ok(acre_vec_destroy(others[i], NULL));
+    api_ok(acre_mem_free(device, block));
+    api_ok(acre_vec_destroy(vec, NULL));
+    assert_int_equal(api_stats(device).limbo_count, 0);
 }
 
 /* Every place where undoing a first growth can be refused: the addresses are lost to the vec, and
  * no one has them twice. */
-TEST(vec_whose_first_growth_cannot_be_undone_goes_elsewhere) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_vec *vec = vec_of(device, 0);
-        fault_on("cuMemSetAccess", 1, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
-        api_expect(acre_vec_grow(vec, CHUNK, NULL), ACRE_E_DRIVER);
-        fault_off();
-        /* The same with the undoing refused for good. */
-        setenv("ACRE_CHUNK_CACHE_BYTES", "0", 1);
-        struct acre__fault_plan plan = {"cuMemUnmap", 1, CUDA_ERROR_UNKNOWN, ACRE__FAULT_FROM};
-        api_ok(acre__fault_set(&plan));
-        acre_vec *small;
-        acre_vec_options options = {.struct_size = sizeof options, .address_bytes = CHUNK};
-        api_ok(acre_vec_create(device, 1, &options, &small));
-        acre_vec *behind = vec_of(device, 0);
-        api_ok(acre_vec_grow(small, CHUNK, NULL));
-        api_ok(acre_vec_grow(small, CHUNK, NULL)); /* moves; the old place cannot be unmapped */
-        fault_off();
-        unsetenv("ACRE_CHUNK_CACHE_BYTES");
-        assert_int_equal(api_stats(device).limbo_count, 1);
-        acre_vec *another = vec_of(device, CHUNK);
-        assert_ptr_not_equal(acre_vec_data(another), acre_vec_data(small));
-        api_ok(acre_trim(device));
-        assert_int_equal(api_stats(device).limbo_count, 0);
-        api_ok(acre_vec_grow(vec, CHUNK, NULL));
-        api_ok(acre_vec_destroy(another, NULL));
-        api_ok(acre_vec_destroy(behind, NULL));
-        api_ok(acre_vec_destroy(small, NULL));
-        api_ok(acre_vec_destroy(vec, NULL));
-        api_ok(acre_close(device));
-    }
+API_TEST(vec_whose_first_growth_cannot_be_undone_goes_elsewhere) {
+    acre_vec *vec = vec_of(device, 0);
+    fault_on("cuMemSetAccess", 1, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
+    api_expect(acre_vec_grow(vec, CHUNK, NULL), ACRE_E_DRIVER);
+    fault_off();
+    /* The same with the undoing refused for good. */
+    setenv("ACRE_CHUNK_CACHE_BYTES", "0", 1);
+    struct acre__fault_plan plan = {"cuMemUnmap", 1, CUDA_ERROR_UNKNOWN, ACRE__FAULT_FROM};
+    api_ok(acre__fault_set(&plan));
+    acre_vec *small;
+    acre_vec_options options = {.struct_size = sizeof options, .address_bytes = CHUNK};
+    api_ok(acre_vec_create(device, 1, &options, &small));
+    acre_vec *behind = vec_of(device, 0);
+    api_ok(acre_vec_grow(small, CHUNK, NULL));
+    api_ok(acre_vec_grow(small, CHUNK, NULL)); /* moves; the old place cannot be unmapped */
+    fault_off();
+    unsetenv("ACRE_CHUNK_CACHE_BYTES");
+    assert_int_equal(api_stats(device).limbo_count, 1);
+    acre_vec *another = vec_of(device, CHUNK);
+    assert_ptr_not_equal(acre_vec_data(another), acre_vec_data(small));
+    api_ok(acre_trim(device));
+    assert_int_equal(api_stats(device).limbo_count, 0);
+    api_ok(acre_vec_grow(vec, CHUNK, NULL));
+    api_ok(acre_vec_destroy(another, NULL));
+    api_ok(acre_vec_destroy(behind, NULL));
+    api_ok(acre_vec_destroy(small, NULL));
+    api_ok(acre_vec_destroy(vec, NULL));
 }
 
 /* ---- other devices ---- */
@@ -126,18 +118,14 @@ TEST(mem_free_waits_for_copies_of_other_devices) {
 
 /* ---- little ahead ---- */
 
-TEST(vec_with_one_byte_ahead_takes_little) {
-    for (API_EACH(name)) {
-        acre_device *device = api_open(name);
-        acre_vec *vec;
-        acre_vec_options options = {.struct_size = sizeof options, .ahead_bytes = 1};
-        api_ok(acre_vec_create(device, 1, &options, &vec));
-        for (int i = 0; i < 8; i++)
-            api_ok(acre_vec_grow(vec, CHUNK, NULL));
-        assert_true(acre_vec_mapped_bytes(vec) <= 16 * CHUNK);
-        api_ok(acre_vec_destroy(vec, NULL));
-        api_ok(acre_close(device));
-    }
+API_TEST(vec_with_one_byte_ahead_takes_little) {
+    acre_vec *vec;
+    acre_vec_options options = {.struct_size = sizeof options, .ahead_bytes = 1};
+    api_ok(acre_vec_create(device, 1, &options, &vec));
+    for (int i = 0; i < 8; i++)
+        api_ok(acre_vec_grow(vec, CHUNK, NULL));
+    assert_true(acre_vec_mapped_bytes(vec) <= 16 * CHUNK);
+    api_ok(acre_vec_destroy(vec, NULL));
 }
 
 int main(void) {
