@@ -19,9 +19,9 @@ enum {
 static int lane_drain(struct acre__lane *lane, enum acre__give how) {
     if (lane->pool->is_ended)
         return 1;
-    int is_empty = acre__lane_give(lane, ACRE__CLASSES, how);
-    for (uint32_t i = 0; acre__lane_next(lane, &i); i++)
-        is_empty &= acre__lane_give(lane, i, how);
+    int is_empty = acre__lane_give(lane, ACRE__CLASSES, 0, how);
+    for (uint32_t i = 0; acre__class_next(&lane->granted, &i); i++)
+        is_empty &= acre__lane_give(lane, i, 0, how);
     return is_empty;
 }
 
@@ -73,31 +73,23 @@ int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, enum acre__g
 void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                             uint64_t id) {
     struct acre__slots slots = {0};
-    struct acre__slot *slot;
     uint64_t lane_id = id;
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     if (lane) {
         acre__lane_take_kept(lane, &slots);
         lane_id = lane->id;
     }
     acre__cache_leave(cache);
-    if (!slots.count ||
-        (acre__id_differs(lane_id, id)
-             ? acre__central_give_old(pool, ACRE__CLASSES, stream, acre__stream_thread(stream),
-                                      lane_id, 1, &slots)
-             : acre__central_give(pool, ACRE__CLASSES, stream, id, &slots)))
+    if (!slots.count || acre__central_give(pool, ACRE__CLASSES, stream, lane_id, id, &slots))
         return;
     acre__cache_enter(cache);
-    while ((slot = acre__slots_pop(&slots)))
-        acre__lane_put_kept(lane, acre__pool_table_find(slot->p));
+    acre__lane_put_back(lane, ACRE__CLASSES, &slots);
     acre__cache_leave(cache);
 }
 
 void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *pool,
                              acre_stream stream) {
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     if (lane)
         lane->large_live++;
     acre__cache_leave(cache);
@@ -105,9 +97,8 @@ void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *po
 
 void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                        uint64_t id) {
-    uint64_t blocks = 0;
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__cached cached = {0};
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     int is_old = lane && acre__id_differs(lane->id, id);
     if (lane && !is_old)
         lane->id = id;
@@ -115,9 +106,10 @@ void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_str
     if (!is_old)
         return;
     (void)acre__cache_drain(pool, stream, 0, ACRE__GIVE);
-    acre__cache_enter(cache);
-    lane = acre__cache_lane(cache, pool, stream);
-    if (lane && acre__lane_bytes(lane, &blocks) == 0) {
+    lane = acre__cache_enter_lane(cache, pool, stream);
+    if (lane)
+        acre__lane_count(lane, &cached);
+    if (lane && !cached.blocks) {
         acre__lane_reset(lane); /* this stream may end as early */
         lane->id = id;
     }
@@ -179,22 +171,12 @@ void acre__caches_age(acre_pool *pool) {
 
 /* ---- counting ---- */
 
-struct cached {
-    uint64_t bytes, *blocks;
-};
-
-static void count_cached(struct acre__lane *lane, void *user) {
-    struct cached *cached = user;
-    cached->bytes += acre__lane_bytes(lane, cached->blocks);
-}
-
-uint64_t acre__caches_bytes(const acre_pool *pool, uint64_t *blocks) {
-    struct cached cached = {0, blocks};
-    *blocks = 0;
+struct acre__cached acre__caches_count(const acre_pool *pool) {
+    struct acre__cached cached = {0};
     (void)acre__caches_claim();
-    (void)lanes_visit(pool, count_cached, &cached);
+    (void)lanes_visit(pool, acre__lane_count, &cached);
     acre__caches_unclaim();
-    return cached.bytes;
+    return cached;
 }
 
 /* ---- the calling thread ---- */
@@ -204,8 +186,7 @@ struct acre__known acre__cache_knows(struct acre__pool_cache *cache, const acre_
     struct acre__known known = {0, 1, ACRE__ID_UNKNOWN};
     if (!cache)
         return known;
-    acre__cache_enter(cache);
-    const struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    const struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     if (lane && !lane->is_foreign && !lane->pool->is_ended && !acre__device_is_lost(pool->dev))
         known = (struct acre__known){1, lane->is_checked, lane->id};
     acre__cache_leave(cache);
@@ -215,8 +196,7 @@ struct acre__known acre__cache_knows(struct acre__pool_cache *cache, const acre_
 acre_status acre__cache_ensure(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                                int may_be_captured) {
     uint64_t id = ACRE__ID_UNKNOWN;
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     int is_there = lane != NULL, is_foreign = lane && lane->is_foreign;
     acre__cache_leave(cache);
     if ((is_there && !is_foreign) || acre__device_is_lost(pool->dev))
@@ -240,8 +220,7 @@ acre_status acre__cache_ensure(struct acre__pool_cache *cache, acre_pool *pool, 
 
 int acre__cache_put(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                     uint32_t size_class, struct acre__slots *slots) {
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     int is_put = lane && acre__lane_put(lane, size_class, slots);
     acre__cache_leave(cache);
     return is_put;

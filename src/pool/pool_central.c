@@ -152,10 +152,9 @@ static acre_status take_new(struct acre__want *want, struct acre__pool_stream *o
 }
 
 acre_status acre__central_take(struct acre__want *want, enum acre__effort effort) {
-    acre_status status;
-    struct acre__pool_stream *own = acre__central_stream(want, &status);
+    struct acre__pool_stream *own = acre__central_stream(want);
     if (!own)
-        return status;
+        return ACRE_E_HOST_MEMORY;
     if (effort == ACRE__TAKE_BEHIND)
         return own->graph ? ACRE_OK : take_behind(want, own); /* no graph waits for work outside */
     take_free(want, own);

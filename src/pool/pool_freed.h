@@ -17,7 +17,7 @@ void acre__freed_inherit(struct acre__freed *from, struct acre__freed *to);
 /* Sorts bundles into the shares of their slabs. */
 void acre__freed_sort(struct acre__freed *freed);
 /* Makes all of it ready: it waits for nothing any more. */
-void acre__freed_ready(acre_pool *pool, struct acre__freed *freed);
+void acre__freed_ready(struct acre__freed *freed);
 /* Frees only the record. */
 void acre__freed_end(struct acre__freed *freed);
 /* The bytes in the list. */

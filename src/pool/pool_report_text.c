@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "pool/pool_report.h"
+#include "pool/pool_watch.h"
 
 /* Writes while there is room, and counts the rest. */
 struct out {
@@ -21,19 +22,6 @@ static void put(struct out *out, const char *format, ...) {
     int length = vsnprintf(left ? out->buffer + out->length : NULL, left, format, args);
     va_end(args);
     out->length += length > 0 ? (size_t)length : 0;
-}
-
-static const char *kind_name(acre_kind kind) {
-    switch (kind) {
-    case ACRE_KIND_DEVICE:
-        return "device";
-    case ACRE_KIND_PINNED:
-        return "pinned";
-    case ACRE_KIND_MAPPED:
-        return "mapped";
-    default:
-        return "managed";
-    }
 }
 
 /* ---- text ---- */
@@ -99,7 +87,7 @@ static void put_wish(struct out *out, const struct acre__oom *oom) {
     put(out, "acre: no memory for a block of %" PRIu64 " bytes (%s)\n", oom->wanted,
         human(oom->wanted).text);
     put(out, "  wanted on %s of the pool 0x%" PRIx64 ", %s memory of %s", stream, oom->pool,
-        kind_name(oom->kind), oom->device);
+        acre__pool_kind_name(oom->kind), oom->device);
     if (oom->alignment > ACRE__GRAIN)
         put(out, ", at a multiple of %s", human(oom->alignment).text);
     if (oom->tag)
@@ -265,7 +253,8 @@ static void json_wish(struct out *out, const struct acre__oom *oom) {
     put(out,
         "{\"schema\":\"acre-oom/1\",\"status\":\"%s\",\"detail\":", acre_status_name(oom->status));
     put_string(out, oom->said.line);
-    put(out, ",\"wanted\":{\"device\":\"%s\",\"kind\":\"%s\",", oom->device, kind_name(oom->kind));
+    put(out, ",\"wanted\":{\"device\":\"%s\",\"kind\":\"%s\",", oom->device,
+        acre__pool_kind_name(oom->kind));
     key_pool(out, oom->pool);
     put(out, ",");
     key_stream(out, oom->stream);

@@ -113,6 +113,12 @@ struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p) {
     return slab && at - slab->at < slab->bytes ? slab : NULL;
 }
 
+void acre__slabs_walk(const acre_pool *pool, void (*fn)(void *user, struct acre__piece *piece),
+                      void *user) {
+    acre__arena_walk(&pool->slabs_in, fn, user);
+    acre__arena_walk(&pool->blocks_in, fn, user);
+}
+
 /* ---- large blocks ---- */
 
 void acre__large_unrecord(acre_pool *pool, struct acre__slab *slab) {

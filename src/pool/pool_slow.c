@@ -60,23 +60,13 @@ static struct acre__want want_of(acre_pool *pool, size_t bytes, size_t alignment
     return want;
 }
 
-void acre__pool_enliven(struct acre__slab *slab, struct acre__slot *slot, uint32_t live,
-                        size_t bytes) {
-    if (acre__slab_is_large(slab))
-        acre__store(&slab->asked, bytes, memory_order_relaxed);
-    else
-        live |= (uint32_t)bytes << ACRE__SLOT_BYTES_SHIFT;
-    acre__store(slot->state, live, memory_order_release);
-}
-
 /* ---- fetching ---- */
 
 /* Takes a slot from the calling thread's stack; NULL if it is empty. */
 static struct acre__slot *take_cached(struct acre__pool_cache *cache, acre_pool *pool,
                                       acre_stream stream, uint32_t size_class) {
     struct acre__slots slots = {0};
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     uint32_t count = lane ? lane->stacks[size_class].count : 0;
     if (count)
         acre__lane_take(lane, size_class, count - 1, &slots);
@@ -87,8 +77,7 @@ static struct acre__slot *take_cached(struct acre__pool_cache *cache, acre_pool 
 /* Lock held: how many slots to fetch. About half of the stack's new grant, or all of it if they are
  * in one bundle. */
 static void want_batch(struct acre__want *want, struct acre__pool_cache *cache) {
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, want->pool, want->stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, want->pool, want->stream);
     if (lane) {
         acre__lane_grow(lane, want->size_class);
         want->most = lane->stacks[want->size_class].most;
@@ -128,7 +117,7 @@ static acre_status refill(struct acre__want *want, struct acre__pool_cache *cach
     *out = acre__slots_pop(&slots);
     if (slots.count && !acre__cache_put(cache, pool, stream, size_class, &slots)) {
         acre__lock_take(&pool->lock);
-        (void)acre__central_give(pool, size_class, stream, want->id, &slots);
+        (void)acre__central_give(pool, size_class, stream, want->id, want->id, &slots);
         acre__lock_give(&pool->lock);
     }
     return ACRE_OK;
@@ -137,8 +126,7 @@ static acre_status refill(struct acre__want *want, struct acre__pool_cache *cach
 /* Takes a large block that the calling thread keeps; NULL if none fits. */
 static struct acre__slot *kept_take(struct acre__pool_cache *cache, acre_pool *pool,
                                     acre_stream stream, size_t bytes, size_t alignment) {
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     struct acre__slab *slab =
         lane && alignment <= ACRE__PIECE_GRAIN ? acre__lane_kept(lane, bytes) : NULL;
     acre__cache_leave(cache);
@@ -171,18 +159,14 @@ static acre_status take_large(struct acre__want *want, struct acre__pool_cache *
     return status;
 }
 
-static acre_status zero_fill(acre_pool *pool, void *p, size_t bytes, acre_stream stream) {
-    return acre_fill(pool->dev, p, 0, bytes, stream);
-}
-
 static acre_status take_captured(struct acre__want *want, struct acre__slot **slot) {
-    struct acre__graph_take take;
-    acre_status status = acre__graph_begin(want, &take);
+    struct acre__graph_block *block;
+    acre_status status = acre__graph_begin(want, &block);
     if (status)
         return status;
     status = acre__ladder_take(want);
     *slot = status ? NULL : want->slots.first;
-    acre__graph_end(want, &take, status);
+    acre__graph_end(want, block, status);
     return status;
 }
 
@@ -269,11 +253,6 @@ acre_status acre__pool_alloc_undo(acre_status status, struct acre__slab *slab,
                                   struct acre__slot *slot, acre_stream stream) {
     struct acre__said said;
     acre__said_keep(&said);
-    if (slab->pool->flags & ACRE_POOL_DEBUG) {
-        acre__lock_take(&slab->pool->lock);
-        acre__pool_debug_forget(slab->pool, slot->p);
-        acre__lock_give(&slab->pool->lock);
-    }
     uint32_t live = acre__exchange(slot->state, 0, memory_order_acq_rel);
     acre__tag_change(acre__tag_of(slab, slot->state, live), -(int64_t)slab->slot_bytes, -1);
     slot_return(slab, slot, live, stream);
@@ -304,12 +283,12 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     if (status)
         return status;
     struct acre__slab *slab = acre__pool_table_find(slot->p);
-    acre__pool_enliven(slab, slot, live, bytes);
+    acre__store(slot->state, acre__slab_ask(slab, live, bytes), memory_order_release);
     int zero = how & ACRE__ALLOC_ZERO || pool->flags & ACRE_POOL_ZERO;
     if (zone)
-        status = acre__pool_debug_alloc(pool, slab, slot->p, bytes, zero, stream);
+        status = acre__pool_debug_alloc(slab, slot->p, bytes, zero, stream);
     else if (zero)
-        status = zero_fill(pool, slot->p, slab->slot_bytes, stream);
+        status = acre_fill(pool->dev, slot->p, 0, slab->slot_bytes, stream);
     if (status)
         return acre__pool_alloc_undo(status, slab, slot, stream);
     *p = slot->p;
@@ -318,13 +297,36 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
 
 /* ---- giving ---- */
 
-/* Frees a block that other streams use as well: it waits for them and for this one. */
-static acre_status free_used(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream) {
+/* Frees a block once an event has passed or, without one, all streams that use it: this one too. */
+static acre_status give_shared(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream,
+                               acre_event event) {
     acre_pool *pool = slab->pool;
     acre__lock_take(&pool->lock);
-    acre_status status = acre__stream_put_used(pool, slot, slab->size_class, stream);
+    acre_status status = event ? acre__stream_put_after(pool, slot, slab->size_class, event)
+                               : acre__stream_put_used(pool, slot, slab->size_class, stream);
     acre__lock_give(&pool->lock);
-    return status == ACRE_E_CAPTURING ? acre__graph_park(slab, slot, stream) : status;
+    return !event && status == ACRE_E_CAPTURING ? acre__graph_park(slab, slot, stream) : status;
+}
+
+acre_status acre__pool_give(struct acre__slab *slab, struct acre__slot *slot, uint32_t before,
+                            acre_stream stream, acre_event event) {
+    acre_pool *pool = slab->pool;
+    acre_status status;
+    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large block's record may go */
+    int64_t bytes = (int64_t)slab->slot_bytes;
+    if (before & ACRE__SLOT_GRAPH)
+        status = acre__graph_free(slab, slot, before, stream, event);
+    else if (pool->flags & ACRE_POOL_DEBUG)
+        status = acre__pool_debug_free(slab, slot, &before, stream);
+    else if (event || before & ACRE__SLOT_USED)
+        status = give_shared(slab, slot, stream, event);
+    else
+        status = acre__pool_free_plain(slab, slot, stream);
+    if (status)
+        acre__graph_restore(pool, slot, before);
+    else
+        acre__tag_change(tag, -bytes, -1);
+    return status;
 }
 
 acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
@@ -333,29 +335,13 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
     if (status || !p)
         return status;
     uint32_t before = 0;
-    struct acre__slot *slot = acre__pool_unlive(pool, p, &slab, &before, &status);
+    struct acre__slot *slot = acre__pool_block(pool, p, &slab, &before, &status);
     if (!slot)
         return status;
-    pool = slab->pool;
-    status = acre__stream_check(pool->dev, stream);
+    status = acre__stream_check(slab->pool->dev, stream);
     if (status) {
         acre__store(slot->state, before, memory_order_release);
         return status;
     }
-    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large block's record may go */
-    int64_t bytes = (int64_t)slab->slot_bytes;
-    if (before & ACRE__SLOT_GRAPH)
-        status = acre__graph_free(slab, slot, before, stream, NULL);
-    else if (pool->flags & ACRE_POOL_DEBUG)
-        status = acre__pool_debug_free(slab, slot, stream);
-    else if (before & ACRE__SLOT_USED)
-        status = free_used(slab, slot, stream);
-    else
-        status = acre__pool_free_plain(slab, slot, stream);
-    if (status) {
-        acre__graph_restore(pool, slot, before);
-        return status;
-    }
-    acre__tag_change(tag, -bytes, -1);
-    return ACRE_OK;
+    return acre__pool_give(slab, slot, before, stream, NULL);
 }
