@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "device/device.h"
 
 enum {
     FIT_TRIES = 4,   /* holes compared for each owner */

@@ -3,7 +3,6 @@
 
 #include "arena/arena.h"
 #include "base/status.h"
-#include "device/device.h"
 
 #define MIB ((uint64_t)1 << 20)
 

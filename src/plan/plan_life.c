@@ -12,7 +12,6 @@
 #include "plan/plan.h"
 #include "pool/pool.h"
 #include "pool/pool_list.h"
-#include "pool/pool_slow.h"
 
 _Atomic uint64_t acre__plan_ends;
 

@@ -11,11 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomic.h"
 #include "base/status.h"
 #include "plan/place.h"
 #include "plan/plan.h"
-#include "pool/pool.h"
 #include "pool/pool_ladder.h"
 
 enum { RECORD_ROOM = 64 }; /* of ops, slots and the table at first */

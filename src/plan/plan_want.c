@@ -6,7 +6,6 @@
 
 #include "base/options.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "plan/plan.h"
 
 enum { WISH_NAME_BYTES = 64 };

@@ -6,7 +6,6 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "device/driver_status.h"
 #include "mem/mem_block.h"
 #include "pool/pool_debug.h"
 #include "pool/pool_free.h"
@@ -14,7 +13,6 @@
 #include "pool/pool_list.h"
 #include "pool/pool_slab_make.h"
 #include "pool/pool_slow.h"
-#include "pool/pool_tag.h"
 #include "pool/pool_trim.h"
 #include "pool/pool_watch.h"
 
@@ -214,6 +212,8 @@ static int slot_describe(struct acre__slab *slab, const void *p, acre_mem_info *
     return 1;
 }
 
+/* Describes the live block around an address. The caller need not own it: the lock keeps its slab.
+ */
 static int pool_describe(acre_pool *pool, const void *p, acre_mem_info *info) {
     acre__lock_take(&pool->lock);
     struct acre__slab *slab = acre__slab_of(pool, p);
@@ -495,28 +495,16 @@ acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
 
 /* ---- queries ---- */
 
-/* The bytes of the live block around an address, 0 if there is none. The caller need not own the
- * block, so the lock keeps its slab. */
-static size_t block_bytes(acre_pool *pool, const void *p, int must_begin) {
-    if (acre__pool_check(pool))
-        return 0;
-    acre__lock_take(&pool->lock);
-    struct acre__slab *slab = acre__slab_of(pool, p);
-    struct acre__slot *slot = slab ? acre__slab_around(slab, p) : NULL;
-    uint32_t state = slot ? acre__load(slot->state, memory_order_relaxed) : 0;
-    size_t bytes = 0;
-    if (state & ACRE__SLOT_LIVE && (!must_begin || slot->p == p))
-        bytes = pool->flags & ACRE_POOL_DEBUG ? acre__slab_asked(slab, state) : slab->slot_bytes;
-    acre__lock_give(&pool->lock);
-    return bytes;
-}
-
 int acre_pool_owns(acre_pool *pool, const void *p) {
-    return block_bytes(pool, p, 0) != 0;
+    acre_mem_info ignored;
+    return acre__pool_check(pool) == ACRE_OK && pool_describe(pool, p, &ignored);
 }
 
 size_t acre_pool_usable_size(acre_pool *pool, const void *p) {
-    return block_bytes(pool, p, 1);
+    acre_mem_info info;
+    if (acre__pool_check(pool) || !pool_describe(pool, p, &info) || info.base != p)
+        return 0;
+    return pool->flags & ACRE_POOL_DEBUG ? info.bytes : info.usable_bytes;
 }
 
 acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes) {

@@ -113,6 +113,7 @@ static inline void acre__pool_use_end(acre_pool *pool, struct acre__pool_use *us
 
 struct acre__want {
     acre_pool *pool;
+    struct acre__pool_cache *cache; /* the calling thread's, or NULL */
     acre_stream stream;
     uint64_t id;              /* of the stream, from acre__pool_stream_id or the thread's lane */
     int is_id_known;          /* 0: `id` has yet to be queried */

@@ -1,11 +1,8 @@
 /* What the pool does with thread caches: drains them, revokes unused grants, counts slots. */
 
-#include "base/status.h"
-#include "base/thread.h"
 #include "pool/pool.h"
 #include "pool/pool_cache.h"
 #include "pool/pool_list.h"
-#include "pool/pool_tag.h"
 
 enum {
     AGE_MISSES = 16, /* misses of a thread between two agings */
@@ -118,21 +115,6 @@ void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_str
 
 /* ---- age ---- */
 
-void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream) {
-    int is_due = ++cache->misses % AGE_MISSES == 0;
-    acre__cache_enter(cache);
-    for (uint32_t i = 0; is_due && cache->lane_mask && i < AGE_LOOKS; i++) {
-        struct acre__lane *lane = cache->lanes[cache->hand++ & cache->lane_mask].lane;
-        if (!lane || lane->pool != pool)
-            continue;
-        if (acre__lane_age(lane, UINT64_MAX) && lane->stream != stream)
-            acre__cache_lane_end(cache, lane);
-        break;
-    }
-    acre__cache_leave(cache);
-    acre__caches_age(pool);
-}
-
 /* Calls `fn` for every lane of the pool; all caches are claimed. Returns the entries visited. */
 static uint64_t lanes_visit(const acre_pool *pool, void (*fn)(struct acre__lane *, void *user),
                             void *user) {
@@ -156,8 +138,8 @@ static void age_lane(struct acre__lane *lane, void *share) {
     (void)acre__lane_age(lane, *(const uint64_t *)share);
 }
 
-/* Runs more rarely the longer it takes. */
-void acre__caches_age(acre_pool *pool) {
+/* Ages all lanes of the pool, if grants were denied too often: more rarely the longer it takes. */
+static void caches_age(acre_pool *pool) {
     if (pool->denied < AGE_DENIALS + pool->aged)
         return;
     uint64_t stacks = 0;
@@ -167,6 +149,21 @@ void acre__caches_age(acre_pool *pool) {
     uint64_t share = acre__lane_budget(pool) / (stacks ? stacks : 1);
     pool->aged = lanes_visit(pool, age_lane, &share);
     acre__caches_unclaim();
+}
+
+void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream) {
+    int is_due = ++cache->misses % AGE_MISSES == 0;
+    acre__cache_enter(cache);
+    for (uint32_t i = 0; is_due && cache->lane_mask && i < AGE_LOOKS; i++) {
+        struct acre__lane *lane = cache->lanes[cache->hand++ & cache->lane_mask].lane;
+        if (!lane || lane->pool != pool)
+            continue;
+        if (acre__lane_age(lane, UINT64_MAX) && lane->stream != stream)
+            acre__cache_lane_end(cache, lane);
+        break;
+    }
+    acre__cache_leave(cache);
+    caches_age(pool);
 }
 
 /* ---- counting ---- */

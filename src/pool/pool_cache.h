@@ -205,9 +205,6 @@ void acre__lane_count(struct acre__lane *lane, void *cached);
 
 /* The owner ages a lane of the pool now and then. Ends it if unused, unless it is the stream's. */
 void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream);
-/* Ages all lanes of the pool, if grants were denied too often. */
-void acre__caches_age(acre_pool *pool);
-
 /* Gives the large blocks that the owner keeps for a stream to the pool. `id` comes from
  * acre__pool_stream_id. */
 void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,

@@ -1,6 +1,5 @@
 /* How threads take small slots from the pool's free lists (pool_freed.c): those of their stream
  * first, then what other streams have finished with, then new slabs. Under the pool's lock. */
-#include <stdlib.h>
 
 #include "base/status.h"
 #include "pool/pool.h"

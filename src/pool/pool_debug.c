@@ -4,15 +4,11 @@
  * poisoned with different bytes. A free waits for the stream, checks the red zone, poisons the
  * block and quarantines it; the poison is checked when the block leaves the quarantine. Errors are
  * logged and counted. All of it happens in stream order, and slowly: never on a hit path. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
-#include "base/status.h"
 #include "pool/pool_debug.h"
 #include "pool/pool_free.h"
 #include "pool/pool_freed.h"
-#include "pool/pool_slow.h"
 
 enum {
     DEBUG_NEW = 0xa5,  /* fills a new block */

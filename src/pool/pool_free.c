@@ -3,10 +3,8 @@
 
 #include "base/atomic.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "pool/pool_free.h"
 #include "pool/pool_list.h"
-#include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 #include "space/book.h"
 

@@ -25,7 +25,6 @@
 #include "pool/pool_freed.h"
 #include "pool/pool_graph.h"
 #include "pool/pool_list.h"
-#include "pool/pool_slow.h"
 #include "pool/pool_watch.h"
 
 /* Shared with destructors, which may run after the pool has ended. */

@@ -8,7 +8,6 @@
  *
  * The host waits without a lock. It does not wait for a stream's own event, which other threads may
  * record again meanwhile. Instead a stream of the pool waits, and the host waits for that. */
-#include "base/atomic.h"
 #include "base/status.h"
 #include "device/limbo.h"
 #include "pool/pool_central.h"
@@ -18,7 +17,6 @@
 #include "pool/pool_limit.h"
 #include "pool/pool_list.h"
 #include "pool/pool_report.h"
-#include "pool/pool_slow.h"
 #include "pool/pool_trim.h"
 
 /* ---- trying ---- */
@@ -288,15 +286,14 @@ static acre_status climb_to(struct acre__want *want, acre_status refusal, int en
 
 acre_status acre__ladder_take(struct acre__want *want) {
     acre_pool *pool = want->pool;
-    const struct acre__pool_cache *cache = acre__cache_self();
     int served = 0;
     pool->refills++;
     acre__graphs_settle(pool);
     acre_status status = ladder_try(want, ACRE__TAKE_NEW);
     if (acre__is_too_much(status) && !is_hopeless(want)) {
-        int end = cache && cache->is_asking ? ACRE__RUNG_POOLS
-                  : want->graph             ? ACRE__RUNG_WAITING /* a capture is open */
-                                            : ACRE__RUNGS;
+        int end = want->cache && want->cache->is_asking ? ACRE__RUNG_POOLS
+                  : want->graph                         ? ACRE__RUNG_WAITING /* a capture is open */
+                                                        : ACRE__RUNGS;
         status = climb_to(want, status, end, &served);
         pool->served[served] += status == ACRE_OK;
     }

@@ -2,7 +2,6 @@
  *
  * Its slab has one slot and is made when the piece is taken. It exists while the block is live or
  * kept by a thread, and ends when the piece becomes a hole. */
-#include <stdlib.h>
 
 #include "base/round.h"
 #include "base/status.h"

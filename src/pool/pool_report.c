@@ -276,7 +276,7 @@ static void collect(struct acre__oom *oom, const struct acre__want *want, acre_s
 acre_status acre__report_refusal(const struct acre__want *want, acre_status status,
                                  uint32_t limit_tag) {
     acre_pool *pool = want->pool;
-    struct acre__pool_cache *cache = acre__cache_self();
+    struct acre__pool_cache *cache = want->cache;
     struct acre__said said;
     acre__said_keep(&said);
     pool->refused++;

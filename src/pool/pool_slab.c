@@ -7,9 +7,7 @@
 #include <stdlib.h>
 
 #include "base/round.h"
-#include "base/status.h"
 #include "pool/pool.h"
-#include "pool/pool_tag.h"
 
 /* ---- records ---- */
 

@@ -1,6 +1,5 @@
 /* Making slabs and ending them: where their memory comes from, and where it goes. Under the pool's
  * lock. */
-#include <stdlib.h>
 
 #include "base/round.h"
 #include "base/status.h"
@@ -154,18 +153,10 @@ static acre_status slab_place(struct placing *placing) {
 /* The memory was a hole of the stream, so its slots are free for that stream only. */
 static void slab_fill_share(struct acre__slab *slab, struct acre__freed *freed) {
     struct acre__share *share = &slab->shares[0];
-    struct acre__slot *slot = NULL;
-    while (slab->fresh < slab->count) {
-        struct acre__slot *next = acre__slab_fresh(slab);
-        next->next = NULL;
-        if (slot)
-            slot->next = next;
-        else
-            share->slots.first = next;
-        slot = next;
-    }
-    share->slots.last = slot;
-    share->slots.count = slab->count;
+    while (slab->fresh < slab->count)
+        (void)acre__slab_fresh(slab);
+    for (uint32_t i = slab->count; i-- > 0;) /* the lowest address first */
+        acre__slots_push(&share->slots, &slab->slots[i]);
     share->owner = freed;
     acre__freed_count(freed, slab->count);
     acre__class_put(&freed->used, slab->size_class, 1);

@@ -12,7 +12,6 @@
 #include "base/atomic.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "pool/pool_report.h"
 #include "watch/trace.h"
 
 struct tag {
