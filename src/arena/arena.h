@@ -257,9 +257,6 @@ acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uin
 acre_status acre__region_append(struct acre__region *region, uint64_t bytes,
                                 struct acre__piece **out);
 
-/* Returns 1 if the region has addresses for `bytes` from `at` on. */
-int acre__region_reaches(const struct acre__region *region, uint64_t at, uint64_t bytes);
-
 /* ---- arena_gather.c ---- */
 
 struct acre__picks;

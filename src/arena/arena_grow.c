@@ -80,7 +80,8 @@ static acre_status piece_add(struct acre__piece *piece, unsigned sort,
     return status;
 }
 
-int acre__region_reaches(const struct acre__region *region, uint64_t at, uint64_t bytes) {
+/* 1 if the region has addresses for `bytes` from `at` on. */
+static int region_reaches(const struct acre__region *region, uint64_t at, uint64_t bytes) {
     return region && at + bytes <= region->range.at + region->range.bytes;
 }
 
@@ -88,7 +89,7 @@ int acre__region_reaches(const struct acre__region *region, uint64_t at, uint64_
 static acre_status region_for(struct acre__arena *arena, uint64_t *at, uint64_t bytes,
                               uint64_t alignment, struct acre__region **region) {
     *region = arena->regions;
-    if (acre__region_reaches(*region, *at, bytes))
+    if (region_reaches(*region, *at, bytes))
         return ACRE_OK;
     acre_status status = acre__region_make(arena, bytes, alignment, region);
     *at = status ? 0 : (*region)->end;
@@ -207,8 +208,7 @@ static acre_status grow_behind(struct acre__arena *arena, const struct acre__rea
         return ACRE_OK;
     uint64_t missing = acre__round_up(at + bytes - region->end, arena->unit);
     uint64_t wanted = grow_bytes(arena, missing, chunk);
-    if (acre__region_reaches(region, region->end, wanted) &&
-        acre__arena_may_hold(arena, wanted, bytes))
+    if (region_reaches(region, region->end, wanted) && acre__arena_may_hold(arena, wanted, bytes))
         missing = wanted;
     return append_chunks(arena, region, to, missing, chunk);
 }
@@ -406,7 +406,7 @@ acre_status acre__arena_extend_new(struct acre__piece *piece, const struct acre_
     unsigned sort = acre__arena_is_own(arena, bytes) ? ACRE__FIT_OWN : ACRE__FIT_SHARED;
     if (hole)
         sort = hole->sort;
-    if (!next && from == region->end && acre__region_reaches(region, from, missing)) {
+    if (!next && from == region->end && region_reaches(region, from, missing)) {
         status = region_append_hole(region, missing, sort, to);
     } else if (next && next->state == ACRE__PIECE_BARE && next->bytes >= missing) {
         next = acre__bare_cut(next, next->at, missing);

@@ -142,6 +142,8 @@ static acre_status region_by_block(struct acre__region *region, size_t bytes, si
     region->pinned = acre__book_pin(arena->setup.dev, region->mem, &status);
     if (region->pinned)
         acre__book_pass_on(region->pinned, ACRE__OWNED_BY_POOL);
+    else
+        (void)acre_mem_free(arena->setup.dev, region->mem);
     return status;
 }
 

@@ -175,12 +175,11 @@ static acre_status plan_make(acre_device *dev, const acre_plan_options *options,
     acre__plan_record_forget(&plan->loop);
     uint64_t clipped[ACRE__PLAN_PLACES];
     acre_kind host = options->host_kind ? options->host_kind : ACRE_KIND_PINNED;
-    acre_status status =
-        arena_set(&plan->arenas[ACRE_PLACE_DEVICE], dev, ACRE_PLACE_DEVICE, ACRE_KIND_DEVICE,
-                  options->device_bytes, &clipped[ACRE_PLACE_DEVICE]);
-    if (status == ACRE_OK)
-        status = arena_set(&plan->arenas[ACRE_PLACE_HOST], dev, ACRE_PLACE_HOST, host,
-                           options->host_bytes, &clipped[ACRE_PLACE_HOST]);
+    const acre_kind kinds[] = {ACRE_KIND_DEVICE, host};
+    const uint64_t bytes[] = {options->device_bytes, options->host_bytes};
+    acre_status status = ACRE_OK;
+    for (uint32_t i = 0; i < ACRE__PLAN_PLACES && status == ACRE_OK; i++)
+        status = arena_set(&plan->arenas[i], dev, i, kinds[i], bytes[i], &clipped[i]);
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);

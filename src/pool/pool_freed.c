@@ -132,20 +132,11 @@ static void small_credit(acre_pool *pool, uint32_t size_class, const struct acre
     acre__limit_credit(pool, (uint64_t)slots->count * acre__class_bytes(size_class), slots->count);
 }
 
-void acre__freed_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
-                     struct acre__slots *slots) {
-    if (size_class == ACRE__CLASSES) {
-        large_put(pool, &stream->reach[ACRE__ARENA_BLOCKS], slots);
-    } else {
-        acre__freed_add(pool, stream->recent->freed, size_class, slots);
-    }
-}
-
 void acre__freed_add(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
                      struct acre__slots *slots) {
     if (size_class == ACRE__CLASSES) {
-        const struct acre__reach to = {.recent = &freed->holes[ACRE__ARENA_BLOCKS]};
-        large_put(pool, &to, slots);
+        const struct acre__reach alone = {.recent = &freed->holes[ACRE__ARENA_BLOCKS]};
+        large_put(pool, freed->stream ? &freed->stream->reach[ACRE__ARENA_BLOCKS] : &alone, slots);
         return;
     }
     small_credit(pool, size_class, slots);

@@ -274,7 +274,7 @@ void acre__stream_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_
         if (is_covered(stream) && acre__stream_lost(pool))
             stream = pool->lost;
     }
-    acre__freed_put(pool, stream, size_class, slots);
+    acre__freed_add(pool, stream->recent->freed, size_class, slots);
     stream->recent->is_covered = 0;
     if (is_named && stream->is_foreign && !acre__device_is_lost(pool->dev))
         (void)stream_mark(pool, stream);
@@ -380,7 +380,7 @@ uint32_t acre__streams_pending(const acre_pool *pool) {
 acre_status acre__streams_join(acre_pool *pool, acre_stream waiter, uint32_t most,
                                uint32_t *joined) {
     *joined = 0;
-    for (struct acre__pool_stream *at = pool->streams; at; at = at->next) {
+    for (struct acre__pool_stream *at = pool->streams; at && *joined < most; at = at->next) {
         for (int i = 0; i < 2 && *joined < most; i++) {
             struct acre__generation *from = i ? at->recent : at->marked;
             if (!acre__freed_has(from->freed))
