@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "device/device.h"
 
 enum {
     FIT_TRIES = 4,   /* holes compared for each owner */
@@ -17,10 +16,6 @@ enum {
     FALL_PERCENT = 70,
     RISE_PERCENT = 80
 };
-
-static uint64_t less(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
 
 /* ---- falls and rises of live memory ---- */
 
@@ -242,9 +237,8 @@ static struct acre__piece *ghost_next(struct acre__holes *holes) {
     return ghost;
 }
 
-void acre__arena_ready(struct acre__arena *arena, struct acre__holes *holes) {
+void acre__arena_ready(struct acre__holes *holes) {
     struct acre__piece *ghost;
-    (void)arena;
     while ((ghost = ghost_next(holes))) {
         struct acre__region *region = ghost->region;
         acre__piece_unmap(ghost);
@@ -276,7 +270,7 @@ static void release_choose(struct acre__picks *picks, uint64_t want, int is_most
         if (is_too_large && (is_most || is_smaller_next))
             continue;
         pick->is_chosen = 1;
-        want -= less(want, pick->part->bytes);
+        want -= acre__least(want, pick->part->bytes);
     }
 }
 
@@ -388,70 +382,11 @@ void acre__arena_walk(const struct acre__arena *arena,
 void acre__arena_end(struct acre__arena *arena) {
     while (arena->regions)
         acre__region_end(arena->regions);
-    arena->ready = (struct acre__holes){0};
-    arena->bare = (struct acre__tree){0};
+    arena->ready = arena->bare = (struct acre__holes){0};
     acre__arena_count_given(arena, arena->taken);
     while (arena->spare) {
         struct acre__piece *next = arena->spare->behind;
         free(arena->spare);
         arena->spare = next;
     }
-}
-
-/* ---- invariants ---- */
-
-static const char *piece_fault(const struct acre__piece *piece) {
-    const struct acre__region_part *part;
-    if (piece->state == ACRE__PIECE_LOST || piece->region->mem)
-        return NULL;
-    struct acre__node *node = acre__tree_floor(&piece->region->mappings, piece->at);
-    uint64_t covered = piece->at;
-    for (; node && covered < acre__piece_end(piece);
-         node = acre__tree_next(&piece->region->mappings, node)) {
-        part = acre__part_of(node);
-        if (node->key > covered || node->key + part->bytes <= covered)
-            break;
-        if (part->is_ghost != (piece->state == ACRE__PIECE_GHOST))
-            return "a ghost's chunk is where no ghost is, or the other way round";
-        covered = node->key + part->bytes;
-    }
-    if (piece->state == ACRE__PIECE_BARE)
-        return covered > piece->at ? "a bare piece has memory" : NULL;
-    return covered < acre__piece_end(piece) ? "a piece without memory" : NULL;
-}
-
-static const char *region_fault(const struct acre__region *region, uint64_t *taken,
-                                uint64_t *held) {
-    uint64_t at = region->range.at;
-    const struct acre__piece *before = NULL;
-    for (const struct acre__piece *piece = region->first; piece; piece = piece->behind) {
-        const char *fault = piece_fault(piece);
-        if (fault || piece->at != at || piece->before != before)
-            return fault ? fault : "a piece does not begin where the one before it ends";
-        if (piece->state == ACRE__PIECE_HOLE &&
-            acre__tree_find(&piece->holes->fit[piece->sort], piece->fit.key) != &piece->fit)
-            return "a hole is not in its owner's tree";
-        before = piece;
-        at = acre__piece_end(piece);
-        *taken += piece->state == ACRE__PIECE_TAKEN ? piece->bytes : 0;
-    }
-    *held += region->mem ? region->mem_bytes : 0;
-    struct acre__node *node = acre__tree_first(&region->mappings);
-    for (; node; node = acre__tree_next(&region->mappings, node))
-        *held += acre__part_of(node)->is_counted ? acre__part_of(node)->bytes : 0;
-    return at != region->end || region->last != before
-               ? "the last piece does not end where the region does"
-               : NULL;
-}
-
-const char *acre__arena_fault(const struct acre__arena *arena) {
-    uint64_t taken = 0, held = 0;
-    for (const struct acre__region *region = arena->regions; region; region = region->next) {
-        const char *fault = region_fault(region, &taken, &held);
-        if (fault)
-            return fault;
-    }
-    if (taken != arena->taken)
-        return "the pieces that are taken are not as many bytes as counted";
-    return held != arena->held ? "the memory is not as many bytes as counted" : NULL;
 }

@@ -64,12 +64,12 @@ enum acre__piece_state {
 struct acre__piece {
     uint64_t at;
     struct acre__piece *before, *behind; /* neighbours in its region; NULL at the ends */
-    struct acre__node fit;               /* in the tree of its holes, or in arena->bare */
+    struct acre__node fit;               /* in the tree of its holes */
     struct acre__region *region;
     uint64_t bytes;
     enum acre__piece_state state;
     unsigned sort;             /* of a hole: ACRE__FIT_* */
-    struct acre__holes *holes; /* of a hole: its owner */
+    struct acre__holes *holes; /* of a hole: its owner; of a bare piece: arena->bare */
     int was_ready;             /* it was taken from a hole that any stream could use */
     void *user;                /* set by the code that took it */
 };
@@ -114,6 +114,10 @@ struct acre__account {
                     uint64_t bytes);
 };
 
+static inline uint64_t acre__least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
 /* A Bloom filter of piece sizes that were taken. */
 enum { ACRE__SEEN_WORDS = 64 };
 struct acre__seen {
@@ -157,7 +161,7 @@ struct acre__arena {
     struct acre__region *regions; /* newest first */
     struct acre__holes ready;     /* holes that wait for nothing */
     struct acre__piece *spare;    /* unused records, linked by `behind` */
-    struct acre__tree bare;       /* bare pieces, by size, then by address */
+    struct acre__holes bare;      /* bare pieces, all of ACRE__FIT_SHARED */
     uint64_t held;                /* bytes of physical memory */
     uint64_t taken, peak;         /* bytes of taken pieces, and their high-water mark */
     int is_joined;
@@ -207,7 +211,7 @@ void acre__arena_give(struct acre__piece *piece, const struct acre__reach *to);
 void acre__arena_inherit(struct acre__holes *from, struct acre__holes *to);
 
 /* Makes these holes ready and unmaps their ghosts. */
-void acre__arena_ready(struct acre__arena *arena, struct acre__holes *holes);
+void acre__arena_ready(struct acre__holes *holes);
 
 /* Releases at least `bytes` of ready holes, if they have that much. Returns the bytes released. */
 uint64_t acre__arena_release(struct acre__arena *arena, uint64_t bytes);
@@ -225,9 +229,6 @@ void acre__arena_walk(const struct acre__arena *arena,
 
 /* Ends all regions, whatever the state of their pieces. */
 void acre__arena_end(struct acre__arena *arena);
-
-/* For tests: checks the invariants. Returns NULL, or what is wrong. */
-const char *acre__arena_fault(const struct acre__arena *arena);
 
 /* ---- arena_grow.c: internal to the arena ---- */
 
@@ -256,12 +257,6 @@ acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uin
 acre_status acre__region_append(struct acre__region *region, uint64_t bytes,
                                 struct acre__piece **out);
 
-/* Returns 1 if the region has addresses for `bytes` from `at` on. */
-int acre__region_reaches(const struct acre__region *region, uint64_t at, uint64_t bytes);
-
-/* Cuts the first bytes off a bare piece, into no tree. NULL without memory for the record. */
-struct acre__piece *acre__bare_cut(struct acre__piece *bare, uint64_t bytes);
-
 /* ---- arena_gather.c ---- */
 
 struct acre__picks;
@@ -274,7 +269,7 @@ acre_status acre__arena_gather(struct acre__arena *arena, const struct acre__rea
                                struct acre__piece **out);
 
 /* Gives memory to a piece that is in no tree: the chosen chunks, if any, then new ones of at most
- * `chunk` bytes. After a failure the piece is bare, or lost. */
+ * `chunk` bytes. After a failure the piece is bare, or lost, and its region may have ended. */
 acre_status acre__piece_fill(struct acre__piece *piece, const struct acre__picks *picks,
                              unsigned sort, uint64_t chunk);
 
@@ -347,9 +342,11 @@ struct acre__piece *acre__piece_split(struct acre__piece *piece, uint64_t at);
 /* Merges a piece with the one behind it. Both are in no tree by size. */
 void acre__piece_absorb(struct acre__piece *piece, struct acre__piece *behind);
 
-/* Insert a hole into its tree by size, and remove it. */
+/* Insert a hole, or a bare piece, into its tree by size, and remove it. */
 void acre__hole_insert(struct acre__piece *piece, struct acre__holes *holes);
 void acre__hole_remove(struct acre__piece *piece);
+/* Merges a hole with a neighbour that is in no tree. Returns the whole, in no tree either. */
+struct acre__piece *acre__hole_merge(struct acre__piece *hole, struct acre__piece *piece);
 /* Makes a piece that is in no tree by size a hole. It merges with neighbours that wait for the same
  * stream, and with ready ones. If several streams take pieces, ready ones must not be larger. */
 void acre__hole_make(struct acre__piece *piece, const struct acre__reach *to);
@@ -367,8 +364,9 @@ void acre__arena_join(struct acre__arena *arena);
 
 /* Makes a piece that is in no tree by size bare: it has no memory. */
 void acre__bare_make(struct acre__piece *piece);
-/* Takes bare addresses, cut to size and in no tree by size. Returns NULL if none are large enough,
- * or without memory for the records. */
+/* Cuts bytes out of a bare piece, into no tree. Returns NULL without memory for the records. */
+struct acre__piece *acre__bare_cut(struct acre__piece *bare, uint64_t at, uint64_t bytes);
+/* Finds a bare piece that is large enough and cuts bytes out of it. NULL if there is none. */
 struct acre__piece *acre__bare_take(struct acre__arena *arena, uint64_t bytes, uint64_t alignment);
 /* Drops bare pieces at the end of a region. */
 void acre__region_shorten(struct acre__region *region);

@@ -221,8 +221,10 @@ acre_status acre__piece_fill(struct acre__piece *piece, const struct acre__picks
         status = acre__region_map(region, piece->at + filled, bytes, sort, &is_lost);
         filled += bytes;
     }
-    if (status == ACRE_OK)
+    if (status == ACRE_OK) {
+        piece->sort = region->arena->is_joined ? ACRE__FIT_SHARED : sort;
         return ACRE_OK;
+    }
     struct acre__said said;
     acre__said_keep(&said);
     piece->state = ACRE__PIECE_LOST;
@@ -307,7 +309,7 @@ static acre_status gather_addresses(struct gather *gather, struct acre__piece **
         return acre__arena_addresses(gather->arena, gather->missing, gather->arena->unit, 0, out);
     if (!base->behind)
         return acre__region_append(base->region, gather->missing, out);
-    *out = acre__bare_cut(base->behind, gather->missing);
+    *out = acre__bare_cut(base->behind, base->behind->at, gather->missing);
     return *out ? ACRE_OK
                 : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block's place");
 }
@@ -316,12 +318,9 @@ static acre_status gather_addresses(struct gather *gather, struct acre__piece **
 static struct acre__piece *gather_hole(struct gather *gather, struct acre__piece *piece,
                                        int is_in_flight) {
     struct acre__holes *ready = &gather->arena->ready, *holes = ready;
-    piece->sort = ACRE__FIT_SHARED;
     if (gather->base) {
         is_in_flight |= gather->base->holes != ready;
-        acre__hole_remove(gather->base);
-        acre__piece_absorb(gather->base, piece);
-        piece = gather->base;
+        piece = acre__hole_merge(gather->base, piece);
     }
     if (is_in_flight)
         holes = gather->reach->recent;
@@ -334,17 +333,12 @@ acre_status acre__arena_gather(struct acre__arena *arena, const struct acre__rea
                                struct acre__piece **out) {
     struct gather gather = {.arena = arena, .reach = reach, .bytes = bytes, .alignment = alignment};
     struct acre__piece *piece = NULL;
-    acre_status status = ACRE_OK;
     *out = NULL;
-    if (!gather_plan(&gather, instead) || !picks_cut(&gather.picks)) {
-        picks_uncut(&gather.picks);
-        free(gather.picks.list);
-        return ACRE_OK;
-    }
-    status = gather_addresses(&gather, &piece);
-    if (status == ACRE_OK)
+    int is_cut = gather_plan(&gather, instead) && picks_cut(&gather.picks);
+    acre_status status = is_cut ? gather_addresses(&gather, &piece) : ACRE_OK;
+    if (is_cut && status == ACRE_OK)
         status = acre__piece_fill(piece, &gather.picks, ACRE__FIT_SHARED, acre__arena_chunk(arena));
-    if (status) {
+    if (!is_cut || status) {
         picks_uncut(&gather.picks);
         free(gather.picks.list);
         return status;

@@ -3,7 +3,6 @@
 
 #include "arena/arena.h"
 #include "base/status.h"
-#include "device/device.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -16,10 +15,6 @@ enum {
 #define CHUNK_LEAST (8 * MIB)
 #define OWN_CHUNK_MOST (512 * MIB)
 
-static uint64_t less(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
 /* ---- the budget ---- */
 
 static uint64_t most_taken(const struct acre__arena *arena, uint64_t more) {
@@ -30,7 +25,8 @@ static uint64_t most_taken(const struct acre__arena *arena, uint64_t more) {
 
 uint64_t acre__arena_over(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
     uint64_t most = most_taken(arena, more), part = most / BUDGET_PART;
-    uint64_t budget = most + part + less(part, arena->slack), held = arena->setup.account->held;
+    uint64_t budget = most + part + acre__least(part, arena->slack),
+             held = arena->setup.account->held;
     return held + bytes > budget ? held + bytes - budget : 0;
 }
 
@@ -53,7 +49,7 @@ int acre__arena_is_own(const struct acre__arena *arena, uint64_t bytes) {
 }
 
 uint64_t acre__arena_chunk(const struct acre__arena *arena) {
-    uint64_t bytes = less(CHUNK_LEAST, arena->setup.chunk_most);
+    uint64_t bytes = acre__least(CHUNK_LEAST, arena->setup.chunk_most);
     while (2 * bytes <= arena->setup.chunk_most && 2 * bytes <= arena->peak / CHUNK_PART)
         bytes *= 2;
     return acre__round_up(bytes, arena->unit);
@@ -75,25 +71,17 @@ static acre_status no_record(void) {
     return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block's place");
 }
 
-/* Maps a new chunk for a piece in no tree by size. A failure leaves the piece bare or lost. */
-static acre_status piece_map(struct acre__piece *piece, unsigned sort) {
-    struct acre__region *region = piece->region;
-    int is_lost;
-    acre_status status = acre__region_map(region, piece->at, piece->bytes, sort, &is_lost);
-    if (status) {
-        struct acre__said said;
-        acre__said_keep(&said);
-        piece->state = ACRE__PIECE_LOST;
-        if (!is_lost)
-            acre__bare_make(piece);
-        acre__region_shorten(region);
-        return acre__said_fail(status, &said);
-    }
-    piece->sort = region->arena->is_joined ? ACRE__FIT_SHARED : sort;
-    return ACRE_OK;
+/* Maps a new chunk for a piece in no tree by size and makes the piece a hole. */
+static acre_status piece_add(struct acre__piece *piece, unsigned sort,
+                             const struct acre__reach *to) {
+    acre_status status = acre__piece_fill(piece, NULL, sort, piece->bytes);
+    if (status == ACRE_OK)
+        acre__hole_make(piece, to);
+    return status;
 }
 
-int acre__region_reaches(const struct acre__region *region, uint64_t at, uint64_t bytes) {
+/* 1 if the region has addresses for `bytes` from `at` on. */
+static int region_reaches(const struct acre__region *region, uint64_t at, uint64_t bytes) {
     return region && at + bytes <= region->range.at + region->range.bytes;
 }
 
@@ -101,7 +89,7 @@ int acre__region_reaches(const struct acre__region *region, uint64_t at, uint64_
 static acre_status region_for(struct acre__arena *arena, uint64_t *at, uint64_t bytes,
                               uint64_t alignment, struct acre__region **region) {
     *region = arena->regions;
-    if (acre__region_reaches(*region, *at, bytes))
+    if (region_reaches(*region, *at, bytes))
         return ACRE_OK;
     acre_status status = acre__region_make(arena, bytes, alignment, region);
     *at = status ? 0 : (*region)->end;
@@ -135,15 +123,11 @@ static acre_status region_skip(struct acre__region *region, uint64_t to) {
 }
 
 /* Appends a chunk to the region, as a hole. */
-static acre_status region_append_hole(struct acre__region *region, uint64_t bytes,
+static acre_status region_append_hole(struct acre__region *region, uint64_t bytes, unsigned sort,
                                       const struct acre__reach *to) {
     struct acre__piece *piece;
     acre_status status = acre__region_append(region, bytes, &piece);
-    if (status == ACRE_OK)
-        status = piece_map(piece, ACRE__FIT_SHARED);
-    if (status == ACRE_OK)
-        acre__hole_make(piece, to);
-    return status;
+    return status ? status : piece_add(piece, sort, to);
 }
 
 struct acre__piece *acre__arena_tail(const struct acre__arena *arena,
@@ -177,8 +161,8 @@ static acre_status append_chunks(struct acre__arena *arena, struct acre__region 
                                  const struct acre__reach *to, uint64_t bytes, uint64_t chunk) {
     uint64_t before = arena->held;
     acre_status status = ACRE_OK;
-    for (uint64_t left = bytes; left && status == ACRE_OK; left -= less(left, chunk))
-        status = region_append_hole(region, less(left, chunk), to);
+    for (uint64_t left = bytes; left && status == ACRE_OK; left -= acre__least(left, chunk))
+        status = region_append_hole(region, acre__least(left, chunk), ACRE__FIT_SHARED, to);
     if (status == ACRE_OK)
         return ACRE_OK;
     struct acre__said said;
@@ -192,13 +176,13 @@ static acre_status append_chunks(struct acre__arena *arena, struct acre__region 
 static uint64_t missing_behind(const struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes) {
     const struct acre__piece *tail = acre__arena_tail(arena, reach);
-    return acre__round_up(bytes - (tail ? less(tail->bytes, bytes) : 0), arena->unit);
+    return acre__round_up(bytes - (tail ? acre__least(tail->bytes, bytes) : 0), arena->unit);
 }
 
 /* How much to add when `missing` bytes are. A program that repeats itself gets slightly different
  * places each time. At its peak it gets one chunk more, so that it need not grow again. */
 static uint64_t grow_bytes(const struct acre__arena *arena, uint64_t missing, uint64_t chunk) {
-    uint64_t step = acre__round_up(less(arena->setup.step, chunk), arena->unit);
+    uint64_t step = acre__round_up(acre__least(arena->setup.step, chunk), arena->unit);
     if (!arena->cycles)
         return missing > step ? missing : step;
     if (arena->held + missing >= arena->peak)
@@ -224,8 +208,7 @@ static acre_status grow_behind(struct acre__arena *arena, const struct acre__rea
         return ACRE_OK;
     uint64_t missing = acre__round_up(at + bytes - region->end, arena->unit);
     uint64_t wanted = grow_bytes(arena, missing, chunk);
-    if (acre__region_reaches(region, region->end, wanted) &&
-        acre__arena_may_hold(arena, wanted, bytes))
+    if (region_reaches(region, region->end, wanted) && acre__arena_may_hold(arena, wanted, bytes))
         missing = wanted;
     return append_chunks(arena, region, to, missing, chunk);
 }
@@ -272,7 +255,6 @@ static acre_status grow_own(struct acre__arena *arena, uint64_t bytes, uint64_t 
         status = acre__piece_fill(piece, NULL, ACRE__FIT_OWN, chunk);
     if (status)
         return status;
-    piece->sort = ACRE__FIT_OWN;
     acre__hole_insert(piece, &arena->ready);
     return acre__arena_take_at(piece, bytes, alignment, out);
 }
@@ -306,12 +288,14 @@ static acre_status take_apart(struct acre__arena *arena, const struct acre__reac
 
 /* ---- joined ---- */
 
+/* Gathers chunks. If they are too few, takes any hole. */
 static acre_status take_gathered(struct acre__arena *arena, const struct acre__reach *reach,
                                  uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
-    if (alignment > arena->unit)
-        return ACRE_OK;
-    return acre__arena_gather(arena, reach, bytes, alignment, missing_behind(arena, reach, bytes),
-                              out);
+    acre_status status = ACRE_OK;
+    if (alignment <= arena->unit)
+        status = acre__arena_gather(arena, reach, bytes, alignment,
+                                    missing_behind(arena, reach, bytes), out);
+    return status || *out ? status : acre__arena_take_any(arena, reach, bytes, alignment, out);
 }
 
 /* Releases chunks that were created for one large piece each: they are hard to reuse. */
@@ -338,8 +322,6 @@ static acre_status take_joined(struct acre__arena *arena, const struct acre__rea
         is_tried = 1;
         acre__seen_add(&arena->gathered_now, bytes);
         status = take_gathered(arena, reach, bytes, alignment, out);
-        if (status == ACRE_OK && !*out)
-            status = acre__arena_take_any(arena, reach, bytes, alignment, out);
         if (status || *out)
             return status;
     }
@@ -351,8 +333,6 @@ static acre_status take_joined(struct acre__arena *arena, const struct acre__rea
     struct acre__said said;
     acre__said_keep(&said);
     acre_status gathered = take_gathered(arena, reach, bytes, alignment, out);
-    if (gathered == ACRE_OK && !*out)
-        gathered = acre__arena_take_any(arena, reach, bytes, alignment, out);
     return *out ? ACRE_OK : gathered ? gathered : acre__said_fail(status, &said);
 }
 
@@ -408,18 +388,6 @@ acre_status acre__arena_grow_ahead(struct acre__arena *arena, uint64_t bytes) {
     return status;
 }
 
-/* Maps memory for the first `bytes` of a bare piece, as a hole. */
-static acre_status bare_fill(struct acre__piece *bare, uint64_t bytes, unsigned sort,
-                             const struct acre__reach *to) {
-    struct acre__piece *piece = acre__bare_cut(bare, bytes);
-    if (!piece)
-        return no_record();
-    acre_status status = piece_map(piece, sort);
-    if (status == ACRE_OK)
-        acre__hole_make(piece, to);
-    return status;
-}
-
 acre_status acre__arena_extend_new(struct acre__piece *piece, const struct acre__reach *reach,
                                    size_t bytes) {
     struct acre__region *region = piece->region;
@@ -438,15 +406,11 @@ acre_status acre__arena_extend_new(struct acre__piece *piece, const struct acre_
     unsigned sort = acre__arena_is_own(arena, bytes) ? ACRE__FIT_OWN : ACRE__FIT_SHARED;
     if (hole)
         sort = hole->sort;
-    if (!next && from == region->end && acre__region_reaches(region, from, missing)) {
-        struct acre__piece *more;
-        status = acre__region_append(region, missing, &more);
-        if (status == ACRE_OK)
-            status = piece_map(more, sort);
-        if (status == ACRE_OK)
-            acre__hole_make(more, to);
+    if (!next && from == region->end && region_reaches(region, from, missing)) {
+        status = region_append_hole(region, missing, sort, to);
     } else if (next && next->state == ACRE__PIECE_BARE && next->bytes >= missing) {
-        status = bare_fill(next, missing, sort, to);
+        next = acre__bare_cut(next, next->at, missing);
+        status = next ? piece_add(next, sort, to) : no_record();
     }
     if (status)
         return status;

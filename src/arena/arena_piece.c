@@ -9,17 +9,14 @@
 
 /* ---- trees by size ---- */
 
-static void fit_insert(struct acre__tree *tree, struct acre__piece *piece) {
-    piece->fit.key = acre__fit_key(piece->bytes, piece->at);
-    while (!acre__tree_insert(tree, &piece->fit))
-        piece->fit.key++;
-}
-
 void acre__hole_insert(struct acre__piece *piece, struct acre__holes *holes) {
-    piece->state = ACRE__PIECE_HOLE;
+    int is_bare = holes == &piece->region->arena->bare;
+    piece->state = is_bare ? ACRE__PIECE_BARE : ACRE__PIECE_HOLE;
     piece->holes = holes;
     piece->user = NULL;
-    fit_insert(&holes->fit[piece->sort], piece);
+    piece->fit.key = acre__fit_key(piece->bytes, piece->at);
+    while (!acre__tree_insert(&holes->fit[piece->sort], &piece->fit))
+        piece->fit.key++;
     holes->bytes += piece->bytes;
 }
 
@@ -87,18 +84,19 @@ static int hole_joins(const struct acre__piece *piece, const struct acre__piece 
            other->bytes <= piece->bytes;
 }
 
+struct acre__piece *acre__hole_merge(struct acre__piece *hole, struct acre__piece *piece) {
+    acre__hole_remove(hole);
+    struct acre__piece *front = hole == piece->before ? hole : piece;
+    acre__piece_absorb(front, front->behind);
+    return front;
+}
+
 void acre__hole_make(struct acre__piece *piece, const struct acre__reach *to) {
-    struct acre__piece *before = piece->before, *behind = piece->behind;
     struct acre__holes *holes = to ? to->recent : &piece->region->arena->ready;
-    if (hole_joins(piece, behind, to)) {
-        acre__hole_remove(behind);
-        acre__piece_absorb(piece, behind);
-    }
-    if (hole_joins(piece, before, to)) {
-        acre__hole_remove(before);
-        acre__piece_absorb(before, piece);
-        piece = before;
-    }
+    if (hole_joins(piece, piece->behind, to))
+        piece = acre__hole_merge(piece->behind, piece);
+    if (hole_joins(piece, piece->before, to))
+        piece = acre__hole_merge(piece->before, piece);
     acre__hole_insert(piece, holes);
 }
 
@@ -172,17 +170,13 @@ void acre__arena_join(struct acre__arena *arena) {
     arena->is_joined = 1;
     for (struct acre__region *region = arena->regions; region; region = region->next) {
         for (struct acre__piece *piece = region->first; piece; piece = piece->behind) {
-            struct acre__piece *before = piece->before;
             if (piece->state != ACRE__PIECE_HOLE)
                 continue;
             struct acre__holes *holes = piece->holes;
             acre__hole_remove(piece);
             piece->sort = ACRE__FIT_SHARED;
-            if (before && before->state == ACRE__PIECE_HOLE && before->holes == holes) {
-                acre__hole_remove(before);
-                acre__piece_absorb(before, piece);
-                piece = before;
-            }
+            if (piece->before && piece->before->holes == holes)
+                piece = acre__hole_merge(piece->before, piece);
             acre__hole_insert(piece, holes);
         }
     }
@@ -196,61 +190,39 @@ void acre__region_shorten(struct acre__region *region) {
         if (last->state != ACRE__PIECE_BARE)
             return;
         region->end = last->at;
-        acre__tree_remove(&region->arena->bare, &last->fit);
+        acre__hole_remove(last);
         piece_drop(last);
     }
 }
 
-void acre__bare_make(struct acre__piece *piece) {
-    struct acre__piece *before = piece->before, *behind = piece->behind;
-    struct acre__tree *bare = &piece->region->arena->bare;
-    piece->state = ACRE__PIECE_BARE;
-    if (behind && behind->state == ACRE__PIECE_BARE) {
-        acre__tree_remove(bare, &behind->fit);
-        acre__piece_absorb(piece, behind);
-    }
-    if (before && before->state == ACRE__PIECE_BARE) {
-        acre__tree_remove(bare, &before->fit);
-        acre__piece_absorb(before, piece);
-        piece = before;
-    }
-    fit_insert(bare, piece);
+static int is_bare(const struct acre__piece *piece) {
+    return piece && piece->state == ACRE__PIECE_BARE;
 }
 
-struct acre__piece *acre__bare_cut(struct acre__piece *bare, uint64_t bytes) {
-    struct acre__tree *tree = &bare->region->arena->bare;
-    acre__tree_remove(tree, &bare->fit);
-    if (bare->bytes > bytes) {
-        struct acre__piece *rest = acre__piece_split(bare, bare->at + bytes);
-        fit_insert(tree, rest ? rest : bare);
-        if (!rest)
-            return NULL;
-    }
-    bare->state = ACRE__PIECE_LOST;
-    return bare;
+void acre__bare_make(struct acre__piece *piece) {
+    piece->sort = ACRE__FIT_SHARED;
+    if (is_bare(piece->behind))
+        piece = acre__hole_merge(piece->behind, piece);
+    if (is_bare(piece->before))
+        piece = acre__hole_merge(piece->before, piece);
+    acre__hole_insert(piece, &piece->region->arena->bare);
+}
+
+struct acre__piece *acre__bare_cut(struct acre__piece *bare, uint64_t at, uint64_t bytes) {
+    struct acre__piece *piece = acre__hole_take(bare, at, bytes);
+    if (piece)
+        piece->state = ACRE__PIECE_LOST;
+    return piece;
 }
 
 struct acre__piece *acre__bare_take(struct acre__arena *arena, uint64_t bytes, uint64_t alignment) {
-    struct acre__tree *bare = &arena->bare;
+    const struct acre__tree *bare = &arena->bare.fit[ACRE__FIT_SHARED];
     struct acre__node *node = acre__tree_ceil(bare, acre__fit_key(bytes, 0));
-    struct acre__piece *piece = NULL;
-    uint64_t at = 0;
     for (; node; node = acre__tree_next(bare, node)) {
-        piece = acre__piece_fit(node);
-        at = acre__round_up(piece->at, alignment);
+        struct acre__piece *piece = acre__piece_fit(node);
+        uint64_t at = acre__round_up(piece->at, alignment);
         if (at + bytes <= acre__piece_end(piece))
-            break;
+            return acre__bare_cut(piece, at, bytes);
     }
-    if (!node)
-        return NULL;
-    if (at > piece->at) { /* keep the part in front */
-        struct acre__piece *front = piece;
-        acre__tree_remove(bare, node);
-        piece = acre__piece_split(front, at);
-        fit_insert(bare, front);
-        if (!piece)
-            return NULL;
-        fit_insert(bare, piece);
-    }
-    return acre__bare_cut(piece, bytes);
+    return NULL;
 }

@@ -30,28 +30,39 @@ acre_status acre__region_access(const struct acre__region *region, uint64_t at, 
     return acre__step_access(dev, at, bytes, &access, 1);
 }
 
-acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t bytes, unsigned sort,
-                             int *is_lost) {
-    struct acre__arena *arena = region->arena;
-    struct acre__chunk *chunk = NULL;
-    *is_lost = 0;
+/* Maps a chunk at an unused address of the region, without access. */
+static acre_status part_make(struct acre__region *region, uint64_t at, unsigned sort,
+                             struct acre__chunk *chunk, struct acre__region_part **out) {
     struct acre__region_part *part = calloc(1, sizeof *part);
     if (!part)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a chunk");
-    acre_status status = acre__chunk_take(arena->setup.dev, bytes, ACRE__CHUNK_SHAREABLE, &chunk);
-    if (status == ACRE_OK)
-        status = acre__mapping_make(chunk, at, &part->mapping);
-    if (chunk)
-        acre__chunk_drop(chunk); /* the mapping holds its own reference */
+    acre_status status = acre__mapping_make(chunk, at, &part->mapping);
     if (status) {
         free(part);
         return status;
     }
     part->node.key = at;
-    part->bytes = bytes;
+    part->bytes = chunk->bytes;
     part->sort = sort;
-    part->is_counted = 1;
     acre__tree_insert(&region->mappings, &part->node);
+    *out = part;
+    return ACRE_OK;
+}
+
+acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t bytes, unsigned sort,
+                             int *is_lost) {
+    struct acre__arena *arena = region->arena;
+    struct acre__chunk *chunk;
+    struct acre__region_part *part;
+    *is_lost = 0;
+    acre_status status = acre__chunk_take(arena->setup.dev, bytes, ACRE__CHUNK_SHAREABLE, &chunk);
+    if (status)
+        return status;
+    status = part_make(region, at, sort, chunk, &part);
+    acre__chunk_drop(chunk); /* the mapping holds its own reference */
+    if (status)
+        return status;
+    part->is_counted = 1;
     acre__arena_count_held(arena, bytes, 0);
     arena->made++;
     status = acre__region_access(region, at, bytes);
@@ -66,20 +77,12 @@ acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t by
 
 acre_status acre__region_alias(struct acre__region *region, uint64_t at, unsigned sort,
                                struct acre__region_part *of) {
-    struct acre__region_part *part = calloc(1, sizeof *part);
-    if (!part)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a chunk");
-    acre_status status = acre__mapping_make(of->mapping->chunk, at, &part->mapping);
-    if (status) {
-        free(part);
+    struct acre__region_part *part;
+    acre_status status = part_make(region, at, sort, of->mapping->chunk, &part);
+    if (status)
         return status;
-    }
-    part->node.key = at;
-    part->bytes = of->bytes;
-    part->sort = sort;
     part->older = of;
     of->newer = part;
-    acre__tree_insert(&region->mappings, &part->node);
     return ACRE_OK;
 }
 
@@ -139,6 +142,8 @@ static acre_status region_by_block(struct acre__region *region, size_t bytes, si
     region->pinned = acre__book_pin(arena->setup.dev, region->mem, &status);
     if (region->pinned)
         acre__book_pass_on(region->pinned, ACRE__OWNED_BY_POOL);
+    else
+        (void)acre_mem_free(arena->setup.dev, region->mem);
     return status;
 }
 
@@ -221,7 +226,7 @@ static void region_give_addresses(struct acre__region *region) {
 static void region_unmap_all(struct acre__region *region) {
     struct acre__node *node;
     while ((node = acre__tree_first(&region->mappings))) {
-        struct acre__region_part *part = acre__tree_entry(node, struct acre__region_part, node);
+        struct acre__region_part *part = acre__part_of(node);
         uint64_t at = node->key, behind = at + part->bytes;
         if (acre__region_unmap(region, part))
             continue;

@@ -94,7 +94,7 @@ acre_status acre__plan_arena_ready(struct acre__plan_arena *arena);
 acre_status acre__plan_arena_more(struct acre__plan_arena *arena, uint64_t bytes,
                                   uint64_t alignment, int ahead);
 /* Gives back the segments behind `last` (NULL: all). */
-void acre__plan_arena_cut(struct acre__plan_arena *arena, const struct acre__plan_segment *last);
+void acre__plan_arena_cut(struct acre__plan_arena *arena, struct acre__plan_segment *last);
 struct acre__plan_segment *acre__plan_arena_last(const struct acre__plan_arena *arena);
 
 /* A place for a piece in what there is: 1, or 0. */
@@ -110,6 +110,10 @@ uint64_t acre__plan_segment_would_end(const struct acre__plan_arena *arena,
                                       const struct acre__plan_segment *segment, uint64_t from,
                                       uint64_t bytes, uint64_t alignment);
 
+/* Takes a piece from new memory, if the arena may have some: `desired` bytes, see
+ * acre__plan_arena_more. */
+acre_status acre__plan_arena_grow(struct acre__plan_arena *arena, struct acre__plan_piece *piece,
+                                  uint64_t desired, uint64_t alignment, int ahead);
 /* Takes a piece where it can be had, with new memory if the arena may have some. */
 acre_status acre__plan_arena_get(struct acre__plan_arena *arena, struct acre__plan_piece *piece);
 
@@ -119,6 +123,14 @@ uint64_t acre__plan_arena_used(const struct acre__plan_arena *arena);
 
 /* ACRE_E_DEVICE_MEMORY or ACRE_E_HOST_MEMORY, as users know it. */
 acre_status acre__plan_not_enough(const struct acre__plan_arena *arena, uint64_t desired);
+
+/* ACRE_E_INVALID: the piece cannot be at that offset. */
+acre_status acre__plan_not_clear(const struct acre__plan_arena *arena,
+                                 const struct acre__plan_piece *piece, uint64_t offset);
+/* In MB, rounded up, for messages. */
+static inline unsigned long long acre__plan_in_mb(uint64_t bytes) {
+    return (unsigned long long)((bytes + ((1 << 20) - 1)) >> 20);
+}
 
 /* ---- wishes ---- */
 
@@ -204,9 +216,6 @@ struct acre__plan_loop {
     uint64_t alignment[ACRE__PLAN_PLACES];
     uint64_t bound; /* of both places */
     uint64_t recorded;
-    struct acre__uses uses; /* by the steps so far */
-    /* Written by the thread in the step alone, read by all. */
-    _Atomic uint64_t hits, misses, pool_calls;
 };
 
 /* ---- plans ---- */
@@ -231,6 +240,9 @@ struct acre_plan {
     acre_pool *pools[ACRE__PLAN_PLACES]; /* of loops; NULL: the default, not asked for yet */
     _Atomic uint64_t stepper; /* id of the thread in a step; 0: none is; or ACRE__PLAN_LEFT */
     struct acre__plan_loop loop;
+    struct acre__uses loop_uses; /* by the steps so far */
+    /* Of loops. Written by the thread in the step alone, read by all. */
+    _Atomic uint64_t hits, misses, pool_calls;
 };
 
 /* ---- plan_life.c ---- */

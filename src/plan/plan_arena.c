@@ -36,18 +36,23 @@ acre_status acre__plan_not_enough(const struct acre__plan_arena *arena, uint64_t
                       (unsigned long long)allocated);
 }
 
-/* Addresses and limits have words of their own. */
+acre_status acre__plan_not_clear(const struct acre__plan_arena *arena,
+                                 const struct acre__plan_piece *piece, uint64_t offset) {
+    return acre__fail(
+        ACRE_E_INVALID,
+        "%llu bytes at offset %llu of %llu on the %s: taken, past the end, or not aligned",
+        (unsigned long long)piece->bytes, (unsigned long long)offset,
+        (unsigned long long)arena->bytes, acre__plan_place_name(arena->place));
+}
+
 /* ---- memory ---- */
 
 static acre_status segment_take(const struct acre__plan_arena *arena, uint64_t bytes,
                                 struct acre__plan_segment *segment) {
-    acre_status status;
-    if (arena->kind == ACRE_KIND_PAGEABLE) {
-        status = acre__host_pages_make((size_t)bytes, &segment->mem, &segment->mem_bytes);
-        return status;
-    }
+    if (arena->kind == ACRE_KIND_PAGEABLE)
+        return acre__host_pages_make((size_t)bytes, &segment->mem, &segment->mem_bytes);
     segment->mem_bytes = (size_t)bytes;
-    status = acre_mem_alloc(arena->dev, arena->kind, (size_t)bytes, 0, &segment->mem);
+    acre_status status = acre_mem_alloc(arena->dev, arena->kind, (size_t)bytes, 0, &segment->mem);
     if (status)
         return status;
     segment->pinned = acre__book_pin(arena->dev, segment->mem, &status);
@@ -95,12 +100,8 @@ static acre_status arena_add(struct acre__plan_arena *arena, uint64_t bytes) {
     return ACRE_OK;
 }
 
-void acre__plan_arena_cut(struct acre__plan_arena *arena, const struct acre__plan_segment *last) {
-    struct acre__plan_segment **link = &arena->segments;
-    if (last)
-        while (*link != last)
-            link = &(*link)->next;
-    link = last ? &(*link)->next : link;
+void acre__plan_arena_cut(struct acre__plan_arena *arena, struct acre__plan_segment *last) {
+    struct acre__plan_segment **link = last ? &last->next : &arena->segments;
     while (*link) {
         struct acre__plan_segment *segment = *link;
         *link = segment->next;
@@ -249,18 +250,26 @@ void acre__plan_arena_untake(struct acre__plan_piece *piece) {
     segment->end = piece->end_before;
 }
 
+acre_status acre__plan_arena_grow(struct acre__plan_arena *arena, struct acre__plan_piece *piece,
+                                  uint64_t desired, uint64_t alignment, int ahead) {
+    if (arena->size != ACRE__PLAN_NEEDED || desired > ACRE__PLAN_BYTES_MOST)
+        return acre__plan_not_enough(arena, desired);
+    acre_status status = acre__plan_arena_more(arena, desired, alignment, ahead);
+    if (status == ACRE_OK && !acre__plan_arena_take(arena, piece))
+        status = acre__plan_not_enough(arena, desired);
+    return status;
+}
+
 acre_status acre__plan_arena_get(struct acre__plan_arena *arena, struct acre__plan_piece *piece) {
     acre_status status = acre__plan_arena_ready(arena);
     if (status || acre__plan_arena_take(arena, piece))
         return status;
-    if (arena->size != ACRE__PLAN_NEEDED)
-        return acre__plan_not_enough(
-            arena, acre__plan_segment_would_end(arena, arena->segments, arena->segments->cursor,
-                                                piece->bytes, piece->alignment));
-    status = acre__plan_arena_more(arena, piece->bytes, piece->alignment, 0);
-    if (status == ACRE_OK && !acre__plan_arena_take(arena, piece))
-        status = acre__plan_not_enough(arena, piece->bytes);
-    return status;
+    const struct acre__plan_segment *only = arena->segments;
+    uint64_t desired = arena->size == ACRE__PLAN_NEEDED
+                           ? piece->bytes
+                           : acre__plan_segment_would_end(arena, only, only->cursor, piece->bytes,
+                                                          piece->alignment);
+    return acre__plan_arena_grow(arena, piece, desired, piece->alignment, 0);
 }
 
 void acre__plan_arena_clear(struct acre__plan_arena *arena) {

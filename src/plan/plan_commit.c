@@ -30,7 +30,7 @@ acre_status acre__plan_wait(acre_plan *plan) {
         return status;
     plan->must_wait = plan->must_wait_all = 0;
     /* Loops that came and went have left their events; one is enough for the next. */
-    acre__uses_lend(&plan->uses, &plan->loop.uses);
+    acre__uses_lend(&plan->uses, &plan->loop_uses);
     acre__uses_close(&plan->uses);
     plan->waits++;
     return ACRE_OK;
@@ -38,15 +38,11 @@ acre_status acre__plan_wait(acre_plan *plan) {
 
 /* ---- wishes for all steps ---- */
 
-struct placing_head {
-    struct acre__plan_wish *wish;
-};
-
 /* What a call has placed so far, to be kept or undone as a whole. */
 struct placing {
     acre_plan *plan;
-    struct placing_head *heads; /* of the wishes that waited, in the order they are placed */
-    struct placing_head one;    /* in place of an array, when it is only one */
+    struct acre__plan_wish **heads; /* of the wishes that waited, in the order they are placed */
+    struct acre__plan_wish *one;    /* in place of an array, when it is only one */
     size_t count, taken;
     struct acre__plan_segment *last[ACRE__PLAN_PLACES]; /* memory behind these is new */
 };
@@ -54,8 +50,8 @@ struct placing {
 /* Fixed ones first, since others have to keep clear of them; then what is aligned most, so that
  * there is little padding; then as they were given. */
 static int heads_compare(const void *a, const void *b) {
-    const struct acre__plan_wish *x = ((const struct placing_head *)a)->wish;
-    const struct acre__plan_wish *y = ((const struct placing_head *)b)->wish;
+    const struct acre__plan_wish *x = *(struct acre__plan_wish *const *)a;
+    const struct acre__plan_wish *y = *(struct acre__plan_wish *const *)b;
     int fixed_x = (x->flags & ACRE_WISH_FIXED) != 0, fixed_y = (y->flags & ACRE_WISH_FIXED) != 0;
     if (fixed_x != fixed_y)
         return fixed_y - fixed_x;
@@ -68,7 +64,7 @@ static acre_status placing_begin(struct placing *placing, acre_plan *plan) {
     *placing = (struct placing){.plan = plan, .count = plan->waiting.count};
     for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++)
         placing->last[i] = acre__plan_arena_last(&plan->arenas[i]);
-    placing->one.wish = plan->waiting.first;
+    placing->one = plan->waiting.first;
     placing->heads = &placing->one;
     if (placing->count <= 1)
         return ACRE_OK;
@@ -77,7 +73,7 @@ static acre_status placing_begin(struct placing *placing, acre_plan *plan) {
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory to sort %zu wishes", placing->count);
     size_t i = 0;
     for (struct acre__plan_wish *wish = plan->waiting.first; wish; wish = wish->wait)
-        placing->heads[i++].wish = wish;
+        placing->heads[i++] = wish;
     qsort(placing->heads, placing->count, sizeof *placing->heads, heads_compare);
     return ACRE_OK;
 }
@@ -92,7 +88,7 @@ static void placing_undo(struct placing *placing) {
     struct acre__said said;
     acre__said_keep(&said);
     while (placing->taken)
-        acre__plan_arena_untake(&placing->heads[--placing->taken].wish->piece);
+        acre__plan_arena_untake(&placing->heads[--placing->taken]->piece);
     for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++)
         acre__plan_arena_cut(&placing->plan->arenas[i], placing->last[i]);
     placing_free(placing);
@@ -109,8 +105,8 @@ static uint64_t placing_desired(const struct placing *placing, size_t from,
         segment = &empty;
     uint64_t end = segment->cursor;
     for (size_t i = from; i < placing->count; i++) {
-        const struct acre__plan_piece *piece = &placing->heads[i].wish->piece;
-        if (placing->heads[i].wish->place != arena->place)
+        const struct acre__plan_piece *piece = &placing->heads[i]->piece;
+        if (placing->heads[i]->place != arena->place)
             continue;
         end = acre__plan_segment_would_end(arena, segment, end, piece->bytes, piece->alignment);
         if (end > ACRE__PLAN_BYTES_MOST) /* more than there is; what follows could wrap around */
@@ -121,7 +117,7 @@ static uint64_t placing_desired(const struct placing *placing, size_t from,
 }
 
 static acre_status placing_one(struct placing *placing, size_t index) {
-    struct acre__plan_wish *wish = placing->heads[index].wish;
+    struct acre__plan_wish *wish = placing->heads[index];
     struct acre__plan_arena *arena = &placing->plan->arenas[wish->place];
     acre_status status = acre__plan_arena_ready(arena);
     if (status)
@@ -129,23 +125,13 @@ static acre_status placing_one(struct placing *placing, size_t index) {
     if (wish->flags & ACRE_WISH_FIXED)
         return acre__plan_arena_take_at(arena, &wish->piece, wish->fixed)
                    ? ACRE_OK
-                   : acre__fail(ACRE_E_INVALID,
-                                "%llu bytes at offset %llu of %llu on the %s: taken, past the end, "
-                                "or not aligned",
-                                (unsigned long long)wish->piece.bytes,
-                                (unsigned long long)wish->fixed, (unsigned long long)arena->bytes,
-                                acre__plan_place_name(wish->place));
+                   : acre__plan_not_clear(arena, &wish->piece, wish->fixed);
     if (acre__plan_arena_take(arena, &wish->piece))
         return ACRE_OK;
     uint64_t alignment = ACRE__PLAN_GRAIN;
     uint64_t desired = placing_desired(placing, index, arena, &alignment);
-    if (arena->size != ACRE__PLAN_NEEDED || desired > ACRE__PLAN_BYTES_MOST)
-        return acre__plan_not_enough(arena, desired);
     int ahead = !(placing->plan->flags & ACRE_PLAN_DEFERRED);
-    status = acre__plan_arena_more(arena, desired, alignment, ahead);
-    if (status == ACRE_OK && !acre__plan_arena_take(arena, &wish->piece))
-        status = acre__plan_not_enough(arena, desired);
-    return status;
+    return acre__plan_arena_grow(arena, &wish->piece, desired, alignment, ahead);
 }
 
 /* Places all that waits. After a failure nothing is placed. */
@@ -174,7 +160,7 @@ static void wish_write(acre_plan *plan, struct acre__plan_wish *head) {
 
 static void placing_end(struct placing *placing) {
     for (size_t i = 0; i < placing->count; i++)
-        wish_write(placing->plan, placing->heads[i].wish);
+        wish_write(placing->plan, placing->heads[i]);
     placing->plan->waiting = (struct acre__plan_queue){0};
     placing_free(placing);
 }
@@ -378,17 +364,13 @@ static void timed_write(struct timed *timed) {
 
 /* ---- commit ---- */
 
-static unsigned long long in_mb(uint64_t bytes) {
-    return (unsigned long long)((bytes + ((1 << 20) - 1)) >> 20);
-}
-
 static void commit_log(const acre_plan *plan) {
     const struct acre__plan_arena *device = &plan->arenas[ACRE_PLACE_DEVICE];
     const struct acre__plan_arena *host = &plan->arenas[ACRE_PLACE_HOST];
     acre__log(ACRE_LOG_INFO, "plan",
               "plan: committed, %llu of %llu MB on device, %llu of %llu MB on host",
-              in_mb(acre__plan_arena_used(device)), in_mb(device->held),
-              in_mb(acre__plan_arena_used(host)), in_mb(host->held));
+              acre__plan_in_mb(acre__plan_arena_used(device)), acre__plan_in_mb(device->held),
+              acre__plan_in_mb(acre__plan_arena_used(host)), acre__plan_in_mb(host->held));
 }
 
 static void commit_end(acre_plan *plan, struct timed *timed) {

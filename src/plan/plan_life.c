@@ -12,7 +12,6 @@
 #include "plan/plan.h"
 #include "pool/pool.h"
 #include "pool/pool_list.h"
-#include "pool/pool_slow.h"
 
 _Atomic uint64_t acre__plan_ends;
 
@@ -39,7 +38,7 @@ static void plan_end(acre_plan *plan) {
     for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++)
         acre__plan_arena_cut(&plan->arenas[i], NULL);
     acre__uses_close(&plan->uses);
-    acre__uses_close(&plan->loop.uses);
+    acre__uses_close(&plan->loop_uses);
     acre__lock_destroy(&plan->lock);
     free(plan);
 }
@@ -141,8 +140,7 @@ static const char *size_words(char *words, size_t room, const struct acre__plan_
     if (arena->size == ACRE__PLAN_NEEDED)
         snprintf(words, room, "as needed");
     else
-        snprintf(words, room, "%llu MB",
-                 (unsigned long long)((arena->bytes + ((1 << 20) - 1)) >> 20));
+        snprintf(words, room, "%llu MB", acre__plan_in_mb(arena->bytes));
     return words;
 }
 
@@ -172,17 +170,16 @@ static acre_status plan_make(acre_device *dev, const acre_plan_options *options,
     plan->pools[ACRE_PLACE_DEVICE] = options->device_pool;
     plan->pools[ACRE_PLACE_HOST] = options->host_pool;
     acre__uses_open(&plan->uses, dev);
-    acre__uses_open(&plan->loop.uses, dev);
+    acre__uses_open(&plan->loop_uses, dev);
     acre__lock_init(&plan->lock, "plan", ACRE__RANK_PLAN);
     acre__plan_record_forget(&plan->loop);
     uint64_t clipped[ACRE__PLAN_PLACES];
     acre_kind host = options->host_kind ? options->host_kind : ACRE_KIND_PINNED;
-    acre_status status =
-        arena_set(&plan->arenas[ACRE_PLACE_DEVICE], dev, ACRE_PLACE_DEVICE, ACRE_KIND_DEVICE,
-                  options->device_bytes, &clipped[ACRE_PLACE_DEVICE]);
-    if (status == ACRE_OK)
-        status = arena_set(&plan->arenas[ACRE_PLACE_HOST], dev, ACRE_PLACE_HOST, host,
-                           options->host_bytes, &clipped[ACRE_PLACE_HOST]);
+    const acre_kind kinds[] = {ACRE_KIND_DEVICE, host};
+    const uint64_t bytes[] = {options->device_bytes, options->host_bytes};
+    acre_status status = ACRE_OK;
+    for (uint32_t i = 0; i < ACRE__PLAN_PLACES && status == ACRE_OK; i++)
+        status = arena_set(&plan->arenas[i], dev, i, kinds[i], bytes[i], &clipped[i]);
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);
@@ -229,14 +226,15 @@ static void stats_wishes(const acre_plan *plan, acre_plan_stats *stats) {
     stats->waiting = plan->waiting_count;
 }
 
-static void stats_loop(const struct acre__plan_loop *loop, acre_plan_stats *stats) {
+static void stats_loop(const acre_plan *plan, acre_plan_stats *stats) {
+    const struct acre__plan_loop *loop = &plan->loop;
     stats->recorded = loop->recorded;
     if (loop->state == ACRE__LOOP_PLACED)
         stats->loop_bytes = loop->whole[ACRE_PLACE_DEVICE] + loop->whole[ACRE_PLACE_HOST];
     stats->loop_bound_bytes = loop->bound;
-    stats->hits = acre__load(&loop->hits, memory_order_relaxed);
-    stats->misses = acre__load(&loop->misses, memory_order_relaxed);
-    stats->pool_calls = acre__load(&loop->pool_calls, memory_order_relaxed);
+    stats->hits = acre__load(&plan->hits, memory_order_relaxed);
+    stats->misses = acre__load(&plan->misses, memory_order_relaxed);
+    stats->pool_calls = acre__load(&plan->pool_calls, memory_order_relaxed);
 }
 
 acre_status acre_plan_get_stats(acre_plan *plan, acre_plan_stats *stats) {
@@ -262,7 +260,7 @@ acre_status acre_plan_get_stats(acre_plan *plan, acre_plan_stats *stats) {
     told.waits = plan->waits;
     told.steps = plan->steps;
     stats_wishes(plan, &told);
-    stats_loop(&plan->loop, &told);
+    stats_loop(plan, &told);
     acre__lock_give(&plan->lock);
     return acre__options_out(stats, sizeof told, &told, "acre_plan_stats");
 }

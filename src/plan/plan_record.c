@@ -11,11 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomic.h"
 #include "base/status.h"
 #include "plan/place.h"
 #include "plan/plan.h"
-#include "pool/pool.h"
 #include "pool/pool_ladder.h"
 
 enum { RECORD_ROOM = 64 }; /* of ops, slots and the table at first */
@@ -151,16 +149,7 @@ void acre__plan_record_forget(struct acre__plan_loop *loop) {
     free(loop->live);
     free(loop->table);
     free(loop->late);
-    struct acre__uses uses = loop->uses;
-    uint64_t hits = acre__load(&loop->hits, memory_order_relaxed);
-    uint64_t misses = acre__load(&loop->misses, memory_order_relaxed);
-    uint64_t pool_calls = acre__load(&loop->pool_calls, memory_order_relaxed);
-    memset(loop, 0, sizeof *loop);
-    loop->uses = uses;
-    loop->next = &op_end;
-    acre__store(&loop->hits, hits, memory_order_relaxed);
-    acre__store(&loop->misses, misses, memory_order_relaxed);
-    acre__store(&loop->pool_calls, pool_calls, memory_order_relaxed);
+    *loop = (struct acre__plan_loop){.next = &op_end};
 }
 
 /* ---- placing ---- */
@@ -279,7 +268,7 @@ static void record_address(struct acre__plan_loop *loop) {
 acre_status acre__plan_record_place(acre_plan *plan) {
     struct acre__plan_loop *loop = &plan->loop;
     struct acre__plan_arena *device = &plan->arenas[ACRE_PLACE_DEVICE];
-    const struct acre__plan_segment *last = acre__plan_arena_last(device);
+    struct acre__plan_segment *last = acre__plan_arena_last(device);
     acre_status status = record_solve(plan);
     if (status == ACRE_OK)
         status = acre__plan_wait(plan);

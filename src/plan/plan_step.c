@@ -132,11 +132,11 @@ static acre_status alloc_by_pool(acre_plan *plan, uint32_t place, size_t bytes, 
         status = acre_pool_alloc(pool, bytes, alignment, loop->stream, p);
     if (status)
         return status;
-    count_up(&loop->pool_calls);
+    count_up(&plan->pool_calls);
     if (loop->state == ACRE__LOOP_RECORDING)
         acre__plan_record_alloc(loop, place, bytes, alignment, *p);
     else
-        count_up(&loop->misses);
+        count_up(&plan->misses);
     return ACRE_OK;
 }
 
@@ -161,7 +161,7 @@ static __attribute__((noinline)) acre_status alloc_slow(acre_plan *plan, uint32_
     loop_join(loop);
     if (!op)
         return alloc_by_pool(plan, place, bytes, alignment, p);
-    count_up(&loop->hits);
+    count_up(&plan->hits);
     *p = op->p;
     return ACRE_OK;
 }
@@ -176,7 +176,7 @@ acre_status acre_plan_alloc(acre_plan *plan, uint32_t place, size_t bytes, size_
         return alloc_slow(plan, place, bytes, alignment, p);
     loop->live[op->slot] = 1;
     loop->next = op + 1;
-    count_up(&loop->hits);
+    count_up(&plan->hits);
     *p = op->p;
     return ACRE_OK;
 }
@@ -224,7 +224,7 @@ static __attribute__((noinline)) acre_status free_slow(acre_plan *plan, void *p)
     status = acre_free(p, loop->stream);
     if (status)
         return status;
-    count_up(&loop->pool_calls);
+    count_up(&plan->pool_calls);
     if (loop->state == ACRE__LOOP_RECORDING)
         acre__plan_record_free(loop, p);
     return ACRE_OK;
@@ -248,12 +248,12 @@ acre_status acre_plan_free(acre_plan *plan, void *p) {
  * cannot wait for what is outside of its capture. */
 static acre_status step_order(acre_plan *plan, acre_stream stream) {
     acre_status status = acre__stream_check(plan->dev, stream);
-    if (status || !plan->loop.uses.first)
+    if (status || !plan->loop_uses.first)
         return status;
     status = acre__stream_not_captured(plan->dev, stream, "the stream is being captured");
     if (status == ACRE_E_CAPTURING)
         return ACRE_OK;
-    return status ? status : acre__uses_join(&plan->loop.uses, stream);
+    return status ? status : acre__uses_join(&plan->loop_uses, stream);
 }
 
 /* What cannot be placed is no failure of the step. */
@@ -342,7 +342,7 @@ acre_status acre_plan_step_end(acre_plan *plan) {
         return status;
     struct acre__plan_loop *loop = &plan->loop;
     acre__lock_take(&plan->lock);
-    status = acre__uses_record(&loop->uses, loop->stream);
+    status = acre__uses_record(&plan->loop_uses, loop->stream);
     if (status == ACRE_E_CAPTURING)
         status = ACRE_OK;
     if (status == ACRE_OK) {

@@ -6,7 +6,6 @@
 
 #include "base/options.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "plan/plan.h"
 
 enum { WISH_NAME_BYTES = 64 };
@@ -170,11 +169,7 @@ static acre_status wish_keep_clear(acre_plan *plan, struct acre__plan_wish *wish
         acre__plan_arena_untake(&wish->piece);
     arena->kept = kept;
     if (!is_clear || queue_meets(&plan->timed, wish) || queue_meets(&plan->waiting, wish))
-        return acre__fail(ACRE_E_INVALID,
-                          "%llu bytes at offset %llu of %llu on the %s: taken, past the end, or "
-                          "not aligned",
-                          (unsigned long long)wish->piece.bytes, (unsigned long long)wish->fixed,
-                          (unsigned long long)arena->bytes, acre__plan_place_name(wish->place));
+        return acre__plan_not_clear(arena, &wish->piece, wish->fixed);
     if (wish->flags & ACRE_WISH_STEPS) { /* what is placed before commit leaves it alone */
         wish->kept = (struct acre__plan_kept){arena->kept, wish->fixed, wish->piece.bytes};
         arena->kept = &wish->kept;
@@ -203,9 +198,9 @@ static void batch_count(acre_plan *plan, struct batch *batch) {
 /* Enters the wishes and satisfies them, unless that is to come later. The lock is held. */
 static acre_status batch_want(acre_plan *plan, struct batch *batch) {
     struct acre__plan_queue waiting = plan->waiting, timed = plan->timed;
-    struct acre__plan_arena before[] = {plan->arenas[0], plan->arenas[1]};
-    const struct acre__plan_segment *last[] = {acre__plan_arena_last(&before[0]),
-                                               acre__plan_arena_last(&before[1])};
+    struct acre__plan_kept *kept[] = {plan->arenas[0].kept, plan->arenas[1].kept};
+    struct acre__plan_segment *last[] = {acre__plan_arena_last(&plan->arenas[0]),
+                                         acre__plan_arena_last(&plan->arenas[1])};
     size_t wish_count = plan->wish_count, waiting_count = plan->waiting_count;
     acre_status status = ACRE_OK;
     batch_count(plan, batch);
@@ -225,7 +220,7 @@ static acre_status batch_want(acre_plan *plan, struct batch *batch) {
         queue_cut(&plan->waiting, waiting.last, waiting.count);
         queue_cut(&plan->timed, timed.last, timed.count);
         for (int i = 0; i < ACRE__PLAN_PLACES; i++) {
-            plan->arenas[i].kept = before[i].kept;
+            plan->arenas[i].kept = kept[i];
             acre__plan_arena_cut(&plan->arenas[i], last[i]);
         }
         plan->wish_count = wish_count;
@@ -373,7 +368,7 @@ static acre_status plan_release(acre_plan *plan, acre_stream stream) {
     acre_status status = acre__plan_step_is_over(plan, "acre_plan_release");
     if (status)
         return status;
-    acre__uses_lend(&plan->loop.uses, &plan->uses); /* one that is idle may serve */
+    acre__uses_lend(&plan->loop_uses, &plan->uses); /* one that is idle may serve */
     if (stream) {
         status = acre__uses_record(&plan->uses, stream);
         if (status)
@@ -382,7 +377,7 @@ static acre_status plan_release(acre_plan *plan, acre_stream stream) {
         plan->must_wait_all = 1;
     }
     plan->must_wait = 1;
-    acre__uses_append(&plan->uses, &plan->loop.uses);
+    acre__uses_append(&plan->uses, &plan->loop_uses);
     acre__plan_record_forget(&plan->loop);
     acre__plan_forget_wishes(plan);
     for (int i = 0; i < ACRE__PLAN_PLACES; i++) {

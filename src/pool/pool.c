@@ -6,7 +6,6 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "device/driver_status.h"
 #include "mem/mem_block.h"
 #include "pool/pool_debug.h"
 #include "pool/pool_free.h"
@@ -14,7 +13,6 @@
 #include "pool/pool_list.h"
 #include "pool/pool_slab_make.h"
 #include "pool/pool_slow.h"
-#include "pool/pool_tag.h"
 #include "pool/pool_trim.h"
 #include "pool/pool_watch.h"
 
@@ -36,7 +34,7 @@ struct walk {
 /* Visits the live blocks of a slab. */
 static void walk_slab(void *user, struct acre__piece *piece) {
     struct walk *walk = user;
-    struct acre__slab *slab = piece->user;
+    const struct acre__slab *slab = piece->user;
     for (uint32_t i = 0; i < slab->fresh && !walk->is_ended; i++)
         if (acre__load(slab->slots[i].state, memory_order_relaxed) & ACRE__SLOT_LIVE)
             walk->is_ended = walk->fn(walk->user, slab->slots[i].p, slab->slot_bytes);
@@ -44,20 +42,14 @@ static void walk_slab(void *user, struct acre__piece *piece) {
 
 static void pool_walk_live(acre_pool *pool, acre_pool_walk_fn fn, void *user) {
     struct walk walk = {.fn = fn, .user = user};
-    acre__arena_walk(&pool->slabs_in, walk_slab, &walk);
-    acre__arena_walk(&pool->blocks_in, walk_slab, &walk);
+    acre__slabs_walk(pool, walk_slab, &walk);
 }
 
 static void pool_free(acre_pool *pool) {
-    acre__pool_debug_end(pool);
     acre__slab_end_all(pool);
     struct acre__node *node;
-    while ((node = acre__tree_first(&pool->uses))) {
-        struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
-        acre__tree_remove(&pool->uses, node);
-        acre__uses_close(&use->uses);
-        free(use);
-    }
+    while ((node = acre__tree_first(&pool->uses)))
+        acre__pool_use_end(pool, acre__tree_entry(node, struct acre__pool_use, node));
     acre__graphs_end(pool);
     acre__pool_streams_end(pool);
     if (pool->waiter)
@@ -165,50 +157,44 @@ static void pools_close(acre_device *dev) {
         (void)pool_end(pool);
 }
 
-/* Calls `fn` for every pool of the device, with the pool's lock held. */
-static acre_status pools_each(acre_device *dev, acre_status (*fn)(acre_pool *, acre_stream),
-                              acre_stream stream) {
-    acre_status status = ACRE_OK;
-    acre__lock_take(&acre__pools.lock);
-    for (acre_pool *pool = NULL; (pool = acre__live_next(&acre__pools, pool));) {
-        if (pool->dev != dev)
-            continue;
-        acre__lock_take(&pool->lock);
-        acre_status one = fn(pool, stream);
-        status = one ? one : status;
-        acre__lock_give(&pool->lock);
-    }
-    acre__lock_give(&acre__pools.lock);
-    return status;
-}
-
-static acre_status pool_trim_all(acre_pool *pool, acre_stream ignored) {
-    (void)ignored;
-    acre__pool_trim(pool, 0);
-    return ACRE_OK;
+static void pool_trim_one(acre_pool *pool, void *dev) {
+    if (pool->dev == dev)
+        acre__pool_trim(pool, 0);
 }
 
 static acre_status pools_trim(acre_device *dev) {
-    return pools_each(dev, pool_trim_all, NULL);
-}
-
-static acre_status pool_retire(acre_pool *pool, acre_stream stream) {
-    (void)acre__cache_drain(pool, stream, 0, ACRE__GIVE_ALL);
-    return acre__stream_retire(pool, stream);
-}
-
-static acre_status pools_retire(acre_device *dev, acre_stream stream) {
-    return pools_each(dev, pool_retire, stream);
-}
-
-static acre_status pool_synced(acre_pool *pool, acre_stream ignored) {
-    (void)ignored;
-    acre__streams_recover(pool);
+    acre__pools_visit(NULL, pool_trim_one, dev);
     return ACRE_OK;
 }
 
+struct retired {
+    const acre_device *dev;
+    acre_stream stream;
+    acre_status status;
+};
+
+static void pool_retire(acre_pool *pool, void *user) {
+    struct retired *retired = user;
+    if (pool->dev != retired->dev)
+        return;
+    (void)acre__cache_drain(pool, retired->stream, 0, ACRE__GIVE_ALL);
+    acre_status status = acre__stream_retire(pool, retired->stream);
+    retired->status = status ? status : retired->status;
+}
+
+static acre_status pools_retire(acre_device *dev, acre_stream stream) {
+    struct retired retired = {dev, stream, ACRE_OK};
+    acre__pools_visit(NULL, pool_retire, &retired);
+    return retired.status;
+}
+
+static void pool_synced(acre_pool *pool, void *dev) {
+    if (pool->dev == dev)
+        acre__streams_recover(pool);
+}
+
 static void pools_synced(acre_device *dev) {
-    (void)pools_each(dev, pool_synced, NULL);
+    acre__pools_visit(NULL, pool_synced, dev);
 }
 
 /* ---- acre_mem_query ---- */
@@ -222,11 +208,12 @@ static int slot_describe(struct acre__slab *slab, const void *p, acre_mem_info *
     info->pool = slab->pool;
     info->base = acre__slab_begin(slab, slot);
     info->usable_bytes = slab->slot_bytes;
-    info->bytes = acre__slab_is_large(slab) ? acre__load(&slab->asked, memory_order_relaxed)
-                                            : acre__slot_asked(state);
+    info->bytes = acre__slab_asked(slab, state);
     return 1;
 }
 
+/* Describes the live block around an address. The caller need not own it: the lock keeps its slab.
+ */
 static int pool_describe(acre_pool *pool, const void *p, acre_mem_info *info) {
     acre__lock_take(&pool->lock);
     struct acre__slab *slab = acre__slab_of(pool, p);
@@ -473,30 +460,16 @@ acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
     if (!event)
         return acre__fail(ACRE_E_NULL, "acre_pool_free_after: event is NULL");
     if (pool->flags & ACRE_POOL_DEBUG)
-        return acre__pool_block(pool, p, &slab, &status) &&
+        return acre__pool_block(pool, p, &slab, NULL, &status) &&
                        !(status = acre_event_sync(pool->dev, event))
                    ? acre_pool_free(pool, p, NULL)
                    : status;
-    struct acre__slot *slot = acre__pool_unlive(pool, p, &slab, &before, &status);
-    if (!slot)
-        return status;
-    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large block's record may go */
-    int64_t bytes = (int64_t)slab->slot_bytes;
-    if (before & ACRE__SLOT_GRAPH) {
-        status = acre__graph_free(slab, slot, before, NULL, event);
-    } else {
-        acre__lock_take(&pool->lock);
-        status = acre__stream_put_after(pool, slot, slab->size_class, event);
-        acre__lock_give(&pool->lock);
-    }
-    if (status) {
-        acre__graph_restore(pool, slot, before);
-        return status;
-    }
-    acre__tag_change(tag, -bytes, -1);
-    if (acre__trace_is_on())
+    struct acre__slot *slot = acre__pool_block(pool, p, &slab, &before, &status);
+    if (slot)
+        status = acre__pool_give(slab, slot, before, NULL, event);
+    if (status == ACRE_OK && acre__trace_is_on())
         acre__trace_free_after(&pool->trace, p, event);
-    return ACRE_OK;
+    return status;
 }
 
 /* ---- other streams ---- */
@@ -506,7 +479,7 @@ acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
     acre_status status = acre__pool_enter(pool);
     if (status)
         return status;
-    struct acre__slot *slot = acre__pool_block(pool, p, &slab, &status);
+    struct acre__slot *slot = acre__pool_block(pool, p, &slab, NULL, &status);
     if (!slot || (status = acre__stream_check(pool->dev, stream)))
         return status;
     int is_captured;
@@ -522,28 +495,16 @@ acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
 
 /* ---- queries ---- */
 
-/* The bytes of the live block around an address, 0 if there is none. The caller need not own the
- * block, so the lock keeps its slab. */
-static size_t block_bytes(acre_pool *pool, const void *p, int must_begin) {
-    if (acre__pool_check(pool))
-        return 0;
-    acre__lock_take(&pool->lock);
-    struct acre__slab *slab = acre__slab_of(pool, p);
-    struct acre__slot *slot = slab ? acre__slab_around(slab, p) : NULL;
-    int is_live = slot && acre__load(slot->state, memory_order_relaxed) & ACRE__SLOT_LIVE;
-    size_t bytes = is_live && (!must_begin || slot->p == p) ? slab->slot_bytes : 0;
-    if (bytes && pool->flags & ACRE_POOL_DEBUG)
-        bytes = acre__pool_debug_bytes(pool, slot->p);
-    acre__lock_give(&pool->lock);
-    return bytes;
-}
-
 int acre_pool_owns(acre_pool *pool, const void *p) {
-    return block_bytes(pool, p, 0) != 0;
+    acre_mem_info ignored;
+    return acre__pool_check(pool) == ACRE_OK && pool_describe(pool, p, &ignored);
 }
 
 size_t acre_pool_usable_size(acre_pool *pool, const void *p) {
-    return block_bytes(pool, p, 1);
+    acre_mem_info info;
+    if (acre__pool_check(pool) || !pool_describe(pool, p, &info) || info.base != p)
+        return 0;
+    return pool->flags & ACRE_POOL_DEBUG ? info.bytes : info.usable_bytes;
 }
 
 acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes) {
@@ -557,8 +518,7 @@ acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     acre_status status = acre__pool_enter(pool);
     if (status)
         return status;
-    if (pool->flags & ACRE_POOL_DEBUG)
-        acre__pool_debug_flush(pool);
+    acre__pool_debug_flush(pool);
     acre__lock_take(&pool->lock);
     acre__pool_trim(pool, keep_bytes);
     acre__lock_give(&pool->lock);

@@ -69,9 +69,8 @@ struct acre_pool {
     acre_stream relays[ACRE__RELAYS]; /* created when needed */
     struct acre__graphs graphs;
     struct acre__uses spare_events;
-    struct acre__slab *slabs; /* of small blocks */
-    struct acre__slab *spare; /* unused records of large blocks */
-    struct acre__tree asked;  /* ACRE_POOL_DEBUG: bytes requested, by address (pool_debug.c) */
+    struct acre__slab *slabs;                        /* of small blocks */
+    struct acre__slab *spare;                        /* unused records of large blocks */
     struct acre__slot *quarantine[ACRE__QUARANTINE]; /* latest frees, or NULL */
     unsigned quarantine_next;
     uint64_t overruns, late_writes;
@@ -100,10 +99,21 @@ struct acre__pool_use {
     uint64_t key; /* XOR of their handles */
 };
 
+static inline struct acre__pool_use *acre__pool_use_find(const acre_pool *pool, const void *p) {
+    return acre__tree_entry(acre__tree_find(&pool->uses, (uintptr_t)p), struct acre__pool_use,
+                            node);
+}
+static inline void acre__pool_use_end(acre_pool *pool, struct acre__pool_use *use) {
+    acre__tree_remove(&pool->uses, &use->node);
+    acre__uses_close(&use->uses);
+    free(use);
+}
+
 /* ---- what a thread requests from a pool ---- */
 
 struct acre__want {
     acre_pool *pool;
+    struct acre__pool_cache *cache; /* the calling thread's, or NULL */
     acre_stream stream;
     uint64_t id;              /* of the stream, from acre__pool_stream_id or the thread's lane */
     int is_id_known;          /* 0: `id` has yet to be queried */
@@ -123,9 +133,5 @@ enum acre__effort {
     ACRE__TAKE_NEW,   /* also what other streams have finished with, and new memory */
     ACRE__TAKE_BEHIND /* what another stream may still use: the stream waits for it */
 };
-
-static inline uint64_t acre__pool_held(const acre_pool *pool) {
-    return pool->account.held;
-}
 
 #endif

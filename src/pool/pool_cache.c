@@ -1,11 +1,8 @@
 /* What the pool does with thread caches: drains them, revokes unused grants, counts slots. */
 
-#include "base/status.h"
-#include "base/thread.h"
 #include "pool/pool.h"
 #include "pool/pool_cache.h"
 #include "pool/pool_list.h"
-#include "pool/pool_tag.h"
 
 enum {
     AGE_MISSES = 16, /* misses of a thread between two agings */
@@ -19,9 +16,9 @@ enum {
 static int lane_drain(struct acre__lane *lane, enum acre__give how) {
     if (lane->pool->is_ended)
         return 1;
-    int is_empty = acre__lane_give(lane, ACRE__CLASSES, how);
-    for (uint32_t i = 0; acre__lane_next(lane, &i); i++)
-        is_empty &= acre__lane_give(lane, i, how);
+    int is_empty = acre__lane_give(lane, ACRE__CLASSES, 0, how);
+    for (uint32_t i = 0; acre__class_next(&lane->granted, &i); i++)
+        is_empty &= acre__lane_give(lane, i, 0, how);
     return is_empty;
 }
 
@@ -73,31 +70,23 @@ int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, enum acre__g
 void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                             uint64_t id) {
     struct acre__slots slots = {0};
-    struct acre__slot *slot;
     uint64_t lane_id = id;
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     if (lane) {
         acre__lane_take_kept(lane, &slots);
         lane_id = lane->id;
     }
     acre__cache_leave(cache);
-    if (!slots.count ||
-        (acre__id_differs(lane_id, id)
-             ? acre__central_give_old(pool, ACRE__CLASSES, stream, acre__stream_thread(stream),
-                                      lane_id, 1, &slots)
-             : acre__central_give(pool, ACRE__CLASSES, stream, id, &slots)))
+    if (!slots.count || acre__central_give(pool, ACRE__CLASSES, stream, lane_id, id, &slots))
         return;
     acre__cache_enter(cache);
-    while ((slot = acre__slots_pop(&slots)))
-        acre__lane_put_kept(lane, acre__pool_table_find(slot->p));
+    acre__lane_put_back(lane, ACRE__CLASSES, &slots);
     acre__cache_leave(cache);
 }
 
 void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *pool,
                              acre_stream stream) {
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     if (lane)
         lane->large_live++;
     acre__cache_leave(cache);
@@ -105,9 +94,8 @@ void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *po
 
 void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                        uint64_t id) {
-    uint64_t blocks = 0;
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__cached cached = {0};
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     int is_old = lane && acre__id_differs(lane->id, id);
     if (lane && !is_old)
         lane->id = id;
@@ -115,9 +103,10 @@ void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_str
     if (!is_old)
         return;
     (void)acre__cache_drain(pool, stream, 0, ACRE__GIVE);
-    acre__cache_enter(cache);
-    lane = acre__cache_lane(cache, pool, stream);
-    if (lane && acre__lane_bytes(lane, &blocks) == 0) {
+    lane = acre__cache_enter_lane(cache, pool, stream);
+    if (lane)
+        acre__lane_count(lane, &cached);
+    if (lane && !cached.blocks) {
         acre__lane_reset(lane); /* this stream may end as early */
         lane->id = id;
     }
@@ -125,21 +114,6 @@ void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_str
 }
 
 /* ---- age ---- */
-
-void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream) {
-    int is_due = ++cache->misses % AGE_MISSES == 0;
-    acre__cache_enter(cache);
-    for (uint32_t i = 0; is_due && cache->lane_mask && i < AGE_LOOKS; i++) {
-        struct acre__lane *lane = cache->lanes[cache->hand++ & cache->lane_mask].lane;
-        if (!lane || lane->pool != pool)
-            continue;
-        if (acre__lane_age(lane, UINT64_MAX) && lane->stream != stream)
-            acre__cache_lane_end(cache, lane);
-        break;
-    }
-    acre__cache_leave(cache);
-    acre__caches_age(pool);
-}
 
 /* Calls `fn` for every lane of the pool; all caches are claimed. Returns the entries visited. */
 static uint64_t lanes_visit(const acre_pool *pool, void (*fn)(struct acre__lane *, void *user),
@@ -164,8 +138,8 @@ static void age_lane(struct acre__lane *lane, void *share) {
     (void)acre__lane_age(lane, *(const uint64_t *)share);
 }
 
-/* Runs more rarely the longer it takes. */
-void acre__caches_age(acre_pool *pool) {
+/* Ages all lanes of the pool, if grants were denied too often: more rarely the longer it takes. */
+static void caches_age(acre_pool *pool) {
     if (pool->denied < AGE_DENIALS + pool->aged)
         return;
     uint64_t stacks = 0;
@@ -177,24 +151,29 @@ void acre__caches_age(acre_pool *pool) {
     acre__caches_unclaim();
 }
 
-/* ---- counting ---- */
-
-struct cached {
-    uint64_t bytes, *blocks;
-};
-
-static void count_cached(struct acre__lane *lane, void *user) {
-    struct cached *cached = user;
-    cached->bytes += acre__lane_bytes(lane, cached->blocks);
+void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream) {
+    int is_due = ++cache->misses % AGE_MISSES == 0;
+    acre__cache_enter(cache);
+    for (uint32_t i = 0; is_due && cache->lane_mask && i < AGE_LOOKS; i++) {
+        struct acre__lane *lane = cache->lanes[cache->hand++ & cache->lane_mask].lane;
+        if (!lane || lane->pool != pool)
+            continue;
+        if (acre__lane_age(lane, UINT64_MAX) && lane->stream != stream)
+            acre__cache_lane_end(cache, lane);
+        break;
+    }
+    acre__cache_leave(cache);
+    caches_age(pool);
 }
 
-uint64_t acre__caches_bytes(const acre_pool *pool, uint64_t *blocks) {
-    struct cached cached = {0, blocks};
-    *blocks = 0;
+/* ---- counting ---- */
+
+struct acre__cached acre__caches_count(const acre_pool *pool) {
+    struct acre__cached cached = {0};
     (void)acre__caches_claim();
-    (void)lanes_visit(pool, count_cached, &cached);
+    (void)lanes_visit(pool, acre__lane_count, &cached);
     acre__caches_unclaim();
-    return cached.bytes;
+    return cached;
 }
 
 /* ---- the calling thread ---- */
@@ -204,8 +183,7 @@ struct acre__known acre__cache_knows(struct acre__pool_cache *cache, const acre_
     struct acre__known known = {0, 1, ACRE__ID_UNKNOWN};
     if (!cache)
         return known;
-    acre__cache_enter(cache);
-    const struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    const struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     if (lane && !lane->is_foreign && !lane->pool->is_ended && !acre__device_is_lost(pool->dev))
         known = (struct acre__known){1, lane->is_checked, lane->id};
     acre__cache_leave(cache);
@@ -215,8 +193,7 @@ struct acre__known acre__cache_knows(struct acre__pool_cache *cache, const acre_
 acre_status acre__cache_ensure(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                                int may_be_captured) {
     uint64_t id = ACRE__ID_UNKNOWN;
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     int is_there = lane != NULL, is_foreign = lane && lane->is_foreign;
     acre__cache_leave(cache);
     if ((is_there && !is_foreign) || acre__device_is_lost(pool->dev))
@@ -240,8 +217,7 @@ acre_status acre__cache_ensure(struct acre__pool_cache *cache, acre_pool *pool, 
 
 int acre__cache_put(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                     uint32_t size_class, struct acre__slots *slots) {
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     int is_put = lane && acre__lane_put(lane, size_class, slots);
     acre__cache_leave(cache);
     return is_put;

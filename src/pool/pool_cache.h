@@ -54,8 +54,8 @@ struct acre__lane {
     int64_t large_live; /* large blocks allocated by the lane, less those freed into it */
     uint64_t kept_bytes, kept_room; /* of large blocks: kept, and granted */
     struct acre__kept kept[ACRE__KEPT];
-    uint64_t granted[(ACRE__CLASSES + 63) / 64]; /* bits: stacks with `most` or `count` */
-    uint32_t room[ACRE__CLASSES]; /* capacity of the stacks: above `most` after a long capture */
+    struct acre__class_set granted; /* stacks with `most` or `count` */
+    uint32_t room[ACRE__CLASSES];   /* capacity of the stacks: above `most` after a long capture */
     struct acre__stack stacks[ACRE__CLASSES + 1]; /* the last, of large blocks, is always full */
 };
 
@@ -141,6 +141,12 @@ void acre__reader_leave(struct acre__pool_cache *cache);
 /* The lane of a pool and stream, or NULL. */
 struct acre__lane *acre__cache_lane(struct acre__pool_cache *cache, const acre_pool *pool,
                                     acre_stream stream);
+/* The owner enters, and finds the lane. It leaves in either case. */
+static inline struct acre__lane *acre__cache_enter_lane(struct acre__pool_cache *cache,
+                                                        const acre_pool *pool, acre_stream stream) {
+    acre__cache_enter(cache);
+    return acre__cache_lane(cache, pool, stream);
+}
 /* Creates a lane; NULL without memory. */
 struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_pool *pool,
                                          acre_stream stream, uint64_t id);
@@ -163,21 +169,21 @@ struct acre__slab *acre__lane_kept(struct acre__lane *lane, size_t bytes);
  * kept ones must go too. A thread without live large blocks keeps one at most, so that a repeated
  * sequence of calls finds the pool in the same state. */
 int acre__lane_keep(struct acre__lane *lane, struct acre__slab *slab, int *is_last);
-/* Puts back a kept block that was just taken. */
-void acre__lane_put_kept(struct acre__lane *lane, struct acre__slab *slab);
 /* Moves all kept blocks to a list. */
 void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots);
+/* Puts slots back that were just taken and that the pool has no memory to record. */
+void acre__lane_put_back(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots);
 
-/* Iterates over the classes with slots or a grant, from *size_class on. Returns 0 at the end. */
-int acre__lane_next(const struct acre__lane *lane, uint32_t *size_class);
 /* How far a thread's cache gives its slots to the pool, whose lock is held. */
 enum acre__give {
     ACRE__GIVE_GENTLY, /* not those that the pool could use only when the device is idle */
     ACRE__GIVE,        /* as long as there is host memory to record them */
     ACRE__GIVE_ALL     /* all: waits for the device if there is none */
 };
-/* Gives all slots of a class (ACRE__CLASSES: large blocks). Returns 0 if some had to stay. */
-int acre__lane_give(struct acre__lane *lane, uint32_t size_class, enum acre__give how);
+/* Gives all but the first `left` slots of a class, or all large blocks (ACRE__CLASSES). Returns 0
+ * if some had to stay. */
+int acre__lane_give(struct acre__lane *lane, uint32_t size_class, uint32_t left,
+                    enum acre__give how);
 /* Fetches the records of all slots but the first `left` of a stack into the processor's cache. */
 void acre__lane_prefetch(const struct acre__lane *lane, uint32_t size_class, uint32_t left);
 /* Ages a lane: gives slots not used since the last call, with their grants, to the pool, whose lock
@@ -188,16 +194,17 @@ uint64_t acre__lane_budget(const acre_pool *pool);
 uint32_t acre__lane_stacks(const struct acre__lane *lane);
 /* Revokes all grants of an empty lane, as if it were new. */
 void acre__lane_reset(struct acre__lane *lane);
-/* Bytes and blocks in the lane. */
-uint64_t acre__lane_bytes(const struct acre__lane *lane, uint64_t *blocks);
+/* Free blocks that threads keep. */
+struct acre__cached {
+    uint64_t bytes, blocks;
+};
+/* Adds the blocks in the lane to `cached`, a struct acre__cached. */
+void acre__lane_count(struct acre__lane *lane, void *cached);
 
 /* ---- pool_cache.c: the pool's lock is held ---- */
 
 /* The owner ages a lane of the pool now and then. Ends it if unused, unless it is the stream's. */
 void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream);
-/* Ages all lanes of the pool, if grants were denied too often. */
-void acre__caches_age(acre_pool *pool);
-
 /* Gives the large blocks that the owner keeps for a stream to the pool. `id` comes from
  * acre__pool_stream_id. */
 void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
@@ -215,8 +222,8 @@ void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_str
  * ACRE__GIVE_ALL destroys the lanes too. Returns 0 if a cache could not be claimed. */
 int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, enum acre__give how);
 
-/* Bytes and blocks of the pool in all caches. */
-uint64_t acre__caches_bytes(const acre_pool *pool, uint64_t *blocks);
+/* Counts the blocks of the pool in all caches. */
+struct acre__cached acre__caches_count(const acre_pool *pool);
 
 /* The thread with that id ends: gives everything in its cache to its pools. */
 void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread);

@@ -1,6 +1,5 @@
 /* How threads take small slots from the pool's free lists (pool_freed.c): those of their stream
  * first, then what other streams have finished with, then new slabs. Under the pool's lock. */
-#include <stdlib.h>
 
 #include "base/status.h"
 #include "pool/pool.h"
@@ -152,10 +151,9 @@ static acre_status take_new(struct acre__want *want, struct acre__pool_stream *o
 }
 
 acre_status acre__central_take(struct acre__want *want, enum acre__effort effort) {
-    acre_status status;
-    struct acre__pool_stream *own = acre__central_stream(want, &status);
+    struct acre__pool_stream *own = acre__central_stream(want);
     if (!own)
-        return status;
+        return ACRE_E_HOST_MEMORY;
     if (effort == ACRE__TAKE_BEHIND)
         return own->graph ? ACRE_OK : take_behind(want, own); /* no graph waits for work outside */
     take_free(want, own);

@@ -30,6 +30,26 @@ static inline size_t acre__class_bytes(uint32_t size_class) {
     return ((size_t)9 + step) << (top + 9);
 }
 
+/* A set of classes. */
+struct acre__class_set {
+    uint64_t bits[(ACRE__CLASSES + 63) / 64];
+};
+static inline void acre__class_put(struct acre__class_set *set, uint32_t size_class, int is_in) {
+    uint64_t bit = (uint64_t)1 << size_class % 64, *bits = &set->bits[size_class / 64];
+    *bits = is_in ? *bits | bit : *bits & ~bit;
+}
+/* Iterates over the classes in a set, from *size_class on. Returns 0 at the end. */
+static inline int acre__class_next(const struct acre__class_set *set, uint32_t *size_class) {
+    for (uint32_t i = *size_class; i < ACRE__CLASSES; i = (i / 64 + 1) * 64) {
+        uint64_t bits = set->bits[i / 64] >> i % 64;
+        if (bits) {
+            *size_class = i + (uint32_t)__builtin_ctzll(bits);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* States of slots are 4 << shift bytes apart. As many share a cache line as a thread fetches at a
  * time: threads with slots whose states share a line slow each other down (false sharing). */
 static inline uint32_t acre__class_state_shift(uint32_t size_class) {

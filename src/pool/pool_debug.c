@@ -4,15 +4,11 @@
  * poisoned with different bytes. A free waits for the stream, checks the red zone, poisons the
  * block and quarantines it; the poison is checked when the block leaves the quarantine. Errors are
  * logged and counted. All of it happens in stream order, and slowly: never on a hit path. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
-#include "base/status.h"
 #include "pool/pool_debug.h"
 #include "pool/pool_free.h"
 #include "pool/pool_freed.h"
-#include "pool/pool_slow.h"
 
 enum {
     DEBUG_NEW = 0xa5,  /* fills a new block */
@@ -22,12 +18,6 @@ enum {
 
 /* Larger blocks are not quarantined: they would take too much memory. */
 #define DEBUG_QUARANTINE_MOST ((size_t)4 << 20)
-
-/* The bytes requested for a block. */
-struct debug_block {
-    struct acre__node node; /* key: the block's address */
-    size_t bytes;
-};
 
 /* Finds the first byte of a range that is not `value`, in its first 256 bytes; -1: none. */
 static acre_status debug_look(acre_pool *pool, const char *at, size_t bytes, unsigned char value,
@@ -41,30 +31,12 @@ static acre_status debug_look(acre_pool *pool, const char *at, size_t bytes, uns
     return status;
 }
 
-size_t acre__pool_debug_bytes(acre_pool *pool, const void *p) {
-    struct acre__node *node = acre__tree_find(&pool->asked, (uintptr_t)p);
-    return node ? acre__tree_entry(node, struct debug_block, node)->bytes : 0;
-}
-
-acre_status acre__pool_debug_alloc(acre_pool *pool, const struct acre__slab *slab, void *p,
-                                   size_t bytes, int zero, acre_stream stream) {
-    struct debug_block *block = calloc(1, sizeof *block);
-    if (!block)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
-    acre_status status = acre_fill(pool->dev, p, zero ? 0 : DEBUG_NEW, bytes, stream);
-    if (status == ACRE_OK)
-        status =
-            acre_fill(pool->dev, (char *)p + bytes, DEBUG_ZONE, slab->slot_bytes - bytes, stream);
-    if (status) {
-        free(block);
-        return status;
-    }
-    block->node.key = (uintptr_t)p;
-    block->bytes = bytes;
-    acre__lock_take(&pool->lock);
-    acre__tree_insert(&pool->asked, &block->node);
-    acre__lock_give(&pool->lock);
-    return ACRE_OK;
+acre_status acre__pool_debug_alloc(const struct acre__slab *slab, void *p, size_t bytes, int zero,
+                                   acre_stream stream) {
+    acre_device *dev = slab->pool->dev;
+    acre_status status = acre_fill(dev, p, zero ? 0 : DEBUG_NEW, bytes, stream);
+    return status ? status
+                  : acre_fill(dev, (char *)p + bytes, DEBUG_ZONE, slab->slot_bytes - bytes, stream);
 }
 
 /* Frees a slot that leaves the quarantine. Logs and counts a write after its free. */
@@ -78,11 +50,9 @@ static void debug_leave(acre_pool *pool, struct acre__slot *slot) {
                   "%s: the block at %p was written to, at byte %d, after "
                   "it was freed",
                   pool->dev->label, slot->p, wrong);
-    struct acre__slots one = {0};
+    struct acre__slots one = acre__slots_of(slot);
     acre__lock_take(&pool->lock);
     pool->late_writes += wrong >= 0;
-    acre__slots_push(&one, slot);
-    one.last->next = NULL;
     acre__central_ready(pool, slab->size_class, &one);
     acre__lock_give(&pool->lock);
 }
@@ -98,7 +68,8 @@ static struct acre__slot *debug_enter(acre_pool *pool, struct acre__slot *slot) 
 }
 
 void acre__pool_debug_flush(acre_pool *pool) {
-    for (unsigned i = 0; i < ACRE__QUARANTINE; i++) {
+    int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0;
+    for (unsigned i = 0; is_debugged && i < ACRE__QUARANTINE; i++) {
         struct acre__slot *out = debug_enter(pool, NULL);
         if (out)
             debug_leave(pool, out);
@@ -109,33 +80,24 @@ void acre__pool_debug_flush(acre_pool *pool) {
 static acre_status debug_wait(acre_pool *pool, const void *p, acre_stream stream) {
     acre_status status = acre_stream_sync(pool->dev, stream);
     acre__lock_take(&pool->lock);
-    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)p);
-    struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
-    if (use && status == ACRE_OK && (status = acre__uses_wait(&use->uses)) == ACRE_OK) {
-        acre__tree_remove(&pool->uses, node);
-        acre__uses_close(&use->uses);
-        free(use);
-    }
+    struct acre__pool_use *use = acre__pool_use_find(pool, p);
+    if (use && status == ACRE_OK && (status = acre__uses_wait(&use->uses)) == ACRE_OK)
+        acre__pool_use_end(pool, use);
     acre__lock_give(&pool->lock);
     return status;
 }
 
 acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *slot,
-                                  acre_stream stream) {
+                                  uint32_t *before, acre_stream stream) {
     acre_pool *pool = slab->pool;
     char *p = slot->p;
-    size_t whole = slab->slot_bytes;
+    size_t whole = slab->slot_bytes, bytes = acre__slab_asked(slab, *before);
     int wrong = -1, is_quiet = 1;
     uint64_t id; /* queried only because a captured stream must not be waited for */
     acre_status status =
         acre__device_is_lost(pool->dev) ? ACRE_OK : acre__pool_stream_id(pool->dev, stream, &id);
     if (status)
         return status;
-    acre__lock_take(&pool->lock);
-    struct acre__node *node = acre__tree_find(&pool->asked, (uintptr_t)p);
-    struct debug_block *block = acre__tree_entry(node, struct debug_block, node);
-    size_t bytes = block ? block->bytes : whole;
-    acre__lock_give(&pool->lock);
     if (!acre__device_is_lost(pool->dev)) {
         status = debug_wait(pool, p, stream);
         if (status == ACRE_OK && bytes < whole)
@@ -144,6 +106,7 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
             status = acre_fill(pool->dev, p, DEBUG_FREED, whole, stream);
         if (status)
             return status;
+        *before = acre__slab_ask(slab, *before, whole); /* the red zone is poisoned, too */
         is_quiet = acre_stream_sync(pool->dev, stream) == ACRE_OK;
     }
     if (wrong >= 0)
@@ -153,29 +116,11 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
                   pool->dev->label, bytes, (void *)p, wrong);
     acre__lock_take(&pool->lock);
     pool->overruns += wrong >= 0;
-    if (block)
-        acre__tree_remove(&pool->asked, &block->node);
     acre__lock_give(&pool->lock);
-    free(block);
     if (!is_quiet) /* poisoned at an unknown time: only this stream may reuse it */
         return acre__pool_free_plain(slab, slot, stream);
     struct acre__slot *out = whole <= DEBUG_QUARANTINE_MOST ? debug_enter(pool, slot) : slot;
     if (out)
         debug_leave(pool, out);
     return ACRE_OK;
-}
-
-void acre__pool_debug_forget(acre_pool *pool, const void *p) {
-    struct acre__node *node = acre__tree_find(&pool->asked, (uintptr_t)p);
-    if (node)
-        acre__tree_remove(&pool->asked, node);
-    free(acre__tree_entry(node, struct debug_block, node));
-}
-
-void acre__pool_debug_end(acre_pool *pool) {
-    struct acre__node *node;
-    while ((node = acre__tree_first(&pool->asked))) {
-        acre__tree_remove(&pool->asked, node);
-        free(acre__tree_entry(node, struct debug_block, node));
-    }
 }

@@ -3,10 +3,8 @@
 
 #include "base/atomic.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "pool/pool_free.h"
 #include "pool/pool_list.h"
-#include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 #include "space/book.h"
 
@@ -38,10 +36,29 @@ static acre_status no_block(const void *p) {
                   : acre__fail(ACRE_E_POINTER, "%p is no block of a pool, or was freed already", p);
 }
 
+/* The start of the large block of any pool that contains the address, but does not begin there;
+ * NULL if there is none. */
+static const void *large_around(const void *p, const acre_pool **owner) {
+    const void *begin = NULL;
+    acre__lock_take(&acre__pools.lock);
+    for (acre_pool *pool = NULL; !begin && (pool = acre__live_next(&acre__pools, pool));) {
+        acre__lock_take(&pool->lock);
+        struct acre__slab *slab = acre__slab_of(pool, p);
+        if (slab && acre__slab_is_large(slab) && slab->at != (uintptr_t)p &&
+            acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_LIVE) {
+            begin = slab->slots[0].p;
+            *owner = pool;
+        }
+        acre__lock_give(&pool->lock);
+    }
+    acre__lock_give(&acre__pools.lock);
+    return begin;
+}
+
 /* A slab without live blocks may end at any time, hence the reader's section. Inside it, this
  * thread also wins the block against other threads that free it. */
-static struct acre__slot *block_find(acre_pool *pool, const void *p, struct acre__slab **found,
-                                     uint32_t *before, acre_status *status) {
+struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre__slab **found,
+                                    uint32_t *before, acre_status *status) {
     struct acre__pool_cache *cache = acre__cache_self();
     acre__reader_enter(cache);
     struct acre__slab *slab = acre__pool_table_find(p);
@@ -54,7 +71,7 @@ static struct acre__slot *block_find(acre_pool *pool, const void *p, struct acre
     begin = is_live ? begin : NULL;
     acre__reader_leave(cache);
     if (!is_live)
-        begin = acre__pools_around(p, &owner);
+        begin = large_around(p, &owner);
     *found = slab;
     *status = ACRE_OK;
     if (!begin)
@@ -66,36 +83,8 @@ static struct acre__slot *block_find(acre_pool *pool, const void *p, struct acre
     return *status ? NULL : around;
 }
 
-struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre__slab **slab,
-                                    acre_status *status) {
-    return block_find(pool, p, slab, NULL, status);
-}
-
-struct acre__slot *acre__pool_unlive(acre_pool *pool, const void *p, struct acre__slab **slab,
-                                     uint32_t *before, acre_status *status) {
-    return block_find(pool, p, slab, before, status);
-}
-
-const void *acre__pools_around(const void *p, const acre_pool **owner) {
-    const void *begin = NULL;
-    acre__lock_take(&acre__pools.lock);
-    for (acre_pool *pool = NULL; !begin && (pool = acre__live_next(&acre__pools, pool));) {
-        acre__lock_take(&pool->lock);
-        struct acre__slab *slab = acre__slab_of(pool, p);
-        if (slab && acre__slab_is_large(slab) &&
-            acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_LIVE) {
-            begin = slab->slots[0].p;
-            *owner = pool;
-        }
-        acre__lock_give(&pool->lock);
-    }
-    acre__lock_give(&acre__pools.lock);
-    return begin;
-}
-
 acre_status acre__pool_note_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream) {
-    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
-    struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+    struct acre__pool_use *use = acre__pool_use_find(pool, slot->p);
     if (!use && (use = calloc(1, sizeof *use))) {
         use->node.key = (uintptr_t)slot->p;
         acre__uses_open(&use->uses, pool->dev);
@@ -114,8 +103,7 @@ acre_status acre__pool_note_use(acre_pool *pool, struct acre__slot *slot, acre_s
 /* Frees a slot whose stream the driver does not know: it waits until the device is idle. */
 void acre__give_lost(struct acre__slab *slab, struct acre__slot *slot) {
     acre_pool *pool = slab->pool;
-    struct acre__slots one = {0};
-    acre__slots_push(&one, slot);
+    struct acre__slots one = acre__slots_of(slot);
     acre__lock_take(&pool->lock);
     struct acre__pool_stream *lost = acre__stream_lost(pool);
     if (lost)
@@ -129,8 +117,7 @@ void acre__give_lost(struct acre__slab *slab, struct acre__slot *slot) {
  * last. Not under the pool's lock, which is then held for a shorter time. */
 static void lane_prefetch(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
                           uint32_t size_class) {
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     if (lane && lane->stacks[size_class].count >= lane->stacks[size_class].most)
         acre__lane_prefetch(lane, size_class, lane->stacks[size_class].most / STACK_LEFT);
     acre__cache_leave(cache);
@@ -141,8 +128,7 @@ static void lane_prefetch(struct acre__pool_cache *cache, const acre_pool *pool,
  * the fewer calls need the lock. *id is that of the stream that the lane is of. */
 static int lane_make_room(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                           uint32_t size_class, struct acre__slots *slots, uint64_t *id) {
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     int has_room = 0;
     if (lane) {
         acre__lane_grow(lane, size_class);
@@ -154,15 +140,6 @@ static int lane_make_room(struct acre__pool_cache *cache, acre_pool *pool, acre_
     }
     acre__cache_leave(cache);
     return has_room;
-}
-
-/* Lock held. Slots from a lane were freed on the lane's stream, which may have ended. */
-static int slots_give(acre_pool *pool, acre_stream stream, uint32_t size_class, uint64_t lane_id,
-                      uint64_t id, struct acre__slots *slots) {
-    return acre__id_differs(lane_id, id)
-               ? acre__central_give_old(pool, size_class, stream, acre__stream_thread(stream),
-                                        lane_id, 1, slots)
-               : acre__central_give(pool, size_class, stream, id, slots);
 }
 
 /* There is no memory to record the slots. A block that is just being freed stays live. Slots from a
@@ -189,7 +166,7 @@ static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_clas
     if (cache)
         acre__cache_age(cache, pool, stream);
     if (!cache || !lane_make_room(cache, pool, stream, size_class, slots, &lane_id))
-        is_given = slots_give(pool, stream, size_class, lane_id, id, slots);
+        is_given = acre__central_give(pool, size_class, stream, lane_id, id, slots);
     if (cache && is_given && acre__id_differs(lane_id, id))
         acre__cache_renew(cache, pool, stream, id);
     acre__lock_give(&pool->lock);
@@ -204,8 +181,7 @@ static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab, 
                        const struct acre__known *known) {
     acre_pool *pool = slab->pool;
     int is_last = 0;
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     int is_kept = lane && acre__lane_keep(lane, slab, &is_last);
     acre__cache_leave(cache);
     uint64_t id;
@@ -214,8 +190,7 @@ static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab, 
     acre__lock_take(&pool->lock);
     if (is_last)
         acre__cache_flush_kept(cache, pool, stream, id);
-    acre__cache_enter(cache);
-    lane = acre__cache_lane(cache, pool, stream);
+    lane = acre__cache_enter_lane(cache, pool, stream);
     if (lane) {
         lane->large_live--;
         acre__lane_grow_kept(lane, slab->bytes);

@@ -5,15 +5,10 @@
 #include "pool/pool.h"
 
 /* The slot of a live block of the pool, for NULL of any pool; otherwise NULL and *status: POINTER,
- * INTERIOR or HANDLE. */
+ * INTERIOR or HANDLE. If `before` is not NULL, also marks the block as not live, and *before is its
+ * old state. If threads race, one gets the block. */
 struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre__slab **slab,
-                                    acre_status *status);
-/* The start of the large block of any pool that contains the address; NULL if there is none. */
-const void *acre__pools_around(const void *p, const acre_pool **owner);
-/* As acre__pool_block, and marks the block as not live; *before is its old state. If threads race,
- * one gets the block. */
-struct acre__slot *acre__pool_unlive(acre_pool *pool, const void *p, struct acre__slab **slab,
-                                     uint32_t *before, acre_status *status);
+                                    uint32_t *before, acre_status *status);
 /* Lock held: records that work of another stream uses the block. */
 acre_status acre__pool_note_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream);
 /* Gives a slot that is no longer live to the calling thread's stack, or else to the pool, as freed

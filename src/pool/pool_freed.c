@@ -74,7 +74,7 @@ static void list_sort(struct acre__freed *freed, uint32_t size_class, struct acr
 }
 
 void acre__freed_sort(struct acre__freed *freed) {
-    for (uint32_t i = 0; acre__freed_next(freed, &i); i++) {
+    for (uint32_t i = 0; acre__class_next(&freed->used, &i); i++) {
         struct acre__freed_class *of = &freed->classes[i];
         while (of->bundle_count)
             list_sort(freed, i, &of->bundles[--of->bundle_count]);
@@ -112,7 +112,7 @@ static uint64_t class_count(const struct acre__freed_class *of) {
 
 uint64_t acre__freed_bytes(const struct acre__freed *freed) {
     uint64_t bytes = freed->holes[ACRE__ARENA_SLABS].bytes + freed->holes[ACRE__ARENA_BLOCKS].bytes;
-    for (uint32_t i = 0; acre__freed_next(freed, &i); i++)
+    for (uint32_t i = 0; acre__class_next(&freed->used, &i); i++)
         bytes += class_count(&freed->classes[i]) * acre__class_bytes(i);
     return bytes;
 }
@@ -132,34 +132,25 @@ static void small_credit(acre_pool *pool, uint32_t size_class, const struct acre
     acre__limit_credit(pool, (uint64_t)slots->count * acre__class_bytes(size_class), slots->count);
 }
 
-void acre__freed_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
-                     struct acre__slots *slots) {
-    if (size_class == ACRE__CLASSES) {
-        large_put(pool, &stream->reach[ACRE__ARENA_BLOCKS], slots);
-    } else {
-        acre__freed_add(pool, stream->recent->freed, size_class, slots);
-    }
-}
-
 void acre__freed_add(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
                      struct acre__slots *slots) {
     if (size_class == ACRE__CLASSES) {
-        const struct acre__reach to = {.recent = &freed->holes[ACRE__ARENA_BLOCKS]};
-        large_put(pool, &to, slots);
+        const struct acre__reach alone = {.recent = &freed->holes[ACRE__ARENA_BLOCKS]};
+        large_put(pool, freed->stream ? &freed->stream->reach[ACRE__ARENA_BLOCKS] : &alone, slots);
         return;
     }
     small_credit(pool, size_class, slots);
     acre__freed_count(freed, slots->count);
-    acre__freed_use(freed, size_class);
+    acre__class_put(&freed->used, size_class, 1);
     if (!bundle_put(&freed->classes[size_class], slots))
         list_sort(freed, size_class, slots);
 }
 
 void acre__freed_inherit(struct acre__freed *from, struct acre__freed *to) {
     acre__freed_sort(from);
-    for (uint32_t i = 0; acre__freed_next(from, &i); i++) {
+    for (uint32_t i = 0; acre__class_next(&from->used, &i); i++) {
         struct acre__node *node;
-        acre__freed_use(to, i);
+        acre__class_put(&to->used, i, 1);
         while ((node = acre__tree_first(&from->classes[i].shares))) {
             struct acre__share *share = acre__tree_entry(node, struct acre__share, node);
             struct acre__slots slots = share->slots;
@@ -208,11 +199,11 @@ static void class_ready(struct acre__freed_class *of) {
     }
 }
 
-void acre__freed_ready(acre_pool *pool, struct acre__freed *freed) {
-    for (uint32_t i = 0; acre__freed_next(freed, &i); i++)
+void acre__freed_ready(struct acre__freed *freed) {
+    for (uint32_t i = 0; acre__class_next(&freed->used, &i); i++)
         class_ready(&freed->classes[i]);
-    memset(freed->used, 0, sizeof freed->used);
+    freed->used = (struct acre__class_set){0};
     acre__freed_count(freed, -(int64_t)freed->count);
-    acre__arena_ready(&pool->slabs_in, &freed->holes[ACRE__ARENA_SLABS]);
-    acre__arena_ready(&pool->blocks_in, &freed->holes[ACRE__ARENA_BLOCKS]);
+    for (int i = 0; i < ACRE__ARENAS; i++)
+        acre__arena_ready(&freed->holes[i]);
 }

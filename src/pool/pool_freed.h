@@ -4,12 +4,10 @@
 
 #include "pool/pool.h"
 
-/* Adds slots that a thread had to the latest frees of a stream. Large ones become holes. */
-void acre__freed_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
-                     struct acre__slots *slots);
 /* Changes the number of slots by `more`. */
 void acre__freed_count(struct acre__freed *freed, int64_t more);
-/* As acre__freed_put, for a list that need not be a stream's. */
+/* Adds slots that a thread had to the latest frees of a stream, or to a list of a capture. Large
+ * ones become holes. */
 void acre__freed_add(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
                      struct acre__slots *slots);
 /* Moves everything to `to`, which waits for whatever `from` waits for. */
@@ -17,7 +15,7 @@ void acre__freed_inherit(struct acre__freed *from, struct acre__freed *to);
 /* Sorts bundles into the shares of their slabs. */
 void acre__freed_sort(struct acre__freed *freed);
 /* Makes all of it ready: it waits for nothing any more. */
-void acre__freed_ready(acre_pool *pool, struct acre__freed *freed);
+void acre__freed_ready(struct acre__freed *freed);
 /* Frees only the record. */
 void acre__freed_end(struct acre__freed *freed);
 /* The bytes in the list. */

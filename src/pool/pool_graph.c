@@ -21,12 +21,10 @@
 #include "base/status.h"
 #include "device/driver_status.h"
 #include "pool/pool.h"
-#include "pool/pool_debug.h"
 #include "pool/pool_free.h"
 #include "pool/pool_freed.h"
 #include "pool/pool_graph.h"
 #include "pool/pool_list.h"
-#include "pool/pool_slow.h"
 #include "pool/pool_watch.h"
 
 /* Shared with destructors, which may run after the pool has ended. */
@@ -89,6 +87,14 @@ static acre_status capture_ask(acre_device *dev, acre_stream stream, struct capt
     capture->is_broken = state == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
     capture->id = state == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
     return ACRE_OK;
+}
+
+/* As capture_ask, for a capture that may still take memory. */
+static acre_status capture_active(acre_device *dev, acre_stream stream, struct capture *capture) {
+    acre_status status = capture_ask(dev, stream, capture);
+    return status || capture->id
+               ? status
+               : acre__fail(ACRE_E_CAPTURING, "the stream's capture has failed already");
 }
 
 /* As capture_ask, for a stream that may not be captured. */
@@ -286,40 +292,44 @@ static struct acre__graph_memory *memory_for(acre_pool *pool, acre_stream stream
 
 /* ---- alloc ---- */
 
-acre_status acre__graph_begin(struct acre__want *want, struct acre__graph_take *take) {
+static void block_enter(acre_pool *pool, struct acre__graph_block *block,
+                        const struct acre__slot *slot) {
+    block->node.key = (uintptr_t)slot->p;
+    acre__tree_insert(&pool->graphs.blocks, &block->node);
+}
+
+acre_status acre__graph_begin(struct acre__want *want, struct acre__graph_block **out) {
     acre_pool *pool = want->pool;
     struct capture capture;
-    *take = (struct acre__graph_take){.block = calloc(1, sizeof *take->block)};
-    if (!take->block)
+    struct acre__graph_memory *memory = NULL;
+    struct acre__graph_block *block = calloc(1, sizeof *block);
+    if (!block)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
-    acre_status status = capture_ask(pool->dev, want->stream, &capture);
-    if (status == ACRE_OK && !capture.id)
-        status = acre__fail(ACRE_E_CAPTURING, "the stream's capture has failed already");
+    acre_status status = capture_active(pool->dev, want->stream, &capture);
     acre__lock_take(&pool->lock);
     acre__graphs_settle(pool);
-    take->memory = status ? NULL : memory_for(pool, want->stream, &capture, &status);
-    want->graph = take->memory ? graph_stream(take->memory, want->stream) : NULL;
-    if (take->memory && !want->graph)
+    if (status == ACRE_OK)
+        memory = memory_for(pool, want->stream, &capture, &status);
+    if (memory && !(want->graph = graph_stream(memory, want->stream)))
         status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
     if (status) {
         acre__lock_give(&pool->lock);
-        free(take->block);
+        free(block);
         return status;
     }
-    take->memory->takers++; /* the lock may be given up meanwhile */
+    block->memory = memory;
+    memory->takers++; /* the lock may be given up meanwhile */
+    *out = block;
     return ACRE_OK;
 }
 
-void acre__graph_end(struct acre__want *want, struct acre__graph_take *take, acre_status status) {
+void acre__graph_end(struct acre__want *want, struct acre__graph_block *block, acre_status status) {
     acre_pool *pool = want->pool;
-    take->memory->takers--;
-    if (status == ACRE_OK) {
-        take->block->node.key = (uintptr_t)want->slots.first->p;
-        take->block->memory = take->memory;
-        acre__tree_insert(&pool->graphs.blocks, &take->block->node);
-    } else {
-        free(take->block);
-    }
+    block->memory->takers--;
+    if (status == ACRE_OK)
+        block_enter(pool, block, want->slots.first);
+    else
+        free(block);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
 }
@@ -333,12 +343,9 @@ static struct acre__graph_block *block_find(const acre_pool *pool, const void *p
 
 static void block_put(acre_pool *pool, struct acre__graph_block *block, struct acre__slot *slot,
                       uint32_t size_class, struct acre__freed *freed) {
-    struct acre__slots one = {0};
+    struct acre__slots one = acre__slots_of(slot);
     acre__tree_remove(&pool->graphs.blocks, &block->node);
-    acre__slots_push(&one, slot);
     acre__freed_add(pool, freed, size_class, &one);
-    if (pool->flags & ACRE_POOL_DEBUG)
-        acre__pool_debug_forget(pool, slot->p);
     free(block);
 }
 
@@ -397,9 +404,7 @@ acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, u
 acre_status acre__graph_park(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream) {
     acre_pool *pool = slab->pool;
     struct capture capture;
-    acre_status status = capture_ask(pool->dev, stream, &capture);
-    if (status == ACRE_OK && !capture.id)
-        status = acre__fail(ACRE_E_CAPTURING, "the stream's capture has failed already");
+    acre_status status = capture_active(pool->dev, stream, &capture);
     if (status)
         return status;
     acre__lock_take(&pool->lock);
@@ -424,13 +429,11 @@ void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot) {
     acre_pool *pool = slab->pool;
     acre__lock_take(&pool->lock);
     struct acre__graph_block *block = block_find(pool, slot->p);
-    struct acre__slots one = {0};
-    if (block) {
+    struct acre__slots one = acre__slots_of(slot);
+    if (block)
         block_put(pool, block, slot, slab->size_class, block->memory->outside.freed);
-    } else { /* the graph was just destroyed */
-        acre__slots_push(&one, slot);
+    else /* the graph was just destroyed */
         acre__central_ready(pool, slab->size_class, &one);
-    }
     acre__lock_give(&pool->lock);
 }
 
@@ -446,16 +449,13 @@ static acre_status block_adopt(acre_pool *pool, struct acre__slot *slot, acre_st
         return status;
     if (!block)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
-    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
-    if (node) {
-        struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
-        acre__tree_remove(&pool->uses, node);
+    struct acre__pool_use *use = acre__pool_use_find(pool, slot->p);
+    if (use) {
         acre__uses_append(&memory->uses, &use->uses);
-        free(use);
+        acre__pool_use_end(pool, use);
     }
-    block->node.key = (uintptr_t)slot->p;
     block->memory = memory;
-    acre__tree_insert(&pool->graphs.blocks, &block->node);
+    block_enter(pool, block, slot);
     return ACRE_OK;
 }
 
@@ -508,11 +508,11 @@ static void memory_ready(acre_pool *pool, struct acre__graph_memory *memory) {
     while (memory->streams) {
         struct acre__pool_stream *stream = memory->streams;
         memory->streams = stream->next;
-        acre__freed_ready(pool, stream->recent->freed);
+        acre__freed_ready(stream->recent->freed);
         graph_stream_free(stream);
     }
-    acre__freed_ready(pool, memory->common.freed);
-    acre__freed_ready(pool, memory->outside.freed);
+    acre__freed_ready(memory->common.freed);
+    acre__freed_ready(memory->outside.freed);
     memory->capture = 0;
     memory->is_lent = 0;
 }

@@ -12,6 +12,7 @@
 struct acre__want;
 struct acre__graph_memory;
 struct acre__graph_binding;
+struct acre__graph_block;
 
 /* The graph memory of a pool. The pool's lock guards it. */
 struct acre__graphs {
@@ -23,13 +24,10 @@ struct acre__graphs {
 };
 
 /* Takes a block of the capture's memory: between these two, with the pool's lock held,
- * acre__ladder_take fills want->slots. After a failure of the first there is no second. */
-struct acre__graph_take {
-    struct acre__graph_memory *memory;
-    struct acre__graph_block *block; /* its record to be */
-};
-acre_status acre__graph_begin(struct acre__want *want, struct acre__graph_take *take);
-void acre__graph_end(struct acre__want *want, struct acre__graph_take *take, acre_status status);
+ * acre__ladder_take fills want->slots. After a failure of the first there is no second. `block` is
+ * the record of the block to be. */
+acre_status acre__graph_begin(struct acre__want *want, struct acre__graph_block **block);
+void acre__graph_end(struct acre__want *want, struct acre__graph_block *block, acre_status status);
 /* No lock held: frees a block with ACRE__SLOT_GRAPH on the stream or, if `event` is set, once that
  * has passed. `before` is its state before the free. */
 acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, uint32_t before,
@@ -49,10 +47,6 @@ acre_status acre__graph_use(acre_pool *pool, struct acre__slot *slot, acre_strea
 void acre__graphs_settle(acre_pool *pool);
 /* Lock held: returns the free bytes that only captures of the same key may use. */
 uint64_t acre__graphs_free_bytes(const acre_pool *pool);
-/* Lock held: returns 1 if there is memory that only graphs may use. */
-static inline int acre__graphs_have(const struct acre__graphs *graphs) {
-    return graphs->memories != NULL;
-}
 /* Frees all records. */
 void acre__graphs_end(acre_pool *pool);
 

@@ -79,8 +79,7 @@ static __attribute__((noinline)) acre_status
 alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
     void *block = NULL;
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+    struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
     if (lane && lane->fast == pool && !lane_is_barred(lane)) {
         struct acre__stack *stack = &lane->stacks[acre__class_of(bytes)];
         block =
@@ -103,8 +102,7 @@ alloc_other(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
         return alloc_far(pool, bytes, alignment, stream, p);
     if (cache && !cache->tag && p && bytes - 1 < ACRE__BYTES_MOST &&
         !(alignment & (alignment - 1)) && alignment <= ACRE__PIECE_GRAIN) {
-        acre__cache_enter(cache);
-        struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
+        struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
         if (lane && lane->fast == pool && lane->kept_count && !lane_is_barred(lane))
             slab = acre__lane_kept(lane, bytes);
         if (slab) {
@@ -260,31 +258,22 @@ static inline __attribute__((always_inline)) acre_status free_near(acre_pool *po
     return is_hit ? ACRE_OK : free_far(pool, p, stream);
 }
 
-static inline __attribute__((always_inline)) acre_status
-pool_free_untraced(acre_pool *pool, void *p, acre_stream stream) {
-    return pool ? free_near(pool, p, stream) : acre__pool_check(pool);
+acre_status acre__pool_free_untraced(acre_pool *pool, void *p, acre_stream stream) {
+    return free_near(pool, p, stream);
 }
 
 static __attribute__((noinline)) acre_status free_traced(acre_pool *pool, void *p,
                                                          acre_stream stream) {
     acre_pool *told = acre__pool_trace_free(p, stream);
-    acre_status status = pool_free_untraced(pool, p, stream);
-    return acre__pool_trace_freed(told, p, stream, status);
+    return acre__pool_trace_freed(told, p, stream, free_near(pool, p, stream));
 }
 
 acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream) {
-    return acre__trace_is_on() ? free_traced(pool, p, stream) : pool_free_untraced(pool, p, stream);
-}
-
-acre_status acre__pool_free_untraced(acre_pool *pool, void *p, acre_stream stream) {
-    return pool_free_untraced(pool, p, stream);
-}
-
-static __attribute__((noinline)) acre_status free_any_traced(void *p, acre_stream stream) {
-    acre_pool *told = acre__pool_trace_free(p, stream);
-    return acre__pool_trace_freed(told, p, stream, free_near(NULL, p, stream));
+    if (!pool)
+        return acre__pool_check(pool);
+    return acre__trace_is_on() ? free_traced(pool, p, stream) : free_near(pool, p, stream);
 }
 
 acre_status acre_free(void *p, acre_stream stream) {
-    return acre__trace_is_on() ? free_any_traced(p, stream) : free_near(NULL, p, stream);
+    return acre__trace_is_on() ? free_traced(NULL, p, stream) : free_near(NULL, p, stream);
 }

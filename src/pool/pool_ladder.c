@@ -8,7 +8,6 @@
  *
  * The host waits without a lock. It does not wait for a stream's own event, which other threads may
  * record again meanwhile. Instead a stream of the pool waits, and the host waits for that. */
-#include "base/atomic.h"
 #include "base/status.h"
 #include "device/limbo.h"
 #include "pool/pool_central.h"
@@ -18,7 +17,6 @@
 #include "pool/pool_limit.h"
 #include "pool/pool_list.h"
 #include "pool/pool_report.h"
-#include "pool/pool_slow.h"
 #include "pool/pool_trim.h"
 
 /* ---- trying ---- */
@@ -62,9 +60,7 @@ static acre_status climb_caches(struct acre__want *want) {
 }
 
 static acre_status climb_done(struct acre__want *want) {
-    acre_status status;
-    const struct acre__pool_stream *own = acre__central_stream(want, &status);
-    acre__streams_settle(want->pool, own, 1);
+    acre__streams_settle(want->pool, acre__central_stream(want), 1);
     return ladder_try(want, ACRE__TAKE_FREE);
 }
 
@@ -90,19 +86,20 @@ struct others {
 
 static void trim_other(acre_pool *pool, void *user) {
     struct others *others = user;
-    uint64_t before = acre__pool_held(pool);
+    uint64_t before = pool->account.held;
     if (!acre__pool_is_like(pool, others->dev, others->kind))
         return;
     acre__pool_trim(pool, 0);
-    others->bytes += before - acre__pool_held(pool);
+    others->bytes += before - pool->account.held;
 }
 
 static void join_other(acre_pool *pool, void *user) {
     struct others *others = user;
+    uint32_t joined;
     if (pool->dev != others->dev || !acre__pool_is_like(pool, others->dev, others->kind))
         return;
     acre__streams_settle(pool, NULL, 1);
-    if (acre__streams_join(pool, others->waiter) == ACRE_OK)
+    if (acre__streams_join(pool, others->waiter, UINT32_MAX, &joined) == ACRE_OK)
         others->count += acre__streams_pending(pool);
 }
 
@@ -189,8 +186,10 @@ static acre_status wait_for_waiter(acre_pool *pool) {
 /* Also waits for the latest frees on the stream itself: they may separate two holes, or keep a
  * chunk from being released. */
 static acre_status wait_for_one(struct acre__want *want, int *is_over) {
-    acre_status status = acre__streams_join_one(want->pool, want->pool->waiter, is_over);
-    if (status == ACRE_OK && !*is_over)
+    uint32_t joined;
+    acre_status status = acre__streams_join(want->pool, want->pool->waiter, 1, &joined);
+    *is_over = status == ACRE_OK && !joined;
+    if (status == ACRE_OK && joined)
         status = wait_for_waiter(want->pool);
     if (status || *is_over)
         return status;
@@ -234,15 +233,15 @@ static acre_status climb_waiting(struct acre__want *want) {
 }
 
 acre_status acre__ladder_give_back(acre_pool *pool) {
+    uint32_t joined;
     acre_status status = acre__pool_enter(pool);
     if (status)
         return status;
-    if (pool->flags & ACRE_POOL_DEBUG)
-        acre__pool_debug_flush(pool);
+    acre__pool_debug_flush(pool);
     acre__lock_take(&pool->lock);
     acre__pool_trim(pool, 0); /* also records events for frees */
     if (acre__streams_pending(pool) && (status = waiter_make(pool)) == ACRE_OK &&
-        (status = acre__streams_join(pool, pool->waiter)) == ACRE_OK &&
+        (status = acre__streams_join(pool, pool->waiter, UINT32_MAX, &joined)) == ACRE_OK &&
         (status = wait_for_waiter(pool)) == ACRE_OK)
         acre__pool_trim(pool, 0);
     acre__lock_give(&pool->lock);
@@ -287,16 +286,14 @@ static acre_status climb_to(struct acre__want *want, acre_status refusal, int en
 
 acre_status acre__ladder_take(struct acre__want *want) {
     acre_pool *pool = want->pool;
-    const struct acre__pool_cache *cache = acre__cache_self();
     int served = 0;
     pool->refills++;
-    if (acre__graphs_have(&pool->graphs))
-        acre__graphs_settle(pool);
+    acre__graphs_settle(pool);
     acre_status status = ladder_try(want, ACRE__TAKE_NEW);
     if (acre__is_too_much(status) && !is_hopeless(want)) {
-        int end = cache && cache->is_asking ? ACRE__RUNG_POOLS
-                  : want->graph             ? ACRE__RUNG_WAITING /* a capture is open */
-                                            : ACRE__RUNGS;
+        int end = want->cache && want->cache->is_asking ? ACRE__RUNG_POOLS
+                  : want->graph                         ? ACRE__RUNG_WAITING /* a capture is open */
+                                                        : ACRE__RUNGS;
         status = climb_to(want, status, end, &served);
         pool->served[served] += status == ACRE_OK;
     }

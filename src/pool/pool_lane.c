@@ -43,11 +43,7 @@ static void grant_end(acre_pool *pool, uint64_t bytes) {
 
 static void granted_note(struct acre__lane *lane, uint32_t size_class) {
     const struct acre__stack *stack = &lane->stacks[size_class];
-    uint64_t bit = (uint64_t)1 << size_class % 64;
-    if (stack->most || stack->count)
-        lane->granted[size_class / 64] |= bit;
-    else
-        lane->granted[size_class / 64] &= ~bit;
+    acre__class_put(&lane->granted, size_class, stack->most || stack->count);
 }
 
 /* ---- stacks ---- */
@@ -168,20 +164,20 @@ struct acre__slab *acre__lane_kept(struct acre__lane *lane, size_t bytes) {
     return NULL;
 }
 
+static void kept_push(struct acre__lane *lane, struct acre__slab *slab) {
+    lane->kept[lane->kept_count++] = (struct acre__kept){slab, slab->bytes};
+    lane->kept_bytes += slab->bytes;
+}
+
 int acre__lane_keep(struct acre__lane *lane, struct acre__slab *slab, int *is_last) {
     *is_last = lane->large_live <= 1 && lane->kept_count;
     if (*is_last || lane->kept_count == ACRE__KEPT ||
         lane->kept_bytes + slab->bytes > lane->kept_room)
         return 0;
-    acre__lane_put_kept(lane, slab);
+    kept_push(lane, slab);
     lane->kept_used = 1;
     lane->large_live--;
     return 1;
-}
-
-void acre__lane_put_kept(struct acre__lane *lane, struct acre__slab *slab) {
-    lane->kept[lane->kept_count++] = (struct acre__kept){slab, slab->bytes};
-    lane->kept_bytes += slab->bytes;
 }
 
 void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots) {
@@ -190,21 +186,19 @@ void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots) {
     lane->kept_bytes = 0;
 }
 
-/* ---- age ---- */
-
-/* Puts slots back that the pool has no memory to record. There is room for them. */
-static void lane_put_back(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots) {
+void acre__lane_put_back(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots) {
     struct acre__slot *slot;
     if (size_class < ACRE__CLASSES)
         (void)acre__lane_put(lane, size_class, slots);
     else
         while ((slot = acre__slots_pop(slots)))
-            acre__lane_put_kept(lane, acre__pool_table_find(slot->p));
+            kept_push(lane, acre__pool_table_find(slot->p));
 }
 
-/* Gives the slots above the first `left` of a stack. */
-static int stack_give(struct acre__lane *lane, uint32_t size_class, uint32_t left,
-                      enum acre__give how) {
+/* ---- age ---- */
+
+int acre__lane_give(struct acre__lane *lane, uint32_t size_class, uint32_t left,
+                    enum acre__give how) {
     struct acre__slots slots = {0};
     int is_kept = size_class == ACRE__CLASSES;
     if (is_kept ? !lane->kept_count : lane->stacks[size_class].count <= left)
@@ -220,29 +214,14 @@ static int stack_give(struct acre__lane *lane, uint32_t size_class, uint32_t lef
                                lane->is_foreign, &slots) ||
         (how == ACRE__GIVE_ALL && acre__central_give_after_all(lane->pool, size_class, &slots)))
         return 1;
-    lane_put_back(lane, size_class, &slots);
-    return 0;
-}
-
-int acre__lane_give(struct acre__lane *lane, uint32_t size_class, enum acre__give how) {
-    return stack_give(lane, size_class, 0, how);
-}
-
-int acre__lane_next(const struct acre__lane *lane, uint32_t *size_class) {
-    for (uint32_t i = *size_class; i < ACRE__CLASSES; i = (i / 64 + 1) * 64) {
-        uint64_t bits = lane->granted[i / 64] >> i % 64;
-        if (bits) {
-            *size_class = i + (uint32_t)__builtin_ctzll(bits);
-            return 1;
-        }
-    }
+    acre__lane_put_back(lane, size_class, &slots);
     return 0;
 }
 
 uint32_t acre__lane_stacks(const struct acre__lane *lane) {
     uint32_t count = lane->kept_room != 0;
-    for (size_t i = 0; i < sizeof lane->granted / sizeof *lane->granted; i++)
-        count += (uint32_t)__builtin_popcountll(lane->granted[i]);
+    for (uint32_t i = 0; acre__class_next(&lane->granted, &i); i++)
+        count++;
     return count;
 }
 
@@ -250,7 +229,8 @@ uint32_t acre__lane_stacks(const struct acre__lane *lane) {
 static void stack_limit(struct acre__lane *lane, uint32_t size_class, uint64_t share) {
     struct acre__stack *stack = &lane->stacks[size_class];
     uint64_t each = acre__class_bytes(size_class), most = share / each ? share / each : 1;
-    if (stack->most <= most || !stack_give(lane, size_class, (uint32_t)most, ACRE__GIVE_GENTLY))
+    if (stack->most <= most ||
+        !acre__lane_give(lane, size_class, (uint32_t)most, ACRE__GIVE_GENTLY))
         return;
     grant_end(lane->pool, (stack->most - most) * each);
     stack->most = (uint16_t)most;
@@ -258,11 +238,11 @@ static void stack_limit(struct acre__lane *lane, uint32_t size_class, uint64_t s
 
 int acre__lane_age(struct acre__lane *lane, uint64_t share) {
     int is_empty = 1;
-    for (uint32_t i = 0; acre__lane_next(lane, &i); i++) {
+    for (uint32_t i = 0; acre__class_next(&lane->granted, &i); i++) {
         struct acre__stack *stack = &lane->stacks[i];
         int was_used = stack->used;
         stack->used = 0;
-        if (!was_used && acre__lane_give(lane, i, ACRE__GIVE_GENTLY)) {
+        if (!was_used && acre__lane_give(lane, i, 0, ACRE__GIVE_GENTLY)) {
             stack_shrink(lane, i);
             continue;
         }
@@ -271,7 +251,7 @@ int acre__lane_age(struct acre__lane *lane, uint64_t share) {
     }
     int was_used = lane->kept_used;
     lane->kept_used = 0;
-    if (!was_used && acre__lane_give(lane, ACRE__CLASSES, ACRE__GIVE_GENTLY)) {
+    if (!was_used && acre__lane_give(lane, ACRE__CLASSES, 0, ACRE__GIVE_GENTLY)) {
         grant_end(lane->pool, lane->kept_room);
         lane->kept_room = 0;
     }
@@ -279,21 +259,21 @@ int acre__lane_age(struct acre__lane *lane, uint64_t share) {
 }
 
 void acre__lane_reset(struct acre__lane *lane) {
-    for (uint32_t i = 0; acre__lane_next(lane, &i); i++)
+    for (uint32_t i = 0; acre__class_next(&lane->granted, &i); i++)
         stack_shrink(lane, i);
     grant_end(lane->pool, lane->kept_room);
     lane->kept_room = 0;
     lane->slow_calls = 0;
 }
 
-uint64_t acre__lane_bytes(const struct acre__lane *lane, uint64_t *blocks) {
-    uint64_t bytes = lane->kept_bytes;
-    *blocks += lane->kept_count;
-    for (uint32_t i = 0; acre__lane_next(lane, &i); i++) {
-        bytes += lane->stacks[i].count * (uint64_t)acre__class_bytes(i);
-        *blocks += lane->stacks[i].count;
+void acre__lane_count(struct acre__lane *lane, void *user) {
+    struct acre__cached *cached = user;
+    cached->bytes += lane->kept_bytes;
+    cached->blocks += lane->kept_count;
+    for (uint32_t i = 0; acre__class_next(&lane->granted, &i); i++) {
+        cached->bytes += lane->stacks[i].count * (uint64_t)acre__class_bytes(i);
+        cached->blocks += lane->stacks[i].count;
     }
-    return bytes;
 }
 
 /* ---- the hash table ---- */

@@ -2,7 +2,6 @@
  *
  * Its slab has one slot and is made when the piece is taken. It exists while the block is live or
  * kept by a thread, and ends when the piece becomes a hole. */
-#include <stdlib.h>
 
 #include "base/round.h"
 #include "base/status.h"
@@ -44,7 +43,7 @@ static void large_make(struct acre__want *want, struct acre__slab *slab,
     piece->user = slab;
     slab->node.key = slab->at;
     acre__tree_insert(&want->pool->large, &slab->node);
-    (void)acre__pool_table_add(slab); /* regions have room in the table */
+    acre__pool_table_add(slab);
     acre__slots_push(&want->slots, acre__slab_fresh(slab));
 }
 
@@ -160,14 +159,13 @@ static acre_status large_find(struct acre__want *want, enum acre__effort effort,
 
 acre_status acre__large_take(struct acre__want *want, enum acre__effort effort) {
     struct acre__piece *piece = NULL;
-    acre_status status;
-    struct acre__pool_stream *own = acre__central_stream(want, &status);
+    struct acre__pool_stream *own = acre__central_stream(want);
     if (!own)
-        return status;
+        return ACRE_E_HOST_MEMORY;
     struct acre__slab *slab = large_record(want->pool);
     if (!slab)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
-    status =
+    acre_status status =
         own->graph ? graph_find(want, effort, own, &piece) : large_find(want, effort, own, &piece);
     if (status || !piece)
         acre__large_unrecord(want->pool, slab);

@@ -5,7 +5,6 @@
  * nothing. Caches are drained before a call is refused, so only live blocks make it fail. */
 #include "base/status.h"
 #include "pool/pool_limit.h"
-#include "pool/pool_slow.h"
 
 acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *count) {
     if (!pool->limit_bytes)

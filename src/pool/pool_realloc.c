@@ -42,17 +42,15 @@ static int change_is_allowed(const struct change *change) {
     uint32_t value = acre__load(&slab->states[0], memory_order_relaxed);
     uint32_t one = 1;
     return acre__limit_check(change->pool, more, &one) == ACRE_OK &&
-           acre__tag_allows(acre__tag_of(slab, &slab->states[0], value), more);
+           !acre__tag_over(acre__tag_of(slab, &slab->states[0], value), more);
 }
 
 /* Lock held: resizes without a copy, if possible. */
 static acre_status change_large(struct change *change, uint64_t id, int *is_done) {
     struct acre__slab *slab = change->slab;
-    acre_status status;
-    struct acre__pool_stream *own = acre__stream_find(
-        change->pool, change->stream, acre__stream_thread(change->stream), id, &status);
+    struct acre__pool_stream *own = acre__stream_named(change->pool, change->stream, id);
     if (!own)
-        return status;
+        return ACRE_E_HOST_MEMORY;
     const struct acre__reach *reach = &own->reach[ACRE__ARENA_BLOCKS];
     if (change->bytes <= slab->bytes) {
         /* Memory that other streams use cannot become a hole of this stream: the block keeps it. */
@@ -92,8 +90,8 @@ static acre_status change_in_place(struct change *change, int *is_done) {
     *is_done = is_good_as_is(change->slab, change->bytes);
     if (*is_done) {
         acre__slot_state *state = acre__slab_state(change->slab, change->p);
-        uint32_t who = acre__load(state, memory_order_relaxed) & ACRE__SLOT_WHO;
-        acre__store(state, who | (uint32_t)change->bytes << ACRE__SLOT_BYTES_SHIFT,
+        uint32_t value = acre__load(state, memory_order_relaxed);
+        acre__store(state, acre__slab_ask(change->slab, value, change->bytes),
                     memory_order_relaxed);
         change_tell(change, change->p);
     }
@@ -153,7 +151,7 @@ acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_strea
         return acre__fail(ACRE_E_NULL, "acre_pool_realloc: new_p is NULL");
     if (!p)
         return acre_pool_alloc(pool, bytes, 0, stream, new_p);
-    if (!acre__pool_block(pool, p, &change.slab, &status))
+    if (!acre__pool_block(pool, p, &change.slab, NULL, &status))
         return status;
     if (!bytes || bytes > ACRE__BYTES_MOST)
         return acre__fail(ACRE_E_INVALID, "acre_pool_realloc: %zu bytes", bytes);

@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "pool/pool_freed.h"
 #include "pool/pool_list.h"
+#include "pool/pool_watch.h"
 #include "space/chunk.h"
 
 enum { REPORT_SIZES = 256 }; /* classes up to the largest block */
@@ -21,10 +22,6 @@ static struct {
     struct acre__lock lock;
     struct acre__oom_item tags[ACRE__TAGS + 1], sizes[REPORT_SIZES];
 } sums = {.lock = ACRE__LOCK_INIT("report", ACRE__RANK_LEAF)};
-
-static uint64_t less(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
 
 static uint64_t minus(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
@@ -91,8 +88,7 @@ static void collect_live(struct acre__oom *oom, const acre_pool *pool) {
     acre__lock_take(&sums.lock);
     memset(sums.tags, 0, sizeof sums.tags);
     memset(sums.sizes, 0, sizeof sums.sizes);
-    acre__arena_walk(&pool->slabs_in, sum_slab, oom);
-    acre__arena_walk(&pool->blocks_in, sum_slab, oom);
+    acre__slabs_walk(pool, sum_slab, oom);
     for (uint32_t i = 0; i <= ACRE__TAGS; i++) {
         sums.tags[i].key = i;
         list_add(&oom->tags, sums.tags[i]);
@@ -138,16 +134,13 @@ static void collect_holes(struct acre__oom *oom, const struct acre__arena *arena
 
 static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     acre_pool *pool = want->pool;
-    acre_status ignored;
-    const struct acre__pool_stream *own = acre__central_stream(want, &ignored);
+    const struct acre__pool_stream *own = acre__central_stream(want);
     const struct acre__reach none = {0};
-    oom->held = acre__pool_held(pool);
+    oom->quarantined = acre__pool_quarantined(pool).bytes;
+    oom->held = pool->account.held;
     oom->used = pool->used;
     oom->soft_limit_bytes = pool->soft_limit_bytes;
     oom->limit_bytes = pool->limit_bytes;
-    for (unsigned i = 0; i < ACRE__QUARANTINE; i++)
-        if (pool->quarantine[i])
-            oom->quarantined += acre__pool_table_find(pool->quarantine[i]->p)->slot_bytes;
     collect_live(oom, pool);
     oom->cached = minus(pool->used, oom->live + oom->quarantined);
     oom->graphs = acre__graphs_free_bytes(pool);
@@ -168,7 +161,7 @@ static void collect_other(acre_pool *pool, void *user) {
     struct others *others = user;
     if (pool->dev != others->dev || pool->kind != ACRE_KIND_DEVICE)
         return;
-    uint64_t held = acre__pool_held(pool);
+    uint64_t held = pool->account.held;
     others->oom->held_there += held;
     others->chunk_bytes += pool->blocks_in.unit ? held : 0;
     struct acre__oom_item item = {(uintptr_t)pool, held, minus(held, pool->used)};
@@ -200,8 +193,8 @@ static void collect_card(struct acre__oom *oom, acre_pool *pool) {
     card_ask(pool->dev, &oom->free, &oom->total);
     acre__chunk_count(pool->dev, &count, &chunk_bytes, &cached);
     uint64_t rest = minus(oom->total, oom->free + oom->held_here + oom->held_there);
-    oom->acre_bytes =
-        less(rest, minus(chunk_bytes, others.chunk_bytes) + acre__book_driver_bytes(pool->dev));
+    oom->acre_bytes = acre__least(rest, minus(chunk_bytes, others.chunk_bytes) +
+                                            acre__book_driver_bytes(pool->dev));
     oom->outside = rest - oom->acre_bytes;
 }
 
@@ -221,7 +214,7 @@ static uint64_t bytes_missing(const struct acre__oom *oom, size_t unit) {
     unit = unit ? unit : ACRE__GRAIN;
     uint64_t whole = acre__round_up(oom->wanted, unit);
     uint64_t by_card = oom->kind == ACRE_KIND_DEVICE ? minus(whole, oom->free) : whole;
-    return less(by_card, minus(oom->wanted, oom->largest_hole));
+    return acre__least(by_card, minus(oom->wanted, oom->largest_hole));
 }
 
 static void steps_for_memory(struct acre__oom *oom, size_t unit) {
@@ -283,7 +276,7 @@ static void collect(struct acre__oom *oom, const struct acre__want *want, acre_s
 acre_status acre__report_refusal(const struct acre__want *want, acre_status status,
                                  uint32_t limit_tag) {
     acre_pool *pool = want->pool;
-    struct acre__pool_cache *cache = acre__cache_self();
+    struct acre__pool_cache *cache = want->cache;
     struct acre__said said;
     acre__said_keep(&said);
     pool->refused++;

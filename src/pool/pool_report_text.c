@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "pool/pool_report.h"
+#include "pool/pool_watch.h"
 
 /* Writes while there is room, and counts the rest. */
 struct out {
@@ -21,19 +22,6 @@ static void put(struct out *out, const char *format, ...) {
     int length = vsnprintf(left ? out->buffer + out->length : NULL, left, format, args);
     va_end(args);
     out->length += length > 0 ? (size_t)length : 0;
-}
-
-static const char *kind_name(acre_kind kind) {
-    switch (kind) {
-    case ACRE_KIND_DEVICE:
-        return "device";
-    case ACRE_KIND_PINNED:
-        return "pinned";
-    case ACRE_KIND_MAPPED:
-        return "mapped";
-    default:
-        return "managed";
-    }
 }
 
 /* ---- text ---- */
@@ -99,7 +87,7 @@ static void put_wish(struct out *out, const struct acre__oom *oom) {
     put(out, "acre: no memory for a block of %" PRIu64 " bytes (%s)\n", oom->wanted,
         human(oom->wanted).text);
     put(out, "  wanted on %s of the pool 0x%" PRIx64 ", %s memory of %s", stream, oom->pool,
-        kind_name(oom->kind), oom->device);
+        acre__pool_kind_name(oom->kind), oom->device);
     if (oom->alignment > ACRE__GRAIN)
         put(out, ", at a multiple of %s", human(oom->alignment).text);
     if (oom->tag)
@@ -158,50 +146,48 @@ static void put_pool(struct out *out, const struct acre__oom *oom) {
     put_blocks(out, &oom->sizes, 0);
 }
 
-static void step_text(const struct acre__oom *oom, const struct acre__oom_step *step, char *text,
-                      size_t size) {
+static void put_step(struct out *out, const struct acre__oom *oom,
+                     const struct acre__oom_step *step) {
     char stream[48];
     struct human size_text = human(step->bytes);
     const char *bytes = size_text.text;
     switch (step->kind) {
     case ACRE__STEP_LESS:
-        snprintf(text, size, "ask for less: the card has %s", bytes);
+        put(out, "ask for less: the card has %s", bytes);
         return;
     case ACRE__STEP_WAIT:
         stream_name(step->key, stream, sizeof stream);
-        snprintf(text, size, "wait for %s: %s would then be one piece", stream, bytes);
+        put(out, "wait for %s: %s would then be one piece", stream, bytes);
         return;
     case ACRE__STEP_TRIM:
-        snprintf(text, size, "wait for the work of the pool 0x%" PRIx64 " and trim it: %s",
-                 step->key, bytes);
+        put(out, "wait for the work of the pool 0x%" PRIx64 " and trim it: %s", step->key, bytes);
         return;
     case ACRE__STEP_FREE:
-        if (!oom->limit_tag && !oom->is_limited) { /* an estimate: chunks have borders */
-            snprintf(text, size, "free about %s more of this pool, best in one piece", bytes);
-            return;
-        }
-        snprintf(text, size, "free %s more %s%.80s", bytes,
-                 oom->limit_tag ? "with the tag " : "of this pool", acre__tag_path(oom->limit_tag));
+        if (oom->limit_tag || oom->is_limited)
+            put(out, "free %s more %s%.80s", bytes,
+                oom->limit_tag ? "with the tag " : "of this pool", acre__tag_path(oom->limit_tag));
+        else /* an estimate: chunks have borders */
+            put(out, "free about %s more of this pool, best in one piece", bytes);
         return;
     case ACRE__STEP_RAISE:
-        snprintf(text, size, "raise the %s limit to %" PRIu64 " bytes",
-                 oom->limit_tag ? "tag's" : "pool's hard", step->bytes);
+        put(out, "raise the %s limit to %" PRIu64 " bytes",
+            oom->limit_tag ? "tag's" : "pool's hard", step->bytes);
         return;
     default:
-        snprintf(text, size, "have others on the card give up %s", bytes);
+        put(out, "have others on the card give up %s", bytes);
     }
 }
 
 size_t acre__report_text(const struct acre__oom *oom, char *buffer, size_t size) {
     struct out out = {buffer, size, 0};
-    char text[192];
     put_wish(&out, oom);
     put_card(&out, oom);
     put_pool(&out, oom);
     put(&out, "\nWhat would have helped, the smallest step first\n");
     for (int i = 0; i < ACRE__OOM_STEPS && oom->steps[i].kind; i++) {
-        step_text(oom, &oom->steps[i], text, sizeof text);
-        put(&out, "  %s\n", text);
+        put(&out, "  ");
+        put_step(&out, oom, &oom->steps[i]);
+        put(&out, "\n");
     }
     if (!oom->steps[0].kind)
         put(&out, "  nothing is missing any more: try again\n");
@@ -265,7 +251,8 @@ static void json_wish(struct out *out, const struct acre__oom *oom) {
     put(out,
         "{\"schema\":\"acre-oom/1\",\"status\":\"%s\",\"detail\":", acre_status_name(oom->status));
     put_string(out, oom->said.line);
-    put(out, ",\"wanted\":{\"device\":\"%s\",\"kind\":\"%s\",", oom->device, kind_name(oom->kind));
+    put(out, ",\"wanted\":{\"device\":\"%s\",\"kind\":\"%s\",", oom->device,
+        acre__pool_kind_name(oom->kind));
     key_pool(out, oom->pool);
     put(out, ",");
     key_stream(out, oom->stream);
@@ -331,7 +318,6 @@ static void json_pool(struct out *out, const struct acre__oom *oom) {
 size_t acre__report_json(const struct acre__oom *oom, char *buffer, size_t size) {
     static const char *const names[] = {"none", "less", "wait", "trim", "free", "raise", "others"};
     struct out out = {buffer, size, 0};
-    char text[192];
     json_wish(&out, oom);
     json_card(&out, oom);
     json_pool(&out, oom);
@@ -341,9 +327,9 @@ size_t acre__report_json(const struct acre__oom *oom, char *buffer, size_t size)
     put_list(&out, &oom->pools, "other_pools", key_pool, "free_bytes");
     put(&out, ",\"steps\":[");
     for (int i = 0; i < ACRE__OOM_STEPS && oom->steps[i].kind; i++) {
-        step_text(oom, &oom->steps[i], text, sizeof text);
-        put(&out, "%s{\"do\":\"%s\",\"text\":", i ? "," : "", names[oom->steps[i].kind]);
-        put_string(&out, text);
+        put(&out, "%s{\"do\":\"%s\",\"text\":\"", i ? "," : "", names[oom->steps[i].kind]);
+        put_step(&out, oom, &oom->steps[i]);
+        put(&out, "\"");
         put_number(&out, "bytes", oom->steps[i].bytes);
         put(&out, "}");
     }

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 
 #include "base/round.h"
-#include "base/status.h"
 #include "pool/pool.h"
-#include "pool/pool_tag.h"
 
 /* ---- records ---- */
 
@@ -111,6 +109,12 @@ struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p) {
     if (!slab || at < slab->at || acre__slab_is_large(slab))
         slab = acre__tree_entry(acre__tree_floor(&pool->large, at), struct acre__slab, node);
     return slab && at - slab->at < slab->bytes ? slab : NULL;
+}
+
+void acre__slabs_walk(const acre_pool *pool, void (*fn)(void *user, struct acre__piece *piece),
+                      void *user) {
+    acre__arena_walk(&pool->slabs_in, fn, user);
+    acre__arena_walk(&pool->blocks_in, fn, user);
 }
 
 /* ---- large blocks ---- */

@@ -56,10 +56,6 @@ enum {
 
 typedef _Atomic uint32_t acre__slot_state;
 
-static inline uint32_t acre__slot_asked(uint32_t state) {
-    return state >> ACRE__SLOT_BYTES_SHIFT;
-}
-
 /* An entry of the pool's lists. A hit does not touch it. */
 struct acre__slot {
     struct acre__slot *next; /* in its list; meaningless while the slot is live or cached */
@@ -78,6 +74,10 @@ static inline void acre__slots_push(struct acre__slots *slots, struct acre__slot
     if (!slots->last)
         slots->last = slot;
     slots->count++;
+}
+static inline struct acre__slots acre__slots_of(struct acre__slot *slot) {
+    slot->next = NULL;
+    return (struct acre__slots){slot, slot, 1};
 }
 static inline void acre__slots_join(struct acre__slots *to, struct acre__slots *from) {
     if (!from->first)
@@ -157,6 +157,18 @@ static inline int acre__slab_is_large(const struct acre__slab *slab) {
     return slab->size_class == ACRE__CLASSES;
 }
 
+/* The bytes requested for a block with that state. */
+static inline size_t acre__slab_asked(struct acre__slab *slab, uint32_t state) {
+    return acre__slab_is_large(slab) ? acre__load(&slab->asked, memory_order_relaxed)
+                                     : state >> ACRE__SLOT_BYTES_SHIFT;
+}
+/* Notes the bytes requested. Returns the state with them. */
+static inline uint32_t acre__slab_ask(struct acre__slab *slab, uint32_t state, size_t bytes) {
+    if (!acre__slab_is_large(slab))
+        return (state & ACRE__SLOT_WHO) | (uint32_t)bytes << ACRE__SLOT_BYTES_SHIFT;
+    acre__store(&slab->asked, bytes, memory_order_relaxed);
+    return state;
+}
 /* The state of the slot that begins at `p`, an address in the slab; NULL if none begins there. */
 static inline acre__slot_state *acre__slab_state(struct acre__slab *slab, const void *p) {
     uint64_t offset = (uintptr_t)p - slab->at;
@@ -208,27 +220,12 @@ enum acre__pool_arena { ACRE__ARENA_SLABS, ACRE__ARENA_BLOCKS, ACRE__ARENAS };
 struct acre__freed {
     struct acre__freed_class classes[ACRE__CLASSES];
     struct acre__holes holes[ACRE__ARENAS];
-    uint64_t count;                           /* slots */
-    uint64_t used[(ACRE__CLASSES + 63) / 64]; /* bits: classes that may have slots */
-    struct acre__pool_stream *stream;         /* it was freed on; NULL: by a capture */
-    acre_pool *pool;                          /* set with `stream` */
-    struct acre__freed *before, *after;       /* ring at pool->freed, while there are slots */
+    uint64_t count;                     /* slots */
+    struct acre__class_set used;        /* classes that may have slots */
+    struct acre__pool_stream *stream;   /* it was freed on; NULL: by a capture */
+    acre_pool *pool;                    /* set with `stream` */
+    struct acre__freed *before, *after; /* ring at pool->freed, while there are slots */
 };
-
-static inline void acre__freed_use(struct acre__freed *freed, uint32_t size_class) {
-    freed->used[size_class / 64] |= (uint64_t)1 << size_class % 64;
-}
-/* Iterates over the classes that may have slots, from *size_class on. Returns 0 at the end. */
-static inline int acre__freed_next(const struct acre__freed *freed, uint32_t *size_class) {
-    for (uint32_t i = *size_class; i < ACRE__CLASSES; i = (i / 64 + 1) * 64) {
-        uint64_t bits = freed->used[i / 64] >> i % 64;
-        if (bits) {
-            *size_class = i + (uint32_t)__builtin_ctzll(bits);
-            return 1;
-        }
-    }
-    return 0;
-}
 
 static inline int acre__freed_has(const struct acre__freed *freed) {
     return freed->count || freed->holes[ACRE__ARENA_SLABS].bytes ||
@@ -241,6 +238,9 @@ static inline int acre__freed_has(const struct acre__freed *freed) {
 struct acre__slot *acre__slab_fresh(struct acre__slab *slab);
 /* The slab of this pool that contains the address, or NULL. Any value is safe. */
 struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p);
+/* Calls `fn` with the piece of every slab, also of large blocks; its `user` is the slab. */
+void acre__slabs_walk(const acre_pool *pool, void (*fn)(void *user, struct acre__piece *piece),
+                      void *user);
 /* Updates the lists after the number of free slots changed. */
 void acre__slab_note(struct acre__slab *slab);
 /* Frees the records of ended slabs. All thread caches must have been claimed since they ended. */

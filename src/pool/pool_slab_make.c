@@ -1,6 +1,5 @@
 /* Making slabs and ending them: where their memory comes from, and where it goes. Under the pool's
  * lock. */
-#include <stdlib.h>
 
 #include "base/round.h"
 #include "base/status.h"
@@ -47,11 +46,17 @@ static void slab_retire(acre_pool *pool, struct acre__slab *slab) {
     pool->retired_bytes += sizeof *slab + slab->count * (sizeof *slab->slots + 4);
 }
 
-static void slab_end(acre_pool *pool, struct acre__slab *slab,
-                     const struct acre__generation *generation) {
+/* Frees a piece: it becomes a hole that waits for the generation; NULL: for nothing. */
+static void piece_give(acre_pool *pool, struct acre__piece *piece,
+                       const struct acre__generation *generation) {
     struct acre__reach to = {0};
     if (generation)
-        to.recent = &generation->freed->holes[slab->piece->region->arena == &pool->blocks_in];
+        to.recent = &generation->freed->holes[piece->region->arena == &pool->blocks_in];
+    acre__arena_give(piece, generation ? &to : NULL);
+}
+
+static void slab_end(acre_pool *pool, struct acre__slab *slab,
+                     const struct acre__generation *generation) {
     for (int i = 0; i < ACRE__SHARES; i++)
         share_end(&slab->shares[i], slab->size_class);
     if (slab->is_open)
@@ -59,7 +64,7 @@ static void slab_end(acre_pool *pool, struct acre__slab *slab,
     acre__slab_unidle(pool, slab);
     pool->slots[slab->size_class] -= slab->count;
     acre__pool_table_remove(slab);
-    acre__arena_give(slab->piece, generation ? &to : NULL);
+    piece_give(pool, slab->piece, generation);
     slab_retire(pool, slab);
 }
 
@@ -148,21 +153,13 @@ static acre_status slab_place(struct placing *placing) {
 /* The memory was a hole of the stream, so its slots are free for that stream only. */
 static void slab_fill_share(struct acre__slab *slab, struct acre__freed *freed) {
     struct acre__share *share = &slab->shares[0];
-    struct acre__slot *slot = NULL;
-    while (slab->fresh < slab->count) {
-        struct acre__slot *next = acre__slab_fresh(slab);
-        next->next = NULL;
-        if (slot)
-            slot->next = next;
-        else
-            share->slots.first = next;
-        slot = next;
-    }
-    share->slots.last = slot;
-    share->slots.count = slab->count;
+    while (slab->fresh < slab->count)
+        (void)acre__slab_fresh(slab);
+    for (uint32_t i = slab->count; i-- > 0;) /* the lowest address first */
+        acre__slots_push(&share->slots, &slab->slots[i]);
     share->owner = freed;
     acre__freed_count(freed, slab->count);
-    acre__freed_use(freed, slab->size_class);
+    acre__class_put(&freed->used, slab->size_class, 1);
     acre__tree_insert(&freed->classes[slab->size_class].shares, &share->node);
 }
 
@@ -190,25 +187,20 @@ acre_status acre__slab_make(acre_pool *pool, uint32_t size_class,
         return status;
     struct acre__slab *slab = acre__slab_record(
         placing.piece->at, placing.bytes, placing.slot_bytes, placing.bytes / placing.slot_bytes);
-    if (slab) {
-        slab->size_class = size_class;
-        slab->pool = pool; /* before it is in the table: a stale pointer may find it */
-        slab->piece = placing.piece;
-    }
-    if (!slab || !acre__pool_table_add(slab)) {
-        struct acre__holes *recent = own->recent->freed->holes;
-        const struct acre__reach to = {
-            .recent = &recent[placing.piece->region->arena == &pool->blocks_in]};
-        acre__arena_give(placing.piece, placing.piece->was_ready ? NULL : &to);
-        acre__slab_drop(slab);
+    if (!slab) {
+        piece_give(pool, placing.piece, placing.piece->was_ready ? NULL : own->recent);
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a slab");
     }
+    slab->size_class = size_class;
+    slab->pool = pool; /* before it is in the table: a stale pointer may find it */
+    slab->piece = placing.piece;
+    acre__pool_table_add(slab);
     slab_enter(pool, slab, own);
     return ACRE_OK;
 }
 
 acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {
-    uint64_t held = acre__pool_held(pool);
+    uint64_t held = pool->account.held;
     if (held >= bytes)
         return ACRE_OK;
     if (bytes > ACRE__BYTES_MOST)
@@ -220,23 +212,16 @@ acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {
     return status;
 }
 
-static void slab_leave(void *user, struct acre__piece *piece) {
+static void slab_leave(void *pool, struct acre__piece *piece) {
     struct acre__slab *slab = piece->user;
-    (void)user;
     acre__tag_forget(slab);
     acre__pool_table_remove(slab);
-}
-
-static void slab_retire_piece(void *user, struct acre__piece *piece) {
-    slab_retire(user, piece->user);
+    slab_retire(pool, slab);
 }
 
 /* A stale lookup may still read a record, until its thread has left its cache. */
 void acre__slab_end_all(acre_pool *pool) {
-    acre__arena_walk(&pool->slabs_in, slab_leave, NULL);
-    acre__arena_walk(&pool->blocks_in, slab_leave, NULL);
-    acre__arena_walk(&pool->slabs_in, slab_retire_piece, pool);
-    acre__arena_walk(&pool->blocks_in, slab_retire_piece, pool);
+    acre__slabs_walk(pool, slab_leave, pool);
     acre__arena_end(&pool->slabs_in);
     acre__arena_end(&pool->blocks_in);
     while (pool->spare) {

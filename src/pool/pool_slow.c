@@ -1,5 +1,4 @@
 /* The slow path: checks everything, and moves slots between the thread's cache and the pool. */
-#include <stdlib.h>
 
 #include "base/atomic.h"
 #include "base/status.h"
@@ -33,11 +32,6 @@ static acre_status alloc_check(const struct acre__known *known, acre_pool *pool,
     return known->is_known ? ACRE_OK : acre__stream_check(pool->dev, stream);
 }
 
-/* 1 for a block without a size class: slabs begin only at multiples of the table's unit. */
-static int is_large(size_t bytes, size_t alignment) {
-    return bytes > ACRE__SMALL_MOST || alignment > (size_t)1 << ACRE__TABLE_UNIT_BITS;
-}
-
 /* The smallest class from that of `bytes` on whose slots are all aligned. */
 static uint32_t class_aligned(size_t bytes, size_t alignment) {
     uint32_t size_class = acre__class_of(bytes);
@@ -53,148 +47,116 @@ static struct acre__want want_of(acre_pool *pool, size_t bytes, size_t alignment
         .pool = pool, .stream = stream, .size_class = ACRE__CLASSES, .count = 1};
     want.alignment = alignment < ACRE__GRAIN ? ACRE__GRAIN : alignment;
     want.bytes = acre__large_bytes(bytes);
-    if (!is_large(bytes, alignment)) {
+    /* Slabs begin only at multiples of the table's unit. */
+    if (bytes <= ACRE__SMALL_MOST && alignment <= (size_t)1 << ACRE__TABLE_UNIT_BITS) {
         want.size_class = class_aligned(bytes, alignment);
         want.bytes = acre__class_bytes(want.size_class);
     }
     return want;
 }
 
-void acre__pool_enliven(struct acre__slab *slab, struct acre__slot *slot, uint32_t live,
-                        size_t bytes) {
-    if (acre__slab_is_large(slab))
-        acre__store(&slab->asked, bytes, memory_order_relaxed);
-    else
-        live |= (uint32_t)bytes << ACRE__SLOT_BYTES_SHIFT;
-    acre__store(slot->state, live, memory_order_release);
+static int is_large(const struct acre__want *want) {
+    return want->size_class == ACRE__CLASSES;
 }
 
 /* ---- fetching ---- */
 
-/* Takes a slot from the calling thread's stack; NULL if it is empty. */
-static struct acre__slot *take_cached(struct acre__pool_cache *cache, acre_pool *pool,
-                                      acre_stream stream, uint32_t size_class) {
+/* Takes a slot from the calling thread's stack, or a large block that it keeps; NULL if none fits.
+ */
+static struct acre__slot *take_cached(const struct acre__want *want) {
     struct acre__slots slots = {0};
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    uint32_t count = lane ? lane->stacks[size_class].count : 0;
+    struct acre__slab *slab = NULL;
+    struct acre__lane *lane = acre__cache_enter_lane(want->cache, want->pool, want->stream);
+    uint32_t count = lane && !is_large(want) ? lane->stacks[want->size_class].count : 0;
     if (count)
-        acre__lane_take(lane, size_class, count - 1, &slots);
-    acre__cache_leave(cache);
-    return slots.first;
+        acre__lane_take(lane, want->size_class, count - 1, &slots);
+    else if (lane && is_large(want) && want->alignment <= ACRE__PIECE_GRAIN)
+        slab = acre__lane_kept(lane, want->bytes);
+    acre__cache_leave(want->cache);
+    return slab ? &slab->slots[0] : slots.first;
 }
 
 /* Lock held: how many slots to fetch. About half of the stack's new grant, or all of it if they are
  * in one bundle. */
-static void want_batch(struct acre__want *want, struct acre__pool_cache *cache) {
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, want->pool, want->stream);
+static void want_batch(struct acre__want *want) {
+    struct acre__lane *lane = acre__cache_enter_lane(want->cache, want->pool, want->stream);
     if (lane) {
         acre__lane_grow(lane, want->size_class);
         want->most = lane->stacks[want->size_class].most;
     }
-    acre__cache_leave(cache);
+    acre__cache_leave(want->cache);
     uint32_t most = want->most, line = 16u >> acre__class_state_shift(want->size_class);
     want->count = most > 2 * line ? most / 2 : most > line ? line : most > 1 ? most : 1;
 }
 
-static acre_status want_id(struct acre__want *want) {
-    return want->is_id_known ? ACRE_OK
-                             : acre__pool_stream_id(want->pool->dev, want->stream, &want->id);
-}
-
-/* First gives back what the thread cached for a stream that ended without being retired. */
-static acre_status refill(struct acre__want *want, struct acre__pool_cache *cache,
-                          struct acre__slot **out) {
+/* Takes slots from the pool. First gives back what the thread cached for a stream that ended
+ * without being retired, and large blocks that it keeps, so that the pool's holes merge. */
+static acre_status fetch(struct acre__want *want) {
     acre_pool *pool = want->pool;
-    acre_stream stream = want->stream;
-    uint32_t size_class = want->size_class;
-    acre_status status = want_id(want);
+    acre_status status = ACRE_OK;
+    if (!want->is_id_known)
+        status = acre__pool_stream_id(pool->dev, want->stream, &want->id);
     if (status)
         return status;
     acre__lock_take(&pool->lock);
-    if (cache) {
+    if (want->cache) {
         if (!want->is_id_known)
-            acre__cache_renew(cache, pool, stream, want->id);
-        acre__cache_age(cache, pool, stream);
-        want_batch(want, cache);
+            acre__cache_renew(want->cache, pool, want->stream, want->id);
+        if (is_large(want))
+            acre__cache_flush_kept(want->cache, pool, want->stream, want->id);
+        acre__cache_age(want->cache, pool, want->stream);
+        if (!is_large(want))
+            want_batch(want);
     }
     status = acre__ladder_take(want);
     acre__lock_give(&pool->lock);
     acre__pool_export(pool);
+    return status;
+}
+
+static acre_status refill(struct acre__want *want, struct acre__slot **out) {
+    acre_pool *pool = want->pool;
+    acre_status status = fetch(want);
     struct acre__slots slots = want->slots;
     if (status)
         return status;
     *out = acre__slots_pop(&slots);
-    if (slots.count && !acre__cache_put(cache, pool, stream, size_class, &slots)) {
+    if (slots.count &&
+        !acre__cache_put(want->cache, pool, want->stream, want->size_class, &slots)) {
         acre__lock_take(&pool->lock);
-        (void)acre__central_give(pool, size_class, stream, want->id, &slots);
+        (void)acre__central_give(pool, want->size_class, want->stream, want->id, want->id, &slots);
         acre__lock_give(&pool->lock);
     }
     return ACRE_OK;
 }
 
-/* Takes a large block that the calling thread keeps; NULL if none fits. */
-static struct acre__slot *kept_take(struct acre__pool_cache *cache, acre_pool *pool,
-                                    acre_stream stream, size_t bytes, size_t alignment) {
-    acre__cache_enter(cache);
-    struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
-    struct acre__slab *slab =
-        lane && alignment <= ACRE__PIECE_GRAIN ? acre__lane_kept(lane, bytes) : NULL;
-    acre__cache_leave(cache);
-    return slab ? &slab->slots[0] : NULL;
-}
-
-/* Takes a large block. First gives kept blocks to the pool, so that its holes merge. */
-static acre_status take_large(struct acre__want *want, struct acre__pool_cache *cache,
-                              struct acre__slot **out) {
-    acre_pool *pool = want->pool;
-    acre_stream stream = want->stream;
-    if (cache && (*out = kept_take(cache, pool, stream, want->bytes, want->alignment)))
-        return ACRE_OK;
-    acre_status status = want_id(want);
-    if (status)
-        return status;
-    acre__lock_take(&pool->lock);
-    if (cache) {
-        if (!want->is_id_known)
-            acre__cache_renew(cache, pool, stream, want->id);
-        acre__cache_flush_kept(cache, pool, stream, want->id);
-        acre__cache_age(cache, pool, stream);
-    }
-    status = acre__ladder_take(want);
-    acre__lock_give(&pool->lock);
-    acre__pool_export(pool);
+static acre_status take_large(struct acre__want *want, struct acre__slot **out) {
+    acre_status status = fetch(want);
     *out = want->slots.first;
-    if (cache && status == ACRE_OK)
-        acre__cache_count_large(cache, pool, stream);
+    if (want->cache && status == ACRE_OK)
+        acre__cache_count_large(want->cache, want->pool, want->stream);
     return status;
 }
 
-static acre_status zero_fill(acre_pool *pool, void *p, size_t bytes, acre_stream stream) {
-    return acre_fill(pool->dev, p, 0, bytes, stream);
-}
-
 static acre_status take_captured(struct acre__want *want, struct acre__slot **slot) {
-    struct acre__graph_take take;
-    acre_status status = acre__graph_begin(want, &take);
+    struct acre__graph_block *block;
+    acre_status status = acre__graph_begin(want, &block);
     if (status)
         return status;
     status = acre__ladder_take(want);
     *slot = status ? NULL : want->slots.first;
-    acre__graph_end(want, &take, status);
+    acre__graph_end(want, block, status);
     return status;
 }
 
 /* Takes a slot from the capture's memory, the thread's cache or the pool. */
-static acre_status take_slot(struct acre__want *want, struct acre__pool_cache *cache,
-                             struct acre__slot **slot) {
+static acre_status take_slot(struct acre__want *want, struct acre__slot **slot) {
     if (want->is_captured)
         return take_captured(want, slot);
-    if (want->size_class == ACRE__CLASSES)
-        return take_large(want, cache, slot);
-    *slot = cache ? take_cached(cache, want->pool, want->stream, want->size_class) : NULL;
-    return *slot ? ACRE_OK : refill(want, cache, slot);
+    *slot = want->cache ? take_cached(want) : NULL;
+    if (*slot)
+        return ACRE_OK;
+    return is_large(want) ? take_large(want, slot) : refill(want, slot);
 }
 
 /* Frees a slot that was not used, whatever the driver refuses. */
@@ -220,7 +182,8 @@ static acre_status tag_refuse(struct acre__want *want, uint32_t over) {
 
 /* Charges the request to the calling thread's tag, if its limit and those of its parents allow it.
  * Otherwise adds the counters of other threads first, then asks the pool's callback. */
-static acre_status tag_charge(struct acre__want *want, struct acre__pool_cache *cache) {
+static acre_status tag_charge(struct acre__want *want) {
+    struct acre__pool_cache *cache = want->cache;
     for (uint32_t attempt = 0;; attempt++) {
         uint64_t used, limit;
         acre__cache_enter(cache);
@@ -241,15 +204,15 @@ static acre_status tag_charge(struct acre__want *want, struct acre__pool_cache *
 }
 
 /* As take_slot, and tags the slot if the thread has a tag set. *live is the state to store. */
-static acre_status take_tagged(struct acre__want *want, struct acre__pool_cache *cache,
-                               struct acre__slot **slot, uint32_t *live) {
+static acre_status take_tagged(struct acre__want *want, struct acre__slot **slot, uint32_t *live) {
+    const struct acre__pool_cache *cache = want->cache;
     uint32_t tag = cache ? cache->tag : 0;
-    acre_status status = tag ? tag_charge(want, cache) : ACRE_OK;
+    acre_status status = tag ? tag_charge(want) : ACRE_OK;
     *live = (cache ? cache->live : ACRE__SLOT_LIVE) | (want->is_captured ? ACRE__SLOT_GRAPH : 0);
     if (status)
         return status;
     int64_t charged = (int64_t)want->bytes;
-    status = take_slot(want, cache, slot);
+    status = take_slot(want, slot);
     if (!tag)
         return status;
     struct acre__slab *slab = status ? NULL : acre__pool_table_find((*slot)->p);
@@ -269,11 +232,6 @@ acre_status acre__pool_alloc_undo(acre_status status, struct acre__slab *slab,
                                   struct acre__slot *slot, acre_stream stream) {
     struct acre__said said;
     acre__said_keep(&said);
-    if (slab->pool->flags & ACRE_POOL_DEBUG) {
-        acre__lock_take(&slab->pool->lock);
-        acre__pool_debug_forget(slab->pool, slot->p);
-        acre__lock_give(&slab->pool->lock);
-    }
     uint32_t live = acre__exchange(slot->state, 0, memory_order_acq_rel);
     acre__tag_change(acre__tag_of(slab, slot->state, live), -(int64_t)slab->slot_bytes, -1);
     slot_return(slab, slot, live, stream);
@@ -293,6 +251,7 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     struct acre__want want = want_of(pool, bytes + zone, alignment, stream);
     struct acre__slot *slot = NULL;
     uint32_t live;
+    want.cache = cache;
     want.is_id_known = known.is_known;
     want.id = known.id;
     if (known.is_checked)
@@ -300,16 +259,16 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     if (status == ACRE_OK && cache && !known.is_known && !want.is_captured)
         status = acre__cache_ensure(cache, pool, stream, 0);
     if (status == ACRE_OK)
-        status = take_tagged(&want, cache, &slot, &live);
+        status = take_tagged(&want, &slot, &live);
     if (status)
         return status;
     struct acre__slab *slab = acre__pool_table_find(slot->p);
-    acre__pool_enliven(slab, slot, live, bytes);
+    acre__store(slot->state, acre__slab_ask(slab, live, bytes), memory_order_release);
     int zero = how & ACRE__ALLOC_ZERO || pool->flags & ACRE_POOL_ZERO;
     if (zone)
-        status = acre__pool_debug_alloc(pool, slab, slot->p, bytes, zero, stream);
+        status = acre__pool_debug_alloc(slab, slot->p, bytes, zero, stream);
     else if (zero)
-        status = zero_fill(pool, slot->p, slab->slot_bytes, stream);
+        status = acre_fill(pool->dev, slot->p, 0, slab->slot_bytes, stream);
     if (status)
         return acre__pool_alloc_undo(status, slab, slot, stream);
     *p = slot->p;
@@ -318,13 +277,36 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
 
 /* ---- giving ---- */
 
-/* Frees a block that other streams use as well: it waits for them and for this one. */
-static acre_status free_used(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream) {
+/* Frees a block once an event has passed or, without one, all streams that use it: this one too. */
+static acre_status give_shared(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream,
+                               acre_event event) {
     acre_pool *pool = slab->pool;
     acre__lock_take(&pool->lock);
-    acre_status status = acre__stream_put_used(pool, slot, slab->size_class, stream);
+    acre_status status = event ? acre__stream_put_after(pool, slot, slab->size_class, event)
+                               : acre__stream_put_used(pool, slot, slab->size_class, stream);
     acre__lock_give(&pool->lock);
-    return status == ACRE_E_CAPTURING ? acre__graph_park(slab, slot, stream) : status;
+    return !event && status == ACRE_E_CAPTURING ? acre__graph_park(slab, slot, stream) : status;
+}
+
+acre_status acre__pool_give(struct acre__slab *slab, struct acre__slot *slot, uint32_t before,
+                            acre_stream stream, acre_event event) {
+    acre_pool *pool = slab->pool;
+    acre_status status;
+    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large block's record may go */
+    int64_t bytes = (int64_t)slab->slot_bytes;
+    if (before & ACRE__SLOT_GRAPH)
+        status = acre__graph_free(slab, slot, before, stream, event);
+    else if (pool->flags & ACRE_POOL_DEBUG)
+        status = acre__pool_debug_free(slab, slot, &before, stream);
+    else if (event || before & ACRE__SLOT_USED)
+        status = give_shared(slab, slot, stream, event);
+    else
+        status = acre__pool_free_plain(slab, slot, stream);
+    if (status)
+        acre__graph_restore(pool, slot, before);
+    else
+        acre__tag_change(tag, -bytes, -1);
+    return status;
 }
 
 acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
@@ -333,29 +315,13 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
     if (status || !p)
         return status;
     uint32_t before = 0;
-    struct acre__slot *slot = acre__pool_unlive(pool, p, &slab, &before, &status);
+    struct acre__slot *slot = acre__pool_block(pool, p, &slab, &before, &status);
     if (!slot)
         return status;
-    pool = slab->pool;
-    status = acre__stream_check(pool->dev, stream);
+    status = acre__stream_check(slab->pool->dev, stream);
     if (status) {
         acre__store(slot->state, before, memory_order_release);
         return status;
     }
-    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large block's record may go */
-    int64_t bytes = (int64_t)slab->slot_bytes;
-    if (before & ACRE__SLOT_GRAPH)
-        status = acre__graph_free(slab, slot, before, stream, NULL);
-    else if (pool->flags & ACRE_POOL_DEBUG)
-        status = acre__pool_debug_free(slab, slot, stream);
-    else if (before & ACRE__SLOT_USED)
-        status = free_used(slab, slot, stream);
-    else
-        status = acre__pool_free_plain(slab, slot, stream);
-    if (status) {
-        acre__graph_restore(pool, slot, before);
-        return status;
-    }
-    acre__tag_change(tag, -bytes, -1);
-    return ACRE_OK;
+    return acre__pool_give(slab, slot, before, stream, NULL);
 }

@@ -111,9 +111,8 @@ static void stream_forget(acre_pool *pool, struct acre__pool_stream *stream) {
 }
 
 struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle, uint64_t thread,
-                                            uint64_t id, acre_status *status) {
+                                            uint64_t id) {
     struct acre__pool_stream *stream = stream_lookup(pool, handle, thread);
-    *status = ACRE_OK;
     if (stream && acre__id_differs(stream->id, id)) {
         stream->is_over = 1;
         stream_forget(pool, stream);
@@ -128,7 +127,7 @@ struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle,
         acre__streams_settle(pool, NULL, 1);
     stream = stream_make(pool, handle, thread, id);
     if (!stream) {
-        *status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
+        (void)acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
         return NULL;
     }
     stream->node.key = thread ? thread : (uintptr_t)handle;
@@ -136,21 +135,16 @@ struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle,
     return stream;
 }
 
-int acre__stream_is_known(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id) {
-    const struct acre__pool_stream *stream = stream_lookup(pool, handle, thread);
-    return stream && !acre__id_differs(stream->id, id);
-}
-
-int acre__stream_is_gone(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id) {
-    const struct acre__pool_stream *stream = stream_lookup(pool, handle, thread);
-    return stream && acre__id_differs(stream->id, id);
-}
-
 /* ---- events ---- */
 
-static void generation_ready(acre_pool *pool, struct acre__generation *generation) {
-    acre__freed_ready(pool, generation->freed);
+static void generation_ready(struct acre__generation *generation) {
+    acre__freed_ready(generation->freed);
     generation->is_covered = 0;
+}
+
+static void stream_ready(struct acre__pool_stream *stream) {
+    generation_ready(stream->marked);
+    generation_ready(stream->recent);
 }
 
 /* Queries the driver, whose answer is valid only for independent streams. */
@@ -185,13 +179,13 @@ static int stream_mark(acre_pool *pool, struct acre__pool_stream *stream) {
 }
 
 /* Makes memory ready whose event has passed. */
-static void stream_advance(acre_pool *pool, struct acre__pool_stream *stream) {
+static void stream_advance(struct acre__pool_stream *stream) {
     for (;;) {
         struct acre__generation *marked = stream->marked;
         if (acre__freed_has(marked->freed)) {
             if (!acre__uses_are_done(&marked->mark))
                 return;
-            generation_ready(pool, marked);
+            generation_ready(marked);
         }
         if (!stream->recent->is_covered || !acre__freed_has(stream->recent->freed))
             return;
@@ -206,13 +200,12 @@ void acre__stream_settle(acre_pool *pool, struct acre__pool_stream *stream, int 
     if (stream_is_safe(stream, is_named) && !stream->recent->is_covered &&
         acre__freed_has(stream->recent->freed)) {
         if (stream_is_idle(pool, stream)) {
-            generation_ready(pool, stream->marked);
-            generation_ready(pool, stream->recent);
+            stream_ready(stream);
             return;
         }
         (void)stream_mark(pool, stream);
     }
-    stream_advance(pool, stream);
+    stream_advance(stream);
 }
 
 int acre__stream_is_behind(acre_pool *pool, const struct acre__pool_stream *stream) {
@@ -270,18 +263,18 @@ int acre__stream_has_place(acre_pool *pool, acre_stream handle, uint64_t thread,
     struct acre__pool_stream *stream = stream_lookup(pool, handle, thread);
     if (!stream || acre__id_differs(stream->id, id) || !stream->is_foreign || !is_covered(stream))
         return 1;
-    stream_advance(pool, stream);
+    stream_advance(stream);
     return !is_covered(stream);
 }
 
 void acre__stream_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                       struct acre__slots *slots, int is_named) {
     if (!is_named && stream->is_foreign && is_covered(stream)) {
-        stream_advance(pool, stream); /* memory with an event keeps it */
+        stream_advance(stream); /* memory with an event keeps it */
         if (is_covered(stream) && acre__stream_lost(pool))
             stream = pool->lost;
     }
-    acre__freed_put(pool, stream, size_class, slots);
+    acre__freed_add(pool, stream->recent->freed, size_class, slots);
     stream->recent->is_covered = 0;
     if (is_named && stream->is_foreign && !acre__device_is_lost(pool->dev))
         (void)stream_mark(pool, stream);
@@ -299,34 +292,34 @@ static struct acre__pool_stream *relay_for(acre_pool *pool, uint64_t key, acre_s
     *status = ACRE_OK;
     if (!*relay)
         *status = acre_stream_create(pool->dev, ACRE_STREAM_NON_BLOCKING, relay);
-    return *status ? NULL : acre__stream_find(pool, *relay, 0, ACRE__ID_UNKNOWN, status);
+    struct acre__pool_stream *stream =
+        *status ? NULL : acre__stream_find(pool, *relay, 0, ACRE__ID_UNKNOWN);
+    if (*status == ACRE_OK && !stream)
+        *status = ACRE_E_HOST_MEMORY;
+    return stream;
 }
 
 /* Makes the relay wait for all recorded users of the block, and frees the block on the relay.
  * Events can be reused once the relay waits for them. */
 static acre_status relay_put(acre_pool *pool, struct acre__pool_stream *relay,
                              struct acre__slot *slot, uint32_t size_class) {
-    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
-    struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+    struct acre__pool_use *use = acre__pool_use_find(pool, slot->p);
     acre_status status = use ? acre__uses_join(&use->uses, relay->stream) : ACRE_OK;
     if (status)
         return status;
     if (use) {
         acre__uses_forget(&use->uses);
-        acre__tree_remove(&pool->uses, node);
         acre__uses_append(&pool->spare_events, &use->uses);
-        free(use);
+        acre__pool_use_end(pool, use);
     }
-    struct acre__slots one = {0};
-    acre__slots_push(&one, slot);
+    struct acre__slots one = acre__slots_of(slot);
     acre__stream_put(pool, relay, size_class, &one, 0);
     return ACRE_OK;
 }
 
 acre_status acre__stream_put_used(acre_pool *pool, struct acre__slot *slot, uint32_t size_class,
                                   acre_stream stream) {
-    struct acre__node *node = acre__tree_find(&pool->uses, (uintptr_t)slot->p);
-    const struct acre__pool_use *use = acre__tree_entry(node, struct acre__pool_use, node);
+    const struct acre__pool_use *use = acre__pool_use_find(pool, slot->p);
     acre_status status;
     struct acre__pool_stream *relay =
         relay_for(pool, (uintptr_t)stream ^ (use ? use->key : 0), &status);
@@ -384,32 +377,21 @@ uint32_t acre__streams_pending(const acre_pool *pool) {
     return count;
 }
 
-acre_status acre__streams_join_one(acre_pool *pool, acre_stream waiter, int *is_over) {
-    *is_over = 0;
-    for (struct acre__pool_stream *at = pool->streams; at; at = at->next) {
-        struct acre__generation *from =
-            acre__freed_has(at->marked->freed) ? at->marked : at->recent;
-        if (!acre__freed_has(from->freed))
-            continue;
-        acre_status status = acre__stream_join(pool, at, from, waiter);
-        if (status != ACRE_E_NOT_READY)
-            return status;
+acre_status acre__streams_join(acre_pool *pool, acre_stream waiter, uint32_t most,
+                               uint32_t *joined) {
+    *joined = 0;
+    for (struct acre__pool_stream *at = pool->streams; at && *joined < most; at = at->next) {
+        for (int i = 0; i < 2 && *joined < most; i++) {
+            struct acre__generation *from = i ? at->recent : at->marked;
+            if (!acre__freed_has(from->freed))
+                continue;
+            acre_status status = acre__stream_join(pool, at, from, waiter);
+            if (status && status != ACRE_E_NOT_READY) /* then that stream may be dead */
+                return status;
+            *joined += status == ACRE_OK;
+        }
     }
-    *is_over = 1;
     return ACRE_OK;
-}
-
-acre_status acre__streams_join(acre_pool *pool, acre_stream waiter) {
-    acre_status status = ACRE_OK;
-    for (struct acre__pool_stream *at = pool->streams; at && status == ACRE_OK; at = at->next) {
-        if (acre__freed_has(at->marked->freed))
-            status = acre__stream_join(pool, at, at->marked, waiter);
-        if (status == ACRE_OK && acre__freed_has(at->recent->freed))
-            status = acre__stream_join(pool, at, at->recent, waiter);
-        if (status == ACRE_E_NOT_READY) /* that stream may be dead */
-            status = ACRE_OK;
-    }
-    return status;
 }
 
 /* ---- end of streams ---- */
@@ -418,11 +400,6 @@ acre_status acre__streams_join(acre_pool *pool, acre_stream waiter) {
 static int stream_is_unknown(const struct acre__pool_stream *stream) {
     return (stream->is_over || stream->is_foreign) && !stream->recent->is_covered &&
            acre__freed_has(stream->recent->freed);
-}
-
-static void stream_ready(acre_pool *pool, struct acre__pool_stream *stream) {
-    generation_ready(pool, stream->marked);
-    generation_ready(pool, stream->recent);
 }
 
 /* If no event can be recorded, waits for all work of the device. If that fails too, the record
@@ -445,7 +422,7 @@ acre_status acre__stream_retire(acre_pool *pool, acre_stream handle) {
         acre_status status = acre__step_quiesce(pool->dev);
         if (status)
             return status;
-        stream_ready(pool, stream);
+        stream_ready(stream);
     }
     stream_forget(pool, stream);
     if (pool->forgotten > FORGOTTEN_MOST)
@@ -470,7 +447,7 @@ void acre__streams_recover(acre_pool *pool) {
         if (is_quiet < 0)
             is_quiet = acre__step_quiesce(pool->dev) == ACRE_OK;
         if (is_quiet)
-            stream_ready(pool, at);
+            stream_ready(at);
     }
 }
 
@@ -491,19 +468,16 @@ void acre__pool_streams_end(acre_pool *pool) {
 
 /* ---- giving slots to the pool ---- */
 
-struct acre__pool_stream *acre__central_stream(const struct acre__want *want, acre_status *status) {
-    *status = ACRE_OK;
-    if (want->graph)
-        return want->graph;
-    return acre__stream_find(want->pool, want->stream, acre__stream_thread(want->stream), want->id,
-                             status);
+struct acre__pool_stream *acre__central_stream(const struct acre__want *want) {
+    return want->graph ? want->graph : acre__stream_named(want->pool, want->stream, want->id);
 }
 
-int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
-                       struct acre__slots *slots) {
-    acre_status status;
-    struct acre__pool_stream *own =
-        acre__stream_find(pool, stream, acre__stream_thread(stream), id, &status);
+int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t freed_id,
+                       uint64_t id, struct acre__slots *slots) {
+    if (acre__id_differs(freed_id, id))
+        return acre__central_give_old(pool, size_class, stream, acre__stream_thread(stream),
+                                      freed_id, 1, slots);
+    struct acre__pool_stream *own = acre__stream_named(pool, stream, id);
     if (!own)
         return 0;
     pool->spills++;
@@ -516,12 +490,9 @@ int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream,
 int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream handle,
                            uint64_t thread, uint64_t id, int is_foreign,
                            struct acre__slots *slots) {
-    acre_status status;
-    int is_known = acre__stream_is_known(pool, handle, thread, id);
-    struct acre__pool_stream *stream =
-        is_known || (!is_foreign && !acre__stream_is_gone(pool, handle, thread, id))
-            ? acre__stream_find(pool, handle, thread, id, &status)
-            : acre__stream_lost(pool);
+    struct acre__pool_stream *stream = stream_lookup(pool, handle, thread);
+    int is_same = stream ? !acre__id_differs(stream->id, id) : !is_foreign;
+    stream = is_same ? acre__stream_find(pool, handle, thread, id) : acre__stream_lost(pool);
     if (!stream)
         return 0;
     pool->spills++;

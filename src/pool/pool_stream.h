@@ -47,13 +47,15 @@ struct acre__pool_stream {
  * may swap meanwhile, when caches are drained and events queried. */
 void acre__stream_turn(struct acre__pool_stream *stream, struct acre__generation *recent,
                        struct acre__generation *marked);
-/* The record of a stream that the caller names, created if need be; NULL and *status otherwise. */
+/* The record of a stream that the caller names, created if need be; NULL, with the detail of
+ * ACRE_E_HOST_MEMORY, without memory. */
 struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle, uint64_t thread,
-                                            uint64_t id, acre_status *status);
-/* Returns 1 if there is a record of the stream with that id. */
-int acre__stream_is_known(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id);
-/* Returns 1 if the handle is known to belong to a stream with another id. */
-int acre__stream_is_gone(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id);
+                                            uint64_t id);
+/* As acre__stream_find, for a stream that the calling thread names. */
+static inline struct acre__pool_stream *acre__stream_named(acre_pool *pool, acre_stream handle,
+                                                           uint64_t id) {
+    return acre__stream_find(pool, handle, acre__stream_thread(handle), id);
+}
 /* Returns 0 if slots freed on the stream in the past could not be given to its record now, but only
  * to the lost ones: it is foreign, and its last event has not passed. */
 int acre__stream_has_place(acre_pool *pool, acre_stream handle, uint64_t thread, uint64_t id);
@@ -82,10 +84,9 @@ void acre__streams_settle(acre_pool *pool, const struct acre__pool_stream *own, 
  * there is none and the stream may be dead. */
 acre_status acre__stream_join(acre_pool *pool, struct acre__pool_stream *stream,
                               struct acre__generation *generation, acre_stream waiter);
-/* Makes a stream wait for the first event that frees wait for; *is_over: there is none. */
-acre_status acre__streams_join_one(acre_pool *pool, acre_stream waiter, int *is_over);
-/* Makes a stream wait for all frees that have events. */
-acre_status acre__streams_join(acre_pool *pool, acre_stream waiter);
+/* Makes a stream wait for up to `most` events that frees wait for. *joined: for how many. */
+acre_status acre__streams_join(acre_pool *pool, acre_stream waiter, uint32_t most,
+                               uint32_t *joined);
 /* How many streams have memory that is not ready. */
 uint32_t acre__streams_pending(const acre_pool *pool);
 /* Called when the stream is about to be destroyed. */
@@ -101,12 +102,13 @@ void acre__pool_streams_end(acre_pool *pool);
 
 /* ---- giving slots to the pool ---- */
 
-/* The record of the stream in `want`; NULL and *status otherwise. */
-struct acre__pool_stream *acre__central_stream(const struct acre__want *want, acre_status *status);
-/* Gives slots freed on the stream to the pool, in a call that names the stream. Returns 0 without
- * memory; the caller keeps the slots. */
-int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t id,
-                       struct acre__slots *slots);
+/* The record of the stream in `want`; NULL as acre__stream_find. */
+struct acre__pool_stream *acre__central_stream(const struct acre__want *want);
+/* Gives slots freed on the stream to the pool, in a call that names the stream. `freed_id` is the
+ * stream's id when they were freed, `id` the current one. Returns 0 without memory; the caller
+ * keeps the slots. */
+int acre__central_give(acre_pool *pool, uint32_t size_class, acre_stream stream, uint64_t freed_id,
+                       uint64_t id, struct acre__slots *slots);
 /* As acre__central_give, for slots that a thread cached while the stream had that id. The stream
  * may be dead. `thread`: its acre__stream_thread. */
 int acre__central_give_old(acre_pool *pool, uint32_t size_class, acre_stream stream,

@@ -24,13 +24,10 @@ static struct acre__table_leaf *table_leaf(uint64_t unit) {
     return none;
 }
 
-/* Units of a slab. No large block shares the unit that it begins in. */
-static uint64_t table_units(const struct acre__slab *slab) {
-    return acre__slab_is_large(slab) ? 1 : slab->bytes >> ACRE__TABLE_UNIT_BITS;
-}
-
-static void table_set(struct acre__slab *slab, struct acre__slab *value) {
-    uint64_t first = slab->at >> ACRE__TABLE_UNIT_BITS, count = table_units(slab);
+/* No large block shares the unit that it begins in. */
+static void table_set(const struct acre__slab *slab, struct acre__slab *value) {
+    uint64_t first = slab->at >> ACRE__TABLE_UNIT_BITS;
+    uint64_t count = acre__slab_is_large(slab) ? 1 : slab->bytes >> ACRE__TABLE_UNIT_BITS;
     for (uint64_t unit = first; unit < first + count; unit++)
         atomic_store_explicit(&table_leaf(unit)->slabs[unit & ((1 << ACRE__TABLE_LEAF_BITS) - 1)],
                               value, memory_order_release);
@@ -46,15 +43,8 @@ int acre__pool_table_prepare(uint64_t at, uint64_t end) {
     return table_leaf(last) != NULL;
 }
 
-int acre__pool_table_add(struct acre__slab *slab) {
-    uint64_t first = slab->at >> ACRE__TABLE_UNIT_BITS, count = table_units(slab);
-    if ((first + count - 1) >> (ACRE__TABLE_ROOT_BITS + ACRE__TABLE_LEAF_BITS))
-        return 0;
-    for (uint64_t unit = first; unit < first + count; unit++)
-        if (!table_leaf(unit))
-            return 0;
+void acre__pool_table_add(struct acre__slab *slab) {
     table_set(slab, slab);
-    return 1;
 }
 
 void acre__pool_table_remove(struct acre__slab *slab) {

@@ -40,8 +40,8 @@ static inline struct acre__slab *acre__pool_table_find(const void *p) {
 
 /* Makes room in the table for slabs at these addresses. Returns 0 without memory. */
 int acre__pool_table_prepare(uint64_t at, uint64_t end);
-/* Enters a slab for all its units, or a large block for its first. Returns 0 without memory. */
-int acre__pool_table_add(struct acre__slab *slab);
+/* Enters a slab for all its units, or a large block for its first. There must be room. */
+void acre__pool_table_add(struct acre__slab *slab);
 void acre__pool_table_remove(struct acre__slab *slab);
 
 #endif

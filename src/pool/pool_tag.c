@@ -12,7 +12,6 @@
 #include "base/atomic.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "pool/pool_report.h"
 #include "watch/trace.h"
 
 struct tag {
@@ -249,15 +248,19 @@ void *acre__tag_take(struct acre__pool_cache *cache, struct acre__stack *stack, 
 
 /* ---- limits ---- */
 
+/* Frees may be added before the allocs of another thread. */
+static uint64_t count_of(_Atomic int64_t *count) {
+    int64_t value = acre__load(count, memory_order_relaxed);
+    return value > 0 ? (uint64_t)value : 0;
+}
+
 void acre__tag_limit(uint32_t number, uint64_t *used_bytes, uint64_t *limit_bytes) {
     struct tag *tag = tag_at(number);
-    int64_t bytes = acre__load(&tag->bytes, memory_order_relaxed);
-    *used_bytes = bytes > 0 ? (uint64_t)bytes : 0;
+    *used_bytes = count_of(&tag->bytes);
     *limit_bytes = acre__load(&tag->limit, memory_order_relaxed);
 }
 
-/* The nearest tag whose limit `bytes` more would exceed; 0 if all allow it. */
-static uint32_t tag_over(uint32_t number, size_t bytes) {
+uint32_t acre__tag_over(uint32_t number, size_t bytes) {
     for (uint32_t at = number; at; at = tag_at(at)->parent) {
         uint64_t used, limit;
         acre__tag_limit(at, &used, &limit);
@@ -267,14 +270,10 @@ static uint32_t tag_over(uint32_t number, size_t bytes) {
     return 0;
 }
 
-int acre__tag_allows(uint32_t tag, size_t bytes) {
-    return !tag_over(tag, bytes);
-}
-
-/* As tag_over, and adds the bytes if allowed. Locked: two must not refuse each other. */
+/* As acre__tag_over, and adds the bytes if allowed. Locked: two must not refuse each other. */
 uint32_t acre__tag_try(uint32_t number, size_t bytes) {
     acre__lock_take(&tags.lock);
-    uint32_t over = tag_over(number, bytes);
+    uint32_t over = acre__tag_over(number, bytes);
     if (!over)
         tag_add(number, (int64_t)bytes, 1);
     acre__lock_give(&tags.lock);
@@ -329,6 +328,12 @@ acre_status acre_tag_pop(void) {
     return ACRE_OK;
 }
 
+/* The next name of a path, NULL behind the last. */
+static const char *name_behind(const char *name) {
+    const char *end = strchr(name, '/');
+    return end ? end + 1 : NULL;
+}
+
 acre_status acre_tag_set_limit(const char *path, uint64_t bytes) {
     uint32_t tag = 0;
     acre_status status = acre__enter();
@@ -337,28 +342,17 @@ acre_status acre_tag_set_limit(const char *path, uint64_t bytes) {
     if (!path)
         return acre__fail(ACRE_E_NULL, "acre_tag_set_limit: path is NULL");
     int depth = 0;
-    for (const char *at = path; at; depth++) { /* check all before the first is made */
-        const char *end = strchr(at, '/');
-        size_t length = end ? (size_t)(end - at) : strlen(at);
+    for (const char *at = path; at; at = name_behind(at), depth++) { /* check all, then make all */
         if (depth == ACRE__TAG_DEPTH)
             return acre__fail(ACRE_E_LIMIT, "a path has %d names at most", ACRE__TAG_DEPTH);
-        if ((status = name_check(at, length)))
+        if ((status = name_check(at, strcspn(at, "/"))))
             return status;
-        at = end ? end + 1 : NULL;
     }
-    for (const char *at = path; at;) {
-        const char *end = strchr(at, '/');
-        if ((status = tag_find(tag, at, end ? (size_t)(end - at) : strlen(at), &tag)))
+    for (const char *at = path; at; at = name_behind(at))
+        if ((status = tag_find(tag, at, strcspn(at, "/"), &tag)))
             return status;
-        at = end ? end + 1 : NULL;
-    }
     acre__store(&tag_at(tag)->limit, bytes, memory_order_relaxed);
     return ACRE_OK;
-}
-
-static uint64_t count_of(_Atomic int64_t *count) {
-    int64_t value = acre__load(count, memory_order_relaxed);
-    return value > 0 ? (uint64_t)value : 0;
 }
 
 acre_status acre_tag_walk(acre_tag_walk_fn fn, void *user) {

@@ -48,8 +48,9 @@ void acre__tag_flush(struct acre__pool_cache *cache, void *ignored);
 /* Counts bytes for the tag if its limit and those of its parents allow it: 0. Otherwise returns the
  * tag whose limit does not. */
 uint32_t acre__tag_try(uint32_t tag, size_t bytes);
-/* Returns 1 if the limits of a tag (may be 0) and of its parents allow `bytes` more. */
-int acre__tag_allows(uint32_t tag, size_t bytes);
+/* The nearest of a tag (may be 0) and its parents whose limit `bytes` more would exceed; 0 if all
+ * allow it. */
+uint32_t acre__tag_over(uint32_t tag, size_t bytes);
 /* Changes the count of blocks and bytes, by the calling thread. */
 void acre__tag_change(uint32_t tag, int64_t bytes, int64_t blocks);
 /* Sets the tag of a block that is being allocated. Returns 0 without memory. */

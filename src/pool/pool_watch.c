@@ -19,10 +19,14 @@ static uint64_t watch_now_ns(void) {
 
 /* ---- creation and end ---- */
 
-void acre__pool_watch_begin(acre_pool *pool) {
+const char *acre__pool_kind_name(acre_kind kind) {
     static const char *const kinds[] = {"", "device", "pinned", "mapped", "managed"};
-    acre__trace_pool_init(&pool->trace, "%s %s%s", pool->dev->label, kinds[pool->kind],
-                          pool->is_default ? " default" : "");
+    return kinds[kind];
+}
+
+void acre__pool_watch_begin(acre_pool *pool) {
+    acre__trace_pool_init(&pool->trace, "%s %s%s", pool->dev->label,
+                          acre__pool_kind_name(pool->kind), pool->is_default ? " default" : "");
     pool->row = acre__stats_row_take(ACRE__STATS_POOL, pool->trace.id, pool->trace.name);
 }
 
@@ -75,7 +79,17 @@ void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p
 
 /* ---- statistics ---- */
 
-static void ladder_stats(const acre_pool *pool, acre_pool_stats *stats) {
+/* What needs no counting. */
+static void stats_quick(const acre_pool *pool, acre_pool_stats *stats) {
+    stats->held_bytes = pool->account.held;
+    stats->held_peak_bytes = pool->account.held_peak;
+    stats->refills = pool->refills;
+    stats->spills = pool->spills;
+    stats->events = pool->events;
+    stats->waits = pool->waits;
+    stats->moved_chunks = pool->blocks_in.moved + pool->slabs_in.moved;
+    stats->overruns = pool->overruns;
+    stats->late_writes = pool->late_writes;
     stats->used_bytes = pool->used;
     stats->soft_limit_bytes = pool->soft_limit_bytes;
     stats->limit_bytes = pool->limit_bytes;
@@ -90,51 +104,32 @@ static void ladder_stats(const acre_pool *pool, acre_pool_stats *stats) {
     stats->refused = pool->refused;
 }
 
-void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats) {
-    uint64_t blocks, bytes = acre__caches_bytes(pool, &blocks);
+struct acre__cached acre__pool_quarantined(const acre_pool *pool) {
+    struct acre__cached cached = {0};
     for (unsigned i = 0; i < ACRE__QUARANTINE; i++) {
         const struct acre__slot *slot = pool->quarantine[i];
-        blocks += slot != NULL;
-        bytes += slot ? acre__pool_table_find(slot->p)->slot_bytes : 0;
+        cached.blocks += slot != NULL;
+        cached.bytes += slot ? acre__pool_table_find(slot->p)->slot_bytes : 0;
     }
-    stats->live_blocks = pool->used_blocks - blocks;
-    stats->live_bytes = pool->used - bytes;
-    stats->held_bytes = acre__pool_held(pool);
-    stats->held_peak_bytes = pool->account.held_peak;
-    stats->refills = pool->refills;
-    stats->spills = pool->spills;
-    stats->events = pool->events;
-    stats->waits = pool->waits;
-    stats->moved_chunks = pool->blocks_in.moved + pool->slabs_in.moved;
-    stats->overruns = pool->overruns;
-    stats->late_writes = pool->late_writes;
-    ladder_stats(pool, stats);
+    return cached;
 }
 
-static void export_store(acre_pool *pool, const acre_pool_stats *now) {
-#define WATCH_VALUE(name, meaning) now->name,
+void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats) {
+    const struct acre__cached cached = acre__caches_count(pool);
+    const struct acre__cached quarantined = acre__pool_quarantined(pool);
+    stats->live_blocks = pool->used_blocks - cached.blocks - quarantined.blocks;
+    stats->live_bytes = pool->used - cached.bytes - quarantined.bytes;
+    stats_quick(pool, stats);
+}
+
+static void export_store(acre_pool *pool) {
+#define WATCH_VALUE(name, meaning) pool->exported.name,
     const uint64_t values[] = {ACRE_POOL_STATS_LIST(WATCH_VALUE)};
 #undef WATCH_VALUE
     acre__stats_row_store(pool->row, values, sizeof values / sizeof *values);
 }
 
-/* Lock held: current values that need no counting; the others as last counted. */
-static void export_quick(acre_pool *pool, acre_pool_stats *now) {
-    *now = pool->exported;
-    now->held_bytes = acre__pool_held(pool);
-    now->held_peak_bytes = pool->account.held_peak;
-    now->refills = pool->refills;
-    now->spills = pool->spills;
-    now->events = pool->events;
-    now->waits = pool->waits;
-    now->moved_chunks = pool->blocks_in.moved + pool->slabs_in.moved;
-    now->overruns = pool->overruns;
-    now->late_writes = pool->late_writes;
-    ladder_stats(pool, now);
-}
-
 void acre__pool_export_now(acre_pool *pool, int is_locked) {
-    acre_pool_stats now;
     uint64_t begin_ns = watch_now_ns();
     if (!is_locked)
         acre__lock_take(&pool->lock);
@@ -144,8 +139,8 @@ void acre__pool_export_now(acre_pool *pool, int is_locked) {
         uint64_t end_ns = watch_now_ns(), pause = (end_ns - begin_ns) * EXPORT_SHARE;
         pool->export_due_ns = end_ns + (pause > EXPORT_LEAST_NS ? pause : EXPORT_LEAST_NS);
     }
-    export_quick(pool, &now);
-    export_store(pool, &now);
+    stats_quick(pool, &pool->exported);
+    export_store(pool);
     if (!is_locked)
         acre__lock_give(&pool->lock);
     if (is_due && !is_locked)

@@ -6,6 +6,9 @@
 #include "watch/stats_file.h"
 #include "watch/trace.h"
 
+/* The kind of a pool's memory, in a word. */
+const char *acre__pool_kind_name(acre_kind kind);
+
 /* A pool is created, and ends. */
 void acre__pool_watch_begin(acre_pool *pool);
 void acre__pool_watch_end(acre_pool *pool);
@@ -23,6 +26,8 @@ acre_status acre__pool_trace_freed(acre_pool *pool, const void *p, acre_stream s
 void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
                               acre_stream stream);
 
+/* Lock held: the blocks in quarantine. */
+struct acre__cached acre__pool_quarantined(const acre_pool *pool);
 /* Lock held: all statistics of the pool (pool.c). */
 void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats);
 

@@ -56,8 +56,66 @@ static int arena_teardown(void **state) {
     return 0;
 }
 
+/* ---- invariants: each returns NULL, or what is wrong ---- */
+
+static const char *piece_fault(const struct acre__piece *piece) {
+    const struct acre__region_part *part;
+    if (piece->state == ACRE__PIECE_LOST || piece->region->mem)
+        return NULL;
+    struct acre__node *node = acre__tree_floor(&piece->region->mappings, piece->at);
+    uint64_t covered = piece->at;
+    for (; node && covered < acre__piece_end(piece);
+         node = acre__tree_next(&piece->region->mappings, node)) {
+        part = acre__part_of(node);
+        if (node->key > covered || node->key + part->bytes <= covered)
+            break;
+        if (part->is_ghost != (piece->state == ACRE__PIECE_GHOST))
+            return "a ghost's chunk is where no ghost is, or the other way round";
+        covered = node->key + part->bytes;
+    }
+    if (piece->state == ACRE__PIECE_BARE)
+        return covered > piece->at ? "a bare piece has memory" : NULL;
+    return covered < acre__piece_end(piece) ? "a piece without memory" : NULL;
+}
+
+static const char *region_fault(const struct acre__region *region, uint64_t *taken,
+                                uint64_t *held) {
+    uint64_t at = region->range.at;
+    const struct acre__piece *before = NULL;
+    for (const struct acre__piece *piece = region->first; piece; piece = piece->behind) {
+        const char *fault = piece_fault(piece);
+        if (fault || piece->at != at || piece->before != before)
+            return fault ? fault : "a piece does not begin where the one before it ends";
+        if (piece->state == ACRE__PIECE_HOLE &&
+            acre__tree_find(&piece->holes->fit[piece->sort], piece->fit.key) != &piece->fit)
+            return "a hole is not in its owner's tree";
+        before = piece;
+        at = acre__piece_end(piece);
+        *taken += piece->state == ACRE__PIECE_TAKEN ? piece->bytes : 0;
+    }
+    *held += region->mem ? region->mem_bytes : 0;
+    struct acre__node *node = acre__tree_first(&region->mappings);
+    for (; node; node = acre__tree_next(&region->mappings, node))
+        *held += acre__part_of(node)->is_counted ? acre__part_of(node)->bytes : 0;
+    return at != region->end || region->last != before
+               ? "the last piece does not end where the region does"
+               : NULL;
+}
+
+static const char *arena_fault(const struct acre__arena *of) {
+    uint64_t taken = 0, held = 0;
+    for (const struct acre__region *region = of->regions; region; region = region->next) {
+        const char *fault = region_fault(region, &taken, &held);
+        if (fault)
+            return fault;
+    }
+    if (taken != of->taken)
+        return "the pieces that are taken are not as many bytes as counted";
+    return held != of->held ? "the memory is not as many bytes as counted" : NULL;
+}
+
 static void expect_truth(void) {
-    const char *fault = acre__arena_fault(&arena);
+    const char *fault = arena_fault(&arena);
     if (fault)
         fail_msg("%s", fault);
     assert_int_equal(arena.held, account.held);
@@ -103,7 +161,7 @@ ARENA_TEST(holes_are_their_owners) {
     api_ok(acre__arena_take(&arena, &reaches[0], 3 * MIB, 256, &a));
     assert_int_equal(a->at, at);
     acre__arena_give(a, &reaches[0]);
-    acre__arena_ready(&arena, &owners[0][0]);
+    acre__arena_ready(&owners[0][0]);
     api_ok(acre__arena_take(&arena, &reaches[1], 3 * MIB, 256, &b));
     assert_int_equal(b->at, at);
     expect_truth();
@@ -117,8 +175,7 @@ ARENA_TEST(neighbours_that_wait_for_others_stay_apart) {
     acre__arena_give(b, &reaches[1]);
     api_ok(acre__arena_take(&arena, &reaches[0], 4 * MIB, 256, &c));
     assert_true(!c || c->at != at);
-    acre__arena_ready(&arena,
-                      &owners[1][0]); /* nobody's now: the first owner's hole may reach over */
+    acre__arena_ready(&owners[1][0]); /* nobody's now: the first owner's hole may reach over */
     api_ok(acre__arena_take(&arena, &reaches[0], 2 * MIB, 256, &c));
     assert_int_equal(c->at, at);
     acre__arena_give(c, &reaches[0]);
@@ -258,7 +315,7 @@ ARENA_TEST(chunks_in_flight_are_mapped_a_second_time) {
     for (uint64_t at = piece->at; at < acre__piece_end(piece); at += 2 * MIB)
         is_seen |= space_read(dev, at) == 111;
     assert_true(is_seen);
-    acre__arena_ready(&arena, &owners[0][0]);
+    acre__arena_ready(&owners[0][0]);
     assert_null(owners[0][0].ghosts);
     assert_int_equal(space_access_at(dev, old, 0), -1);
     expect_truth();
@@ -270,7 +327,7 @@ ARENA_TEST(chunks_in_flight_are_mapped_a_second_time) {
 ARENA_TEST(chunks_that_are_ready_leave_no_ghosts) {
     struct acre__piece *kept[4];
     rise_and_fall(128 * MIB);
-    acre__arena_ready(&arena, &owners[0][0]);
+    acre__arena_ready(&owners[0][0]);
     make_holes(kept, 4, NULL);
     uint64_t held = arena.held;
     take(&reaches[1], 40 * MIB, 256);
@@ -326,7 +383,7 @@ static uint64_t cycle(size_t bytes) {
     acre__arena_give(piece, &reaches[0]);
     for (unsigned i = 0; i < 8; i++)
         acre__arena_give(kept[i], &reaches[0]);
-    acre__arena_ready(&arena, &owners[0][0]);
+    acre__arena_ready(&owners[0][0]);
     expect_truth();
     return moved;
 }
@@ -441,9 +498,9 @@ static void random_step(struct random_state *random) {
     const struct acre__reach *own = &reaches[owner];
     uint64_t what = draw(&random->seed) % 64;
     if (what == 0) {
-        acre__arena_ready(&arena, &owners[owner][0]);
+        acre__arena_ready(&owners[owner][0]);
     } else if (what == 63) { /* what was freed last becomes what was freed before */
-        acre__arena_ready(&arena, &owners[owner][1]);
+        acre__arena_ready(&owners[owner][1]);
         acre__arena_inherit(&owners[owner][0], &owners[owner][1]);
     } else if (what == 1) {
         (void)acre__arena_release(&arena, draw(&random->seed) % (200 * MIB));
@@ -481,7 +538,7 @@ ARENA_TEST(random_operations_keep_the_records) {
         if (random.taken[i])
             acre__arena_give(random.taken[i], NULL);
     for (unsigned i = 0; i < 2 * OWNERS; i++)
-        acre__arena_ready(&arena, &owners[i / 2][i % 2]);
+        acre__arena_ready(&owners[i / 2][i % 2]);
     expect_truth();
     acre__arena_release(&arena, UINT64_MAX);
     assert_int_equal(arena.held, 0);
@@ -503,7 +560,7 @@ ARENA_TEST(blocks_of_other_kinds_are_regions) {
     acre__arena_give(a, NULL);
     assert_int_equal(acre__arena_release(&pinned, UINT64_MAX), 0);
     acre__arena_give(b, NULL);
-    assert_null(acre__arena_fault(&pinned));
+    assert_null(arena_fault(&pinned));
     assert_true(acre__arena_release(&pinned, UINT64_MAX) >= 4 * MIB);
     assert_int_equal(pinned.held, 0);
     acre__arena_end(&pinned);
