@@ -69,9 +69,9 @@ endfunction()
 
 list(GET ACRE_CUDA_ARCHS 0 oldest)
 list(GET ACRE_CUDA_ARCHS -1 newest)
-set(ACRE_NVCC_FLAGS -O3 -std=c++17 -I ${PROJECT_SOURCE_DIR}/include
-    -gencode arch=compute_${oldest},code=compute_${oldest}
-    -gencode arch=compute_${newest},code=sm_${newest})
+set(ACRE_NVCC_PTX_FLAGS -O3 -std=c++17 -I ${PROJECT_SOURCE_DIR}/include
+    -gencode arch=compute_${oldest},code=compute_${oldest})
+set(ACRE_NVCC_FLAGS ${ACRE_NVCC_PTX_FLAGS} -gencode arch=compute_${newest},code=sm_${newest})
 
 function(acre_add_kernels target)
     set(generated "")

@@ -73,10 +73,15 @@ acre_status acre__fail(acre_status status, const char *format, ...) {
     return status;
 }
 
+/* Not formatted: giving memory back keeps the detail as well, and mostly succeeds. */
 void acre__said_keep(struct acre__said *said) {
-    snprintf(said->line, sizeof said->line, "%s", acre_last_detail());
+    const char *line = acre_last_detail();
+    memcpy(said->line, line, strlen(line) + 1);
 }
 
 acre_status acre__said_fail(acre_status status, const struct acre__said *said) {
-    return acre__fail(status, "%s", said->line);
+    struct acre__thread *self = acre__thread_self();
+    if (self->id != 0)
+        memcpy(self->detail, said->line, strlen(said->line) + 1);
+    return status;
 }

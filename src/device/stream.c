@@ -101,13 +101,22 @@ static struct made *made_leave_books(acre_device *dev, struct acre__tree *books,
     return acre__tree_entry(node, struct made, node);
 }
 
-/* A copy of the record with that handle; all zero if there is none. */
-static struct made made_look(acre_device *dev, const struct acre__tree *books, const void *handle) {
+struct facts {
+    uint64_t number;
+    uint32_t flags;
+};
+
+/* What is asked of the record with that handle; all zero if there is none. */
+static struct facts made_look(acre_device *dev, const struct acre__tree *books,
+                              const void *handle) {
     acre__lock_take(&dev->lock);
     const struct acre__node *node = acre__tree_find(books, (uintptr_t)handle);
-    struct made made = node ? *acre__tree_entry(node, struct made, node) : (struct made){0};
+    const struct made *made = acre__tree_entry(node, struct made, node);
+    struct facts facts = {0};
+    if (made)
+        facts = (struct facts){made->number, made->flags};
     acre__lock_give(&dev->lock);
-    return made;
+    return facts;
 }
 
 /* Its number; 0 if there is none. */
@@ -229,14 +238,14 @@ static acre_status event_check(acre_device *dev, acre_event event, int is_for_wa
 
 /* As acre__device_call, for calls on a stream or an event, which are checked. */
 static int stream_call(acre_device *dev, acre_stream stream, struct acre__current *call) {
-    *call = (struct acre__current){.status = acre__device_enter(dev)};
+    call->status = acre__device_enter(dev);
     if (call->status == ACRE_OK)
         call->status = acre__stream_check(dev, stream);
     return call->status == ACRE_OK && acre__device_call(dev, call);
 }
 
 static int event_call(acre_device *dev, acre_event event, struct acre__current *call) {
-    *call = (struct acre__current){.status = acre__device_enter(dev)};
+    call->status = acre__device_enter(dev);
     if (call->status == ACRE_OK)
         call->status = event_check(dev, event, 0);
     return call->status == ACRE_OK && acre__device_call(dev, call);

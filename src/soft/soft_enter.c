@@ -6,7 +6,6 @@
  *
  * The thread's record is made by its first call and freed when the thread ends, with its default
  * streams. */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/thread.h"
@@ -34,19 +33,17 @@ static void soft_thread_exit(struct acre__thread *thread) {
     free(self);
 }
 
-static void soft_register_exit(void) {
-    acre__thread_at_exit(soft_thread_exit);
-}
-
 /* ---- how calls begin ---- */
 
 CUresult acre__soft_enter_bare(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static int is_registered;
     if (acre__soft_lane_now) /* a kernel: the driver is not for it, and its lock may be held */
         return CUDA_ERROR_NOT_PERMITTED;
     acre__soft_sched_border();
     acre__lock_take(&acre__soft.lock);
-    pthread_once(&once, soft_register_exit); /* before the first thread has a record */
+    if (!is_registered) /* before the first thread has a record */
+        acre__thread_at_exit(soft_thread_exit);
+    is_registered = 1;
     struct soft_thread *self = acre__soft_thread_self();
     CUresult result = !acre__soft.is_initialized ? CUDA_ERROR_NOT_INITIALIZED
                       : !self                    ? CUDA_ERROR_OUT_OF_MEMORY

@@ -46,7 +46,8 @@ static struct soft_thread *soft_thread_find(void) {
 }
 
 struct soft_thread *acre__soft_thread_self(void) {
-    struct soft_thread *self = soft_thread_find();
+    const struct acre__thread *thread = acre__thread_pointer;
+    struct soft_thread *self = thread && thread->soft ? thread->soft : soft_thread_find();
     if (!self)
         return NULL;
     if (self->generation != acre__soft.generation) {
