@@ -147,7 +147,7 @@ static int descent_tree_create(struct descent_tree *tree, const struct place_par
     for (size_t k = tree->count; k > DESCENT_LEAF; k -= k / 2)
         boxes *= 2;
     tree->boxes = malloc(boxes * sizeof *tree->boxes);
-    tree->points = malloc(n * sizeof *tree->points);
+    tree->points = calloc(n, sizeof *tree->points);
     tree->box_of = malloc(n * sizeof *tree->box_of);
     tree->rank = malloc(n * sizeof *tree->rank);
     if (!tree->boxes || !tree->points || !tree->box_of || !tree->rank)
