@@ -99,8 +99,14 @@ set(long_tests test_cli_bench test_counted_mem test_cli_demo test_heap_languages
     conformance_soft test_copy test_soft_heap_room test_heap_kernels test_pool_model test_soft_launch
     test_cli_trace check_subproject)
 
+# These have one thread: the thread sanitizer would find nothing in them.
+set(single_tests "^(fuzz_|test_place|test_cli_(bad_input|help|plan))")
+
 # acre_test_run(NAME AREA COMMAND...)
 function(acre_test_run name area)
+    if(ACRE_SANITIZE STREQUAL "tsan" AND name MATCHES "${single_tests}")
+        return()
+    endif()
     add_test(NAME ${name} COMMAND ${test_launcher} ${ARGN})
     acre_test_environment(${name} environment)
     set(labels ${area})
