@@ -48,7 +48,7 @@ void acre__inside_wait(const _Atomic uint32_t *busy) {
         } else if (spins >= WAIT_SPINS) {
             const struct timespec pause = {.tv_nsec = sleep_ns};
             nanosleep(&pause, NULL);
-            sleep_ns = sleep_ns < WAIT_SLEEP_MOST ? 2 * sleep_ns : WAIT_SLEEP_MOST;
+            sleep_ns = 2 * sleep_ns < WAIT_SLEEP_MOST ? 2 * sleep_ns : WAIT_SLEEP_MOST;
         }
     }
 }

@@ -440,6 +440,7 @@ static void device_begin(acre_device *dev, const struct acre__driver *drv, uint3
     snprintf(dev->label, sizeof dev->label, "%s:%u", drv->name, ordinal);
     acre__store(&dev->lost, 0, memory_order_relaxed);
     acre__store(&dev->driver_refusals, 0, memory_order_relaxed);
+    acre__store(&dev->users, 0, memory_order_relaxed);
     acre__store(&dev->copies_direct, 0, memory_order_relaxed);
     acre__store(&dev->copies_staged, 0, memory_order_relaxed);
     acre__store(&dev->grow_moves, 0, memory_order_relaxed);

@@ -74,7 +74,7 @@ static acre_status placing_begin(struct placing *placing, acre_plan *plan) {
     size_t i = 0;
     for (struct acre__plan_wish *wish = plan->waiting.first; wish; wish = wish->wait)
         placing->heads[i++] = wish;
-    qsort(placing->heads, placing->count, sizeof *placing->heads, heads_compare);
+    qsort(placing->heads, placing->count, sizeof(void *), heads_compare);
     return ACRE_OK;
 }
 

@@ -556,6 +556,8 @@ acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes, uin
         return status;
     acre__lock_take(&pool->lock);
     status = limit_set(pool, soft_limit_bytes, limit_bytes);
+    if (status == ACRE_OK && limit_bytes && pool->used > limit_bytes)
+        (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE); /* hits do not count */
     acre__lock_give(&pool->lock);
     return status;
 }

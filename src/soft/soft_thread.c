@@ -17,7 +17,7 @@
 /* Threads that have only the shared record: without memory, or about to end. */
 struct soft_orphan {
     struct soft_orphan *next;
-    pid_t thread; /* of which one is left to the next thread with the same number */
+    pid_t thread; /* by the kernel; a later thread with the number gets the record too */
     struct soft_thread self;
 };
 

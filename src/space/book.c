@@ -48,19 +48,19 @@ int acre__book_add(struct acre__block *block) {
 static const char *owner_call(enum acre__owned_by owner) {
     switch (owner) {
     case ACRE__OWNED_BY_MEM:
-        return "was handed out by acre_mem_alloc: use acre_mem_free";
+        return "is memory of acre_mem_alloc: acre_mem_free frees it";
     case ACRE__OWNED_BY_PROGRAM:
-        return "was registered: use acre_mem_unregister";
+        return "is registered memory: acre_mem_unregister ends that";
     case ACRE__OWNED_BY_VEC:
-        return "belongs to a vec: use acre_vec_destroy";
+        return "belongs to a vec: acre_vec_destroy frees it";
     case ACRE__OWNED_BY_POOL:
-        return "belongs to a pool: use acre_free or acre_pool_free";
+        return "belongs to a pool: acre_free or acre_pool_free frees its blocks";
     case ACRE__OWNED_BY_HEAP:
-        return "belongs to a heap: use acre_heap_free, in a kernel";
+        return "belongs to a heap: acre_heap_free frees its blocks, in a kernel";
     case ACRE__OWNED_BY_PLAN:
-        return "belongs to a plan: use acre_plan_destroy";
+        return "belongs to a plan: acre_plan_destroy frees it";
     default:
-        return "belongs to an import: use acre_import_close";
+        return "belongs to an import: acre_import_close ends it";
     }
 }
 

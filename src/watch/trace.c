@@ -327,7 +327,8 @@ static void trace_end(void) {
     if (was_on)
         trace_header()->state = ACRE__TRACE_STOPPED;
     if (!is_alone)
-        acre__log(ACRE_LOG_WARN, "trace", "the trace's file stays mapped: membarrier fails");
+        acre__log(ACRE_LOG_WARN, "trace",
+                  "the trace's file stays mapped, and as long as it is: membarrier fails");
     else if (munmap(trace.map, trace.map_bytes) ||
              ftruncate(trace.fd, (off_t)file_bytes(trace.block_count)))
         acre__log(ACRE_LOG_WARN, "trace", "the trace keeps what it did not use: %s",

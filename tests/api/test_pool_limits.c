@@ -41,6 +41,24 @@ TEST(limit_hard_is_exact_for_blocks_of_any_size) {
     }
 }
 
+/* What the caches have when the limit is set counts from then on. */
+TEST(limit_set_below_what_is_cached_is_exact) {
+    void *p[25];
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        for (int i = 0; i < 25; i++)
+            p[i] = alloc(&t, 256 * KIB);
+        for (int i = 0; i < 25; i++)
+            api_ok(acre_pool_free(t.pool, p[i], t.stream));
+        api_ok(acre_pool_set_limits(t.pool, 0, MIB));
+        for (int i = 0; i < 4; i++)
+            api_ok(try_alloc(&t, 256 * KIB));
+        api_expect(try_alloc(&t, 256 * KIB), ACRE_E_LIMIT);
+        assert_int_equal(stats_of(t.pool).live_bytes, MIB);
+        end(&t);
+    }
+}
+
 /* Also where threads gave the pool long lists of blocks before. */
 TEST(limit_hard_is_exact_after_much_was_freed) {
     enum { BLOCKS = 1000, MOST = 300 };

@@ -25,6 +25,26 @@ if grep -nwE "$old" examples/*; then
 fi
 grep -qwE "$old" before/* || { echo "check_rename: the examples of 0.1 have none of the old names"; exit 1; }
 
+# Forms that the examples do not have, each line with what becomes of it behind the arrow.
+cat >forms <<'FORMS'
+#include "acre_heap_mine.h" => #include "acre_heap_mine.h"
+#include <acre_heap_pages.h> => #include <acre_heap.h>
+static void tag(void *u, const acre_tag_info *i); => static int tag(void *u, const acre_tag_info *i);
+static void tag(void *u, const acre_tag_info *i) { ++n; } => static int tag(void *u, const acre_tag_info *i) { ++n;  return 0; }
+static void after(void) { return; } => static void after(void) { return; }
+void add(void *u, void *p, size_t n) { n++; } => int add(void *u, void *p, size_t n) { n++;  return 0; }
+acre_open_options open = {.soft_bytes = 1}; => acre_open_options open = {.soft_bytes = 1};
+mine.hard_bytes = 1; => mine.hard_bytes = 1;
+acre_pool_options pool = {.soft_bytes = 1, => acre_pool_options pool = {.soft_limit_bytes = 1,
+    .hard_bytes = 2, .reserve_bytes = 3}; =>     .limit_bytes = 2, .initial_bytes = 3};
+acre_vec_options *vec; vec->reserve_bytes = 4; => acre_vec_options *vec; vec->address_bytes = 4;
+acre_heap_stats heap; heap.maximum_bytes; => acre_heap_stats heap; heap.limit_bytes;
+acre_pool_destroy(pool, NULL, NULL); => acre_pool_destroy(pool, NULL, NULL);
+acre_pool_destroy(pool, leak, &n); => acre_pool_destroy_calls_nothing_in_0_2(pool, leak, &n);
+FORMS
+sed 's/ => .*//' forms | sed -E -f "$source_dir/scripts/rename-0.2.sed" >forms.new
+sed 's/.* => //' forms | diff - forms.new
+
 count=0
 for program in examples/*.c; do
     out=$tmp/$(basename "$program" .c)
