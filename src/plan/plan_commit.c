@@ -68,7 +68,7 @@ static acre_status placing_begin(struct placing *placing, acre_plan *plan) {
     placing->heads = &placing->one;
     if (placing->count <= 1)
         return ACRE_OK;
-    placing->heads = malloc(placing->count * sizeof *placing->heads);
+    placing->heads = malloc(placing->count * sizeof(void *));
     if (!placing->heads)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory to sort %zu wishes", placing->count);
     size_t i = 0;

@@ -312,7 +312,7 @@ acre_status acre__graph_begin(struct acre__want *want, struct acre__graph_block 
         memory = memory_for(pool, want->stream, &capture, &status);
     if (memory && !(want->graph = graph_stream(memory, want->stream)))
         status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a stream");
-    if (status) {
+    if (!memory || status) {
         acre__lock_give(&pool->lock);
         free(block);
         return status;
