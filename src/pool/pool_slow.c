@@ -215,14 +215,14 @@ static acre_status take_tagged(struct acre__want *want, struct acre__slot **slot
     status = take_slot(want, slot);
     if (!tag)
         return status;
-    struct acre__slab *slab = status ? NULL : acre__pool_table_find((*slot)->p);
+    struct acre__slab *slab = *slot ? acre__pool_table_find((*slot)->p) : NULL;
     if (slab && acre__tag_set(slab, (*slot)->state, tag)) {
         *live |= ACRE__SLOT_TAGGED;
         acre__tag_change(tag, (int64_t)slab->slot_bytes - charged, 0); /* it may be larger */
         return ACRE_OK;
     }
     acre__tag_change(tag, -charged, -1);
-    if (status)
+    if (!slab)
         return status;
     slot_return(slab, *slot, *live, want->stream);
     return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the tags of a slab");
