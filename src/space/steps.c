@@ -260,9 +260,10 @@ acre_status acre__step_quiesce(acre_device *dev) {
     struct acre__current call;
     const char *what = NULL;
     enum acre__fate fate = ACRE__FATE_TAKEN;
-    if (acre__device_call_relaxed(dev, &call))
+    int is_called = acre__device_call_relaxed(dev, &call);
+    if (is_called)
         call.code = block_make(dev->drv, block, &what);
-    if (call.status == ACRE_OK && call.code == CUDA_SUCCESS) {
+    if (is_called && call.code == CUDA_SUCCESS) {
         what = block->item.kind->call;
         call.code = block_free(dev->drv, &block->item);
         fate = acre__driver_fate(call.code);
