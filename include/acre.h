@@ -6,7 +6,7 @@
  * parameters and are NULL or 0 after a failure. A failed call changes nothing. `acre_last_detail()`
  * has one line that says what went wrong. All functions may be called from any thread unless
  * "Threads" says otherwise, but not from a function that a stream calls (cuLaunchHostFunc): as for
- * CUDA itself, that may wait for ever. No call changes the calling thread's current CUDA context.
+ * CUDA itself, that may deadlock. No call changes the calling thread's current CUDA context.
  * In a child made by fork after a device was opened, every function that returns a status returns
  * ACRE_E_FORKED: start a new program there instead.
  */

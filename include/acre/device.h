@@ -28,8 +28,8 @@ typedef struct acre_open_options {
 ACRE_API acre_status acre_open(const char *name, const acre_open_options *options,
                                acre_device **device);
 
-/* Gives one open back; the last one destroys what is left of the device's streams and events, gives
- * the context back and ends the handle. NULL is nothing. What the driver refuses to take back is
+/* Closes a device once. The last close destroys the streams and events that are left, releases the
+ * context and invalidates the handle. NULL is a no-op. What the driver refuses to take back is
  * logged and dropped: the handle ends in any case. Sync: on a soft device it waits for queued work;
  * other opens and closes wait meanwhile. Exiting without it is allowed: the library makes no driver
  * call at exit. */
@@ -69,9 +69,8 @@ ACRE_API acre_status acre_device_get_info(acre_device *device, acre_device_info 
 /* Waits for all work queued on the device by this process. */
 ACRE_API acre_status acre_device_sync(acre_device *device);
 
-/* Gives back what can be given back; above all retries what the driver refused to take back
- * earlier (statistic limbo_count, 0 when all of it went). Returns the driver's refusal if some of
- * it still stays. */
+/* Releases idle memory, and retries frees that the driver refused earlier (statistic limbo_count, 0
+ * when all of it went). Returns the driver's refusal if some of it still stays. */
 ACRE_API acre_status acre_trim(acre_device *device);
 
 /* Every statistic of a device: name, meaning. Counts since the device was opened, unless the

@@ -12,7 +12,7 @@
  * class (16, 32, 48, 64, 96, ... 24 KiB, 32 KiB: a third is wasted at most from 33 bytes on), up to
  * 1 MiB by pages of 64 KiB, beyond by segments of 2 MiB. NULL is returned when nothing can serve
  * the request, or when the heap may grow and did not within its bound of time. Wrong frees are
- * counted and ignored, as far as records tell: an address that was freed and handed out again is a
+ * counted and ignored, as far as records tell: an address that was freed and allocated again is a
  * live block.
  *
  * Calls may be divergent, from any lanes of a warp; lanes that come together are served together.
@@ -52,7 +52,8 @@ ACRE__HEAP_FN void *acre_heap_aligned_malloc(acre_heap_handle h, size_t bytes, s
 #endif
 }
 
-/* Frees a block that acre_heap_malloc or one of its kin returned; NULL is nothing. */
+/* Frees a block that acre_heap_malloc, or another function that allocates, returned; NULL is a
+ * no-op. */
 ACRE__HEAP_FN void acre_heap_free(acre_heap_handle h, void *p) {
 #ifdef ACRE_HEAP_DEBUG
     acre__heap_debug_free(h, p);

@@ -14,7 +14,8 @@ typedef enum acre_kind {
     ACRE_KIND_PINNED = 2,  /* page-locked host memory: copies at full speed, in the background */
     ACRE_KIND_MAPPED = 3,  /* pinned, and meant to be used by kernels where it is (zero-copy) */
     ACRE_KIND_MANAGED = 4, /* one address for both; pages move to who touches them */
-    ACRE_KIND_PAGEABLE = 5 /* any other memory of the program; only told, never handed out */
+    ACRE_KIND_PAGEABLE =
+        5 /* any other memory of the program; reported by acre_mem_query; cannot be allocated */
 } acre_kind;
 
 #define ACRE_MEM_PORTABLE 1u       /* pinned, mapped, register: pinned for all devices */
@@ -33,7 +34,7 @@ typedef enum acre_kind {
 ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes,
                                     uint32_t flags, void **p);
 
-/* Gives memory of acre_mem_alloc back, whatever its kind. NULL is nothing. Like cudaFree it waits
+/* Frees memory of acre_mem_alloc, whatever its kind. NULL is a no-op. Like cudaFree it waits
  * for all work of the device queued before, so memory still in use is safe to free.
  * Returns ACRE_E_POINTER (unknown, or freed already), ACRE_E_INTERIOR, ACRE_E_KIND (registered
  * memory, or a pool's, a vec's, ...; the detail names the call for it), ACRE_E_HANDLE (of another
@@ -72,7 +73,7 @@ ACRE_API acre_status acre_mem_device_pointer(acre_device *device, void *p, void 
 
 /* Page-locks memory that the program already has, so that copies from and to it go at full speed.
  * The memory must stay mapped until it is unregistered. ACRE_E_REGISTERED if some of it is
- * registered or was handed out by acre. Two registrations side by side are not one: a copy may not
+ * registered or was allocated by acre. Two registrations side by side are not one: a copy may not
  * reach from one into the other. */
 ACRE_API acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32_t flags);
 

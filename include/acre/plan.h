@@ -48,8 +48,8 @@ typedef struct acre_plan_options {
 ACRE_API acre_status acre_plan_create(acre_device *device, const acre_plan_options *options,
                                       acre_plan **plan);
 
-/* Ends a plan and gives its memory back, after all work of the device queued before. NULL is
- * nothing. Blocks of a loop that a pool served stay the pool's. */
+/* Destroys a plan and frees its memory, after all work of the device queued before. NULL is
+ * a no-op. Blocks of a loop that a pool served stay the pool's. */
 ACRE_API acre_status acre_plan_destroy(acre_plan *plan);
 
 /* Asks for `bytes`; `alignment` is 0 (256) or a power of two up to 1 GiB, of which less than 256
@@ -90,7 +90,7 @@ typedef struct acre_plan_wish {
 ACRE_API acre_status acre_plan_want_many(acre_plan *plan, const acre_plan_wish *wishes,
                                          size_t count, uint32_t flags);
 
-/* Places the wishes that wait, all or none, and writes their addresses; nothing if none does. What
+/* Places the wishes that wait, all or none, and writes their addresses; a no-op if none does. What
  * did not fit goes on waiting. In the first call after acre_plan_release it waits, on the host, for
  * the work of the round before. */
 ACRE_API acre_status acre_plan_satisfy(acre_plan *plan);

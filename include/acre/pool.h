@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* A pool hands out blocks of one kind of memory in tens of nanoseconds, and takes them back in
+/* A pool allocates blocks of one kind of memory in tens of nanoseconds, and frees them in
  * stream order: memory freed on a stream may be used on that stream again at once, elsewhere only
  * after the stream has got there. A block belongs to the work of the stream that it was asked for:
  * other streams may use it after they waited for that one (acre_stream_wait), and must be waited
@@ -25,7 +25,7 @@ typedef struct acre_pool acre_pool;
 ACRE_API acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, void **p);
 ACRE_API acre_status acre_free(void *p, acre_stream stream);
 
-#define ACRE_POOL_ZERO 1u  /* memory is zeroed, in stream order, whenever it is handed out */
+#define ACRE_POOL_ZERO 1u  /* memory is zeroed, in stream order, whenever it is allocated */
 #define ACRE_POOL_DEBUG 2u /* logs and counts writes past a block or after its free; slow */
 
 /* Zero in any field means the default. */
@@ -46,7 +46,7 @@ ACRE_API acre_status acre_pool_default(acre_device *device, acre_kind kind, acre
 
 /* Ends a pool after all work of the device queued before. Blocks that were not freed end with it;
  * they are counted in *leaked_blocks and *leaked_bytes, which may be NULL, and logged
- * (acre_pool_walk names each of them before). NULL is nothing. A default pool: ACRE_E_BUSY. */
+ * (acre_pool_walk names each of them before). NULL is a no-op. A default pool: ACRE_E_BUSY. */
 ACRE_API acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks,
                                        uint64_t *leaked_bytes);
 
@@ -67,7 +67,7 @@ ACRE_API acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream
 /* Stops at the first block that is refused; *freed (may be NULL) is how many went. */
 ACRE_API acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t count,
                                          acre_stream stream, size_t *freed);
-/* Gives a block back that may be used again, on any stream, when `event` has passed. */
+/* Frees a block. Any stream may reuse it once `event` has completed. */
 ACRE_API acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event);
 
 /* Tells the pool that work queued on another stream uses the block: a free waits for that work. */
@@ -87,14 +87,14 @@ ACRE_API acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key);
 ACRE_API acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
                                        void **new_p);
 
-/* 1 if the address lies in a block of the pool that is handed out. */
+/* 1 if the address lies in a live block of the pool. */
 ACRE_API int acre_pool_owns(acre_pool *pool, const void *p);
 /* Bytes that a block really has, 0 for what is no block. */
 ACRE_API size_t acre_pool_usable_size(acre_pool *pool, const void *p);
 
-/* Takes memory ahead, so that `bytes` in all can be handed out without asking the driver. */
+/* Takes memory ahead, so that `bytes` in all can be allocated without a driver call. */
 ACRE_API acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes);
-/* Gives memory back that is free and not in use by queued work, all threads' caches too, as long as
+/* Releases memory that is free and not in use by queued work, all threads' caches too, as long as
  * more than `keep_bytes` remain. Waits for nothing; other kinds go back as by acre_mem_free. */
 ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
 
@@ -106,7 +106,7 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void 
 
 /* Every statistic of a pool: name, meaning. */
 #define ACRE_POOL_STATS_LIST(X)                                                                    \
-    X(live_blocks, "blocks handed out now")                                                        \
+    X(live_blocks, "blocks allocated now")                                                         \
     X(live_bytes, "their bytes now, as they really are")                                           \
     X(held_bytes, "physical memory that the pool has now")                                         \
     X(refills, "times that a thread's cache was filled")                                           \
@@ -115,10 +115,10 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void 
     X(waits, "waits inserted into streams for memory of another one")                              \
     X(overruns, "blocks written past their end (ACRE_POOL_DEBUG)")                                 \
     X(late_writes, "blocks written to after they were freed (ACRE_POOL_DEBUG)")                    \
-    X(used_bytes, "bytes handed out or in threads' caches now: what limits count")                 \
+    X(used_bytes, "bytes allocated or in threads' caches now: what limits count")                  \
     X(soft_limit_bytes, "the soft limit; 0: none")                                                 \
     X(limit_bytes, "the limit; 0: none")                                                           \
-    X(over_soft, "times that memory was given back beyond the soft limit")                         \
+    X(over_soft, "times that memory was released beyond the soft limit")                           \
     X(served_caches, "calls without memory that threads' caches served")                           \
     X(served_done, "that memory served which other streams were done with")                        \
     X(served_moved, "that free memory of the pool served, mapped anew")                            \
@@ -127,7 +127,7 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void 
     X(served_callback, "that the callback's frees served")                                         \
     X(served_waiting, "that waiting on the host served")                                           \
     X(refused, "calls that nothing served")                                                        \
-    X(moved_chunks, "chunks that moved, or were given back so that others could be mapped")        \
+    X(moved_chunks, "chunks that moved, or were released so that others could be mapped")          \
     X(held_peak_bytes, "the most physical memory that the pool ever had")
 
 typedef struct acre_pool_stats {
@@ -159,7 +159,7 @@ ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_b
                                           uint64_t limit_bytes);
 
 /* When a pool has no memory for a call it tries, in this order: the caches of all threads; memory
- * of other streams whose work is done; its free memory, given back and mapped where it is needed;
+ * of other streams whose work is done; its free memory, released and mapped where it is needed;
  * memory of another stream behind whose work the calling one then waits, without the host; free
  * memory of other pools of the same physical memory; this callback; and last the host waits for the
  * work behind everything that was freed, in this pool and in others of the device. Streams that are

@@ -41,7 +41,7 @@ ACRE_API acre_status acre_share_vec(acre_vec *vec, const char *path,
 ACRE_API acre_status acre_share_mem(acre_device *device, void *p, const char *path,
                                     const acre_share_options *options, acre_share **share);
 
-/* Ends an offer: nobody can open or refresh it any more; imports stay as they are. NULL is nothing.
+/* Ends an offer: nobody can open or refresh it any more; imports stay as they are. NULL is a no-op.
  */
 ACRE_API acre_status acre_share_close(acre_share *share);
 
@@ -83,7 +83,7 @@ typedef struct acre_import_info {
 
 ACRE_API acre_status acre_import_get_info(const acre_import *import, acre_import_info *info);
 
-/* Gives it back, after the work queued on `stream`. NULL is nothing. */
+/* Closes an import, after the work queued on `stream`. NULL is a no-op. */
 ACRE_API acre_status acre_import_close(acre_import *import, acre_stream stream);
 
 /* File descriptors of the chunks behind a block or a shareable vec that begins at `p`, in the order

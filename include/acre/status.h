@@ -37,13 +37,13 @@ extern "C" {
     X(ACRE_E_UNSUPPORTED, -17, "this device or driver cannot do that")                             \
     X(ACRE_E_SYSTEM, -18, "the operating system refused")                                          \
     X(ACRE_E_DRIVER, -19, "the driver refused; the detail has its code")                           \
-    X(ACRE_E_POINTER, -20, "the address is not, or no longer, that of a block handed out by acre") \
+    X(ACRE_E_POINTER, -20, "the address is not, or no longer, that of a block allocated by acre")  \
     X(ACRE_E_INTERIOR, -21, "the address lies inside a block; its first address is needed")        \
     X(ACRE_E_KIND, -22, "the memory is of a kind that this cannot be done with")                   \
     X(ACRE_E_RANGE, -23, "the bytes reach past the end of a block")                                \
     X(ACRE_E_OVERLAP, -24, "source and destination overlap")                                       \
     X(ACRE_E_DIRECTION, -25, "the copy goes another way than was said")                            \
-    X(ACRE_E_REGISTERED, -26, "some of the memory is registered or was handed out already")        \
+    X(ACRE_E_REGISTERED, -26, "some of the memory is registered or allocated already")             \
     X(ACRE_E_LIMIT, -27, "a limit that the program set would be exceeded")                         \
     X(ACRE_E_PEER, -28, "the other process may not do that")                                       \
     X(ACRE_E_PROTOCOL, -29, "the other process sent what cannot be understood")                    \

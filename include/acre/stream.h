@@ -20,7 +20,7 @@ typedef struct CUevent_st *acre_event;
 
 ACRE_API acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream *stream);
 
-/* Ends a stream made by acre_stream_create. Work queued on it still runs. NULL is nothing. If the
+/* Ends a stream made by acre_stream_create. Work queued on it still runs. NULL is a no-op. If the
  * driver refuses, the stream is kept aside and destroyed by acre_trim; the handle is dead either
  * way. Another handle: ACRE_E_HANDLE. */
 ACRE_API acre_status acre_stream_destroy(acre_device *device, acre_stream stream);

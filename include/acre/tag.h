@@ -30,7 +30,7 @@ ACRE_API acre_status acre_tag_set_limit(const char *path, uint64_t bytes);
 typedef struct acre_tag_info {
     size_t struct_size;               /* set by acre */
     const char *path;                 /* stays valid */
-    uint64_t live_bytes, live_blocks; /* handed out now with this tag or one below it, */
+    uint64_t live_bytes, live_blocks; /* allocated now with this tag or one below it, */
     uint64_t own_bytes, own_blocks;   /* and with just this one */
     uint64_t peak_bytes;              /* the most that live_bytes was, give or take 1 MiB for each
                                        * thread */

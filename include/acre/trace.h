@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* A trace is a file with everything that pools did: blocks handed out and freed, with sizes, stream
+/* A trace is a file with everything that pools did: blocks allocated and freed, with sizes, stream
  * and time; physical memory created, mapped, moved and released; waits that were inserted;
  * allocations that failed and why. `acre trace` shows it, `acre replay` plays it again.
  *
@@ -33,19 +33,19 @@ typedef struct acre_trace_options {
  */
 ACRE_API acre_status acre_trace_start(const char *path, const acre_trace_options *options);
 
-/* Ends the trace; nothing if there is none. Waits for threads that are writing an event. */
+/* Ends the trace; a no-op if there is none. Waits for threads that are writing an event. */
 ACRE_API acre_status acre_trace_stop(void);
 
-/* Has the trace written to its disk, so that it also survives the machine; nothing without one. */
+/* Has the trace written to its disk, so that it also survives the machine; a no-op without one. */
 ACRE_API acre_status acre_trace_flush(void);
 
-/* Puts a text, of which 200 bytes are kept, into the trace; nothing without one. */
+/* Puts a text, of which 200 bytes are kept, into the trace; a no-op without one. */
 ACRE_API acre_status acre_trace_mark(const char *text);
 
 /* With ACRE_STATS=file, read by the first acre_open, the statistics of all devices and pools are
  * kept in that file, for `acre stats` to show while the program runs. They are written when a
  * thread's cache meets its pool and when a device is opened; this call writes all of them at once.
- * Nothing without ACRE_STATS. */
+ * A no-op without ACRE_STATS. */
 ACRE_API acre_status acre_stats_export(void);
 
 #ifdef __cplusplus

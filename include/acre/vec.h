@@ -48,7 +48,7 @@ typedef struct acre_vec_options {
 ACRE_API acre_status acre_vec_create(acre_device *device, size_t element_bytes,
                                      const acre_vec_options *options, acre_vec **vec);
 
-/* Ends it after the work queued on `stream`, and all recorded uses, are done. NULL is nothing.
+/* Ends it after the work queued on `stream`, and all recorded uses, are done. NULL is a no-op.
  * ACRE_E_BUSY while it is shared. */
 ACRE_API acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream);
 
@@ -81,7 +81,7 @@ ACRE_API acre_status acre_vec_append(acre_vec *vec, const void *from, size_t cou
                                      acre_stream stream);
 
 /* Takes the last `count` elements away. Chunks that lie wholly behind the rest, and behind what is
- * to be mapped ahead, are given back, after their uses; the address stays. Strategies copy and
+ * to be mapped ahead, are released, after their uses; the address stays. Strategies copy and
  * managed keep their memory. */
 ACRE_API acre_status acre_vec_shrink(acre_vec *vec, size_t count, acre_stream stream);
 

@@ -36,7 +36,7 @@ ACRE_API acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, i
 ACRE_API acre_status acre_vm_import(acre_device *device, int fd, size_t bytes,
                                     acre_vm_chunk **chunk);
 
-/* Ends the handle; the memory goes when it is mapped nowhere any more. NULL is nothing. */
+/* Ends the handle; the memory goes when it is mapped nowhere any more. NULL is a no-op. */
 ACRE_API acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk);
 
 /* Addresses without memory. `bytes` is rounded up to the granularity; `alignment` is 0 or a power
@@ -45,7 +45,7 @@ ACRE_API acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk);
 ACRE_API acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment,
                                      void *hint, void **address, size_t *real_bytes);
 
-/* Gives a whole reservation back by its first address. NULL is nothing. ACRE_E_BUSY while something
+/* Frees a whole reservation by its first address. NULL is a no-op. ACRE_E_BUSY while something
  * is mapped, ACRE_E_INTERIOR, ACRE_E_POINTER (not reserved). */
 ACRE_API acre_status acre_vm_address_free(acre_device *device, void *address);
 

@@ -21,11 +21,11 @@ static inline int acre__stats_is_on(void) {
 /* A row for something; NULL without ACRE_STATS, and when all are taken, which the file says. */
 struct acre__stats_row *acre__stats_row_take(enum acre__stats_kind kind, uint64_t id,
                                              const char *name);
-/* It is gone. NULL is nothing. */
+/* It is gone. NULL is a no-op. */
 void acre__stats_row_give(struct acre__stats_row *row);
 
 /* Stores all counters of a row, in the order of its list. Leaves it when another thread is doing
- * so. NULL is nothing. */
+ * so. NULL is a no-op. */
 void acre__stats_row_store(struct acre__stats_row *row, const uint64_t *values, unsigned count);
 
 /* `fn` stores the rows that a layer has, for acre_stats_export; called without locks. At most 4;

@@ -174,23 +174,23 @@ expect /usr/lib/deep/er /usr/ /usr/lib/deep/er
 expect "$usr_wanted" /usr # LIBDIR of an earlier call is not remembered
 
 echo "make uninstall:"
-install_as /opt/one >/dev/null
-install_as /opt/two >/dev/null
-one=$tmp/root/opt/one
+install_as /prefix/one >/dev/null
+install_as /prefix/two >/dev/null
+one=$tmp/root/prefix/one
 mkdir -p "$one/share/doc/acre"
 touch "$one/include/others.h" "$one/share/doc/acre/notes"
 rm "$one/include/acre.h"
-quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/opt/one DESTDIR="$tmp/root"
+quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/one DESTDIR="$tmp/root"
 grep -q "^-- Not there: $one/include/acre.h" "$tmp/log" || fail "it does not say that a file was gone"
 grep -q "^-- Left, not empty: $one/include" "$tmp/log" || fail "it does not say what it left"
 left=$(cd "$one" && find . -not -type d | sort | paste -sd ' ')
 [ "$left" = "./include/others.h ./share/doc/acre/notes" ] || fail "it left $left"
-[ -f "$tmp/root/opt/two/include/acre.h" ] || fail "it removed files of another prefix"
-! make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/opt/one DESTDIR="$tmp/root" \
+[ -f "$tmp/root/prefix/two/include/acre.h" ] || fail "it removed files of another prefix"
+! make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/one DESTDIR="$tmp/root" \
     >"$tmp/log" 2>&1 || fail "it removes what is not there"
 grep -q "no record of an installation in $one" "$tmp/log" || fail "it does not say why it removed nothing"
-quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/opt/two DESTDIR="$tmp/root"
-[ ! -e "$tmp/root/opt/two" ] || fail "it left files of the second prefix"
+quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/two DESTDIR="$tmp/root"
+[ ! -e "$tmp/root/prefix/two" ] || fail "it left files of the second prefix"
 
 # ---- jansson and zlib ----------------------------------------------------------------------------
 

@@ -33,11 +33,11 @@ typedef struct acre_heap_options {
 ACRE_API acre_status acre_heap_create(acre_device *device, const acre_heap_options *options,
                                       acre_heap **heap);
 
-/* Ends it and gives all memory back; no kernel may use it any more. Blocks that were not freed are
- * counted in *leaked_blocks and *leaked_bytes, which may be NULL, and logged, by tag those that
- * have one. NULL is nothing. After a failure to read the records, as on a lost device, the counts
- * are 0. Returns ACRE_E_HANDLE; ACRE_E_DRIVER: the device could not be waited for, and the heap
- * stays. Sync: waits for all work of the device that is queued, as cudaFree does. */
+/* Destroys a heap and frees all its memory; no kernel may use it any more. Blocks that were not
+ * freed are counted in *leaked_blocks and *leaked_bytes, which may be NULL, and logged, by tag
+ * those that have one. NULL is a no-op. After a failure to read the records, as on a lost device,
+ * the counts are 0. Returns ACRE_E_HANDLE; ACRE_E_DRIVER: the device could not be waited for, and
+ * the heap stays. Sync: waits for all work of the device that is queued, as cudaFree does. */
 ACRE_API acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks,
                                        uint64_t *leaked_bytes);
 
@@ -57,7 +57,7 @@ ACRE_API acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes);
 
 /* How far the heap may grow, rounded up to 2 MiB: what it was made with, and what is set
  * later, at any time, whether kernels run or not. Below what it has, it only stops growing
- * (acre_heap_trim gives memory back). The counterpart of CUDA's cudaLimitMallocHeapSize.
+ * (acre_heap_trim releases memory). The counterpart of CUDA's cudaLimitMallocHeapSize.
  * ACRE_E_ADDRESS_SPACE beyond what it was made with: it has no more addresses. */
 ACRE_API acre_status acre_heap_get_limit(acre_heap *heap, uint64_t *bytes);
 ACRE_API acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes);
@@ -75,14 +75,14 @@ ACRE_API acre_status acre_heap_reset(acre_heap *heap);
 typedef struct acre_heap_class_stats {
     uint64_t bytes; /* of a block */
     uint64_t live_blocks;
-    uint64_t free_blocks; /* in slabs of the class: handed out again without a new page */
+    uint64_t free_blocks; /* in slabs of the class: allocated again without a new page */
 } acre_heap_class_stats;
 
 #define ACRE_HEAP_STATS_LIST(X)                                                                    \
     X(mapped_bytes, "memory for blocks that the heap has now")                                     \
     X(record_bytes, "memory for records that it has now")                                          \
     X(limit_bytes, "that it may grow to")                                                          \
-    X(live_blocks, "blocks handed out now")                                                        \
+    X(live_blocks, "blocks allocated now")                                                         \
     X(live_bytes, "their bytes now, as they really are")                                           \
     X(peak_bytes, "the most live_bytes that statistics, trim or reset have seen")                  \
     X(free_bytes, "in pages that belong to no block and no class")                                 \
