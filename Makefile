@@ -1,6 +1,6 @@
 # `make help` lists the targets. CMake does the work (CMakePresets.json).
 PRESET ?= default
-PRESETS := default debug asan tsan
+PRESETS := default asan tsan
 
 # Where `make install` and `make uninstall` work. LIBDIR is relative to PREFIX or absolute; without it
 # CMake's GNUInstallDirs chooses: lib, lib64, or lib/<architecture> for PREFIX=/usr on Debian.
@@ -16,7 +16,7 @@ BUILD := $(if $(filter default,$(PRESET)),build,build/$(PRESET))
 ARGS ?=
 
 # The groups of scripts/deps that presets need.
-needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter debug tsan,$(1)),clang)
+needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter asan tsan,$(1)),clang)
 
 .PHONY: all configured cross-configured examples demo test test-all bench lint format abi coverage install uninstall clean help
 

@@ -99,12 +99,14 @@ set(long_tests test_cli_bench test_counted_mem test_cli_demo test_heap_languages
     conformance_soft test_copy test_soft_heap_room test_heap_kernels test_pool_model test_soft_launch
     test_cli_trace check_subproject)
 
-# These have one thread: the thread sanitizer would find nothing in them.
-set(single_tests "^(fuzz_|test_place|test_cli_(bad_input|help|plan))")
+# These have one thread, or no threads but those that other tests have too: the thread sanitizer would
+# find nothing in them.
+set(not_for_tsan "^(fuzz_|example_|test_place|test_counted_|test_heap_core|test_space_model|test_trace_code|\
+test_cli_(bad_input|bench|demo|docs|doctor|help|info|oom_report|plan|stats))")
 
 # acre_test_run(NAME AREA COMMAND...)
 function(acre_test_run name area)
-    if(ACRE_SANITIZE STREQUAL "tsan" AND name MATCHES "${single_tests}")
+    if(ACRE_SANITIZE STREQUAL "tsan" AND name MATCHES "${not_for_tsan}")
         return()
     endif()
     add_test(NAME ${name} COMMAND ${test_launcher} ${ARGN})
@@ -126,7 +128,11 @@ endfunction()
 # What all programs of tests have in common. Assertions stay on in every build.
 add_library(acre_test_flags INTERFACE)
 target_compile_definitions(acre_test_flags INTERFACE _GNU_SOURCE)
-target_compile_options(acre_test_flags INTERFACE -UNDEBUG)
+# The library is optimised; compiling tests that way would take longer than running them.
+target_compile_options(acre_test_flags INTERFACE -UNDEBUG -O0 -U_FORTIFY_SOURCE)
+if(ACRE_SANITIZE OR ACRE_COVERAGE)
+    target_compile_definitions(acre_test_flags INTERFACE ACRE_FEW_ROUNDS=1)
+endif()
 target_include_directories(acre_test_flags INTERFACE ${PROJECT_SOURCE_DIR}/tests)
 if(ACRE_CUDA_INCLUDE)
     # After all others, so that only what no other folder has comes from here.
@@ -261,7 +267,7 @@ endif()
 if(NOT standin_areas)
     list(FILTER scripts EXCLUDE REGEX "/tests/(standin/|cli/test_cli_run)")
 endif()
-if(NOT ACRE_SANITIZE AND NOT ACRE_DEBUG)
+if(NOT ACRE_SANITIZE)
     # These look at sources and at the plain library, which are the same in every preset.
     file(GLOB checks CONFIGURE_DEPENDS tests/check/check_*.sh tests/check/check_*.py)
     if(NOT standin_areas)

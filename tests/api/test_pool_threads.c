@@ -319,8 +319,9 @@ static void *ask(void *argument) {
     size_t found = 0;
     while (!atomic_load(&self->world->stop)) {
         char *p = atomic_load(&self->freed);
+        char *inside = p == NULL ? NULL : p + 100;
         for (int i = 0; i < POOLS; i++)
-            found += (size_t)acre_pool_owns(self->world->pools[i], p + 100) +
+            found += (size_t)acre_pool_owns(self->world->pools[i], inside) +
                      acre_pool_usable_size(self->world->pools[i], p);
     }
     if (found > SIZE_MAX / 2)

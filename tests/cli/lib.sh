@@ -32,9 +32,6 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 # are left to plain builds.
 is_sanitized() { grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$ACRE_BUILD/CMakeCache.txt"; }
 
-# Whether it is TSan's, to which one run of all that has threads shows as much as many that end early.
-is_tsan() { grep -q '^ACRE_SANITIZE:[A-Z]*=tsan' "$ACRE_BUILD/CMakeCache.txt"; }
-
 # run [NAME=VALUE...] PROGRAM ARGUMENT...: leaves $rc, and the files $out and $err.
 run() {
     out=$work/out

@@ -11,10 +11,9 @@ for suite in ground copy pin grow pool heap plan; do
 done
 
 # Every suite has the same shape; a quick run takes small sizes only. All suites are in one run, which
-# is looked at suite by suite, since looking for leaks takes as long for one as for all. Under TSan the
-# heap's kernels run in tests of their own; here they would be two thirds of the time.
+# is looked at suite by suite, since looking for leaks takes as long for one as for all.
+# Under a sanitizer that run, and what is refused, are enough.
 suites=(copy ground grow heap pin plan pool)
-is_tsan && suites=(copy ground grow pin plan pool)
 run_leaks "$no_gpu" "$acre" bench "${suites[@]}" --device soft --quick --json --chart "$work/growth.svg"
 expect_rc 0
 expect_json 'keys == ["device", "results", "schema", "version"]'
@@ -107,8 +106,6 @@ if ! is_sanitized; then
     expect_out '^grow +doubling to 32MiB +acre '
     expect_out '^grow +fill +cudaMalloc.copy +0\.[45][0-9]* +share *$'
     check "single growths are in the JSON alone" sh -c "! grep -q 'growth to' '$out'"
-fi
-if ! is_tsan; then
     # A small device: an array that is copied fills it by writing to all of it.
     run "$no_gpu" ACRE_VMM=no ACRE_SOFT_BYTES=128MiB "$acre" bench grow --device soft --quick --json
     expect_rc 0
@@ -178,51 +175,47 @@ if ! is_sanitized; then
     run "$no_gpu" "$acre" bench pool --device soft --quick
     expect_rc 0
     expect_out '^pool +pair 65536 +malloc .* ns/pair .*[0-9]x (faster|slower)$| as fast$'
-fi
-# Some cases alone. The long-tailed mix: as much as the device has room for, the same each time.
-run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --device soft --json
-expect_rc 0
-expect_err 'suite pool: frag has at most 1.5 GiB live, not 40 GiB: the device has 3 GiB free'
-expect_json '[.results[] | [.suite, .case, .who, .unit]]
-    == [["pool", "frag", "acre", "ratio"], ["pool", "frag", "acre", "ns/op"],
-        ["pool", "frag, lag 1000", "acre", "ratio"], ["pool", "frag, lag 1000", "acre", "ns/op"]]'
-expect_json '.results[0].value >= 1 and .results[0].value < 2.01 and .results[1].value > 0'
-if ! is_sanitized; then
+    # Some cases alone. The long-tailed mix: as much as the device has room for, the same each time.
+    run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --device soft --json
+    expect_rc 0
+    expect_err 'suite pool: frag has at most 1.5 GiB live, not 40 GiB: the device has 3 GiB free'
+    expect_json '[.results[] | [.suite, .case, .who, .unit]]
+        == [["pool", "frag", "acre", "ratio"], ["pool", "frag", "acre", "ns/op"],
+            ["pool", "frag, lag 1000", "acre", "ratio"], ["pool", "frag, lag 1000", "acre", "ns/op"]]'
+    expect_json '.results[0].value >= 1 and .results[0].value < 2.01 and .results[1].value > 0'
     ratio=$(jq '.results[0].value' "$out")
     run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --case cross-stream --json
     expect_rc 0
     expect_json "[.results[] | select(.case == \"frag\") | .value][0] == $ratio"
     expect_json '[.results[].case] == ["cross-stream", "frag", "frag", "frag, lag 1000", "frag, lag 1000"]'
-fi
-run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case drift --device soft --json
-expect_rc 0
-expect_err 'suite pool: drift is skipped: it needs a device with 24 GiB free'
-if [ -z "${TSAN_OPTIONS:-}" ]; then # which leaves few addresses
+    run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case drift --device soft --json
+    expect_rc 0
+    expect_err 'suite pool: drift is skipped: it needs a device with 24 GiB free'
     run "$no_gpu" ACRE_SOFT_BYTES=30GiB "$acre" bench pool --case drift --quick --device soft --json
     expect_rc 0
     expect_json '[.results[].case] | unique
         == ["drift", "drift, lag 1000", "drift, lag 100000", "drift, synchronised, 16MiB live: held"]'
-fi
-run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case frag --json
-expect_rc 0
-expect_err 'suite pool: frag is left out: it needs a device with 2 GiB free'
-expect_json '.results == []'
-run "$no_gpu" "$acre" bench pool --case use --device soft --json
-expect_rc 0
-expect_err 'suite pool: use is skipped: it needs a GPU'
-expect_json '.results == []'
-# The other cases by name, each with nothing but its own.
-while read -r name pattern; do
-    run "$no_gpu" "$acre" bench pool --case "$name" --device soft --quick --json
+    run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case frag --json
     expect_rc 0
-    expect_json ".results | length > 0 and all(.case | test(\"$pattern\"))"
-done <<'END'
+    expect_err 'suite pool: frag is left out: it needs a device with 2 GiB free'
+    expect_json '.results == []'
+    run "$no_gpu" "$acre" bench pool --case use --device soft --json
+    expect_rc 0
+    expect_err 'suite pool: use is skipped: it needs a GPU'
+    expect_json '.results == []'
+    # The other cases by name, each with nothing but its own.
+    while read -r name pattern; do
+        run "$no_gpu" "$acre" bench pool --case "$name" --device soft --quick --json
+        expect_rc 0
+        expect_json ".results | length > 0 and all(.case | test(\"$pattern\"))"
+    done <<'END'
 idle ^idle,
 survivors ^survivors:
 streams ^(pair.[0-9]+,.)?[0-9]+.(streams|pools).in.turn
 trim ^trim.of.
 handover ^handover.
 END
+fi
 run "$acre" bench pool --case nothing
 expect_rc 64
 expect_err "the suite pool has no case 'nothing'"
@@ -243,9 +236,10 @@ expect_json '[.results[].case] | index("pair 2097152") and index("live 1e4") and
 run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench pool --quick
 expect_rc 2
 expect_err "suite pool could not be measured: .* bytes wanted, .* are free"
-# Where memory cannot be mapped by hand.
-run "$no_gpu" ACRE_VMM=no "$acre" bench pool --quick --json
-expect_rc 0
+if ! is_sanitized; then # where memory cannot be mapped by hand
+    run "$no_gpu" ACRE_VMM=no "$acre" bench pool --quick --json
+    expect_rc 0
+fi
 for call in cuMemCreate cuStreamGetId cuLaunchHostFunc; do
     run "$no_gpu" "ACRE_FAULT=$call:1:from:999" "$acre" bench pool --quick
     expect_rc 2
@@ -254,52 +248,47 @@ for call in cuMemCreate cuStreamGetId cuLaunchHostFunc; do
 done
 
 # Blocks inside kernels: every size for everybody, cold and warm.
-if is_tsan; then
-    run "$no_gpu" "$acre" bench heap --case churn --case threads --device soft --quick --json
-    expect_rc 0
-else
-    of_suite heap
-    expect_err 'suite heap: driver is left out: a soft device has no malloc of its own'
-    expect_json 'all(.results[]; (.value > 0 or .who == "bump")
-        and (.who | IN("acre", "floor", "bump", "malloc", "acre made large")))'
-    for size in 16B 64B 256B 1KiB 4KiB 8KiB mixed; do
-        expect_json "[.results[] | select(.case == \"alloc $size 2^8\" and .unit == \"us\") | .who]
-            == [\"acre\", \"floor\", \"bump\"]"
-        for step in 'alloc cold' free 'free cold'; do
-            expect_json "[.results[] | select(.case == \"$step $size 2^8\" and .unit == \"us\") | .who]
-                == [\"acre\", \"floor\"]"
-        done
-        # shellcheck disable=SC2016 # $v is jq's
-        expect_json '(.results | map({(.case + " " + .who): .value}) | add) as $v
-            | ($v["alloc '"$size"' 2^8 acre"] / $v["alloc '"$size"' 2^8 bump"]
-                - $v["alloc / bump '"$size"' 2^8 acre"]) | fabs < 1e-6'
-    done
-    for size in 64B 1KiB mixed; do
-        expect_json "[.results[] | select(.case == \"churn $size 2^8\" and .unit == \"M pairs/s\") | .who]
+of_suite heap
+expect_err 'suite heap: driver is left out: a soft device has no malloc of its own'
+expect_json 'all(.results[]; (.value > 0 or .who == "bump")
+    and (.who | IN("acre", "floor", "bump", "malloc", "acre made large")))'
+for size in 16B 64B 256B 1KiB 4KiB 8KiB mixed; do
+    expect_json "[.results[] | select(.case == \"alloc $size 2^8\" and .unit == \"us\") | .who]
+        == [\"acre\", \"floor\", \"bump\"]"
+    for step in 'alloc cold' free 'free cold'; do
+        expect_json "[.results[] | select(.case == \"$step $size 2^8\" and .unit == \"us\") | .who]
             == [\"acre\", \"floor\"]"
     done
-    # A heap can be filled, emptied and filled again; a bump pointer only once.
-    for size in 1KiB 8KiB; do
-        expect_json "[.results[] | select(.case == \"fill share $size\" and .unit == \"share\")
-            | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", true]]"
-        expect_json "[.results[] | select(.case == \"fill again share $size\")
-            | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", false]]"
-        expect_json "[.results[] | select(.case == \"NULL when full $size 2^8\") | .who, .unit]
-            == [\"acre\", \"ms\"]"
-        expect_json "[.results[] | select(.case == \"longest NULL $size 2^8\") | .who, .value > 0]
-            == [\"acre\", true]"
-    done
-    expect_json '[.results[] | select(.case == "fill again share mixed") | .who, .value > 0.5]
-        == ["acre", true]'
-    # What is freed between blocks that are kept is used again.
-    expect_json '[.results[] | select(.case == "rounds live share 1KiB") | [.who, .value > 0.8]]
-        == [["acre", true], ["bump", false]]'
-    expect_json '[.results[] | select(.case == "grow 8MiB to 16MiB" and .unit == "ms") | .who]
-        == ["acre", "acre made large", "floor"]'
-    expect_json '.results[] | select(.unit == "growths") | .value >= 1'
-    expect_json '[.results[] | select(.case == "threads 1 mixed" and .unit == "M pairs/s") | .who]
-        == ["acre", "malloc", "floor"]'
-fi
+    # shellcheck disable=SC2016 # $v is jq's
+    expect_json '(.results | map({(.case + " " + .who): .value}) | add) as $v
+        | ($v["alloc '"$size"' 2^8 acre"] / $v["alloc '"$size"' 2^8 bump"]
+            - $v["alloc / bump '"$size"' 2^8 acre"]) | fabs < 1e-6'
+done
+for size in 64B 1KiB mixed; do
+    expect_json "[.results[] | select(.case == \"churn $size 2^8\" and .unit == \"M pairs/s\") | .who]
+        == [\"acre\", \"floor\"]"
+done
+# A heap can be filled, emptied and filled again; a bump pointer only once.
+for size in 1KiB 8KiB; do
+    expect_json "[.results[] | select(.case == \"fill share $size\" and .unit == \"share\")
+        | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", true]]"
+    expect_json "[.results[] | select(.case == \"fill again share $size\")
+        | [.who, .value > 0.9]] == [[\"acre\", true], [\"bump\", false]]"
+    expect_json "[.results[] | select(.case == \"NULL when full $size 2^8\") | .who, .unit]
+        == [\"acre\", \"ms\"]"
+    expect_json "[.results[] | select(.case == \"longest NULL $size 2^8\") | .who, .value > 0]
+        == [\"acre\", true]"
+done
+expect_json '[.results[] | select(.case == "fill again share mixed") | .who, .value > 0.5]
+    == ["acre", true]'
+# What is freed between blocks that are kept is used again.
+expect_json '[.results[] | select(.case == "rounds live share 1KiB") | [.who, .value > 0.8]]
+    == [["acre", true], ["bump", false]]'
+expect_json '[.results[] | select(.case == "grow 8MiB to 16MiB" and .unit == "ms") | .who]
+    == ["acre", "acre made large", "floor"]'
+expect_json '.results[] | select(.unit == "growths") | .value >= 1'
+expect_json '[.results[] | select(.case == "threads 1 mixed" and .unit == "M pairs/s") | .who]
+    == ["acre", "malloc", "floor"]'
 expect_heap_chart() {
     check "the chart is well-formed" python3 -c \
         'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/heap.svg"
@@ -325,8 +314,6 @@ if ! is_sanitized; then
     expect_rc 0
     check "nothing is left out" sh -c "! grep 'left out' '$err'"
     expect_json '[.results[].case | split(" ")[0]] | unique == ["grow", "rounds"]'
-fi
-if ! is_tsan; then
     # What must not be is said, and all figures are there.
     run "$no_gpu" ACRE_CHUNK_LIMIT_BYTES=52MiB "$acre" bench heap --case grow --device soft --quick --json
     expect_rc 1
@@ -343,7 +330,7 @@ run "$no_gpu" ACRE_VMM=no "$acre" bench heap --device soft --quick --json
 expect_rc 0
 expect_err 'suite heap is left out: soft:0 cannot map device memory by hand'
 expect_json '.results == []'
-if ! is_tsan; then
+if ! is_sanitized; then
     run "$no_gpu" ACRE_SOFT_BYTES=28MiB "$acre" bench heap --device soft --case alloc --quick --json \
         --chart "$work/heap.svg"
     expect_rc 0
@@ -420,13 +407,11 @@ for call in cuMemCreate cuStreamCreate; do
     expect_err 'suite plan could not be measured'
 done
 
-if ! is_tsan; then
-    # No room: sizes end earlier, and that is said.
-    run "$no_gpu" ACRE_SOFT_BYTES=8MiB "$acre" bench copy --quick --json
-    expect_rc 0
-    expect_err 'suite copy: sizes end at 2 MiB: there is no room for more'
-    expect_json '[.results[].case] | index("h2d pageable 2MiB") and (index("h2d pageable 4MiB") | not)'
-fi
+# No room: sizes end earlier, and that is said.
+run "$no_gpu" ACRE_SOFT_BYTES=8MiB "$acre" bench copy --quick --json
+expect_rc 0
+expect_err 'suite copy: sizes end at 2 MiB: there is no room for more'
+expect_json '[.results[].case] | index("h2d pageable 2MiB") and (index("h2d pageable 4MiB") | not)'
 
 # The JSON in a file, the table on stdout, from one run.
 run "$no_gpu" "$acre" bench pin --quick --output "$work/pin.json"

@@ -18,7 +18,7 @@ if ! command -v patch >/dev/null; then
     exit 77
 fi
 compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$cache")
-flags=(-std=gnu11 -O0 -pthread -D_GNU_SOURCE -DACRE_TEST_POINTS=1)
+flags=(-std=gnu11 -O0 -pthread -D_GNU_SOURCE -DACRE_TEST_POINTS=1 -DACRE_FEW_ROUNDS=1)
 cmocka_include=$(sed -n 's/^ACRE_CMOCKA_INCLUDE:[A-Z]*=//p' "$cache")
 cmocka_library=$(sed -n 's/^ACRE_CMOCKA_LIBRARY:[A-Z]*=//p' "$cache")
 

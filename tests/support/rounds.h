@@ -1,10 +1,10 @@
 /* How often a test repeats itself. A sanitizer makes a round ten times as long, and sees what a
- * round touches, not how often: there a few must do, and so they must where nothing is optimised.
- * The default preset does them all. */
+ * round touches, not how often: there, and where lines are counted, a few must do. The default preset
+ * does them all. */
 #ifndef ACRE_TESTS_ROUNDS_H
 #define ACRE_TESTS_ROUNDS_H
 
-#if defined(ACRE_SANITIZE_asan) || defined(ACRE_SANITIZE_tsan) || !defined(__OPTIMIZE__)
+#ifdef ACRE_FEW_ROUNDS
 #define ROUNDS_ARE_FEW 1
 #else
 #define ROUNDS_ARE_FEW 0
