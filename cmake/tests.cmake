@@ -102,7 +102,7 @@ set(long_tests test_cli_bench test_counted_mem test_cli_demo test_heap_languages
 # These have one thread, or no threads but those that other tests have too: the thread sanitizer would
 # find nothing in them.
 set(not_for_tsan "^(fuzz_|example_|test_place|test_counted_|test_heap_core|test_space_model|test_trace_code|\
-test_cli_(bad_input|bench|demo|docs|doctor|help|info|oom_report|plan|stats))")
+.*_lanes$|test_cli_(bad_input|bench|demo|docs|doctor|help|info|oom_report|plan|stats))")
 
 # acre_test_run(NAME AREA COMMAND...)
 function(acre_test_run name area)
@@ -140,7 +140,13 @@ if(ACRE_CUDA_INCLUDE)
 endif()
 target_link_libraries(acre_test_flags INTERFACE acre_flags acre::cmocka)
 
-add_library(acre_test STATIC ${library_sources} ${shared_with_tool})
+if(ACRE_SANITIZE)
+    # Nobody installs this library: it may have test points too, and is compiled once.
+    target_compile_definitions(acre_objects PRIVATE ACRE_TEST_POINTS=1)
+    add_library(acre_test STATIC ${library_objects})
+else()
+    add_library(acre_test STATIC ${library_sources} ${shared_with_tool})
+endif()
 target_include_directories(acre_test PUBLIC src include)
 target_compile_definitions(acre_test PRIVATE _GNU_SOURCE PUBLIC ACRE_TEST_POINTS=1)
 target_compile_options(acre_test PRIVATE -ftls-model=initial-exec -UNDEBUG)

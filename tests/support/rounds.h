@@ -1,6 +1,6 @@
 /* How often a test repeats itself. A sanitizer makes a round ten times as long, and sees what a
- * round touches, not how often: there, and where lines are counted, a few must do. The default preset
- * does them all. */
+ * round touches, not how often: there, and where lines are counted, a few must do. The default
+ * preset does them all. */
 #ifndef ACRE_TESTS_ROUNDS_H
 #define ACRE_TESTS_ROUNDS_H
 

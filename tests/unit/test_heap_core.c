@@ -92,7 +92,7 @@ static size_t fill(struct heap_fixture *f, size_t bytes, void **blocks) {
 }
 
 TEST(heap_everything_freed_is_allocatable_again_in_every_size) {
-    enum { SEGMENTS = ROUNDS(20, 6) };
+    enum { SEGMENTS = ROUNDS(20, 3) };
     struct heap_fixture f;
     heap_begin(&f, SEGMENTS, SEGMENTS);
     size_t all = SEGMENTS * ACRE__HEAP_SEGMENT_BYTES;
