@@ -18,6 +18,7 @@ endif()
 if(ACRE_COVERAGE)
     # Atomic counters: the library has threads.
     target_compile_options(acre_flags INTERFACE --coverage -fprofile-update=atomic)
+    target_compile_definitions(acre_flags INTERFACE ACRE_COVERAGE=1)
     target_link_options(acre_flags INTERFACE --coverage)
 endif()
 

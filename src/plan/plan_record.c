@@ -14,7 +14,6 @@
 #include "base/status.h"
 #include "plan/place.h"
 #include "plan/plan.h"
-#include "pool/pool_ladder.h"
 
 enum { RECORD_ROOM = 64 }; /* of ops, slots and the table at first */
 
@@ -220,27 +219,14 @@ static acre_status record_solve(acre_plan *plan) {
     return ACRE_OK;
 }
 
-/* The pool has the memory that served the recorded step, and gives it back when that is over. */
-static int pool_gives_back(acre_plan *plan, uint32_t place) {
-    const struct acre__plan_arena *arena = &plan->arenas[place];
-    if (!plan->pools[place] || (arena->size != ACRE__PLAN_NEEDED && arena->segments))
-        return 0;
-    return acre__ladder_give_back(plan->pools[place]) == ACRE_OK;
-}
-
-/* Room in the arena. */
+/* Room in the arena. Where memory is short the pool releases what served the recorded step. */
 static acre_status record_take(acre_plan *plan, uint32_t place) {
     struct acre__plan_piece *piece = &plan->loop.pieces[place];
     *piece = (struct acre__plan_piece){.bytes = plan->loop.whole[place],
                                        .alignment = plan->loop.alignment[place]};
     if (!piece->bytes)
         return ACRE_OK;
-    struct acre__plan_arena *arena = &plan->arenas[place];
-    acre_status status = acre__plan_arena_get(arena, piece);
-    int is_short = acre__is_no_memory(status);
-    if (is_short && pool_gives_back(plan, place))
-        status = acre__plan_arena_get(arena, piece);
-    return status;
+    return acre__plan_arena_get(&plan->arenas[place], piece);
 }
 
 /* Everything gets the addresses that it has from now on. */

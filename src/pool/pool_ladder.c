@@ -232,22 +232,6 @@ static acre_status climb_waiting(struct acre__want *want) {
     return status;
 }
 
-acre_status acre__ladder_give_back(acre_pool *pool) {
-    uint32_t joined;
-    acre_status status = acre__pool_enter(pool);
-    if (status)
-        return status;
-    acre__pool_debug_flush(pool);
-    acre__lock_take(&pool->lock);
-    acre__pool_trim(pool, 0); /* also records events for frees */
-    if (acre__streams_pending(pool) && (status = waiter_make(pool)) == ACRE_OK &&
-        (status = acre__streams_join(pool, pool->waiter, UINT32_MAX, &joined)) == ACRE_OK &&
-        (status = wait_for_waiter(pool)) == ACRE_OK)
-        acre__pool_trim(pool, 0);
-    acre__lock_give(&pool->lock);
-    return status;
-}
-
 /* ---- the ladder ---- */
 
 struct rung {

@@ -6,8 +6,6 @@
 
 /* Lock held, but given up in between if need be: gets at least one slot, or returns a status. */
 acre_status acre__ladder_take(struct acre__want *want);
-/* Releases all unused memory, after waiting for the work before its frees. */
-acre_status acre__ladder_give_back(acre_pool *pool);
 /* For other users of memory of that kind: releases unused memory of pools. With `wait`, waits for
  * the work before its frees first. Returns the bytes released. */
 uint64_t acre__ladder_reclaim(acre_device *dev, acre_kind kind, int wait);

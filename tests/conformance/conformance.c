@@ -26,6 +26,7 @@
 #include "conf_run.h"
 #include "driver/driver_fault.h"
 #include "soft/soft.h"
+#include "support/leave.h"
 
 extern char **environ;
 
@@ -123,7 +124,7 @@ static int serve(const char *driver, const struct conf_group *group, size_t firs
             return 2;
     }
     /* No clean-up by exit handlers: after a sticky error or with a broken driver they may hang. */
-    _exit(0);
+    leave(0);
 }
 
 /* ---- starting serving processes -------------------------------------------------------------- */

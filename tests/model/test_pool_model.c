@@ -698,7 +698,7 @@ static uint64_t number_from(const char *name, uint64_t unset) {
 
 TEST(pools_under_any_schedule_match_the_model) {
     uint64_t seed = number_from("ACRE_TEST_SEED", 1),
-             ops = number_from("ACRE_TEST_OPS", ROUNDS(200000, 30000));
+             ops = number_from("ACRE_TEST_OPS", ROUNDS(150000, 20000));
     print_message("ACRE_TEST_SEED=%llu ACRE_TEST_OPS=%llu\n", (unsigned long long)seed,
                   (unsigned long long)ops);
     world.ops = 0;

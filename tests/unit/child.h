@@ -6,13 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/leave.h"
+
 /* Returns what waitpid gave for a child that exits with run()'s result; -1 if there was none. */
 static inline int child_run(int (*run)(void)) {
     pid_t pid = fork();
     if (pid < 0)
         return -1;
     if (pid == 0)
-        _exit(run());
+        leave(run());
     int state = -1;
     return waitpid(pid, &state, 0) == pid ? state : -1;
 }

@@ -380,6 +380,9 @@ static int start_filling_up(void) {
 }
 
 TEST(file_that_cannot_grow_ends_with_a_warning) {
+#ifdef ACRE_COVERAGE
+    skip(); /* the child's counts could not be written either */
+#endif
     assert_child_ok(start_filling_up);
 }
 
