@@ -1,5 +1,4 @@
-/* Takes memory of a device, copies numbers there and back, and compares them. The README shows the
- * lines between the two marks. */
+/* Allocates device memory, copies numbers there and back, and compares them. */
 #include <acre.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +12,6 @@ static int failed(acre_status status) {
 int main(void) {
     acre_status status;
 
-    /* README begins */
     acre_device *device;
     void *memory;
     float sent[1000] = {1, 2, 3}, back[1000];
@@ -24,7 +22,6 @@ int main(void) {
         (status = acre_free(memory, NULL)) != ACRE_OK) {
         return failed(status);
     }
-    /* README ends */
 
     if (memcmp(sent, back, sizeof sent) != 0) {
         fputs("other numbers came back\n", stderr);

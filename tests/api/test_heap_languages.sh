@@ -73,10 +73,7 @@ nvcc_quiet() {
 }
 
 # The README's kernel.
-{
-    echo 'struct cell { float error, bound; struct cell *children; };'
-    awk '/^```cuda$/ {on = 1; next} /^```$/ {on = 0} on' "$source/README.md"
-} >"$tmp/readme.cu"
+awk '/^```cuda$/ {on = 1; next} /^```$/ {on = 0} on' "$source/README.md" >"$tmp/readme.cu"
 grep -q __global__ "$tmp/readme.cu"
 nvcc_quiet -ptx -o "$tmp/readme.ptx" "$tmp/readme.cu"
 

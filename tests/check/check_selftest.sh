@@ -101,6 +101,47 @@ fresh_tree
 echo >cli/hello.c
 expect FAIL "one name twice" "the name hello.c is taken" "${layers[@]}"
 
+# The map and the READMEs: a tree of one folder, its README.md and docs/map.md.
+doc_map=("$python" "$here/check_map.py" "$tmp/tree")
+# shellcheck disable=SC2016
+mapped_tree() {
+    fresh_tree
+    rm -rf src bench
+    mkdir src src/base
+    echo 'int acre__low_call(int);' >src/base/low.h
+    printf '/* acre__low_note */\nint acre__low_call(int a) {\n    return low_help(a);\n}\n' >src/base/low.c
+    echo 'Start with `acre__low_call()` in `low.c` / `low.h`.' >src/base/README.md
+    printf '%s\n' 'See [base](../src/base/README.md).' '| `acre__low_call` | `src/base/low.c` | `acre__low_call` |' >docs/map.md
+}
+mapped_tree
+expect PASS "map, good tree" " 0 findings" "${doc_map[@]}"
+mapped_tree
+echo >src/base/high.c
+expect FAIL "map, file that the README does not name" "^src/base/README.md:1: does not name high.c" "${doc_map[@]}"
+mapped_tree
+rm src/base/README.md
+expect FAIL "map, folder without a README" "^src/base/README.md:1: there is none" "${doc_map[@]}"
+mapped_tree
+mkdir src/space
+expect FAIL "map, new folder" "^src/space/README.md:1: there is none" "${doc_map[@]}"
+# plant_map NAME FILE TEXT PATTERN: one more line in a document breaks the rule.
+plant_map() {
+    mapped_tree
+    printf '%s\n' "$3" >>"$2"
+    expect FAIL "$1" "^$2:[0-9]*: $4" "${doc_map[@]}"
+}
+# shellcheck disable=SC2016
+plant_map "map, path that is not there" docs/map.md 'See `src/base/gone.c`.' "there is no src/base/gone.c"
+# shellcheck disable=SC2016
+plant_map "map, file that is not there" src/base/README.md 'See `gone.h`.' "there is no gone.h"
+plant_map "map, link that leads nowhere" docs/map.md '[gone](../src/gone/README.md)' "there is no ../src/gone"
+# shellcheck disable=SC2016
+plant_map "map, function that is not there" src/base/README.md '`acre__gone`' "acre__gone is not in the sources"
+# shellcheck disable=SC2016
+plant_map "map, function of another file" docs/map.md '`src/base/low.h`: `low_help`' "src/base/low.h does not declare low_help"
+# shellcheck disable=SC2016
+plant_map "map, function that is only called" docs/map.md '`src/base/low.c`: `low_help`' "src/base/low.c does not declare"
+
 # objects FILE=CODE...: object files as a build leaves them, for the check of calls.
 objects() {
     fresh_tree
