@@ -4,6 +4,7 @@
 
 #include "api_calls.h"
 #include "api_devices.h"
+#include "support/leave.h"
 
 /* In the child: 0, or the number of the first call that did not say so. */
 static int child_calls(const struct api_arguments *with) {
@@ -31,7 +32,7 @@ static void expect_child(const struct api_arguments *with) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        _exit(child_calls(with));
+        leave(child_calls(with));
     int status = -1;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "api_memory.h"
+#include "support/leave.h"
 
 static acre_mem_info query(acre_device *device, const void *p) {
     acre_mem_info info = {.struct_size = sizeof info};
@@ -666,7 +667,7 @@ API_TEST(fork_leaves_pinned_pages_to_the_parent) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        _exit(is_mapped(small.at) || is_mapped(large.at + 3 * MIB));
+        leave(is_mapped(small.at) || is_mapped(large.at + 3 * MIB));
     int status = -1;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));

@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "api_plan.h"
+#include "support/leave.h"
 
 static int no_wish(void *user, const acre_plan_placed *wish) {
     (void)user, (void)wish;
@@ -343,7 +344,7 @@ TEST(step_in_a_forked_child_is_refused) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        _exit(acre_plan_free(t.plan, p) != ACRE_E_FORKED ||
+        leave(acre_plan_free(t.plan, p) != ACRE_E_FORKED ||
               acre_plan_alloc(t.plan, 0, 1000, 0, &p) != ACRE_E_FORKED ||
               acre_plan_step_end(t.plan) != ACRE_E_FORKED ||
               acre_plan_destroy(t.plan) != ACRE_E_FORKED);

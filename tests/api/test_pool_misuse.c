@@ -1,5 +1,6 @@
 /* Pools through the public API: every misuse gets its own status and changes nothing. */
 #include "api_pool.h"
+#include "support/leave.h"
 
 TEST(pool_refuses_bad_sizes_alignments_and_outputs) {
     for (API_EACH(name)) {
@@ -229,7 +230,7 @@ TEST(pool_in_a_forked_child_says_so) {
                   acre_stream_retire(t.device, t.stream) != ACRE_E_FORKED ||
                   acre_pool_destroy(t.pool, NULL, NULL) != ACRE_E_FORKED ||
                   acre_pool_owns(t.pool, p) || acre_pool_usable_size(t.pool, p);
-        _exit(bad);
+        leave(bad);
     }
     int status = -1;
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -342,6 +342,10 @@ TEST(tag_bad_names_are_refused) {
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         api_expect(acre_tag_set_limit(paths[i], 1), ACRE_E_INVALID);
     api_expect(acre_tag_set_limit(NULL, 1), ACRE_E_NULL);
+    char deep[2001] = {0};
+    for (size_t i = 0; i + 2 < sizeof deep; i += 2)
+        memcpy(deep + i, i ? "/a" : " a", 2);
+    api_expect(acre_tag_set_limit(deep + 1, 1), ACRE_E_LIMIT);
     int told = 0;
     api_ok(acre_tag_walk(end_at_first, &told));
     assert_int_equal(told, 1);

@@ -7,6 +7,7 @@
 
 #include "api_file.h"
 #include "api_pool.h"
+#include "support/leave.h"
 
 /* ---- what the tool lists ---- */
 
@@ -380,7 +381,7 @@ TEST(trace_of_a_forked_child_is_none) {
             acre_trace_mark("child") == ACRE_E_FORKED && acre_trace_stop() == ACRE_E_FORKED &&
             acre_trace_flush() == ACRE_E_FORKED && acre_trace_start(path, NULL) == ACRE_E_FORKED &&
             acre_stats_export() == ACRE_E_FORKED;
-        _exit(is_refused ? 0 : 1);
+        leave(is_refused ? 0 : 1);
     }
     int ended;
     assert_int_equal(waitpid(pid, &ended, 0), pid);
@@ -408,6 +409,9 @@ TEST(trace_start_refuses_what_cannot_be) {
     char other[256];
     acre_trace_options options = {.struct_size = sizeof options, .flags = 2};
     api_expect(acre_trace_start(NULL, NULL), ACRE_E_NULL);
+    char long_name[5000] = {0};
+    memset(long_name, 'x', sizeof long_name - 1);
+    api_expect(acre_trace_start(long_name, NULL), ACRE_E_INVALID);
     api_expect(acre_trace_start("", NULL), ACRE_E_NULL);
     api_expect(acre_trace_mark(NULL), ACRE_E_NULL);
     api_expect(acre_trace_start(path, &options), ACRE_E_OPTIONS);

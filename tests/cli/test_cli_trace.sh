@@ -74,11 +74,10 @@ run "$acre" trace --json ring.trace
 expect_rc 0
 expect_json '.is_ring and .state == "running"'
 
-# A disk without room: the program goes on. (Sanitizers need larger files for themselves.)
-if [ -z "${TSAN_OPTIONS:-}" ]; then
+# A disk without room: the program goes on. (Sanitizers and coverage need larger files for themselves.)
+if ! is_sanitized && ! grep -q '^ACRE_COVERAGE:BOOL=ON' "$ACRE_BUILD/CMakeCache.txt"; then
     # shellcheck disable=SC2016 # for the inner shell
-    run "$no_gpu" ACRE_TRACE=full.trace GCOV_PREFIX=/nonexistent \
-        bash -c 'ulimit -f 2; exec "$0" "$@"' "$acre" info --device cuda
+    run "$no_gpu" ACRE_TRACE=full.trace bash -c 'ulimit -f 2; exec "$0" "$@"' "$acre" info --device cuda
     expect_rc 2
     expect_err 'warning.*there will be no trace: full.trace: File too large'
 fi
