@@ -38,13 +38,14 @@ expect_out '^[0-9]+\.[0-9]{9} 0 thread-begin$'
 expect_out ' alloc block=1 at=0x[0-9a-f]+ bytes=[0-9]+ real=[0-9]+ pool=1 stream=0x[0-9a-f]+$'
 cp "$out" list
 
-# Packed it is much smaller, and says the same.
+# Packed it is smaller (how much depends on its times: slow machines have more different ones), and
+# says the same.
 run_leaks "$acre" trace --pack demo.gz demo.trace
 expect_rc 0
 expect_no_out
 expect_err 'demo.gz: .* became '
 check "it is gzip" gzip -t demo.gz
-check "it is smaller" test "$(stat -c %s demo.gz)" -lt "$(($(stat -c %s demo.trace) / 4))"
+check "it is smaller" test "$(stat -c %s demo.gz)" -lt "$(($(stat -c %s demo.trace) / 2))"
 check "it is the file" cmp <(gzip -dc demo.gz) demo.trace
 run "$acre" trace --list demo.gz
 expect_rc 0
