@@ -280,6 +280,8 @@ static acre_status store_charge(struct chunk_store *store, acre_device *dev, siz
         if (fits) {
             store->bytes += bytes;
             store->count++;
+            store->created++;
+            store->created_bytes += bytes;
         }
         acre__lock_give(&store->lock);
         if (fits)
@@ -296,6 +298,8 @@ static void store_credit(struct chunk_store *store, size_t bytes) {
     acre__lock_take(&store->lock);
     store->bytes -= bytes;
     store->count--;
+    store->created--;
+    store->created_bytes -= bytes;
     acre__lock_give(&store->lock);
 }
 
@@ -307,15 +311,9 @@ static acre_status chunk_create(acre_device *dev, struct acre__chunk *chunk) {
     status = acre__step_create(dev, chunk->bytes, chunk->wanted, &chunk->handle, &chunk->flags);
     if (acre__is_no_memory(status) && acre__chunk_trim(dev))
         status = acre__step_create(dev, chunk->bytes, chunk->wanted, &chunk->handle, &chunk->flags);
-    if (status) {
+    if (status)
         store_credit(store, chunk->bytes);
-        return status;
-    }
-    acre__lock_take(&store->lock);
-    store->created++;
-    store->created_bytes += chunk->bytes;
-    acre__lock_give(&store->lock);
-    return ACRE_OK;
+    return status;
 }
 
 /* The same without words about what there is, which cost a driver call. */
