@@ -1,9 +1,10 @@
 /* Placement of pieces, frees, and release of memory: see arena.h.
  *
- * Joined, placement is best fit. The score is what would be left of the hole, plus what would be
- * left of the chunk in which the piece ends: that chunk could not be moved any more. The hole at
- * the very end is used last. So placement depends on the order of calls alone, and the same calls
- * get the same places. Apart, a large piece takes a hole only if it nearly fills it. */
+ * While the arena is joined, placement is best fit. The score of a hole is the sum of two
+ * remainders: that of the hole, and that of the chunk in which the piece ends. The arena could not
+ * move that chunk any more. The hole at the end of the newest region is used last. So placement
+ * depends on the order of calls alone, and the same calls get the same places. While the arena is
+ * apart, a large piece takes a hole only if it nearly fills it. */
 #include "arena/arena.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ enum {
 
 /* ---- falls and rises of live memory ---- */
 
-/* Live memory fell. The sizes taken so far become the ones that the next cycle is compared with. */
+/* Called when live memory has fallen. The next cycle is compared with the sizes taken so far. */
 static void arena_fall(struct acre__arena *arena) {
     arena->is_low = 1;
     arena->cycles++;
@@ -54,13 +55,14 @@ struct fit {
     uint64_t most_stranded; /* most bytes of a chunk that may be stranded */
 };
 
-/* 1 if the hole is at the very end, where memory can be added behind it. */
+/* Returns 1 if the hole is at the end of the newest region, where memory can be added behind it. */
 static int hole_is_last(const struct acre__piece *hole) {
     const struct acre__region *region = hole->region;
     return region == region->arena->regions && acre__piece_end(hole) == region->end && !region->mem;
 }
 
-/* Bytes left in the chunk in which a piece would end, if that whole chunk is in the hole. */
+/* Returns the bytes left in the chunk in which a piece would end, if that whole chunk is in the
+ * hole. */
 static uint64_t hole_stranded(const struct acre__piece *hole, uint64_t end) {
     const struct acre__region_part *part =
         acre__part_of(acre__tree_floor(&hole->region->mappings, end - 1));
@@ -260,8 +262,8 @@ void acre__arena_inherit(struct acre__holes *from, struct acre__holes *to) {
 /* ---- releasing ---- */
 
 /* Chooses chunks of at least `want` bytes in total if there are that many; with `is_most`, of at
- * most `want`. Candidates are sorted by size, largest first. It takes large chunks while each is
- * needed in full, and last the smallest one that is enough. */
+ * most `want`. Candidates are sorted by size, largest first. Takes large chunks while each is
+ * needed in full, and last the smallest chunk that is enough. */
 static void release_choose(struct acre__picks *picks, uint64_t want, int is_most) {
     for (size_t i = 0; i < picks->count && want; i++) {
         struct acre__pick *pick = &picks->list[i];
@@ -309,7 +311,8 @@ static uint64_t chunks_release(struct acre__arena *arena, uint64_t want, int is_
     return went;
 }
 
-/* As chunks_release, where each region is a block of acre_mem_alloc: regions of one hole. */
+/* As chunks_release, where each region is a block of acre_mem_alloc: releases regions that are one
+ * hole. */
 static uint64_t blocks_release(struct acre__arena *arena, uint64_t want, int is_most) {
     uint64_t went = 0;
     for (struct acre__region *region = arena->regions, *next; region && went < want;

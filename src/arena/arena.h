@@ -166,13 +166,13 @@ struct acre__arena {
     uint64_t taken, peak;         /* bytes of taken pieces, and their high-water mark */
     int is_joined;
     int is_common; /* several streams take pieces */
-    int is_ahead;  /* it has memory added ahead, for pieces of any size */
+    int is_ahead;  /* memory was added in advance, for pieces of any size */
     int is_low;    /* live memory fell and has not risen again */
-    /* Sizes since live memory fell last, and in the cycle before that. */
+    /* Sizes taken and gathered since live memory last fell, and in the cycle before. */
     struct acre__seen taken_now, taken_before;
     struct acre__seen gathered_now, gathered_before;
     uint64_t cycles;             /* times that live memory fell after `peak` bytes were taken */
-    uint64_t cycle_bytes;        /* bytes taken since it fell last */
+    uint64_t cycle_bytes;        /* bytes taken since live memory last fell */
     uint64_t made, ended, moved; /* chunks or blocks: created, released, moved */
 };
 
@@ -190,7 +190,7 @@ uint64_t acre__arena_largest(const struct acre__arena *arena, const struct acre_
 acre_status acre__arena_take_new(struct acre__arena *arena, const struct acre__reach *reach,
                                  size_t bytes, size_t alignment, struct acre__piece **out);
 
-/* Adds `bytes` of memory behind the last piece, ahead of use. */
+/* Adds `bytes` of memory behind the last piece, before any piece needs it. */
 acre_status acre__arena_grow_ahead(struct acre__arena *arena, uint64_t bytes);
 
 /* Grows a piece in place, into the hole behind it. Returns 1, or 0 if it cannot. */
@@ -201,10 +201,10 @@ int acre__arena_extend(struct acre__piece *piece, const struct acre__reach *reac
 acre_status acre__arena_extend_new(struct acre__piece *piece, const struct acre__reach *reach,
                                    size_t bytes);
 
-/* Shrinks a piece to `bytes`; the rest becomes a hole. Changes nothing without memory. */
+/* Shrinks a piece to `bytes`; the rest becomes a hole. A no-op if out of host memory. */
 void acre__arena_cut(struct acre__piece *piece, const struct acre__reach *to, size_t bytes);
 
-/* Frees a piece: it becomes a hole that waits for the stream; `to` NULL: for nothing. */
+/* Frees a piece. It becomes a hole that waits for the stream; with `to` NULL, for nothing. */
 void acre__arena_give(struct acre__piece *piece, const struct acre__reach *to);
 
 /* Moves holes and ghosts to `to`, which waits for whatever `from` waits for. */
@@ -217,7 +217,7 @@ void acre__arena_ready(struct acre__holes *holes);
 uint64_t acre__arena_release(struct acre__arena *arena, uint64_t bytes);
 
 /* Releases memory of ready holes, at most `most` bytes. Lowers the high-water mark, and with it the
- * budget, to what is taken now. Returns the bytes released. */
+ * budget, to the bytes that are taken now. Returns the bytes released. */
 uint64_t acre__arena_trim(struct acre__arena *arena, uint64_t most);
 
 /* Returns 1 if the address is in one of the regions. */
@@ -227,7 +227,7 @@ int acre__arena_has(const struct acre__arena *arena, uint64_t address);
 void acre__arena_walk(const struct acre__arena *arena,
                       void (*fn)(void *user, struct acre__piece *piece), void *user);
 
-/* Ends all regions, whatever the state of their pieces. */
+/* Destroys all regions, whatever the state of their pieces. */
 void acre__arena_end(struct acre__arena *arena);
 
 /* ---- arena_grow.c: internal to the arena ---- */
@@ -235,10 +235,11 @@ void acre__arena_end(struct acre__arena *arena);
 /* The size of chunks that pieces share: about a 64th of the high-water mark. */
 uint64_t acre__arena_chunk(const struct acre__arena *arena);
 
-/* Returns 1 if the budget allows `bytes` more to be held once `more` are taken. */
+/* Returns 1 if the budget allows the owner to hold `bytes` more once `more` bytes are taken. */
 int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64_t more);
 
-/* How many of `bytes` more would exceed the budget once `more` are taken. */
+/* Returns by how many bytes the owner would exceed the budget if it held `bytes` more, once `more`
+ * bytes are taken. */
 uint64_t acre__arena_over(const struct acre__arena *arena, uint64_t bytes, uint64_t more);
 
 /* Returns 1 if a piece of `bytes` gets chunks of its own. */
@@ -249,7 +250,8 @@ int acre__arena_is_own(const struct acre__arena *arena, uint64_t bytes);
 struct acre__piece *acre__arena_tail(const struct acre__arena *arena,
                                      const struct acre__reach *reach);
 
-/* Finds addresses for memory, in no tree by size, with `gap` bare bytes on either side. */
+/* Finds addresses for `bytes` of memory, with `gap` bare bytes on either side. The piece has no
+ * memory yet and is in no tree by size. */
 acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,
                                   uint64_t gap, struct acre__piece **out);
 
@@ -261,15 +263,15 @@ acre_status acre__region_append(struct acre__region *region, uint64_t bytes,
 
 struct acre__picks;
 
-/* Maps free chunks that the stream may use side by side, creates what is missing, and takes a piece
- * of them. *out is NULL, and nothing has changed, if `instead` bytes or more would have to be
- * created, or if host memory is short. */
+/* Maps free chunks that the stream may use side by side, creates the missing bytes, and takes a
+ * piece of them. *out is NULL, and nothing has changed, if `instead` bytes or more would have to be
+ * created, or if out of host memory. */
 acre_status acre__arena_gather(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment, uint64_t instead,
                                struct acre__piece **out);
 
 /* Gives memory to a piece that is in no tree: the chosen chunks, if any, then new ones of at most
- * `chunk` bytes. After a failure the piece is bare, or lost, and its region may have ended. */
+ * `chunk` bytes. After a failure the piece is bare or lost, and its region may be destroyed. */
 acre_status acre__piece_fill(struct acre__piece *piece, const struct acre__picks *picks,
                              unsigned sort, uint64_t chunk);
 
@@ -296,8 +298,8 @@ struct acre__picks {
 /* Adds the chunks inside the holes of at least `least` bytes. Returns 0 if out of host memory. */
 int acre__picks_add(struct acre__picks *picks, const struct acre__holes *holes, int are_ready,
                     uint64_t least);
-/* Sorts candidates by size, largest first; or by address, highest first. In that second order
- * chunks can be cut out of their hole. */
+/* Sort candidates by size, largest first; or by address, highest first. The second order lets the
+ * caller cut chunks out of their holes: `hole` stays valid for the candidates that follow. */
 void acre__picks_by_size(struct acre__picks *picks);
 void acre__picks_by_place(struct acre__picks *picks);
 /* Unmaps and releases the chosen chunks, whose holes are ready. Returns their bytes. (arena.c) */
@@ -332,12 +334,12 @@ static inline uint64_t acre__fit_key(uint64_t bytes, uint64_t at) {
     return bytes / ACRE__PIECE_GRAIN << 31 | (at / ACRE__PIECE_GRAIN & (((uint64_t)1 << 31) - 1));
 }
 
-/* Makes a piece, in no tree by size, behind `before`, or as the region's first for NULL. Returns
- * NULL without memory. */
+/* Creates a piece, in no tree by size, behind `before`, or as the region's first if `before` is
+ * NULL. Returns NULL if out of host memory. */
 struct acre__piece *acre__piece_new(struct acre__region *region, struct acre__piece *before,
                                     uint64_t at, uint64_t bytes);
 /* Splits a piece that is in no tree by size. Returns the part from `at` on, with the same state and
- * in no tree either; NULL without memory. */
+ * in no tree either; NULL if out of host memory. */
 struct acre__piece *acre__piece_split(struct acre__piece *piece, uint64_t at);
 /* Merges a piece with the one behind it. Both are in no tree by size. */
 void acre__piece_absorb(struct acre__piece *piece, struct acre__piece *behind);
@@ -347,24 +349,26 @@ void acre__hole_insert(struct acre__piece *piece, struct acre__holes *holes);
 void acre__hole_remove(struct acre__piece *piece);
 /* Merges a hole with a neighbour that is in no tree. Returns the whole, in no tree either. */
 struct acre__piece *acre__hole_merge(struct acre__piece *hole, struct acre__piece *piece);
-/* Makes a piece that is in no tree by size a hole. It merges with neighbours that wait for the same
- * stream, and with ready ones. If several streams take pieces, ready ones must not be larger. */
+/* Turns a piece that is in no tree by size into a hole. It merges with neighbours that wait for the
+ * same stream, and with ready ones. If several streams take pieces, a larger ready neighbour does
+ * not merge. */
 void acre__hole_make(struct acre__piece *piece, const struct acre__reach *to);
-/* As acre__hole_make; while apart, makes one hole for each sort of chunk in the piece. */
+/* As acre__hole_make, but while apart creates one hole for each sort of chunk in the piece. */
 void acre__hole_make_sorted(struct acre__piece *piece, const struct acre__reach *to);
 /* The hole behind a piece, if the stream may use it; NULL otherwise. */
 struct acre__piece *acre__hole_behind(const struct acre__piece *piece,
                                       const struct acre__reach *reach);
 
-/* Takes a piece out of a hole. Returns NULL without memory for the records. */
+/* Takes a piece out of a hole. Returns NULL if out of host memory for the records. */
 struct acre__piece *acre__hole_take(struct acre__piece *hole, uint64_t at, uint64_t bytes);
 
 /* Switches the arena to joined: pieces share chunks, and all holes are of one sort. */
 void acre__arena_join(struct acre__arena *arena);
 
-/* Makes a piece that is in no tree by size bare: it has no memory. */
+/* Turns a piece that is in no tree by size into a bare piece, which has no memory. */
 void acre__bare_make(struct acre__piece *piece);
-/* Cuts bytes out of a bare piece, into no tree. Returns NULL without memory for the records. */
+/* Cuts bytes out of a bare piece, into no tree. Returns NULL if out of host memory for the
+ * records. */
 struct acre__piece *acre__bare_cut(struct acre__piece *bare, uint64_t at, uint64_t bytes);
 /* Finds a bare piece that is large enough and cuts bytes out of it. NULL if there is none. */
 struct acre__piece *acre__bare_take(struct acre__arena *arena, uint64_t bytes, uint64_t alignment);
@@ -373,27 +377,28 @@ void acre__region_shorten(struct acre__region *region);
 
 /* ---- arena_region.c: memory and addresses of regions ---- */
 
-/* Makes the arena's newest region: at least `bytes`, aligned, without pieces. */
+/* Creates the arena's newest region: at least `bytes`, aligned, without pieces. */
 acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t alignment,
                               struct acre__region **out);
 /* Maps a new chunk of `bytes` at an unused address of the region. The caller updates the pieces.
- * *is_lost, after a failure: the driver refuses to unmap it, so the addresses are lost. */
+ * After a failure, *is_lost is 1 if the driver refuses to unmap the chunk: the addresses are then
+ * lost. */
 acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t bytes, unsigned sort,
                              int *is_lost);
-/* Maps the chunk of another part at `at` as well, without access. */
+/* Maps the chunk of another part at `at` too, without access. */
 acre_status acre__region_alias(struct acre__region *region, uint64_t at, unsigned sort,
                                struct acre__region_part *of);
-/* Grants access to the device only: no other device uses a pool. */
+/* Grants access to the arena's device only: no other device uses a pool. */
 acre_status acre__region_access(const struct acre__region *region, uint64_t at, size_t bytes);
 /* Unmaps a part. Returns 1, or 0 if the driver refuses; its addresses are then lost. */
 int acre__region_unmap(struct acre__region *region, struct acre__region_part *part);
 /* Unmaps the chunk of a piece that is in no tree. The piece is then bare, or lost. */
 void acre__piece_unmap(struct acre__piece *piece);
-/* Ends a region and all its pieces and mappings. */
+/* Destroys a region and all its pieces and mappings. */
 void acre__region_end(struct acre__region *region);
 /* Updates the book, and calls `prepare`, for the region's current end. */
 acre_status acre__region_note(struct acre__region *region);
-/* Called after pieces became bare: shortens the region, or ends it if it is empty. */
+/* Called after pieces became bare: shortens the region, or destroys it if it is empty. */
 void acre__region_settle(struct acre__region *region);
 
 /* ---- accounts ---- */

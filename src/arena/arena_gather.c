@@ -4,8 +4,8 @@
  * it. Chunks of ready holes are unmapped at their old addresses. Chunks that only the stream may
  * use stay mapped there too, as ghosts, until the device has passed them.
  *
- * A gathering succeeds as a whole or changes nothing. It first makes the records and cuts the
- * chunks out of their holes, then maps everything, and only then ends the old mappings. */
+ * Gathering succeeds as a whole or changes nothing. It first creates the records and cuts the
+ * chunks out of their holes, then maps everything, and only then removes the old mappings. */
 #include <stdlib.h>
 
 #include "arena/arena.h"
@@ -89,7 +89,7 @@ struct gather {
     uint64_t created;         /* bytes of `missing` to create */
 };
 
-/* Bytes of bare addresses behind a hole. */
+/* Returns the bytes of bare addresses behind a hole. */
 static uint64_t room_behind(const struct acre__piece *hole) {
     const struct acre__region *region = hole->region;
     uint64_t end = acre__piece_end(hole);
@@ -126,7 +126,7 @@ static void base_search(struct gather *gather, const struct acre__holes *holes) 
         base_consider(gather, acre__piece_fit(node));
 }
 
-/* The smallest unchosen chunk of at least `left` bytes. */
+/* Finds the smallest unchosen chunk of at least `left` bytes. */
 static struct acre__pick *pick_around(struct gather *gather, uint64_t left) {
     struct acre__pick *best = NULL;
     for (size_t i = 0; i < gather->picks.count; i++) {
@@ -139,8 +139,8 @@ static struct acre__pick *pick_around(struct gather *gather, uint64_t left) {
     return best;
 }
 
-/* Chooses the largest chunks that fit. The rest is created; beyond the budget a chunk that is too
- * large serves instead. */
+/* Chooses the largest chunks that fit. The arena creates the rest; beyond the budget it uses a
+ * larger chunk instead. */
 static void picks_choose(struct gather *gather) {
     uint64_t left = gather->missing;
     for (size_t i = 0; i < gather->picks.count && left; i++) {
@@ -162,7 +162,8 @@ static void picks_choose(struct gather *gather) {
     gather->created = left;
 }
 
-/* Returns 0 if out of host memory, or if `instead` bytes or more would still have to be created. */
+/* Chooses the chunks. Returns 0 if there is no free chunk, if out of host memory, or if `instead`
+ * bytes or more would still have to be created. */
 static int gather_plan(struct gather *gather, uint64_t instead) {
     const struct acre__reach *reach = gather->reach;
     struct acre__arena *arena = gather->arena;
@@ -182,7 +183,7 @@ static int gather_plan(struct gather *gather, uint64_t instead) {
 
 /* ---- mapping ---- */
 
-/* Unmaps everything from there on. Returns 0 if the driver refused some of it. */
+/* Unmaps all chunks from `from` up to `end`. Returns 0 if the driver refused one. */
 static int parts_end(struct acre__region *region, uint64_t from, uint64_t end) {
     struct acre__node *node;
     int is_done = 1;
@@ -236,8 +237,8 @@ acre_status acre__piece_fill(struct acre__piece *piece, const struct acre__picks
 
 /* ---- the old addresses ---- */
 
-/* Cuts the chosen chunks out of their holes and sets `hole` to the piece of each. Returns 0 without
- * memory for the records. */
+/* Cuts the chosen chunks out of their holes and sets `hole` to the piece of each. Returns 0 if out
+ * of host memory for the records. */
 static int picks_cut(struct acre__picks *picks) {
     acre__picks_by_place(picks);
     for (size_t i = 0; i < picks->count; i++) {
@@ -271,7 +272,8 @@ static void picks_uncut(struct acre__picks *picks) {
     }
 }
 
-/* Makes the new mappings of the chunks count. Returns 1 if an old one is in flight. */
+/* Counts the new mappings of the chunks in place of the old ones. Unmaps the old ones, or makes
+ * them ghosts. Returns 1 if work in flight may use an old one. */
 static int picks_commit(struct gather *gather, struct acre__region *region, uint64_t at) {
     int is_in_flight = 0;
     for (size_t i = 0; i < gather->picks.count; i++) {
@@ -314,7 +316,7 @@ static acre_status gather_addresses(struct gather *gather, struct acre__piece **
                 : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block's place");
 }
 
-/* Makes the mapped memory a hole, merged with the base. */
+/* Turns the mapped memory into a hole, merged with the base. */
 static struct acre__piece *gather_hole(struct gather *gather, struct acre__piece *piece,
                                        int is_in_flight) {
     struct acre__holes *ready = &gather->arena->ready, *holes = ready;

@@ -7,7 +7,7 @@
 #define MIB ((uint64_t)1 << 20)
 
 enum {
-    BUDGET_PART = 100,     /* 1/100 of the peak beyond it, and as much again up to `slack` */
+    BUDGET_PART = 100,     /* the budget is the peak, 1/100 more, and as much again up to `slack` */
     TAKEN_PERCENT = 4,     /* beyond the peak, for sizes that a program takes repeatedly */
     GATHERED_PERCENT = 10, /* beyond the peak, for sizes that were also gathered last time */
     CHUNK_PART = 64        /* part of the peak: size of chunks that pieces share */
@@ -34,7 +34,8 @@ int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64
     return acre__arena_over(arena, bytes, more) == 0;
 }
 
-/* Bytes over the budget after the owner released what its other arenas do not use. */
+/* Returns the bytes over the budget, after the owner has released unused memory of its other
+ * arenas. */
 static uint64_t over_after_reclaim(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
     struct acre__account *account = arena->setup.account;
     uint64_t over = acre__arena_over(arena, bytes, more);
@@ -55,8 +56,9 @@ uint64_t acre__arena_chunk(const struct acre__arena *arena) {
     return acre__round_up(bytes, arena->unit);
 }
 
-/* 1 if the program took the same size before live memory fell last. It repeats itself then, and the
- * memory created now is enough for the next cycles. */
+/* Returns 1 if the program took the same size before live memory last fell, and the allowance for
+ * such sizes has room. Such a program repeats itself, so the memory created now is enough for the
+ * next cycles. */
 static int size_is_repeated(const struct acre__arena *arena, uint64_t bytes, uint64_t missing) {
     uint64_t percent = acre__seen_has(&arena->gathered_before, bytes) ? GATHERED_PERCENT
                        : acre__seen_has(&arena->taken_before, bytes)  ? TAKEN_PERCENT
@@ -71,7 +73,7 @@ static acre_status no_record(void) {
     return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block's place");
 }
 
-/* Maps a new chunk for a piece in no tree by size and makes the piece a hole. */
+/* Maps a new chunk for a piece that is in no tree by size, and turns the piece into a hole. */
 static acre_status piece_add(struct acre__piece *piece, unsigned sort,
                              const struct acre__reach *to) {
     acre_status status = acre__piece_fill(piece, NULL, sort, piece->bytes);
@@ -80,12 +82,12 @@ static acre_status piece_add(struct acre__piece *piece, unsigned sort,
     return status;
 }
 
-/* 1 if the region has addresses for `bytes` from `at` on. */
+/* Returns 1 if the region has addresses for `bytes` from `at` on. */
 static int region_reaches(const struct acre__region *region, uint64_t at, uint64_t bytes) {
     return region && at + bytes <= region->range.at + region->range.bytes;
 }
 
-/* The newest region, or a new one if its addresses from `*at` on are too few. */
+/* Returns the newest region, or a new one if too few addresses are left from `*at` on. */
 static acre_status region_for(struct acre__arena *arena, uint64_t *at, uint64_t bytes,
                               uint64_t alignment, struct acre__region **region) {
     *region = arena->regions;
@@ -172,15 +174,16 @@ static acre_status append_chunks(struct acre__arena *arena, struct acre__region 
     return acre__said_fail(status, &said);
 }
 
-/* Bytes to add for a piece at the end. */
+/* Returns the bytes to add for a piece at the end. */
 static uint64_t missing_behind(const struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes) {
     const struct acre__piece *tail = acre__arena_tail(arena, reach);
     return acre__round_up(bytes - (tail ? acre__least(tail->bytes, bytes) : 0), arena->unit);
 }
 
-/* How much to add when `missing` bytes are. A program that repeats itself gets slightly different
- * places each time. At its peak it gets one chunk more, so that it need not grow again. */
+/* Returns how much to add when `missing` bytes are missing. A program that repeats itself gets
+ * slightly different places each time. So at its peak it gets one chunk more, and need not grow
+ * again. */
 static uint64_t grow_bytes(const struct acre__arena *arena, uint64_t missing, uint64_t chunk) {
     uint64_t step = acre__round_up(acre__least(arena->setup.step, chunk), arena->unit);
     if (!arena->cycles)
@@ -244,7 +247,7 @@ acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uin
 
 /* ---- apart ---- */
 
-/* Makes chunks for one piece and takes it at once. */
+/* Creates chunks for one piece and takes the piece at once. */
 static acre_status grow_own(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,
                             uint64_t chunk, struct acre__piece **out) {
     uint64_t aligned = alignment > arena->unit ? alignment : arena->unit;
@@ -263,14 +266,14 @@ static acre_status take_joined(struct acre__arena *arena, const struct acre__rea
                                uint64_t bytes, uint64_t alignment, struct acre__piece **out);
 
 /* Beyond the budget, the arena releases free chunks to create new ones. It cannot release chunks
- * that work in flight uses; it becomes joined then. */
+ * that work in flight uses; then it becomes joined. */
 static acre_status take_apart(struct acre__arena *arena, const struct acre__reach *reach,
                               uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
     int is_own = acre__arena_is_own(arena, bytes), is_behind = reach && reach->is_behind;
     uint64_t missing =
         is_own ? acre__round_up(bytes, arena->unit) : missing_behind(arena, reach, bytes);
     uint64_t over = over_after_reclaim(arena, missing, bytes), ended = arena->ended;
-    if (arena->is_joined || (over && is_behind)) { /* the reclaim may have joined it, too */
+    if (arena->is_joined || (over && is_behind)) { /* the reclaim may have joined the arena */
         if (!arena->is_joined)
             acre__arena_join(arena);
         acre_status status = acre__arena_take(arena, reach, bytes, alignment, out);
@@ -309,7 +312,7 @@ static void release_large(struct acre__arena *arena) {
 }
 
 /* Creates memory within the budget, or a little beyond it for a program that repeats itself.
- * Otherwise it gathers free chunks, and creates more only if there are too few of them. */
+ * Otherwise gathers free chunks, and creates more only if there are too few of them. */
 static acre_status take_joined(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
     uint64_t missing = missing_behind(arena, reach, bytes);

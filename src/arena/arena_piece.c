@@ -72,9 +72,10 @@ void acre__piece_absorb(struct acre__piece *piece, struct acre__piece *behind) {
 
 /* ---- holes ---- */
 
-/* 1 if the neighbour can merge into the piece's hole: it waits for the same stream, or for nothing.
- * A ready hole that merges waits for one stream. Where several streams take memory, only smaller
- * ready holes merge, so that other streams need no new memory because of it. */
+/* Returns 1 if the neighbour can merge into the piece's hole: it waits for the same stream, or for
+ * nothing. A ready hole that merges then waits for that stream. If several streams take memory,
+ * only smaller ready holes merge, so that the merge does not force other streams to take new
+ * memory. */
 static int hole_joins(const struct acre__piece *piece, const struct acre__piece *other,
                       const struct acre__reach *to) {
     const struct acre__arena *arena = piece->region->arena;
@@ -140,7 +141,7 @@ static struct acre__region_part *part_around(const struct acre__region *region, 
 }
 
 /* Sets the sort of a piece to that of its first chunk and splits the piece where the sort changes.
- * Returns the rest, or NULL. Without memory for the record the piece stays whole. */
+ * Returns the rest, or NULL. If out of host memory for the record, the piece stays whole. */
 static struct acre__piece *piece_cut_sort(struct acre__piece *piece) {
     const struct acre__region_part *part = part_around(piece->region, piece->at);
     piece->sort = part->sort;
@@ -165,7 +166,8 @@ void acre__hole_make_sorted(struct acre__piece *piece, const struct acre__reach 
     } while (rest);
 }
 
-/* Other neighbours merge only when they are freed next: their owners are not known here. */
+/* Merges neighbours with the same owner. Other neighbours merge at a later free, which knows the
+ * stream. */
 void acre__arena_join(struct acre__arena *arena) {
     arena->is_joined = 1;
     for (struct acre__region *region = arena->regions; region; region = region->next) {

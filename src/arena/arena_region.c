@@ -22,7 +22,6 @@ static acre_status region_by_mapping(struct acre__region *region, size_t bytes, 
     return status;
 }
 
-/* Grants access to the pool's own device only: no other device uses a pool. */
 acre_status acre__region_access(const struct acre__region *region, uint64_t at, size_t bytes) {
     acre_device *dev = region->arena->setup.dev;
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, dev->device},
@@ -99,7 +98,7 @@ int acre__region_unmap(struct acre__region *region, struct acre__region_part *pa
         arena->ended++;
     }
     acre__tree_remove(&region->mappings, &part->node);
-    /* The arena has kept the chunk long enough: it bypasses the cache of chunks. */
+    /* The arena has kept the chunk long enough, so the chunk bypasses the cache of chunks. */
     atomic_store_explicit(&part->mapping->chunk->is_alone, 1, memory_order_relaxed);
     int is_ours = acre__mapping_end(part->mapping);
     free(part);
@@ -122,7 +121,8 @@ void acre__region_settle(struct acre__region *region) {
 
 /* ---- regions of one block ---- */
 
-/* The driver's alignment may be too small. Then the part before an aligned address is unused. */
+/* Allocates the block of a region. If the driver's alignment is too small, allocates more and
+ * leaves the bytes before an aligned address unused. */
 static acre_status region_by_block(struct acre__region *region, size_t bytes, size_t alignment) {
     const struct acre__arena *arena = region->arena;
     acre_status status =
@@ -147,8 +147,8 @@ static acre_status region_by_block(struct acre__region *region, size_t bytes, si
     return status;
 }
 
-/* Allocates a block for several pieces, twice as large each time. If memory is short, it allocates
- * only what the caller wants. */
+/* Allocates a block for several pieces, twice as large each time. If memory is short, allocates
+ * only the requested bytes. */
 static acre_status region_by_some_block(struct acre__region *region, size_t bytes,
                                         size_t alignment) {
     struct acre__arena *arena = region->arena;
@@ -210,7 +210,8 @@ acre_status acre__region_note(struct acre__region *region) {
                                            "the addresses of a pool are in acre's book already");
 }
 
-/* Returns all but lost addresses. Pieces may begin at any byte, lost ones only at whole units. */
+/* Releases all addresses but lost ones. Pieces may begin at any byte, lost pieces only at whole
+ * units. */
 static void region_give_addresses(struct acre__region *region) {
     uint64_t from = region->range.at, end = region->range.at + region->range.bytes;
     for (const struct acre__piece *piece = region->first; piece; piece = piece->behind) {
@@ -222,7 +223,8 @@ static void region_give_addresses(struct acre__region *region) {
     acre__range_give(region->arena->setup.dev, from, (size_t)(end - from));
 }
 
-/* A part that cannot be unmapped keeps its addresses until limbo returns them. */
+/* Unmaps all parts. A part that the driver refuses to unmap keeps its addresses until limbo
+ * releases them. */
 static void region_unmap_all(struct acre__region *region) {
     struct acre__node *node;
     while ((node = acre__tree_first(&region->mappings))) {
@@ -230,7 +232,7 @@ static void region_unmap_all(struct acre__region *region) {
         uint64_t at = node->key, behind = at + part->bytes;
         if (acre__region_unmap(region, part))
             continue;
-        /* This splits the range: the part in front is returned now. */
+        /* The refused part splits the range: release the addresses in front of it now. */
         struct acre__region front = *region;
         front.range.bytes = (size_t)(at - region->range.at);
         region_give_addresses(&front);

@@ -18,7 +18,8 @@
 
 enum { POOL_KINDS = ACRE_KIND_MANAGED + 1 };
 
-/* Lanes may still refer to them: their addresses are not reused. Guarded by the list's lock. */
+/* Destroyed pools whose records stay, because lanes may still refer to them. The lock of the list
+ * of pools guards this list. */
 static acre_pool *ended;
 
 static _Atomic(acre_pool *) defaults[ACRE__DEVICE_SLOTS][POOL_KINDS];
@@ -55,7 +56,7 @@ static void pool_free(acre_pool *pool) {
     if (pool->waiter)
         (void)acre_stream_destroy(pool->dev, pool->waiter);
     acre__pool_watch_end(pool);
-    if (pool->is_ended) { /* a thread's cache could not be claimed and has lanes of it */
+    if (pool->is_ended) { /* a thread's cache could not be claimed and has lanes of the pool */
         acre__lock_take(&acre__pools.lock);
         pool->next_ended = ended;
         ended = pool;
@@ -66,8 +67,9 @@ static void pool_free(acre_pool *pool) {
     free(pool);
 }
 
-/* Removes a pool from the list, whose lock is held. After that no call finds it, and no ending
- * thread has slots of it. */
+/* Removes a pool from the list, whose lock is held, and drains all caches. Then no call finds the
+ * pool, and no thread that exits has slots of it. If a cache could not be claimed, sets
+ * is_ended. */
 static void pool_leave(acre_pool *pool) {
     acre__live_remove(&acre__pools, &pool->live);
     acre__lock_take(&pool->lock);
@@ -87,14 +89,15 @@ static int leak_count(void *user, void *p, size_t bytes) {
     return 0;
 }
 
-/* Destroys a pool that has left the list. Returns what was not freed. */
+/* Destroys a pool that has left the list. Returns its leaks. */
 static struct leaks pool_end(acre_pool *pool) {
     struct leaks leaks = {0};
     acre__lock_take(&pool->lock);
     pool_walk_live(pool, leak_count, &leaks);
     acre__lock_give(&pool->lock);
     if (leaks.blocks)
-        acre__log(ACRE_LOG_WARN, "pool", "%s: a pool ends with %llu blocks of %llu bytes not freed",
+        acre__log(ACRE_LOG_WARN, "pool",
+                  "%s: leak: a pool was destroyed with %llu blocks, %llu bytes, not freed",
                   pool->dev->label, (unsigned long long)leaks.blocks,
                   (unsigned long long)leaks.bytes);
     pool_free(pool);
@@ -113,12 +116,14 @@ acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks, uint64_t
     if (status)
         return status;
     if (pool->is_default)
-        return acre__fail(ACRE_E_BUSY, "a default pool ends with its device");
+        return acre__fail(ACRE_E_BUSY,
+                          "a default pool cannot be destroyed; acre destroys it with its device");
     acre__lock_take(&pool->lock);
     int is_asking = pool->asking != 0;
     acre__lock_give(&pool->lock);
     if (is_asking)
-        return acre__fail(ACRE_E_BUSY, "the pool's callback is under way");
+        return acre__fail(ACRE_E_BUSY,
+                          "the pool's out-of-memory callback is running; retry after it returns");
     if (!acre__device_is_lost(pool->dev) && (status = acre__step_quiesce_users(pool->dev)) &&
         status != ACRE_E_DEVICE_LOST)
         return status;
@@ -135,7 +140,7 @@ acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks, uint64_t
 
 /* ---- devices ---- */
 
-/* Removes some pool of the device from the list; NULL when there is none left. */
+/* Removes some pool of the device from the list; NULL if there is none left. */
 static acre_pool *list_take(const acre_device *dev) {
     acre__lock_take(&acre__pools.lock);
     acre_pool *pool = acre__live_next(&acre__pools, NULL);
@@ -199,7 +204,8 @@ static void pools_synced(acre_device *dev) {
 
 /* ---- acre_mem_query ---- */
 
-/* The caller holds the lock or is a reader, which keeps the slab. Returns 0 without a block. */
+/* Describes the live block around an address of the slab. The caller holds the lock or is a reader,
+ * so the slab stays. Returns 0 if there is no live block. */
 static int slot_describe(struct acre__slab *slab, const void *p, acre_mem_info *info) {
     const struct acre__slot *slot = acre__slab_around(slab, p);
     uint32_t state = slot ? acre__load(slot->state, memory_order_relaxed) : 0;
@@ -212,8 +218,8 @@ static int slot_describe(struct acre__slab *slab, const void *p, acre_mem_info *
     return 1;
 }
 
-/* Describes the live block around an address. The caller need not own it: the lock keeps its slab.
- */
+/* Describes the live block around an address. The caller need not own the block: the lock keeps its
+ * slab. */
 static int pool_describe(acre_pool *pool, const void *p, acre_mem_info *info) {
     acre__lock_take(&pool->lock);
     struct acre__slab *slab = acre__slab_of(pool, p);
@@ -264,14 +270,14 @@ static void pools_use(void) {
 
 /* ---- creation ---- */
 
-/* Small and large blocks need memory at different times, so one arena releases what it does not use
- * for the other. */
+/* Releases memory that one arena does not use, for the other arena: small and large blocks need
+ * memory at different times. */
 static void pool_reclaim(struct acre__account *account, const struct acre__arena *asking,
                          uint64_t bytes) {
     acre_pool *pool = (acre_pool *)(void *)((char *)account - offsetof(acre_pool, account));
     if (asking == &pool->blocks_in) {
         (void)acre__cache_drain(pool, NULL, 1,
-                                ACRE__GIVE_GENTLY); /* one cached slot keeps a slab */
+                                ACRE__GIVE_GENTLY); /* one cached slot keeps a slab in use */
         acre__streams_settle(pool, NULL, 0);
         (void)acre__slabs_end_idle(pool, NULL, UINT64_MAX);
     }
@@ -279,7 +285,7 @@ static void pool_reclaim(struct acre__account *account, const struct acre__arena
                               bytes);
 }
 
-/* Before it fails, it releases unused memory of all pools, this one included. */
+/* Reserves memory. Before it fails, releases unused memory of all pools, this one included. */
 static acre_status pool_reserve(acre_pool *pool, uint64_t bytes) {
     acre_status status = ACRE_OK;
     int tries = 0;
@@ -293,7 +299,8 @@ static acre_status pool_reserve(acre_pool *pool, uint64_t bytes) {
 
 static acre_status limit_set(acre_pool *pool, uint64_t soft_limit_bytes, uint64_t limit_bytes) {
     if (soft_limit_bytes && limit_bytes && soft_limit_bytes > limit_bytes)
-        return acre__fail(ACRE_E_INVALID, "a soft limit of %llu bytes above the limit of %llu",
+        return acre__fail(ACRE_E_INVALID,
+                          "the soft limit of %llu bytes exceeds the limit of %llu bytes",
                           (unsigned long long)soft_limit_bytes, (unsigned long long)limit_bytes);
     pool->soft_limit_bytes = soft_limit_bytes;
     pool->soft_mark = soft_limit_bytes;
@@ -321,7 +328,7 @@ static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, in
                                       .account = &pool->account,
                                       .pool = pool};
     acre__arena_open(&pool->blocks_in, &setup);
-    setup.step = setup.chunk_most = (size_t)2 << 20; /* so that few small blocks hold little */
+    setup.step = setup.chunk_most = (size_t)2 << 20; /* so that few blocks hold little memory */
     setup.region_bytes = dev->info.total_bytes / 8;
     setup.is_simple = 1;
     acre__arena_open(&pool->slabs_in, &setup);
@@ -352,7 +359,7 @@ acre_status acre_pool_create(acre_device *device, const acre_pool_options *optio
     if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_pool_options")))
         return status;
     if (wishes.flags & ~(ACRE_POOL_ZERO | ACRE_POOL_DEBUG))
-        return acre__fail(ACRE_E_OPTIONS, "acre_pool_options: flags 0x%x", wishes.flags);
+        return acre__fail(ACRE_E_OPTIONS, "acre_pool_options: unknown flags in 0x%x", wishes.flags);
     wishes.kind = wishes.kind ? wishes.kind : ACRE_KIND_DEVICE;
     if ((status = kind_check(device, wishes.kind)))
         return status;
@@ -557,7 +564,7 @@ acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes, uin
     acre__lock_take(&pool->lock);
     status = limit_set(pool, soft_limit_bytes, limit_bytes);
     if (status == ACRE_OK && limit_bytes && pool->used > limit_bytes)
-        (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE); /* hits do not count */
+        (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE); /* hits check no limit */
     acre__lock_give(&pool->lock);
     return status;
 }

@@ -1,8 +1,9 @@
 /* Pools: declarations shared by the files of src/pool.
  *
  * pool_slab.h describes blocks, pool_stream.h frees on streams, pool_cache.h thread caches. A hit
- * pops from or pushes to a stack (a free list of the calling thread): no lock, no driver call.
- * Stacks are filled and emptied in batches under the pool's lock. */
+ * pops a block from, or pushes one to, a stack: a free list of the calling thread. It takes no
+ * lock. It calls the driver only to query a stream that may be captured or that is foreign. Misses
+ * fill and empty stacks in batches, under the pool's lock. */
 #ifndef ACRE_POOL_POOL_H
 #define ACRE_POOL_POOL_H
 
@@ -24,7 +25,7 @@
 #include "watch/stats_file.h"
 #include "watch/trace.h"
 
-/* What a pool tries, in this order, when it has no memory for a call (pool_ladder.c). */
+/* The steps that a pool tries, in this order, when it is out of memory (pool_ladder.c). */
 enum acre__rung {
     ACRE__RUNG_CACHES,
     ACRE__RUNG_DONE,
@@ -38,7 +39,7 @@ enum acre__rung {
 
 enum { ACRE__RELAYS = 8 };
 
-enum { ACRE__QUARANTINE = 64 }; /* freed blocks kept from reuse for a while, for debugging */
+enum { ACRE__QUARANTINE = 64 }; /* most freed blocks in quarantine (ACRE_POOL_DEBUG) */
 
 struct acre_pool {
     struct acre__live live; /* first: its address is the handle */
@@ -49,24 +50,24 @@ struct acre_pool {
     struct acre__lock lock;                 /* guards the rest */
     struct acre__account account;           /* totals of both arenas */
     struct acre__arena slabs_in, blocks_in; /* of slabs of small blocks, and of large blocks */
-    int is_reserved;                        /* memory was reserved ahead, for both arenas */
-    int is_ended; /* ended: only this record is left, for a thread's lanes */
+    int is_reserved;                        /* memory was reserved in advance, for both arenas */
+    int is_ended; /* destroyed: only this record is left, because lanes refer to it */
     acre_pool *next_ended;
     struct acre__tree open[ACRE__CLASSES]; /* slabs with fresh or ready slots, by address */
-    uint32_t slots[ACRE__CLASSES];         /* of the class, in all slabs */
+    uint32_t slots[ACRE__CLASSES];         /* slots of the class in all slabs */
     struct acre__slab *idle;               /* fully free slabs, newest first */
     struct acre__tree large;               /* large blocks by address, those in caches too */
     struct acre__slab *retired;            /* slab records that a thread may still read */
-    uint64_t retired_bytes;                /* their size */
+    uint64_t retired_bytes;                /* host bytes of these records */
     uint64_t granted, denied;              /* bytes granted to caches; grants denied */
-    uint64_t aged;                     /* lane places visited when grants were denied too often */
-    struct acre__pool_stream *streams; /* all records, also of ended streams */
-    uint32_t forgotten;                /* streams that ended since the last full sweep */
-    struct acre__pool_stream *hand;    /* record to settle next, or NULL */
-    struct acre__freed *freed;         /* an entry of the ring of lists that have slots, or NULL */
+    uint64_t aged;                         /* table entries visited when all caches aged last */
+    struct acre__pool_stream *streams;     /* all records, also of destroyed streams */
+    uint32_t forgotten;                    /* streams destroyed since the last full sweep */
+    struct acre__pool_stream *hand;        /* record to settle next, or NULL */
+    struct acre__freed *freed; /* an entry of the ring of lists that have slots, or NULL */
     struct acre__tree handle_streams, thread_streams; /* streams not forgotten, by key */
     struct acre__pool_stream *lost;   /* for frees whose stream is unknown, or NULL */
-    acre_stream relays[ACRE__RELAYS]; /* created when needed */
+    acre_stream relays[ACRE__RELAYS]; /* created lazily */
     struct acre__graphs graphs;
     struct acre__uses spare_events;
     struct acre__slab *slabs;                        /* of small blocks */
@@ -76,23 +77,23 @@ struct acre_pool {
     uint64_t overruns, late_writes;
     struct acre__tree uses; /* by address: struct acre__pool_use */
     uint64_t refills, spills, events, waits;
-    struct acre__trace_pool trace;          /* fixed: its name in traces */
-    struct acre__stats_row *row;            /* fixed: for ACRE_STATS, or NULL */
+    struct acre__trace_pool trace;          /* set at creation: its name in traces */
+    struct acre__stats_row *row;            /* set at creation: for ACRE_STATS, or NULL */
     acre_pool_stats exported;               /* statistics when they were last counted */
     uint64_t export_due_ns;                 /* when to count them again (pool_watch.c) */
-    uint64_t used;                          /* bytes of slots that threads have, live or cached */
+    uint64_t used;                          /* bytes of slots that are live or in thread caches */
     uint64_t used_blocks;                   /* number of those slots */
     uint64_t soft_limit_bytes, limit_bytes; /* limits of `used`; 0: none */
     uint64_t soft_mark;                     /* the pool releases memory when `used` exceeds this */
-    uint64_t over_soft;                     /* times that it did */
+    uint64_t over_soft;                     /* times that `used` exceeded `soft_mark` */
     acre_pool_oom_fn oom;                   /* the user's callback, or NULL */
     void *oom_user;
     uint32_t asking;    /* threads inside the callback: they keep the pool alive */
-    acre_stream waiter; /* the host waits for batches on it; NULL before the first time */
+    acre_stream waiter; /* stream through which the host waits for frees; created lazily */
     uint64_t served[ACRE__RUNGS], refused;
 };
 
-/* The other streams that use a block, until it is freed. */
+/* Other streams that use a block, recorded until the block is freed. */
 struct acre__pool_use {
     struct acre__node node; /* key: the block's address */
     struct acre__uses uses;
@@ -109,7 +110,7 @@ static inline void acre__pool_use_end(acre_pool *pool, struct acre__pool_use *us
     free(use);
 }
 
-/* ---- what a thread requests from a pool ---- */
+/* ---- requests to a pool ---- */
 
 struct acre__want {
     acre_pool *pool;
@@ -118,8 +119,8 @@ struct acre__want {
     uint64_t id;              /* of the stream, from acre__pool_stream_id or the thread's lane */
     int is_id_known;          /* 0: `id` has yet to be queried */
     uint32_t size_class;      /* ACRE__CLASSES: a large block */
-    uint32_t count;           /* slots wanted; at least one is needed */
-    uint32_t most;            /* take up to this many if that is less work */
+    uint32_t count;           /* slots requested; at least one is needed */
+    uint32_t most;            /* take up to this many if one bundle has them */
     size_t bytes;             /* of each slot, as the pool rounds them */
     size_t alignment;         /* of a large block */
     struct acre__slots slots; /* result */
@@ -129,9 +130,9 @@ struct acre__want {
 };
 
 enum acre__effort {
-    ACRE__TAKE_FREE,  /* what is free for the stream */
-    ACRE__TAKE_NEW,   /* also what other streams have finished with, and new memory */
-    ACRE__TAKE_BEHIND /* what another stream may still use: the stream waits for it */
+    ACRE__TAKE_FREE,  /* memory that is free for the stream */
+    ACRE__TAKE_NEW,   /* also memory that other streams have finished with, and new memory */
+    ACRE__TAKE_BEHIND /* memory that another stream may still use: the stream waits for it */
 };
 
 #endif

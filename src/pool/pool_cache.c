@@ -1,4 +1,4 @@
-/* What the pool does with thread caches: drains them, revokes unused grants, counts slots. */
+/* Operations of a pool on thread caches: drains them, revokes unused grants, counts slots. */
 
 #include "pool/pool.h"
 #include "pool/pool_cache.h"
@@ -12,7 +12,8 @@ enum {
 
 /* ---- draining ---- */
 
-/* Drains a lane. Returns 1 if no slot had to stay. The memory of an ended pool is gone already. */
+/* Drains a lane. Returns 1 if no slot had to stay. The memory of a destroyed pool is already
+ * released. */
 static int lane_drain(struct acre__lane *lane, enum acre__give how) {
     if (lane->pool->is_ended)
         return 1;
@@ -32,14 +33,14 @@ static void cache_drain(struct acre__pool_cache *cache, acre_pool *pool, enum ac
         }
         (void)lane_drain(lane, how);
         if (how == ACRE__GIVE_ALL)
-            acre__cache_lane_end(cache, lane); /* another one may take its place */
+            acre__cache_lane_end(cache, lane); /* another lane may move to this entry */
         else
             i++;
     }
 }
 
-/* Drains the lane of one stream. If the stream ends and slots had to stay, the lane stays: from
- * then on only the stream's id identifies the stream. */
+/* Drains the lane of one stream. If slots had to stay, the lane stays too. From then on hits check
+ * the stream's id, because another stream may get the handle. */
 static void cache_drain_stream(struct acre__pool_cache *cache, const acre_pool *pool,
                                acre_stream stream, enum acre__give how) {
     struct acre__lane *lane = acre__cache_lane(cache, pool, stream);
@@ -62,7 +63,7 @@ int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, enum acre__g
         else
             cache_drain_stream(at, pool, stream, how);
     if (is_all)
-        acre__slabs_reap(pool); /* no thread reads them any more */
+        acre__slabs_reap(pool); /* no thread reads these records any more */
     acre__caches_unclaim();
     return is_all;
 }
@@ -107,7 +108,7 @@ void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_str
     if (lane)
         acre__lane_count(lane, &cached);
     if (lane && !cached.blocks) {
-        acre__lane_reset(lane); /* this stream may end as early */
+        acre__lane_reset(lane); /* the new stream may be as short-lived */
         lane->id = id;
     }
     acre__cache_leave(cache);
@@ -128,7 +129,7 @@ static uint64_t lanes_visit(const acre_pool *pool, void (*fn)(struct acre__lane 
     return places;
 }
 
-/* A lane without a stack wants one. */
+/* A lane without a stack counts as one stack: it needs one. */
 static void count_stacks(struct acre__lane *lane, void *stacks) {
     uint32_t count = acre__lane_stacks(lane);
     *(uint64_t *)stacks += count ? count : 1;
@@ -138,7 +139,8 @@ static void age_lane(struct acre__lane *lane, void *share) {
     (void)acre__lane_age(lane, *(const uint64_t *)share);
 }
 
-/* Ages all lanes of the pool, if grants were denied too often: more rarely the longer it takes. */
+/* Ages all lanes of the pool if too many grants were denied. The more entries an aging visits, the
+ * more denials must precede the next one. */
 static void caches_age(acre_pool *pool) {
     if (pool->denied < AGE_DENIALS + pool->aged)
         return;
@@ -232,7 +234,7 @@ static acre_pool *some_pool(const struct acre__pool_cache *cache) {
     return NULL;
 }
 
-/* The calling thread ends, and with it its per-thread default stream. */
+/* Called when the calling thread exits. Its per-thread default stream is destroyed with it. */
 static void pools_leave(uint64_t thread) {
     for (acre_pool *pool = NULL; (pool = acre__live_next(&acre__pools, pool));) {
         acre__lock_take(&pool->lock);
@@ -241,8 +243,9 @@ static void pools_leave(uint64_t thread) {
     }
 }
 
-/* Other threads end lanes only under the lock of the list of pools, so the owner can look for them.
- * Lanes of an ended pool are still here if acre_pool_destroy could not claim the cache. */
+/* Other threads destroy lanes only under the lock of the list of pools, so the owner can search its
+ * lanes under that lock. Lanes of a destroyed pool are still here if acre_pool_destroy could not
+ * claim the cache. */
 void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread) {
     acre_pool *pool;
     acre__lock_take(&acre__pools.lock);

@@ -17,7 +17,7 @@
 
 /* ---- lanes ---- */
 
-/* A free slot in a stack, with all that a hit needs: it does not read the slot's record. */
+/* A free slot in a stack. A hit needs only these two fields and does not read the slot's record. */
 struct acre__entry {
     void *p;
     acre__slot_state *state;
@@ -41,22 +41,22 @@ struct acre__kept {
 struct acre__lane {
     acre_pool *pool;
     acre_stream stream;
-    acre_pool *fast; /* the pool, if an alloc from it needs no extra work; else no pool's address */
-    acre_device *simple; /* the device, if that is its default pool of device memory */
+    acre_pool *fast;     /* the pool if its allocs need no extra work; else an address of no pool */
+    acre_device *simple; /* the device if the pool is its default pool of device memory */
     uint64_t id;         /* of the stream, when last queried */
     uint64_t thread;     /* acre__stream_thread of the owner */
     uint8_t is_debugged; /* ACRE_POOL_DEBUG */
     uint8_t is_checked;  /* the stream may be captured at any time: hits must query it */
     uint8_t is_foreign;
     uint8_t kept_used;   /* as a stack's `used` */
-    uint32_t slow_calls; /* misses, at most 255 */
+    uint32_t slow_calls; /* misses; saturates at 255 */
     uint32_t kept_count;
     int64_t large_live; /* large blocks allocated by the lane, less those freed into it */
     uint64_t kept_bytes, kept_room; /* of large blocks: kept, and granted */
     struct acre__kept kept[ACRE__KEPT];
     struct acre__class_set granted; /* stacks with `most` or `count` */
     uint32_t room[ACRE__CLASSES];   /* capacity of the stacks: above `most` after a long capture */
-    struct acre__stack stacks[ACRE__CLASSES + 1]; /* the last, of large blocks, is always full */
+    struct acre__stack stacks[ACRE__CLASSES + 1]; /* the last, for large blocks, never has room */
 };
 
 struct acre__lane_place { /* entry of a cache's hash table */
@@ -73,14 +73,14 @@ struct acre__pool_cache {
     _Atomic uint8_t is_strong; /* the owner enters with full barriers (pool_claim.c) */
     struct acre__lane *last;   /* the lane used last, if its hits need no checks; else NULL */
     struct acre__lane_place *lanes; /* hash table with open addressing */
-    uint32_t lane_mask;             /* its size less one; 0: it has none */
+    uint32_t lane_mask;             /* its size minus one; 0: no table */
     uint32_t lane_count;
     uint32_t hand;                         /* index of the lane that ages next */
-    uint32_t misses;                       /* count of misses: says when it ages */
+    uint32_t misses;                       /* count of misses; decides when a lane ages */
     _Atomic uint32_t is_waiting;           /* the owner sleeps until it is unclaimed */
     uint8_t is_mine;                       /* claimed by the thread that holds the list's lock */
     uint8_t is_asking;                     /* the owner is inside an out-of-memory callback */
-    struct acre__pool_cache *next, **link; /* in the list of all */
+    struct acre__pool_cache *next, **link; /* in the list of all caches */
     struct acre__tag_thread *tags;         /* its counters; NULL before the first tag */
     struct acre__oom *oom; /* its last out-of-memory report; NULL before the first */
 };
@@ -93,17 +93,19 @@ enum acre__claim {
     ACRE__CLAIM_WEAK   /* a claim failed: the owner must become strong */
 };
 
-/* The calling thread's cache, created if it has none; NULL without memory. */
+/* Returns the calling thread's cache and creates it if need be; NULL if out of host memory. */
 struct acre__pool_cache *acre__cache_self(void);
 
-/* Registers with the kernel, before the first cache. In a process with threads that takes
- * milliseconds. So it runs when a pool is created, not when a thread allocates its first block.
- * When a thread ends, `empty` gives the slots in its cache to their pools. */
+/* Registers with the kernel for memory barriers, before the first cache exists. Registration takes
+ * milliseconds in a process with several threads. So it runs when a pool is created, not when a
+ * thread allocates its first block. When a thread exits, `empty` returns the slots in its cache to
+ * their pools. */
 void acre__cache_init(void (*empty)(struct acre__pool_cache *cache, uint64_t thread));
 
-/* The owner marks itself inside; it is, unless the cache is claimed. With membarrier the claiming
- * thread orders the accesses of both sides, so plain ones suffice here. An acquire would delay all
- * later loads on some processors. The fences only stop the compiler. */
+/* Marks the owner as inside. The owner is inside only if acre__cache_is_claimed then returns 0.
+ * With membarrier the claiming thread orders the accesses of both threads, so plain accesses
+ * suffice here. An acquire would delay all later loads on some processors. The fences only restrain
+ * the compiler. */
 static inline void acre__cache_mark(struct acre__pool_cache *cache) {
     acre__store(&cache->busy, 1, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
@@ -114,15 +116,16 @@ static inline int acre__cache_is_claimed(struct acre__pool_cache *cache) {
     return claimed != ACRE__CLAIM_NONE;
 }
 
-/* The owner enters, after waiting for a claim to end, and leaves. */
+/* Enters the cache as its owner, after waiting for a claim to end; leaves the cache. */
 void acre__cache_enter(struct acre__pool_cache *cache);
 static inline void acre__cache_leave(struct acre__pool_cache *cache) {
     acre__store(&cache->busy, 0, memory_order_release);
 }
 
-/* Claims every thread's cache, and keeps threads from creating or losing theirs. Then no owner is
- * inside, and no thread without a cache is inside acre__reader_enter. Returns 0 if one cannot be
- * claimed, for lack of a barrier; acre__cache_first skips it. */
+/* Claims every thread's cache, and keeps threads from creating or destroying caches. Then no owner
+ * is inside, and no thread without a cache is between acre__reader_enter and acre__reader_leave.
+ * Returns 0 if the kernel refuses the barrier that some cache needs. acre__cache_first and
+ * acre__cache_next skip a cache that could not be claimed. */
 int acre__caches_claim(void);
 void acre__caches_unclaim(void);
 /* Iterate over the claimed caches. */
@@ -131,29 +134,31 @@ struct acre__pool_cache *acre__cache_next(const struct acre__pool_cache *cache);
 /* Claims all caches and calls `fn` for each. */
 void acre__caches_visit(void (*fn)(struct acre__pool_cache *cache, void *user), void *user);
 
-/* Between these calls no slab in the table is freed, even if the caller owns no block of it.
+/* Between these calls no slab record in the table is freed, even if the caller owns no block of it.
  * `cache` may be NULL. The caller is not inside the cache. */
 void acre__reader_enter(struct acre__pool_cache *cache);
 void acre__reader_leave(struct acre__pool_cache *cache);
 
 /* ---- pool_lane.c: caller is inside, or has claimed the cache ---- */
 
-/* The lane of a pool and stream, or NULL. */
+/* Finds the lane of a pool and stream; NULL if there is none. */
 struct acre__lane *acre__cache_lane(struct acre__pool_cache *cache, const acre_pool *pool,
                                     acre_stream stream);
-/* The owner enters, and finds the lane. It leaves in either case. */
+/* Enters the cache as its owner and finds the lane. The caller must leave the cache even if the
+ * result is NULL. */
 static inline struct acre__lane *acre__cache_enter_lane(struct acre__pool_cache *cache,
                                                         const acre_pool *pool, acre_stream stream) {
     acre__cache_enter(cache);
     return acre__cache_lane(cache, pool, stream);
 }
-/* Creates a lane; NULL without memory. */
+/* Creates a lane; NULL if out of host memory. */
 struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_pool *pool,
                                          acre_stream stream, uint64_t id);
 /* Destroys an empty lane and returns its grants. The pool's lock is held. */
 void acre__cache_lane_end(struct acre__pool_cache *cache, struct acre__lane *lane);
 
-/* Pushes all slots onto the stack of their class. Returns 0, with no change, without memory. */
+/* Pushes all slots onto the stack of their class. Returns 0 and changes nothing if out of host
+ * memory. */
 int acre__lane_put(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots);
 /* Moves all but `left` slots of a stack to a list. */
 void acre__lane_take(struct acre__lane *lane, uint32_t size_class, uint32_t left,
@@ -163,38 +168,41 @@ void acre__lane_grow(struct acre__lane *lane, uint32_t size_class);
 /* As acre__lane_grow, for large blocks: grants room for one more of `bytes`. */
 void acre__lane_grow_kept(struct acre__lane *lane, size_t bytes);
 
-/* Takes a kept large block that has `bytes` and hardly more; NULL if there is none. */
+/* Takes a kept large block of at least `bytes`, and at most a 64th more; NULL if there is none. */
 struct acre__slab *acre__lane_kept(struct acre__lane *lane, size_t bytes);
-/* Keeps a large block that is freed. Returns 1, or 0 if it must go to the pool; with *is_last, all
- * kept ones must go too. A thread without live large blocks keeps one at most, so that a repeated
- * sequence of calls finds the pool in the same state. */
+/* Keeps a large block that is being freed. Returns 1, or 0 if the block must return to the pool. If
+ * *is_last is set, all kept blocks must return too: a thread without live large blocks keeps at
+ * most one, so that a repeated sequence of calls finds the pool in the same state. */
 int acre__lane_keep(struct acre__lane *lane, struct acre__slab *slab, int *is_last);
 /* Moves all kept blocks to a list. */
 void acre__lane_take_kept(struct acre__lane *lane, struct acre__slots *slots);
-/* Puts slots back that were just taken and that the pool has no memory to record. */
+/* Puts back slots that were just taken, when the pool has no host memory to record them. */
 void acre__lane_put_back(struct acre__lane *lane, uint32_t size_class, struct acre__slots *slots);
 
-/* How far a thread's cache gives its slots to the pool, whose lock is held. */
+/* How hard a drain tries to return the slots of a cache to the pool. The pool's lock is held. */
 enum acre__give {
-    ACRE__GIVE_GENTLY, /* not those that the pool could use only when the device is idle */
-    ACRE__GIVE,        /* as long as there is host memory to record them */
-    ACRE__GIVE_ALL     /* all: waits for the device if there is none */
+    ACRE__GIVE_GENTLY, /* keeps slots that the pool could reuse only when the device is idle */
+    ACRE__GIVE,        /* keeps slots only if out of host memory to record them */
+    ACRE__GIVE_ALL     /* keeps none: if out of host memory, waits for the device */
 };
-/* Gives all but the first `left` slots of a class, or all large blocks (ACRE__CLASSES). Returns 0
- * if some had to stay. */
+/* Moves all but the first `left` slots of a class, or all large blocks (ACRE__CLASSES), to the
+ * pool. Returns 0 if some had to stay. */
 int acre__lane_give(struct acre__lane *lane, uint32_t size_class, uint32_t left,
                     enum acre__give how);
-/* Fetches the records of all slots but the first `left` of a stack into the processor's cache. */
+/* Prefetches the records of all slots but the first `left` of a stack into the processor's
+ * cache. */
 void acre__lane_prefetch(const struct acre__lane *lane, uint32_t size_class, uint32_t left);
-/* Ages a lane: gives slots not used since the last call, with their grants, to the pool, whose lock
- * is held. Also trims stacks to `share` bytes. Returns 1 if the lane is then unused. */
+/* Ages a lane: moves the slots of stacks that had no hit since the last call to the pool, and
+ * revokes the grants of these stacks. Trims the other stacks to `share` bytes. The pool's lock is
+ * held. Returns 1 if the lane is then unused. */
 int acre__lane_age(struct acre__lane *lane, uint64_t share);
-/* The budget of all caches of a pool, and how many stacks of a lane have a grant. */
+/* Return the budget in bytes of all caches of a pool, and the number of stacks of a lane with a
+ * grant. */
 uint64_t acre__lane_budget(const acre_pool *pool);
 uint32_t acre__lane_stacks(const struct acre__lane *lane);
 /* Revokes all grants of an empty lane, as if it were new. */
 void acre__lane_reset(struct acre__lane *lane);
-/* Free blocks that threads keep. */
+/* A number of free blocks in caches or in quarantine. */
 struct acre__cached {
     uint64_t bytes, blocks;
 };
@@ -203,9 +211,10 @@ void acre__lane_count(struct acre__lane *lane, void *cached);
 
 /* ---- pool_cache.c: the pool's lock is held ---- */
 
-/* The owner ages a lane of the pool now and then. Ends it if unused, unless it is the stream's. */
+/* Called by the owner on a miss. Now and then ages one lane of the pool, and destroys it if it is
+ * unused and not the lane of `stream`. Ages all caches if the pool has denied too many grants. */
 void acre__cache_age(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream);
-/* Gives the large blocks that the owner keeps for a stream to the pool. `id` comes from
+/* Moves the large blocks that the owner keeps for a stream to the pool. `id` comes from
  * acre__pool_stream_id. */
 void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                             uint64_t id);
@@ -213,39 +222,42 @@ void acre__cache_flush_kept(struct acre__pool_cache *cache, acre_pool *pool, acr
 void acre__cache_count_large(struct acre__pool_cache *cache, const acre_pool *pool,
                              acre_stream stream);
 
-/* The owner calls this with the current id of the stream's handle. Slots that its lane has of an
- * earlier stream with the handle go to the pool. */
+/* Called by the owner with the current id of the stream's handle. If the lane has slots of an
+ * earlier stream with that handle, moves them to the pool. */
 void acre__cache_renew(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                        uint64_t id);
 
-/* Gives all slots of a pool (of one stream, or with `any` of all) in all caches back to the pool.
- * ACRE__GIVE_ALL destroys the lanes too. Returns 0 if a cache could not be claimed. */
+/* Drains all caches: moves the pool's slots of one stream, or with `any` of all streams, to the
+ * pool. ACRE__GIVE_ALL destroys the lanes too. Returns 0 if a cache could not be claimed. */
 int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, enum acre__give how);
 
 /* Counts the blocks of the pool in all caches. */
 struct acre__cached acre__caches_count(const acre_pool *pool);
 
-/* The thread with that id ends: gives everything in its cache to its pools. */
+/* Called when the thread with that id exits: returns all slots in its cache to their pools. */
 void acre__cache_empty(struct acre__pool_cache *cache, uint64_t thread);
 
-/* Returns 1 if another stream has the lane's handle now. The stream is not captured. */
+/* Returns 1 if another stream has the lane's handle now. The caller knows that the stream is not
+ * captured. */
 int acre__lane_is_stale(const struct acre__lane *lane);
 
-/* A lane exists only while its pool and its stream do, unless the stream is foreign. So neither
- * needs another check. */
+/* What a lane says about its pool and stream. A lane exists only while both do, unless the stream
+ * is foreign. So a call that finds a lane need not check them again. */
 struct acre__known {
     int is_known;
     int is_checked; /* the stream may be captured */
     uint64_t id;    /* of the stream */
 };
-/* What the calling thread's lane knows. Any values are safe; `cache` may be NULL. */
+/* Reads the calling thread's lane. Any handles are safe; `cache` may be NULL. */
 struct acre__known acre__cache_knows(struct acre__pool_cache *cache, const acre_pool *pool,
                                      acre_stream stream);
-/* Makes sure that the calling thread has a lane. That needs the stream's id, which a captured
- * stream cannot be asked for. Returns ACRE_OK also if there is no memory for a lane. */
+/* Creates the calling thread's lane if there is none. This queries the stream's id, which fails for
+ * a captured stream. With `may_be_captured` the lane then gets an unknown id. Returns ACRE_OK also
+ * if out of host memory for a lane. */
 acre_status acre__cache_ensure(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                                int may_be_captured);
-/* Pushes slots onto the calling thread's stack. Returns 0 without a lane for them, or memory. */
+/* Pushes slots onto the calling thread's stack. Returns 0 if there is no lane, or if out of host
+ * memory. */
 int acre__cache_put(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                     uint32_t size_class, struct acre__slots *slots);
 

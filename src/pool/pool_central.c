@@ -1,5 +1,6 @@
-/* How threads take small slots from the pool's free lists (pool_freed.c): those of their stream
- * first, then what other streams have finished with, then new slabs. Under the pool's lock. */
+/* How threads take small slots from the pool's free lists (pool_freed.c): first slots of their
+ * stream, then slots that other streams have finished with, then slots of new slabs. All functions
+ * require the pool's lock. */
 
 #include "base/status.h"
 #include "pool/pool.h"
@@ -56,7 +57,7 @@ static void take_loose(struct acre__want *want, struct acre__freed *freed) {
     acre__freed_count(freed, (int64_t)from->count - had);
 }
 
-/* The node with the lower address; either may be NULL. */
+/* Returns the node with the lower address; either may be NULL. */
 static struct acre__node *lower(struct acre__node *a, struct acre__node *b) {
     return !a || (b && b->key < a->key) ? b : a;
 }
@@ -93,12 +94,12 @@ static int freed_has_class(const struct acre__freed *freed, uint32_t size_class)
     return of->bundle_count || of->loose.count || of->shares.count;
 }
 
-/* Takes memory of other streams that are known to be done with it. */
+/* Takes slots that other streams have finished with: settles their lists one by one. */
 static void take_done(struct acre__want *want, struct acre__pool_stream *own) {
     acre_pool *pool = want->pool;
     for (int i = 0; i < DONE_LOOKS && pool->freed && !want->slots.count; i++) {
         struct acre__freed *freed = pool->freed;
-        pool->freed = freed->after; /* start with the others next time */
+        pool->freed = freed->after; /* the next call starts with the next list */
         if (freed->stream == own || !freed_has_class(freed, want->size_class))
             continue;
         acre__stream_settle(pool, freed->stream, 0);
@@ -114,7 +115,7 @@ static void take_freed(struct acre__want *want, struct acre__freed *freed) {
     take_loose(want, freed);
 }
 
-/* Takes memory of another stream; the calling stream waits for the work before it. */
+/* Takes slots of another stream. The calling stream waits for the work before their frees. */
 static acre_status take_behind(struct acre__want *want, struct acre__pool_stream *own) {
     acre_pool *pool = want->pool;
     for (struct acre__pool_stream *at = pool->streams; at; at = at->next) {
@@ -136,7 +137,8 @@ static acre_status take_behind(struct acre__want *want, struct acre__pool_stream
     return ACRE_OK;
 }
 
-/* Takes slots of a new slab. That may reuse fully free slabs, which bundles would hide. */
+/* Takes slots of a new slab. Sorts bundles first: the slab may reuse fully free slabs, which
+ * bundles would hide. */
 static acre_status take_new(struct acre__want *want, struct acre__pool_stream *own) {
     acre__freed_sort(own->recent->freed);
     acre__freed_sort(own->marked->freed);
@@ -145,7 +147,7 @@ static acre_status take_new(struct acre__want *want, struct acre__pool_stream *o
     if (status)
         return status;
     if (own->is_foreign)
-        acre__stream_settle(want->pool, own, 1); /* the call names it */
+        acre__stream_settle(want->pool, own, 1); /* the call names the stream */
     take_lowest(want, own);
     return ACRE_OK;
 }
@@ -155,7 +157,7 @@ acre_status acre__central_take(struct acre__want *want, enum acre__effort effort
     if (!own)
         return ACRE_E_HOST_MEMORY;
     if (effort == ACRE__TAKE_BEHIND)
-        return own->graph ? ACRE_OK : take_behind(want, own); /* no graph waits for work outside */
+        return own->graph ? ACRE_OK : take_behind(want, own); /* graphs wait for no outside work */
     take_free(want, own);
     if (want->slots.count || effort == ACRE__TAKE_FREE)
         return ACRE_OK;

@@ -1,9 +1,9 @@
 /* Claims: which thread may work in a thread's cache, and when.
  *
- * Owners are inside their caches as base/inside.h has it, so the cache of a sleeping thread can be
- * drained. Hits of a strong owner do not take the near path (pool_hit.c). When membarrier fails, a
- * claim leaves the caches of owners that are not strong untouched, and asks those to become strong,
- * which they do at their next call.
+ * Owners enter their caches with the protocol of base/inside.h. So another thread can drain the
+ * cache of a sleeping thread. Hits of a strong owner do not take the near path (pool_hit.c). When
+ * membarrier fails, a claim skips the caches of owners that are not strong, and marks those caches.
+ * Their owners become strong at their next call.
  *
  * Locks: a claim holds the lock of the list of caches. A pool's lock may be held outside it. The
  * owner never takes a lock inside its cache. */
@@ -22,8 +22,9 @@ static struct {
     struct acre__lock lock;
     struct acre__pool_cache *first;
     pthread_once_t once;
-    uint32_t mark; /* the last one assigned */
-    void (*_Atomic empty)(struct acre__pool_cache *cache, uint64_t thread); /* of its slots */
+    uint32_t mark; /* the last mark assigned */
+    /* Returns all slots of a cache to their pools. */
+    void (*_Atomic empty)(struct acre__pool_cache *cache, uint64_t thread);
 } caches = {.lock = ACRE__LOCK_INIT("pool caches", ACRE__RANK_POOL + 1), .once = PTHREAD_ONCE_INIT};
 
 static void cache_end(struct acre__thread *thread);
@@ -52,8 +53,9 @@ static void claim_wait(struct acre__pool_cache *cache) {
     acre__store(&cache->is_waiting, 0, memory_order_relaxed);
 }
 
-/* Called after `claimed` has changed. The list's lock is held, so the cache still exists. Only the
- * owner clears `is_waiting`: it may be about to sleep, and meet the next claim. */
+/* Wakes the owner after `claimed` has changed. The list's lock is held, so the cache still exists.
+ * Only the owner clears `is_waiting`: it may be about to sleep, and the end of the next claim must
+ * wake it. */
 static void claim_wake(struct acre__pool_cache *cache) {
     if (acre__load(&cache->is_waiting, memory_order_seq_cst))
         (void)syscall(__NR_futex, &cache->claimed, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -61,7 +63,8 @@ static void claim_wake(struct acre__pool_cache *cache) {
 
 /* ---- the owner ---- */
 
-/* The owner is outside. From now on its cache can be claimed without a barrier of the kernel. */
+/* Makes the owner strong; the owner is outside. From now on its cache can be claimed without a
+ * barrier of the kernel. */
 static void cache_strengthen(struct acre__pool_cache *cache) {
     uint32_t weak = ACRE__CLAIM_WEAK;
     cache->last = NULL;
@@ -103,8 +106,8 @@ void acre__reader_leave(struct acre__pool_cache *cache) {
 
 /* ---- claiming ---- */
 
-/* Without a barrier it reads `is_strong` racily: an owner that is just becoming strong is skipped
- * once more, or has seen the claim. */
+/* If the kernel refuses the barrier, this reads `is_strong` racily: an owner that is just becoming
+ * strong is skipped once more, or has seen the claim. */
 int acre__caches_claim(void) {
     int is_all = 1;
     pthread_once(&caches.once, caches_init);
@@ -125,9 +128,10 @@ int acre__caches_claim(void) {
     return is_all;
 }
 
-/* An owner that is not strong checks for the claim with a plain load. Anything that it read ahead
- * of that, it read before the barrier, when the claim was still set. Without the barrier that does
- * not hold, so it is asked to become strong. */
+/* An owner that is not strong checks for the claim with a plain load. If that load runs before the
+ * barrier, it sees the claim. If it runs after the barrier, so do all later loads, and they see
+ * what the claiming thread wrote. Without the barrier this does not hold, so the owner must become
+ * strong. */
 void acre__caches_unclaim(void) {
     int is_ordered = acre__inside_order();
     for (struct acre__pool_cache *at = caches.first; at; at = at->next) {

@@ -50,8 +50,9 @@ static inline int acre__class_next(const struct acre__class_set *set, uint32_t *
     return 0;
 }
 
-/* States of slots are 4 << shift bytes apart. As many share a cache line as a thread fetches at a
- * time: threads with slots whose states share a line slow each other down (false sharing). */
+/* States of slots are 4 << shift bytes apart, so that a cache line has as many states as a thread
+ * fetches slots at a time. Threads whose slots have their states in one line would slow each other
+ * down (false sharing). */
 static inline uint32_t acre__class_state_shift(uint32_t size_class) {
     return size_class <= 8 ? 0 : size_class <= 32 ? 2 : 4; /* up to 4 KiB, 32 KiB, more */
 }

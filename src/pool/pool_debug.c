@@ -1,9 +1,10 @@
 /* Pools that detect memory errors (ACRE_POOL_DEBUG).
  *
- * A block has a red zone of at least 256 bytes behind the bytes requested. New and freed memory is
- * poisoned with different bytes. A free waits for the stream, checks the red zone, poisons the
- * block and quarantines it; the poison is checked when the block leaves the quarantine. Errors are
- * logged and counted. All of it happens in stream order, and slowly: never on a hit path. */
+ * A block has a red zone of at least 256 bytes behind the bytes requested. The pool poisons new and
+ * freed memory with different bytes. A free waits for the stream, checks the red zone, poisons the
+ * block and quarantines it. The pool checks the poison when the block leaves the quarantine. It
+ * logs and counts errors. All of this happens in stream order, and is slow: it never happens on a
+ * hit path. */
 
 #include "base/log.h"
 #include "pool/pool_debug.h"
@@ -19,7 +20,8 @@ enum {
 /* Larger blocks are not quarantined: they would take too much memory. */
 #define DEBUG_QUARANTINE_MOST ((size_t)4 << 20)
 
-/* Finds the first byte of a range that is not `value`, in its first 256 bytes; -1: none. */
+/* Finds the first byte of a range that is not `value`, in its first 256 bytes; *wrong is -1 if
+ * there is none. */
 static acre_status debug_look(acre_pool *pool, const char *at, size_t bytes, unsigned char value,
                               acre_stream stream, int *wrong) {
     unsigned char found[ACRE__GRAIN];
@@ -47,8 +49,7 @@ static void debug_leave(acre_pool *pool, struct acre__slot *slot) {
         (void)debug_look(pool, slot->p, slab->slot_bytes, DEBUG_FREED, NULL, &wrong);
     if (wrong >= 0)
         acre__log(ACRE_LOG_ERROR, "pool",
-                  "%s: the block at %p was written to, at byte %d, after "
-                  "it was freed",
+                  "%s: use after free: the block at %p was written at byte %d after it was freed",
                   pool->dev->label, slot->p, wrong);
     struct acre__slots one = acre__slots_of(slot);
     acre__lock_take(&pool->lock);
@@ -57,7 +58,7 @@ static void debug_leave(acre_pool *pool, struct acre__slot *slot) {
     acre__lock_give(&pool->lock);
 }
 
-/* Puts a slot into the quarantine. Returns the one that it replaces, or NULL. */
+/* Puts a slot into the quarantine. Returns the slot that it replaces, or NULL. */
 static struct acre__slot *debug_enter(acre_pool *pool, struct acre__slot *slot) {
     acre__lock_take(&pool->lock);
     struct acre__slot **place = &pool->quarantine[pool->quarantine_next++ % ACRE__QUARANTINE];
@@ -93,7 +94,7 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
     char *p = slot->p;
     size_t whole = slab->slot_bytes, bytes = acre__slab_asked(slab, *before);
     int wrong = -1, is_quiet = 1;
-    uint64_t id; /* queried only because a captured stream must not be waited for */
+    uint64_t id; /* queried only because nothing may wait for a captured stream */
     acre_status status =
         acre__device_is_lost(pool->dev) ? ACRE_OK : acre__pool_stream_id(pool->dev, stream, &id);
     if (status)
@@ -111,8 +112,7 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
     }
     if (wrong >= 0)
         acre__log(ACRE_LOG_ERROR, "pool",
-                  "%s: the block of %zu bytes at %p was written past its "
-                  "end, at byte %d behind it",
+                  "%s: overflow: the block of %zu bytes at %p was written at byte %d past its end",
                   pool->dev->label, bytes, (void *)p, wrong);
     acre__lock_take(&pool->lock);
     pool->overruns += wrong >= 0;

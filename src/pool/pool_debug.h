@@ -7,8 +7,9 @@
 /* Poisons a new block and its red zone. */
 acre_status acre__pool_debug_alloc(const struct acre__slab *slab, void *p, size_t bytes, int zero,
                                    acre_stream stream);
-/* Waits for the stream, checks and poisons the block, and quarantines it. *before is its state
- * before the free. After a failure the caller still owns it, maybe without a red zone. */
+/* Frees a block: waits for the stream, checks the red zone, poisons the block and quarantines it.
+ * *before is the state before the free. After a failure the caller still owns the block, maybe
+ * without a red zone. */
 acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *slot,
                                   uint32_t *before, acre_stream stream);
 /* Empties the quarantine, if the pool has one. */

@@ -1,4 +1,4 @@
-/* Returning a slot: which slot an address is, and how it goes to a cache or to the pool. */
+/* Frees: finds the slot of an address, and returns the slot to a cache or to the pool. */
 #include <stdlib.h>
 
 #include "base/atomic.h"
@@ -8,9 +8,9 @@
 #include "pool/pool_watch.h"
 #include "space/book.h"
 
-enum { STACK_LEFT = 4 }; /* a full stack keeps one in so many of its slots */
+enum { STACK_LEFT = 4 }; /* a full stack keeps a quarter of its slots */
 
-/* As acre__pool_stream_id. */
+/* As acre__pool_stream_id, but uses the id that the lane has, if the stream is not captured. */
 static acre_status known_id(const struct acre__known *known, const acre_pool *pool,
                             acre_stream stream, uint64_t *id) {
     if (!known->is_known)
@@ -21,7 +21,7 @@ static acre_status known_id(const struct acre__known *known, const acre_pool *po
     return ACRE_OK;
 }
 
-/* Marks a slot as not live. Returns 0 if another thread was first. */
+/* Marks a slot as free. Returns 0 if another thread was first. */
 static int slot_unlive(struct acre__slot *slot, uint32_t *before) {
     *before = acre__load(slot->state, memory_order_acquire);
     while (*before & ACRE__SLOT_LIVE)
@@ -32,12 +32,13 @@ static int slot_unlive(struct acre__slot *slot, uint32_t *before) {
 
 static acre_status no_block(const void *p) {
     acre_status status = acre__book_check_owner(p, ACRE__OWNED_BY_POOL);
-    return status ? status
-                  : acre__fail(ACRE_E_POINTER, "%p is no block of a pool, or was freed already", p);
+    return status
+               ? status
+               : acre__fail(ACRE_E_POINTER, "%p is not a live block of a pool (double free?)", p);
 }
 
-/* The start of the large block of any pool that contains the address, but does not begin there;
- * NULL if there is none. */
+/* Finds a live large block, of any pool, that contains the address but does not begin there.
+ * Returns its start, or NULL. */
 static const void *large_around(const void *p, const acre_pool **owner) {
     const void *begin = NULL;
     acre__lock_take(&acre__pools.lock);
@@ -55,8 +56,8 @@ static const void *large_around(const void *p, const acre_pool **owner) {
     return begin;
 }
 
-/* A slab without live blocks may end at any time, hence the reader's section. Inside it, this
- * thread also wins the block against other threads that free it. */
+/* A slab without live blocks may be destroyed at any time, hence the reader section. The section
+ * also covers the compare-and-swap that decides which thread frees the block. */
 struct acre__slot *acre__pool_block(acre_pool *pool, const void *p, struct acre__slab **found,
                                     uint32_t *before, acre_status *status) {
     struct acre__pool_cache *cache = acre__cache_self();
@@ -100,7 +101,7 @@ acre_status acre__pool_note_use(acre_pool *pool, struct acre__slot *slot, acre_s
     return status;
 }
 
-/* Frees a slot whose stream the driver does not know: it waits until the device is idle. */
+/* If out of host memory for the record of unknown streams, waits for the device. */
 void acre__give_lost(struct acre__slab *slab, struct acre__slot *slot) {
     acre_pool *pool = slab->pool;
     struct acre__slots one = acre__slots_of(slot);
@@ -113,8 +114,9 @@ void acre__give_lost(struct acre__slab *slab, struct acre__slot *slot) {
     acre__lock_give(&pool->lock);
 }
 
-/* Fetches the records of the slots that a full stack is about to give: other threads wrote them
- * last. Not under the pool's lock, which is then held for a shorter time. */
+/* Prefetches the records of the slots that a full stack is about to return: other threads wrote
+ * them last. The caller does not hold the pool's lock yet, so it holds the lock for a shorter
+ * time. */
 static void lane_prefetch(struct acre__pool_cache *cache, const acre_pool *pool, acre_stream stream,
                           uint32_t size_class) {
     struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
@@ -123,9 +125,9 @@ static void lane_prefetch(struct acre__pool_cache *cache, const acre_pool *pool,
     acre__cache_leave(cache);
 }
 
-/* Lock held. More may be kept from now on: returns 1 if there is room for another slot. Otherwise
- * moves most of the stack to the list, which has the slot that is freed: the longer the lists are,
- * the fewer calls need the lock. *id is that of the stream that the lane is of. */
+/* Lock held: grows the stack's grant. Returns 1 if the stack then has room for another slot.
+ * Otherwise moves most of the stack to `slots`, which already has the freed slot: the longer these
+ * lists, the fewer calls need the lock. *id becomes the id of the lane's stream. */
 static int lane_make_room(struct acre__pool_cache *cache, acre_pool *pool, acre_stream stream,
                           uint32_t size_class, struct acre__slots *slots, uint64_t *id) {
     struct acre__lane *lane = acre__cache_enter_lane(cache, pool, stream);
@@ -142,8 +144,8 @@ static int lane_make_room(struct acre__pool_cache *cache, acre_pool *pool, acre_
     return has_room;
 }
 
-/* There is no memory to record the slots. A block that is just being freed stays live. Slots from a
- * stack must go to the pool, after waiting for the device. */
+/* Called if out of host memory to record the slots. A block that is just being freed stays live,
+ * and the free fails. Slots from a stack must return to the pool, after a wait for the device. */
 static acre_status spill_failed(acre_pool *pool, uint32_t size_class, struct acre__slots *slots) {
     int is_given = 0;
     if (slots->count > 1) {
@@ -152,10 +154,10 @@ static acre_status spill_failed(acre_pool *pool, uint32_t size_class, struct acr
         acre__lock_give(&pool->lock);
     }
     return is_given ? ACRE_OK
-                    : acre__fail(ACRE_E_HOST_MEMORY, "no memory to note that a block was freed");
+                    : acre__fail(ACRE_E_HOST_MEMORY, "no memory to record that a block was freed");
 }
 
-/* Gives a freed slot to the pool, with most of the stack if that is full. */
+/* Puts a freed slot into the grown stack, or returns it to the pool with most of the full stack. */
 static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_class,
                          struct acre__pool_cache *cache, uint64_t id, struct acre__slots *slots) {
     uint64_t lane_id = id;
@@ -176,7 +178,8 @@ static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_clas
     return spill_failed(pool, size_class, slots);
 }
 
-/* Keeps a large block. Returns 0 if it goes to the pool. The last one takes the others with it. */
+/* Keeps a large block in the lane. Returns 0 if the block must return to the pool. If it was the
+ * last live one of the lane, all kept blocks return to the pool too. */
 static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab, acre_stream stream,
                        const struct acre__known *known) {
     acre_pool *pool = slab->pool;
@@ -200,8 +203,8 @@ static int keep_cached(struct acre__pool_cache *cache, struct acre__slab *slab, 
     return 0;
 }
 
-/* Frees into the calling thread's stack, or else to the pool. Slots freed on a captured stream stay
- * in the stack, however many: no event can be recorded behind them. */
+/* Frees into the calling thread's stack or, failing that, to the pool. Slots freed on a captured
+ * stream stay in the stack without bound, because no event can be recorded after them. */
 acre_status acre__pool_free_plain(struct acre__slab *slab, struct acre__slot *slot,
                                   acre_stream stream) {
     acre_pool *pool = slab->pool;

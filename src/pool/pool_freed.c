@@ -1,11 +1,11 @@
-/* The pool's own free lists of small slots: threads give slots to them and take slots from them.
+/* The pool's own free lists of small slots: threads return slots to them and take slots from them.
  *
  * Lists are kept per slab (struct acre__share), so that the pool uses the lowest address first.
  * Then the upper slabs become empty, and their memory can serve other purposes. Long lists from
- * threads are first kept whole, as *bundles*: threads want long lists, and passing one on takes
+ * threads are first kept whole, as *bundles*: threads request long lists, and passing one on takes
  * constant time.
  *
- * All slots of a list wait for one thing (pool_stream.c), so no ordering is lost. All functions
+ * All slots of a list wait for the same work (pool_stream.c), so no ordering is lost. All functions
  * here require the pool's lock. */
 #include <stdlib.h>
 
@@ -81,7 +81,7 @@ void acre__freed_sort(struct acre__freed *freed) {
     }
 }
 
-/* Keeps the list whole. Returns 0 if it cannot. */
+/* Keeps the list whole, as a bundle. Returns 0 if it cannot. */
 static int bundle_put(struct acre__freed_class *of, struct acre__slots *slots) {
     if (slots->count < BUNDLE_SLOTS || of->bundle_count == BUNDLES)
         return 0;
@@ -117,7 +117,7 @@ uint64_t acre__freed_bytes(const struct acre__freed *freed) {
     return bytes;
 }
 
-/* Large blocks become holes. */
+/* Turns large blocks into holes. */
 static void large_put(acre_pool *pool, const struct acre__reach *to, struct acre__slots *slots) {
     struct acre__slot *slot;
     while ((slot = acre__slots_pop(slots))) {

@@ -3,16 +3,16 @@
  * A graph memory serves one capture, or all captures with the same key. For each captured stream it
  * has a record like that of an ordinary stream (struct acre__pool_stream). These records are in
  * none of the pool's lists: a captured stream cannot be queried, and no event makes its memory
- * ready. A captured stream reuses what was freed on it, because the graph runs in capture order.
+ * ready. A captured stream reuses memory freed on it, because the graph runs in capture order.
  * Memory freed in earlier captures of the key is `common` to all streams of the next capture.
  *
  * A block may also be freed outside the capture, or be used by several streams. Such a block is
  * `outside`: it waits for those streams and for the graph.
  *
- * How the pool learns that a graph is gone: the graph under capture retains a user object of the
- * driver. Clones, executables and launches in flight keep the object alive. The driver then calls
- * its destructor, which may not call the driver: it only counts. The pool reads the count when it
- * needs memory.
+ * How the pool learns that a graph is destroyed: the graph under capture retains a user object of
+ * the driver. Clones, executables and launches in flight keep the object alive. When none is left,
+ * the driver calls the object's destructor. The destructor may not call the driver, so it only
+ * counts. The pool reads the count when it needs memory.
  *
  * The pool never moves chunks of graph memory: kernels in the graph contain its addresses. */
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 #include "pool/pool_list.h"
 #include "pool/pool_watch.h"
 
-/* Shared with destructors, which may run after the pool has ended. */
+/* Shared with destructors, which may run after the pool is destroyed. */
 struct graph_watch {
     _Atomic uint32_t graphs;     /* not destroyed yet */
     _Atomic uint32_t references; /* of those graphs, and of the memory */
@@ -36,7 +36,7 @@ struct graph_watch {
 struct acre__graph_memory {
     struct acre__graph_memory *next;
     uint64_t key;     /* 0: for one capture only */
-    uint64_t capture; /* that takes memory, or did last; 0: none */
+    uint64_t capture; /* the capture that takes memory, or took it last; 0: none */
     uint32_t takers;  /* allocations in progress */
     int is_lent;      /* graphs of other captures use its blocks, too */
     struct graph_watch *watch;
@@ -75,7 +75,7 @@ static acre_status capture_ask(acre_device *dev, acre_stream stream, struct capt
     if (!ACRE__DRIVER_HAS(dev->drv, cuStreamGetCaptureInfo) ||
         !ACRE__DRIVER_HAS(dev->drv, cuGraphRetainUserObject))
         return acre__fail(ACRE_E_CAPTURING, "the stream is captured, and the driver is too old to "
-                                            "tell when the graph is gone");
+                                            "report when the graph is destroyed");
     acre_status status = acre__device_begin_relaxed(dev, &current);
     if (status)
         return status;
@@ -89,15 +89,16 @@ static acre_status capture_ask(acre_device *dev, acre_stream stream, struct capt
     return ACRE_OK;
 }
 
-/* As capture_ask, for a capture that may still take memory. */
+/* As capture_ask, but fails unless the capture is active. */
 static acre_status capture_active(acre_device *dev, acre_stream stream, struct capture *capture) {
     acre_status status = capture_ask(dev, stream, capture);
     return status || capture->id
                ? status
-               : acre__fail(ACRE_E_CAPTURING, "the stream's capture has failed already");
+               : acre__fail(ACRE_E_CAPTURING,
+                            "the stream's capture has failed; end it and capture again");
 }
 
-/* As capture_ask, for a stream that may not be captured. */
+/* As capture_ask, but leaves *capture unchanged if the stream is not captured. */
 static acre_status capture_look(acre_device *dev, acre_stream stream, struct capture *capture) {
     int is_captured;
     acre_status status = acre__stream_ask_captured(dev, stream, &is_captured);
@@ -111,9 +112,9 @@ static void watch_drop(struct graph_watch *watch) {
         free(watch);
 }
 
-/* Called by the driver, in a thread of its own. */
-static _Atomic uint64_t graphs_gone; /* so far */
+static _Atomic uint64_t graphs_gone; /* graphs destroyed so far */
 
+/* The destructor. The driver calls it in a thread of the driver. */
 static void graph_is_gone(void *user) {
     struct graph_watch *watch = user;
     atomic_fetch_sub_explicit(&watch->graphs, 1, memory_order_release);
@@ -121,7 +122,7 @@ static void graph_is_gone(void *user) {
     watch_drop(watch);
 }
 
-/* Keeps the memory in use until this graph is gone too. */
+/* Keeps the memory in use until this graph is destroyed too. */
 static acre_status memory_retain(acre_device *dev, const struct acre__graph_memory *memory,
                                  CUgraph graph) {
     struct acre__current current;
@@ -147,7 +148,8 @@ static acre_status memory_retain(acre_device *dev, const struct acre__graph_memo
     return acre__device_end(dev, &current, code, what);
 }
 
-/* Lends a block to another capture's graph. What is `outside` stays until all graphs are gone. */
+/* Lends a block to another capture's graph. From then on memory in `outside` stays until all graphs
+ * are destroyed. */
 static acre_status memory_lend(acre_device *dev, struct acre__graph_memory *memory, CUgraph graph) {
     acre_status status = memory_retain(dev, memory, graph);
     memory->is_lent |= status == ACRE_OK;
@@ -175,7 +177,7 @@ uint64_t acre__graphs_free_bytes(const acre_pool *pool) {
     return bytes;
 }
 
-/* Its lists are empty, or their slabs are gone. */
+/* Frees the record. Its lists are empty, or their slabs are destroyed. */
 static void memory_free(struct acre__graph_memory *memory) {
     while (memory->streams) {
         struct acre__pool_stream *next = memory->streams->next;
@@ -215,7 +217,7 @@ static struct acre__graph_memory *memory_make(acre_pool *pool, uint64_t key) {
     return memory;
 }
 
-/* The record of a captured stream; NULL without memory. */
+/* Finds or creates the record of a captured stream; NULL if out of host memory. */
 static struct acre__pool_stream *graph_stream(struct acre__graph_memory *memory,
                                               acre_stream handle) {
     uint64_t thread = acre__stream_thread(handle);
@@ -256,7 +258,7 @@ static struct acre__graph_binding *binding_find(const acre_pool *pool, acre_stre
     return at;
 }
 
-/* Starts a capture: memory that earlier captures freed becomes common to all its streams. So does
+/* Starts a capture. Memory that earlier captures freed becomes common to all its streams. So does
  * memory freed outside, if it waits for nothing. */
 static acre_status memory_begin(acre_pool *pool, struct acre__graph_memory *memory,
                                 const struct capture *capture) {
@@ -271,7 +273,7 @@ static acre_status memory_begin(acre_pool *pool, struct acre__graph_memory *memo
     return ACRE_OK;
 }
 
-/* The memory of a capture, created if there is none; NULL and *status otherwise. */
+/* Finds or creates the memory of a capture. Returns NULL and sets *status on failure. */
 static struct acre__graph_memory *memory_for(acre_pool *pool, acre_stream stream,
                                              const struct capture *capture, acre_status *status) {
     struct acre__graph_memory *memory = pool->graphs.memories;
@@ -287,7 +289,7 @@ static struct acre__graph_memory *memory_for(acre_pool *pool, acre_stream stream
         memory = memory_make(pool, binding ? binding->key : 0);
     *status = memory ? memory_begin(pool, memory, capture)
                      : acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a graph");
-    return *status ? NULL : memory; /* the next settle drops an empty one */
+    return *status ? NULL : memory; /* the next settle frees an empty one */
 }
 
 /* ---- alloc ---- */
@@ -318,7 +320,7 @@ acre_status acre__graph_begin(struct acre__want *want, struct acre__graph_block 
         return status;
     }
     block->memory = memory;
-    memory->takers++; /* the lock may be given up meanwhile */
+    memory->takers++; /* the lock may be released meanwhile */
     *out = block;
     return ACRE_OK;
 }
@@ -358,7 +360,7 @@ static acre_status free_order(acre_pool *pool, struct acre__graph_memory *memory
                               struct acre__freed **freed) {
     *freed = memory->outside.freed;
     if (capture->is_broken)
-        return ACRE_OK; /* never launched */
+        return ACRE_OK; /* the graph is never launched */
     if (!capture->id)
         return acre__uses_record(&memory->uses, stream);
     if (capture->id != memory->capture)
@@ -439,7 +441,8 @@ void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot) {
 
 /* ---- uses by other streams ---- */
 
-/* Makes an ordinary block part of the capture's memory. The memory waits for other users. */
+/* Makes an ordinary block part of the capture's memory. The memory then waits for the block's other
+ * users. */
 static acre_status block_adopt(acre_pool *pool, struct acre__slot *slot, acre_stream stream,
                                const struct capture *capture) {
     acre_status status;
@@ -466,9 +469,9 @@ acre_status acre__graph_use(acre_pool *pool, struct acre__slot *slot, acre_strea
     if (status)
         return status;
     if (capture.is_broken)
-        return ACRE_OK; /* never launched */
+        return ACRE_OK; /* the graph is never launched */
     if (!capture.id && !block)
-        return acre__pool_note_use(pool, slot, stream); /* graph gone, or capture ended */
+        return acre__pool_note_use(pool, slot, stream); /* graph destroyed, or capture ended */
     if (!capture.id)
         status = acre__uses_record(&block->memory->uses, stream);
     else if (!block)
@@ -517,7 +520,7 @@ static void memory_ready(acre_pool *pool, struct acre__graph_memory *memory) {
     memory->is_lent = 0;
 }
 
-/* Does nothing unless a graph was destroyed, or memory waits for streams. */
+/* A no-op unless a graph was destroyed, or memory waits for streams. */
 void acre__graphs_settle(acre_pool *pool) {
     uint64_t gone = acre__load(&graphs_gone, memory_order_acquire);
     if (gone == pool->graphs.gone && !pool->graphs.is_waiting)
@@ -568,7 +571,7 @@ static void binding_remove(acre_pool *pool, const struct acre__graph_binding *bi
     free((void *)(uintptr_t)binding);
 }
 
-/* Lock held. */
+/* Lock held: binds captures of the stream to the key; with key 0 removes the binding. */
 static acre_status binding_set(acre_pool *pool, acre_stream stream, uint64_t key) {
     struct acre__graph_binding *binding = binding_find(pool, stream);
     if (!key) {
@@ -578,7 +581,7 @@ static acre_status binding_set(acre_pool *pool, acre_stream stream, uint64_t key
     }
     if (!binding) {
         if (!(binding = calloc(1, sizeof *binding)))
-            return acre__fail(ACRE_E_HOST_MEMORY, "no memory to note the stream of a graph");
+            return acre__fail(ACRE_E_HOST_MEMORY, "no memory to record the stream of a graph");
         binding->stream = stream;
         binding->thread = acre__stream_thread(stream);
         binding->next = pool->graphs.bindings;
@@ -600,8 +603,8 @@ acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t 
     return status;
 }
 
-/* The user says that these graphs are never launched again, but their user objects still exist.
- * They must not count for later graphs. */
+/* Called when the user declares that these graphs are never launched again. Their user objects may
+ * still exist, and must not count for later graphs. */
 static acre_status memory_detach(struct acre__graph_memory *memory) {
     struct graph_watch *watch = watch_make();
     if (!watch)
@@ -620,7 +623,7 @@ acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key) {
     acre__lock_take(&pool->lock);
     struct acre__graph_memory *memory = memory_of_key(pool, key);
     if (memory && memory->takers)
-        status = acre__fail(ACRE_E_BUSY, "a capture is taking memory of key %llu",
+        status = acre__fail(ACRE_E_BUSY, "a capture is allocating memory of key %llu",
                             (unsigned long long)key);
     if (memory && status == ACRE_OK && memory_has_graphs(memory)) {
         status = acre__step_quiesce(pool->dev); /* the last launch may be in flight */

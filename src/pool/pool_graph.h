@@ -23,24 +23,25 @@ struct acre__graphs {
     int is_waiting; /* some memory waits for streams */
 };
 
-/* Takes a block of the capture's memory: between these two, with the pool's lock held,
- * acre__ladder_take fills want->slots. After a failure of the first there is no second. `block` is
- * the record of the block to be. */
+/* Begin and end an allocation from the capture's memory. acre__graph_begin takes the pool's lock
+ * and creates the record *block. The caller then fills want->slots with acre__ladder_take.
+ * acre__graph_end releases the lock. If acre__graph_begin fails, the caller does not call
+ * acre__graph_end. */
 acre_status acre__graph_begin(struct acre__want *want, struct acre__graph_block **block);
 void acre__graph_end(struct acre__want *want, struct acre__graph_block *block, acre_status status);
-/* No lock held: frees a block with ACRE__SLOT_GRAPH on the stream or, if `event` is set, once that
- * has passed. `before` is its state before the free. */
+/* No lock held: frees a block with ACRE__SLOT_GRAPH on the stream or, if `event` is set, once the
+ * event has passed. `before` is the state before the free. */
 acre_status acre__graph_free(struct acre__slab *slab, struct acre__slot *slot, uint32_t before,
                              acre_stream stream, acre_event event);
-/* No lock held: frees an ordinary block, which other streams use, on a captured stream. The pool
- * reuses it when those streams have passed and the graph is gone. */
+/* No lock held: frees an ordinary block that other streams use, on a captured stream. The pool
+ * reuses the block when those streams have passed and the graph is destroyed. */
 acre_status acre__graph_park(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream);
-/* No lock held: freeing the block failed; marks it live again. */
+/* No lock held: marks a block live again whose free failed. */
 void acre__graph_restore(acre_pool *pool, struct acre__slot *slot, uint32_t before);
-/* No lock held: frees a block that no work uses. The pool reuses it when the graph is gone. */
+/* No lock held: frees a block that no work uses. The pool reuses it when the graph is destroyed. */
 void acre__graph_discard(struct acre__slab *slab, struct acre__slot *slot);
 /* Lock held: records that work of a stream uses a block, when either belongs to a capture. The pool
- * does not reuse the block before the graph is gone. */
+ * does not reuse the block before the graph is destroyed. */
 acre_status acre__graph_use(acre_pool *pool, struct acre__slot *slot, acre_stream stream);
 
 /* Lock held: makes the memory of destroyed graphs ready. */

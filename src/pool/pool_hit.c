@@ -4,13 +4,14 @@
  * class. A lane exists only for a pool that exists, so a hit needs no other check of the handle.
  *
  * There are three paths. The near path serves the lane used last and calls no function: the fewer
- * its instructions, the more cache misses of successive calls overlap. The far path finds any lane,
- * handles tags, frees blocks of other threads, queries whether the stream is captured, and waits
- * for claims. `cache->last` is NULL while the thread has a tag set, or the lane needs any check: so
- * the near path need not check. A miss takes the slow path (pool_slow.h), which checks everything
+ * its instructions, the more cache misses of successive calls overlap. `cache->last` is NULL while
+ * the thread has a tag set or the lane needs any check, so the near path checks neither. The far
+ * path finds any lane, handles tags, frees blocks of other threads, queries whether the stream is
+ * captured, and waits for claims. A miss takes the slow path (pool_slow.h), which checks everything
  * and moves slots between the cache and the pool.
  *
- * A free reads the slab inside the cache: after a double free the slab may end at any time. */
+ * A free reads the slab inside the cache: after a double free the slab may be destroyed at any
+ * time. */
 #include "base/atomic.h"
 #include "base/thread.h"
 #include "pool/pool.h"
@@ -57,19 +58,20 @@ static inline __attribute__((always_inline)) int stack_push(struct acre__stack *
 
 /* ---- alloc ---- */
 
-/* What nearly all calls ask for. */
+/* Returns 1 for the common case: a small block with an alignment of 0 or 256. */
 static inline int alloc_is_plain(size_t bytes, size_t alignment, void *const *p) {
     return p && bytes - 1 < ACRE__SMALL_MOST && (alignment & ~ACRE__GRAIN) == 0;
 }
 
-/* What a stack can serve: every class but the first is aligned to 512 bytes. */
+/* Returns 1 if a stack can serve the request: every class but the first is aligned to 512 bytes. */
 static inline int alloc_is_small(size_t bytes, size_t alignment, void *const *p) {
     size_t most = bytes > ACRE__GRAIN ? 2 * ACRE__GRAIN : ACRE__GRAIN;
     return p && bytes - 1 < ACRE__SMALL_MOST && !(alignment & (alignment - 1)) && alignment <= most;
 }
 
-/* The far path queries inside the cache, so that it enters only once. The program may have
- * destroyed a foreign stream without notifying acre, and another stream may have its handle. */
+/* Returns 1 if the lane cannot serve a hit. The program may have destroyed a foreign stream without
+ * notifying acre, and another stream may have its handle. The far path queries inside the cache, so
+ * that it enters only once. */
 static inline int lane_is_barred(const struct acre__lane *lane) {
     return lane->is_checked && (acre__stream_is_captured(lane->pool->dev, lane->stream) ||
                                 (lane->is_foreign && acre__lane_is_stale(lane)));
@@ -175,8 +177,9 @@ acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, vo
 
 enum freed { FREED, FREED_BUT_NOT_PUT, FREED_NOT };
 
-/* Marks a live block as free: a plain store for the thread's own block, a compare-and-swap for
- * another thread's, which one thread wins. Blocks with uses or of a graph take the slow path. */
+/* Marks a live block as free: with a plain store if it is the thread's own, else with a
+ * compare-and-swap, which one of several such threads wins. pool_slab.h describes the races. Blocks
+ * with uses or of a graph take the slow path. */
 static int far_unlive(const struct acre__pool_cache *cache, acre__slot_state *state,
                       uint32_t *value) {
     *value = acre__load(state, memory_order_relaxed);
@@ -199,8 +202,9 @@ static int far_put(struct acre__lane *lane, struct acre__slab *slab, void *p,
     return stack_push(&lane->stacks[slab->size_class], p, state);
 }
 
-/* `pool` NULL: the pool that has the address. If the lane has no room for the freed block, the
- * caller must put it elsewhere: *out is then its slab, and *value its old state. */
+/* Frees a block on the far path. `pool` NULL: the pool that has the address. If the lane has no
+ * room for the freed block, the caller must put it elsewhere: *out is its slab, and *value its old
+ * state. */
 static enum freed far_free(struct acre__pool_cache *cache, acre_pool *pool, void *p,
                            acre_stream stream, struct acre__slab **out, uint32_t *value) {
     enum freed freed = FREED_NOT;

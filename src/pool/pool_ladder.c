@@ -1,13 +1,17 @@
-/* What a pool does when it has no memory for a call: it climbs a ladder until a rung serves.
+/* The out-of-memory ladder: a pool climbs it rung by rung until one of them serves the request.
  *
- * The lower rungs keep the pool's lock: drain thread caches; reuse what other streams are done
- * with; release free memory and map it anew; wait in stream order for another stream's memory. The
- * upper rungs give the lock up, since they use other pools, call the user's callback or wait. The
- * pool may have changed afterwards, so every rung searches everything again. The ladder serves
- * small and large blocks, lack of memory and limits.
+ * The lower rungs keep the pool's lock: drain thread caches; reuse memory that other streams have
+ * finished with; release free memory and map new memory; wait in stream order for another stream's
+ * memory. Only a pool with ACRE_POOL_DEBUG releases the lock there, to empty its quarantine. The
+ * upper rungs release the lock, since they use other pools, call the user's callback or wait on the
+ * host. The pool may have changed afterwards, so every rung searches everything again. The ladder
+ * serves small and large blocks, lack of memory and limits.
  *
- * The host waits without a lock. It does not wait for a stream's own event, which other threads may
- * record again meanwhile. Instead a stream of the pool waits, and the host waits for that. */
+ * The host waits for streams without the pool's lock. It does not wait for a stream's own event,
+ * which other threads may record again meanwhile. Instead a stream of the pool waits for the event,
+ * and the host waits for that stream. There is one exception: frees that have no event and can get
+ * none become ready only when the device is idle. For those, acre__streams_recover waits for the
+ * device with the lock held. */
 #include "base/status.h"
 #include "device/limbo.h"
 #include "pool/pool_central.h"
@@ -21,7 +25,8 @@
 
 /* ---- trying ---- */
 
-/* Takes what the limits allow, as far as `effort` goes. ACRE_OK without slots: there are none. */
+/* Takes slots, as far as the limits and `effort` allow. Returns ACRE_OK without slots if there are
+ * none. */
 static acre_status ladder_try(struct acre__want *want, enum acre__effort effort) {
     struct acre__want part = *want;
     acre_status status = acre__limit_check(want->pool, want->bytes, &part.count);
@@ -34,12 +39,12 @@ static acre_status ladder_try(struct acre__want *want, enum acre__effort effort)
     want->slots = part.slots;
     if (!part.slots.count)
         return status;
-    uint64_t each = acre__pool_table_find(part.slots.first->p)->slot_bytes; /* maybe larger */
+    uint64_t each = acre__pool_table_find(part.slots.first->p)->slot_bytes; /* may be larger */
     acre__limit_charge(want->pool, part.slots.count * each, part.slots.count);
     return ACRE_OK;
 }
 
-/* No rung can help a request that is larger than the card or than the limit. */
+/* Returns 1 for a request that no rung can help: it is larger than the card or than the limit. */
 static int is_hopeless(const struct acre__want *want) {
     const acre_pool *pool = want->pool;
     return (pool->kind == ACRE_KIND_DEVICE && want->bytes > pool->dev->info.total_bytes) ||
@@ -75,7 +80,7 @@ static acre_status climb_behind(struct acre__want *want) {
 
 /* ---- other pools ---- */
 
-/* Pools that use the same physical memory. */
+/* A visit to all pools that use the same physical memory. */
 struct others {
     acre_device *dev;
     acre_kind kind;
@@ -114,7 +119,7 @@ uint64_t acre__ladder_reclaim(acre_device *dev, acre_kind kind, int wait) {
     return others.bytes;
 }
 
-/* Also retries what the driver refused to take back earlier. */
+/* Trims the other pools, and retries releases that the driver refused earlier. */
 static acre_status climb_pools(struct acre__want *want) {
     acre_device *dev = want->pool->dev;
     struct others others = {.dev = dev, .kind = want->pool->kind};
@@ -183,8 +188,8 @@ static acre_status wait_for_waiter(acre_pool *pool) {
     return status;
 }
 
-/* Also waits for the latest frees on the stream itself: they may separate two holes, or keep a
- * chunk from being released. */
+/* Waits for one event. It may be of the calling stream itself: its latest frees may separate two
+ * holes, or keep a chunk from being released. */
 static acre_status wait_for_one(struct acre__want *want, int *is_over) {
     uint32_t joined;
     acre_status status = acre__streams_join(want->pool, want->pool->waiter, 1, &joined);
@@ -224,7 +229,7 @@ static acre_status climb_waiting(struct acre__want *want) {
     acre__streams_settle(pool, NULL, 1);
     uint32_t left = 2 * acre__streams_pending(pool); /* bounded: other threads may keep freeing */
     int is_over = 0;
-    status = climb_moved(want); /* with what was just settled */
+    status = climb_moved(want); /* uses the memory that was just settled */
     while (left-- && !is_over && !want->slots.count && (!status || acre__is_too_much(status)))
         status = wait_for_one(want, &is_over);
     if (!want->slots.count && (!status || acre__is_too_much(status)))
@@ -246,7 +251,8 @@ static const struct rung rungs[ACRE__RUNGS] = {
     [ACRE__RUNG_WAITING] = {climb_waiting, 0},
 };
 
-/* Returns ACRE_OK and the rung that served, or the last refusal; `refusal` is the one so far. */
+/* Climbs the rungs below `end`. Returns ACRE_OK and the rung that served, or the last error;
+ * `refusal` is the error so far. */
 static acre_status climb_to(struct acre__want *want, acre_status refusal, int end, int *served) {
     struct acre__said said;
     acre__said_keep(&said);

@@ -1,12 +1,12 @@
 /* Lanes: a thread's cache for one pool and one stream (pool_cache.h).
  *
- * The budget of a pool is what all thread caches may hold of it: 64 MiB, or 3 % of the high-water
- * mark of taken memory if that is more. One thread may have all of it. When grants are denied
- * often, every stack is cut to an equal share (acre__caches_age). The budget limits what stacks may
- * hold, not what they hold just now, so that hits count nothing.
+ * The budget of a pool limits what all thread caches together may hold of it: 64 MiB, or 3 % of the
+ * high-water mark of taken memory if that is more. One thread may have all of it. When grants are
+ * denied often, every stack is cut to an equal share (caches_age in pool_cache.c). The budget
+ * counts what stacks may hold, not what they hold at the moment, so that hits update no counter.
  *
- * A stack is an array of addresses and states. The slots' records are looked up when a list is made
- * of them. To the pool a slot in a stack is in use, so its slab is in the table. */
+ * A stack is an array of addresses and states. The lane looks up the slots' records when it turns
+ * them into a list. To the pool a slot in a stack is in use, so its slab is in the table. */
 #include <stdlib.h>
 
 #include "pool/pool.h"
@@ -53,7 +53,7 @@ static uint32_t stack_most(uint32_t size_class) {
     return (uint32_t)(count < 1 ? 1 : count > STACK_SLOTS ? STACK_SLOTS : count);
 }
 
-/* Makes room for `count` entries. Returns 0 without memory. */
+/* Makes room for `count` entries. Returns 0 if out of host memory. */
 static int stack_resize(struct acre__lane *lane, uint32_t size_class, uint32_t count) {
     struct acre__stack *stack = &lane->stacks[size_class];
     const uint32_t line = ACRE__LINE / sizeof(struct acre__entry);
@@ -71,8 +71,8 @@ static int stack_resize(struct acre__lane *lane, uint32_t size_class, uint32_t c
     return 1;
 }
 
-/* A foreign stream may be destroyed at any time. Then what its lane holds becomes ready only when
- * the device is idle. So a lane of a rarely used foreign stream holds nothing. */
+/* Returns 1 for the lane of a rarely used foreign stream, which holds nothing. A foreign stream may
+ * be destroyed at any time. Slots in its lane then become ready only when the device is idle. */
 static int lane_is_new(const struct acre__lane *lane) {
     return lane->is_foreign && lane->slow_calls < FOREIGN_CALLS;
 }
@@ -284,7 +284,7 @@ static uint64_t lane_hash(const acre_pool *pool, acre_stream stream) {
     return mixed ^ mixed >> 29;
 }
 
-/* Makes the near path of a hit use this lane without further checks. */
+/* Lets the near path use this lane, if its hits need no checks. */
 static void lane_note(struct acre__pool_cache *cache, struct acre__lane *lane) {
     if (lane && !acre__load(&cache->is_strong, memory_order_relaxed) && !lane->is_debugged &&
         !lane->is_checked && !cache->tag)
@@ -348,7 +348,7 @@ struct acre__lane *acre__cache_lane_make(struct acre__pool_cache *cache, acre_po
     lane->is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0;
     lane->is_foreign = (uint8_t)acre__stream_is_foreign(pool->dev, stream);
     lane->is_checked = (uint8_t)acre__stream_is_capturable(pool->dev, stream);
-    lane->fast = pool->flags ? (acre_pool *)(void *)lane : pool; /* no other pool, nor NULL */
+    lane->fast = pool->flags ? (acre_pool *)(void *)lane : pool; /* an address of no pool */
     lane->simple =
         lane->fast == pool && pool->is_default && pool->kind == ACRE_KIND_DEVICE ? pool->dev : NULL;
     place_set(cache->lanes, cache->lane_mask, lane_hash(pool, stream), lane);

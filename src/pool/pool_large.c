@@ -1,7 +1,7 @@
 /* Large blocks: each is a piece of the pool's arena, of exactly its size.
  *
- * Its slab has one slot and is made when the piece is taken. It exists while the block is live or
- * kept by a thread, and ends when the piece becomes a hole. */
+ * A large block's slab has one slot. It is in use while the block is live or kept by a thread. When
+ * the piece becomes a hole, the pool keeps the slab's record for reuse. */
 
 #include "base/round.h"
 #include "base/status.h"
@@ -9,15 +9,16 @@
 #include "pool/pool_large.h"
 #include "pool/pool_slab_make.h"
 
-/* Blocks with large alignments may be small. No two may begin in one unit of the table. */
+/* Rounds up to at least one unit of the table: blocks with large alignments may be small, and no
+ * two blocks may begin in one unit. */
 size_t acre__large_bytes(size_t bytes) {
     size_t least = (size_t)1 << ACRE__TABLE_UNIT_BITS;
     bytes = bytes < least ? least : bytes;
     return acre__round_up(bytes, ACRE__GRAIN);
 }
 
-/* Makes a slab of one slot, or reuses a record: large blocks come and go. The caller gets it before
- * the piece, so that nothing fails after that. */
+/* Creates a slab of one slot, or reuses a record. The caller gets the slab before it takes the
+ * piece, so that nothing fails after that. */
 static struct acre__slab *large_record(acre_pool *pool) {
     struct acre__slab *slab = pool->spare;
     if (slab) {
@@ -25,14 +26,14 @@ static struct acre__slab *large_record(acre_pool *pool) {
         return slab;
     }
     slab = acre__slab_record(0, 0, ACRE__GRAIN, 1);
-    if (slab) { /* never change: a stale pointer may be looked up at any time */
+    if (slab) { /* constant: a stale pointer may be looked up at any time */
         slab->size_class = ACRE__CLASSES;
         slab->pool = pool;
     }
     return slab;
 }
 
-/* Makes the slot of a piece that was taken. */
+/* Sets up the slab of a taken piece, and adds its slot to the request. */
 static void large_make(struct acre__want *want, struct acre__slab *slab,
                        struct acre__piece *piece) {
     slab->at = piece->at;
@@ -52,7 +53,7 @@ static acre_status take_from(struct acre__want *want, const struct acre__reach *
     return acre__arena_take(&want->pool->blocks_in, reach, want->bytes, want->alignment, piece);
 }
 
-/* Takes a hole of another stream; the calling stream waits for the work before it. */
+/* Takes a hole of another stream. The calling stream waits for the work before the free. */
 static acre_status take_behind(struct acre__want *want, const struct acre__pool_stream *own,
                                struct acre__piece **piece) {
     acre_pool *pool = want->pool;
@@ -80,8 +81,8 @@ static acre_status take_behind(struct acre__want *want, const struct acre__pool_
     return ACRE_OK;
 }
 
-/* If no single stream has a large enough hole, together they may. The calling stream waits for all
- * of them, and inherits their frees. */
+/* Used if no single stream has a large enough hole: holes of several streams may merge. The calling
+ * stream waits for all of these streams, and inherits their holes. */
 static acre_status take_behind_all(struct acre__want *want, struct acre__pool_stream *own,
                                    struct acre__piece **piece) {
     const struct acre__reach *reach = &own->reach[ACRE__ARENA_BLOCKS];
@@ -103,8 +104,8 @@ static acre_status take_behind_all(struct acre__want *want, struct acre__pool_st
     return take_from(want, reach, piece);
 }
 
-/* 1 if the pool holds so much that streams should rather wait for each other than take more: twice
- * the high-water mark. */
+/* Returns 1 if the pool would hold more than 64 MiB plus twice the high-water mark. Streams then
+ * wait for each other before they take new memory. */
 static int has_plenty(const struct acre__want *want) {
     const struct acre__arena *arena = &want->pool->blocks_in;
     uint64_t most = arena->taken + want->bytes;
@@ -112,7 +113,8 @@ static int has_plenty(const struct acre__want *want) {
     return arena->held + want->bytes > 2 * most + ((uint64_t)64 << 20);
 }
 
-/* Kernels of a graph contain addresses: what the graph freed itself is not gathered. */
+/* Finds memory for a capture. The arena may not gather memory that the graph freed, because kernels
+ * of the graph contain addresses. */
 static acre_status graph_find(struct acre__want *want, enum acre__effort effort,
                               const struct acre__pool_stream *own, struct acre__piece **piece) {
     acre_pool *pool = want->pool;
@@ -145,7 +147,7 @@ static acre_status large_find(struct acre__want *want, enum acre__effort effort,
             if (status == ACRE_OK && !piece)
                 status = take_behind_all(want, own, &piece);
         }
-        /* Idle slabs are not in use and must not count as taken. */
+        /* Idle slabs are not in use, and must not count as taken. */
         if (status == ACRE_OK && !piece)
             (void)acre__slabs_end_idle(want->pool, own, UINT64_MAX);
         reach->is_behind = !piece && acre__stream_is_behind(want->pool, own);

@@ -1,8 +1,8 @@
 /* Limits of a pool: how many bytes threads may have of it.
  *
  * Slots count once they have left the pool's lists, whether they are live or in a thread's cache.
- * They are counted in batches, under the pool's lock, when they leave and return. So hits count
- * nothing. Caches are drained before a call is refused, so only live blocks make it fail. */
+ * The pool counts them in batches, under its lock, when they leave and return. So hits update no
+ * counter. The pool drains caches before a call fails, so only live blocks make it fail. */
 #include "base/status.h"
 #include "pool/pool_limit.h"
 
@@ -12,7 +12,7 @@ acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *cou
     uint64_t left = pool->used < pool->limit_bytes ? pool->limit_bytes - pool->used : 0;
     if (left < bytes)
         return acre__fail(
-            ACRE_E_LIMIT, "%zu bytes wanted; %llu bytes of the pool's limit of %llu are in use",
+            ACRE_E_LIMIT, "%zu bytes requested; %llu of the pool's limit of %llu bytes are in use",
             bytes, (unsigned long long)pool->used, (unsigned long long)pool->limit_bytes);
     if (bytes && *count > left / bytes)
         *count = (uint32_t)(left / bytes);

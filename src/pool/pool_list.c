@@ -1,4 +1,4 @@
-/* Which pools there are, and which of them share memory: see pool_list.h. */
+/* The list of pools, and which of them share physical memory: see pool_list.h. */
 #include "pool/pool_list.h"
 
 #include "pool/pool.h"

@@ -1,11 +1,12 @@
-/* Which pools there are. */
+/* The list of pools. */
 #ifndef ACRE_POOL_LIST_H
 #define ACRE_POOL_LIST_H
 
 #include "acre.h"
 #include "device/live.h"
 
-/* A thread that ends holds its lock too, so that no pool ends under it. */
+/* All pools. A thread that exits holds the lock of this list while it empties its cache, so that no
+ * pool is destroyed meanwhile. */
 extern struct acre__live_list acre__pools;
 
 /* Checks a handle: ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_FORKED. Any value is safe. */

@@ -17,7 +17,8 @@ struct change {
     acre_stream stream;
 };
 
-/* Tells the trace that the block is at `p` now, before another alloc can get the old address. */
+/* Records in the trace that the block is at `p` now, before another alloc can get the old
+ * address. */
 static void change_tell(const struct change *change, const void *p) {
     if (acre__trace_is_on())
         acre__pool_trace_realloc(change->pool, change->p, p, change->bytes, change->stream);
@@ -35,7 +36,8 @@ static void slab_resize(struct acre__slab *slab) {
                      (int64_t)slab->slot_bytes - (int64_t)before, 0);
 }
 
-/* Lock held: returns 1 if the limits allow the new size. If not, the copy fails, with a report. */
+/* Lock held: returns 1 if the limits allow the new size. If not, the caller tries a copy, which
+ * fails with a report. */
 static int change_is_allowed(const struct change *change) {
     struct acre__slab *slab = change->slab;
     size_t more = acre__large_bytes(change->bytes) - slab->slot_bytes;
@@ -65,7 +67,7 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
         return ACRE_OK;
     } else {
         *is_done = acre__arena_extend(slab->piece, reach, change->bytes);
-        if (!*is_done) { /* other streams may be done with the memory behind it */
+        if (!*is_done) { /* other streams may have finished with the memory behind it */
             acre__streams_settle(change->pool, own, 0);
             *is_done = acre__arena_extend(slab->piece, reach, change->bytes) ||
                        acre__arena_extend_new(slab->piece, reach, change->bytes) == ACRE_OK;
@@ -79,7 +81,7 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
     return ACRE_OK;
 }
 
-/* 1 if the block can stay unchanged: only small blocks may waste memory. */
+/* Returns 1 if the block can stay unchanged: only small blocks may waste memory. */
 static int is_good_as_is(const struct acre__slab *slab, size_t bytes) {
     return bytes <= slab->slot_bytes && !acre__slab_is_large(slab) &&
            (bytes >= slab->slot_bytes / 2 || acre__class_of(bytes) == slab->size_class);
@@ -110,7 +112,7 @@ static acre_status change_in_place(struct change *change, int *is_done) {
     acre__lock_take(&change->pool->lock);
     status = change_large(change, id, is_done);
     acre__lock_give(&change->pool->lock);
-    /* Without memory for the chunks, a copy may still fit into a hole. */
+    /* If out of memory for chunks, a copy may still fit into a hole. */
     return *is_done || status == ACRE_E_DEVICE_LOST ? status : ACRE_OK;
 }
 
@@ -154,7 +156,9 @@ acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_strea
     if (!acre__pool_block(pool, p, &change.slab, NULL, &status))
         return status;
     if (!bytes || bytes > ACRE__BYTES_MOST)
-        return acre__fail(ACRE_E_INVALID, "acre_pool_realloc: %zu bytes", bytes);
+        return acre__fail(ACRE_E_INVALID,
+                          "acre_pool_realloc: %zu bytes requested; 1 byte to 2 TiB are possible",
+                          bytes);
     int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0; /* a copy always gets a new red zone */
     size_t has = is_debugged ? acre_pool_usable_size(pool, p) : change.slab->slot_bytes;
     if (!is_debugged)

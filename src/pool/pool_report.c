@@ -1,9 +1,10 @@
-/* Collects the numbers of a refusal: see pool_report.h.
+/* Collects the numbers of a failed allocation: see pool_report.h.
  *
- * First come the pool's own numbers, under its lock; then, without it, those of other pools and the
- * driver's numbers about the card. Other threads continue meanwhile, so on a busy pool the parts
- * may be of slightly different instants. Memory outside acre is the rest of the card. Sums by tag
- * and by size share one static place with its own lock, so that a refusal needs little memory. */
+ * First it collects the pool's own numbers, under the pool's lock; then, without the lock, those of
+ * other pools and the driver's numbers about the card. Other threads continue meanwhile, so on a
+ * busy pool the parts may be of slightly different instants. Memory outside acre is the rest of the
+ * card. Sums by tag and by size share one static buffer with its own lock, so that a report needs
+ * little memory. */
 #include "pool/pool_report.h"
 
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static void list_add(struct acre__oom_list *list, struct acre__oom_item item) {
 }
 
 /* Adds bytes to the item of a stream, which has several batches. Once the list is full, small
- * streams may be counted twice among the others, but their bytes never are. */
+ * streams may be counted twice in `rest`, but their bytes never are. */
 static void list_join(struct acre__oom_list *list, uint64_t key, uint64_t bytes) {
     struct acre__oom_item item = {key, bytes, 1};
     for (int i = 0; i < ACRE__OOM_TOP; i++) {
@@ -117,7 +118,8 @@ static void collect_pending(struct acre__oom *oom, const struct acre__want *want
     }
 }
 
-/* Finds the largest hole, and the longest run of holes if nothing had to be waited for. */
+/* Finds the largest hole that the stream may use, and the longest run of holes, whatever they wait
+ * for. */
 static void collect_holes(struct acre__oom *oom, const struct acre__arena *arena,
                           const struct acre__reach *own) {
     for (const struct acre__region *region = arena->regions; region; region = region->next) {
@@ -181,7 +183,8 @@ static void card_ask(acre_device *dev, uint64_t *free_bytes, uint64_t *total_byt
 }
 
 /* Splits the rest of the card: chunks of vecs and blocks, cached chunks and driver blocks are
- * acre's; the remainder is unknown. Host chunks count as chunks, so their sum may be too large. */
+ * acre's; the remainder is outside acre. Host chunks count as chunks, so their sum may be too
+ * large. */
 static void collect_card(struct acre__oom *oom, acre_pool *pool) {
     struct others others = {oom, pool->dev, 0};
     uint64_t count, chunk_bytes, cached;
@@ -232,7 +235,7 @@ static void steps_for_memory(struct acre__oom *oom, size_t unit) {
         step_add(oom, ACRE__STEP_OTHERS, missing, 0);
 }
 
-/* The smallest step first. */
+/* Adds the steps that would help, the smallest first. */
 static void collect_steps(struct acre__oom *oom, const acre_pool *pool) {
     uint64_t most = oom->kind == ACRE_KIND_DEVICE ? oom->total : UINT64_MAX;
     if (oom->limit_tag) {
@@ -289,7 +292,7 @@ acre_status acre__report_refusal(const struct acre__want *want, acre_status stat
     cache->oom->said = said;
     cache->oom->tag = cache->tag;
     collect(cache->oom, want, status, limit_tag);
-    acre__log(ACRE_LOG_WARN, "pool", "%s: no memory: %.200s; acre_oom_report tells why",
+    acre__log(ACRE_LOG_WARN, "pool", "%s: out of memory: %.200s; call acre_oom_report for details",
               pool->dev->label, said.line);
     acre__lock_take(&pool->lock);
     return acre__said_fail(status, &said);
@@ -306,10 +309,11 @@ acre_status acre_oom_report(acre_oom_format format, char *buffer, size_t size, s
     if (!needed || (!buffer && size))
         return acre__fail(ACRE_E_NULL, "acre_oom_report: %s is NULL", needed ? "buffer" : "needed");
     if (format != ACRE_OOM_TEXT && format != ACRE_OOM_JSON)
-        return acre__fail(ACRE_E_INVALID, "acre_oom_report: format %d", (int)format);
+        return acre__fail(ACRE_E_INVALID, "acre_oom_report: unknown format %d", (int)format);
     const struct acre__pool_cache *cache = acre__cache_self();
     if (!cache || !cache->oom)
-        return acre__fail(ACRE_E_NOT_READY, "the thread was refused no memory of a pool yet");
+        return acre__fail(ACRE_E_NOT_READY,
+                          "no allocation from a pool has failed in this thread yet");
     *needed = format == ACRE_OOM_JSON ? acre__report_json(cache->oom, buffer, size)
                                       : acre__report_text(cache->oom, buffer, size);
     return ACRE_OK;

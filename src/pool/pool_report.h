@@ -1,7 +1,7 @@
-/* The record of a thread's last refusal, for acre_oom_report.
+/* The record of a thread's last failed allocation, for acre_oom_report.
  *
- * A refused call collects numbers into the thread's record of fixed size. They become text only
- * when the program asks for it. */
+ * A failed call collects numbers into the thread's record of fixed size. acre_oom_report formats
+ * them on request. */
 #ifndef ACRE_POOL_REPORT_H
 #define ACRE_POOL_REPORT_H
 
@@ -14,10 +14,10 @@ enum {
     ACRE__OOM_STEPS = 4
 };
 
-/* Instead of a stream: the event of an acre_pool_free_after. */
+/* In place of a stream: frees on a relay, which waits for an event or for several streams. */
 #define ACRE__OOM_EVENT UINT64_MAX
 
-/* An entry of a list; the list says what the key is. */
+/* An entry of a list. The list defines the meaning of the key. */
 struct acre__oom_item {
     uint64_t key; /* a tag, a size class, a stream's handle, or a pool's address */
     uint64_t bytes, count;
@@ -44,7 +44,7 @@ struct acre__oom_step {
 };
 
 struct acre__oom {
-    acre_status status; /* 0: nothing refused yet */
+    acre_status status; /* 0: no allocation has failed yet */
     struct acre__said said;
     char device[24];
     acre_kind kind;
@@ -55,13 +55,13 @@ struct acre__oom {
     uint64_t tag_used, tag_limit;
     int is_limited; /* the pool's limit was exceeded */
     uint64_t used, soft_limit_bytes, limit_bytes;
-    /* The card: free + pool + pools + acre + outside = total. */
+    /* The card: free + held_here + held_there + acre_bytes + outside = total. */
     uint64_t total, free;
     uint64_t held_here;  /* by this pool; 0 if it uses host memory */
     uint64_t held_there; /* by other pools of this process */
     uint64_t acre_bytes; /* other memory held by acre */
     uint64_t outside;
-    /* The pool: apart from live_blocks, the others add up to `held`. */
+    /* The pool: the other fields of this line, except live_blocks, add up to `held`. */
     uint64_t held, live, live_blocks, cached, quarantined, graphs, own, pending, holes, slots, ends;
     uint64_t largest_hole; /* that waits for nothing, or only for this stream */
     uint64_t largest_run;  /* contiguous holes, whatever they wait for */
@@ -69,8 +69,9 @@ struct acre__oom {
     struct acre__oom_step steps[ACRE__OOM_STEPS];
 };
 
-/* Reports a refusal to the calling thread; `limit_tag` is the tag whose limit was exceeded, or 0.
- * Returns the status, with its detail. The pool's lock is held, and given up in between. */
+/* Records a failed request for acre_oom_report, in the calling thread. `limit_tag` is the tag whose
+ * limit was exceeded, or 0. Returns the status, with its detail. The pool's lock is held, but
+ * released in between. */
 acre_status acre__report_refusal(const struct acre__want *want, acre_status status,
                                  uint32_t limit_tag);
 

@@ -1,5 +1,5 @@
-/* Formats a refusal as text and as JSON, on request, from the numbers that pool_report.c kept.
- * Bytes are written in full, so that they add up, and in larger units beside them. */
+/* Formats a report as text and as JSON, on request, from the numbers that pool_report.c collected.
+ * The text has bytes in full, so that they add up, and in larger units beside them. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "pool/pool_report.h"
 #include "pool/pool_watch.h"
 
-/* Writes while there is room, and counts the rest. */
+/* Writes while there is room, and counts the bytes that do not fit. */
 struct out {
     char *buffer;
     size_t size, length;
@@ -66,7 +66,7 @@ static void put_blocks(struct out *out, const struct acre__oom_list *list, int i
         put_row(out, item->bytes, what);
     }
     if (list->rest.key) {
-        snprintf(what, sizeof what, "%" PRIu64 " %s more, %" PRIu64 " blocks", list->rest.key,
+        snprintf(what, sizeof what, "%" PRIu64 " more %s, %" PRIu64 " blocks", list->rest.key,
                  is_tags ? "tags" : "sizes", list->rest.count);
         put_row(out, list->rest.bytes, what);
     }
@@ -74,7 +74,7 @@ static void put_blocks(struct out *out, const struct acre__oom_list *list, int i
 
 static void stream_name(uint64_t stream, char *name, size_t size) {
     if (stream == ACRE__OOM_EVENT)
-        snprintf(name, size, "an event of the program");
+        snprintf(name, size, "an event or several streams");
     else if (!stream)
         snprintf(name, size, "the default stream");
     else
@@ -84,65 +84,64 @@ static void stream_name(uint64_t stream, char *name, size_t size) {
 static void put_wish(struct out *out, const struct acre__oom *oom) {
     char stream[48];
     stream_name(oom->stream, stream, sizeof stream);
-    put(out, "acre: no memory for a block of %" PRIu64 " bytes (%s)\n", oom->wanted,
+    put(out, "acre: out of memory for a block of %" PRIu64 " bytes (%s)\n", oom->wanted,
         human(oom->wanted).text);
-    put(out, "  wanted on %s of the pool 0x%" PRIx64 ", %s memory of %s", stream, oom->pool,
+    put(out, "  requested on %s from the pool 0x%" PRIx64 ", %s memory of %s", stream, oom->pool,
         acre__pool_kind_name(oom->kind), oom->device);
     if (oom->alignment > ACRE__GRAIN)
-        put(out, ", at a multiple of %s", human(oom->alignment).text);
+        put(out, ", aligned to %s", human(oom->alignment).text);
     if (oom->tag)
         put(out, ", with the tag %s", acre__tag_path(oom->tag));
-    put(out, "\n  refused with %s: %s\n", acre_status_name(oom->status), oom->said.line);
+    put(out, "\n  failed with %s: %s\n", acre_status_name(oom->status), oom->said.line);
 }
 
 static void put_card(struct out *out, const struct acre__oom *oom) {
-    put(out, "\nWhere the memory of %s is\n", oom->device);
+    put(out, "\nMemory of %s\n", oom->device);
     put_row(out, oom->held_here, "this pool");
     put_row(out, oom->held_there, "other pools of this process");
-    put_row(out, oom->acre_bytes, "other memory of acre: arrays, blocks, chunks kept for later");
+    put_row(out, oom->acre_bytes, "other memory of acre: vecs, blocks, cached chunks");
     put_row(out, oom->outside, "outside acre: other processes and libraries, the driver itself");
     put_row(out, oom->free, "free");
-    put_row(out, oom->total, "in all");
+    put_row(out, oom->total, "total");
     for (int i = 0; i < ACRE__OOM_TOP && oom->pools.top[i].bytes; i++)
-        put(out, "  the pool 0x%" PRIx64 " has %s, %s of them free\n", oom->pools.top[i].key,
+        put(out, "  the pool 0x%" PRIx64 " holds %s, %s of it free\n", oom->pools.top[i].key,
             human(oom->pools.top[i].bytes).text, human(oom->pools.top[i].count).text);
 }
 
-/* Free memory, and why it could not serve. */
+/* Lists free memory, and why it could not serve the request. */
 static void put_free(struct out *out, const struct acre__oom *oom) {
     char what[160], stream[48];
     stream_name(oom->streams.top[0].key, stream, sizeof stream);
-    put_some(out, oom->cached, "free, but in the caches of threads");
-    put_some(out, oom->quarantined, "freed, but in the quarantine of ACRE_POOL_DEBUG");
+    put_some(out, oom->cached, "free, but in thread caches");
+    put_some(out, oom->quarantined, "freed, but in quarantine (ACRE_POOL_DEBUG)");
     put_some(out, oom->graphs, "free, but kept for graphs and captures that share their memory");
-    snprintf(what, sizeof what, "freed, but work of other streams may still use it, most of %s",
+    snprintf(what, sizeof what, "freed, but work of other streams may still use it, mostly %s",
              stream);
     put_some(out, oom->pending, what);
     put_some(out, oom->own, "freed on this stream, but of other sizes or in pieces too small");
     snprintf(what, sizeof what, "free, but in holes that are too small: the largest has %s",
              human(oom->largest_hole).text);
     put_some(out, oom->holes, what);
-    put_some(out, oom->slots, "free slots for small blocks, in slabs that others still use");
-    put_some(out, oom->ends, "lost at the ends of slabs");
+    put_some(out, oom->slots, "free slots for small blocks, in slabs that are still in use");
+    put_some(out, oom->ends, "unused at the ends of slabs");
 }
 
 static void put_pool(struct out *out, const struct acre__oom *oom) {
     char what[96];
-    put(out, "\nWhat this pool does with its memory%s\n",
-        oom->kind == ACRE_KIND_DEVICE ? "" : ", which is the host's");
+    put(out, "\nMemory of this pool%s\n", oom->kind == ACRE_KIND_DEVICE ? "" : ", in host memory");
     snprintf(what, sizeof what, "allocated, in %" PRIu64 " blocks", oom->live_blocks);
     put_row(out, oom->live, what);
     put_free(out, oom);
-    put_row(out, oom->held, "in all");
+    put_row(out, oom->held, "total");
     if (oom->soft_limit_bytes)
         put_row(out, oom->soft_limit_bytes, "its soft limit");
     if (oom->limit_bytes)
         put_row(out, oom->limit_bytes, "its limit");
     if (!oom->live)
         return;
-    put(out, "\nWhat is allocated, by tag\n");
+    put(out, "\nAllocated, by tag\n");
     put_blocks(out, &oom->tags, 1);
-    put(out, "\nWhat is allocated, by size\n");
+    put(out, "\nAllocated, by size\n");
     put_blocks(out, &oom->sizes, 0);
 }
 
@@ -153,28 +152,29 @@ static void put_step(struct out *out, const struct acre__oom *oom,
     const char *bytes = size_text.text;
     switch (step->kind) {
     case ACRE__STEP_LESS:
-        put(out, "ask for less: the card has %s", bytes);
+        put(out, "request less: the card has %s", bytes);
         return;
     case ACRE__STEP_WAIT:
         stream_name(step->key, stream, sizeof stream);
-        put(out, "wait for %s: %s would then be one piece", stream, bytes);
+        put(out, "wait for %s: %s would then be contiguous", stream, bytes);
         return;
     case ACRE__STEP_TRIM:
-        put(out, "wait for the work of the pool 0x%" PRIx64 " and trim it: %s", step->key, bytes);
+        put(out, "wait for the work of the pool 0x%" PRIx64 " and trim it; %s of it are free",
+            step->key, bytes);
         return;
     case ACRE__STEP_FREE:
         if (oom->limit_tag || oom->is_limited)
             put(out, "free %s more %s%.80s", bytes,
                 oom->limit_tag ? "with the tag " : "of this pool", acre__tag_path(oom->limit_tag));
-        else /* an estimate: chunks have borders */
-            put(out, "free about %s more of this pool, best in one piece", bytes);
+        else /* an estimate: memory is released in whole chunks */
+            put(out, "free about %s more of this pool, best contiguous", bytes);
         return;
     case ACRE__STEP_RAISE:
         put(out, "raise the %s limit to %" PRIu64 " bytes",
             oom->limit_tag ? "tag's" : "pool's hard", step->bytes);
         return;
     default:
-        put(out, "have others on the card give up %s", bytes);
+        put(out, "free %s on the card, outside this pool", bytes);
     }
 }
 
@@ -183,20 +183,21 @@ size_t acre__report_text(const struct acre__oom *oom, char *buffer, size_t size)
     put_wish(&out, oom);
     put_card(&out, oom);
     put_pool(&out, oom);
-    put(&out, "\nWhat would have helped, the smallest step first\n");
+    put(&out, "\nWhat to do, the smallest step first\n");
     for (int i = 0; i < ACRE__OOM_STEPS && oom->steps[i].kind; i++) {
         put(&out, "  ");
         put_step(&out, oom, &oom->steps[i]);
         put(&out, "\n");
     }
     if (!oom->steps[0].kind)
-        put(&out, "  nothing is missing any more: try again\n");
+        put(&out, "  retry: enough memory is free now\n");
     return out.length + 1;
 }
 
 /* ---- JSON ---- */
 
-/* Details may quote anything. Names are printable and have no quotes. */
+/* Writes a JSON string. A detail may contain any character. Names of tags and devices need no
+ * escapes. */
 static void put_string(struct out *out, const char *text) {
     put(out, "\"");
     for (; *text; text++) {

@@ -1,9 +1,9 @@
 /* Slabs of small blocks: pieces of an arena, divided into slots of one class.
  *
- * A slab that is fully free is *idle*. Idle slabs are kept for their class until memory is needed.
- * Then they end, and their memory becomes a hole again, for the stream that freed it or for all. A
- * double free may read a slab that ends meanwhile, so the record stays until every thread has left
- * its cache (acre__slabs_reap). */
+ * A slab that is fully free is *idle*. The pool keeps idle slabs for their class until it needs
+ * memory. Then it destroys them, and their memory becomes a hole again, for the stream that freed
+ * it or for all. A double free may read a slab that is being destroyed, so the record stays until
+ * every thread has left its cache (acre__slabs_reap). */
 #include <stdlib.h>
 
 #include "base/round.h"
@@ -26,7 +26,7 @@ struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_byte
     slab->slots = (struct acre__slot *)((char *)slab->states + states_bytes);
     slab->bytes = bytes;
     slab->state_shift = shift;
-    for (uint32_t i = 0; i < count; i++) /* now: lookups by address take no lock */
+    for (uint32_t i = 0; i < count; i++) /* set here, because lookups by address take no lock */
         slab->slots[i].state = acre__slab_state_at(slab, i);
     return slab;
 }
@@ -99,8 +99,9 @@ struct acre__slot *acre__slab_fresh(struct acre__slab *slab) {
 
 /* ---- finding ---- */
 
-/* The table may return a slab of another pool, which can end at any time. So only slabs in this
- * pool's regions are read. The table has a large block only by its first unit. */
+/* The table may return a slab of another pool, which can be destroyed at any time. So this reads
+ * only slabs in this pool's regions. The table finds a large block only by its first unit, hence
+ * the tree. */
 struct acre__slab *acre__slab_of(const acre_pool *pool, const void *p) {
     uint64_t at = (uintptr_t)p;
     if (!acre__arena_has(&pool->slabs_in, at) && !acre__arena_has(&pool->blocks_in, at))

@@ -5,8 +5,8 @@
  *
  * A free small slot is in exactly one place: in a thread's cache (pool_cache.h), in its slab's
  * ready list (any stream may use it), or in a list of slots freed on a stream (struct acre__freed).
- * Such a list is divided into shares, one for each slab, so that the pool reuses the lowest address
- * first and notices when a slab is fully free. Free large slots exist only in caches: elsewhere
+ * Such a list is divided into shares, one for each slab. So the pool reuses the lowest address
+ * first, and notices when a slab is fully free. Free large slots exist only in caches: elsewhere
  * their memory is a hole of the arena. */
 #ifndef ACRE_POOL_SLAB_H
 #define ACRE_POOL_SLAB_H
@@ -24,11 +24,12 @@
 #include "base/tree.h"
 #include "pool/pool_class.h"
 
-/* Unrelated threads must not share a cache line that one of them writes (false sharing). So what a
- * hit touches begins at a line of its own. */
+/* Unrelated threads must not share a cache line that one of them writes (false sharing). So data
+ * that a hit touches begins at a cache line of its own. */
 enum { ACRE__LINE = 64 };
 
-/* Zeroed memory that shares no cache line, to be freed by free; NULL without memory. */
+/* Allocates zeroed host memory that shares no cache line; NULL if out of memory. Free it with
+ * free. */
 static inline void *acre__pool_lines(size_t bytes) {
     size_t whole = acre__round_up(bytes, ACRE__LINE);
     void *lines = aligned_alloc(ACRE__LINE, whole);
@@ -38,11 +39,17 @@ static inline void *acre__pool_lines(size_t bytes) {
 /* ---- slots ---- */
 
 /* The state of a slot: 0 when free; else flags, the mark of the thread that allocated it, and the
- * bytes requested (0 for a large block, whose slab has them). The thread that owns the slot writes
- * it plainly. Only a free by another thread can race, and one thread must win.
+ * bytes requested (0 for a large block, whose slab has them).
  *
- * Marks are reused: a thread takes blocks of another thread with the same mark for its own. That is
- * a correct free as well, unless both free one block at once, which is a double free. */
+ * An allocation is a plain store, because only the calling thread has the slot. The hot path
+ * (pool_hit.c) frees a block of the calling thread with a load and a plain store. All other frees
+ * use a compare-and-swap, which one thread wins. So a second free fails, with one exception. If the
+ * allocating thread and another thread free the block at the same instant, both frees may succeed,
+ * and the slot is then in two lists.
+ *
+ * Marks are reused. So a thread takes the blocks of another thread with the same mark for its own,
+ * and frees them with a plain store too. That is a correct free, unless both threads free one block
+ * at the same instant: such a double free may go undetected. */
 enum {
     ACRE__SLOT_LIVE = 1,
     ACRE__SLOT_USED = 2,   /* other streams use it as well */
@@ -121,10 +128,10 @@ struct acre__share {
 
 enum { ACRE__SHARES = 2 }; /* per slab: a stream has two generations of freed slots */
 
-/* With a million live blocks every cache line that a free touches is a miss. Hence the states lie
- * together, behind the one line of the slab that a hit reads, and the records of the slots behind
- * them. A thread fetches at least as many slots as have their states in one line
- * (acre__class_state_shift): 16 small ones, or 1 of those worth a line. */
+/* With a million live blocks every cache line that a free touches is a cache miss. So a hit reads
+ * one line of the slab and the line of the state. The states lie together behind the slab, and the
+ * records of the slots behind the states. A thread fetches at least as many slots as have their
+ * states in one line (acre__class_state_shift): 16, 4 or 1. */
 struct acre__slab {
     uint64_t at;
     uint64_t magic; /* 2^32 / slot_bytes in grains, rounded up: divides offsets of less than 2^16
@@ -162,7 +169,7 @@ static inline size_t acre__slab_asked(struct acre__slab *slab, uint32_t state) {
     return acre__slab_is_large(slab) ? acre__load(&slab->asked, memory_order_relaxed)
                                      : state >> ACRE__SLOT_BYTES_SHIFT;
 }
-/* Notes the bytes requested. Returns the state with them. */
+/* Records the bytes requested. Returns the state with them. */
 static inline uint32_t acre__slab_ask(struct acre__slab *slab, uint32_t state, size_t bytes) {
     if (!acre__slab_is_large(slab))
         return (state & ACRE__SLOT_WHO) | (uint32_t)bytes << ACRE__SLOT_BYTES_SHIFT;
@@ -200,7 +207,7 @@ static inline void *acre__slab_begin(const struct acre__slab *slab, const struct
     return (void *)(uintptr_t)(slab->at + (uint64_t)(slot - slab->slots) * slab->slot_bytes);
 }
 
-/* Makes the record of a slab of `count` slots, in no list; NULL without memory for it. */
+/* Creates the record of a slab of `count` slots, in no list; NULL if out of host memory. */
 struct acre__slab *acre__slab_record(uint64_t at, size_t bytes, size_t slot_bytes, size_t count);
 /* Frees a record that is in no list. */
 void acre__slab_drop(struct acre__slab *slab);
@@ -222,7 +229,7 @@ struct acre__freed {
     struct acre__holes holes[ACRE__ARENAS];
     uint64_t count;                     /* slots */
     struct acre__class_set used;        /* classes that may have slots */
-    struct acre__pool_stream *stream;   /* it was freed on; NULL: by a capture */
+    struct acre__pool_stream *stream;   /* stream of the frees; NULL: a capture */
     acre_pool *pool;                    /* set with `stream` */
     struct acre__freed *before, *after; /* ring at pool->freed, while there are slots */
 };
@@ -243,13 +250,14 @@ void acre__slabs_walk(const acre_pool *pool, void (*fn)(void *user, struct acre_
                       void *user);
 /* Updates the lists after the number of free slots changed. */
 void acre__slab_note(struct acre__slab *slab);
-/* Frees the records of ended slabs. All thread caches must have been claimed since they ended. */
+/* Frees the records of retired slabs. The caller has claimed all thread caches since the slabs were
+ * retired. */
 void acre__slabs_reap(acre_pool *pool);
-/* Takes a slab out of the list of fully free ones, if it is there. */
+/* Removes a slab from the list of fully free slabs. The slab must be in that list. */
 void acre__slab_unidle(acre_pool *pool, struct acre__slab *slab);
-/* Lock held: frees a large block. It becomes a hole that waits for what `to` waits for. */
+/* Frees a large block. It becomes a hole that waits for what `to` waits for. */
 void acre__large_give(acre_pool *pool, struct acre__slab *slab, const struct acre__reach *to);
-/* The record of a large block is unused now. */
+/* Keeps the record of a large block for reuse. */
 void acre__large_unrecord(acre_pool *pool, struct acre__slab *slab);
 
 #endif

@@ -1,5 +1,5 @@
-/* Making slabs and ending them: where their memory comes from, and where it goes. Under the pool's
- * lock. */
+/* Creates and destroys slabs: where their memory comes from, and where it goes. The pool's lock is
+ * held. */
 
 #include "base/round.h"
 #include "base/status.h"
@@ -11,7 +11,7 @@
 enum {
     SLAB_LEAST = 1 << 16, /* bytes; multiples of the table's unit */
     SLAB_MOST = 2 << 20,
-    END_MOST = 32 << 20 /* bytes of idle slabs that end at a time: neighbours merge */
+    END_MOST = 32 << 20 /* bytes of idle slabs destroyed at a time: neighbours merge */
 };
 
 static void share_end(struct acre__share *share, uint32_t size_class) {
@@ -81,8 +81,8 @@ uint64_t acre__slabs_end_idle(acre_pool *pool, const struct acre__pool_stream *o
     return bytes;
 }
 
-/* How many slots the next slab of a class gets: as many as the class has. So a class with few
- * blocks takes little memory. */
+/* Returns how many slots the next slab of a class gets: as many as the class has. So a class with
+ * few blocks takes little memory. */
 static size_t slab_slots(const acre_pool *pool, uint32_t size_class) {
     size_t slot_bytes = acre__class_bytes(size_class), count = pool->slots[size_class];
     size_t least = SLAB_LEAST / slot_bytes, most = SLAB_MOST / slot_bytes;
@@ -94,14 +94,14 @@ static size_t slab_slots(const acre_pool *pool, uint32_t size_class) {
 struct placing {
     acre_pool *pool;
     const struct acre__pool_stream *own;
-    size_t slot_bytes, wanted; /* of a slot; wanted for the slab */
-    size_t bytes;              /* that the slab gets */
+    size_t slot_bytes, wanted; /* of a slot; requested for the slab */
+    size_t bytes;              /* size of the slab */
     struct acre__piece *piece;
 };
 
 /* Takes a piece of existing memory, of the wanted size. If the largest hole is smaller, but not by
  * much, takes all of it: otherwise slabs of one size leave holes that fit no other size. Memory
- * reserved ahead is in the arena of large blocks. */
+ * reserved in advance is in the arena of large blocks. */
 static acre_status place_old(struct placing *placing) {
     acre_pool *pool = placing->pool;
     const struct acre__reach *reach = &placing->own->reach[ACRE__ARENA_SLABS];
@@ -117,7 +117,7 @@ static acre_status place_old(struct placing *placing) {
     return status;
 }
 
-/* As place_old, but ends idle slabs, END_MOST bytes at a time, until a piece fits. */
+/* As place_old, but destroys idle slabs, END_MOST bytes at a time, until a piece fits. */
 static acre_status place_ended(struct placing *placing) {
     acre_status status = place_old(placing);
     while (status == ACRE_OK && !placing->piece &&
@@ -133,7 +133,7 @@ static acre_status slab_place(struct placing *placing) {
     if (status == ACRE_OK && !placing->piece &&
         !acre__arena_may_hold(&pool->slabs_in, placing->wanted, placing->wanted)) {
         (void)acre__cache_drain(pool, NULL, 1,
-                                ACRE__GIVE_GENTLY); /* one cached slot keeps a slab */
+                                ACRE__GIVE_GENTLY); /* one cached slot keeps a slab in use */
         acre__freed_sort(placing->own->recent->freed);
         status = place_ended(placing);
     }
@@ -192,7 +192,7 @@ acre_status acre__slab_make(acre_pool *pool, uint32_t size_class,
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a slab");
     }
     slab->size_class = size_class;
-    slab->pool = pool; /* before it is in the table: a stale pointer may find it */
+    slab->pool = pool; /* set before the slab is in the table: a stale pointer may find it */
     slab->piece = placing.piece;
     acre__pool_table_add(slab);
     slab_enter(pool, slab, own);
@@ -204,9 +204,10 @@ acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {
     if (held >= bytes)
         return ACRE_OK;
     if (bytes > ACRE__BYTES_MOST)
-        return acre__fail(
-            pool->kind == ACRE_KIND_DEVICE ? ACRE_E_DEVICE_MEMORY : ACRE_E_HOST_MEMORY,
-            "%llu bytes wanted ahead, no pool has so much", (unsigned long long)bytes);
+        return acre__fail(pool->kind == ACRE_KIND_DEVICE ? ACRE_E_DEVICE_MEMORY
+                                                         : ACRE_E_HOST_MEMORY,
+                          "%llu bytes to reserve exceed the 2 TiB that a pool can have",
+                          (unsigned long long)bytes);
     acre_status status = acre__arena_grow_ahead(&pool->blocks_in, bytes - held);
     pool->is_reserved |= status == ACRE_OK;
     return status;

@@ -24,15 +24,17 @@ static acre_status alloc_check(const struct acre__known *known, acre_pool *pool,
         return acre__fail(ACRE_E_NULL, "acre_pool_alloc: p is NULL");
     if (!bytes || bytes > ACRE__BYTES_MOST ||
         (pool->flags & ACRE_POOL_DEBUG && bytes > ACRE__BYTES_MOST - ACRE__GRAIN))
-        return acre__fail(ACRE_E_INVALID, "acre_pool_alloc: %zu bytes", bytes);
+        return acre__fail(ACRE_E_INVALID,
+                          "acre_pool_alloc: %zu bytes requested; 1 byte to 2 TiB are possible",
+                          bytes);
     if (alignment & (alignment - 1) || alignment > (size_t)1 << 30)
         return acre__fail(ACRE_E_INVALID,
-                          "acre_pool_alloc: an alignment of %zu is no power of two up to 1 GiB",
+                          "acre_pool_alloc: alignment %zu is not a power of two up to 1 GiB",
                           alignment);
     return known->is_known ? ACRE_OK : acre__stream_check(pool->dev, stream);
 }
 
-/* The smallest class from that of `bytes` on whose slots are all aligned. */
+/* Returns the smallest class from that of `bytes` on whose slots are all aligned. */
 static uint32_t class_aligned(size_t bytes, size_t alignment) {
     uint32_t size_class = acre__class_of(bytes);
     while (alignment > ACRE__GRAIN && acre__class_bytes(size_class) % alignment)
@@ -40,7 +42,7 @@ static uint32_t class_aligned(size_t bytes, size_t alignment) {
     return size_class;
 }
 
-/* The request, rounded as the pool does. */
+/* Builds a request, with the bytes rounded as the pool does. */
 static struct acre__want want_of(acre_pool *pool, size_t bytes, size_t alignment,
                                  acre_stream stream) {
     struct acre__want want = {
@@ -76,8 +78,8 @@ static struct acre__slot *take_cached(const struct acre__want *want) {
     return slab ? &slab->slots[0] : slots.first;
 }
 
-/* Lock held: how many slots to fetch. About half of the stack's new grant, or all of it if they are
- * in one bundle. */
+/* Lock held: sets how many slots to fetch. About half of the stack's new grant, or all of it if
+ * they are in one bundle. */
 static void want_batch(struct acre__want *want) {
     struct acre__lane *lane = acre__cache_enter_lane(want->cache, want->pool, want->stream);
     if (lane) {
@@ -89,8 +91,9 @@ static void want_batch(struct acre__want *want) {
     want->count = most > 2 * line ? most / 2 : most > line ? line : most > 1 ? most : 1;
 }
 
-/* Takes slots from the pool. First gives back what the thread cached for a stream that ended
- * without being retired, and large blocks that it keeps, so that the pool's holes merge. */
+/* Takes slots from the pool. First returns slots that the thread cached for a dead stream with the
+ * same handle. For a large block, also returns the large blocks that the thread keeps, so that
+ * holes merge. */
 static acre_status fetch(struct acre__want *want) {
     acre_pool *pool = want->pool;
     acre_status status = ACRE_OK;
@@ -159,7 +162,7 @@ static acre_status take_slot(struct acre__want *want, struct acre__slot **slot) 
     return is_large(want) ? take_large(want, slot) : refill(want, slot);
 }
 
-/* Frees a slot that was not used, whatever the driver refuses. */
+/* Frees a slot that no work used, even if driver calls fail. */
 static void slot_return(struct acre__slab *slab, struct acre__slot *slot, uint32_t live,
                         acre_stream stream) {
     if (live & ACRE__SLOT_GRAPH)
@@ -172,7 +175,8 @@ static acre_status tag_refuse(struct acre__want *want, uint32_t over) {
     uint64_t used, limit;
     acre__tag_limit(over, &used, &limit);
     acre_status status = acre__fail(
-        ACRE_E_LIMIT, "%zu bytes wanted, %llu of the %llu bytes of the tag %.100s are used",
+        ACRE_E_LIMIT,
+        "%zu bytes requested; %llu of the limit of %llu bytes of the tag %.100s are in use",
         want->bytes, (unsigned long long)used, (unsigned long long)limit, acre__tag_path(over));
     acre__lock_take(&want->pool->lock);
     status = acre__report_refusal(want, status, over);
@@ -181,7 +185,7 @@ static acre_status tag_refuse(struct acre__want *want, uint32_t over) {
 }
 
 /* Charges the request to the calling thread's tag, if its limit and those of its parents allow it.
- * Otherwise adds the counters of other threads first, then asks the pool's callback. */
+ * Otherwise adds the counters of all threads first, then calls the pool's callback. */
 static acre_status tag_charge(struct acre__want *want) {
     struct acre__pool_cache *cache = want->cache;
     for (uint32_t attempt = 0;; attempt++) {
@@ -218,7 +222,7 @@ static acre_status take_tagged(struct acre__want *want, struct acre__slot **slot
     struct acre__slab *slab = *slot ? acre__pool_table_find((*slot)->p) : NULL;
     if (slab && acre__tag_set(slab, (*slot)->state, tag)) {
         *live |= ACRE__SLOT_TAGGED;
-        acre__tag_change(tag, (int64_t)slab->slot_bytes - charged, 0); /* it may be larger */
+        acre__tag_change(tag, (int64_t)slab->slot_bytes - charged, 0); /* the slot may be larger */
         return ACRE_OK;
     }
     acre__tag_change(tag, -charged, -1);
@@ -275,9 +279,10 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     return ACRE_OK;
 }
 
-/* ---- giving ---- */
+/* ---- freeing ---- */
 
-/* Frees a block once an event has passed or, without one, all streams that use it: this one too. */
+/* Frees a block that becomes ready once an event has passed or, without an event, once all streams
+ * that use it have passed, this one included. */
 static acre_status give_shared(struct acre__slab *slab, struct acre__slot *slot, acre_stream stream,
                                acre_event event) {
     acre_pool *pool = slab->pool;
@@ -292,7 +297,8 @@ acre_status acre__pool_give(struct acre__slab *slab, struct acre__slot *slot, ui
                             acre_stream stream, acre_event event) {
     acre_pool *pool = slab->pool;
     acre_status status;
-    uint32_t tag = acre__tag_of(slab, slot->state, before); /* now: a large block's record may go */
+    /* Read now: after the free, the record of a large block may be reused. */
+    uint32_t tag = acre__tag_of(slab, slot->state, before);
     int64_t bytes = (int64_t)slab->slot_bytes;
     if (before & ACRE__SLOT_GRAPH)
         status = acre__graph_free(slab, slot, before, stream, event);

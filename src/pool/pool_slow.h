@@ -12,12 +12,12 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
 acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream);
 /* acre_pool_free without trace records; `pool` NULL: the pool that has the address (pool_hit.c). */
 acre_status acre__pool_free_untraced(acre_pool *pool, void *p, acre_stream stream);
-/* Frees a block that acre__pool_block has marked as not live, on the stream or, if `event` is set,
- * once that has passed. `before` is its old state. After a failure it is live again. */
+/* Frees a block that acre__pool_block has marked as free, on the stream or, if `event` is set, once
+ * the event has passed. `before` is the old state. After a failure the block is live again. */
 acre_status acre__pool_give(struct acre__slab *slab, struct acre__slot *slot, uint32_t before,
                             acre_stream stream, acre_event event);
-/* Frees a block that the program never got, whatever the driver refuses. Returns `status` with the
- * detail that it had. */
+/* Frees a block that the program has not received, even if driver calls fail. Returns `status` with
+ * the detail that it had. */
 acre_status acre__pool_alloc_undo(acre_status status, struct acre__slab *slab,
                                   struct acre__slot *slot, acre_stream stream);
 

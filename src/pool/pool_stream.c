@@ -1,15 +1,15 @@
 /* Streams of a pool: memory freed on each, and when other streams may reuse it.
  *
- * A stream may reuse its own frees at once. For other streams the pool records an event behind the
- * frees; when it has passed, the memory is ready for all. A stream has two generations of frees.
- * The event of `marked` stays in place; that of `recent` is recorded again behind later frees. When
- * the first event has passed, `recent` becomes `marked`. So a stream needs two events, however much
- * is freed on it, and each generation waits for one of them.
+ * A stream may reuse its own frees at once. For other streams the pool records an event after the
+ * frees; when the event has passed, the memory is ready for all. A stream has two generations of
+ * frees. The event of `marked` stays in place; the pool records that of `recent` again after later
+ * frees. When the event of `marked` has passed, `recent` becomes `marked`. So a stream needs two
+ * events, however much is freed on it, and each generation waits for one of them.
  *
- * A stream that the program made with CUDA is *foreign*: the program may destroy it without
- * notifying acre, and no call may touch a dead handle. So its event is recorded inside the call
- * that frees, which names the stream. Handles of default streams and of acre's own never dangle;
- * their events are recorded when another stream wants the memory.
+ * A stream that the program created with CUDA is *foreign*: the program may destroy it without
+ * notifying acre, and no call may touch a dead handle. So the pool records its event inside the
+ * call that frees, which names the stream. Handles of default streams and of acre's own never
+ * dangle; the pool records their events when another stream needs the memory.
  *
  * A block that several streams use goes through a *relay*, a stream of acre. The relay waits for
  * all of them, and the block counts as freed on the relay.
@@ -25,12 +25,12 @@
 
 enum {
     STREAM_PER_THREAD = 2, /* same handle in all threads, another stream in each */
-    FORGOTTEN_MOST = 64,   /* ended streams before a full sweep */
+    FORGOTTEN_MOST = 64,   /* destroyed streams before a full sweep */
     WALK_MOST = 256,       /* most streams that one call passes over */
     SETTLE_MOST = 16       /* most streams that one call settles, unless memory is short */
 };
 
-/* A thread without a record has no id of acre, so the kernel's id stands in. */
+/* A thread without a record of acre has no id, so the kernel's id is used. */
 uint64_t acre__stream_thread(acre_stream stream) {
     if ((uintptr_t)stream != STREAM_PER_THREAD)
         return 0;
@@ -119,11 +119,11 @@ struct acre__pool_stream *acre__stream_find(acre_pool *pool, acre_stream handle,
         stream = NULL;
     }
     if (stream) {
-        stream->is_over = 0; /* it could not be retired, and lives on */
+        stream->is_over = 0; /* a retire failed: the stream still exists */
         stream->id = id == ACRE__ID_UNKNOWN ? stream->id : id;
         return stream;
     }
-    if (pool->forgotten > FORGOTTEN_MOST) /* streams come and go */
+    if (pool->forgotten > FORGOTTEN_MOST) /* the program creates and destroys many */
         acre__streams_settle(pool, NULL, 1);
     stream = stream_make(pool, handle, thread, id);
     if (!stream) {
@@ -147,7 +147,8 @@ static void stream_ready(struct acre__pool_stream *stream) {
     generation_ready(stream->recent);
 }
 
-/* Queries the driver, whose answer is valid only for independent streams. */
+/* Returns 1 if all work of the stream is done. The driver's answer is valid only for independent
+ * streams; for others the result is 0. */
 static int stream_is_idle(acre_pool *pool, const struct acre__pool_stream *stream) {
     struct acre__current current;
     const char *what;
@@ -163,13 +164,14 @@ static int stream_is_idle(acre_pool *pool, const struct acre__pool_stream *strea
     return is_idle;
 }
 
-/* 1 if the handle may be touched: the caller names the stream, or it never dangles. */
+/* Returns 1 if the handle may be touched: the caller names the stream, or the handle never
+ * dangles. */
 static int stream_is_safe(const struct acre__pool_stream *stream, int is_named) {
     return !stream->is_over && stream->thread == acre__stream_thread(stream->stream) &&
            (is_named || !stream->is_foreign);
 }
 
-/* Records an event behind all frees. Returns 0 if the driver refuses. */
+/* Records an event after all frees. Returns 0 if the driver refuses. */
 static int stream_mark(acre_pool *pool, struct acre__pool_stream *stream) {
     if (acre__uses_record(&stream->recent->mark, stream->stream))
         return 0;
@@ -212,9 +214,9 @@ int acre__stream_is_behind(acre_pool *pool, const struct acre__pool_stream *stre
     return stream->is_independent ? !stream_is_idle(pool, stream) : stream_has(stream);
 }
 
-/* Frees the records of ended streams whose memory is all ready. */
+/* Frees the records of destroyed streams whose memory is all ready. */
 static void streams_sweep(acre_pool *pool) {
-    pool->forgotten = 0; /* the rest is checked again after as many more */
+    pool->forgotten = 0; /* the next sweep comes after as many more */
     for (struct acre__pool_stream **link = &pool->streams; *link;) {
         struct acre__pool_stream *stream = *link;
         if (!stream->is_forgotten || stream_has(stream)) {
@@ -228,7 +230,7 @@ static void streams_sweep(acre_pool *pool) {
     }
 }
 
-/* Settles some streams, others each time. */
+/* Settles some streams. The next call continues with the streams that follow. */
 static void streams_settle_some(acre_pool *pool, const struct acre__pool_stream *own) {
     unsigned looked = 0;
     for (unsigned i = 0; i < WALK_MOST && looked < SETTLE_MOST; i++) {
@@ -270,7 +272,7 @@ int acre__stream_has_place(acre_pool *pool, acre_stream handle, uint64_t thread,
 void acre__stream_put(acre_pool *pool, struct acre__pool_stream *stream, uint32_t size_class,
                       struct acre__slots *slots, int is_named) {
     if (!is_named && stream->is_foreign && is_covered(stream)) {
-        stream_advance(stream); /* memory with an event keeps it */
+        stream_advance(stream); /* frees with an event keep that event */
         if (is_covered(stream) && acre__stream_lost(pool))
             stream = pool->lost;
     }
@@ -286,7 +288,8 @@ struct acre__pool_stream *acre__stream_lost(acre_pool *pool) {
     return pool->lost;
 }
 
-/* The relay for blocks that wait for what `key` stands for. Blocks with the same key share one. */
+/* Finds or creates the relay for a key, which stands for streams or an event. Blocks with the same
+ * key share one relay. */
 static struct acre__pool_stream *relay_for(acre_pool *pool, uint64_t key, acre_status *status) {
     acre_stream *relay = &pool->relays[(key * 0x9e3779b97f4a7c15u) >> 61];
     *status = ACRE_OK;
@@ -331,7 +334,7 @@ acre_status acre__stream_put_used(acre_pool *pool, struct acre__slot *slot, uint
     return status ? status : relay_put(pool, relay, slot, size_class);
 }
 
-/* A relay that waits for an event; NULL and *status otherwise. */
+/* Makes a relay wait for an event. Returns the relay; NULL and *status on failure. */
 static struct acre__pool_stream *relay_behind(acre_pool *pool, acre_event event,
                                               acre_status *status) {
     struct acre__pool_stream *relay = relay_for(pool, (uintptr_t)event, status);
@@ -386,7 +389,8 @@ acre_status acre__streams_join(acre_pool *pool, acre_stream waiter, uint32_t mos
             if (!acre__freed_has(from->freed))
                 continue;
             acre_status status = acre__stream_join(pool, at, from, waiter);
-            if (status && status != ACRE_E_NOT_READY) /* then that stream may be dead */
+            /* Skips ACRE_E_NOT_READY: that stream may be dead. */
+            if (status && status != ACRE_E_NOT_READY)
                 return status;
             *joined += status == ACRE_OK;
         }
@@ -396,7 +400,8 @@ acre_status acre__streams_join(acre_pool *pool, acre_stream waiter, uint32_t mos
 
 /* ---- end of streams ---- */
 
-/* 1 if frees on the stream have no event and cannot get one: they wait for an idle device. */
+/* Returns 1 if frees on the stream have no event and cannot get one: they wait for an idle
+ * device. */
 static int stream_is_unknown(const struct acre__pool_stream *stream) {
     return (stream->is_over || stream->is_foreign) && !stream->recent->is_covered &&
            acre__freed_has(stream->recent->freed);
@@ -466,7 +471,7 @@ void acre__pool_streams_end(acre_pool *pool) {
     acre__uses_close(&pool->spare_events);
 }
 
-/* ---- giving slots to the pool ---- */
+/* ---- returning slots to the pool ---- */
 
 struct acre__pool_stream *acre__central_stream(const struct acre__want *want) {
     return want->graph ? want->graph : acre__stream_named(want->pool, want->stream, want->id);

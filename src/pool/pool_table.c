@@ -1,5 +1,5 @@
-/* Updates of the table of slabs (pool_table.h). Pools enter their slabs concurrently, each under
- * its own lock. Leaves are made by the first thread that needs one. */
+/* Updates of the table of slabs (pool_table.h). Pools add their slabs concurrently, each under its
+ * own lock. The first thread that needs a leaf creates it. */
 #include "pool/pool_table.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 _Atomic(struct acre__table_leaf *) acre__pool_table_root[1 << ACRE__TABLE_ROOT_BITS];
 
-/* The leaf of a unit, created if there is none. */
+/* Finds or creates the leaf of a unit; NULL if out of host memory. */
 static struct acre__table_leaf *table_leaf(uint64_t unit) {
     _Atomic(struct acre__table_leaf *) *at = &acre__pool_table_root[unit >> ACRE__TABLE_LEAF_BITS];
     struct acre__table_leaf *leaf = atomic_load_explicit(at, memory_order_acquire), *none = NULL;
@@ -24,7 +24,7 @@ static struct acre__table_leaf *table_leaf(uint64_t unit) {
     return none;
 }
 
-/* No large block shares the unit that it begins in. */
+/* No two blocks begin in one unit, so a large block needs only its first unit. */
 static void table_set(const struct acre__slab *slab, struct acre__slab *value) {
     uint64_t first = slab->at >> ACRE__TABLE_UNIT_BITS;
     uint64_t count = acre__slab_is_large(slab) ? 1 : slab->bytes >> ACRE__TABLE_UNIT_BITS;

@@ -1,8 +1,9 @@
 /* Finds the slab of an address: a two-level table by units of 64 KiB, read without a lock. A large
  * block is found by its first unit only.
  *
- * A leaf lives as long as the process. The thread that frees a block owns it, so its slab cannot go
- * meanwhile. An address of no block finds NULL, or a slab in which no slot is live. */
+ * A leaf exists until the process exits. The thread that frees a live block owns it, so its slab
+ * cannot be destroyed meanwhile. An address where no live block begins finds NULL, or a slab in
+ * which no live slot begins there. */
 #ifndef ACRE_POOL_TABLE_H
 #define ACRE_POOL_TABLE_H
 
@@ -26,7 +27,7 @@ struct acre__table_leaf {
 extern _Atomic(struct acre__table_leaf *) acre__pool_table_root[1 << ACRE__TABLE_ROOT_BITS]
     __attribute__((visibility("hidden")));
 
-/* NULL if no slab has the address. Any value is safe. */
+/* Returns the slab of an address; NULL if there is none. Any value is safe. */
 static inline struct acre__slab *acre__pool_table_find(const void *p) {
     uint64_t unit = (uintptr_t)p >> ACRE__TABLE_UNIT_BITS;
     if (unit >> (ACRE__TABLE_ROOT_BITS + ACRE__TABLE_LEAF_BITS))
@@ -38,9 +39,11 @@ static inline struct acre__slab *acre__pool_table_find(const void *p) {
     return acre__load_dependent(&leaf->slabs[unit & ((1 << ACRE__TABLE_LEAF_BITS) - 1)]);
 }
 
-/* Makes room in the table for slabs at these addresses. Returns 0 without memory. */
+/* Allocates the leaves for slabs at these addresses. Returns 0 if out of host memory, or if an
+ * address has more than 48 bits. */
 int acre__pool_table_prepare(uint64_t at, uint64_t end);
-/* Enters a slab for all its units, or a large block for its first. There must be room. */
+/* Add or remove a slab for all its units, or a large block for its first unit. The caller has
+ * prepared the addresses with acre__pool_table_prepare. */
 void acre__pool_table_add(struct acre__slab *slab);
 void acre__pool_table_remove(struct acre__slab *slab);
 

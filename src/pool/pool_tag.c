@@ -68,7 +68,7 @@ static struct tag *tag_make(uint32_t parent, const char *name, size_t length) {
     return tag;
 }
 
-/* The number of a name below a parent, created if there is none. */
+/* Finds or creates the number of a name below a parent. */
 static acre_status tag_find(uint32_t parent, const char *name, size_t length, uint32_t *number) {
     acre_status status = ACRE_OK;
     const struct tag *told = NULL;
@@ -83,7 +83,7 @@ static acre_status tag_find(uint32_t parent, const char *name, size_t length, ui
     }
     uint32_t next = acre__load(&tags.count, memory_order_relaxed) + 1;
     if (!*number && next > ACRE__TAGS) {
-        status = acre__fail(ACRE_E_LIMIT, "a process can have %d tags", ACRE__TAGS);
+        status = acre__fail(ACRE_E_LIMIT, "out of tags: a process can have %d", ACRE__TAGS);
     } else if (!*number) {
         struct tag *made = tag_make(parent, name, length);
         if (made) {
@@ -185,7 +185,7 @@ void acre__tag_change(uint32_t tag, int64_t bytes, int64_t blocks) {
 
 /* ---- blocks ---- */
 
-/* The array of a slab, created if there is none; NULL without memory. */
+/* Finds or creates the array of a slab; NULL if out of host memory. */
 static _Atomic uint16_t *slab_tags(struct acre__slab *slab) {
     _Atomic uint16_t *numbers = acre__load(&slab->tags, memory_order_acquire);
     if (numbers)
@@ -248,7 +248,8 @@ void *acre__tag_take(struct acre__pool_cache *cache, struct acre__stack *stack, 
 
 /* ---- limits ---- */
 
-/* Frees may be added before the allocs of another thread. */
+/* Reads a count; a negative one is 0. Frees of one thread may be added before the allocs of
+ * another. */
 static uint64_t count_of(_Atomic int64_t *count) {
     int64_t value = acre__load(count, memory_order_relaxed);
     return value > 0 ? (uint64_t)value : 0;
@@ -270,7 +271,8 @@ uint32_t acre__tag_over(uint32_t number, size_t bytes) {
     return 0;
 }
 
-/* As acre__tag_over, and adds the bytes if allowed. Locked: two must not refuse each other. */
+/* As acre__tag_over, and adds the bytes if allowed. The lock keeps two threads from making each
+ * other fail. */
 uint32_t acre__tag_try(uint32_t number, size_t bytes) {
     acre__lock_take(&tags.lock);
     uint32_t over = acre__tag_over(number, bytes);
@@ -302,7 +304,7 @@ acre_status acre_tag_push(const char *name) {
     if (!own)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a thread's tags");
     if (own->depth == ACRE__TAG_DEPTH)
-        return acre__fail(ACRE_E_LIMIT, "%d tags are set already", ACRE__TAG_DEPTH);
+        return acre__fail(ACRE_E_LIMIT, "%d tags are set already; pop one first", ACRE__TAG_DEPTH);
     if ((status = tag_find(cache->tag, name, length, &tag)))
         return status;
     acre__cache_enter(cache);
@@ -328,7 +330,7 @@ acre_status acre_tag_pop(void) {
     return ACRE_OK;
 }
 
-/* The next name of a path, NULL behind the last. */
+/* Returns the next name of a path; NULL after the last. */
 static const char *name_behind(const char *name) {
     const char *end = strchr(name, '/');
     return end ? end + 1 : NULL;
@@ -342,7 +344,7 @@ acre_status acre_tag_set_limit(const char *path, uint64_t bytes) {
     if (!path)
         return acre__fail(ACRE_E_NULL, "acre_tag_set_limit: path is NULL");
     int depth = 0;
-    for (const char *at = path; at; at = name_behind(at), depth++) { /* check all, then make all */
+    for (const char *at = path; at; at = name_behind(at), depth++) { /* check, then create */
         if (depth == ACRE__TAG_DEPTH)
             return acre__fail(ACRE_E_LIMIT, "a path has %d names at most", ACRE__TAG_DEPTH);
         if ((status = name_check(at, strcspn(at, "/"))))

@@ -1,9 +1,9 @@
-/* Giving memory back: trim, and the soft limit. Under the pool's lock. */
+/* Releases memory: trim, and the soft limit. The pool's lock is held. */
 #include "pool/pool.h"
 #include "pool/pool_slab_make.h"
 #include "pool/pool_trim.h"
 
-enum { RETIRED_MOST = 4 << 20 }; /* bytes of slab records before they are reaped */
+enum { RETIRED_MOST = 4 << 20 }; /* bytes of slab records before they are freed */
 
 void acre__slab_trim(acre_pool *pool, uint64_t keep) {
     uint64_t held = pool->account.held;
@@ -27,8 +27,8 @@ void acre__pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     acre__slab_trim(pool, keep_bytes);
 }
 
-/* Once over the limit, a pool releases again only when `used` has grown by an eighth. So a program
- * that stays over the limit is not slowed down by every refill. */
+/* Once over the limit, a pool releases memory again only when `used` has grown by an eighth. So
+ * refills do not slow down a program that stays over the limit. */
 void acre__limit_relieve(acre_pool *pool, acre_stream stream, uint64_t id) {
     if (!pool->soft_limit_bytes || pool->used <= pool->soft_mark)
         return;

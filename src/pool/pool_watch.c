@@ -1,4 +1,4 @@
-/* What pools report to the trace and the statistics file: see pool_watch.h.
+/* Reports of pools to the trace and the statistics file: see pool_watch.h.
  *
  * Counting live blocks visits all thread caches. So it happens at most every 20 ms, and takes at
  * most a fiftieth of the time. */
@@ -37,7 +37,7 @@ void acre__pool_watch_end(acre_pool *pool) {
 
 /* ---- the trace ---- */
 
-/* Bytes of a block's slot. */
+/* Returns the bytes of a block's slot. */
 static size_t watch_real_bytes(const void *p) {
     const struct acre__slab *slab = acre__pool_table_find(p);
     return slab ? slab->slot_bytes : 0;
@@ -53,7 +53,7 @@ void acre__pool_trace_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
 
 acre_pool *acre__pool_trace_free(const void *p, acre_stream stream) {
     struct acre__pool_cache *cache = acre__cache_self();
-    acre__reader_enter(cache); /* a double free may have ended the slab */
+    acre__reader_enter(cache); /* after a double free the slab may be destroyed */
     const struct acre__slab *slab = p ? acre__pool_table_find(p) : NULL;
     acre_pool *pool = slab ? slab->pool : NULL;
     acre__reader_leave(cache);
@@ -79,7 +79,7 @@ void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p
 
 /* ---- statistics ---- */
 
-/* What needs no counting. */
+/* Sets the statistics that need no counting. */
 static void stats_quick(const acre_pool *pool, acre_pool_stats *stats) {
     stats->held_bytes = pool->account.held;
     stats->held_peak_bytes = pool->account.held_peak;

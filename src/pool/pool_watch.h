@@ -1,4 +1,4 @@
-/* What pools report to the trace and the statistics file. Each costs one branch when it is off. */
+/* Reports of pools to the trace and the statistics file. A report that is off costs one branch. */
 #ifndef ACRE_POOL_WATCH_H
 #define ACRE_POOL_WATCH_H
 
@@ -6,10 +6,10 @@
 #include "watch/stats_file.h"
 #include "watch/trace.h"
 
-/* The kind of a pool's memory, in a word. */
+/* Returns the name of a kind of memory, such as "device". */
 const char *acre__pool_kind_name(acre_kind kind);
 
-/* A pool is created, and ends. */
+/* Called when a pool is created, and when it is destroyed. */
 void acre__pool_watch_begin(acre_pool *pool);
 void acre__pool_watch_end(acre_pool *pool);
 
@@ -34,7 +34,7 @@ void acre__pool_stats(acre_pool *pool, acre_pool_stats *stats);
 void acre__pool_export_now(acre_pool *pool, int is_locked);
 
 /* No lock held: stores the pool's statistics for ACRE_STATS. Those that are slow to count, and the
- * device's, only now and then. */
+ * device's, are stored at most every 20 ms. */
 static inline void acre__pool_export(acre_pool *pool) {
     if (acre__stats_is_on() && pool->row)
         acre__pool_export_now(pool, 0);

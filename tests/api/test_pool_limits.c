@@ -29,7 +29,7 @@ TEST(limit_hard_is_exact_for_blocks_of_any_size) {
             for (size_t k = 0; k < count; k++)
                 api_ok(try_alloc(&t, sizes[i]));
             api_expect(try_alloc(&t, 1), ACRE_E_LIMIT);
-            assert_non_null(strstr(acre_last_detail(), "256 bytes wanted"));
+            assert_non_null(strstr(acre_last_detail(), "256 bytes requested"));
             assert_non_null(strstr(acre_last_detail(), "8388608"));
             acre_pool_stats stats = stats_of(t.pool);
             assert_int_equal(stats.live_bytes, 8 * MIB);

@@ -193,7 +193,7 @@ TEST(tag_limit_holds_for_the_sum_below_it) {
         api_expect(try_alloc(&t, 9 * MIB, &c), ACRE_E_LIMIT); /* of its own */
         assert_non_null(strstr(acre_last_detail(), "lim/inner"));
         api_expect(try_alloc(&t, 6 * MIB, &c), ACRE_E_LIMIT); /* of the one above */
-        assert_non_null(strstr(acre_last_detail(), "tag lim are used"));
+        assert_non_null(strstr(acre_last_detail(), "tag lim are in use"));
         assert_int_equal(tag("lim").live_bytes, 16 * MIB);
         api_ok(try_alloc(&t, 4 * MIB, &c));
         api_ok(acre_tag_pop());

@@ -7,12 +7,12 @@ program=$ACRE_BUILD/examples/oom_report
 
 run ACRE_DEVICE=soft "$program"
 expect_rc 0
-expect_out '^acre: no memory for a block of 25165824 bytes [(]24[.]0 MiB[)]$'
+expect_out '^acre: out of memory for a block of 25165824 bytes [(]24[.]0 MiB[)]$'
 expect_out 'with the tag optimizer$'
 expect_out ' model/activations, 12 blocks$'
 expect_out ' model/weights, 1 block$'
-expect_out '^ +67108864 +64[.]0 MiB  in all$'
-expect_out '^  free about [0-9.]+ MiB more of this pool, best in one piece$'
+expect_out '^ +67108864 +64[.]0 MiB  total$'
+expect_out '^  free about [0-9.]+ MiB more of this pool, best contiguous$'
 expect_out ': all of the card[.]$'
 
 run ACRE_DEVICE=soft "$program" --json

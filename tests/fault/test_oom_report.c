@@ -87,7 +87,7 @@ TEST(report_has_what_is_live_by_tag_and_size) {
     expect_json("{\"up_to_bytes\":327680,\"bytes\":1638400,\"blocks\":5}");
     assert_int_equal(card("other_pools_bytes"), small_stats(s.second).held_bytes);
     assert_int_equal(card("acre_bytes") + card("outside_bytes"), 0);
-    expect_text("no memory for a block of 31457280 bytes (30.0 MiB)");
+    expect_text("out of memory for a block of 31457280 bytes (30.0 MiB)");
     expect_text("report/weights, 1 block\n");
     expect_text("with the tag wish");
     expect_text("device memory of soft:0");
@@ -152,7 +152,7 @@ TEST(report_has_streams_that_memory_waits_for) {
              (unsigned long long)(uintptr_t)s.other);
     expect_json(stream);
     expect_json("\"steps\":[{\"do\":\"wait\"");
-    snprintf(stream, sizeof stream, "wait for stream 0x%llx: 40.0 MiB would then be one piece",
+    snprintf(stream, sizeof stream, "wait for stream 0x%llx: 40.0 MiB would then be contiguous",
              (unsigned long long)(uintptr_t)s.other);
     expect_text(stream);
     assert_int_equal(raw->cuStreamEndCapture(s.other, &graph), 0);
@@ -208,7 +208,7 @@ TEST(report_has_limits) {
     api_ok(acre_tag_pop());
     api_ok(acre_pool_set_limits(s.pool, 0, 0));
     refuse(&s, 65 * MIB, ACRE_E_DEVICE_MEMORY);
-    expect_text("ask for less: the card has 64.0 MiB");
+    expect_text("request less: the card has 64.0 MiB");
     small_end(&s);
 }
 
@@ -273,7 +273,7 @@ TEST(report_of_host_memory_is_apart_from_the_card) {
     assert_int_equal(card("pool_bytes"), 0);
     assert_int_equal(card("free_bytes"), LADDER_BYTES);
     assert_int_equal(pool("live_bytes"), 4 * MIB);
-    expect_text("which is the host's");
+    expect_text("Memory of this pool, in host memory");
     small_end(&s);
 }
 
