@@ -1,30 +1,30 @@
-/* Who is charged for what the driver's doors hand out on this thread, and how the stand-ins speak.
+/* The caller that the ledger records for allocations of this thread, and messages of the stand-ins.
  *
  * A stand-in is a library with NVIDIA's file name and functions over the soft driver: libcuda.so.1
- * (driver_*.c) and, on top of it, libcudart.so.13 (runtime_*.c). Every door notes on entry which
- * call of the program it is and where the program called it from, so that a list of leaks can say
- * so. The runtime's doors use the driver's; the outermost one counts, since that is the call that
- * stands in the program.
+ * (driver_*.c) and, on top of it, libcudart.so.13 (runtime_*.c). Each exported function is a door.
+ * A door records on entry which CUDA call the program made and from where, so that a leak report
+ * can name both. The runtime's doors call the driver's doors. The outermost door counts, because it
+ * is the call in the program's source.
  *
- * These functions are in libcuda.so.1, under the version ACRE_PRIVATE: they are no part of CUDA.
- * Threads: any; a caller is the calling thread's own. */
+ * These functions are in libcuda.so.1 under the version ACRE_PRIVATE, because they are not part of
+ * CUDA. Threads: any; each thread has its own caller. */
 #ifndef ACRE_STANDIN_CALLER_H
 #define ACRE_STANDIN_CALLER_H
 
 struct acre_standin_caller {
-    const char *call;    /* the function as the program wrote it, static text; NULL: none */
-    const void *address; /* where that call returns to */
+    const char *call;    /* name of the function in the program's source, static text; NULL: none */
+    const void *address; /* return address of the call */
 };
 
-/* A door begins: unless an outer one is under way already, the thread's caller is now this one.
- * `before` is for acre_standin_leave. */
+/* Begins a door. Sets the thread's caller unless an outer door has set it. `before` is for
+ * acre_standin_leave. */
 void acre_standin_enter(struct acre_standin_caller *before, const char *call, const void *address);
 
-/* The door ends, whatever it did. */
+/* Ends a door, also after a failure. */
 void acre_standin_leave(const struct acre_standin_caller *before);
 
-/* One line on stderr, begun with "acre: " and ended here, the first time that `key` is seen in the
- * process; after that nothing. The text of `key` is kept, not the pointer. */
+/* Prints one line to stderr, with the prefix "acre: " and a newline, when `key` is first seen in
+ * the process. Later calls with the same key are no-ops. Copies the text of `key`. */
 void acre_standin_say_once(const char *key, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

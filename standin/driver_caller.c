@@ -1,7 +1,7 @@
-/* The thread's caller and the one line; see caller.h.
+/* The thread's caller, and messages that are printed once; see caller.h.
  *
- * Keys that were seen are kept in a table of fixed size, so that speaking needs no memory: it may
- * be memory that ran out. Locks: one mutex around that table and the line. */
+ * Seen keys are kept in a table of fixed size, so that a message allocates no memory: the program
+ * may be out of memory. Locks: one mutex around the table and the output. */
 #include "caller.h"
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ static struct {
     char keys[CALLER_KEYS][CALLER_KEY_BYTES];
 } said = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* 1 if the key is new, or if there is no room to know. */
+/* Returns 1 if the key is new, or if the table is full. */
 static int said_is_new(const char *key) {
     char kept[CALLER_KEY_BYTES];
     snprintf(kept, sizeof kept, "%s", key);

@@ -1,7 +1,7 @@
-/* The doors of libcuda.so.1: one exported function for each entry of the list, and the table that
- * they share. See driver_doors.h.
+/* The doors of libcuda.so.1: one exported function for each entry of the list, and their shared
+ * table. See driver_doors.h.
  *
- * Locks: none; the table is chosen once and then read without a lock. */
+ * Locks: none. The table is chosen once and then read without a lock. */
 #include "driver_doors.h"
 
 #include <pthread.h>
@@ -18,13 +18,13 @@
 
 static struct {
     pthread_once_t once;
-    struct acre__driver live;                   /* what the doors lead to */
+    struct acre__driver live;                   /* the table that doors call */
     const struct acre__driver *inner;           /* the soft driver's table, or the fault wrapper */
-    _Atomic(const struct acre__driver *) table; /* the live one, or the forked one */
+    _Atomic(const struct acre__driver *) table; /* &live, or &doors_forked in a child */
     _Atomic int is_used, has_failed;
 } doors = {.once = PTHREAD_ONCE_INIT};
 
-/* ---- calls with more behind them than the ledger ---- */
+/* ---- calls that do more than the ledger ---- */
 
 static CUresult doors_cuInit(unsigned int flags) {
     CUresult result = doors.inner->cuInit(flags);
@@ -39,12 +39,13 @@ static CUresult doors_cuInit(unsigned int flags) {
     return result;
 }
 
-/* The handle could be made, but no process could open it: so the first one is told. */
+/* The soft driver could create the handle, but no process could open it. So the call fails with a
+ * message. */
 static CUresult doors_cuIpcGetMemHandle(CUipcMemHandle *handle_out, CUdeviceptr ptr) {
     (void)handle_out, (void)ptr;
     acre_standin_say_once("cuIpcGetMemHandle",
-                          "cuIpcGetMemHandle is not there on the soft device: it returns "
-                          "CUDA_ERROR_NOT_SUPPORTED; cuMemExportToShareableHandle is");
+                          "cuIpcGetMemHandle is unsupported on the soft device: it returns "
+                          "CUDA_ERROR_NOT_SUPPORTED; use cuMemExportToShareableHandle");
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -92,8 +93,8 @@ static struct acre__driver doors_forked = {
     .name = forked_##name,
     ACRE__DRIVER_LIST(DOORS_FORKED_ENTRY)};
 
-/* Only the forking thread goes on in the child: the soft driver's workers are gone, its lock may be
- * held by one of them. A child of a process that had not begun may begin for itself. */
+/* In a child only the forking thread exists: the soft driver's workers do not, and one of them may
+ * hold its lock. If the parent had not initialised CUDA, the child may do so. */
 static void doors_in_child(void) {
     if (atomic_load_explicit(&doors.is_used, memory_order_relaxed))
         atomic_store_explicit(&doors.table, &doors_forked, memory_order_relaxed);
@@ -108,7 +109,7 @@ static void doors_begin(void) {
     const char *spec = acre__config_string(ACRE__CONFIG_FAULT);
     struct acre__fault_plan plan;
     if (spec && (acre__fault_parse(spec, &plan) || acre__fault_set(&plan)))
-        acre_standin_say_once("ACRE_FAULT", "no call will fail: %s", acre_last_detail());
+        acre_standin_say_once("ACRE_FAULT", "ACRE_FAULT is ignored: %s", acre_last_detail());
     else if (spec)
         doors.inner = acre__fault_wrap(doors.inner);
     doors.live = *doors.inner;
@@ -118,11 +119,11 @@ static void doors_begin(void) {
     doors.live.cuModuleLoadData = doors_cuModuleLoadData;
     doors.live.cuModuleGetFunction = doors_cuModuleGetFunction;
     doors.live.cuLaunchKernel = doors_cuLaunchKernel;
-    /* What needs no device is the same in a child. */
+    /* Calls that need no device work in a child, too. */
     doors_forked.cuDriverGetVersion = doors.live.cuDriverGetVersion;
     doors_forked.cuGetErrorName = doors.live.cuGetErrorName;
     doors_forked.cuGetErrorString = doors.live.cuGetErrorString;
-    pthread_atfork(NULL, NULL, doors_in_child); /* refused without memory: forks then hang */
+    pthread_atfork(NULL, NULL, doors_in_child); /* fails when out of memory: children then hang */
     atomic_store_explicit(&doors.table, &doors.live, memory_order_release);
 }
 
@@ -146,7 +147,7 @@ int acre__standin_has_failed(void) {
     return atomic_load_explicit(&doors.has_failed, memory_order_relaxed);
 }
 
-/* ---- the list's doors ---- */
+/* ---- doors of the list ---- */
 
 #define DOOR(name, symbol, version, need, sticky, calls, moved, params, args)                      \
     CUresult symbol params {                                                                       \
@@ -158,7 +159,7 @@ int acre__standin_has_failed(void) {
     }
 ACRE__DRIVER_LIST(DOOR)
 
-/* ---- found by name ---- */
+/* ---- rows for cuGetProcAddress ---- */
 
 #define DOOR_ROW(name, symbol, version, need, sticky, calls, moved, params, args)                  \
     {#name, #symbol, version, (standin_function)symbol},

@@ -1,9 +1,10 @@
-/* What the files of libcuda.so.1 share: the prototypes of its doors and the table behind them.
+/* Shared by the files of libcuda.so.1: the prototypes of its doors and the table behind them.
  *
- * A door is an exported function with the driver's own name, version suffix included, that calls
- * the entry of the same name in one table: the soft driver's, with the fault wrapper (ACRE_FAULT)
- * and the ledger in front. The list of driver functions (driver/driver_list.h) makes the doors;
- * those by hand are other forms of a function in that list, and come down to it. */
+ * A door is an exported function with the driver's own name, including the version suffix. It calls
+ * the entry of the same name in one table: the soft driver's table, wrapped by fault injection
+ * (ACRE_FAULT) and by the ledger. The doors are generated from the list of driver functions
+ * (driver/driver_list.h). Doors written by hand are other forms of a function in that list and call
+ * it. */
 #ifndef ACRE_STANDIN_DRIVER_DOORS_H
 #define ACRE_STANDIN_DRIVER_DOORS_H
 
@@ -21,22 +22,23 @@
 ACRE__DRIVER_LIST(STANDIN_PROTOTYPE)
 #undef STANDIN_PROTOTYPE
 
-/* Any function; only ever converted back to its own type. */
+/* Any function. It is converted back to its own type before a call. */
 typedef void (*standin_function)(void);
 
-/* The table that every door goes through. Never NULL. In a child made by fork after cuInit, where
- * CUDA cannot be used, all of it returns CUDA_ERROR_NOT_INITIALIZED. */
+/* Returns the table that every door calls, never NULL. CUDA cannot be used in a child forked after
+ * cuInit: there every call returns CUDA_ERROR_NOT_INITIALIZED, except for the version and the names
+ * and texts of errors. */
 const struct acre__driver *acre__standin_table(void);
 
-/* 1 once cuInit has succeeded in this process. */
+/* Returns 1 once cuInit has succeeded in this process. */
 int acre__standin_is_used(void);
 
-/* The program cannot have what it needs of CUDA here; a line has said why. */
+/* Records that the program cannot use CUDA here. A message has said why. */
 void acre__standin_fail(void);
-/* 1 after that. */
+/* Returns 1 after acre__standin_fail. */
 int acre__standin_has_failed(void);
 
-/* Says once that `call` needs a GPU because kernels do. */
+/* Prints once that `call` needs a GPU, because kernels do. */
 void acre__standin_say_kernel(const char *call);
 
 #endif

@@ -1,5 +1,5 @@
-/* cuGetProcAddress, as libcudart, frameworks and libacre itself find the driver's functions, and
- * cuGetExportTable, by which only NVIDIA's own runtime does. */
+/* cuGetProcAddress, with which libcudart, frameworks and libacre look up driver functions, and
+ * cuGetExportTable, which only NVIDIA's own runtime uses. */
 #include <string.h>
 
 #include "caller.h"
@@ -12,7 +12,7 @@ static const struct standin_row *const find_tables[] = {
 
 enum { FIND_TABLES = sizeof find_tables / sizeof find_tables[0] };
 
-/* Is it a form for a default stream of the thread's own? */
+/* Returns 1 for a form with a default stream per thread. */
 static int find_is_own(const struct standin_row *row) {
     size_t length = strlen(row->symbol);
     return length > 5 && (strcmp(row->symbol + length - 5, "_ptsz") == 0 ||
@@ -20,8 +20,8 @@ static int find_is_own(const struct standin_row *row) {
 }
 
 struct find_result {
-    const struct standin_row *row; /* the newest form that is not too new; NULL: none */
-    int is_known;                  /* there is a form of that name */
+    const struct standin_row *row; /* the newest form up to the requested version; NULL: none */
+    int is_known;                  /* there is a form with that name */
 };
 
 static struct find_result find(const char *name, int version, int want_own) {
@@ -50,8 +50,8 @@ CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version,
     struct find_result found = {NULL, 0};
     if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
         found = find(name, version, 1);
-    /* A function that has such forms is not handed out in another, not even to who asks for a
-     * version from before they came. */
+    /* A function with a per-thread form is never returned in another form, even if the requested
+     * version is older than the per-thread form. */
     if (!found.is_known)
         found = find(name, version, 0);
     *function_out = NULL;
@@ -64,7 +64,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version,
     return CUDA_SUCCESS;
 }
 
-/* Until CUDA 12 the result was the only way to say that there is no such function. */
+/* Until CUDA 12 only the result code could say that there is no such function. */
 CUresult cuGetProcAddress(const char *name, void **function_out, int version, uint64_t flags) {
     CUresult result = cuGetProcAddress_v2(name, function_out, version, flags, NULL);
     return result || *function_out ? result : CUDA_ERROR_NOT_FOUND;
@@ -73,8 +73,8 @@ CUresult cuGetProcAddress(const char *name, void **function_out, int version, ui
 CUresult cuGetExportTable(const void **table_out, const CUuuid *id) {
     (void)table_out, (void)id;
     acre_standin_say_once("cuGetExportTable",
-                          "the program brings a CUDA runtime of its own, linked into it or not of "
-                          "CUDA 13, which works with NVIDIA's driver alone: build it with nvcc "
+                          "the program contains its own CUDA runtime (linked statically, or not of "
+                          "CUDA 13), which works only with NVIDIA's driver; build it with nvcc "
                           "-cudart shared of CUDA 13");
     acre__standin_fail();
     return CUDA_ERROR_NOT_SUPPORTED;

@@ -1,12 +1,12 @@
-/* Older and newer forms of functions in the driver's list; see driver_forms.h. Each comes down to
- * doors of the list, which do the work and note the call. */
+/* Older and newer forms of functions in the driver's list; see driver_forms.h. Each form calls
+ * doors of the list, which do the work and record the call. */
 #include "driver_forms.h"
 
 #include <stddef.h>
 
 #include "caller.h"
 
-/* ---- the same as their successors ---- */
+/* ---- forms that equal their successors ---- */
 
 CUresult cuDeviceGetUuid(CUuuid *uuid_out, CUdevice dev) {
     return cuDeviceGetUuid_v2(uuid_out, dev);
@@ -66,8 +66,8 @@ CUresult cuDeviceComputeCapability(int *major_out, int *minor_out, CUdevice dev)
                : cuDeviceGetAttribute(minor_out, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, dev);
 }
 
-/* Soft devices are alike: none is nearer than another, and they have neither atomics over a link
- * nor arrays. */
+/* Soft devices are alike: all have performance rank 0, and none supports native atomics or arrays
+ * between devices. */
 CUresult cuDeviceGetP2PAttribute(int *value_out, CUdevice_P2PAttribute attribute, CUdevice dev,
                                  CUdevice peer) {
     int can = 0;
@@ -94,13 +94,14 @@ CUresult cuCtxCreate_v2(CUcontext *ctx_out, unsigned int flags, CUdevice dev) {
 
 CUresult cuCtxCreate_v3(CUcontext *ctx_out, CUexecAffinityParam *affinities, int count,
                         unsigned int flags, CUdevice dev) {
-    /* A share of the multiprocessors, which only a GPU under MPS has; below 0 are none. */
+    /* Execution affinity is a share of the multiprocessors, which only a GPU under MPS supports. A
+     * count below 0 means none. */
     if (count > 0)
         return affinities ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : CUDA_ERROR_INVALID_VALUE;
     return cuCtxCreate_v4(ctx_out, NULL, flags, dev);
 }
 
-/* What `call` says with the context current; NULL: the one that is. */
+/* Calls `call` with the context current; NULL: the context that already is. */
 static CUresult form_in_context(CUcontext ctx, CUresult (*call)(void *argument), void *argument) {
     if (!ctx)
         return call(argument);
@@ -132,11 +133,11 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx) {
 CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *ctx_out, CUgreenCtx *green_out) {
     CUresult result = cuStreamGetCtx(stream, ctx_out);
     if (!result && green_out)
-        *green_out = NULL; /* a GPU's multiprocessors cannot be divided here */
+        *green_out = NULL; /* green contexts are not supported */
     return result;
 }
 
-/* Edges without data are all there are, and the dependencies cannot be asked for. */
+/* Edges have no data, and the soft driver does not support queries of dependencies. */
 CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status_out,
                                    cuuint64_t *id_out, CUgraph *graph_out,
                                    const CUgraphNode **dependencies_out,
@@ -151,9 +152,9 @@ CUresult cuStreamBeginCapture(CUstream stream) {
     return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
-/* ---- places of memory ---- */
+/* ---- memory locations ---- */
 
-/* Before places had a type a device was one, and -1 the host. */
+/* Converts the older form of a location: a device, or -1 for the host. */
 static CUmemLocation form_place(CUdevice dev) {
     if (dev == CU_DEVICE_CPU)
         return (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, 0};
@@ -179,9 +180,9 @@ CUresult cuMemRangeGetAttributes(void **data_out, size_t *data_bytes,
     return result;
 }
 
-/* ---- pools by place ---- */
+/* ---- pools by location ---- */
 
-/* The device whose pools are meant. The host's pools and managed ones are a GPU's alone. */
+/* Finds the device of the pools. Only a GPU has host pools and managed pools. */
 static CUresult form_pool_device(const CUmemLocation *location, CUmemAllocationType type,
                                  CUdevice *dev) {
     int count = 0;
@@ -217,7 +218,7 @@ CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUme
     return result ? result : cuDeviceSetMemPool(dev, pool);
 }
 
-/* ---- found by name ---- */
+/* ---- rows for cuGetProcAddress ---- */
 
 #define FORM_ROW(name, symbol, version, params) {#name, #symbol, version, (standin_function)symbol},
 

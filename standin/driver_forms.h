@@ -1,16 +1,16 @@
-/* Other forms of functions in the list, written by hand: those of older and newer versions, those
- * of programs whose default stream is the thread's own (_ptds, _ptsz), and what can be said with
+/* Forms of functions in the list that are written by hand: older and newer versions, forms for
+ * programs with a default stream per thread (_ptds, _ptsz), and calls that can be built from
  * others.
  *
- * X(name, symbol, version, params): as in driver_list.h; `version` is the CUDA version from which
- * on cuGetProcAddress hands the form out. Forms of before CUDA 3.2, with sizes of 32 bits, are not
- * here: they are among the names that only say so (driver_others.h). */
+ * X(name, symbol, version, params) is as in driver_list.h. `version` is the CUDA version from which
+ * on cuGetProcAddress returns the form. Forms from before CUDA 3.2, with 32-bit sizes, are in
+ * driver_others.h as unsupported. */
 #ifndef ACRE_STANDIN_DRIVER_FORMS_H
 #define ACRE_STANDIN_DRIVER_FORMS_H
 
 #include "driver_doors.h"
 
-/* Types that only forms have; nothing of the structs is looked into. */
+/* Types that only forms use. No code reads the structs. */
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
@@ -76,11 +76,9 @@ typedef enum {
     X(cuEventElapsedTime, cuEventElapsedTime_v2, 12080,                                            \
       (float *ms_out, CUevent start, CUevent end))
 
-/*
- * The forms for a default stream of the thread's own that are written by hand: X(name, symbol,
- * version, params). They came with CUDA 7; those of entries with a parameter `stream` are made from
- * the list (driver_own.c).
- */
+/* Forms for a default stream per thread that are written by hand: X(name, symbol, version, params).
+ * They came with CUDA 7. Forms of entries with a parameter `stream` are generated from the list
+ * (driver_own.c). */
 #define STANDIN_OWN_FORMS(X)                                                                       \
     X(cuMemcpy, cuMemcpy_ptds, 7000, (CUdeviceptr dst, CUdeviceptr src, size_t bytes))             \
     X(cuMemcpyHtoD, cuMemcpyHtoD_v2_ptds, 7000, (CUdeviceptr dst, const void *src, size_t bytes))  \
@@ -116,7 +114,7 @@ STANDIN_FORMS(STANDIN_FORM_PROTOTYPE)
 STANDIN_OWN_FORMS(STANDIN_FORM_PROTOTYPE)
 #undef STANDIN_FORM_PROTOTYPE
 
-/* One function as cuGetProcAddress knows it. */
+/* One function that cuGetProcAddress can return. */
 struct standin_row {
     const char *name;   /* without suffixes */
     const char *symbol; /* as exported */
@@ -124,7 +122,7 @@ struct standin_row {
     standin_function function;
 };
 
-/* The rows of each file; all of them end with a row without a name. */
+/* The rows of each file. A row without a name ends each table. */
 extern const struct standin_row acre__standin_list_rows[];  /* driver_doors.c */
 extern const struct standin_row acre__standin_own_rows[];   /* driver_own.c */
 extern const struct standin_row acre__standin_form_rows[];  /* driver_forms.c */

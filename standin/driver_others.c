@@ -1,7 +1,7 @@
-/* The doors that lead nowhere: every function of the driver that the soft driver does not have, by
- * name. See driver_others.h.
+/* Doors of unsupported functions: every function of the driver that the soft driver does not have,
+ * by name. See driver_others.h.
  *
- * They are declared without parameters, whatever they are called with: nothing of it is read. */
+ * They are declared without parameters, because they read none. */
 #include "driver_others.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ static CUresult other(const char *name, enum other_why why) {
         acre__standin_say_kernel(name);
     else if (why == OTHER_OLD)
         acre_standin_say_once(name,
-                              "%s without a suffix is its form of before CUDA 3.2, with sizes of "
-                              "32 bits; take %s_v2, as cuda.h does",
+                              "%s without a suffix is the form from before CUDA 3.2, with 32-bit "
+                              "sizes; use %s_v2, as cuda.h does",
                               name, name);
     else
         acre_standin_say_once(name, "the soft device does not have %s", name);

@@ -1,14 +1,14 @@
-/* Every function of the driver that the stand-in has by name alone: X(name, symbol, version, why).
+/* Driver functions that the stand-in exports but does not support: X(name, symbol, version, why).
  *
- * Names and versions as in driver_list.h. `why` is what the door says before it returns
- * CUDA_ERROR_NOT_SUPPORTED:
+ * Names and versions are as in driver_list.h. `why` selects the message that the door prints before
+ * it returns CUDA_ERROR_NOT_SUPPORTED:
  *
- *   CALL    the call is outside of what the soft driver does
- *   KERNEL  it is about kernels, which need a GPU
- *   OLD     a form from before CUDA 3.2, with sizes of 32 bits; its successor is there
+ *   CALL    the soft driver does not have the call
+ *   KERNEL  the call is about kernels, which need a GPU
+ *   OLD     a form from before CUDA 3.2, with 32-bit sizes; the stand-in has its successor
  *
- * A program that is linked against one of them starts all the same, and hears which one it was when
- * it gets there. */
+ * A program that is linked against one of these functions still starts, and a call prints the
+ * message. */
 #ifndef ACRE_STANDIN_DRIVER_OTHERS_H
 #define ACRE_STANDIN_DRIVER_OTHERS_H
 

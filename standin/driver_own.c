@@ -1,12 +1,12 @@
-/* The forms of the driver's functions for programs whose default stream is the calling thread's
- * own, not the legacy one (nvcc --default-stream per-thread): names that end in _ptsz, where a
- * stream is given and NULL means the thread's, and _ptds, where none is given.
+/* Forms of driver functions for programs whose default stream is the calling thread's, not the
+ * legacy stream (nvcc --default-stream per-thread). Names end in _ptsz if the call has a stream
+ * parameter, where NULL means the thread's stream, and in _ptds if it has none.
  *
- * Those with a parameter `stream` are made from the driver's list. */
+ * Forms with a parameter `stream` are generated from the driver's list. */
 #include "caller.h"
 #include "driver_forms.h"
 
-/* Entries of the list that have such a form. An entry that is not defined here has none. */
+/* Entries of the list with a per-thread form. All other entries have none. */
 #define OWN_cuEventRecord OWN_YES
 #define OWN_cuEventRecordWithFlags OWN_YES
 #define OWN_cuGraphLaunch OWN_YES
@@ -43,8 +43,8 @@
 #define OWN_cuStreamSynchronize OWN_YES
 #define OWN_cuStreamWaitEvent OWN_YES
 
-/* OWN_IF(name, MACRO)(arguments) is MACRO(arguments) for the entries above and nothing for others:
- * OWN_YES becomes two arguments and pushes MACRO to the second place. */
+/* OWN_IF(name, MACRO)(arguments) expands to MACRO(arguments) for the entries above and to nothing
+ * for others: OWN_YES expands to two arguments, which pushes OWN_TAKE to the second position. */
 #define OWN_YES ~, OWN_TAKE
 #define OWN_TAKE(macro) macro
 #define OWN_LEAVE(macro) OWN_NOTHING
@@ -59,7 +59,7 @@ static CUstream own(CUstream stream) {
 
 /* ---- with a stream ---- */
 
-/* The door behind it notes the same caller, unless this one has done so. */
+/* The inner door would record its own caller, but this outer door has already set it. */
 #define OWN_DOOR(name, symbol, params, args)                                                       \
     STANDIN_EXPORT CUresult symbol##_ptsz params;                                                  \
     CUresult symbol##_ptsz params {                                                                \
@@ -96,7 +96,7 @@ CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus *
 
 /* ---- without one ---- */
 
-/* Copies that the host takes part in are over when the call returns. */
+/* Copies with the host are done when the call returns. */
 static CUresult own_wait(CUresult result) {
     return result ? result : cuStreamSynchronize(CU_STREAM_PER_THREAD);
 }
@@ -157,7 +157,7 @@ CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dst, size_t pitch_bytes, unsigned int
     return cuMemsetD2D32Async(dst, pitch_bytes, value, width, rows, CU_STREAM_PER_THREAD);
 }
 
-/* ---- found by name ---- */
+/* ---- rows for cuGetProcAddress ---- */
 
 /* The forms came with CUDA 7. */
 #define OWN_VERSION(version) ((version) < 7000 ? 7000 : (version))

@@ -1,10 +1,10 @@
-/* What libcuda.so.1 does for `acre run`, which says what is wanted in ACRE_RUN: the number of the
- * process that it became, then the words stats and leaks, with commas.
+/* Support of libcuda.so.1 for `acre run`. The variable ACRE_RUN contains the id of the process that
+ * `acre run` has become, then the words stats and leaks if requested, separated by commas.
  *
- *   at the end   statistics and leaks, from every process that has used CUDA
- *   at a fault   which memory it was that the host cannot touch
+ *   at exit      prints statistics and leaks of every process that has used CUDA
+ *   at a fault   prints which memory the host must not access
  *
- * Without ACRE_RUN nothing of this happens. */
+ * Without ACRE_RUN this file does nothing. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -19,13 +19,14 @@
 #include "ledger.h"
 
 static struct {
-    pid_t program; /* that `acre run` has become; others are its children */
+    pid_t program; /* that `acre run` has become; other processes are its children */
     int want_stats, want_leaks;
 } run;
 
-/* ---- the end ---- */
+/* ---- at exit ---- */
 
-/* Wrong uses that the soft driver has seen: with ACRE_SOFT_CHECK those that are not ordered. */
+/* Prints errors that the soft driver has found; with ACRE_SOFT_CHECK also unordered uses of
+ * memory. */
 static size_t run_say_reports(void) {
     char text[1024];
     size_t count = acre__soft_reports(text, sizeof text);
@@ -34,7 +35,8 @@ static size_t run_say_reports(void) {
     return count;
 }
 
-/* A program that got nothing has freed everything, but shows nothing. */
+/* Returns 1 if the program could not use CUDA and allocated nothing: "no leaks" would prove
+ * nothing. */
 static int run_is_void(void) {
     uint64_t made = 0;
     for (int kind = 0; kind < LEDGER_KIND_COUNT; kind++)
@@ -42,7 +44,7 @@ static int run_is_void(void) {
     return acre__standin_has_failed() && !made;
 }
 
-/* After the program's own functions at exit, which may free, and after those of its libraries. */
+/* Runs after the exit handlers of the program and of its libraries, which may free memory. */
 static void run_at_exit(int code, void *nothing) {
     (void)nothing;
     int is_program = getpid() == run.program, is_asked = run.want_stats || run.want_leaks;
@@ -57,7 +59,7 @@ static void run_at_exit(int code, void *nothing) {
             fprintf(stderr, "acre: %s has not used CUDA\n", program_invocation_short_name);
         return;
     }
-    /* What the program has printed comes first, unless another thread is at it for good. */
+    /* Flushes the program's output first, unless another thread holds the lock of stdout. */
     if (ftrylockfile(stdout) == 0) {
         fflush_unlocked(stdout);
         funlockfile(stdout);
@@ -70,7 +72,7 @@ static void run_at_exit(int code, void *nothing) {
     if (run.want_leaks)
         wrong += acre__ledger_say_leaks();
     if (wrong && code == 0)
-        exit(1); /* glibc goes on with what is left to do at exit */
+        exit(1); /* glibc continues with the remaining exit handlers */
 }
 
 /* ---- faults ---- */
@@ -81,21 +83,21 @@ static const char *run_call(const struct acre_standin_caller *caller) {
     return caller->call ? caller->call : "a call";
 }
 
-/* What the host has touched, and why it cannot. */
+/* Describes the memory that the host accessed. */
 static const char *run_say_what(const struct ledger_entry *entry, char text[RUN_LINE]) {
     char place[RUN_PLACE];
     if (entry->is_lost)
-        return "which is no memory since its context ended";
+        return "which was freed with its context";
     if (!entry->is_freed)
         return entry->kind == LEDGER_ADDRESSES ? "which is an address with no memory mapped to it"
                                                : "which is device memory";
-    snprintf(text, RUN_LINE, "which is no memory since %s, called at %s", run_call(&entry->freer),
+    snprintf(text, RUN_LINE, "which was freed by %s, called at %s", run_call(&entry->freer),
              acre__ledger_place(entry->freer.address, place, sizeof place));
     return text;
 }
 
-/* `is_unmapped`: there is nothing at the address, and not the program's own pages, which come where
- * pages were that were given back. */
+/* `is_unmapped` is 1 if nothing is mapped at the address. If something is, it may be the program's
+ * own pages, which the system has placed where freed pages were. */
 static void run_say_fault(uint64_t address, int is_unmapped) {
     enum { LINE = 2 * RUN_LINE };
     char line[LINE], what[RUN_LINE], place[RUN_PLACE];
@@ -106,27 +108,27 @@ static void run_say_fault(uint64_t address, int is_unmapped) {
     int is_pages = entry.kind == LEDGER_PINNED || entry.kind == LEDGER_MANAGED;
     if (is_past && is_pages && !is_unmapped)
         return;
-    int length = snprintf(line, LINE,
-                          "acre: the host touched 0x%" PRIx64 ", %s: byte %" PRIu64
-                          " of %zu that %s gave, called at %s\n",
-                          address, run_say_what(&entry, what), address - entry.node.key,
-                          entry.bytes, run_call(&entry.caller),
-                          acre__ledger_place(entry.caller.address, place, sizeof place));
+    int length = snprintf(
+        line, LINE,
+        "acre: the host touched 0x%" PRIx64 ", %s: byte %" PRIu64 " of %zu from %s, called at %s\n",
+        address, run_say_what(&entry, what), address - entry.node.key, entry.bytes,
+        run_call(&entry.caller), acre__ledger_place(entry.caller.address, place, sizeof place));
     if (length > 0 && write(STDERR_FILENO, line, (size_t)(length < LINE ? length : LINE - 1)) < 0)
         return;
 }
 
-/* The default action follows: the instruction is tried again without a handler. */
+/* Prints the message and restores the default action, which the repeated instruction then
+ * triggers. */
 static void run_on_fault(int number, siginfo_t *info, void *context) {
     (void)context;
     signal(number, SIG_DFL);
     if (info->si_code > 0)
         run_say_fault((uintptr_t)info->si_addr, info->si_code == SEGV_MAPERR);
     else
-        raise(number); /* sent, and not repeated by itself */
+        raise(number); /* sent by a process, so no instruction repeats it */
 }
 
-/* ---- the beginning ---- */
+/* ---- start ---- */
 
 static int run_has_word(const char *words, const char *word) {
     size_t length = strlen(word);

@@ -6,22 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was freed last, to know what a host touches that should not. */
+/* Number of freed entries that are kept, to identify a use after free. */
 enum { LEDGER_FREED = 256 };
 
 static struct {
     pthread_mutex_t lock;
     struct acre__tree memory;    /* by first address */
     struct acre__tree addresses; /* reservations, by first address */
-    struct acre__tree chunks;    /* by handle; those without one hang on their mappings alone */
+    struct acre__tree chunks;    /* by handle; one without handles is reachable by its mappings */
     struct acre__tree pools;     /* by handle */
     struct ledger_entry *lost;   /* newest first */
-    struct ledger_entry *held;   /* what threads have in hand while they ask the driver */
+    struct ledger_entry *held;   /* entries that threads have taken during a driver call */
     struct ledger_entry freed[LEDGER_FREED];
     unsigned freed_next;
-    unsigned endings; /* contexts that are being ended */
+    unsigned endings; /* calls in progress that may destroy a context */
     uint64_t made, ended;
-    struct ledger_count counts[LEDGER_KIND_COUNT + 1]; /* the last: of all memory */
+    struct ledger_count counts[LEDGER_KIND_COUNT + 1]; /* the last one is for all memory */
 } ledger = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const struct {
@@ -58,7 +58,7 @@ static int entry_holds(const struct ledger_entry *entry, uint64_t address) {
     return address - entry->node.key < entry->bytes;
 }
 
-/* ---- counting, with the lock ---- */
+/* ---- counting; the lock is held ---- */
 
 static void count_made(struct ledger_count *count, size_t bytes) {
     count->made++;
@@ -85,7 +85,7 @@ static void ledger_count_ended(const struct ledger_entry *entry, int is_freed) {
         count_ended(&ledger.counts[LEDGER_KIND_COUNT], entry->bytes, is_freed);
 }
 
-/* ---- entries, with the lock ---- */
+/* ---- entries; the lock is held ---- */
 
 static void ledger_lose(struct ledger_entry *entry) {
     acre__tree_remove(ledger_tree(entry->kind), &entry->node);
@@ -96,7 +96,7 @@ static void ledger_lose(struct ledger_entry *entry) {
     ledger.lost = entry;
 }
 
-/* Handles are no addresses, and registered pages are the program's before and after. */
+/* Handles are not addresses, and registered pages belong to the program before and after. */
 static int kind_has_addresses(enum ledger_kind kind) {
     return kind != LEDGER_CHUNK && kind != LEDGER_POOL && kind != LEDGER_REGISTERED;
 }
@@ -113,13 +113,13 @@ static void ledger_free(struct ledger_entry *entry) {
     free(entry);
 }
 
-/* Nothing keeps the chunk any more? */
+/* Frees the chunk's entry if it has neither handles nor mappings. */
 static void ledger_free_chunk_if_over(struct ledger_entry *chunk) {
     if (!chunk->handles && !chunk->mappings)
         ledger_free(chunk);
 }
 
-/* A mapping lets go of its chunk. */
+/* Ends an entry. A mapping drops its reference to its chunk. */
 static void ledger_end(struct ledger_entry *entry) {
     if (entry->chunk) {
         entry->chunk->mappings--;
@@ -128,7 +128,7 @@ static void ledger_end(struct ledger_entry *entry) {
     ledger_free(entry);
 }
 
-/* ---- entries in a thread's hand, with the lock ---- */
+/* ---- entries that a thread has taken; the lock is held ---- */
 
 static void ledger_hold(struct ledger_entry *entry) {
     acre__tree_remove(ledger_tree(entry->kind), &entry->node);
@@ -137,8 +137,8 @@ static void ledger_hold(struct ledger_entry *entry) {
     ledger.held = entry;
 }
 
-/* Out of the hand: it has ended, or is in the ledger again. Where it was there is something else if
- * it ended unseen and its address was given out again. */
+/* Ends a taken entry if the driver freed it, else puts it back. The insert fails if the memory was
+ * freed unnoticed and the driver has returned its address again; then the entry ends, too. */
 static void ledger_let_go(struct ledger_entry *entry, CUresult result) {
     struct ledger_entry **link = &ledger.held;
     while (*link != entry)
@@ -149,8 +149,8 @@ static void ledger_let_go(struct ledger_entry *entry, CUresult result) {
         ledger_end(entry);
 }
 
-/* What begins in [first, first + bytes) was freed by who has no entry for it: it is what others
- * have in hand, or had, when they were refused. */
+/* Handles a free in [first, first + bytes) by a thread that had no entry for it. The entry is one
+ * that another thread has taken, or has put back after the driver refused its free. */
 static void ledger_end_unseen(struct acre__tree *tree, uint64_t first, uint64_t bytes) {
     for (struct ledger_entry *entry = ledger.held; entry; entry = entry->next_held) {
         if (ledger_tree(entry->kind) == tree && entry->node.key - first < bytes &&
@@ -170,9 +170,9 @@ static void ledger_end_unseen(struct acre__tree *tree, uint64_t first, uint64_t 
     }
 }
 
-/* ---- new entries, with the lock ---- */
+/* ---- new entries; the lock is held ---- */
 
-/* Without memory for an entry the thing is counted and not listed. */
+/* Without memory for an entry, the allocation is counted but not listed. */
 static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, size_t bytes) {
     struct ledger_entry *entry = calloc(1, sizeof *entry);
     ledger_count_made(kind, bytes);
@@ -184,8 +184,9 @@ static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, s
     entry->number = ++ledger.made;
     entry->caller = acre__standin_caller();
     entry->handles = kind == LEDGER_CHUNK;
-    /* The driver has given the address out again: what was there ended unseen, with its context if
-     * one is ending now, or else by a thread that has freed another one's. */
+    /* The driver has returned this address again, so an old entry there ended unnoticed: with its
+     * context if one is being destroyed now, else by a thread that freed another thread's
+     * memory. */
     ledger_end_unseen(ledger_tree(kind), key, 1);
     struct ledger_entry *stale = entry_of(acre__tree_find(ledger_tree(kind), key));
     if (stale && ledger.endings) {
@@ -279,7 +280,7 @@ void acre__ledger_add_mapping(uint64_t address, size_t bytes, uint64_t handle) {
     pthread_mutex_unlock(&ledger.lock);
 }
 
-/* The entry whose bytes the address is one of, in a tree by first address. */
+/* Returns the entry that contains the address, in a tree by first address. */
 static struct ledger_entry *ledger_at(const struct acre__tree *tree, uint64_t address) {
     struct ledger_entry *entry = entry_of(acre__tree_floor(tree, address));
     return entry && entry_holds(entry, address) ? entry : NULL;
@@ -291,7 +292,7 @@ void acre__ledger_add_handle(uint64_t handle, uint64_t address) {
     if (chunk) {
         chunk->handles++;
     } else {
-        /* The program had given its handles back, but not the mapping. */
+        /* The program had released its handles, but not the mapping. */
         const struct ledger_entry *mapping = ledger_at(&ledger.memory, address);
         chunk = mapping ? mapping->chunk : NULL;
         if (chunk) {
@@ -305,7 +306,7 @@ void acre__ledger_add_handle(uint64_t handle, uint64_t address) {
     pthread_mutex_unlock(&ledger.lock);
 }
 
-/* Numbers of handles are not used again, so it does not matter that the driver was asked first. */
+/* Handle numbers are not reused, so this may run after the driver call. */
 void acre__ledger_drop_handle(uint64_t handle) {
     pthread_mutex_lock(&ledger.lock);
     struct ledger_entry *chunk = entry_of(acre__tree_find(&ledger.chunks, handle));
@@ -316,7 +317,7 @@ void acre__ledger_drop_handle(uint64_t handle) {
     pthread_mutex_unlock(&ledger.lock);
 }
 
-/* ---- the end of contexts and processes ---- */
+/* ---- destroyed contexts, forked processes ---- */
 
 void acre__ledger_ending(void) {
     pthread_mutex_lock(&ledger.lock);
@@ -355,8 +356,8 @@ void acre__ledger_ended(const struct acre__driver *drv, CUresult result) {
     pthread_mutex_unlock(&ledger.lock);
 }
 
-/* The lock may be held by a thread that the child does not have; entries are left where they are.
- */
+/* A thread that does not exist in the child may hold the lock, so the lock is reset and entries are
+ * not freed. */
 void acre__ledger_forget(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     ledger.lock = fresh;
@@ -369,9 +370,9 @@ void acre__ledger_forget(void) {
         ledger.counts[i] = (struct ledger_count){0};
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
-/* The entry that ended last of those that the address lay in. */
+/* Returns the most recently ended entry that contained the address, or NULL. */
 static const struct ledger_entry *ledger_at_before(uint64_t address) {
     const struct ledger_entry *last = NULL, *entry;
     for (unsigned i = 0; i < LEDGER_FREED; i++) {

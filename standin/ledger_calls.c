@@ -1,11 +1,12 @@
-/* The ledger's functions in front of the calls that hand out memory and take it back; see ledger.h.
- * Each calls the function of the same name behind it and notes what came of it. */
+/* The ledger's wrappers of the calls that allocate and free memory; see ledger.h. Each calls the
+ * inner function of the same name and records the result. */
 #include "ledger.h"
 #include "soft/soft.h"
 
-static const struct acre__driver *calls_inner; /* set once, before the table is handed out */
+static const struct acre__driver *calls_inner; /* set once, before any thread sees the table */
 
-/* Notes what a call gave, or that it was refused. No bytes, where they can be had, are NULL. */
+/* Records the allocation of a call, or its failure. An allocation of 0 bytes may return NULL, which
+ * has no entry. */
 static CUresult calls_note(enum ledger_kind kind, CUresult result, uint64_t key, size_t bytes) {
     if (result)
         acre__ledger_refuse(kind);
@@ -110,7 +111,7 @@ static CUresult calls_cuMemPoolDestroy(CUmemoryPool pool) {
     return result;
 }
 
-/* Memory of another process: its size is not among what was sent. */
+/* Memory of another process. The exported data does not tell its size, so the driver is queried. */
 static CUresult calls_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool,
                                              CUmemPoolPtrExportData *data) {
     size_t bytes = 0;
@@ -120,7 +121,7 @@ static CUresult calls_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool 
     return calls_note(LEDGER_ORDERED, result, result ? 0 : *ptr_out, bytes);
 }
 
-/* ---- memory by hand ---- */
+/* ---- virtual memory management ---- */
 
 static CUresult calls_cuMemAddressReserve(CUdeviceptr *ptr_out, size_t bytes, size_t alignment,
                                           CUdeviceptr hint, unsigned long long flags) {
@@ -141,7 +142,7 @@ static CUresult calls_cuMemCreate(CUmemGenericAllocationHandle *handle_out, size
     return calls_note(LEDGER_CHUNK, result, result ? 0 : *handle_out, bytes);
 }
 
-/* The bytes are another process's. */
+/* The bytes belong to another process, so they are not counted. */
 static CUresult calls_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle_out,
                                                      void *os_handle,
                                                      CUmemAllocationHandleType type) {
@@ -181,10 +182,10 @@ static CUresult calls_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
     return result;
 }
 
-/* ---- ends of contexts ---- */
+/* ---- destroying contexts ---- */
 
 static CUresult calls_ended(CUresult result) {
-    acre__ledger_ended(acre__driver_soft(), result); /* no refusal is planned for our questions */
+    acre__ledger_ended(acre__driver_soft(), result); /* bypasses fault injection */
     return result;
 }
 

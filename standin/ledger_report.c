@@ -1,4 +1,4 @@
-/* What the ledger says at the end of a program, on stderr; see ledger.h. */
+/* The ledger's reports at exit, on stderr; see ledger.h. */
 #include "ledger.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ const char *acre__ledger_bytes(uint64_t bytes, char *text, size_t text_bytes) {
         value /= 1024;
         unit++;
     }
-    /* One digit behind the point, unless there is nothing behind it. */
+    /* One decimal, unless it is 0. */
     uint64_t tenths = (uint64_t)(value * 10 + 0.5);
     if (tenths % 10)
         snprintf(text, text_bytes, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10,
@@ -28,7 +28,7 @@ const char *acre__ledger_bytes(uint64_t bytes, char *text, size_t text_bytes) {
 }
 
 const char *acre__ledger_place(const void *address, char *text, size_t text_bytes) {
-    /* The call is before the place that it returns to, which may be another line. */
+    /* The call is before its return address, which may belong to another line. */
     uintptr_t at = (uintptr_t)address - (address != NULL);
     Dl_info info;
     struct link_map *object = NULL;
@@ -73,7 +73,7 @@ void acre__ledger_say_stats(uint64_t copied_bytes) {
 
 /* ---- leaks ---- */
 
-/* Entries that one call in the program made. */
+/* Leaks of one call site in the program. */
 struct leak {
     struct ledger_entry first; /* the oldest of them */
     uint64_t count, bytes;
@@ -148,7 +148,7 @@ uint64_t acre__ledger_say_leaks(void) {
                 row->first.is_lost ? " (until its context ended)" : "");
     }
     if (leaks.unlisted)
-        fprintf(stderr, "  and %" PRIu64 " that there is no memory to list\n", leaks.unlisted);
+        fprintf(stderr, "  and %" PRIu64 " more: out of memory to list them\n", leaks.unlisted);
     free(leaks.rows);
     return leaks.count;
 }

@@ -1,16 +1,16 @@
 /* Devices of threads and their contexts.
  *
- * A thread's calls go to the context that is current on it, whoever made that. Where none is, the
- * primary context of the thread's device becomes current, and is made before if it is not there:
- * this is the runtime's own part, and happens in the first call that needs a context. The runtime
- * keeps one reference on each primary context that it made, until cudaDeviceReset.
+ * A thread's calls go to the context that is current on it, whoever created that context. If none
+ * is current, the primary context of the thread's device becomes current and is created if needed.
+ * The runtime does this in the first call that needs a context. It keeps one reference to each
+ * primary context that it created, also after cudaDeviceReset.
  *
- * A reset destroys a primary context under every thread on which it is current; the next call of
- * such a thread finds it inactive and begins again.
+ * A reset destroys a primary context under every thread on which it is current. The next call of
+ * such a thread finds the context inactive and creates it again.
  *
- * Locks: one mutex around making and resetting primary contexts. The handles are also read without
- * it, to see whether a current context is one of them; a handle is written once, as the driver
- * gives the same one for a device every time. */
+ * Locks: one mutex around creating and resetting primary contexts. The handles are also read
+ * without the mutex, to recognise a current context as primary. A handle is written once, because
+ * the driver returns the same one for a device every time. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -21,9 +21,9 @@ enum { CONTEXT_DEVICES = 64 };
 static struct {
     pthread_mutex_t lock;
     _Atomic int is_started;
-    _Atomic int first_device; /* of threads that chose none: cudaSetValidDevices */
-    _Atomic(CUcontext) primary[CONTEXT_DEVICES]; /* NULL: never made by the runtime */
-    int is_retained[CONTEXT_DEVICES];            /* under the lock */
+    _Atomic int first_device; /* for threads that chose none: cudaSetValidDevices */
+    _Atomic(CUcontext) primary[CONTEXT_DEVICES]; /* NULL: never created by the runtime */
+    int is_retained[CONTEXT_DEVICES];            /* guarded by the lock */
 } contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 cudaError_t acre__runtime_start(void) {
@@ -53,8 +53,8 @@ static CUresult context_is_active(int device, int *active_out) {
     return cuDevicePrimaryCtxGetState(device, &flags, active_out);
 }
 
-/* With the lock held. A reference from before a reset still counts with the driver: it is given
- * back when the context is made again, so that the runtime has one and not more. */
+/* The lock is held. The driver still counts the runtime's reference from before a reset. It is
+ * released when the context is created again, so that the runtime has only one. */
 static CUresult context_retain(int device, CUcontext *ctx_out) {
     int active;
     CUresult result = context_is_active(device, &active);
@@ -87,7 +87,7 @@ static cudaError_t context_attach(int device) {
     return error ? error : acre__runtime_error(cuCtxSetCurrent(ctx));
 }
 
-/* The device whose primary context this is, -1 for a context of another sort. */
+/* Returns the device whose primary context this is; -1 for any other context. */
 static int context_device(CUcontext ctx) {
     for (int i = 0; i < CONTEXT_DEVICES; i++) {
         if (atomic_load_explicit(&contexts.primary[i], memory_order_acquire) == ctx)
@@ -164,12 +164,12 @@ cudaError_t acre__runtime_cudaSetValidDevices(int *devices, int count) {
         if (devices[i] < 0 || devices[i] >= known)
             return cudaErrorInvalidDevice;
     }
-    /* All soft devices can be used, so the first one of the list is always the one. */
+    /* All soft devices are usable, so the first one of the list is always chosen. */
     atomic_store_explicit(&contexts.first_device, count > 0 ? devices[0] : 0, memory_order_relaxed);
     return cudaSuccess;
 }
 
-/* One way of waiting at most, and the few other flags that the runtime knows. */
+/* Flags may contain at most one way to wait, and the few other flags that the runtime knows. */
 static int context_flags_are_valid(unsigned flags) {
     unsigned wait = flags & cudaDeviceScheduleMask;
     const unsigned known = cudaDeviceScheduleMask | cudaDeviceMapHost | cudaDeviceLmemResizeToMax |
@@ -177,7 +177,7 @@ static int context_flags_are_valid(unsigned flags) {
     return (flags & ~known) == 0 && (wait & (wait - 1)) == 0;
 }
 
-/* Mapped memory is always possible, so that flag is accepted and not passed on. */
+/* Mapped memory is always supported, so cudaDeviceMapHost is accepted and not passed on. */
 static cudaError_t context_set_flags(int device, unsigned flags) {
     if (!context_flags_are_valid(flags))
         return cudaErrorInvalidValue;
@@ -189,7 +189,7 @@ cudaError_t acre__runtime_cudaInitDevice(int device, unsigned int device_flags,
                                          unsigned int flags) {
     CUcontext ctx;
     cudaError_t error = acre__runtime_check_device(device);
-    /* Flags that are none are not looked at. */
+    /* Without cudaInitDeviceFlagsAreValid the device flags are ignored. */
     if (!error && (flags & cudaInitDeviceFlagsAreValid))
         error = context_set_flags(device, device_flags);
     return error ? error : acre__runtime_primary(device, &ctx);

@@ -1,8 +1,8 @@
-/* Copies and fills, of one and of two dimensions.
+/* Copies and fills in one and two dimensions.
  *
- * The kind of a copy chooses the driver's function, and with it what is checked: memory that is
- * named as the device's must be known to the driver. Synchronous calls use the legacy default
- * stream, or in their form for a default stream per thread that one. No state, no locks. */
+ * The kind of a copy selects the driver's function and its checks: the driver must know memory that
+ * the kind declares as device memory. Synchronous calls use the legacy default stream, or the
+ * thread's default stream in their per-thread form. No state, no locks. */
 #include <string.h>
 
 #include "runtime_state.h"
@@ -42,7 +42,7 @@ static CUresult copy_async(CUdeviceptr to, CUdeviceptr from, size_t bytes, enum 
     }
 }
 
-/* A kind that is none is the program's mistake in any case; a context comes after that. */
+/* An invalid kind fails before a context is created. */
 static cudaError_t copy_begin(enum cudaMemcpyKind kind) {
     if ((unsigned)kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
@@ -67,7 +67,7 @@ cudaError_t acre__runtime_cudaMemcpyAsync(void *dst, const void *src, size_t byt
 
 /* ---- between devices ---- */
 
-/* The contexts of both devices: their primary ones. */
+/* Finds the primary contexts of both devices. */
 static cudaError_t copy_peers(int to, int from, CUcontext *to_out, CUcontext *from_out) {
     cudaError_t error = acre__runtime_context();
     if (!error)
@@ -137,8 +137,8 @@ static CUDA_MEMCPY2D copy_driver_plane(const struct copy_plane *plane) {
     return copy;
 }
 
-/* What is checked before the driver gets it. A pitch below the width has a code of its own here;
- * to the driver a pitch of 0 would mean rows without a gap. */
+/* Checks a copy before it goes to the driver. Here a pitch below the width has its own error code;
+ * to the driver a pitch of 0 means rows without gaps. */
 static cudaError_t copy_begin_plane(const struct copy_plane *plane) {
     cudaError_t error = copy_begin(plane->kind);
     if (!error && (plane->to_pitch < plane->width || plane->from_pitch < plane->width))

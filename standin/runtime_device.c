@@ -1,6 +1,6 @@
-/* Questions about devices, their limits and their neighbours.
+/* Queries of devices, their limits and their peers.
  *
- * What needs no context makes none. No state, no locks. */
+ * Calls that need no context create none. No state, no locks. */
 #include "runtime_state.h"
 
 cudaError_t acre__runtime_cudaDriverGetVersion(int *version) {
@@ -22,7 +22,7 @@ cudaError_t acre__runtime_cudaGetDeviceCount(int *count) {
 cudaError_t acre__runtime_cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute,
                                                  int device) {
     cudaError_t error = value ? acre__runtime_check_device(device) : cudaErrorInvalidValue;
-    /* The attributes of the two have the same numbers. */
+    /* The runtime's attributes have the same numbers as the driver's. */
     return error ? error
                  : acre__runtime_error(
                        cuDeviceGetAttribute(value, (CUdevice_attribute)attribute, device));
@@ -45,7 +45,7 @@ cudaError_t acre__runtime_cudaDeviceGetStreamPriorityRange(int *least, int *grea
     return error ? error : acre__runtime_error(cuCtxGetStreamPriorityRange(least, greatest));
 }
 
-/* ---- places on the bus ---- */
+/* ---- PCI addresses ---- */
 
 cudaError_t acre__runtime_cudaDeviceGetPCIBusId(char *text, int bytes, int device) {
     if (!text || bytes <= 0)
@@ -59,7 +59,7 @@ cudaError_t acre__runtime_cudaDeviceGetByPCIBusId(int *device, const char *text)
     return error ? error : acre__runtime_error(cuDeviceGetByPCIBusId(device, text));
 }
 
-/* ---- neighbours ---- */
+/* ---- peers ---- */
 
 cudaError_t acre__runtime_cudaDeviceCanAccessPeer(int *can, int device, int peer) {
     cudaError_t error = can ? acre__runtime_check_device(device) : cudaErrorInvalidValue;

@@ -1,7 +1,7 @@
-/* The doors of libcudart.so.13: one exported function for each call of the list, two where there
- * is a form for a default stream per thread, and the state of threads. See runtime_state.h.
+/* The doors of libcudart.so.13: one exported function for each call of the list, two for calls with
+ * a form for a default stream per thread, and the state of threads. See runtime_state.h.
  *
- * Locks: none; everything here is the calling thread's own. */
+ * Locks: none; all state is thread-local. */
 #include "runtime_state.h"
 
 static _Thread_local struct runtime_thread runtime_thread_self
@@ -21,13 +21,13 @@ void acre__runtime_enter(struct runtime_call *call, const char *name, const void
 cudaError_t acre__runtime_leave(const struct runtime_call *call, cudaError_t error) {
     runtime_thread_self.is_ptds = call->was_ptds;
     acre_standin_leave(&call->before);
-    /* Work that is not done yet is an answer to who asks for it, and no error to be kept. */
+    /* "Not ready" is the answer to a query, not an error to keep. */
     if (error != cudaSuccess && error != cudaErrorNotReady)
         runtime_thread_self.last_error = error;
     return error;
 }
 
-/* ---- errors that were kept: these two change nothing but them ---- */
+/* ---- the last error: these two calls change nothing else ---- */
 
 cudaError_t cudaGetLastError(void) {
     cudaError_t error = runtime_thread_self.last_error;
@@ -39,7 +39,7 @@ cudaError_t cudaPeekAtLastError(void) {
     return runtime_thread_self.last_error;
 }
 
-/* ---- the list's doors ---- */
+/* ---- doors of the list ---- */
 
 #define DOOR_AS(exported, shown, name, is_ptds, params, args)                                      \
     cudaError_t exported params {                                                                  \
@@ -48,7 +48,8 @@ cudaError_t cudaPeekAtLastError(void) {
         return acre__runtime_leave(&call, acre__runtime_##name args);                              \
     }
 
-/* Programs write the name without the suffix; the header puts it there. So the ledger shows it. */
+/* Source code has the name without the suffix, which the header adds. So the ledger shows that
+ * name. */
 #define DOOR_SUFFIXED(name, suffix, params, args)                                                  \
     STANDIN_EXPORT cudaError_t name##suffix params;                                                \
     DOOR_AS(name##suffix, #name, name, 1, params, args)

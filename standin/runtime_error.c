@@ -1,4 +1,4 @@
-/* The names and texts of errors, and the way from the driver's codes to the runtime's.
+/* Names and texts of errors, and the conversion of driver codes to runtime codes.
  *
  * No state, no locks. */
 #include "runtime_state.h"
@@ -15,7 +15,7 @@ static const struct {
 };
 enum { ERRORS = sizeof errors / sizeof errors[0] };
 
-/* Its place in the list, or ERRORS. A program can give any number. */
+/* Returns the index in the list, or ERRORS. A program can pass any number. */
 static size_t error_find(unsigned error) {
     size_t i = 0;
     while (i < ERRORS && (unsigned)errors[i].error != error)
@@ -35,8 +35,8 @@ const char *cudaGetErrorString(cudaError_t error) {
     return i < ERRORS ? errors[i].text : error_unknown;
 }
 
-/* The two lists of codes share their numbers. What only the driver can say (a context that is
- * current already, a key rotation) the runtime has no word for. */
+/* The two lists of codes share their numbers. Some codes exist only in the driver (a context that
+ * is already current, a key rotation); the runtime has none for them. */
 cudaError_t acre__runtime_error(CUresult result) {
     size_t i = error_find((unsigned)result);
     return i < ERRORS ? errors[i].error : cudaErrorUnknown;

@@ -1,9 +1,7 @@
-/*
- * Every error of the runtime: X(name, text). The values are those of the enum in the header; the
- * texts are the ones that NVIDIA's cudaGetErrorString gives, because programs print them, and a
- * program is to print the same with and without a GPU. Names and texts never differ between the two
- * libraries: a test compares them where the toolkit is installed.
- */
+/* Every error of the runtime: X(name, text). The values are those of the enum in the header. The
+ * texts are those of NVIDIA's cudaGetErrorString, because programs print them and must print the
+ * same with and without a GPU. Where the toolkit is installed, a test compares names and texts of
+ * the two libraries. */
 #ifndef ACRE_STANDIN_RUNTIME_ERRORS_H
 #define ACRE_STANDIN_RUNTIME_ERRORS_H
 

@@ -1,5 +1,4 @@
-/*
- * The one list of runtime calls that libcudart.so.13 has: X(name, form, params, args).
+/* The list of runtime calls that libcudart.so.13 supports: X(name, form, params, args).
  *
  *   name     the call, as programs write it
  *   form     PLAIN: one exported function. PTSZ, PTDS: also one with that suffix, which programs
@@ -7,17 +6,16 @@
  *            thread's own
  *   params   typed parameters in parentheses; args their names in parentheses
  *
- * Every call returns cudaError_t. The exported functions (runtime_doors.c) and the prototypes of
- * what is behind them (runtime_state.h) are made from this list; that it agrees with the header
- * which programs include is checked by the compiler. The four calls about errors, which must not
- * change the last error, are written by hand.
- */
+ * Every call returns cudaError_t. This list generates the exported functions (runtime_doors.c) and
+ * the prototypes of their implementations (runtime_state.h). The compiler checks that the list
+ * agrees with the header that programs include. The four calls about errors, which must not change
+ * the last error, are written by hand. */
 #ifndef ACRE_STANDIN_RUNTIME_LIST_H
 #define ACRE_STANDIN_RUNTIME_LIST_H
 
 /* clang-format off */
 #define ACRE__RUNTIME_LIST(X)                                                                      \
-    /* versions, entries of the driver */                                                          \
+    /* versions, driver entry points */                                                            \
     X(cudaDriverGetVersion, PLAIN, (int *version), (version))                                      \
     X(cudaRuntimeGetVersion, PLAIN, (int *version), (version))                                     \
     X(cudaGetDriverEntryPoint, PTSZ, (const char *symbol, void **function,                         \

@@ -1,6 +1,7 @@
-/* Memory of every kind but pools: device, pinned, registered and managed, and what a pointer is.
+/* Memory of every kind except pools: device, pinned, registered and managed, and pointer
+ * attributes.
  *
- * Outputs are written after success alone. No state, no locks. */
+ * Outputs are written only on success. No state, no locks. */
 #include "runtime_state.h"
 
 static CUmemLocation memory_location(struct cudaMemLocation location) {
@@ -14,7 +15,7 @@ cudaError_t acre__runtime_cudaMalloc(void **ptr, size_t bytes) {
     if (!ptr)
         return cudaErrorInvalidValue;
     cudaError_t error = acre__runtime_context();
-    /* Nothing is NULL here; the driver would refuse it. */
+    /* 0 bytes give NULL; the driver would refuse them. */
     if (!error && bytes > 0)
         error = acre__runtime_error(cuMemAlloc_v2(&address, bytes));
     if (!error)
@@ -23,8 +24,8 @@ cudaError_t acre__runtime_cudaMalloc(void **ptr, size_t bytes) {
 }
 
 cudaError_t acre__runtime_cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t height) {
-    /* The driver chooses the pitch by the widest element that a kernel will read at once; the
-     * runtime is not told one, and takes a word. */
+    /* The driver chooses the pitch by the widest element that a kernel reads at once. The runtime
+     * does not know the element size and assumes 4 bytes. */
     enum { ELEMENT_BYTES = 4 };
     CUdeviceptr address = 0;
     size_t row_bytes = 0;
@@ -42,7 +43,7 @@ cudaError_t acre__runtime_cudaMallocPitch(void **ptr, size_t *pitch, size_t widt
 }
 
 cudaError_t acre__runtime_cudaFree(void *ptr) {
-    /* Also for NULL: programs call cudaFree(0) to have the context made. */
+    /* Also for NULL: programs call cudaFree(0) to create the context. */
     cudaError_t error = acre__runtime_context();
     return error || !ptr ? error : acre__runtime_error(cuMemFree_v2(runtime_address(ptr)));
 }
@@ -110,7 +111,7 @@ cudaError_t acre__runtime_cudaMallocManaged(void **ptr, size_t bytes, unsigned i
     if (!ptr)
         return cudaErrorInvalidValue;
     cudaError_t error = acre__runtime_context();
-    /* As with cudaMalloc. */
+    /* 0 bytes give NULL, as in cudaMalloc. */
     if (!error && bytes > 0)
         error = acre__runtime_error(cuMemAllocManaged(&address, bytes, flags));
     if (!error)
@@ -165,9 +166,10 @@ cudaError_t acre__runtime_cudaStreamAttachMemAsync(cudaStream_t stream, void *pt
                                                               runtime_address(ptr), bytes, flags));
 }
 
-/* ---- what a pointer is ---- */
+/* ---- pointer attributes ---- */
 
-/* Memory that the driver does not know is no error: it is the host's own, and says so. */
+/* Memory that the driver does not know is not an error: it is reported as unregistered host
+ * memory. */
 cudaError_t acre__runtime_cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
                                                    const void *ptr) {
     CUmemorytype type = (CUmemorytype)0;

@@ -1,12 +1,12 @@
-/* What libcudart.so.13 does not do, so that programs with it start and hear about it: calls outside
- * the list, kernels, and where the driver's functions are found.
+/* Unsupported parts of libcudart.so.13, so that programs start and get a message: calls outside the
+ * list, and kernels. Also the lookup of driver functions.
  *
- * nvcc puts calls into a program that register its kernels and variables before main, and turns a
- * launch into three calls: push the configuration, pop it again, launch. The first two work, since
- * a program must get to the third, which says that kernels need a GPU.
+ * nvcc adds calls to a program that register its kernels and variables before main. It turns a
+ * launch into three calls: push the configuration, pop it, launch. The first two work, because the
+ * program must reach the third, which prints that kernels need a GPU.
  *
- * Locks: none; the configurations are the calling thread's own. */
-/* Names with two underscores are what compilers call.
+ * Locks: none; the configurations are thread-local. */
+/* Compilers generate calls of the names with two underscores.
  * NOLINTBEGIN(bugprone-reserved-identifier) */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 /* ---- calls outside the list ---- */
 
-/* Called with whatever arguments the real function has; they are not looked at. */
+/* Callers pass the arguments of the real function, which are not read. */
 #define OTHER(name)                                                                                \
     STANDIN_EXPORT cudaError_t name(void);                                                         \
     cudaError_t name(void) {                                                                       \
@@ -28,7 +28,7 @@ static cudaError_t others_refuse(const char *name, const void *address) {
     struct runtime_call call;
     acre__runtime_enter(&call, name, address, 0);
     acre_standin_say_once(name,
-                          "%s is not among the calls of the soft runtime: it returns "
+                          "%s is unsupported by the soft runtime: it returns "
                           "cudaErrorNotSupported",
                           name);
     return acre__runtime_leave(&call, cudaErrorNotSupported);
@@ -42,13 +42,13 @@ static cudaError_t others_refuse_kernel(const char *name, const void *address) {
     struct runtime_call call;
     acre__runtime_enter(&call, name, address, 0);
     acre_standin_say_once(name,
-                          "%s: kernels need a GPU, the soft device has none: it returns "
+                          "%s: kernels need a GPU; on the soft device the call returns "
                           "cudaErrorNotSupported",
                           name);
     return acre__runtime_leave(&call, cudaErrorNotSupported);
 }
 
-/* The compiler writes the names with underscores, for launches by <<<>>>. */
+/* For launches with <<<>>> the compiler calls names with leading underscores. */
 static const char *others_as_written(const char *name) {
     return strncmp(name, "__", 2) == 0 ? name + 2 : name;
 }
@@ -74,7 +74,7 @@ struct others_launch {
     void *stream;
 };
 
-/* Launches nest where an argument of one is computed by a function that launches another. */
+/* Launches nest if an argument of one is computed by a function that launches another. */
 enum { OTHERS_LAUNCHES = 16 };
 static _Thread_local struct {
     struct others_launch launches[OTHERS_LAUNCHES];
@@ -83,7 +83,7 @@ static _Thread_local struct {
 
 STANDIN_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
                                                     void *stream);
-/* Not 0: the program leaves the launch out. */
+/* Returns nonzero if the program must skip the launch. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, void *stream) {
     if (others_pushed.count == OTHERS_LAUNCHES)
         return 1;
@@ -106,7 +106,7 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_b
     return cudaSuccess;
 }
 
-/* A kernel is known by its function on the host; no more is ever done with it. */
+/* A kernel is identified by its host function. The handle has no other use. */
 STANDIN_EXPORT cudaError_t __cudaGetKernel(const void **kernel, const void *function);
 cudaError_t __cudaGetKernel(const void **kernel, const void *function) {
     *kernel = function;
@@ -128,7 +128,7 @@ char __cudaInitModule(void **handle) {
     return 1;
 }
 
-/* These take a handle and what is registered under it, and return nothing. */
+/* These functions take a handle and an object to register, and return nothing. */
 #define REGISTER(name)                                                                             \
     STANDIN_EXPORT void name(void);                                                                \
     void name(void) {                                                                              \
@@ -144,8 +144,8 @@ REGISTER(__cudaRegisterUnifiedTable)
 STANDIN_EXPORT void __cudaRegisterManagedVar(void **handle, void **variable, char *device_address,
                                              const char *name, int is_external, size_t bytes,
                                              int is_constant, int is_global);
-/* The host goes through the pointer at once, so there must be memory; what the program gave it as
- * its first value is in the image that only a GPU loads. Nobody frees such a variable. */
+/* The host dereferences the pointer without a call, so there must be memory. The variable's initial
+ * value is in the image, which only a GPU loads. The memory is never freed. */
 void __cudaRegisterManagedVar(void **handle, void **variable, char *device_address,
                               const char *name, int is_external, size_t bytes, int is_constant,
                               int is_global) {
@@ -155,13 +155,14 @@ void __cudaRegisterManagedVar(void **handle, void **variable, char *device_addre
         return;
     *variable = memory;
     acre_standin_say_once(
-        name, "the __managed__ variable %s is host memory here and begins with zeros", name);
+        name, "the __managed__ variable %s is zeroed host memory on the soft device", name);
 }
 
 /* ---- channels ---- */
 
-/* How the elements of an array are made up. Arrays need a GPU, but this is arithmetic, and the one
- * function here that returns a struct: refusing it would leave the caller's uninitialised. */
+/* Describes the elements of an array. Arrays need a GPU, but this function only fills in a struct.
+ * It is the only one here that returns a struct: refusing it would leave the caller's
+ * uninitialised. */
 struct others_channel {
     int x, y, z, w;
     int kind;
@@ -174,7 +175,7 @@ struct others_channel cudaCreateChannelDesc(int x, int y, int z, int w, int kind
 
 /* ---- the driver's functions ---- */
 
-/* A name that is not found is no error: the function is NULL, and `found` says why. */
+/* An unknown name is not an error: the function is NULL, and `found` says why. */
 cudaError_t
 acre__runtime_cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
                                                unsigned int version, unsigned long long flags,

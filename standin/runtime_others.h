@@ -1,8 +1,6 @@
-/*
- * The other names that NVIDIA's libcudart.so.13 exports: X(name). Programs may ask for any of them,
- * and must start; a call of one returns cudaErrorNotSupported and says so once (runtime_others.c).
- * A name leaves this list when it is built.
- */
+/* The other names that NVIDIA's libcudart.so.13 exports: X(name). Programs may link against any of
+ * them and must start. A call of one returns cudaErrorNotSupported and prints a message once
+ * (runtime_others.c). A name leaves this list when it is implemented. */
 #ifndef ACRE_STANDIN_RUNTIME_OTHERS_H
 #define ACRE_STANDIN_RUNTIME_OTHERS_H
 

@@ -1,7 +1,7 @@
-/* Memory in stream order, and the driver's pools.
+/* Stream-ordered memory, and the driver's pools.
  *
- * The structs about pools are the driver's under other names; that they are laid out alike is
- * asserted here, and they are passed on as they are. No state, no locks. */
+ * The structs about pools are the driver's under other names. The asserts below check that their
+ * layouts agree, so pointers to them are passed on. No state, no locks. */
 #include "runtime_state.h"
 
 #define POOL_ALIKE(type, member, driver_type, driver_member)                                       \
@@ -21,7 +21,7 @@ POOL_ALIKE(cudaMemLocation, type, CUmemLocation, type);
 POOL_ALIKE(cudaMemLocation, id, CUmemLocation, id);
 POOL_ALIKE(cudaMemPoolPtrExportData, reserved, CUmemPoolPtrExportData, reserved);
 
-/* ---- in stream order ---- */
+/* ---- stream-ordered memory ---- */
 
 cudaError_t acre__runtime_cudaMallocAsync(void **ptr, size_t bytes, cudaStream_t stream) {
     CUdeviceptr address = 0;
@@ -59,7 +59,8 @@ cudaError_t acre__runtime_cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int d
     return error ? error : acre__runtime_error(cuDeviceGetDefaultMemPool(pool, device));
 }
 
-/* Only the driver says what a device is that is not there: to these two it is a wrong value. */
+/* These two calls do not check the device: the driver returns an invalid value for an unknown
+ * device, not an invalid device. */
 cudaError_t acre__runtime_cudaDeviceGetMemPool(cudaMemPool_t *pool, int device) {
     cudaError_t error = pool ? acre__runtime_start() : cudaErrorInvalidValue;
     return error ? error : acre__runtime_error(cuDeviceGetMemPool(pool, device));
@@ -70,7 +71,7 @@ cudaError_t acre__runtime_cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
     return error ? error : acre__runtime_error(cuDeviceSetMemPool(device, pool));
 }
 
-/* ---- the pool of a place ---- */
+/* ---- the pool of a location ---- */
 
 cudaError_t acre__runtime_cudaMemGetDefaultMemPool(cudaMemPool_t *pool,
                                                    struct cudaMemLocation *location,
@@ -168,7 +169,7 @@ cudaError_t
 acre__runtime_cudaMemPoolImportFromShareableHandle(cudaMemPool_t *pool, void *shareable,
                                                    enum cudaMemAllocationHandleType type,
                                                    unsigned int flags) {
-    /* The memory will be used here, which takes a context. */
+    /* The importing process uses the memory, which needs a context. */
     cudaError_t error = pool ? acre__runtime_context() : cudaErrorInvalidValue;
     return error ? error
                  : acre__runtime_error(cuMemPoolImportFromShareableHandle(

@@ -1,12 +1,12 @@
-/* cudaDeviceProp, filled from the driver's attributes, and the choice of a device by it.
+/* Fills cudaDeviceProp from the driver's attributes, and chooses a device by it.
  *
  * No state, no locks. */
 #include <string.h>
 
 #include "runtime_state.h"
 
-/* A member that is one attribute: int or size_t, told apart by its size. The attributes of the two
- * have the same numbers. */
+/* A member with the value of one attribute. Its size tells int from size_t. The runtime's
+ * attributes have the same numbers as the driver's. */
 struct property {
     size_t offset, bytes;
     int attribute;
@@ -18,8 +18,8 @@ struct property {
     }
 #define PROPERTY(member, attribute) PROPERTY_OF(member, cudaDevAttr##attribute)
 
-/* Those about kernels and memory. Textures and surfaces are not here: a soft device has none, and
- * their members stay 0. */
+/* Properties of kernels and memory. A soft device has no textures and surfaces, so their members
+ * stay 0. */
 static const struct property properties[] = {
     PROPERTY(sharedMemPerBlock, MaxSharedMemoryPerBlock),
     PROPERTY(regsPerBlock, MaxRegistersPerBlock),
@@ -132,7 +132,7 @@ cudaError_t acre__runtime_cudaGetDeviceProperties(struct cudaDeviceProp *prop, i
 
 /* ---- the choice of a device ---- */
 
-/* How many of the wishes a device meets; what is 0 is no wish. */
+/* Returns how many of the requested properties a device has. A property of 0 is not requested. */
 static unsigned property_score(const struct cudaDeviceProp *has,
                                const struct cudaDeviceProp *wish) {
     unsigned score = 0;

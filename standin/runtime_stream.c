@@ -1,6 +1,6 @@
 /* Streams, their callbacks and captures, and events.
  *
- * Handles are the driver's own, so that a program may use both. No state, no locks. */
+ * Handles are the driver's, so a program may use both APIs. No state, no locks. */
 #include <stdlib.h>
 
 #include "runtime_state.h"
@@ -65,7 +65,7 @@ cudaError_t acre__runtime_cudaStreamGetDevice(cudaStream_t stream, int *device) 
     return error ? error : acre__runtime_error(cuStreamGetDevice(runtime_stream(stream), device));
 }
 
-/* ---- functions of the program in stream order ---- */
+/* ---- host functions and callbacks ---- */
 
 cudaError_t acre__runtime_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                              void *user_data) {
@@ -75,7 +75,7 @@ cudaError_t acre__runtime_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t f
                : acre__runtime_error(cuLaunchHostFunc(runtime_stream(stream), function, user_data));
 }
 
-/* The driver tells a callback its own code, the runtime the runtime's. */
+/* The driver passes a driver code to a callback, the runtime a runtime code. */
 struct stream_callback {
     cudaStreamCallback_t function;
     void *user_data;
@@ -119,7 +119,7 @@ cudaError_t acre__runtime_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t 
     if (error)
         return error;
     error = acre__runtime_error(cuStreamEndCapture(runtime_stream(stream), graph ? graph : &made));
-    if (made) /* nobody wants it */
+    if (made) /* the caller passed no output */
         (void)cuGraphDestroy(made);
     return error;
 }

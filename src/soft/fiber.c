@@ -1,5 +1,5 @@
-/* Fibers: see fiber.h. One runs at a time, on the thread that entered it; the loop that enters them
- * runs on that thread's own stack. `fibers` is touched by that thread alone. */
+/* Fibers: see fiber.h. One fiber runs at a time, on the thread that entered it. The loop that
+ * enters fibers runs on that thread's own stack. Only that thread touches `fibers`. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -38,7 +38,7 @@ enum { FIBER_STACK_BYTES = 512 << 10, FIBER_GUARD_BYTES = 64 << 10 };
 static struct {
     ucontext_t loop;
     void *loop_sanitizer;
-    const void *loop_stack; /* of the calling thread, told by ASan */
+    const void *loop_stack; /* of the calling thread, as ASan reports it */
     size_t loop_stack_bytes;
     struct fiber *current;
 } fibers;
@@ -51,11 +51,11 @@ void acre__fibers_begin(void) {
 #endif
 }
 
-/* Leaves a fiber for the loop. */
+/* Switches from a fiber back to the loop. */
 static void fiber_leave(struct fiber *fiber) {
     fibers.current = NULL;
 #ifdef FIBER_ASAN
-    /* A finished fiber gives its fake stack up. */
+    /* A finished fiber frees its fake stack. */
     __sanitizer_start_switch_fiber(fiber->is_done ? NULL : &fiber->sanitizer, fibers.loop_stack,
                                    fibers.loop_stack_bytes);
 #endif
@@ -103,7 +103,7 @@ int acre__fiber_make(struct fiber *fiber, const struct acre__vthread *work) {
     void *stack = mmap(NULL, FIBER_STACK_BYTES, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     fiber->stack = stack == MAP_FAILED ? NULL : stack;
-    if (fiber->stack) /* a guard at its end, so that an overflow is a fault */
+    if (fiber->stack) /* a guard at its lower end turns an overflow into a fault */
         mprotect(fiber->stack, FIBER_GUARD_BYTES, PROT_NONE);
     fiber->thread = acre__thread_create();
     fiber->work = *work;
@@ -125,7 +125,8 @@ void acre__fiber_free(struct fiber *fiber) {
         __tsan_destroy_fiber(fiber->sanitizer);
 #endif
     if (fiber->thread) {
-        /* One that waits has given its lock up, but it is still in its list. */
+        /* A waiting fiber has released its lock, but the lock is still in its list of held
+         * locks. */
         fiber->thread->held_count = 0;
         acre__thread_destroy(fiber->thread);
     }
@@ -139,7 +140,7 @@ static int is_fiber(void) {
     return fibers.current && acre__thread_pointer == fibers.current->thread;
 }
 
-/* The lanes of a seeded kernel are switched at the same places as virtual threads. */
+/* Lanes of a seeded kernel are switched at the same places as virtual threads. */
 static int hook_is_virtual(void) {
     return acre__soft_lane_is_seeded() || is_fiber();
 }
@@ -153,8 +154,8 @@ static void hook_yield(void) {
     fiber_leave(fibers.current);
 }
 
-/* Every second point lets others run: often enough to find what can happen between any two, seldom
- * enough to go through long stretches undisturbed, too. */
+/* Half of the points switch to others: often enough to find races between any two points, seldom
+ * enough to also run long stretches without a switch. */
 static void hook_point(void) {
     if (acre__soft_lane_is_seeded())
         acre__soft_lane_point();

@@ -1,9 +1,9 @@
-/* Fibers: virtual host threads of the seeded scheduler, each with a stack and a thread record of
- * its own.
+/* Fibers: virtual host threads of the seeded scheduler. Each fiber has its own stack and thread
+ * record.
  *
- * A fiber leaves for the loop that entered it at points, when it has to wait, and at its end. The
- * base layer's hooks say where: fibers and the lanes of seeded kernels, which are switched at the
- * same places, share them. */
+ * A fiber switches back to the loop that entered it at scheduling points, when it has to wait, and
+ * when it finishes. The base layer's hooks trigger these switches. Fibers and the lanes of seeded
+ * kernels share the hooks, because both are switched at the same places. */
 #ifndef ACRE_SOFT_FIBER_H
 #define ACRE_SOFT_FIBER_H
 
@@ -22,17 +22,19 @@ struct fiber {
     void *sanitizer; /* TSan's fiber, or ASan's fake stack while it is not running */
 };
 
-/* 0 without memory; what was made is freed by acre__fiber_free in any case. */
+/* Creates a fiber. Returns 0 when out of memory. In both cases the caller calls acre__fiber_free,
+ * which also frees a partly created fiber. */
 int acre__fiber_make(struct fiber *fiber, const struct acre__vthread *work);
 void acre__fiber_free(struct fiber *fiber);
-/* The calling thread enters fibers from here on. */
+/* Marks the calling thread as the one that enters fibers. */
 void acre__fibers_begin(void);
-/* Runs a fiber until it leaves. */
+/* Runs a fiber until it switches back. */
 void acre__fiber_enter(struct fiber *fiber);
 
-/* Sets the base layer's hooks where none are set, and takes them away again where the first call
- * did so. Around the loop, and around a step of a seeded kernel, with acre__soft.lock held: points
- * inside switch its lanes. */
+/* acre__fiber_hooks_begin sets the base layer's hooks if none are set and returns 1 if it did.
+ * acre__fiber_hooks_end removes the hooks if `is_first` is 1. Callers are the scheduler's loop and
+ * each step of a seeded kernel, which holds acre__soft.lock. Points inside such a step switch the
+ * kernel's lanes. */
 int acre__fiber_hooks_begin(void);
 void acre__fiber_hooks_end(int is_first);
 

@@ -1,14 +1,15 @@
-/* Kernels of the soft device: the crew that runs their blocks, and its teams.
+/* Kernels of the soft device: the crew of threads that runs their blocks, and its teams.
  *
- * A kernel is one operation of its stream. Without a seed the thread that runs the stream is the
- * first of a crew of real threads, made for this launch and gone with it: as many as there are
- * processors, or as blocks if those are fewer, so a launch of one block makes none. The crew is
- * cut into teams, each with a place where blocks run one after the other (launch_block.c). The
- * members of a team meet before each block, and whoever comes last begins it.
+ * A kernel is one operation of its stream. Without a seed, the thread that runs the stream is the
+ * first of a crew of real threads. The launch creates the others and joins them when it ends. The
+ * crew has one thread per processor at most, or 4 with warps of one lane if there are fewer
+ * processors. With warps of 32 lanes it has no more threads than blocks, so a launch of one block
+ * creates none. The crew is divided into teams. Each team has a slot that runs blocks one after the
+ * other (launch_block.c). The members of a team meet before each block, and the last one starts it.
  *
- * With a seed the operation stays at the head of its stream and runs one lane at each of the
- * stream's steps, up to its next point: so kernels, copies and virtual host threads come between
- * each other in any order that the seed can draw. */
+ * With a seed, the operation stays at the head of its stream. Each step of the stream runs one lane
+ * up to its next point. So kernels, copies and virtual host threads interleave in any order that
+ * the seed can draw. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,22 +26,23 @@
 #include "soft/soft_view.h"
 
 enum {
-    /* Lanes that have stacks at a time: each is two of the system's mappings, of which a process
-     * has 65530. */
+    /* Lanes that have stacks at the same time. Each stack takes two memory mappings, and Linux
+     * limits a process to 65530 by default. */
     LAUNCH_LANES_MOST = 16384,
-    LAUNCH_CREW_LEAST = 4, /* for warps of 1: threads that can come between each other */
+    LAUNCH_CREW_LEAST = 4, /* with warps of one lane: enough threads to interleave */
     LAUNCH_CREW_MOST = 64,
-    LAUNCH_SEEDED_PLACES = 4, /* blocks under way at a time; more only make schedules longer */
+    LAUNCH_SEEDED_PLACES = 4, /* blocks in progress; more only make schedules longer */
 };
 
-/* The thread sanitizer sees what real threads do, however few the processors are. */
+/* The thread sanitizer checks only what real threads do, so it gets many, whatever the number of
+ * processors. */
 #if defined(__SANITIZE_THREAD__) || defined(ACRE_SANITIZE_tsan)
 enum { LAUNCH_CREW_OF_ONES = LAUNCH_CREW_MOST };
 #else
 enum { LAUNCH_CREW_OF_ONES = LAUNCH_CREW_LEAST };
 #endif
 
-/* ---- life ---- */
+/* ---- creating and freeing ---- */
 
 static void launch_free_places(struct soft_launch *launch) {
     for (uint32_t i = 0; i < launch->place_count; i++)
@@ -50,7 +52,7 @@ static void launch_free_places(struct soft_launch *launch) {
     launch->place_count = 0;
 }
 
-/* Places for up to `count` blocks at a time; 0 without memory for one. */
+/* Creates slots for up to `count` blocks. Returns 0 if memory does not suffice for one. */
 static int launch_make_places(struct soft_launch *launch, uint32_t count) {
     launch->blocks = calloc(count, sizeof *launch->blocks);
     while (launch->blocks && launch->place_count < count &&
@@ -71,7 +73,8 @@ void acre__soft_launch_free(struct soft_launch *launch) {
 
 /* ---- a member of a team ---- */
 
-/* Nothing of this member's can run before the barrier at `passed` is. */
+/* Waits until the block has passed the barrier numbered `passed`, or the launch is over. Until then
+ * this member has no lane that can run. */
 static void barrier_wait(struct soft_block *block, uint64_t passed) {
     acre__lock_take(&block->lock);
     while (atomic_load_explicit(&block->barrier, memory_order_acquire) == passed &&
@@ -80,7 +83,7 @@ static void barrier_wait(struct soft_block *block, uint64_t passed) {
     acre__lock_give(&block->lock);
 }
 
-/* The first lane of this member's next warp, or NULL. */
+/* Returns the first lane of this member's n-th warp, or NULL. */
 static struct soft_lane *member_warp(const struct soft_block *block, uint32_t number,
                                      uint32_t member) {
     uint64_t first = ((uint64_t)number * block->team + member) * block->launch->warp_lanes;
@@ -96,7 +99,7 @@ static int member_has_lanes(const struct soft_block *block, uint32_t member) {
     return 0;
 }
 
-/* Runs the member's lanes of the block that is here until they have ended. */
+/* Runs the member's lanes of the current block until they have ended. */
 static void member_run(struct soft_block *block, uint32_t member) {
     while (!soft_launch_is_over(block->launch)) {
         uint64_t passed = atomic_load_explicit(&block->barrier, memory_order_acquire);
@@ -117,7 +120,7 @@ static void member_run(struct soft_block *block, uint32_t member) {
     }
 }
 
-/* Waits for the team; 1: there is another block. */
+/* Waits for the whole team. Returns 1 if there is another block. */
 static int member_meet(struct soft_block *block) {
     acre__lock_take(&block->lock);
     uint64_t round = block->round;
@@ -146,8 +149,8 @@ struct crew {
     struct acre__lock lock;
     struct acre__cond begun;
     pthread_t threads[LAUNCH_CREW_MOST];
-    uint32_t team; /* threads that run a block together; 0: not known yet */
-    uint32_t next; /* number of the next thread to ask for one; 0 is the stream's own */
+    uint32_t team; /* threads that run a block together; 0: not set yet */
+    uint32_t next; /* number for the next thread; 0 is the stream's thread */
 };
 
 static void crew_work(struct crew *crew, uint32_t number) {
@@ -167,7 +170,8 @@ static void *crew_main(void *user) {
     return NULL;
 }
 
-/* As many threads as wanted, or as the system gives. Signals are for the program's own. */
+/* Creates as many threads as wanted, or as the system allows. Blocks all signals in them, so that
+ * only threads of the program handle signals. */
 static uint32_t crew_gather(struct crew *crew, uint32_t wanted) {
     uint32_t count = 1;
     sigset_t all, before;
@@ -180,7 +184,8 @@ static uint32_t crew_gather(struct crew *crew, uint32_t wanted) {
     return count;
 }
 
-/* How many blocks the launch can run at a time, and with how many threads each. */
+/* Returns how many blocks the launch runs at the same time; *team is the number of threads for
+ * each. */
 static uint32_t crew_places(const struct soft_launch *launch, uint32_t *team) {
     int of_ones = launch->warp_lanes == 1;
     uint32_t most = acre__cpu_count();
@@ -195,7 +200,7 @@ static uint32_t crew_places(const struct soft_launch *launch, uint32_t *team) {
     return places < launch->block_count ? places : (uint32_t)launch->block_count;
 }
 
-/* Runs the whole grid; no lock is held. 0 without memory for it. */
+/* Runs the whole grid. The caller holds no lock. Returns 0 when out of memory. */
 static int launch_run(struct soft_launch *launch) {
     struct crew crew = {.launch = launch};
     acre__lock_init(&crew.lock, "crew of a kernel", ACRE__RANK_LEAF);
@@ -230,7 +235,8 @@ static struct soft_lane *block_warp(struct soft_block *block, uint32_t *at) {
     return first < block->launch->threads ? &block->lanes[first] : NULL;
 }
 
-/* What can happen next in all blocks; with `run` the choice of that number happens. */
+/* Counts the possible next steps of all blocks. With `run`, runs the step with the number
+ * `choice`. */
 static uint32_t launch_choices(struct soft_launch *launch, int run, uint32_t choice) {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < launch->place_count; i++) {
@@ -245,7 +251,7 @@ static uint32_t launch_choices(struct soft_launch *launch, int run, uint32_t cho
             sum += here;
         }
         if (!block->alive && block->has_block && acre__soft_block_begin(block))
-            i--; /* another block is here now */
+            i--; /* the slot has another block now */
     }
     return sum;
 }
@@ -261,7 +267,7 @@ static int launch_begin_seeded(struct soft_launch *launch) {
     return 1;
 }
 
-/* One step; acre__soft.lock is held. 1 when the launch is over. */
+/* Runs one step; acre__soft.lock is held. Returns 1 when the launch is over. */
 static int launch_step(struct soft_launch *launch) {
     uint32_t choices = launch_choices(launch, 0, 0);
     if (soft_launch_is_over(launch) || !choices)
@@ -278,7 +284,7 @@ static CUresult kernel_result(const struct soft_stream *stream, const struct sof
                               const char *what) {
     if (!what[0])
         return CUDA_SUCCESS;
-    acre__soft_report("stream %llu step %llu: the kernel was ended: %s",
+    acre__soft_report("stream %llu step %llu: the kernel was aborted: %s",
                       (unsigned long long)stream->id, (unsigned long long)op->step, what);
     return CUDA_ERROR_LAUNCH_FAILED;
 }
@@ -295,13 +301,13 @@ CUresult acre__soft_run_kernel(struct soft_stream *stream, struct soft_op *op, i
     if (is_made && launch->is_seeded) {
         *is_over = launch_step(launch);
     } else if (is_made) {
-        acre__soft.running++; /* a chunk that is exported moves, and cannot under a kernel */
+        acre__soft.running++; /* an export moves a chunk, which must not happen under a kernel */
         acre__lock_give(&acre__soft.lock);
         is_made = launch_run(launch);
         acre__lock_take(&acre__soft.lock);
         acre__soft.running--;
     }
-    return kernel_result(stream, op, is_made ? launch->mistake : "the system has no memory for it");
+    return kernel_result(stream, op, is_made ? launch->mistake : "out of host memory");
 }
 
 struct soft_launch *acre__soft_launch_make(acre_soft_kernel fn, const uint32_t grid[3],

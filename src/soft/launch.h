@@ -1,17 +1,19 @@
-/* Kernels of the soft device: making, running and freeing a launch (launch.c). */
+/* Kernels of the soft device: creating, running and freeing a launch (launch.c). */
 #ifndef ACRE_SOFT_LAUNCH_H
 #define ACRE_SOFT_LAUNCH_H
 
 #include "soft/launch_types.h"
 #include "soft/soft_types.h"
 
-/* *is_over is 0 when the kernel has more steps: with a seed it runs a little at a time. */
+/* Runs a kernel. With a seed a call runs one step only, and *is_over is 0 while steps are left. */
 CUresult acre__soft_run_kernel(struct soft_stream *stream, struct soft_op *op, int *is_over);
-/* A kernel that is not queued yet, with warps of 0 lanes. NULL without memory. */
+/* Creates a launch that is not queued. The caller sets warp_lanes, which is 0 at first. Returns
+ * NULL when out of memory. */
 struct soft_launch *acre__soft_launch_make(acre_soft_kernel fn, const uint32_t grid[3],
                                            const uint32_t block[3], size_t shared_bytes, void *arg);
 void acre__soft_launch_free(struct soft_launch *launch);
-/* The same kernel, not begun: for a graph that is launched. NULL without memory. */
+/* Copies a launch as if it had not started, for the launch of a graph. Returns NULL when out of
+ * memory. */
 struct soft_launch *acre__soft_launch_copy(const struct soft_launch *from);
 
 #endif

@@ -1,9 +1,9 @@
-/* Blocks of kernels: their lanes, the barrier, shared memory, and what ends a launch early.
+/* Blocks of kernels: their lanes, the barrier, shared memory, and errors that abort a launch.
  *
- * A block in memory is a place: blocks of the grid run in it one after the other, on the same lanes
- * and strands. How a team of real threads runs them is in launch.c.
+ * A struct soft_block is a slot: blocks of the grid run in it one after the other, on the same
+ * lanes and strands. A team of real threads runs them (launch.c).
  *
- * A thread that has ended counts as one that has come to the barrier, as on a GPU. */
+ * A thread that has ended counts as arrived at the barrier, as on a GPU. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ int acre__soft_block_begin(struct soft_block *block) {
         lane->passes = 0;
     }
 #ifdef ACRE_DEBUG
-    /* Undefined as on a GPU: whoever counts on zeros shall notice. */
+    /* Shared memory is undefined, as on a GPU. The pattern exposes kernels that rely on zeros. */
     if (block->shared)
         memset(block->shared, SHARED_POISON, launch->shared_bytes);
 #endif
@@ -79,7 +79,7 @@ int acre__soft_block_begin(struct soft_block *block) {
 
 /* ---- the barrier ---- */
 
-/* Lock held. All that are alive have come: they go on. */
+/* Opens the barrier if all living threads have arrived. The lock is held. */
 static void barrier_pass_if_full(struct soft_block *block) {
     if (!block->arrived || block->arrived < block->alive)
         return;
@@ -104,7 +104,7 @@ void acre__soft_block_lane_ended(struct soft_lane *lane) {
     acre__lock_give(&block->lock);
 }
 
-/* ---- mistakes of kernels ---- */
+/* ---- errors of kernels ---- */
 
 void acre__soft_launch_mistake(const struct soft_lane *lane, const char *format, ...) {
     const struct soft_block *block = lane->block;
@@ -121,7 +121,7 @@ void acre__soft_launch_mistake(const struct soft_lane *lane, const char *format,
                  block->index[2], lane->index[0], lane->index[1], lane->index[2], what);
     acre__lock_give(&launch->lock);
     atomic_store_explicit(&launch->is_over, 1, memory_order_release);
-    for (uint32_t i = 0; i < launch->place_count; i++) { /* members may sleep at barriers */
+    for (uint32_t i = 0; i < launch->place_count; i++) { /* wakes members that sleep at barriers */
         acre__lock_take(&launch->blocks[i].lock);
         acre__cond_wake(&launch->blocks[i].moved);
         acre__lock_give(&launch->blocks[i].lock);

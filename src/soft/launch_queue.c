@@ -1,4 +1,4 @@
-/* Queueing kernels in a stream: one operation for each. Running them is in launch.c. */
+/* Queues kernels on streams, as one operation each. launch.c runs them. */
 #include "soft/launch.h"
 #include "soft/launch_types.h"
 #include "soft/soft.h"
@@ -7,7 +7,7 @@
 #include "soft/soft_queue.h"
 #include "soft/soft_state.h"
 
-/* Queues the launch, and takes it in any case. */
+/* Queues the launch. Takes ownership of it, also on failure. */
 static CUresult launch_submit(struct soft_launch *launch, CUstream handle) {
     struct soft_stream *stream;
     CUresult result = acre__soft_stream_enter(handle, launch, &stream);

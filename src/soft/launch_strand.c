@@ -1,16 +1,15 @@
 /* Strands: the stacks that lanes of kernels run on.
  *
- * A strand is a fiber with a small stack. A lane runs on it and leaves it where it has to wait; who
- * runs the warp goes on with the next lane. Strands are kept for later lanes, since a grid has
- * many: a strand whose lane has ended waits at the top of its loop for another one. A lane that
- * never ends, because its launch was given up, takes its strand with it.
+ * A strand is a fiber with a small stack. A lane leaves its strand where it has to wait, and the
+ * thread that runs the warp continues with the next lane. Strands are cached, because a grid has
+ * many lanes: a strand whose lane has ended waits at the top of its loop for another lane. If a
+ * launch is aborted, the strands of lanes that have not ended are freed.
  *
- * A strand begins by setcontext and is then switched by _setjmp and _longjmp, which make no system
- * call, unlike swapcontext; with sanitizers, which follow jumps in ways of their own, by
- * swapcontext all the time. A strand may go on on another real thread than before (with a seed), so
- * nothing here looks at the TLS pointer after a switch. The pool of strands has a leaf lock of its
- * own. */
-#undef _FORTIFY_SOURCE /* whose longjmp only jumps upwards on one stack */
+ * A strand starts with setcontext. Later switches use _setjmp and _longjmp, which make no system
+ * call, unlike swapcontext. Sanitizers track jumps in their own way, so with them every switch uses
+ * swapcontext. With a seed, a strand may continue on another real thread. So nothing here reads
+ * thread-local variables after a switch. The cache of strands has its own leaf lock. */
+#undef _FORTIFY_SOURCE /* its longjmp only jumps upwards on one stack */
 #include <setjmp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -48,7 +47,7 @@ enum {
 #else
     STRAND_STACK_BYTES = 64 << 10,
 #endif
-    STRANDS_KEPT = 2048, /* two of the largest blocks */
+    STRANDS_KEPT = 2048, /* enough for two blocks of the largest size */
 };
 
 _Thread_local struct soft_lane *acre__soft_lane_now;
@@ -57,13 +56,13 @@ _Thread_local struct soft_lane *acre__soft_lane_now;
 
 struct soft_strand {
     struct soft_strand *next;
-    ucontext_t context, loop; /* its own, and that of who runs it */
+    ucontext_t context, loop; /* its own, and that of its caller */
     jmp_buf context_jump, loop_jump;
     char *stack;            /* above its guard page */
     struct soft_lane *lane; /* NULL: between lanes */
     int is_begun, is_ending;
     void *own_sanitizer, *loop_sanitizer; /* TSan's fibers, or ASan's fake stacks */
-    const void *loop_stack;               /* told by ASan */
+    const void *loop_stack;               /* as ASan reports it */
     size_t loop_stack_bytes;
 };
 
@@ -139,8 +138,8 @@ static void strand_main(void) {
     strand_leave(strand);
 }
 
-/* A strand begins with the signal mask of the thread that enters it first, so that nothing changes
- * for that thread. */
+/* A strand starts with the signal mask of the thread that enters it first, so the mask of that
+ * thread does not change. */
 static void strand_begin(struct soft_strand *strand) {
     getcontext(&strand->context); /* does not fail */
     strand->context.uc_stack.ss_sp = strand->stack;
@@ -157,7 +156,7 @@ static void strand_enter(struct soft_strand *strand) {
 }
 
 static void strand_free(struct soft_strand *strand) {
-    if (strand->is_begun && !strand->lane) { /* returns what sanitizers keep for it */
+    if (strand->is_begun && !strand->lane) { /* frees the memory that sanitizers keep for it */
         strand->is_ending = 1;
         strand_enter(strand);
     }

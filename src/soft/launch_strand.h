@@ -8,16 +8,18 @@
 extern _Thread_local struct soft_lane *acre__soft_lane_now
     __attribute__((tls_model("initial-exec")));
 
-/* Stacks for `count` lanes, kept until they are given back. 0 without memory. */
+/* Assigns stacks to `count` lanes until acre__soft_strands_give. Returns 0 when out of memory. */
 int acre__soft_strands_take(struct soft_lane *lanes, size_t count);
-/* A lane that has not ended gives up what is on its stack. */
+/* Releases the stacks of the lanes. The stack of a lane that has not ended is unmapped, not
+ * cached. */
 void acre__soft_strands_give(struct soft_lane *lanes, size_t count);
-/* Runs the lane until it leaves its strand, or ends. */
+/* Runs the lane until it leaves its strand or ends. */
 void acre__soft_lane_enter(struct soft_lane *lane);
-/* Leaves the lane for who runs it, to go on later. Called on the lane's stack. */
+/* Switches from the lane back to its caller; the lane can continue later. Called on the lane's
+ * stack. */
 void acre__soft_lane_leave(struct soft_lane *lane, enum soft_lane_state state);
 
-/* For the scheduler's hooks: is the caller a lane that a seed runs? */
+/* Returns 1 if the caller is a lane of a seeded kernel. For the scheduler's hooks. */
 static inline int acre__soft_lane_is_seeded(void) {
     const struct soft_lane *lane = acre__soft_lane_now;
     return lane && lane->block->launch->is_seeded;

@@ -1,14 +1,14 @@
-/* Kernels of the soft device: the structs that their files (launch*.c) share.
+/* Kernels of the soft device: the structs that launch*.c share.
  *
- *   launch    one kernel over its grid
- *   block     a place where one block runs after the other: its lanes, barrier and shared memory
- *   lane      one thread of the block that runs there now
+ *   launch    one kernel with its grid
+ *   block     a slot that runs one block after the other: its lanes, barrier and shared memory
+ *   lane      one thread of the block that the slot runs now
  *   strand    the stack that a lane runs on
  *
- * A block's lanes belong to the members of its team, real threads: lane i to member i modulo the
- * team's size. With warps of 32 a team is one thread. Only its member touches a lane; what members
- * share is under the block's lock. With a seed there are no members: acre__soft.lock is held and
- * one lane at a time runs on whichever thread runs the stream's step. */
+ * A team of real threads runs the lanes of a block. Lane i belongs to member i modulo the team's
+ * size. With warps of 32 lanes a team is one thread. Only its member touches a lane; the block's
+ * lock guards what members share. With a seed there are no members: the thread that runs the
+ * stream's step holds acre__soft.lock and runs one lane at a time. */
 #ifndef ACRE_SOFT_LAUNCH_TYPES_H
 #define ACRE_SOFT_LAUNCH_TYPES_H
 
@@ -21,10 +21,10 @@
 
 enum soft_lane_state {
     LANE_READY,
-    LANE_YIELDED, /* it can run, but others should first */
+    LANE_YIELDED, /* can run, but lets others run first */
     LANE_ACTIVE,  /* waits in acre_soft_activemask */
-    LANE_WAITS,   /* waits for the lanes of a mask */
-    LANE_BARRIER, /* waits for the block */
+    LANE_WAITS,   /* waits in a collective for the lanes of its mask */
+    LANE_BARRIER, /* waits at the block's barrier */
     LANE_ENDED,
 };
 
@@ -36,34 +36,34 @@ struct soft_strand;
 struct soft_lane {
     struct soft_block *block;
     struct soft_strand *strand;
-    uint32_t thread;   /* number in the block */
-    uint32_t index[3]; /* the same as x, y, z */
+    uint32_t thread;   /* index in the block, from 0 */
+    uint32_t index[3]; /* `thread` as x, y, z */
     enum soft_lane_state state;
-    uint64_t barrier; /* the block's barrier that it waits at */
-    /* What it waits for, and what it gave. */
+    uint64_t barrier; /* number of the barrier that it waits at */
+    /* The collective that the lane waits in, and its arguments. */
     enum soft_collective call;
     uint32_t mask;
-    uint32_t from; /* of a shuffle: the lane whose value is wanted */
+    uint32_t from; /* of a shuffle: the lane whose value it reads */
     uint64_t value;
-    const void *site; /* of activemask: where it was called */
-    uint64_t result;  /* what the call returns when the lane goes on */
-    unsigned passes;  /* of a warp's first lane: since activemask was last answered */
+    const void *site; /* of activemask: its return address */
+    uint64_t result;  /* what the call returns when the lane continues */
+    unsigned passes;  /* of a warp's first lane: passes since activemask last returned */
 };
 
 struct soft_block {
     struct soft_launch *launch;
-    uint32_t sm;       /* number of this place in the launch */
-    uint32_t index[3]; /* of the block that runs here */
+    uint32_t sm;       /* index of this slot in the launch */
+    uint32_t index[3]; /* of the block that runs in this slot */
     char *shared;
     struct soft_lane *lanes;
     uint32_t team;          /* real threads that run the lanes */
-    struct acre__lock lock; /* guards the rest */
+    struct acre__lock lock; /* guards the fields below */
     struct acre__cond moved;
     _Atomic uint64_t barrier; /* barriers passed since the block began */
-    uint32_t alive, arrived;  /* threads that have not ended, and those of them at the barrier */
+    uint32_t alive, arrived;  /* threads that have not ended; those of them at the barrier */
     uint32_t idle;            /* members that wait for the next block */
     uint64_t round;           /* blocks begun here */
-    int has_block;            /* 0: there was no block left */
+    int has_block;            /* 0: no block of the grid was left */
 };
 
 struct soft_launch {
@@ -75,14 +75,14 @@ struct soft_launch {
     uint32_t warp_lanes; /* 1 or 32 */
     uint64_t block_count;
     int is_seeded;
-    int ordinal;                /* of the device that runs it */
-    struct soft_device *device; /* whose views it has opened; NULL: none */
+    int ordinal;                /* of the device that runs the launch */
+    struct soft_device *device; /* whose views the launch has opened; NULL: none */
     struct soft_block *blocks;
     uint32_t place_count; /* of blocks */
     _Atomic uint64_t next_block;
-    _Atomic int is_over; /* a mistake was found: nothing more is run */
+    _Atomic int is_over; /* an error was found: no more lanes run */
     struct acre__lock lock;
-    char mistake[256]; /* the first one; guarded by lock */
+    char mistake[256]; /* the first error; guarded by lock */
 };
 
 static inline int soft_launch_is_over(struct soft_launch *launch) {

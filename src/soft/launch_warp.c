@@ -1,11 +1,11 @@
-/* Lanes of kernels: running one, and what they do together in a warp.
+/* Lanes of kernels: runs single lanes, and implements the collective calls of a warp.
  *
- * Calls with a mask are done by the lane that comes last, which computes everybody's result.
- * activemask has no mask to say who is meant: those that wait at one call go on together when no
- * lane of the warp has anything else to do.
+ * The last lane to arrive at a call with a mask computes the results of all lanes in the mask.
+ * activemask has no mask that names its lanes: the lanes that wait at the same call return together
+ * when no lane of the warp has anything else to do.
  *
- * A lane may go on on another real thread than before (with a seed), so nothing here looks at the
- * TLS pointer after a switch. Only the member that a lane belongs to touches it. */
+ * With a seed, a lane may continue on another real thread. So nothing here reads thread-local
+ * variables after a switch. Only the member that a lane belongs to touches it. */
 #include <sched.h>
 
 #include "base/thread.h"
@@ -16,7 +16,8 @@
 #include "soft/soft.h"
 #include "soft/soft_state.h"
 
-/* Lanes that are kept busy by each other must not hold activemask up for ever. */
+/* Lanes that keep each other busy must not delay activemask forever: it returns after this many
+ * passes. */
 enum { ACTIVE_PASSES = 64 };
 
 /* ---- one lane ---- */
@@ -43,7 +44,7 @@ static const char *collective_name(enum soft_collective call) {
     return names[call];
 }
 
-/* Another lane waits for this one in vain. */
+/* Reports lanes that wait for this lane, which has ended. */
 static void lane_check_waited_for(const struct soft_lane *ended) {
     const struct soft_lane *first = warp_of(ended);
     uint32_t count = warp_count(first), bit = (uint32_t)1 << lane_number(ended);
@@ -54,7 +55,7 @@ static void lane_check_waited_for(const struct soft_lane *ended) {
                 collective_name(first[i].call), first[i].mask, lane_number(ended));
 }
 
-/* Runs the lane until it waits, yields, or ends, and tells its block. */
+/* Runs the lane until it waits, yields or ends, and updates its block. */
 static void lane_run(struct soft_lane *lane) {
     acre__soft_lane_enter(lane);
     if (lane->state == LANE_BARRIER) {
@@ -65,7 +66,7 @@ static void lane_run(struct soft_lane *lane) {
     }
 }
 
-/* A launch that is over does not come back to its lanes. */
+/* Parks a lane of an aborted launch, which never runs its lanes again. */
 static void lane_stay(struct soft_lane *lane) {
     for (;;)
         acre__soft_lane_leave(lane, LANE_WAITS);
@@ -79,7 +80,7 @@ void acre__soft_lane_point(void) {
 
 /* ---- calls with a mask ---- */
 
-/* Lanes that have ended or never were. */
+/* Returns the mask of lanes that have ended or do not exist. */
 static uint32_t warp_gone(const struct soft_lane *first) {
     uint32_t count = warp_count(first), gone = count < 32 ? ~(((uint32_t)1 << count) - 1) : 0;
     for (uint32_t i = 0; i < count; i++)
@@ -99,7 +100,7 @@ static uint64_t collective_result(const struct soft_lane *first, const struct so
     return result;
 }
 
-/* 1 when all lanes of the mask are here: then all have their results, and can go on. */
+/* Returns 1 if all lanes of the mask have arrived; then sets their results and makes them ready. */
 static int warp_meets(struct soft_lane *first, const struct soft_lane *lane) {
     uint32_t mask = lane->mask;
     for (uint32_t left = mask; left; left &= left - 1) {
@@ -119,7 +120,8 @@ static void collective_check(const struct soft_lane *lane) {
     const char *name = collective_name(lane->call);
     uint32_t number = lane_number(lane), gone = lane->mask & warp_gone(warp_of(lane));
     if (!(lane->mask >> number & 1))
-        acre__soft_launch_mistake(lane, "%s with mask 0x%08x, in which the caller, lane %u, is not",
+        acre__soft_launch_mistake(lane,
+                                  "%s with mask 0x%08x, which does not include the caller, lane %u",
                                   name, lane->mask, number);
     else if (gone)
         acre__soft_launch_mistake(lane, "%s with mask 0x%08x, of which lanes 0x%08x have ended",
@@ -151,7 +153,7 @@ static uint64_t lane_collect(enum soft_collective call, uint32_t mask, uint64_t 
 
 /* ---- running a warp ---- */
 
-/* The lanes that wait in activemask at this place go on together. */
+/* Makes the lanes that wait in activemask at this call site return together. */
 static void warp_release(struct soft_lane *first, const void *site) {
     uint32_t count = warp_count(first), mask = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -189,8 +191,8 @@ static uint32_t warp_in_state(const struct soft_lane *first, enum soft_lane_stat
     return mask;
 }
 
-/* No lane can run. If one waits for a mask, it does so for ever: a lane at the barrier stays there
- * until this one comes, too. */
+/* Reports a deadlock: no lane can run, and a lane waits for a mask. Lanes at the barrier stay there
+ * until the waiting lane arrives, too. */
 static void warp_check_stuck(const struct soft_lane *first) {
     uint32_t waiting = warp_in_state(first, LANE_WAITS);
     if (!waiting)
@@ -198,8 +200,8 @@ static void warp_check_stuck(const struct soft_lane *first) {
     const struct soft_lane *lane = &first[__builtin_ctz(waiting)];
     acre__soft_launch_mistake(
         lane,
-        "%s with mask 0x%08x waits for ever: lanes 0x%08x stand at a barrier, 0x%08x in calls with "
-        "a mask that do not fit together",
+        "deadlock in %s with mask 0x%08x: lanes 0x%08x wait at a barrier, lanes 0x%08x in warp "
+        "calls that do not match",
         collective_name(lane->call), lane->mask, warp_in_state(first, LANE_BARRIER), waiting);
 }
 
@@ -208,7 +210,7 @@ enum soft_pass acre__soft_warp_pass(struct soft_lane *first) {
     for (uint32_t i = 0; i < count && !soft_launch_is_over(first->block->launch); i++)
         if (lane_can_run(&first[i]))
             lane_run(&first[i]);
-    for (uint32_t i = 0; i < count; i++) /* a later lane may have been the last at the barrier */
+    for (uint32_t i = 0; i < count; i++) /* a later lane may have opened the barrier */
         (void)lane_can_run(&first[i]);
     uint32_t ready = warp_in_state(first, LANE_READY);
     if ((!ready || ++first->passes >= ACTIVE_PASSES) && warp_release_all(first)) {
@@ -240,7 +242,7 @@ void acre__soft_warp_choose(struct soft_lane *first, uint32_t choice) {
             lane_run(&first[i]);
             return;
         }
-    /* The last choice: a group in activemask goes on without those that may still come. */
+    /* The last choice: a group in activemask returns without lanes that may still arrive. */
     uint32_t active = warp_in_state(first, LANE_ACTIVE);
     uint64_t drawn = acre__soft_random() % (uint64_t)__builtin_popcount(active);
     while (drawn--)

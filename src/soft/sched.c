@@ -1,8 +1,8 @@
 /* The seeded scheduler: see sched.h.
  *
  * The scheduler's loop runs on the calling thread's own stack and enters one fiber at a time
- * (fiber.c). A fiber that waits is not drawn again until something else has moved; when nothing
- * ever moves, all are stuck. */
+ * (fiber.c). It does not draw a waiting fiber again until something else has made progress. If
+ * nothing makes progress, all fibers are stuck. */
 #include <stdlib.h>
 
 #include "base/thread.h"
@@ -12,15 +12,15 @@
 #include "soft/soft_state.h"
 
 enum {
-    /* A fiber may do something that another waits for and then wait itself, so that all wait is no
-     * proof that all are stuck: they are tried so many times in a row. */
+    /* A fiber may wake another one and then wait itself, so "all wait" does not prove that all are
+     * stuck. The loop retries all waiting fibers this many times in a row. */
     SCHED_TRIES = 5000,
 };
 
 static struct {
     struct fiber *fibers;
     size_t count;
-    unsigned tries; /* of fibers that all waited, since something else than waiting happened */
+    unsigned tries; /* retries in a row in which all fibers waited */
 } sched;
 
 void acre__soft_sched_border(void) {
@@ -60,7 +60,7 @@ static struct fiber *fiber_at(size_t index) {
     return NULL;
 }
 
-/* Lets one thing happen. 0 when nothing can. */
+/* Runs one step. Returns 0 if no step is possible. */
 static int sched_step(void) {
     size_t fibers = fibers_left(1), streams = 0;
     if (atomic_load_explicit(&acre__soft.is_seeded, memory_order_relaxed)) {
@@ -95,7 +95,7 @@ static int sched_step(void) {
 enum acre__sched_end acre__sched_run(uint64_t seed, const struct acre__vthread *threads,
                                      size_t count) {
     enum acre__sched_end end = ACRE__SCHED_NO_MEMORY;
-    acre__thread_self(); /* the loop's own record, before fibers swap the pointer */
+    acre__thread_self(); /* creates the loop's own record before fibers swap the pointer */
     sched.fibers = calloc(count ? count : 1, sizeof *sched.fibers);
     if (!sched.fibers)
         return end;

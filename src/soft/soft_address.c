@@ -1,11 +1,10 @@
-/* Device addresses of the soft driver: windows of PROT_NONE memory, handed out in 2 MiB steps.
+/* Device addresses of the soft driver: windows of PROT_NONE memory, allocated in 2 MiB steps.
  *
- * The first window is as large as the configuration says (8 times the device, halved until the
- * system agrees); when it is used up, or a larger range is asked for, another window is made.
- * Windows stay until the driver starts anew, so that a stale device address is always recognised as
- * one and never mistaken for pageable host memory.
- * Guarded by acre__soft.lock. Free addresses are one tree of intervals, neighbours always merged.
- */
+ * The configuration sets the size of the first window: 8 times the device by default, halved until
+ * the system accepts it. When the window is full, or a larger range is requested, the driver
+ * creates another window. Windows stay until the driver restarts, so a stale device address is
+ * always recognised and never taken for pageable host memory. Guarded by acre__soft.lock. Free
+ * addresses are one tree of intervals; neighbours are always merged. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -13,7 +12,7 @@
 #include "base/round.h"
 #include "soft/soft_state.h"
 
-/* More addresses than any machine has for one process; keeps sums from overflowing. */
+/* More addresses than any machine has for one process. The limit keeps sums from overflowing. */
 #define SOFT_WINDOW_MOST ((uint64_t)1 << 47)
 
 struct soft_interval {
@@ -42,7 +41,7 @@ void acre__soft_address_give(uint64_t address, size_t bytes) {
     if (before && before->node.key + before->bytes == address) {
         before->bytes += bytes;
     } else {
-        /* Without memory for a record the addresses are lost, which only costs addresses. */
+        /* Without memory for a record the interval leaks, which costs only addresses. */
         before = interval_add(tree, address, bytes);
     }
     if (before && after) {
@@ -52,7 +51,8 @@ void acre__soft_address_give(uint64_t address, size_t bytes) {
     }
 }
 
-/* Cuts [begin, begin + bytes) out of a free interval. 0 without memory for the second rest. */
+/* Cuts [begin, begin + bytes) out of a free interval. Returns 0 without memory for a second
+ * remainder. */
 static int interval_cut(struct soft_interval *interval, uint64_t begin, uint64_t bytes) {
     uint64_t head = begin - interval->node.key;
     uint64_t tail = interval->bytes - head - bytes;
@@ -73,7 +73,8 @@ static int interval_cut(struct soft_interval *interval, uint64_t begin, uint64_t
     return 1;
 }
 
-/* A window of at least `bytes`, aligned to a chunk. 0 when the system has none. */
+/* Creates a window of `bytes`, or less if the system refuses, but of at least `at_least`. Returns 0
+ * if the system refuses that, too. */
 static int window_make(uint64_t bytes, uint64_t at_least) {
     if (bytes > SOFT_WINDOW_MOST)
         bytes = SOFT_WINDOW_MOST;
@@ -99,7 +100,7 @@ static int window_make(uint64_t bytes, uint64_t at_least) {
     }
 }
 
-/* The first place in free addresses that fits, or 0. */
+/* Takes the hint, or else the first free addresses that fit. Returns 0 if none fit. */
 static uint64_t address_search(size_t bytes, size_t alignment, uint64_t hint) {
     struct soft_interval *hole =
         hint ? interval_of(acre__tree_floor(&acre__soft.free_addresses, hint)) : NULL;

@@ -1,5 +1,6 @@
-/* The driver API: prototypes of all functions of the table, acre__soft_cuInit and so on. Nothing in
- * the soft driver calls them but its table (soft_table.c). */
+/* The driver API: prototypes of all functions of the table (soft_table.c), acre__soft_cuInit and so
+ * on. Apart from the table, the only callers are functions of the API that are a special case of
+ * another one: cuMemAllocHost, cuStreamCreate, cuEventRecord and cuGetErrorString. */
 #ifndef ACRE_SOFT_API_H
 #define ACRE_SOFT_API_H
 

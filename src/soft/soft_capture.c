@@ -1,9 +1,9 @@
-/* Stream capture as a state: begin, query, end, which calls are refused meanwhile, with which code,
- * and that a refused call breaks the capture, as on the real driver. What is queued on a captured
- * stream is checked as usual and becomes a node of the capture's graph (soft_op.c).
+/* The state of stream captures: begin, query, end, and the calls that are refused meanwhile, with
+ * their codes. A refused call invalidates the capture, as with the real driver. An operation on a
+ * captured stream is checked as usual and becomes a node of the capture's graph (soft_op.c).
  *
- * All streams of a capture have its id and point to its graph, which is theirs until the capture
- * ends well. */
+ * All streams of a capture have its id and point to its graph. They own the graph until the capture
+ * ends without an error. */
 #include "base/thread.h"
 #include "soft/soft_api.h"
 #include "soft/soft_capture.h"
@@ -14,7 +14,7 @@
 #include "soft/soft_stream.h"
 #include "soft/soft_thread.h"
 
-/* Calls fn for every stream that is being captured; stops when it returns 0. */
+/* Calls fn for every captured stream; stops when fn returns 0. Returns 0 if it stopped. */
 static int capture_each(int (*fn)(struct soft_stream *stream, void *user), void *user) {
     if (!acre__soft.captures)
         return 1;
@@ -73,7 +73,7 @@ CUresult acre__soft_capture_break(struct CUctx_st *ctx) {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-/* The legacy stream would wait for a stream that is being captured. */
+/* Invalidates the capture of a blocking stream, because the legacy stream would wait for it. */
 static int implicit_one(struct soft_stream *stream, void *user) {
     if (stream->ctx != user || stream->flags & CU_STREAM_NON_BLOCKING)
         return 1;
@@ -104,7 +104,7 @@ void acre__soft_capture_record(const struct soft_stream *stream, struct soft_mar
     marker->capture_step = stream->capture_step;
 }
 
-/* The graph of the capture with that id; NULL: that capture is over. */
+/* Returns the graph of the capture with that id; NULL: the capture is over. */
 static struct CUgraph_st *capture_graph(uint64_t capture_id) {
     for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         for (const struct soft_stream *s = ctx->streams; s; s = s->next)
@@ -125,12 +125,12 @@ CUresult acre__soft_capture_event(const struct CUevent_st *event) {
     if (!capture_id)
         return CUDA_SUCCESS;
     if (!capture_graph(capture_id))
-        return CUDA_ERROR_INVALID_VALUE; /* that capture is over, and the event means nothing */
+        return CUDA_ERROR_INVALID_VALUE; /* the capture is over, so the event has no meaning */
     capture_each(invalidate_same, &capture_id);
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-/* The wait joins the forked stream that the event was recorded on, if that did nothing since. */
+/* Joins the forked stream that recorded the event, if it has recorded nothing since. */
 static int join_one(struct soft_stream *stream, void *user) {
     const struct soft_marker *marker = user;
     if (stream->id == marker->capture_stream && stream->capture_step == marker->capture_step)
@@ -144,7 +144,7 @@ CUresult acre__soft_capture_wait(struct soft_stream *stream, const struct CUeven
     if (result || !event->marker)
         return result;
     uint64_t capture_id = event->marker->capture_id;
-    if (*is_captured && !capture_id) { /* a captured stream may not wait for work outside */
+    if (*is_captured && !capture_id) { /* a captured stream must not wait for work outside */
         capture_invalidate(stream);
         return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
@@ -154,8 +154,8 @@ CUresult acre__soft_capture_wait(struct soft_stream *stream, const struct CUeven
         return CUDA_SUCCESS;
     struct CUgraph_st *graph = capture_graph(capture_id);
     if (!graph)
-        return CUDA_ERROR_INVALID_VALUE; /* that capture is over */
-    if (!*is_captured) {                 /* the wait draws this stream into the capture */
+        return CUDA_ERROR_INVALID_VALUE; /* the capture is over */
+    if (!*is_captured) {                 /* the wait makes this stream join the capture */
         stream->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
         stream->capture_id = capture_id;
         stream->capturing = graph;
@@ -218,7 +218,7 @@ CUresult acre__soft_cuStreamEndCapture(CUstream handle, CUgraph *graph_out) {
     int is_wrong_thread = stream->capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
                           stream->capture_thread != acre__thread_self()->id;
     struct CUgraph_st *graph = stream->capturing;
-    capture_each(end_one, &ending); /* over in any case */
+    capture_each(end_one, &ending); /* the capture ends, also on failure */
     result = is_wrong_thread      ? CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
              : ending.was_broken  ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
              : ending.is_unjoined ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
@@ -230,10 +230,10 @@ CUresult acre__soft_cuStreamEndCapture(CUstream handle, CUgraph *graph_out) {
     return acre__soft_leave(result);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
-/* How questions about a capture begin: of the legacy stream they cannot be asked while a stream is
- * captured that it would wait for. */
+/* Begins a query about a capture. A query of the legacy stream fails while a stream is captured
+ * that the legacy stream would wait for. */
 static CUresult capture_ask(CUstream handle, const void *output, struct soft_stream **stream) {
     CUresult result = acre__soft_stream_enter(handle, output, stream);
     if (result)
@@ -256,8 +256,8 @@ CUresult acre__soft_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* A capture that was broken says so and no more. The nodes that the stream's next one comes after
- * cannot be had: edges are not kept. */
+/* For an invalidated capture only the status is returned. Dependencies of the stream's next node
+ * are not supported, because the soft driver keeps no edges. */
 CUresult acre__soft_cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status_out,
                                            cuuint64_t *id_out, CUgraph *graph_out,
                                            const CUgraphNode **dependencies_out,

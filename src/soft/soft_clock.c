@@ -1,17 +1,19 @@
-/* Vector clocks: was every use of memory ordered after the uses before it?
+/* Vector clocks: check that every use of memory is ordered after conflicting earlier uses.
  *
  * Each stream has a slot and counts its steps there (its epoch). A clock says for every slot up to
- * which step its work is known to be done. Clocks are joined where the real driver orders work: a
- * wait joins what the event recorded, an operation joins what the host knew when it queued it, a
- * successful query or sync of the host joins the host's one clock, which all host threads share.
+ * which step its work is known to be done. Clocks are joined where the real driver orders work. A
+ * stream's wait joins the clock of the event's recording into the stream's. An operation joins the
+ * host's clock of when it was queued. A successful query or sync joins the event's or stream's
+ * clock into the host's, which all host threads share.
  *
- * Uses are kept per (chunk, offset) and never per address, since chunks move and may be mapped
- * twice: a tree of segments in each backing, each with its last write and the reads since. A use
- * that finds an earlier one outside its stream's clock, one of the two a write, is reported with
- * both. A write wipes the segments it covers, so their number stays near that of blocks in use.
+ * Uses are recorded per (chunk, offset) and never per address, because chunks move and may be
+ * mapped twice. Each backing has a tree of segments, each with its last write and the reads since.
+ * A use conflicts with an earlier one if one of the two is a write. A conflicting earlier use that
+ * is not in the stream's clock is reported with both uses. A write replaces the segments that it
+ * covers, so their number stays near the number of blocks in use.
  *
- * A slot is given to a new stream only when the host knows that all work of the old one is done;
- * epochs go on counting, so old uses stay comparable. Guarded by acre__soft.lock. Without
+ * A new stream gets a slot only when the host knows that all work of the slot's old stream is done.
+ * Epochs continue to count, so old uses stay comparable. Guarded by acre__soft.lock. Without
  * config.check all of this costs a branch. */
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +134,7 @@ static void use_report(const struct soft_use *later, const struct soft_use *earl
 
 /* ---- uses ---- */
 
-/* [node.key, node.key + bytes) of a backing: its last write, and the reads since. */
+/* The part [node.key, node.key + bytes) of a backing: its last write, and the reads since. */
 struct segment {
     struct acre__node node;
     size_t bytes;
@@ -161,7 +163,7 @@ static void segment_remove(struct acre__tree *shadow, struct segment *segment) {
     free(segment);
 }
 
-/* Makes `offset` a border between segments. 0 without memory. */
+/* Makes `offset` a boundary between segments. Returns 0 when out of memory. */
 static int shadow_split(struct acre__tree *shadow, size_t offset) {
     struct segment *segment = segment_of(acre__tree_floor(shadow, offset));
     if (!segment || segment->node.key == offset || offset - segment->node.key >= segment->bytes)
@@ -184,14 +186,14 @@ static int shadow_split(struct acre__tree *shadow, size_t offset) {
     return 1;
 }
 
-/* Removes what lies between two borders. */
+/* Removes the segments between two boundaries. */
 static void shadow_clear(struct acre__tree *shadow, size_t begin, size_t end) {
     struct segment *segment;
     while ((segment = segment_of(acre__tree_ceil(shadow, begin))) && segment->node.key < end)
         segment_remove(shadow, segment);
 }
 
-/* The first use in the segment that `use` is not ordered after, or NULL. */
+/* Returns the first conflicting use in the segment that is not in the clock, or NULL. */
 static const struct soft_use *segment_conflict(const struct segment *segment,
                                                const struct soft_clock *clock, int is_write) {
     if (!clock_knows(clock, &segment->write))
@@ -212,12 +214,13 @@ static void segment_add_read(struct segment *segment, const struct soft_use *use
     struct soft_use *reads =
         realloc(segment->reads, (segment->read_count + 1) * sizeof *segment->reads);
     if (!reads)
-        return; /* one read less to compare with */
+        return; /* this read is not checked later */
     segment->reads = reads;
     reads[segment->read_count++] = *use;
 }
 
-/* Compares with the segments in [begin, end); a read is also noted there, gaps filled. */
+/* Compares the use with the segments of the piece. Records a read in them and in new segments for
+ * the parts without one. */
 static int shadow_visit(struct soft_stream *stream, const struct soft_piece *piece,
                         const struct soft_use *use, int is_write) {
     struct acre__tree *shadow = &piece->backing->shadow;
@@ -244,8 +247,8 @@ static int shadow_visit(struct soft_stream *stream, const struct soft_piece *pie
     return is_ordered;
 }
 
-/* Keeps the last use of each slot through the mapping: a later write of another stream wipes the
- * segments, but the mapping is still not free to go. */
+/* Keeps the last use of each slot through the mapping. A later write of another stream replaces the
+ * segments, but the mapping must not be unmapped before all its uses are done. */
 static void mapping_note(const struct soft_use *use) {
     struct soft_mapping *mapping = acre__soft_mapping_find(use->address);
     if (!mapping)
@@ -257,7 +260,7 @@ static void mapping_note(const struct soft_use *use) {
         }
     struct soft_use *uses = realloc(mapping->uses, (mapping->use_count + 1) * sizeof *uses);
     if (!uses)
-        return; /* one use less to ask for */
+        return; /* this use is not checked at unmap */
     mapping->uses = uses;
     uses[mapping->use_count++] = *use;
 }
@@ -301,7 +304,8 @@ void acre__soft_clock_check_unmap(const struct soft_mapping *mapping, const char
     }
 }
 
-/* A use that the host does not know to be done; the allocation itself is none. */
+/* Returns a use that the host does not know to be done, or NULL. The allocation itself is not a
+ * use. */
 static const struct soft_use *segment_unfinished(const struct segment *segment) {
     if (!clock_knows(&acre__soft.host, &segment->write) &&
         strcmp(segment->write.what, SOFT_USE_ALLOC) != 0)

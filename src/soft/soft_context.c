@@ -1,14 +1,15 @@
-/* Contexts of the soft driver: how they begin and end.
+/* Contexts of the soft driver: creation and destruction.
  *
- * A device has one primary context, which lives while somebody retains it and nobody has reset it,
- * and any number of a program's own. What a context made goes with it: streams, events, modules,
- * executable graphs, plain, host and managed memory. Chunks, reservations, pools and graphs belong
- * to none.
+ * A device has one primary context, which lives while it is retained and not reset, and any number
+ * of contexts from cuCtxCreate. Destroying a context destroys its streams, events, modules,
+ * executable graphs, and plain, host and managed memory. Chunks, reservations, pools and graphs
+ * belong to no context.
  *
- * Living contexts are in acre__soft.contexts, in the order of their beginnings. The record of an
- * own context is never freed while the driver runs, since threads may have it on their stacks, but
- * is given out again with another id, as the real driver does it. A context that is ending is of
- * no use to anybody any more, and who wants a primary one waits until it has ended. */
+ * acre__soft.contexts lists living contexts in the order of their creation. The driver never frees
+ * the record of a destroyed context while it runs, because threads may have it on their stacks. It
+ * reuses the record with another id, as the real driver does. Nobody can use a context that is
+ * being destroyed. A retain of a primary context in that state waits until the destruction is
+ * done. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@
 #include "soft/soft_stream.h"
 #include "soft/soft_thread.h"
 
-/* ---- the living ---- */
+/* ---- creation ---- */
 
 static void limits_set_defaults(struct CUctx_st *ctx) {
     memset(ctx->limits, 0, sizeof ctx->limits);
@@ -50,7 +51,7 @@ static void context_begin(struct CUctx_st *ctx) {
     limits_set_defaults(ctx);
 }
 
-/* ---- the end of what a context made ---- */
+/* ---- destroying the objects of a context ---- */
 
 static void context_free_ranges(const struct CUctx_st *ctx) {
     struct acre__node *node = acre__tree_first(&acre__soft.ranges);
@@ -94,13 +95,13 @@ static int device_has_context(int device) {
     return 0;
 }
 
-/* Nothing of it runs. Pools outlive it, but not the device's last one. The device's file stays
- * while chunks of it are mapped or held by handles. */
+/* Destroys a context of which nothing runs. Pools outlive it unless it is the device's last
+ * context. The device's file stays while chunks of it are mapped or held by handles. */
 static void context_stop(struct CUctx_st *ctx) {
     while (ctx->streams)
         acre__soft_stream_free(ctx->streams);
     ctx->legacy = ctx->gather = NULL;
-    acre__soft_clock_host_joins(ctx); /* nobody can wait for those streams any more */
+    acre__soft_clock_host_joins(ctx); /* nobody can wait for these streams any more */
     acre__soft_pools_synced(ctx);
     acre__soft_execs_end(ctx);
     context_free_events(ctx);
@@ -122,7 +123,7 @@ static void context_stop(struct CUctx_st *ctx) {
         ctx->next = acre__soft.free_contexts;
         acre__soft.free_contexts = ctx;
     }
-    acre__cond_wake(&acre__soft.done); /* for calls that wait for its streams, or for its end */
+    acre__cond_wake(&acre__soft.done); /* for calls that wait for its streams or its destruction */
 }
 
 void acre__soft_contexts_forget(void) {
@@ -139,7 +140,7 @@ void acre__soft_contexts_forget(void) {
     }
 }
 
-/* ---- the end of a context ---- */
+/* ---- destroying a context ---- */
 
 static int context_has_work(const struct CUctx_st *ctx) {
     for (const struct soft_stream *stream = ctx->streams; stream; stream = stream->next)
@@ -148,7 +149,7 @@ static int context_has_work(const struct CUctx_st *ctx) {
     return 0;
 }
 
-/* The last one that lives: with it the workers end. */
+/* Returns 1 if no other context lives; then the workers end, too. */
 static int context_is_last(const struct CUctx_st *ctx) {
     for (const struct CUctx_st *other = acre__soft.contexts; other; other = other->next)
         if (other != ctx && !other->is_ending)
@@ -156,7 +157,7 @@ static int context_is_last(const struct CUctx_st *ctx) {
     return 1;
 }
 
-/* The lock is given up meanwhile. */
+/* Destroys the context. Releases the lock meanwhile. */
 static void context_end(struct CUctx_st *ctx) {
     ctx->is_ending = 1;
     int is_last = context_is_last(ctx);
@@ -165,7 +166,7 @@ static void context_end(struct CUctx_st *ctx) {
         acre__soft_workers_stop();
         acre__lock_take(&acre__soft.lock);
     }
-    /* One that was lost was not waited for, and an operation of it may still run. */
+    /* Nobody has waited for a lost context, so one of its operations may still run. */
     while (acre__soft_ctx_is_running(ctx))
         acre__cond_wait(&acre__soft.done, &acre__soft.lock);
     context_stop(ctx);
@@ -174,7 +175,7 @@ static void context_end(struct CUctx_st *ctx) {
         acre__soft_workers_start();
 }
 
-/* Nobody may use it from now on; what it was given to do is done first. */
+/* Refuses new calls on the context, waits for its queued work, then destroys it. */
 static void context_close(struct CUctx_st *ctx) {
     ctx->is_ending = 1;
     while (context_has_work(ctx) && acre__soft_wait_ctx(ctx) == CUDA_SUCCESS)
@@ -201,7 +202,7 @@ CUresult acre__soft_cuDevicePrimaryCtxRetain(CUcontext *ctx_out, CUdevice dev) {
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* One that was reset is still to be released, but has nothing to end. */
+/* A context that was reset still needs a release, but has nothing left to destroy. */
 CUresult acre__soft_cuDevicePrimaryCtxRelease(CUdevice dev) {
     struct soft_device *device;
     CUresult result = acre__soft_enter_device(dev, &dev, &device);
@@ -226,7 +227,7 @@ CUresult acre__soft_cuDevicePrimaryCtxReset(CUdevice dev) {
         return result;
     if (soft_ctx_is_alive(&device->ctx))
         context_close(&device->ctx);
-    while (device->ctx.is_ending) /* by another thread */
+    while (device->ctx.is_ending) /* another thread destroys it */
         acre__cond_wait(&acre__soft.done, &acre__soft.lock);
     device->ctx.flags = device->ctx.flags_now = 0;
     return acre__soft_leave(CUDA_SUCCESS);
@@ -244,8 +245,7 @@ CUresult acre__soft_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags_out
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* How to wait is asked for by one flag of three or by none. What the flags ask for changes
- * nothing here. */
+/* Flags may contain at most one of the three ways to wait. The flags have no effect here. */
 int acre__soft_ctx_flags_are_good(unsigned flags) {
     unsigned wait = flags & CU_CTX_SCHED_MASK;
     return !(flags & ~(unsigned)CU_CTX_FLAGS_MASK) && (wait & (wait - 1)) == 0;
@@ -264,7 +264,7 @@ CUresult acre__soft_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags) {
 
 /* ---- own contexts ---- */
 
-/* The record given back last, or a new one; empty. */
+/* Returns the record that was released last, cleared, or a new one. */
 static struct CUctx_st *context_take(void) {
     struct CUctx_st *ctx = acre__soft.free_contexts;
     if (!ctx)
@@ -274,8 +274,8 @@ static struct CUctx_st *context_take(void) {
     return ctx;
 }
 
-/* A device with a context that is lost gives no other. After a reset a GPU still does not, until
- * the process has ended; here it does, so that one test can follow the other. */
+/* A device with a lost context creates no other. A GPU still refuses after a reset, until the
+ * process ends. Here a reset is enough, so that one test can follow another. */
 static CUresult device_lost(CUdevice dev) {
     for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         if (ctx->device == dev && ctx->lost)
@@ -283,7 +283,7 @@ static CUresult device_lost(CUdevice dev) {
     return CUDA_SUCCESS;
 }
 
-/* Neither shares of the device nor work beside graphics can be had here. */
+/* Execution affinity (a share of the device) and CUDA in graphics are not supported. */
 static CUresult params_check(const CUctxCreateParams *params) {
     if (!params)
         return CUDA_SUCCESS;

@@ -1,11 +1,11 @@
-/* Contexts: their flags and their end (soft_context.c). */
+/* Contexts: their flags and their destruction (soft_context.c). */
 #ifndef ACRE_SOFT_CONTEXT_H
 #define ACRE_SOFT_CONTEXT_H
 
 #include "soft/soft_types.h"
 
 int acre__soft_ctx_flags_are_good(unsigned flags);
-/* All of them end. Workers are stopped. */
+/* Destroys all contexts. The caller has stopped the workers. */
 void acre__soft_contexts_forget(void);
 
 #endif

@@ -1,8 +1,8 @@
-/* The calls of copies and fills: checked here, when they are queued, and looked up again when they
- * run (soft_run_memory.c).
+/* The driver calls for copies and fills. A call checks its addresses when it queues the operation,
+ * and the operation looks them up again when it runs (soft_run_memory.c).
  *
- * A pageable source is read when the call is made, so the call may return at once; a pageable
- * destination makes the call wait. */
+ * The call reads a pageable source at once, so it may return early. A pageable destination makes
+ * the call wait. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,17 +22,17 @@
 enum copy_side { ANY_MEMORY, KNOWN_MEMORY };
 
 struct copy {
-    enum copy_side to_kind, from_kind; /* KNOWN: pageable memory is refused */
+    enum copy_side to_kind, from_kind; /* KNOWN_MEMORY: pageable memory is refused */
     uint64_t to, from;
     size_t to_pitch, from_pitch;
     size_t width, rows;
     CUstream stream;
     int is_async;
-    int must_wait;              /* for the copy to be done, whatever the memory is */
-    int to_device, from_device; /* whose access counts */
+    int must_wait;              /* the call waits for the copy, whatever the memory is */
+    int to_device, from_device; /* whose access is checked */
 };
 
-/* Memory the driver knows nothing about is pageable host memory. */
+/* Memory that the driver does not know is pageable host memory. */
 static int is_pageable(uint64_t address) {
     return !acre__soft_range_find(address) && !acre__soft_address_is_device(address);
 }
@@ -44,7 +44,7 @@ static int is_device_memory(uint64_t address) {
                    : range && (range->kind == SOFT_PLAIN || range->kind == SOFT_POOLED);
 }
 
-/* Is the side mapped from its first byte to its last, with the access needed? */
+/* Checks that the side is mapped from its first byte to its last, with the access needed. */
 static CUresult side_check(uint64_t address, size_t pitch, const struct copy *copy, int device,
                            int is_write) {
     if (!address)
@@ -60,7 +60,7 @@ static CUresult side_check(uint64_t address, size_t pitch, const struct copy *co
     return result;
 }
 
-/* A copy of pageable rows, close together. */
+/* Copies pageable rows into one buffer without gaps. Returns NULL when out of memory. */
 static char *rows_read(uint64_t from, size_t pitch, size_t width, size_t rows) {
     char *bytes = malloc(width * rows);
     for (size_t row = 0; bytes && row < rows; row++)
@@ -101,8 +101,8 @@ static CUresult copy_make_op(const struct copy *copy, int from_pageable, int to_
     return CUDA_SUCCESS;
 }
 
-/* In a capture pageable memory is the program's until the graph is gone: launches read and write
- * it, and the call waits for nothing. */
+/* Records a copy in a capture. The program keeps pageable memory valid until the graph is
+ * destroyed: launches read and write it, and the call does not wait. */
 static CUresult copy_record(const struct copy *copy, struct soft_stream *stream, int from_pageable,
                             int to_pageable) {
     struct soft_op *op;
@@ -116,7 +116,7 @@ static CUresult copy_record(const struct copy *copy, struct soft_stream *stream,
     return acre__soft_submit(stream, op);
 }
 
-/* Queues the copy and waits as long as CUDA's rules say. Entered; leaves. */
+/* Queues the copy and waits if CUDA's rules say so. Entered; leaves. */
 static CUresult copy_queue(const struct copy *copy) {
     struct soft_stream *stream;
     CUresult result = acre__soft_stream_locate(copy->stream, &stream);
@@ -135,7 +135,8 @@ static CUresult copy_queue(const struct copy *copy) {
         (!copy->is_async && !(is_device_memory(copy->to) && is_device_memory(copy->from)));
     char *arrival = NULL;
     struct soft_op *op = NULL;
-    /* Others may go on while a large source is read; the stream may end meanwhile. */
+    /* Other calls may proceed while a large source is read. The stream may be destroyed
+     * meanwhile. */
     uint64_t id = stream->id;
     acre__lock_give(&acre__soft.lock);
     result = copy_make_op(copy, from_pageable, to_pageable, &op);
@@ -156,7 +157,7 @@ static CUresult copy_queue(const struct copy *copy) {
             op->to.deliver = &arrival;
         result = acre__soft_wait_stream(stream, stream->submitted);
         if (to_pageable && !arrival)
-            op->to.deliver = NULL; /* given up: the operation still lives and owns the bytes */
+            op->to.deliver = NULL; /* failed: the operation still owns the bytes */
     }
     acre__lock_give(&acre__soft.lock);
     for (size_t row = 0; !result && arrival && row < copy->rows; row++)
@@ -166,7 +167,7 @@ static CUresult copy_queue(const struct copy *copy) {
     return result;
 }
 
-/* A copy of one row. `to_device` and `from_device` are set to the current device here. */
+/* Queues a copy of one row. Sets `to_device` and `from_device` to the current device. */
 static CUresult copy_line(struct copy copy, size_t bytes) {
     struct soft_device *device;
     CUresult result = acre__soft_enter(&device);
@@ -192,8 +193,8 @@ CUresult acre__soft_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
     return copy_line(copy, bytes);
 }
 
-/* The calls with a direction in their name want memory that the driver knows on the device's side;
- * the host's side may be any. */
+/* Calls with a direction in their name require memory that the driver knows on the device side. The
+ * host side may be any memory. */
 
 CUresult acre__soft_cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes,
                                       CUstream stream) {
@@ -240,8 +241,8 @@ CUresult acre__soft_cuMemcpyDtoD(CUdeviceptr dst, CUdeviceptr src, size_t bytes)
     return copy_line(copy, bytes);
 }
 
-/* A copy between two contexts. NULL means the current one, as in the real driver. Entered; leaves
- * only on failure. */
+/* Describes a copy between two contexts. NULL means the current one, as in the real driver.
+ * Entered; leaves only on failure. */
 static CUresult copy_between(struct soft_device *device, CUdeviceptr dst, CUcontext dst_ctx,
                              CUdeviceptr src, CUcontext src_ctx, size_t bytes, struct copy *copy) {
     if ((dst_ctx && !acre__soft_ctx_is_known(dst_ctx)) ||
@@ -260,8 +261,9 @@ static CUresult copy_between(struct soft_device *device, CUdeviceptr dst, CUcont
     return CUDA_SUCCESS;
 }
 
-/* In order with all work of the three contexts, and with what is queued on any stream of them
- * later: so the host waits, before and after, which the real driver leaves to the devices. */
+/* The copy is ordered after all work of the three contexts and before all work that they queue
+ * later. So the host waits before and after the copy; the real driver leaves this order to the
+ * devices. */
 CUresult acre__soft_cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
                                  CUcontext src_ctx, size_t bytes) {
     struct soft_device *device;
@@ -289,7 +291,7 @@ CUresult acre__soft_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdevi
     return copy_queue(&copy);
 }
 
-/* One side of a 2-D copy's description as an address. 0: there is none. */
+/* Returns the address of one side of a 2-D copy, or 0 if there is none. */
 static uint64_t side_base(CUmemorytype type, const void *host, CUdeviceptr device) {
     switch (type) {
     case CU_MEMORYTYPE_HOST:
@@ -302,7 +304,7 @@ static uint64_t side_base(CUmemorytype type, const void *host, CUdeviceptr devic
     }
 }
 
-/* What is said to be the device's must be memory that the driver knows. */
+/* A side of type DEVICE must be memory that the driver knows. */
 static enum copy_side side_kind(CUmemorytype type) {
     return type == CU_MEMORYTYPE_DEVICE ? KNOWN_MEMORY : ANY_MEMORY;
 }
@@ -345,7 +347,7 @@ CUresult acre__soft_cuMemcpy2D(const CUDA_MEMCPY2D *copy) {
     return copy_plane(copy, NULL, 0);
 }
 
-/* Every pitch and address is aligned enough here. */
+/* The soft driver has no alignment requirements. */
 CUresult acre__soft_cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy) {
     return copy_plane(copy, NULL, 0);
 }
@@ -365,7 +367,7 @@ static CUresult fill_queue(uint64_t to, size_t pitch, size_t width, size_t rows,
         return result;
     if ((result = acre__soft_stream_locate(handle, &stream)))
         return acre__soft_leave(result);
-    if (stream->device != soft_ordinal(device)) /* a copy may be on another device's, a fill not */
+    if (stream->device != soft_ordinal(device)) /* a fill needs a stream of the current device */
         return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
     if (!width || !rows)
         return acre__soft_leave(CUDA_SUCCESS);
@@ -379,7 +381,7 @@ static CUresult fill_queue(uint64_t to, size_t pitch, size_t width, size_t rows,
     const struct soft_mapping *mapping = acre__soft_mapping_find(to);
     if (mapping && mapping->backing->is_host &&
         (rows - 1) * pitch + width > mapping->bytes - (to - mapping->node.key))
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE); /* a host chunk is filled alone */
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE); /* must not leave the host chunk */
     struct soft_op *op = acre__soft_op_make(SOFT_FILL);
     if (!op)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -391,7 +393,7 @@ static CUresult fill_queue(uint64_t to, size_t pitch, size_t width, size_t rows,
     return acre__soft_leave(acre__soft_submit(stream, op));
 }
 
-/* Counts of values wrap around when they are made bytes, as they do in the real driver. */
+/* Counts of values may overflow when they are converted to bytes, as in the real driver. */
 
 CUresult acre__soft_cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch_bytes, unsigned char value,
                                       size_t width_bytes, size_t rows, CUstream stream) {

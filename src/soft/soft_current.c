@@ -1,5 +1,5 @@
-/* The calls of the current context: the thread's stack (soft_thread.c), and what is asked of the
- * context on top of it. Contexts begin and end in soft_context.c. */
+/* The driver calls for the thread's context stack (soft_thread.c), and queries of the current
+ * context. soft_context.c creates and destroys contexts. */
 #include "base/round.h"
 #include "soft/soft_api.h"
 #include "soft/soft_context.h"
@@ -19,7 +19,7 @@ static int is_primary(const struct CUctx_st *ctx) {
     return 0;
 }
 
-/* A primary context may be put there before it lives, and is of no use until then. */
+/* A primary context may become current before it is alive, but calls fail until it is. */
 static int can_be_current(const struct CUctx_st *ctx) {
     return is_primary(ctx) || acre__soft_ctx_is_known(ctx);
 }
@@ -71,9 +71,10 @@ CUresult acre__soft_cuCtxSetCurrent(CUcontext ctx) {
     return acre__soft_leave(ctx ? acre__soft_ctx_push(ctx) : CUDA_SUCCESS);
 }
 
-/* ---- what a context is ---- */
+/* ---- properties of a context ---- */
 
-/* The context that is meant: NULL is the current one. Lost ones answer, too. */
+/* Enters and finds the context of a call: NULL means the current one. A lost context is
+ * accepted. */
 static CUresult enter_meant(CUcontext ctx, const void *output, struct CUctx_st **out) {
     CUresult result = acre__soft_enter_bare();
     if (result)
@@ -88,8 +89,8 @@ static CUresult enter_meant(CUcontext ctx, const void *output, struct CUctx_st *
     return result ? acre__soft_leave(result) : CUDA_SUCCESS;
 }
 
-/* The current context for two questions that are answered before it lives and after its end, too.
- */
+/* Enters and finds the current context for the two queries that also work before it is alive and
+ * after its destruction. */
 static CUresult enter_current(const void *output, const struct soft_place **place) {
     CUresult result = acre__soft_enter_bare();
     if (result)
@@ -115,7 +116,7 @@ CUresult acre__soft_cuCtxGetFlags(unsigned *flags_out) {
     if (result)
         return result;
     const struct CUctx_st *ctx = place->ctx;
-    /* In a primary context host memory can be mapped in any case, and it says so. */
+    /* A primary context can always map host memory, and reports that. */
     *flags_out = !ctx->is_own           ? ctx->flags_now | CU_CTX_MAP_HOST
                  : ctx->id == place->id ? ctx->flags_now
                                         : 0;
@@ -137,7 +138,7 @@ CUresult acre__soft_cuCtxGetApiVersion(CUcontext ctx, unsigned *version_out) {
     CUresult result = enter_meant(ctx, version_out, &ctx);
     if (result)
         return result;
-    *version_out = SOFT_CTX_VERSION; /* contexts have not changed since */
+    *version_out = SOFT_CTX_VERSION; /* contexts have not changed since CUDA 3.2 */
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
@@ -171,8 +172,9 @@ CUresult acre__soft_cuCtxSetLimit(CUlimit limit, size_t value) {
         return result;
     if ((unsigned)limit >= SOFT_LIMITS)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    /* The real heap's size is fixed when the first kernel that uses malloc is launched; nothing can
-     * be launched here, so it stays open. It has whole 64 KiB, and 4 MiB at the least. */
+    /* A GPU fixes the heap size when the first kernel that uses malloc is launched. No such kernel
+     * can be launched here, so the size can always change. It is a multiple of 64 KiB and at least
+     * 4 MiB. */
     if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) {
         if (value > acre__soft.config.bytes)
             return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);

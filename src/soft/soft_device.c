@@ -1,5 +1,5 @@
-/* The soft driver's devices: the calls that ask what they are, the version and the error names.
- * Devices are started in soft_start.c. */
+/* Driver calls that query devices, the driver's version and error names. cuInit (soft_start.c)
+ * initialises the devices. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 
 enum {
     SOFT_VERSION = 13000,
-    SOFT_LAST_ATTRIBUTE = 147 /* of CUDA 13.0 */
+    SOFT_LAST_ATTRIBUTE = 147 /* the last one of CUDA 13.0 */
 };
 static const char soft_name[] = "acre soft device";
 
-/* Where the devices pretend to sit: a PCI domain that no machine has, one bus for each. */
+/* PCI addresses of the devices: a domain that no machine has, and one bus for each device. */
 enum { SOFT_PCI_DOMAIN = 0x7ac0, SOFT_PCI_FIRST_BUS = 1 };
 
 CUresult acre__soft_cuDriverGetVersion(int *version_out) {
@@ -95,7 +95,8 @@ CUresult acre__soft_cuDeviceGetPCIBusId(char *text, int text_bytes, CUdevice dev
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* domain:bus:device.function, all of them hexadecimal; the first and the last may be missing. */
+/* Parses domain:bus:device.function, all hexadecimal. The domain and the function may be
+ * missing. */
 static int soft_pci_parse(const char *text, unsigned *domain, unsigned *bus, unsigned *slot) {
     unsigned part[3] = {0}, function = 0, count = 0;
     char *end;
@@ -151,8 +152,8 @@ CUresult acre__soft_cuDeviceTotalMem(size_t *bytes_out, CUdevice dev) {
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* Bounds of kernels are those of the oldest GPU that CUDA 13 knows: programs ask for them, and
- * divide by them, whether they launch or not. */
+/* Limits of kernels are those of the oldest GPU that CUDA 13 supports. Programs query them, and
+ * divide by them, even if they launch no kernel. */
 static int device_attribute(CUdevice_attribute attribute, int ordinal) {
     switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:

@@ -1,11 +1,11 @@
-/* How calls begin, and how threads end.
+/* How driver calls begin, and how threads end.
  *
- * A call passes the scheduler's border, takes acre__soft.lock and checks that the driver is
- * initialised, that the caller is no host function and no kernel, and what else it needs: a device,
- * a context, a stream. acre__soft_leave (soft_enter.h) ends it.
+ * A call passes the scheduler's scheduling point and takes acre__soft.lock. It then checks that the
+ * driver is initialised and that the caller is neither a host function nor a kernel, and finds the
+ * device, context or stream that it needs. acre__soft_leave (soft_enter.h) ends the call.
  *
- * The thread's record is made by its first call and freed when the thread ends, with its default
- * streams. */
+ * A thread's first call creates its record. The end of the thread frees the record and destroys its
+ * default streams. */
 #include <stdlib.h>
 
 #include "base/thread.h"
@@ -37,11 +37,11 @@ static void soft_thread_exit(struct acre__thread *thread) {
 
 CUresult acre__soft_enter_bare(void) {
     static int is_registered;
-    if (acre__soft_lane_now) /* a kernel: the driver is not for it, and its lock may be held */
+    if (acre__soft_lane_now) /* kernels must not call the driver; its lock may be held */
         return CUDA_ERROR_NOT_PERMITTED;
     acre__soft_sched_border();
     acre__lock_take(&acre__soft.lock);
-    if (!is_registered) /* before the first thread has a record */
+    if (!is_registered) /* before any thread has a record */
         acre__thread_at_exit(soft_thread_exit);
     is_registered = 1;
     struct soft_thread *self = acre__soft_thread_self();

@@ -1,5 +1,5 @@
-/* Events of the soft driver. An event stands for the marker of its last recording; a marker
- * outlives the event for as long as a stream waits for it. */
+/* Events of the soft driver. An event refers to the marker of its last recording. A marker outlives
+ * its event while a stream waits for it. */
 #include <stdlib.h>
 
 #include "soft/soft_api.h"
@@ -36,7 +36,7 @@ CUresult acre__soft_cuEventCreate(CUevent *event_out, unsigned flags) {
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* Enters and checks that the event is alive; needs no context. */
+/* Enters and checks that the event exists. Needs no current context. */
 static CUresult event_enter(CUevent event) {
     CUresult result = acre__soft_enter_bare();
     if (result)
@@ -57,13 +57,13 @@ CUresult acre__soft_cuEventDestroy(CUevent event) {
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* The event now stands for `marker`, or for nothing new if that is NULL. */
+/* Makes the event refer to `marker`. */
 static void event_set(CUevent event, struct soft_marker *marker) {
     acre__soft_marker_drop(event->marker);
     event->marker = marker;
 }
 
-/* A node: launches of the graph record the event, or wait for it. */
+/* Records a node of the captured graph: launches record the event, or wait for it. */
 static CUresult event_later(CUevent event, enum soft_op_kind kind, struct soft_stream *stream) {
     struct soft_op *op = acre__soft_op_make(kind);
     if (!op)
@@ -79,7 +79,7 @@ CUresult acre__soft_event_launch(const struct soft_op *node, struct soft_stream 
         return CUDA_ERROR_INVALID_VALUE;
     if (node->kind == SOFT_WAIT) {
         if (event->marker && event->marker->capture_id)
-            return CUDA_ERROR_INVALID_VALUE; /* nothing will ever be recorded there */
+            return CUDA_ERROR_INVALID_VALUE; /* recorded in a capture, so it never completes */
         return event->marker ? acre__soft_wait_for(stream, event->marker) : CUDA_SUCCESS;
     }
     struct soft_marker *marker = acre__soft_marker_make();
@@ -107,7 +107,7 @@ CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsig
     int is_captured = 0;
     if ((result = acre__soft_capture_submit(stream, &is_captured)))
         return acre__soft_leave(result);
-    if (flags) /* the event is as it was until the graph is launched */
+    if (flags) /* the event changes only when the graph is launched */
         return acre__soft_leave(is_captured ? event_later(event, SOFT_RECORD, stream)
                                             : CUDA_ERROR_ILLEGAL_STATE);
     struct soft_marker *marker = acre__soft_marker_make();

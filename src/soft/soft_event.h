@@ -4,7 +4,8 @@
 
 #include "soft/soft_types.h"
 
-/* A launched graph records the node's event or waits for it: INVALID_VALUE if it was destroyed. */
+/* Records the node's event, or waits for it, for a launched graph. Returns INVALID_VALUE if the
+ * event was destroyed. */
 CUresult acre__soft_event_launch(const struct soft_op *node, struct soft_stream *stream);
 
 #endif

@@ -1,17 +1,17 @@
-/* Graphs: what captures record, and how executables run it.
+/* Graphs, which captures record, and the launches of executables.
  *
- * A node is the operation that would have been queued. Nodes are kept in the order of the calls,
- * which respects every order that the capture asked for: a stream's own, and that of its events. So
- * a launch queues copies of the nodes one after the other on one stream, where the clocks, the lag
- * and the checks of memory treat them as work that was queued there. A GPU may run nodes side by
- * side that nothing orders; here such nodes are never seen to race.
+ * A node is the operation that would have been queued. Nodes are kept in call order, which respects
+ * every order that the capture requires: that of each stream and that of events. So a launch queues
+ * copies of the nodes one after the other on one stream. The clocks, the lag and the memory checks
+ * treat them like other work of that stream. A GPU may run unordered nodes in parallel; the soft
+ * driver never does, so it does not find races between them.
  *
- * Addresses are looked up when the copies run, arguments of host functions and kernels are passed
- * on as they were given. Launches of one executable come one after the other, as CUDA says. The
- * last operation of a launch keeps the executable's work, and so the objects that it holds, until
- * everything before it is done.
+ * Addresses are looked up when the copies run. Arguments of host functions and kernels are passed
+ * on unchanged. Launches of one executable run one after the other, as CUDA specifies. The last
+ * operation of a launch keeps the executable's work, and with it the objects that the work holds,
+ * until the launch is done.
  *
- * Graphs belong to no context, executables to the one in which they were made. All is guarded by
+ * Graphs belong to no context, executables to the context that created them. Guarded by
  * acre__soft.lock. */
 #include <stdlib.h>
 
@@ -31,8 +31,8 @@
 
 /* ---- copies of nodes ---- */
 
-/* A node to be queued: what it points to stays the program's, what it owns is copied. NULL without
- * memory. */
+/* Copies a node for queueing. The copy refers to the program's memory and owns copies of what the
+ * node owns. Returns NULL when out of memory. */
 static struct soft_op *node_copy(const struct soft_op *node) {
     struct soft_op *op = acre__soft_op_make(node->kind);
     if (!op)
@@ -53,7 +53,7 @@ static struct soft_op *node_copy(const struct soft_op *node) {
     return op;
 }
 
-/* Copies of all nodes, as a list; *out is NULL if there are none. */
+/* Copies all nodes into a list; *out is NULL if there are none. */
 static CUresult nodes_copy(const struct soft_work *work, struct soft_op **out) {
     struct soft_work copies = {0};
     for (const struct soft_op *node = work->first; node; node = node->next) {
@@ -77,7 +77,7 @@ static CUresult holds_copy(struct soft_work *to, const struct soft_work *from) {
 
 /* ---- graphs ---- */
 
-/* A graph that a capture still records into is the capture's. */
+/* A graph that a capture still records into belongs to the capture and cannot be destroyed. */
 CUresult acre__soft_cuGraphDestroy(CUgraph graph) {
     CUresult result = acre__soft_enter_bare();
     if (result)
@@ -121,7 +121,7 @@ void acre__soft_graphs_forget(void) {
         acre__soft_graph_free(acre__tree_entry(node, struct CUgraph_st, node));
 }
 
-/* A work of its own, with the graph's nodes and objects as they are now. */
+/* Gives the executable its own work, with copies of the graph's nodes and its objects. */
 static CUresult exec_fill(struct CUgraphExec_st *exec, const struct CUgraph_st *graph) {
     if (!(exec->work = acre__soft_work_make()))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -129,9 +129,9 @@ static CUresult exec_fill(struct CUgraphExec_st *exec, const struct CUgraph_st *
     return result ? result : holds_copy(exec->work, graph->work);
 }
 
-/* Memory that graphs allocate, nodes with priorities: there are none, so two flags change nothing.
- * Launches by the device there are not. Of a graph that is still captured into, the executable has
- * what is there so far. */
+/* Graphs here have no memory nodes and no priorities, so two flags have no effect. Launches from
+ * the device are not supported. A graph that is still being captured gives an executable of its
+ * nodes so far. */
 CUresult acre__soft_cuGraphInstantiateWithFlags(CUgraphExec *exec_out, CUgraph graph,
                                                 unsigned long long flags) {
     struct soft_device *device;
@@ -174,8 +174,8 @@ CUresult acre__soft_cuGraphExecDestroy(CUgraphExec exec) {
 
 /* ---- launches ---- */
 
-/* Is the side memory of a pool that was freed, and not allocated again? Its bytes are still there
- * and all work on them would be in order, but they are nobody's. */
+/* Returns 1 if the side is pool memory that was freed and not allocated again. Its bytes still
+ * exist and all work on them would be ordered, but the program does not own them. */
 static int side_is_freed(const struct soft_side *side, const struct soft_op *op, int is_write) {
     if (side->raw || !side->address)
         return 0;
@@ -189,7 +189,7 @@ static int side_is_freed(const struct soft_side *side, const struct soft_op *op,
     return is_freed;
 }
 
-/* Takes the operation in any case. */
+/* Queues one node of a launch. Takes ownership of the operation, also on failure. */
 static CUresult op_queue(struct soft_stream *stream, struct soft_op *op) {
     if (op->event) {
         CUresult result = acre__soft_event_launch(op, stream);
@@ -201,7 +201,7 @@ static CUresult op_queue(struct soft_stream *stream, struct soft_op *op) {
     return acre__soft_submit_bare(stream, op);
 }
 
-/* Queues all of them and takes all of them in any case. */
+/* Queues a list of operations. Takes ownership of all of them, also on failure. */
 static CUresult ops_queue(struct soft_stream *stream, struct soft_op *op) {
     CUresult result = CUDA_SUCCESS;
     while (op && !result) {
@@ -214,7 +214,8 @@ static CUresult ops_queue(struct soft_stream *stream, struct soft_op *op) {
     return result;
 }
 
-/* Behind the nodes: the launch is done here, and until then keeps the work. */
+/* Queues the end of a launch after its nodes. The operation keeps the work until the launch is
+ * done. */
 static CUresult launch_end(struct CUgraphExec_st *exec, struct soft_stream *stream) {
     struct soft_marker *marker = acre__soft_marker_make();
     struct soft_op *op = marker ? acre__soft_op_make(SOFT_RECORD) : NULL;
@@ -249,7 +250,7 @@ static CUresult launch_queue(struct CUgraphExec_st *exec, struct soft_stream *st
     return result ? result : launch_end(exec, stream);
 }
 
-/* Graphs in graphs there are not: an executable cannot be captured, as on an H200. */
+/* Graphs within graphs are not supported: a launch cannot be captured, as on an H200. */
 CUresult acre__soft_cuGraphLaunch(CUgraphExec exec, CUstream handle) {
     struct soft_stream *stream;
     CUresult result = acre__soft_stream_enter(handle, &handle, &stream);

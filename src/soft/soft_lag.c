@@ -1,16 +1,16 @@
-/* A device that is behind the host, as a busy GPU is.
+/* Lag of devices behind the host, as on a busy GPU.
  *
  * With a lag of N operations, work becomes due when N more operations have been queued on any
- * stream; with a lag in time, so long after it was queued. Records and waits of events are due with
- * the work before them and do not count as operations.
+ * stream. With a lag in time, work becomes due that long after it was queued. Event records, event
+ * waits and no-ops become due with the work before them and do not count as operations.
  *
- * A lag in operations gives the same result every time: whoever makes a driver call runs what has
- * become due before the call returns. Host functions and kernels, which may take the caller's own
- * locks, are left to the workers. A host that waits would wait forever for operations that nobody
- * queues, so waiting makes everything due that is queued; so does asking many times in a row
- * without queueing anything. With a seed the scheduler still draws which due stream goes on.
+ * A lag in operations is deterministic: every driver call runs the work that has become due before
+ * it returns. Host functions and kernels may take the caller's locks, so workers run them. A
+ * waiting host would wait forever for operations that nobody queues. So a wait makes all queued
+ * work due, and so do many queries in a row without a new operation. With a seed the scheduler
+ * still draws which due stream runs next.
  *
- * Here is when work is due; running it is in soft_run.c. All under acre__soft.lock. */
+ * This file decides when work is due; soft_run.c runs it. Guarded by acre__soft.lock. */
 #include <time.h>
 
 #include "base/config.h"
@@ -19,7 +19,7 @@
 #include "soft/soft_lag.h"
 #include "soft/soft_state.h"
 
-/* So many questions in a row mean that the host does nothing else than wait. */
+/* This many queries in a row mean that the host only waits. */
 enum { LAG_QUESTIONS = 10000 };
 
 static uint64_t now_ns(void) {
@@ -87,8 +87,8 @@ acre_status acre__soft_lag_config(struct acre__soft_config *config) {
                           "(5ms)",
                           text);
     if (config->lag_ns && config->seeded)
-        return acre__fail(ACRE_E_CONFIG, "ACRE_SOFT_LAG is a time, and ACRE_SOFT_SEED, with which "
-                                         "there is none, is set as well");
+        return acre__fail(ACRE_E_CONFIG, "ACRE_SOFT_LAG is a time, which ACRE_SOFT_SEED does not "
+                                         "support; set a number of operations");
     return ACRE_OK;
 }
 

@@ -1,8 +1,7 @@
-/* Managed memory: pages that both sides reach at any time. Moving them is nothing here, but what
- * was asked for is remembered, page by page: a range that got advice is a row of parts, each asked
- * for the same. Parts are never joined again: there are as many as places where advice began or
- * ended.
- */
+/* Managed memory: pages that the host and devices can access at any time. A migration is a no-op
+ * here, but advice and prefetches are recorded per page. A range with advice is a list of parts,
+ * each with the same advice. Parts are never merged: there are as many as places where advice began
+ * or ended. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,7 +33,7 @@ CUresult acre__soft_cuMemAllocManaged(CUdeviceptr *ptr_out, size_t bytes, unsign
     return acre__soft_leave(result);
 }
 
-/* A managed range that holds all of [ptr, ptr + bytes). */
+/* Returns the managed range that contains [ptr, ptr + bytes), or NULL. */
 static struct soft_range *managed_range(CUdeviceptr ptr, size_t bytes) {
     struct soft_range *range = acre__soft_range_find(ptr);
     if (!range || range->kind != SOFT_MANAGED || bytes > range->bytes - (ptr - range->node.key))
@@ -42,8 +41,8 @@ static struct soft_range *managed_range(CUdeviceptr ptr, size_t bytes) {
     return range;
 }
 
-/* Is it a place that managed memory can be told to be at? It becomes the one meant: the node of
- * the calling thread is the only one there is. */
+/* Checks a location for managed memory and normalises it: the current NUMA node becomes node 0, the
+ * only one here. */
 static CUresult location_check(CUmemLocation *location) {
     switch (location->type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -61,13 +60,13 @@ static CUresult location_check(CUmemLocation *location) {
     }
 }
 
-/* ---- what was asked for ---- */
+/* ---- recorded advice ---- */
 
-/* The host among the devices in soft_advice.accessed_by. */
+/* The host's bit in soft_advice.accessed_by. */
 #define SOFT_HOST_BIT ((uint32_t)1 << ACRE__SOFT_DEVICES_MAX)
 _Static_assert(ACRE__SOFT_DEVICES_MAX < 32, "devices and the host fit the bits of a part");
 
-/* The part that holds the byte, counted from the first. */
+/* Returns the index of the part that contains the byte. */
 static size_t advice_at(const struct soft_range *range, size_t offset) {
     size_t i = range->advice_count;
     while (range->advice[i - 1].begin > offset)
@@ -75,7 +74,7 @@ static size_t advice_at(const struct soft_range *range, size_t offset) {
     return i - 1;
 }
 
-/* Makes the byte the first of a part; there must be room for one more. */
+/* Makes the byte the first of a part. The array has room for one more part. */
 static size_t advice_split(struct soft_range *range, size_t offset) {
     size_t i = advice_at(range, offset);
     if (range->advice[i].begin == offset)
@@ -87,7 +86,7 @@ static size_t advice_split(struct soft_range *range, size_t offset) {
     return i + 1;
 }
 
-/* The parts [*first, *end) that are exactly the pages of [ptr, ptr + bytes). */
+/* Splits parts so that [*first, *end) are exactly the pages of [ptr, ptr + bytes). */
 static CUresult advice_parts(struct soft_range *range, CUdeviceptr ptr, size_t bytes, size_t *first,
                              size_t *end) {
     struct soft_advice *grown =
@@ -136,7 +135,7 @@ static int location_is_same(CUmemLocation a, CUmemLocation b) {
     return a.type == b.type && a.id == b.id;
 }
 
-/* What all parts of [ptr, ptr + bytes) have in common. */
+/* Returns the advice that all parts of [ptr, ptr + bytes) have in common. */
 static struct soft_advice advice_common(const struct soft_range *range, CUdeviceptr ptr,
                                         size_t bytes) {
     const CUmemLocation none = {CU_MEM_LOCATION_TYPE_INVALID, 0};
@@ -157,7 +156,7 @@ static struct soft_advice advice_common(const struct soft_range *range, CUdevice
     return common;
 }
 
-/* As the older attributes say where: a device, the host, or nowhere. */
+/* Converts a location for the older attributes: a device, the host, or none. */
 static int location_number(CUmemLocation location) {
     switch (location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -169,7 +168,7 @@ static int location_number(CUmemLocation location) {
     }
 }
 
-/* Those that it was set for, as many as fit; the rest says that there are no more. */
+/* Lists the devices in `accessed_by`, as many as fit, and fills the rest with CU_DEVICE_INVALID. */
 static void put_accessed_by(int *out, size_t count, uint32_t accessed_by) {
     size_t done = 0;
     for (int i = 0; i < ACRE__SOFT_DEVICES_MAX && done < count; i++)
@@ -212,7 +211,8 @@ CUresult acre__soft_cuMemRangeGetAttribute(void *data_out, size_t data_bytes,
 
 /* ---- advice and prefetches ---- */
 
-/* The place is remembered at once: what is asked about is what was wanted, not what was done. */
+/* Records the location at once: the attributes return the requested location, not the actual
+ * one. */
 CUresult acre__soft_cuMemPrefetchAsync(CUdeviceptr ptr, size_t bytes, CUmemLocation location,
                                        unsigned flags, CUstream handle) {
     struct soft_device *device;
@@ -228,7 +228,7 @@ CUresult acre__soft_cuMemPrefetchAsync(CUdeviceptr ptr, size_t bytes, CUmemLocat
         (result = acre__soft_stream_find(handle, &stream)) ||
         (result = advice_parts(range, ptr, bytes, &first, &end)))
         return acre__soft_leave(result);
-    struct soft_op *op = acre__soft_op_make(SOFT_NOTHING); /* both sides share the pages already */
+    struct soft_op *op = acre__soft_op_make(SOFT_NOTHING); /* host and devices share the pages */
     if (!op)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     int is_captured = stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -249,11 +249,11 @@ CUresult acre__soft_cuStreamAttachMemAsync(CUstream handle, CUdeviceptr ptr, siz
     int is_known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
                    flags == CU_MEM_ATTACH_SINGLE;
     if (!is_known || !range || (bytes && bytes != range->bytes) ||
-        (flags == CU_MEM_ATTACH_SINGLE && !handle)) /* by its other name the real driver takes it */
+        (flags == CU_MEM_ATTACH_SINGLE && !handle)) /* the real driver takes CU_STREAM_LEGACY */
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = acre__soft_stream_find(handle, &stream)))
         return acre__soft_leave(result);
-    struct soft_op *op = acre__soft_op_make(SOFT_NOTHING); /* both sides reach it at any time */
+    struct soft_op *op = acre__soft_op_make(SOFT_NOTHING); /* attaching has no effect here */
     if (!op)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     return acre__soft_leave(acre__soft_submit(stream, op));

@@ -1,8 +1,9 @@
-/* The calls of plain device memory (soft_plain.c), pinned and registered host memory.
+/* The driver calls for plain device memory (soft_plain.c) and for pinned and registered host
+ * memory.
  *
- * Host memory, as managed memory (soft_managed.c), is pages of this process that both sides reach
- * at the same address. Freeing waits for all work of the context that it belongs to, as the real
- * calls do. */
+ * Host memory, like managed memory (soft_managed.c), is pages of this process. The host and the
+ * devices access them at the same address. Freeing waits for all work of the context that the
+ * memory belongs to, as the real calls do. */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@
 
 /* ---- plain ---- */
 
-/* Entered, with arguments that are good; leaves. */
+/* Allocates plain memory for a call that has entered and checked its arguments. Leaves the call. */
 static CUresult plain_make(size_t bytes, CUdeviceptr *out) {
     struct CUctx_st *ctx = acre__soft_ctx_now();
     CUresult result = acre__soft_capture_refuse();
@@ -65,12 +66,12 @@ CUresult acre__soft_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, siz
 }
 
 CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
-    CUresult result = acre__soft_enter_bare(); /* needs no context: the memory has one */
+    CUresult result = acre__soft_enter_bare(); /* needs no current context: the memory has one */
     if (result)
         return result;
     if (!ptr)
         return acre__soft_leave(CUDA_SUCCESS);
-    struct soft_device *device; /* of no use but for what is wrong with it */
+    struct soft_device *device; /* unused: only the context's error matters */
     if ((result = acre__soft_current(&device)) == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
         (result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
@@ -78,7 +79,7 @@ CUresult acre__soft_cuMemFree(CUdeviceptr ptr) {
     if (!range || range->node.key != ptr || range->is_going ||
         (range->kind != SOFT_PLAIN && range->kind != SOFT_MANAGED && range->kind != SOFT_POOLED))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if (range->kind == SOFT_POOLED) /* does not wait: the caller has */
+    if (range->kind == SOFT_POOLED) /* does not wait for work: the caller has to */
         return acre__soft_leave(acre__soft_pool_free_now(range));
     uint64_t id = range->id;
     if ((result = acre__soft_wait_ctx(range->ctx)))
@@ -148,8 +149,8 @@ CUresult acre__soft_pages_make(struct CUctx_st *ctx, enum soft_range_kind kind, 
         munmap(pages, whole);
         return result;
     }
-    /* From here the pages go with the last use: an operation of another device, which freeing does
-     * not wait for, may run on them. */
+    /* From here on the last reference unmaps the pages. Freeing does not wait for operations of
+     * other devices, which may still use them. */
     backing->alias_bytes = whole;
     struct soft_range *range;
     result = acre__soft_range_add(kind, (uint64_t)(uintptr_t)pages, bytes, ctx->device, backing, 0,
@@ -175,12 +176,12 @@ CUresult acre__soft_cuMemHostAlloc(void **ptr_out, size_t bytes, unsigned flags)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
-    if (!bytes) { /* the real driver finds nothing wrong with nothing */
+    if (!bytes) { /* the real driver accepts 0 bytes */
         *ptr_out = NULL;
         return acre__soft_leave(CUDA_SUCCESS);
     }
     uint64_t address;
-    /* Mapped into the device in any case: addresses are unified. */
+    /* Always mapped into the device, because addresses are unified. */
     result = acre__soft_pages_make(acre__soft_ctx_now(), SOFT_HOST, bytes,
                                    flags | CU_MEMHOSTALLOC_DEVICEMAP, &address);
     if (!result)
@@ -192,7 +193,7 @@ CUresult acre__soft_cuMemAllocHost(void **ptr_out, size_t bytes) {
     return acre__soft_cuMemHostAlloc(ptr_out, bytes, 0);
 }
 
-/* Frees or unregisters host memory of that kind, after all work of its context is done. */
+/* Frees or unregisters host memory of that kind after all work of its context is done. */
 static CUresult host_end(void *p, enum soft_range_kind kind, CUresult unknown) {
     struct soft_device *device;
     CUresult result = acre__soft_enter(&device);
@@ -217,7 +218,7 @@ static CUresult host_end(void *p, enum soft_range_kind kind, CUresult unknown) {
     struct soft_backing *backing = range->backing;
     acre__soft_backing_keep(backing);
     acre__soft_range_remove(range);
-    /* Registered pages are the caller's again: no operation of another device may run on them. */
+    /* The caller owns registered pages again, so no operation of another device may use them. */
     while (backing->refs > 1)
         acre__cond_wait(&acre__soft.done, &acre__soft.lock);
     acre__soft_backing_drop(backing);
@@ -232,7 +233,8 @@ CUresult acre__soft_cuMemHostUnregister(void *p) {
     return host_end(p, SOFT_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
-/* Are there pages behind all of it? Asked of the system by a call that does nothing else. */
+/* Returns 1 if pages back the whole range. msync with MS_ASYNC tests this and has no other
+ * effect. */
 static int is_backed(uint64_t address, size_t bytes) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t begin = address - address % page;
@@ -256,7 +258,7 @@ CUresult acre__soft_cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
     const struct soft_range *next =
         acre__tree_entry(acre__tree_ceil(&acre__soft.ranges, address), struct soft_range, node);
     const struct soft_range *here = acre__soft_range_find(address);
-    if (here && here->kind != SOFT_REGISTERED) /* memory that the driver itself handed out */
+    if (here && here->kind != SOFT_REGISTERED) /* memory that the driver allocated */
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if (here || (next && next->node.key < address + bytes))
         return acre__soft_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
@@ -277,7 +279,7 @@ CUresult acre__soft_cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* The pinned or registered range that holds the address. */
+/* Returns the pinned or registered range that contains the address, or NULL. */
 static struct soft_range *host_range(const void *p) {
     struct soft_range *range = acre__soft_range_find((uint64_t)(uintptr_t)p);
     return range && (range->kind == SOFT_HOST || range->kind == SOFT_REGISTERED) ? range : NULL;

@@ -4,7 +4,7 @@
 
 #include "soft/soft_types.h"
 
-/* Pages of this process as a range of that kind. */
+/* Allocates pages of this process and registers them as a range of that kind. */
 CUresult acre__soft_pages_make(struct CUctx_st *ctx, enum soft_range_kind kind, size_t bytes,
                                unsigned flags, uint64_t *out);
 

@@ -1,6 +1,6 @@
-/* Modules of the soft driver: PTX text is accepted and looked at, but nothing can be launched from
- * it. What is kept is a rule of the in-kernel heap: it must fit on the device when a module that
- * uses malloc is loaded. */
+/* Modules of the soft driver. It accepts PTX text but cannot launch kernels from it. It keeps one
+ * rule of the in-kernel heap: the heap must fit on the device when a module that uses malloc is
+ * loaded. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "soft/soft_state.h"
 #include "soft/soft_thread.h"
 
-/* Is it PTX? The text begins, after blanks and comments, with the directive .version. */
+/* Returns 1 for PTX: the text begins, after blanks and comments, with the directive .version. */
 static int text_is_ptx(const char *text) {
     for (;;) {
         text += strspn(text, " \t\r\n");

@@ -1,30 +1,31 @@
-/* User objects: what a program asks graphs to keep alive, and a destructor for it.
+/* User objects, which graphs keep alive, and their destructors.
  *
- * An object has references of the program and of works (struct soft_work): those of graphs, and
- * those of executables, which launches keep until they are done. Without any reference the object
- * is unknown at once and its destructor is called, as on an H200: by the thread whose call dropped
- * the last reference, before that call returns; or by a worker, if a launch that has finished
- * dropped it. With a seed there are no workers, and the thread that ran the launch's last step
- * calls the destructor.
+ * An object has references of the program and of works (struct soft_work): those of graphs and
+ * those of executables, which launches keep until they are done. An object without references can
+ * no longer be found, and its destructor is called, as on an H200. The thread whose call dropped
+ * the last reference calls the destructor before that call returns. If a finished launch dropped
+ * the last reference, a worker calls the destructor. With a seed there are no workers, and the
+ * thread that ran the launch's last step calls it.
  *
  * A destructor must not call the driver: such calls return CUDA_ERROR_NOT_PERMITTED, as in host
  * functions.
  *
- * All is guarded by acre__soft.lock, which is not held while a destructor runs. acre__soft.dying is
- * empty whenever the lock is free: who drops references settles what came of it. */
+ * Guarded by acre__soft.lock, which is not held while a destructor runs. acre__soft.dying is empty
+ * whenever the lock is free: a function that drops references settles the objects that they
+ * leave. */
 #include <stdlib.h>
 
 #include "soft/soft_object.h"
 #include "soft/soft_state.h"
 #include "soft/soft_thread.h"
 
-/* ---- the end of an object ---- */
+/* ---- destroying an object ---- */
 
 void acre__soft_object_check(struct CUuserObject_st *object) {
     if (object->owned || object->held)
         return;
     acre__tree_remove(&acre__soft.objects, &object->node);
-    struct CUuserObject_st **link = &acre__soft.dying; /* the first to end is called first */
+    struct CUuserObject_st **link = &acre__soft.dying; /* destructors run in this order */
     while (*link)
         link = &(*link)->next;
     *link = object;

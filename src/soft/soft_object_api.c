@@ -1,4 +1,4 @@
-/* The calls of user objects (soft_object.c): making them, and the references of the program and of
+/* The driver calls for user objects (soft_object.c): creation, and references of the program and of
  * graphs. */
 #include <limits.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "soft/soft_object.h"
 #include "soft/soft_state.h"
 
-/* Enters and finds the object; counts are those of the real driver. */
+/* Enters and finds the object. The limits of `count` are those of the real driver. */
 static CUresult object_enter(CUuserObject object, unsigned count) {
     CUresult result = acre__soft_enter_bare();
     if (result)
@@ -47,8 +47,8 @@ CUresult acre__soft_cuUserObjectRetain(CUuserObject object, unsigned count) {
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* What to release or move references that one does not have does is undefined (an H200 takes it);
- * here it is refused, also for graphs. */
+/* Releasing or moving more references than the caller has is undefined in CUDA (an H200 accepts
+ * it). The soft driver refuses it, also for graphs. */
 CUresult acre__soft_cuUserObjectRelease(CUuserObject object, unsigned count) {
     CUresult result = object_enter(object, count);
     if (result)

@@ -1,9 +1,8 @@
-/* Operations and what is made of them: markers, the work of graphs, and graphs as captures record
- * them.
+/* Operations, markers, the work of graphs, and graphs that captures record.
  *
- * An operation owns what it needs to run and frees it with itself. The last operation of a graph's
- * launch holds a reference to the graph's work, and a work owns operations: the two free each
- * other. Guarded by acre__soft.lock. */
+ * An operation owns the memory that it needs to run and frees it with itself. The last operation of
+ * a graph's launch holds a reference to the graph's work, and a work owns operations, so each may
+ * free the other. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 #include <time.h>
 

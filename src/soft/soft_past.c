@@ -1,24 +1,26 @@
-/* What a stream's next operation is known to come after, when it is queued.
+/* Ordering between streams that is known when an operation is queued.
  *
- * The clocks (soft_clock.c) learn while operations run, and only where uses of memory are checked.
- * A pool has to choose memory when the call is made, and without them: so each stream keeps the
- * steps of other streams that its waits have named, and each marker takes a copy along. Nothing is
- * kept before the first pool has an allocation. Without memory, or with more streams than fit here,
- * something is forgotten; a pool then takes other memory. Guarded by acre__soft.lock. */
+ * The clocks (soft_clock.c) learn the order while operations run, and only if uses of memory are
+ * checked. A pool has to choose memory when the call is made, and without checks, too. So each
+ * stream keeps the steps of other streams that its waits have named, and each marker has a copy.
+ * Nothing is recorded before the first pool allocates. When out of memory, or with more than
+ * SOFT_PAST_MOST streams, steps are forgotten; a pool then takes other memory. Guarded by
+ * acre__soft.lock. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "soft/soft_past.h"
 #include "soft/soft_state.h"
 
-enum { SOFT_PAST_MOST = 128 }; /* steps that are remembered at a time */
+enum { SOFT_PAST_MOST = 128 }; /* steps that a stream or marker remembers */
 
 void acre__soft_past_free(struct soft_past *past) {
     free(past->at);
     *past = (struct soft_past){0};
 }
 
-/* Room for one more at the end: the oldest goes, if there are too many. 0: no memory. */
+/* Makes room for one more step and drops the oldest one if there are too many. Returns 0 when out
+ * of memory. */
 static int past_make_room(struct soft_past *past) {
     if (past->count == SOFT_PAST_MOST) {
         memmove(past->at, past->at + 1, --past->count * sizeof *past->at);
@@ -81,7 +83,7 @@ int acre__soft_past_knows(const struct soft_stream *stream, const struct soft_ma
     return 0;
 }
 
-/* ---- what the host has seen ---- */
+/* ---- what the host has waited for ---- */
 
 void acre__soft_past_observe_step(const struct soft_step *step) {
     struct soft_stream *stream =

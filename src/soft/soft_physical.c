@@ -1,10 +1,11 @@
 /* The soft driver's physical memory: chunks in one sparse memfd per device.
  *
- * The file is twice as large as the device, so that chunks of mixed sizes rarely find no hole; what
- * counts against the device is used_bytes. It is mapped once, for the operations. A chunk that
- * finds no hole, an exported one and a host chunk have a memfd of their own. Releasing punches a
- * hole, so memory is given back to the system and comes back zeroed.
- * Guarded by acre__soft.lock; a chunk is exported while no operation runs, since its bytes move. */
+ * The file is twice as large as the device, so that fragmentation rarely leaves no hole for a
+ * chunk. used_bytes counts against the device's size. The file is mapped once, for the operations.
+ * A chunk that finds no hole, an exported chunk, a host chunk and the memory of a shared pool have
+ * their own memfd. Freeing a chunk punches a hole, so the system gets the memory back and later
+ * reads return zeros. Guarded by acre__soft.lock. No operation may run during an export, because
+ * the chunk's bytes move. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,8 @@
 #include "soft/soft_state.h"
 #include "soft/soft_view.h"
 
-/* The name of a chunk's own memfd; tells an importer that the bytes are a soft chunk, and whether
- * of a device (then which), of the host or of a pool (then of which device). */
+/* Prefix of the name of a chunk's own memfd. The name tells an importer that the bytes are a soft
+ * chunk, its kind (device, host or pool) and its device. */
 #define SOFT_CHUNK_NAME "acre-soft-chunk-"
 
 struct soft_hole {
@@ -43,7 +44,7 @@ static int hole_add(struct soft_device *device, uint64_t offset, uint64_t bytes)
     return 1;
 }
 
-/* First fit: keeps the end of the file untouched. -1 when no hole is large enough. */
+/* First fit, which keeps the end of the file untouched. Returns -1 if no hole is large enough. */
 static int64_t hole_take(struct soft_device *device, uint64_t bytes) {
     struct acre__node *node = acre__tree_first(&device->holes);
     while (node && hole_of(node)->bytes < bytes)
@@ -74,7 +75,7 @@ static void hole_give(struct soft_device *device, uint64_t offset, uint64_t byte
     } else if (hole_add(device, offset, bytes)) {
         before = hole_of(acre__tree_find(&device->holes, offset));
     } else {
-        return; /* no memory for a record: the place in the file is lost, the bytes are not */
+        return; /* no memory for a record: the file offset leaks, the bytes do not */
     }
     if (after) {
         before->bytes += after->bytes;
@@ -83,9 +84,9 @@ static void hole_give(struct soft_device *device, uint64_t offset, uint64_t byte
     }
 }
 
-/* A sparse file of that size and its mapping. 0 on failure. */
+/* Creates a sparse file of that size and maps it. Returns 0 on failure. */
 static int file_make(const char *name, uint64_t bytes, unsigned flags, int *fd, char **alias) {
-    /* Beyond this limit ftruncate would not fail but send a deadly signal. */
+    /* Beyond this limit ftruncate does not fail but sends a fatal signal. */
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         bytes > limit.rlim_cur)
@@ -114,8 +115,8 @@ CUresult acre__soft_device_start(struct soft_device *device) {
         bytes /= 2;
         if (bytes < acre__soft.config.bytes) {
             acre__log(ACRE_LOG_WARN, "soft",
-                      "the system does not let this process have a file of %llu bytes and map it "
-                      "(ulimit -f, -v, -n): set ACRE_SOFT_BYTES to less",
+                      "cannot create and map a file of %llu bytes for the soft device's memory "
+                      "(limits: ulimit -f, -v, -n); set a smaller ACRE_SOFT_BYTES",
                       (unsigned long long)acre__soft.config.bytes);
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
@@ -143,7 +144,7 @@ void acre__soft_device_forget(struct soft_device *device) {
     device->fd = -1;
 }
 
-/* A new record of `bytes` without bytes behind it yet. */
+/* Creates a record for `bytes` that has no memory yet. */
 static struct soft_backing *backing_new(int device, size_t bytes) {
     struct soft_backing *backing = calloc(1, sizeof *backing);
     if (!backing)
@@ -156,7 +157,8 @@ static struct soft_backing *backing_new(int device, size_t bytes) {
     return backing;
 }
 
-/* Files a chunk that has a memfd under its inode, which no other memfd has while it lives. */
+/* Registers a chunk with a memfd under its inode. No other memfd has the same inode while it
+ * exists. */
 static void backing_file_add(struct soft_backing *backing) {
     struct stat info;
     if (fstat(backing->fd, &info))
@@ -170,7 +172,7 @@ static void backing_file_remove(struct soft_backing *backing) {
         acre__tree_remove(&acre__soft.files, &backing->file);
 }
 
-/* A memfd that cannot change its size, so that an importer never faults on it. */
+/* Creates the chunk's own memfd. Its size is sealed, so that an importer never faults on it. */
 static int backing_own_file(struct soft_backing *backing, char where) {
     char name[64];
     snprintf(name, sizeof name, SOFT_CHUNK_NAME "%c%d", where, backing->device);
@@ -241,7 +243,7 @@ CUresult acre__soft_backing_wrap(int device, void *bytes_at, size_t bytes,
     return CUDA_SUCCESS;
 }
 
-/* Copies what was ever written of the chunk from the device's file into its own. */
+/* Copies the written parts of the chunk from the device's file into its own. */
 static void backing_copy_data(const struct soft_device *device, uint64_t offset, size_t bytes,
                               char *to) {
     off_t end = (off_t)(offset + bytes);
@@ -264,11 +266,12 @@ CUresult acre__soft_backing_to_fd(struct soft_backing *backing) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     backing_copy_data(device, offset, backing->bytes, backing->alias);
     hole_give(device, offset, backing->bytes);
-    /* With a seed a kernel may be under way, between two of its steps. */
+    /* With a seed, a kernel may be between two of its steps and needs the new views. */
     return acre__soft_views_update() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Is the descriptor a soft chunk that cannot shrink under us? Its size, or 0. */
+/* Returns the size of a soft chunk whose file cannot change its size, or 0 for any other
+ * descriptor. */
 static size_t chunk_file_bytes(int fd, const char *kinds, uint64_t *inode, char *where,
                                int *device) {
     char path[64], target[64];
@@ -293,8 +296,7 @@ static CUresult backing_from_fd(int fd, const char *kinds, struct soft_backing *
     int device;
     size_t bytes = chunk_file_bytes(fd, kinds, &inode, &where, &device);
     if (!bytes)
-        return CUDA_ERROR_UNKNOWN; /* what the real driver says of a descriptor that it does not
-                                      know */
+        return CUDA_ERROR_UNKNOWN; /* as the real driver returns for an unknown descriptor */
     struct soft_backing *backing =
         acre__tree_entry(acre__tree_find(&acre__soft.files, inode), struct soft_backing, file);
     if (backing) {

@@ -1,7 +1,7 @@
-/* Plain device memory: where it is, without the calls (soft_memory.c).
+/* Plain device memory: placement. The driver calls are in soft_memory.c.
  *
- * Small plain allocations share 2 MiB chunks in units of 512 bytes, larger ones have a chunk of
- * their own, as on the real driver. Guarded by acre__soft.lock. */
+ * Small plain allocations share 2 MiB chunks (slabs) in units of 512 bytes. Larger allocations have
+ * their own chunk, as with the real driver. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
 #include "base/round.h"
@@ -15,7 +15,7 @@
 
 /* ---- slabs ---- */
 
-/* The first run of `units` free units of a slab, or -1. */
+/* Returns the first run of `units` free units of a slab, or -1. */
 static int slab_search(const struct soft_slab *slab, unsigned units) {
     unsigned run = 0;
     for (unsigned i = 0; i < SOFT_PLAIN_UNITS; i++) {

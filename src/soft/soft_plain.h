@@ -4,7 +4,7 @@
 
 #include "soft/soft_types.h"
 
-/* bytes > 0; a part of a slab if they are less than half a chunk. */
+/* Allocates plain device memory. bytes > 0; less than half a chunk comes from a slab. */
 CUresult acre__soft_plain_alloc(struct CUctx_st *ctx, size_t bytes, CUdeviceptr *out);
 void acre__soft_plain_free(struct soft_range *range);
 void acre__soft_slab_free(struct CUctx_st *ctx, struct soft_slab *slab);

@@ -1,4 +1,4 @@
-/* What a pointer is: attributes, and the old way of sharing by handle. */
+/* Pointer attributes, and the old IPC handles. */
 #include <string.h>
 
 #include "base/round.h"
@@ -8,7 +8,7 @@
 #include "soft/soft_range.h"
 #include "soft/soft_state.h"
 
-/* What the attributes are about: a range and, in a reservation, the mapping at the address. */
+/* The target of a pointer: a range and, in a reservation, the mapping at the address. */
 struct pointee {
     uint64_t address;
     const struct soft_range *range;
@@ -96,7 +96,7 @@ static CUresult attribute_where(void *out, CUpointer_attribute attribute, const 
         size_t bytes = p->segment   ? p->segment->bytes
                        : p->mapping ? p->mapping->bytes
                                     : p->range->bytes;
-        int is_ours = p->range->kind != SOFT_REGISTERED; /* ours are whole chunks */
+        int is_ours = p->range->kind != SOFT_REGISTERED; /* the driver allocates whole chunks */
         put_word(out, is_ours ? acre__round_up(bytes, SOFT_CHUNK_BYTES) : bytes);
         return CUDA_SUCCESS;
     }
@@ -161,7 +161,7 @@ CUresult acre__soft_cuPointerGetAttribute(void *data_out, CUpointer_attribute at
     return acre__soft_leave(attribute_what(data_out, attribute, &p));
 }
 
-/* How many bytes the plural call clears for an address it does not know. */
+/* Returns how many bytes cuPointerGetAttributes clears for an unknown address. */
 static size_t attribute_bytes(CUpointer_attribute attribute) {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -198,10 +198,10 @@ CUresult acre__soft_cuPointerGetAttributes(unsigned count, CUpointer_attribute *
             attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
             return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
         if (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
-            continue; /* the real driver leaves this one as it was */
+            continue; /* the real driver does not write this attribute */
         memset(data_out[i], 0, attribute_bytes(attributes[i]));
         if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-            put_int(data_out[i], -2); /* as the real driver says "of no device" */
+            put_int(data_out[i], -2); /* the real driver's value for "no device" */
     }
     return acre__soft_leave(CUDA_SUCCESS);
 }
@@ -231,7 +231,7 @@ CUresult acre__soft_cuIpcGetMemHandle(CUipcMemHandle *handle_out, CUdeviceptr pt
     const struct soft_range *range = acre__soft_range_find(ptr);
     if (!handle_out || !range || range->kind != SOFT_PLAIN)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    /* A handle that nothing here can open: the table has no call for it. */
+    /* Nothing here can open this handle: the table has no call for it. */
     memset(handle_out, 0, sizeof *handle_out);
     memcpy(handle_out->reserved, &range->id, sizeof range->id);
     return acre__soft_leave(CUDA_SUCCESS);

@@ -1,8 +1,8 @@
-/* The driver's own pools as objects: their life, attributes, statistics and access.
+/* The driver's memory pools as objects: creation, destruction, attributes, statistics and access.
  *
- * Every device has a default pool, made when it is first asked for, which cannot be destroyed. A
- * pool that is destroyed has no handle any more from then on, but goes only when its allocations
- * have been freed and their streams have got there. Guarded by acre__soft.lock. */
+ * Every device has a default pool, which is created on its first use and cannot be destroyed. The
+ * handle of a destroyed pool is invalid at once. The pool itself is freed when its allocations have
+ * been freed and their streams have reached the frees. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #include "soft/soft_state.h"
 #include "soft/soft_view.h"
 
-/* ---- life ---- */
+/* ---- objects ---- */
 
 struct CUmemPoolHandle_st *acre__soft_pool_find(CUmemoryPool handle) {
     struct CUmemPoolHandle_st *pool =
@@ -55,7 +55,8 @@ void acre__soft_pools_synced(const struct CUctx_st *ctx) {
     acre__soft_pools_tend();
 }
 
-/* Pools go with the device's context, and so does what is left in the default one. */
+/* Destroys the device's pools together with its last context. The default pool stays, but loses its
+ * memory and gets its default attributes. */
 void acre__soft_pools_stop(struct soft_device *device) {
     int ordinal = soft_ordinal(device);
     struct acre__node *node = acre__tree_first(&acre__soft.ranges), *next;
@@ -90,7 +91,7 @@ void acre__soft_pools_forget(void) {
     acre__soft.is_past_kept = 0;
 }
 
-/* ---- of a device ---- */
+/* ---- pools of a device ---- */
 
 static CUresult default_pool(struct soft_device *device, struct CUmemPoolHandle_st **out) {
     if (!device->default_pool) {
@@ -155,7 +156,7 @@ static CUresult props_check(const CUmemPoolProps *props) {
         (unsigned)props->handleTypes & ~known || memcmp(props->reserved, none, sizeof none) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
-        return CUDA_ERROR_NOT_SUPPORTED; /* as the device's attributes say, and of the host too */
+        return CUDA_ERROR_NOT_SUPPORTED; /* as the device's attributes say; also for host pools */
     if (props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     if (props->location.type == CU_MEM_LOCATION_TYPE_HOST ||
@@ -167,7 +168,7 @@ static CUresult props_check(const CUmemPoolProps *props) {
     return props->handleTypes & CU_MEM_HANDLE_TYPE_FABRIC ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 
-/* The file that other processes can import from, with all addresses that it may ever need. */
+/* Creates the file that other processes can import from, and reserves its maximum of addresses. */
 static CUresult shared_begin(struct CUmemPoolHandle_st *pool) {
     size_t most = acre__soft.config.bytes;
     if (pool->props.maxSize && pool->props.maxSize < most)
@@ -226,7 +227,7 @@ CUresult acre__soft_cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes) {
 
 /* ---- attributes ---- */
 
-/* Where the pool has it: one of the two is not NULL for an attribute that there is. */
+/* Finds the field of an attribute: sets *flag or *bytes, or neither for an unknown attribute. */
 static void attribute_find(struct CUmemPoolHandle_st *pool, CUmemPool_attribute attribute,
                            int **flag, uint64_t **bytes) {
     int *flags[] = {&pool->may_follow, &pool->may_be_opportunistic, &pool->may_depend};
@@ -257,7 +258,7 @@ CUresult acre__soft_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribu
     return acre__soft_leave(result);
 }
 
-/* A high watermark can be set to 0 alone, and then begins anew with what there is. */
+/* A high-water mark can only be set to 0, which resets it to the current value. */
 static CUresult high_reset(uint64_t *high, uint64_t now, const void *value) {
     uint64_t zero;
     memcpy(&zero, value, sizeof zero);
@@ -295,7 +296,7 @@ CUresult acre__soft_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribu
 
 /* ---- access ---- */
 
-/* All of the list is looked at before any of it is done. */
+/* Checks the whole list before any of it takes effect. */
 static CUresult access_check(const struct CUmemPoolHandle_st *pool, const CUmemAccessDesc *desc,
                              size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -307,7 +308,7 @@ static CUresult access_check(const struct CUmemPoolHandle_st *pool, const CUmemA
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             return CUDA_ERROR_INVALID_VALUE;
-        /* The device that has the memory can always reach it. */
+        /* The device that owns the memory can always access it. */
         if (desc[i].location.id == pool->device &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             return CUDA_ERROR_INVALID_DEVICE;

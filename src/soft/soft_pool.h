@@ -1,19 +1,20 @@
-/* The driver's own pools as objects (soft_pool.c). Guarded by acre__soft.lock. */
+/* The driver's memory pools as objects (soft_pool.c). Guarded by acre__soft.lock. */
 #ifndef ACRE_SOFT_POOL_H
 #define ACRE_SOFT_POOL_H
 
 #include "soft/soft_pool_types.h"
 
-/* The host has waited for something; with a context, for all of its work. */
+/* Updates all pools after the host has waited; with a context, for all of its work. */
 void acre__soft_pools_synced(const struct CUctx_st *ctx);
-/* The end of a device's memory, and of all pools. */
+/* acre__soft_pools_stop destroys the pools of a device, except the default one, which it empties.
+ * acre__soft_pools_forget destroys all pools. */
 void acre__soft_pools_stop(struct soft_device *device);
 void acre__soft_pools_forget(void);
 
-/* The pool of a handle that the program may use; NULL: none. */
+/* Returns the pool of a handle that the program may use; NULL: there is none. */
 struct CUmemPoolHandle_st *acre__soft_pool_find(CUmemoryPool handle);
 CUresult acre__soft_pool_make(const CUmemPoolProps *props, struct CUmemPoolHandle_st **out);
-/* The pool that allocations of the device's streams come from. */
+/* Returns the pool that allocations on the device's streams come from. */
 CUresult acre__soft_pool_current(struct soft_device *device, struct CUmemPoolHandle_st **out);
 
 #endif

@@ -1,9 +1,9 @@
-/* Allocating and freeing in stream order.
+/* Stream-ordered allocation and free.
  *
- * Calls change the books at once: a pointer that was freed is unknown, and its memory is there for
- * the next allocation. Each alloc and free is an operation of its stream as well: a write in the
- * eyes of the clocks (soft_clock.c), so that a use on another stream that comes neither after the
- * one nor before the other is found, and so is memory that changed hands too early. */
+ * Calls change the records at once: a freed pointer is unknown, and its memory is available to the
+ * next allocation. Each alloc and free is also an operation of its stream, which the clocks
+ * (soft_clock.c) treat as a write. So the clocks find uses on another stream that are not ordered
+ * after the alloc or not before the free, and memory that is reused too early. */
 #include <stdlib.h>
 
 #include "base/round.h"
@@ -27,7 +27,8 @@
 
 /* ---- operations ---- */
 
-/* An alloc or free of that memory, with a marker of its own. */
+/* Creates an alloc or free operation for the memory, with its own marker. Returns NULL when out of
+ * memory. */
 static struct soft_op *pooled_op(enum soft_op_kind kind, uint64_t address, size_t bytes,
                                  struct soft_backing *backing, size_t offset) {
     struct soft_op *op = acre__soft_op_make(kind);
@@ -43,7 +44,8 @@ static struct soft_op *pooled_op(enum soft_op_kind kind, uint64_t address, size_
     return op;
 }
 
-/* Queues it and takes it in any case. The marker is the caller's, too. */
+/* Queues the operation and takes ownership of it, also on failure. On success the caller gets a
+ * reference to the marker. */
 static CUresult pooled_queue(struct soft_stream *stream, struct soft_op *op,
                              struct soft_marker **marker) {
     *marker = op->marker;
@@ -56,8 +58,8 @@ static CUresult pooled_queue(struct soft_stream *stream, struct soft_op *op,
     return result;
 }
 
-/* How calls in stream order begin. What a capture would make of them, memory that a graph allocates
- * and frees by itself, there is not. */
+/* Begins a stream-ordered call. It invalidates a capture, because graphs with memory nodes are not
+ * supported. */
 static CUresult pooled_enter(CUstream handle, const void *output, struct soft_stream **stream) {
     CUresult result = acre__soft_stream_enter(handle, output, stream);
     if (result)
@@ -107,7 +109,7 @@ static CUresult pool_hand_out(struct soft_stream *stream, const struct soft_fit 
 static CUresult pool_alloc(struct soft_stream *stream, struct CUmemPoolHandle_st *pool,
                            size_t bytes, CUdeviceptr *out) {
     struct soft_fit fit;
-    if (!bytes) { /* nothing, and freeing it is nothing */
+    if (!bytes) { /* 0 bytes are NULL, and freeing NULL is a no-op */
         *out = 0;
         return CUDA_SUCCESS;
     }
@@ -148,7 +150,7 @@ CUresult acre__soft_cuMemAllocAsync(CUdeviceptr *ptr_out, size_t bytes, CUstream
 
 /* ---- freeing ---- */
 
-/* The range becomes a gap behind the marker, whose reference it takes. */
+/* Turns the range into a gap that follows the marker. Takes over the reference to the marker. */
 static void pool_take_back(struct soft_range *range, struct soft_marker *freed) {
     struct CUmemPoolHandle_st *pool = range->pool;
     struct soft_gap *gap = range->gap;
@@ -161,7 +163,7 @@ static void pool_take_back(struct soft_range *range, struct soft_marker *freed) 
     if (gap) {
         *gap = (struct soft_gap){.node = {.key = address}, .bytes = whole, .freed = freed};
         acre__soft_gap_put(acre__soft_segment_find(address), gap);
-    } else { /* imported: the bytes go back to nobody here */
+    } else { /* imported: the bytes belong to the exporting pool */
         acre__soft_marker_drop(freed);
     }
     acre__soft_pools_tend();
@@ -191,7 +193,7 @@ CUresult acre__soft_cuMemFreeAsync(CUdeviceptr ptr, CUstream handle) {
     if (is_pooled) {
         pool_take_back(range, freed);
     } else {
-        range->is_going = 1; /* work before the free still finds it */
+        range->is_going = 1; /* work queued before the free still needs it */
         acre__soft_marker_drop(freed);
     }
     return acre__soft_leave(CUDA_SUCCESS);
@@ -199,16 +201,17 @@ CUresult acre__soft_cuMemFreeAsync(CUdeviceptr ptr, CUstream handle) {
 
 CUresult acre__soft_pool_free_now(struct soft_range *range) {
     struct soft_device *device;
-    CUresult result = acre__soft_current(&device); /* none is needed, but a lost one says so */
+    CUresult result = acre__soft_current(&device); /* needs none, but a lost one is an error */
     if (result && result != CUDA_ERROR_INVALID_CONTEXT)
         return result;
     struct soft_piece piece = {range->backing, range->offset, range->bytes, range->node.key, 0};
     struct soft_marker *born = range->born;
-    /* What was queued, or done, before the memory began was done with it by somebody else. */
+    /* Work from before the allocation used the memory for its previous owner, so it is not
+     * reported. */
     acre__soft_report_pending(range->node.key, range->bytes, born ? born->serial : 0, "freed");
     if (!born || born->done)
         acre__soft_clock_check_free(&piece, "freed");
-    /* Nobody uses it any more, but its beginning may still be queued. */
+    /* Nothing uses the memory any more, but its allocation may still be queued. */
     range->born = NULL;
     if (born && acre__soft_past_is_observed(born, NULL)) {
         acre__soft_marker_drop(born);

@@ -1,9 +1,9 @@
-/* Memory of a pool for a stream: which gaps it gets, and how the pool grows for it.
+/* Finds memory of a pool for a stream: chooses gaps, and grows the pool.
  *
- * Memory that was freed on a stream is there for the next allocation on it. Another stream gets it
- * as the pool's attributes allow: if it is known to come after the free, if the free is done, and,
- * when there is no other memory left, by waiting for it. A pool grows by whole chunks, a segment
- * for what did not fit. Guarded by acre__soft.lock. */
+ * A stream can reuse memory that was freed on it at once. Another stream gets that memory as the
+ * pool's attributes allow: if it is known to come after the free, if the free is done, or, when no
+ * other memory is left, by waiting for the free. A pool grows by whole chunks: each request that
+ * does not fit adds a segment. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
 #include "base/round.h"
@@ -18,7 +18,7 @@
 
 /* ---- growing ---- */
 
-/* The one segment of a shared pool, larger by that much. */
+/* Grows the one segment of a shared pool. */
 static CUresult shared_grow(struct CUmemPoolHandle_st *pool, size_t bytes, struct soft_gap *gap) {
     struct soft_device *device = &acre__soft.devices[pool->device];
     struct soft_segment *segment = pool->segments;
@@ -48,7 +48,7 @@ static CUresult own_grow(struct CUmemPoolHandle_st *pool, size_t bytes, struct s
     return CUDA_SUCCESS;
 }
 
-/* Within the pool's largest size; what it keeps and nobody uses goes first. */
+/* Checks the pool's maximum size. Releases idle memory of the pool first if needed. */
 static int pool_may_grow(struct CUmemPoolHandle_st *pool, size_t bytes) {
     if (!pool->props.maxSize || pool->props.maxSize > acre__soft.config.bytes)
         return 1;
@@ -77,7 +77,7 @@ static CUresult pool_grow(struct CUmemPoolHandle_st *pool, size_t bytes) {
 
 /* ---- choosing ---- */
 
-/* What a stream has to do for a gap, the least first. */
+/* What a stream needs before it may use a gap, weakest requirement first. */
 enum reuse { REUSE_NOW, REUSE_FOLLOW, REUSE_DONE, REUSE_WAIT, REUSE_NEVER };
 
 static enum reuse gap_reuse(const struct CUmemPoolHandle_st *pool, const struct soft_gap *gap,
@@ -96,7 +96,7 @@ static void fit_better(struct soft_fit *best, const struct soft_fit *other, size
         *best = *other;
 }
 
-/* The smallest run of gaps that serves, of those that ask for no more than `most`. */
+/* Finds the smallest run of gaps that is large enough, among gaps that need no more than `most`. */
 static int fit_search(const struct CUmemPoolHandle_st *pool, const struct soft_stream *stream,
                       size_t bytes, enum reuse most, struct soft_fit *best) {
     *best = (struct soft_fit){0};
@@ -145,7 +145,8 @@ CUresult acre__soft_fit_wait(struct soft_stream *stream, const struct soft_fit *
     return result;
 }
 
-/* Where a free is done already, the operation comes after it because the pool has seen that. */
+/* If a free is already done, the operation's clock joins that of the free: the pool has seen it
+ * done. */
 void acre__soft_fit_take(const struct soft_fit *fit, size_t bytes, struct soft_op *op) {
     struct soft_gap *gap = fit->first, *next;
     fit->segment->free_bytes -= bytes;

@@ -1,8 +1,8 @@
-/* What the driver's own pools have: segments and their gaps, and how pools give memory back.
+/* Memory of the driver's pools: segments and their gaps, and how pools release memory.
  *
- * Segments that nobody uses go at a sync, as far as the release threshold lets them. A pool that is
- * shared with other processes has one segment over a file of its own, which grows and never
- * shrinks. Which gaps a stream gets is in soft_pool_fit.c. Guarded by acre__soft.lock. */
+ * A sync releases idle segments down to the release threshold. A pool that is shared with other
+ * processes has one segment over its own file, which grows and never shrinks. soft_pool_fit.c
+ * chooses the gaps for a stream. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
 #include "soft/soft_address.h"
@@ -21,7 +21,8 @@ void acre__soft_gap_end(struct soft_gap *gap) {
     free(gap);
 }
 
-/* Neighbours that nobody has to tell apart: free for all, or of one stream and equally far. */
+/* Returns 1 if adjacent gaps can be merged: both are free for all, or both were freed on the same
+ * stream and both frees are done or both are not. */
 static int gaps_are_one(const struct soft_gap *a, const struct soft_gap *b) {
     if (!a || !b || a->node.key + a->bytes != b->node.key)
         return 0;
@@ -30,7 +31,7 @@ static int gaps_are_one(const struct soft_gap *a, const struct soft_gap *b) {
     return a->freed->place.stream == b->freed->place.stream && a->freed->done == b->freed->done;
 }
 
-/* `b` becomes a part of `a`; of two frees on a stream the later one counts. */
+/* Merges `b` into `a`. Of two frees on a stream the later one counts. */
 static void gap_absorb(struct soft_segment *segment, struct soft_gap *a, struct soft_gap *b) {
     if (a->freed && a->freed->place.step < b->freed->place.step) {
         struct soft_marker *later = b->freed;
@@ -110,7 +111,7 @@ static int segment_is_idle(const struct soft_segment *segment) {
     return 1;
 }
 
-/* Is none of its memory in use any more, not even by work before a free? */
+/* Returns 1 if none of the pool's memory is in use, not even by work before a free. */
 static int pool_is_idle(const struct CUmemPoolHandle_st *pool) {
     if (pool->live_count)
         return 0;
@@ -122,7 +123,7 @@ static int pool_is_idle(const struct CUmemPoolHandle_st *pool) {
 
 void acre__soft_pool_trim(struct CUmemPoolHandle_st *pool, uint64_t keep) {
     if (pool->is_imported || soft_pool_is_shared(pool))
-        return; /* others may use what looks idle here */
+        return; /* other processes may use memory that looks idle here */
     struct soft_segment *next;
     for (struct soft_segment *segment = pool->segments; segment; segment = next) {
         next = segment->next;
@@ -154,7 +155,7 @@ void acre__soft_pool_settle(struct CUmemPoolHandle_st *pool, const struct CUctx_
         segment_settle(segment, ctx);
 }
 
-/* ---- the end of pools ---- */
+/* ---- pools ---- */
 
 void acre__soft_pool_count(struct CUmemPoolHandle_st *pool, int64_t reserved, int64_t used) {
     pool->reserved_bytes += (uint64_t)reserved;
@@ -182,9 +183,9 @@ void acre__soft_pools_tend(void) {
     }
 }
 
-/* ---- giving back ---- */
+/* ---- releasing memory ---- */
 
-/* The device is short of memory: what its pools keep and nobody uses goes back to it. */
+/* Releases idle memory of the device's pools, because the device is out of memory. */
 static void pools_reclaim(const struct soft_device *device) {
     struct acre__node *node = acre__tree_first(&acre__soft.pools);
     for (; node; node = acre__tree_next(&acre__soft.pools, node)) {
@@ -194,7 +195,7 @@ static void pools_reclaim(const struct soft_device *device) {
     }
 }
 
-/* What pools keep is there for everybody, but not for who cannot have it anyway. */
+/* Pools release idle memory for any request, except one that is larger than the device. */
 int acre__soft_device_has(const struct soft_device *device, size_t bytes) {
     if (bytes > acre__soft.config.bytes - device->used_bytes && bytes <= acre__soft.config.bytes)
         pools_reclaim(device);

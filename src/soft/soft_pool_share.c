@@ -1,10 +1,10 @@
-/* Pools between processes.
+/* Sharing of pools between processes.
  *
- * A pool that was made with descriptors as handle type has its memory in one file, which is what
- * the descriptor stands for. A pointer travels as plain data, which any process may have made up:
- * it names the file and a place in it, and is believed as far as the file reaches. An imported pool
- * shows the whole file at addresses of its own; nothing can be allocated from it, and what is freed
- * there is only not seen there any more. Guarded by acre__soft.lock. */
+ * A pool that was created with file descriptors as handle type has its memory in one file, and the
+ * descriptor exports that file. An exported pointer is plain data, which any process could have
+ * forged. It names the file and an offset in it, and an import checks that both are inside the
+ * file. An imported pool maps the whole file at its own addresses. Nothing can be allocated from
+ * it. Freeing imported memory only removes it from this process. Guarded by acre__soft.lock. */
 #include <fcntl.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@
 #include "soft/soft_range.h"
 #include "soft/soft_state.h"
 
-/* In the 64 bytes of CUmemPoolPtrExportData. */
+/* Content of the 64 bytes of CUmemPoolPtrExportData. */
 struct exported {
     char mark[8];
     uint64_t file; /* inode */
@@ -100,7 +100,7 @@ static int exported_is_good(const struct exported *exported, const struct soft_b
            exported->bytes <= backing->bytes - exported->offset;
 }
 
-/* Is any of it imported here already? */
+/* Returns 1 if this process has already imported any of the addresses. */
 static int is_imported(uint64_t address, size_t bytes) {
     const struct acre__node *next = acre__tree_ceil(&acre__soft.ranges, address);
     return acre__soft_range_find(address) || (next && next->key < address + bytes);

@@ -1,9 +1,9 @@
-/* How work is queued on streams.
+/* Queues work on streams.
  *
- * A stream is an in-order queue. The legacy stream's rule (its work waits for all earlier work of
- * blocking streams, theirs for its) is made of the same two operations that events are made of: a
- * record on one stream and a wait on the other. Running the queues is in soft_run.c. Guarded by
- * acre__soft.lock. */
+ * A stream is an in-order queue. The legacy stream's rule says that its work waits for all earlier
+ * work of blocking streams, and their work waits for its earlier work. The rule uses the same two
+ * operations as events: a record on one stream and a wait on the other. soft_run.c runs the queues.
+ * Guarded by acre__soft.lock. */
 #include "soft/soft_capture.h"
 #include "soft/soft_clock.h"
 #include "soft/soft_lag.h"
@@ -70,7 +70,7 @@ static int stream_is_blocking(const struct soft_stream *stream) {
     return stream != stream->ctx->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING);
 }
 
-/* Steps that a stream has been ordered behind once are remembered, so idle streams cost nothing. */
+/* A stream remembers which steps it already follows, so idle streams cost nothing. */
 CUresult acre__soft_follow_legacy(struct soft_stream *stream) {
     struct CUctx_st *ctx = stream->ctx;
     struct soft_stream *legacy = ctx->legacy;

@@ -4,17 +4,18 @@
 
 #include "soft/soft_types.h"
 
-/* Queues the operation, behind what the legacy stream's rules ask for, or records it if the stream
- * is captured. Takes the operation in any case. */
+/* Queues the operation after the waits that the legacy stream's rules require, or records it if the
+ * stream is captured. Takes ownership of the operation, also on failure. */
 CUresult acre__soft_submit(struct soft_stream *stream, struct soft_op *op);
-/* Queues the operation without the legacy stream's rules. Takes it in any case. */
+/* Queues the operation without the legacy stream's rules. Takes ownership of it, also on
+ * failure. */
 CUresult acre__soft_submit_bare(struct soft_stream *stream, struct soft_op *op);
 CUresult acre__soft_record(struct soft_stream *stream, struct soft_marker *marker);
-/* The stream's next operation waits for the marker. */
+/* Makes later work of the stream wait for the marker. */
 CUresult acre__soft_wait_for(struct soft_stream *stream, struct soft_marker *marker);
-/* Work queued on `after` from now on waits for what is queued on `before` now. */
+/* Makes work that is queued on `after` from now on wait for work that is queued on `before` now. */
 CUresult acre__soft_order(struct soft_stream *before, struct soft_stream *after);
-/* The legacy stream's rule, before an operation is queued on `stream`. */
+/* Applies the legacy stream's rules before an operation is queued on `stream`. */
 CUresult acre__soft_follow_legacy(struct soft_stream *stream);
 
 #endif

@@ -1,4 +1,4 @@
-/* What an address is: the tree of ranges, and that of mappings, which may reach from one
+/* Lookup of addresses: the tree of ranges, and the tree of mappings. A mapping may reach from one
  * reservation into the next. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
@@ -25,7 +25,8 @@ CUresult acre__soft_range_add(enum soft_range_kind kind, uint64_t address, size_
     range->backing = backing;
     range->offset = offset;
     if (!acre__tree_insert(&acre__soft.ranges, &range->node)) {
-        /* Host pages at an address that is still registered: its owner unmapped it too early. */
+        /* Host pages at an address that is still registered: the program unmapped the old pages
+         * without unregistering them. */
         free(range);
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
@@ -34,7 +35,6 @@ CUresult acre__soft_range_add(enum soft_range_kind kind, uint64_t address, size_
     return CUDA_SUCCESS;
 }
 
-/* Gives back what stands behind the range, too: its backing and addresses. */
 void acre__soft_range_remove(struct soft_range *range) {
     acre__tree_remove(&acre__soft.ranges, &range->node);
     if (soft_range_is_large(range))

@@ -1,25 +1,27 @@
-/* Ranges and mappings, and which bytes an address means (soft_range.c). Guarded by acre__soft.lock.
- */
+/* Ranges and mappings, and lookup of the bytes at an address (soft_range.c). Guarded by
+ * acre__soft.lock. */
 #ifndef ACRE_SOFT_RANGE_H
 #define ACRE_SOFT_RANGE_H
 
 #include "soft/soft_types.h"
 
-/* A range of that kind, with the reference to its backing; on failure the caller still has that. */
+/* Adds a range of that kind and takes over the reference to its backing; on failure the caller
+ * keeps the reference. */
 CUresult acre__soft_range_add(enum soft_range_kind kind, uint64_t address, size_t bytes, int device,
                               struct soft_backing *backing, size_t offset, struct soft_range **out);
-/* Gives back what stands behind it, too. */
+/* Removes the range and releases its backing and its addresses. */
 void acre__soft_range_remove(struct soft_range *range);
 void acre__soft_mapping_remove(struct soft_mapping *mapping);
-/* Was access to it given to anyone? */
+/* Returns 1 if any device or the host has access to the mapping. */
 int acre__soft_mapping_is_open(const struct soft_mapping *mapping);
 
-/* Appends where [address, address + bytes) lies. INVALID_VALUE when it is not all inside one
- * range and mapped with the access that `device` needs. */
+/* Appends the pieces at [address, address + bytes). Returns INVALID_VALUE unless one range contains
+ * all of the addresses, or mappings cover all of them, with the access that `device` needs. */
 CUresult acre__soft_range_resolve(uint64_t address, size_t bytes, int device, int is_write,
                                   struct soft_pieces *pieces);
-/* acre__soft_range_resolve when the operation runs: memory of a pool may have been freed meanwhile,
- * on another place in the same order. */
+/* Does what acre__soft_range_resolve does when the operation runs. Memory of a pool may have been
+ * freed since the call, by a later call in the same order, so this accepts any part of a
+ * segment. */
 CUresult acre__soft_range_resolve_late(uint64_t address, size_t bytes, int device, int is_write,
                                        struct soft_pieces *pieces);
 void acre__soft_pieces_free(struct soft_pieces *pieces);

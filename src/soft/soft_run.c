@@ -1,10 +1,10 @@
-/* Running the queues: worker threads, one operation at a time per stream, and waiting for them.
+/* Runs the queues of streams with worker threads, one operation at a time per stream, and waits.
  *
- * Without a seed, workers are made as streams become ready and none is idle, so there are as many
- * as streams were busy at the same time, and a host function that blocks holds up its own stream
- * only. With a seed there are no workers: whoever waits runs the next step that the scheduler
- * draws. All under acre__soft.lock, which acre__soft_run_step gives up while bytes move or a host
- * function runs. */
+ * Without a seed, a worker is created when a stream becomes ready and no worker is idle. So there
+ * are as many workers as streams were busy at the same time, and a host function that blocks delays
+ * only its own stream. With a seed there are no workers: a thread that waits runs the next step
+ * that the scheduler draws. Guarded by acre__soft.lock, which acre__soft_run_step releases while
+ * bytes are copied or a kernel, host function or destructor runs. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ size_t acre__soft_ready_count(void) {
     return count;
 }
 
-/* The index-th ready stream. */
+/* Returns the index-th ready stream. */
 static struct soft_stream *ready_at(size_t index) {
     for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         for (struct soft_stream *s = ctx->streams; s; s = s->next)
@@ -85,7 +85,7 @@ static void run_call(const struct soft_op *op, CUresult lost) {
 }
 
 void acre__soft_run_step(struct soft_stream *stream) {
-    struct soft_op *op = stream->head; /* stays there, to be seen by acre__soft_report_pending */
+    struct soft_op *op = stream->head; /* stays at the head for acre__soft_report_pending */
     struct CUctx_st *ctx = stream->ctx;
     int is_over = 1;
     stream->is_running = 1;
@@ -93,7 +93,7 @@ void acre__soft_run_step(struct soft_stream *stream) {
     if (stream->clock.at)
         stream->clock.at[stream->slot] = ++acre__soft.slot_epoch[stream->slot];
     CUresult result = CUDA_SUCCESS;
-    if (!ctx->lost || op->callback || op->marker) { /* others may wait for markers */
+    if (!ctx->lost || op->callback || op->marker) { /* others may wait for the marker */
         switch (op->kind) {
         case SOFT_COPY:
         case SOFT_FILL:
@@ -122,7 +122,7 @@ void acre__soft_run_step(struct soft_stream *stream) {
     }
     if (result)
         acre__soft_lose(ctx, result);
-    if (!is_over && !result) { /* a seeded kernel, of which there is more */
+    if (!is_over && !result) { /* a seeded kernel with more steps */
         stream->is_running = 0;
         acre__cond_wake(&acre__soft.done);
         return;
@@ -140,7 +140,7 @@ void acre__soft_run_step(struct soft_stream *stream) {
         acre__soft_workers_wake();
 }
 
-/* ---- what a device is behind with ---- */
+/* ---- lagging work ---- */
 
 static struct soft_stream *lag_pick(void) {
     for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
@@ -162,7 +162,7 @@ int acre__soft_lag_run(void) {
 
 /* ---- workers ---- */
 
-/* Waits for work, or until work that lags is due. */
+/* Waits for work, or until lagging work becomes due. */
 static void worker_wait(void) {
     uint64_t next_ns = acre__soft_lag_next_ns();
     acre__soft.idle_count++;
@@ -176,14 +176,14 @@ static void worker_wait(void) {
 static void *worker_main(void *unused) {
     (void)unused;
     acre__lock_take(&acre__soft.lock);
-    acre__soft.idle_count--; /* counted as idle from its creation to here */
+    acre__soft.idle_count--; /* it counts as idle from its creation to here */
     while (!acre__soft.stopping) {
         if (acre__soft_object_destroy_late())
             continue;
         struct soft_stream *stream = acre__soft_ready_pick();
         if (stream) {
             acre__soft_run_step(stream);
-            (void)acre__soft_lag_run(); /* what was behind a host function */
+            (void)acre__soft_lag_run(); /* work that was queued behind a host function */
         } else {
             worker_wait();
         }
@@ -200,7 +200,7 @@ static void worker_add(void) {
         return;
     }
     acre__soft.workers = workers;
-    /* Signals are for the program's own threads. */
+    /* Only threads of the program handle signals. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -212,18 +212,17 @@ static void worker_add(void) {
     } else {
         acre__soft.is_short_of_threads = 1;
         acre__log(ACRE_LOG_WARN, "soft",
-                  "no more threads for streams than %zu; callers run them too",
+                  "cannot create more than %zu worker threads; driver calls run stream work, too",
                   acre__soft.worker_count);
     }
 }
 
-/* Something may have become ready. */
 void acre__soft_workers_wake(void) {
     if (acre__soft.config.seeded || acre__soft.stopping)
         return;
     size_t ready = acre__soft_ready_count() + (acre__soft.dying_late && acre__soft.contexts);
     if (!ready && acre__soft_lag_next_ns())
-        ready = 1; /* one that waits for it to be due */
+        ready = 1; /* one worker that waits until work is due */
     if (!ready)
         return;
     /* Several streams may have become ready at once. */
@@ -276,8 +275,8 @@ int acre__soft_help(void) {
     return 1;
 }
 
-/* One step of waiting for anything: runs or lets run something, then the caller looks again. 0 when
- * nothing can ever change (seeded mode with every stream stuck). */
+/* Runs one step, or lets others run one; then the caller checks its condition again. Returns 0 if
+ * nothing can ever change (a seeded run with every stream stuck). */
 static int wait_some(void) {
     const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
     struct soft_stream *stream;
@@ -292,13 +291,12 @@ static int wait_some(void) {
     }
     stream = acre__soft_ready_pick();
     for (const struct CUctx_st *ctx = acre__soft.contexts; !stream && ctx; ctx = ctx->next)
-        if (acre__soft_ctx_is_running(ctx)) { /* another thread runs it */
+        if (acre__soft_ctx_is_running(ctx)) { /* another thread runs a step */
             acre__cond_wait(&acre__soft.done, &acre__soft.lock);
             return 1;
         }
     if (!stream) {
-        acre__soft_report(
-            "nothing can go on: every queued operation waits for one that was never queued");
+        acre__soft_report("deadlock: every queued operation waits for one that was never queued");
         return 0;
     }
     acre__soft_run_step(stream);
@@ -312,13 +310,13 @@ CUresult acre__soft_wait_stream(struct soft_stream *stream, uint64_t step) {
     CUresult result = CUDA_SUCCESS;
     if (step == stream->submitted)
         acre__soft_past_copy(&past, &stream->past);
-    stream->waiters++; /* another thread may destroy it meanwhile */
+    stream->waiters++; /* keeps the stream if another thread destroys it */
     while (stream && !result && !(result = ctx->lost) && stream->completed < step) {
         if (!wait_some())
             result = CUDA_ERROR_LAUNCH_TIMEOUT;
         stream = acre__soft_stream_by_id(until.stream);
     }
-    if (!stream) { /* it went with its context, and perhaps before its work was done */
+    if (!stream) { /* destroyed with its context, perhaps before its work was done */
         acre__soft_past_free(&past);
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
@@ -352,7 +350,7 @@ CUresult acre__soft_wait_marker(const struct CUctx_st *ctx, struct soft_marker *
     return result;
 }
 
-/* Work queued by others while this one waits is not waited for. */
+/* Does not wait for work that others queue during the wait. */
 CUresult acre__soft_wait_ctx(struct CUctx_st *ctx) {
     size_t count = 0, done = 0;
     for (const struct soft_stream *s = ctx->streams; s; s = s->next)
@@ -378,7 +376,7 @@ CUresult acre__soft_wait_ctx(struct CUctx_st *ctx) {
     return result;
 }
 
-/* ---- memory taken from under queued work ---- */
+/* ---- memory released under queued work ---- */
 
 static int side_overlaps(const struct soft_side *side, const struct soft_op *op, uint64_t address,
                          size_t bytes) {

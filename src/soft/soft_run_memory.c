@@ -1,9 +1,10 @@
-/* Operations on memory when they run: copies, fills, and the allocations and frees of stream order.
+/* Runs operations on memory: copies, fills, and stream-ordered allocations and frees.
  *
  * Addresses are resolved to chunks here, as late as on a GPU: memory that was unmapped since the
- * call is a sticky error. Each use is compared with the clocks first; one that is not ordered is
- * reported and not done. Called by acre__soft_run_step with acre__soft.lock held; it is given up
- * while bytes move, with references to the chunks and counted in acre__soft.running. */
+ * call is a sticky error. Each use is compared with the clocks first. An unordered use is reported
+ * and not executed. acre__soft_run_step calls this with acre__soft.lock held. The lock is released
+ * while bytes are copied; references keep the chunks alive, and acre__soft.running counts the
+ * operation. */
 #include <string.h>
 
 #include "soft/soft_clock.h"
@@ -16,10 +17,10 @@
 
 /* ---- copies and fills ---- */
 
-/* Walks a list of pieces byte by byte, or plain bytes. */
+/* Walks the bytes of a list of pieces, or raw bytes. */
 struct walker {
     const struct soft_piece *piece;
-    size_t done; /* bytes of the piece already passed */
+    size_t done; /* bytes of the piece already processed */
     char *raw;
 };
 
@@ -48,12 +49,12 @@ static void fill_bytes(char *at, size_t bytes, size_t phase, unsigned value, uns
         return;
     }
     unsigned char pattern[4];
-    memcpy(pattern, &value, sizeof pattern); /* of 2 bytes: the first ones, on little-endian */
+    memcpy(pattern, &value, sizeof pattern); /* 2-byte values: the first two, on little-endian */
     for (size_t i = 0; i < bytes; i++)
         at[i] = (char)pattern[(phase + i) & (value_bytes - 1)];
 }
 
-/* One row: from `from` (or the fill's value, when NULL) to `to`. */
+/* Copies one row from `from` to `to`, or fills it with the value if `from` is NULL. */
 static void run_row(struct walker *to, struct walker *from, size_t width,
                     const struct soft_op *op) {
     for (size_t done = 0; done < width;) {
@@ -130,7 +131,7 @@ CUresult acre__soft_run_copy(struct soft_stream *stream, struct soft_op *op) {
                           op->width);
         result = CUDA_ERROR_ILLEGAL_ADDRESS;
     }
-    /* What is not ordered is reported and not done: the other use may be running right now. */
+    /* An unordered use is reported and not executed: the other use may be running right now. */
     if (!result && !(side_use(stream, op, &from, 0, "copy from") &
                      side_use(stream, op, &to, 1, is_copy ? "copy to" : "fill")))
         result = CUDA_ERROR_LAUNCH_FAILED;
@@ -158,7 +159,7 @@ CUresult acre__soft_run_pooled(struct soft_stream *stream, struct soft_op *op) {
     int is_ordered =
         acre__soft_clock_use(stream, op->step, &piece, 1, is_alloc ? SOFT_USE_ALLOC : "free");
     struct soft_range *range = is_alloc ? NULL : acre__soft_range_find(op->to.address);
-    if (range && range->is_going) { /* plain memory: whoever gets it next asks no stream */
+    if (range && range->is_going) { /* plain memory: its next owner need not follow any stream */
         acre__soft_clock_forget_piece(&piece);
         acre__soft_plain_free(range);
     }

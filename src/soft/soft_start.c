@@ -1,8 +1,8 @@
-/* The soft driver's settings, how it starts, and how it starts anew.
+/* The soft driver's settings, its start and its restart.
  *
- * The highest file of the soft driver but for its table: dropping everything knows all that there
- * is, and nobody below calls it. Settings change only while no context is retained. Dropping is
- * done with acre__soft.lock held and without workers, so nothing runs meanwhile. */
+ * This is the highest file of the soft driver except for its table. Dropping all state needs every
+ * other file, and no file below calls this one. Settings change only while no context is retained.
+ * A drop holds acre__soft.lock and has stopped the workers, so nothing runs meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,9 +70,10 @@ acre_status acre__soft_lag_set(uint64_t operations, uint64_t ns) {
     acre__lock_take(&acre__soft.lock);
     if (ns && acre__soft.config.seeded) {
         acre__lock_give(&acre__soft.lock);
-        return acre__fail(ACRE_E_UNSUPPORTED, "with a seed there is no time to lag by");
+        return acre__fail(ACRE_E_UNSUPPORTED,
+                          "a lag in time is unsupported with a seed; set a lag in operations");
     }
-    acre__soft.lag.waited_for = acre__soft.last_serial; /* what is queued has no other lag now */
+    acre__soft.lag.waited_for = acre__soft.last_serial; /* makes all queued work due */
     (void)acre__soft_lag_run();
     acre__soft.lag.operations = operations;
     acre__soft.lag.ns = ns;
@@ -81,7 +82,7 @@ acre_status acre__soft_lag_set(uint64_t operations, uint64_t ns) {
     return ACRE_OK;
 }
 
-/* ---- the end of everything ---- */
+/* ---- dropping all state ---- */
 
 static void soft_free_nodes(struct acre__tree *tree) {
     struct acre__node *node;
@@ -91,7 +92,7 @@ static void soft_free_nodes(struct acre__tree *tree) {
     }
 }
 
-/* Everything: contexts, and what belongs to none. Lock held, workers stopped. */
+/* Drops contexts and all objects that belong to none. The lock is held, the workers are stopped. */
 static void soft_drop_all(void) {
     if (!acre__soft.is_initialized)
         return;
@@ -126,7 +127,7 @@ static void soft_drop_all(void) {
     acre__soft.generation++;
 }
 
-/* Ids begin anew, so that a seed gives the same report again. */
+/* Ids start again from 1, so that a seed gives the same report again. */
 void acre__soft_reset(void) {
     acre__soft_workers_stop();
     acre__lock_take(&acre__soft.lock);
@@ -145,7 +146,8 @@ static int soft_is_used(void) {
     return acre__soft.contexts != NULL;
 }
 
-/* Lock held. 1 when there is nothing to do or it cannot be done; *status says which. */
+/* Returns 1 if there is nothing to configure or if it is refused; *status says which. The lock is
+ * held. */
 static int soft_configure_is_over(const struct acre__soft_config *config, acre_status *status) {
     *status = ACRE_OK;
     if (acre__soft.is_configured && soft_config_equal(&acre__soft.config, config))
@@ -168,7 +170,7 @@ acre_status acre__soft_configure(const struct acre__soft_config *config) {
         return status;
     acre__soft_workers_stop();
     acre__lock_take(&acre__soft.lock);
-    if (!soft_configure_is_over(config, &status)) { /* nobody retained a context meanwhile */
+    if (!soft_configure_is_over(config, &status)) { /* no thread has retained a context meanwhile */
         soft_drop_all();
         acre__soft.config = *config;
         acre__soft.is_configured = 1;

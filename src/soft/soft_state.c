@@ -1,10 +1,10 @@
-/* The soft driver's state, and what can be said of it without changing it: which device, range,
- * mapping, segment, stream, graph or context an address, an id or a handle means. Also what every
- * file may need: ids, draws of the seed, reports of wrong uses, and losing a context.
+/* The soft driver's state and lookups in it: the device, range, mapping, segment, stream, graph or
+ * context of an address, an id or a handle. Also helpers for every file: ids, random numbers of the
+ * seed, reports of errors, and losing a context.
  *
- * The lowest file of the soft driver: it calls none of the others. acre__soft_config_get and
- * acre__soft_reports take acre__soft.lock; acre__soft_random is for seeded runs, where one thread
- * runs at a time. All others are called with the lock held. */
+ * This is the lowest file of the soft driver: it calls none of the others. acre__soft_config_get
+ * and acre__soft_reports take acre__soft.lock. acre__soft_random is for seeded runs, where one
+ * thread runs at a time. All other functions are called with the lock held. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ void acre__soft_lose(struct CUctx_st *ctx, CUresult code) {
     acre__cond_wake(&acre__soft.done);
 }
 
-/* ---- finding ---- */
+/* ---- lookups ---- */
 
 struct soft_device *acre__soft_device_at(int ordinal) {
     return ordinal >= 0 && (uint32_t)ordinal < acre__soft.config.devices

@@ -1,7 +1,7 @@
-/* Streams as such: how they begin and end, and which one a handle means.
+/* Stream objects: creation, destruction, and lookup of handles.
  *
- * A stream belongs to a context. One that was destroyed goes when its work is done and nobody waits
- * for it. Queueing is in soft_queue.c, running in soft_run.c, the calls are in soft_stream_api.c.
+ * A stream belongs to a context. A destroyed stream is freed when its work is done and nobody waits
+ * for it. soft_queue.c queues work, soft_run.c runs it, and soft_stream_api.c has the driver calls.
  * Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 #include "soft/soft_stream.h"
 #include "soft/soft_thread.h"
 
-/* ---- beginning and end ---- */
+/* ---- creation and destruction ---- */
 
 CUresult acre__soft_stream_make(struct CUctx_st *ctx, unsigned flags, struct soft_stream **out) {
     struct soft_stream *stream = calloc(1, sizeof *stream);
@@ -47,7 +47,8 @@ void acre__soft_stream_uncapture(struct soft_stream *stream) {
     acre__soft.captures--;
 }
 
-/* The capture goes on without the stream, and without its last stream it is over. */
+/* Removes the stream from its capture. The capture continues without it and ends with its last
+ * stream. */
 static void stream_leave_capture(struct soft_stream *stream) {
     struct CUgraph_st *graph = stream->capturing;
     acre__soft_stream_uncapture(stream);
@@ -55,8 +56,8 @@ static void stream_leave_capture(struct soft_stream *stream) {
         acre__soft_graph_free(graph);
 }
 
-/* Ends the stream and drops what is still queued. An event whose recording is dropped counts as
- * done: streams of other devices may wait for it. */
+/* Frees the stream and drops its queued operations. An event whose recording is dropped counts as
+ * done, because streams of other devices may wait for it. */
 void acre__soft_stream_free(struct soft_stream *stream) {
     struct soft_stream **link = &stream->ctx->streams;
     while (*link != stream)
@@ -81,9 +82,9 @@ void acre__soft_stream_free(struct soft_stream *stream) {
     free(stream);
 }
 
-/* ---- finding ---- */
+/* ---- lookups ---- */
 
-/* The thread's default stream in the context; NULL: it has none yet. */
+/* Returns the thread's default stream in the context; NULL: it has none yet. */
 static struct soft_stream *stream_of_thread(const struct CUctx_st *ctx, uint64_t thread) {
     struct soft_stream *stream = ctx->streams;
     while (stream && (stream->thread != thread || stream->is_destroyed))

@@ -1,22 +1,23 @@
-/* Streams as such (soft_stream.c). Guarded by acre__soft.lock. */
+/* Stream objects (soft_stream.c). Guarded by acre__soft.lock. */
 #ifndef ACRE_SOFT_STREAM_H
 #define ACRE_SOFT_STREAM_H
 
 #include "soft/soft_types.h"
 
-/* The stream a handle means: NULL and 0x1 (legacy), 0x2 (per thread) of the current context, others
- * wherever they are. CUDA_ERROR_INVALID_HANDLE / INVALID_CONTEXT / the device's sticky error. */
+/* Finds the stream of a handle. NULL and 0x1 (legacy) and 0x2 (per thread) are streams of the
+ * current context, other handles may be of any context. Returns CUDA_ERROR_INVALID_HANDLE,
+ * INVALID_CONTEXT or the context's sticky error. */
 CUresult acre__soft_stream_locate(CUstream handle, struct soft_stream **out);
-/* As locate; it must be a stream of the current context. */
+/* Does what acre__soft_stream_locate does, for streams of the current context only. */
 CUresult acre__soft_stream_find(CUstream handle, struct soft_stream **out);
 
 CUresult acre__soft_stream_make(struct CUctx_st *ctx, unsigned flags, struct soft_stream **out);
 void acre__soft_stream_free(struct soft_stream *stream);
-/* Frees the stream if it was destroyed and nobody needs it any more. */
+/* Frees the stream if it was destroyed, is empty and nobody waits for it. */
 void acre__soft_stream_free_if_over(struct soft_stream *stream);
-/* The stream is captured no longer. What the capture recorded stays with its graph. */
+/* Ends the stream's part in its capture. Operations that it recorded stay in the graph. */
 void acre__soft_stream_uncapture(struct soft_stream *stream);
-/* The thread's default stream ends with the thread. */
+/* Destroys the thread's default stream when the thread ends. */
 void acre__soft_stream_end_of_thread(struct CUctx_st *ctx, uint64_t thread);
 
 #endif

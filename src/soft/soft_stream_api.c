@@ -1,5 +1,5 @@
-/* The calls of streams: making and destroying them, what they are, host functions, query and sync.
- * Streams as such are in soft_stream.c, queueing in soft_queue.c, events in soft_event.c. */
+/* The driver calls for streams: creation and destruction, attributes, host functions, query and
+ * sync. Stream objects are in soft_stream.c, queueing in soft_queue.c, events in soft_event.c. */
 #include <stdlib.h>
 
 #include "soft/soft_api.h"
@@ -21,7 +21,7 @@ struct stream_handle {
     struct CUstream_st handle;
 };
 
-/* A handle for a new stream: the one given back last, if there is one. */
+/* Returns a handle for a new stream: the one that was released last, if there is one. */
 static struct CUstream_st *stream_handle_take(void) {
     struct CUstream_st *handle = acre__soft.free_streams;
     if (handle) {
@@ -151,7 +151,8 @@ CUresult acre__soft_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg) {
     return acre__soft_leave(acre__soft_submit(stream, op));
 }
 
-/* The older form: no part of a capture, and called with the error when the device is lost. */
+/* The older form of cuLaunchHostFunc: cannot be captured, and is called with the error when the
+ * context is lost. */
 CUresult acre__soft_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *arg,
                                         unsigned flags) {
     struct soft_stream *stream;
@@ -173,8 +174,8 @@ CUresult acre__soft_cuStreamAddCallback(CUstream handle, CUstreamCallback callba
 
 /* ---- query and sync ---- */
 
-/* How the host's questions to a stream begin: captures do not bear them, and the legacy stream
- * stands for the blocking ones, too. */
+/* Begins a query or sync of a stream. Both invalidate a capture. The legacy stream stands for the
+ * blocking streams, too. */
 static CUresult stream_ask(CUstream handle, struct soft_stream **stream) {
     CUresult result = acre__soft_stream_enter(handle, &handle, stream);
     if (result)

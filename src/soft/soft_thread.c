@@ -1,9 +1,8 @@
-/* The soft driver's part of a thread's record, and the stack of contexts in it: which context the
- * calling thread works with.
+/* The soft driver's part of a thread record, with the thread's stack of contexts, whose top is the
+ * current context.
  *
- * The stack is in the thread's record, which other threads do not touch. A context that has ended
- * stays on the stacks that it was on, and whoever works with it is told so. All functions are
- * called with acre__soft.lock held. */
+ * Other threads do not touch the record. A destroyed context stays on the stacks that contain it,
+ * and calls on it return an error. All functions are called with acre__soft.lock held. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,14 +13,14 @@
 
 /* ---- the record ---- */
 
-/* Threads that have only the shared record: without memory, or about to end. */
+/* Threads that have only base's shared record: out of memory, or about to end. */
 struct soft_orphan {
     struct soft_orphan *next;
-    pid_t thread; /* by the kernel; a later thread with the number gets the record too */
+    pid_t thread; /* kernel's id; a later thread with the same id gets the record, too */
     struct soft_thread self;
 };
 
-/* Lock held. */
+/* The lock is held. */
 static struct soft_thread *orphan_self(void) {
     static struct soft_orphan *orphans;
     pid_t thread = gettid();

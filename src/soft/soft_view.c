@@ -1,14 +1,15 @@
-/* Views: device memory at its own addresses, open for as long as kernels run.
+/* Views: device memory mapped at its device addresses while kernels run.
  *
- * Kernels of the soft device are C functions of this process, and follow device pointers as they
- * are. So while a kernel of a device runs, the memory that the device has access to is mapped at
- * its addresses with that access; when none runs, the same pages are PROT_NONE again, and a host
- * that follows a device pointer faults as it would on a GPU. Pages are put there at the first
- * kernel and stay: opening and hiding is then one mprotect for each run of neighbours, and keeps
- * the page tables. Memory that is mapped, or given access, while a kernel runs is open at once.
+ * Kernels of the soft device are C functions of this process and dereference device pointers
+ * directly. So while a kernel of a device runs, the memory that the device can access is mapped at
+ * its addresses with that access. When no kernel runs, the same pages are PROT_NONE, and a host
+ * that dereferences a device pointer faults, as with a GPU. The first kernel maps the pages, and
+ * they stay mapped. After that, opening or hiding a run of neighbours is one mprotect, which keeps
+ * the page tables. Memory that is mapped, or gets access, while a kernel runs is accessible at
+ * once.
  *
- * The guard is of the process, not of a thread: while a kernel runs, host threads reach what it
- * reaches. Guarded by acre__soft.lock. */
+ * The protection is per process, not per thread: while a kernel runs, host threads can access what
+ * it can access. Guarded by acre__soft.lock. */
 #include <sys/mman.h>
 
 #include "base/log.h"
@@ -16,7 +17,7 @@
 #include "soft/soft_state.h"
 #include "soft/soft_view.h"
 
-/* Neighbouring views that all get the same protection, not set yet. */
+/* Adjacent views that get the same protection, which is not set yet. */
 struct run {
     uint64_t begin, end;
     int protection;
@@ -39,7 +40,7 @@ static int run_add(struct run *run, uint64_t address, size_t bytes, int protecti
     return is_done;
 }
 
-/* Puts the backing's pages at the address. */
+/* Maps the backing's pages at the address. */
 static int view_place(uint64_t address, const struct soft_backing *backing, size_t bytes,
                       int protection) {
     int fd = backing->fd >= 0 ? backing->fd : acre__soft.devices[backing->device].fd;
@@ -48,7 +49,8 @@ static int view_place(uint64_t address, const struct soft_backing *backing, size
                 MAP_FIXED | MAP_SHARED | MAP_NORESERVE, fd, offset) != MAP_FAILED;
 }
 
-/* An exported chunk has moved to another file, and its alias with it: hence the comparison. */
+/* Updates one view. Compares aliases because an exported chunk moves to another file, which changes
+ * its alias. */
 static int view_set(struct soft_view *view, uint64_t address, size_t bytes,
                     const struct soft_backing *backing, int protection, struct run *run) {
     int is_placed = view->shown == backing->alias;
@@ -71,7 +73,7 @@ int acre__soft_view_end(struct soft_view *view, uint64_t address, size_t bytes) 
     return 1;
 }
 
-/* ---- who may reach what ---- */
+/* ---- access ---- */
 
 static int access_protection(unsigned access) {
     return access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
@@ -87,7 +89,8 @@ static int mapping_protection(const unsigned char *access, unsigned host_access)
     return protection;
 }
 
-/* Plain memory is open for its device and for those with a context that has it as a peer. */
+/* Plain memory is accessible to its device and to devices with a context that has enabled peer
+ * access to it. */
 static int plain_protection(int owner) {
     for (const struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         if (acre__soft.devices[ctx->device].kernels && (ctx->device == owner || ctx->peers[owner]))
@@ -118,7 +121,7 @@ int acre__soft_view_segment(struct soft_segment *segment) {
            run_flush(&run);
 }
 
-/* ---- all of them ---- */
+/* ---- all views ---- */
 
 static int views_of_mappings(struct run *run) {
     int is_done = 1;
@@ -170,5 +173,5 @@ int acre__soft_views_open(struct soft_device *device) {
 void acre__soft_views_close(struct soft_device *device) {
     if (--device->kernels == 0 && !acre__soft_views_update())
         acre__log(ACRE_LOG_WARN, "soft",
-                  "device memory stays open for the host: the system refused to protect it");
+                  "the system refused to protect device memory: the host can still access it");
 }

@@ -1,23 +1,24 @@
-/* Device memory at its own addresses (soft_view.c). Guarded by acre__soft.lock. */
+/* Views: device memory mapped at its device addresses (soft_view.c). Guarded by acre__soft.lock. */
 #ifndef ACRE_SOFT_VIEW_H
 #define ACRE_SOFT_VIEW_H
 
 #include "soft/soft_types.h"
 
-/* Shows the mapping as it would have to be with this access; 0: the system refused, and it is as
- * before. */
+/* Updates the view of the mapping for this access. Returns 0 if the system refused; the view is
+ * then unchanged. */
 int acre__soft_view_mapping(struct soft_mapping *mapping, const unsigned char *access,
                             unsigned host_access);
-/* acre__soft_view_mapping for plain memory: a slab, or chunks of its own. */
+/* Updates the view of plain memory: a slab, or an allocation with its own chunks. */
 int acre__soft_view_plain(struct soft_view *view, uint64_t address,
                           const struct soft_backing *backing);
-/* acre__soft_view_mapping for memory of a pool. */
+/* Updates the view of a pool's segment. */
 int acre__soft_view_segment(struct soft_segment *segment);
-/* The addresses are bare again. 0: the system refused. */
+/* Removes the view: the addresses are PROT_NONE without memory again. Returns 0 if the system
+ * refused. */
 int acre__soft_view_end(struct soft_view *view, uint64_t address, size_t bytes);
-/* All views as they have to be now; 0: the system refused some. */
+/* Updates all views. Returns 0 if the system refused some. */
 int acre__soft_views_update(void);
-/* A kernel of the device begins, and ends. A refused open is to be closed too. */
+/* Called when a kernel of the device begins, and when it ends. A failed open needs a close, too. */
 int acre__soft_views_open(struct soft_device *device);
 void acre__soft_views_close(struct soft_device *device);
 

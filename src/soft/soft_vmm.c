@@ -1,8 +1,9 @@
-/* Memory by hand: reserve, create, map, set access, share.
+/* Virtual memory management calls: reserve, create, map, set access, share.
  *
  * As strict as the real driver: 2 MiB granularity, a chunk maps whole, a new mapping has no access,
- * unmapping takes whole mappings. Device memory becomes reachable at its addresses while kernels
- * run and at no other time (soft_view.c); host chunks do where access for the host is given. */
+ * unmapping takes whole mappings. The host can access device memory at its addresses only while
+ * kernels run (soft_view.c). It can access host chunks where the program has given the host
+ * access. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ CUresult acre__soft_cuMemGetAllocationGranularity(size_t *bytes_out,
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
-    /* What the properties say is not looked at: one answer fits all. */
+    /* The properties are not read: one answer fits all. */
     if (!bytes_out || !prop || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     *bytes_out = SOFT_CHUNK_BYTES;
@@ -58,8 +59,8 @@ static struct soft_handle *handle_find(CUmemGenericAllocationHandle handle) {
     return acre__tree_entry(acre__tree_find(&acre__soft.handles, handle), struct soft_handle, node);
 }
 
-/* A handle for the chunk; takes over one reference. An import gets a handle of its own, even where
- * this process has one for the same chunk. */
+/* Adds a handle for the chunk and takes over one reference. An import gets its own handle, even if
+ * this process already has one for the same chunk. */
 static CUresult handle_add(struct soft_backing *backing, uint64_t key,
                            const CUmemAllocationProp *prop, CUmemGenericAllocationHandle *out) {
     struct soft_handle *handle = calloc(1, sizeof *handle);
@@ -173,7 +174,8 @@ CUresult acre__soft_cuMemAddressReserve(CUdeviceptr *ptr_out, size_t bytes, size
     return acre__soft_leave(result);
 }
 
-/* Are all of the addresses [ptr, ptr + bytes) reserved, by one reservation or by neighbours? */
+/* Returns 1 if all addresses [ptr, ptr + bytes) are reserved, by one reservation or by adjacent
+ * ones. */
 static int is_reserved(CUdeviceptr ptr, size_t bytes) {
     if (ptr + bytes < ptr)
         return 0;
@@ -186,7 +188,7 @@ static int is_reserved(CUdeviceptr ptr, size_t bytes) {
     return 1;
 }
 
-/* Does a mapping lie in, or reach into, [ptr, ptr + bytes)? */
+/* Returns 1 if a mapping overlaps [ptr, ptr + bytes). */
 static int is_mapped_somewhere(CUdeviceptr ptr, size_t bytes) {
     const struct acre__node *next = acre__tree_ceil(&acre__soft.mappings, ptr);
     return acre__soft_mapping_find(ptr) || (next && next->key < ptr + bytes);
@@ -214,7 +216,7 @@ CUresult acre__soft_cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset,
     const struct soft_handle *entry = handle_find(handle);
     if (flags || !ptr || !bytes || !is_chunks(ptr) || !entry)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if (offset || bytes != entry->backing->bytes) /* a chunk maps whole or not at all */
+    if (offset || bytes != entry->backing->bytes) /* a chunk can only be mapped as a whole */
         return acre__soft_leave(CUDA_ERROR_NOT_SUPPORTED);
     if (!is_reserved(ptr, bytes) || is_mapped_somewhere(ptr, bytes))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
@@ -231,7 +233,7 @@ CUresult acre__soft_cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset,
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* Do whole mappings without a gap cover exactly [ptr, ptr + bytes)? */
+/* Returns 1 if whole mappings without gaps cover exactly [ptr, ptr + bytes). */
 static int is_covered(CUdeviceptr ptr, size_t bytes) {
     uint64_t at = ptr, end = ptr + bytes;
     while (at < end) {
@@ -243,7 +245,7 @@ static int is_covered(CUdeviceptr ptr, size_t bytes) {
     return at == end;
 }
 
-/* Would unmapping [ptr, ptr + bytes) cut a mapping in two? */
+/* Returns 1 if unmapping [ptr, ptr + bytes) would split a mapping. */
 static int is_cut(CUdeviceptr ptr, size_t bytes) {
     const struct soft_mapping *first = acre__soft_mapping_find(ptr);
     const struct soft_mapping *last = acre__soft_mapping_find(ptr + bytes - 1);
@@ -251,7 +253,7 @@ static int is_cut(CUdeviceptr ptr, size_t bytes) {
            (last && last->node.key + last->bytes != ptr + bytes);
 }
 
-/* Gaps are allowed, even nothing but a gap: what matters is that nothing is cut. */
+/* The range may have gaps or no mapping at all, but must not split a mapping. */
 CUresult acre__soft_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
     CUresult result = acre__soft_enter_bare();
     if (result)
@@ -290,7 +292,7 @@ static CUresult access_check(CUdeviceptr ptr, size_t bytes, const CUmemAccessDes
         } else {
             for (uint64_t at = ptr; at < ptr + bytes;) {
                 const struct soft_mapping *mapping = acre__soft_mapping_find(at);
-                if (!mapping->backing->is_host) /* the host never reaches device memory */
+                if (!mapping->backing->is_host) /* the host can never access device memory */
                     return CUDA_ERROR_NOT_SUPPORTED;
                 at += mapping->bytes;
             }
@@ -299,10 +301,10 @@ static CUresult access_check(CUdeviceptr ptr, size_t bytes, const CUmemAccessDes
     return CUDA_SUCCESS;
 }
 
-/* What the mapping's access is after the call. The last word about a place counts. */
+/* Computes the mapping's access after the call. The last entry for a location counts. */
 static void access_after(const struct soft_mapping *mapping, const CUmemAccessDesc *desc,
                          size_t count, unsigned char *access, unsigned char *host_access) {
-    memmove(access, mapping->access, sizeof mapping->access); /* may be the mapping's own */
+    memmove(access, mapping->access, sizeof mapping->access); /* `access` may be mapping->access */
     *host_access = mapping->host_access;
     for (size_t i = 0; i < count; i++)
         *(desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE ? &access[desc[i].location.id]
@@ -310,7 +312,7 @@ static void access_after(const struct soft_mapping *mapping, const CUmemAccessDe
             (unsigned char)desc[i].flags;
 }
 
-/* Shows all of the range with that access. 0 on failure, and then it is as before. */
+/* Updates the views of the range for the new access. On failure returns 0 and restores them. */
 static int access_show(CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *desc, size_t count) {
     unsigned char access[ACRE__SOFT_DEVICES_MAX], host_access;
     for (uint64_t at = ptr; at < ptr + bytes;) {
@@ -339,7 +341,7 @@ CUresult acre__soft_cuMemSetAccess(CUdeviceptr ptr, size_t bytes, const CUmemAcc
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = access_check(ptr, bytes, desc, count)))
         return acre__soft_leave(result);
-    if (!access_show(ptr, bytes, desc, count)) /* what can fail comes first */
+    if (!access_show(ptr, bytes, desc, count)) /* the step that can fail comes first */
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     for (uint64_t at = ptr; at < ptr + bytes;) {
         struct soft_mapping *mapping = acre__soft_mapping_find(at);
@@ -371,14 +373,14 @@ CUresult acre__soft_cuMemGetAccess(unsigned long long *flags_out, const CUmemLoc
 
 /* ---- sharing ---- */
 
-/* Moves the chunk to a memfd of its own, once, while no operation runs. */
+/* Moves the chunk to its own memfd, once, while no operation runs. */
 static CUresult chunk_to_fd(struct soft_backing *backing) {
     if (backing->fd >= 0)
         return CUDA_SUCCESS;
     acre__soft.quiescing++;
     while (acre__soft.running)
         acre__cond_wait(&acre__soft.done, &acre__soft.lock);
-    CUresult result = acre__soft_backing_to_fd(backing); /* or another thread has, meanwhile */
+    CUresult result = acre__soft_backing_to_fd(backing); /* no-op if another thread moved it */
     acre__soft.quiescing--;
     acre__soft_workers_wake();
     return result;
@@ -396,8 +398,7 @@ CUresult acre__soft_cuMemExportToShareableHandle(void *shareable_out,
         !(entry->prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     struct soft_backing *backing = entry->backing;
-    acre__soft_backing_keep(
-        backing); /* moving it waits, and the handle may be released meanwhile */
+    acre__soft_backing_keep(backing); /* the handle may be released while the move waits */
     result = chunk_to_fd(backing);
     if (!result) {
         int fd = fcntl(backing->fd, F_DUPFD_CLOEXEC, 0);

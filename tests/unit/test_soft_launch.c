@@ -363,9 +363,9 @@ static void launch_mistakes_are_reported_and_end_it(void **state) {
     mistake_is_reported(kernel_comes_after_ended, "acre_soft_ballot");
     mistake_is_reported(kernel_not_in_mask, "the caller");
     mistake_is_reported(kernel_shfl_outside, "wants lane 20, which is not in it");
-    mistake_is_reported(kernel_barrier_and_warp, "waits for ever: lanes 0x00000008 stand");
-    mistake_is_reported(kernel_different_calls, "do not fit together");
-    mistake_is_reported(kernel_different_masks, "do not fit together");
+    mistake_is_reported(kernel_barrier_and_warp, "lanes 0x00000008 wait at a barrier");
+    mistake_is_reported(kernel_different_calls, "do not match");
+    mistake_is_reported(kernel_different_masks, "do not match");
     /* The device works again when it is opened anew. */
     launch_grid_every_index_once(state);
 }
