@@ -1,6 +1,6 @@
-/* C11 atomics with a marked point before each operation in test builds (ACRE_TEST_POINTS), where
- * the seeded scheduler may let another virtual thread run. In the shipped library they are the bare
- * operations. The order is always written out. */
+/* C11 atomics. In test builds (ACRE_TEST_POINTS) each operation is preceded by a scheduling point,
+ * where the seeded scheduler may run another virtual thread. In the shipped library the macros are
+ * the plain operations. Callers always write the memory order out. */
 #ifndef ACRE_BASE_ATOMIC_H
 #define ACRE_BASE_ATOMIC_H
 
@@ -26,10 +26,10 @@
     (acre__point(),                                                                                \
      atomic_compare_exchange_strong_explicit((p), (expected), (v), (success), (failure)))
 
-/* A pointer that is only followed: every processor that acre runs on orders a load behind the one
- * that gave its address, so no acquire is needed, which on some holds up all later loads.
- * memory_order_consume means this, but compilers make an acquire of it. The thread sanitizer does
- * not know dependencies. */
+/* Loads a pointer that the caller only dereferences. Every processor that acre runs on orders a
+ * load after the load that produced its address (data dependency). So the load needs no acquire,
+ * which on some processors delays all later loads. memory_order_consume means the same, but
+ * compilers turn it into an acquire. The thread sanitizer does not track dependencies. */
 #if defined(__SANITIZE_THREAD__) || defined(ACRE_SANITIZE_tsan)
 #define acre__load_dependent(p) atomic_load_explicit((p), memory_order_acquire)
 #else

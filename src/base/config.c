@@ -1,10 +1,9 @@
-/* The ACRE_* variables: one table, readers for each kind of value, and warnings for names that are
- * not in the table.
+/* The ACRE_* variables: one table, a reader for each kind of value, and warnings for unknown names.
  *
- * Values are read from the environment on every call and never kept. The environment is the
- * program's and is hostile until parsed: names and values are of any length and content, so what is
- * quoted or compared is cut first. The readers lock nothing; the list of names already warned about
- * has a leaf lock. As everywhere in C, the program must not call setenv meanwhile. */
+ * The readers get values from the environment on every call and cache nothing. The environment is
+ * untrusted input: names and values have any length and content, so the code truncates them before
+ * it quotes or compares them. The readers take no lock. A leaf lock guards the list of names
+ * already warned about. As everywhere in C, the program must not call setenv at the same time. */
 #include "base/config.h"
 
 #include <stdlib.h>
@@ -38,11 +37,11 @@ static const struct {
 
 enum {
     CONFIG_QUOTED = 80,     /* bytes of a value or name that a message quotes */
-    CONFIG_NAME_BYTES = 64, /* of a name that are compared; no name in the table is as long */
-    CONFIG_WARNED = 64      /* different names warned about: more of them is a broken program */
+    CONFIG_NAME_BYTES = 64, /* bytes of a name that are compared; the table's names are shorter */
+    CONFIG_WARNED = 64      /* distinct names warned about; a program with more is broken */
 };
 
-/* The names warned about, as hashes: 64 bits of 64 names do not collide in practice. */
+/* Hashes of the names warned about: 64-bit hashes of 64 names do not collide in practice. */
 static struct {
     struct acre__lock lock;
     uint64_t hashes[CONFIG_WARNED];
@@ -113,14 +112,14 @@ acre_status acre_config_describe(size_t index, const char **name, const char **k
 
 /* ---- Names ---- */
 
-/* Levenshtein's distance of two strings of at most CONFIG_NAME_BYTES, row by row. */
+/* Levenshtein distance of two strings of at most CONFIG_NAME_BYTES bytes, computed row by row. */
 static size_t config_distance(const char *a, const char *b) {
     size_t row[CONFIG_NAME_BYTES + 1];
     size_t b_bytes = strlen(b);
     for (size_t j = 0; j <= b_bytes; j++)
         row[j] = j;
     for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0]; /* the row above, one to the left */
+        size_t diagonal = row[0]; /* value of the row above, one column to the left */
         row[0] = i;
         for (size_t j = 1; j <= b_bytes; j++) {
             size_t best = diagonal + (a[i - 1] != b[j - 1]);
@@ -152,7 +151,8 @@ static int config_starts_with(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Is the entry `entry` of the environment, whose name has `bytes` bytes, one nobody reads? */
+/* 1 if the environment entry `entry`, whose name has `bytes` bytes, is an ACRE_* variable that
+ * neither acre nor its test suite reads. */
 static int config_is_unknown(const char *entry, size_t bytes) {
     static const char *const passed[] = {"ACRE_BUILD", "ACRE_SOURCE"};
     if (!config_starts_with(entry, "ACRE_") || config_starts_with(entry, "ACRE_TEST_"))
@@ -175,7 +175,7 @@ static uint64_t config_hash(const char *name, size_t bytes) {
     return hash;
 }
 
-/* Adds a name to those warned about; 0 if it is there already or the list is full. */
+/* Records a name as warned about. Returns 0 if the name was recorded before or the list is full. */
 static int config_warn_first(const char *name, size_t bytes) {
     uint64_t hash = config_hash(name, bytes);
     for (size_t i = 0; i < config_warned.count; i++)
@@ -195,7 +195,7 @@ static void config_warn(const char *entry, size_t bytes) {
 
     size_t distance;
     const char *nearest = config_nearest(name, &distance);
-    /* A third of the letters after ACRE_ may be wrong in a slip of the fingers, hardly more. */
+    /* A typo changes about a third of the letters after ACRE_ at most. */
     int is_slip = distance <= 1 + (strlen(nearest) - strlen("ACRE_")) / 3;
     acre__log(ACRE_LOG_WARN, "config", "%s%s is not a variable of acre; %s %s%s", name,
               kept < bytes ? "..." : "", is_slip ? "did you mean" : "the nearest is", nearest,

@@ -10,8 +10,8 @@
 #include "base/lock.h"
 
 enum {
-    WAIT_SPINS = 200,         /* before it sleeps; an owner is inside for less */
-    WAIT_SLEEP_NS = 20000,    /* first sleep */
+    WAIT_SPINS = 200,      /* spins before the first sleep; an owner is inside for a shorter time */
+    WAIT_SLEEP_NS = 20000, /* first sleep */
     WAIT_SLEEP_MOST = 1000000 /* longest sleep */
 };
 

@@ -1,12 +1,13 @@
-/* Mutexes with ranks, conditions, and the hooks by which the seeded scheduler stands in for them.
+/* Mutexes with ranks, condition variables, and the hooks by which the seeded scheduler replaces
+ * them.
  *
- * Invariant, checked in debug builds: the locks a thread holds were taken in strictly rising rank,
- * so no circle of threads can wait for each other. The list of locks held is in the thread's record
- * and so follows a virtual thread through its switches. A broken rule is a bug of the library,
- * never of its input: then, and only in debug builds, this file prints and aborts.
+ * Invariant, checked in debug builds: a thread takes locks in strictly rising rank, so locks cannot
+ * deadlock. The list of held locks is in the thread's record and so follows a virtual thread
+ * through its switches. A violation is a bug of the library, never of its input: only then, and
+ * only in debug builds, this file prints and aborts.
  *
- * A virtual thread must not sleep in the kernel, since all others run on the same real thread: it
- * tries, and lets others run as long as it does not succeed. */
+ * A virtual thread must not block in the kernel, since all virtual threads run on one real thread.
+ * It calls trylock and yields until it succeeds. */
 #include "base/lock.h"
 
 #include <stdatomic.h>
@@ -22,7 +23,7 @@
 
 static _Atomic(const struct acre__sched_hooks *) lock_hooks;
 
-/* The hooks, if the caller is a virtual thread, else NULL. */
+/* The hooks if the caller is a virtual thread, else NULL. */
 static const struct acre__sched_hooks *lock_virtual(void) {
     const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
     return hooks && hooks->is_virtual() ? hooks : NULL;
@@ -30,8 +31,8 @@ static const struct acre__sched_hooks *lock_virtual(void) {
 
 #ifdef ACRE_DEBUG
 
-/* Locks taken while there was no memory for a record; from then on a lock that is given back
- * without being in the list proves nothing. */
+/* Locks taken by threads without a record (out of host memory). Once this is not 0, releasing a
+ * lock that is not in the list proves nothing. */
 static _Atomic unsigned lock_unlisted;
 
 static void lock_check_rank(const struct acre__lock *lock) {
@@ -58,7 +59,7 @@ static void lock_note_taken(const struct acre__lock *lock) {
         self->held[self->held_count++] = lock;
 }
 
-/* Locks may be given back in any order, so the rest of the list moves up. */
+/* Locks may be released in any order, so the rest of the list moves up. */
 static void lock_note_given(const struct acre__lock *lock) {
     struct acre__thread *self = acre__thread_self();
     unsigned i = 0;
@@ -67,8 +68,7 @@ static void lock_note_given(const struct acre__lock *lock) {
     if (i == self->held_count) {
         if (atomic_load_explicit(&lock_unlisted, memory_order_relaxed) > 0)
             return;
-        fprintf(stderr, "acre: lock '%s' given back by a thread that does not hold it\n",
-                lock->name);
+        fprintf(stderr, "acre: lock '%s' released by a thread that does not hold it\n", lock->name);
         abort();
     }
     self->held_count--;
@@ -96,8 +96,8 @@ static void lock_take_virtual(struct acre__lock *lock, const struct acre__sched_
         hooks->yield();
 }
 
-/* Locks are held briefly, so a thread tries some hundred times before it sleeps. glibc's
- * initialisers of mutexes and conditions cannot fail with these attributes. */
+/* An adaptive mutex: locks are held briefly, so a thread tries some hundred times before it sleeps.
+ * glibc's initialisers of mutexes and condition variables cannot fail with these attributes. */
 void acre__lock_init(struct acre__lock *lock, const char *name, int rank) {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
@@ -137,12 +137,12 @@ void acre__cond_destroy(struct acre__cond *cond) {
     pthread_cond_destroy(&cond->cond);
 }
 
-/* The lock stays in the list of locks held: the thread cannot take another before it has this one
- * back. */
+/* The lock stays in the list of held locks: the waiting thread cannot take another lock before it
+ * has this one again. */
 void acre__cond_wait(struct acre__cond *cond, struct acre__lock *lock) {
     const struct acre__sched_hooks *hooks = lock_virtual();
     if (!hooks) {
-        int before; /* a thread that is cancelled here would keep the lock for ever */
+        int before; /* a thread cancelled in the wait would hold the lock forever */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
         pthread_cond_wait(&cond->cond, &lock->mutex);
         pthread_setcancelstate(before, &before);

@@ -1,8 +1,8 @@
-/* The way from a message inside the library to the program's callback.
+/* Delivers messages of the library to the program's log callback.
  *
- * `level` is the switch: 0 is off, and it is stored last, so that whoever reads a level reads the
- * callback that goes with it. Replacing one callback by another while other threads log is the
- * caller's to avoid (acre.h says so); nothing is locked, since messages are sent under locks of
+ * `level` is the switch: 0 is off. It is stored last, so a thread that reads a level also reads the
+ * callback that belongs to it. The caller must not replace one callback by another while other
+ * threads log (acre.h says so). Nothing here takes a lock, since messages are sent under locks of
  * every rank. */
 #include "base/log.h"
 
@@ -43,7 +43,7 @@ int acre__log_wanted(acre_log_level level) {
 void acre__log(acre_log_level level, const char *area, const char *format, ...) {
     if (!acre__log_wanted(level))
         return;
-    int saved_errno = errno; /* failures are often logged before errno is looked at */
+    int saved_errno = errno; /* callers often log a failure before they read errno */
     char line[LOG_LINE_BYTES + 1];
     va_list args;
     va_start(args, format);

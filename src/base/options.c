@@ -1,19 +1,20 @@
-/* Copying options structs in and result structs out, between a program and a library that may have
+/* Copies options structs in and result structs out, between a program and a library that may have
  * been built with different versions of acre.h.
  *
- * A struct only ever grows at its end, and zero means default. So a shorter one is a longer one
- * whose last fields are zero, and a longer one can be taken if what it adds is zero. Sizes are read
- * by memcpy: the caller's struct may lie anywhere. Touches nothing but its arguments. */
+ * A struct only ever grows at its end, and zero means default. So a shorter struct equals a longer
+ * one whose last fields are zero, and a longer struct is accepted if its unknown tail is zero.
+ * memcpy reads the sizes, because the caller's struct may be unaligned. The functions touch nothing
+ * but their arguments. */
 #include "base/options.h"
 
 #include <string.h>
 
 #include "base/status.h"
 
-/* More tail than any later version will add: a larger struct_size was never set. */
+/* No later version adds a longer tail: a larger struct_size is an uninitialised field. */
 enum { OPTIONS_TAIL_BYTES = 64 * 1024 };
 
-/* Reads the struct_size at `at` into *caller_size, if it is one to believe. */
+/* Reads the struct_size at `at` into *caller_size and checks that it is plausible. */
 static acre_status options_size(const void *at, size_t size, const char *what,
                                 size_t *caller_size) {
     memcpy(caller_size, at, sizeof *caller_size);
@@ -21,7 +22,8 @@ static acre_status options_size(const void *at, size_t size, const char *what,
         return acre__fail(ACRE_E_OPTIONS, "%s: struct_size is %zu, expected sizeof(%s)", what,
                           *caller_size, what);
     if (*caller_size > size && *caller_size - size > OPTIONS_TAIL_BYTES)
-        return acre__fail(ACRE_E_OPTIONS, "%s: struct_size is %zu, far over the %zu known here",
+        return acre__fail(ACRE_E_OPTIONS,
+                          "%s: struct_size is %zu, far more than the %zu bytes of this version",
                           what, *caller_size, size);
     return ACRE_OK;
 }
@@ -36,7 +38,7 @@ acre_status acre__options_in(void *to, size_t size, const void *from, const char
         for (size_t i = size; i < caller_size; i++)
             if (bytes[i] != 0)
                 return acre__fail(ACRE_E_OPTIONS,
-                                  "%s: byte %zu is set, but this version knows only %zu", what, i,
+                                  "%s: byte %zu is set, but this version knows %zu bytes", what, i,
                                   size);
     }
     size_t known = caller_size < size ? caller_size : size;
@@ -57,7 +59,7 @@ acre_status acre__options_out(void *to, size_t size, const void *from, const cha
 
     size_t known = caller_size < size ? caller_size : size;
     unsigned char *bytes = to;
-    const size_t head = sizeof(size_t); /* struct_size, which stays the caller's */
+    const size_t head = sizeof(size_t); /* struct_size: keeps the caller's value */
     memcpy(bytes + head, (const unsigned char *)from + head, known - head);
     memset(bytes + known, 0, caller_size - known);
     return ACRE_OK;

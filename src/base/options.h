@@ -4,14 +4,15 @@
 
 #include "acre.h"
 
-/* Copies the caller's options into `to` (of `size` bytes), the rest zeroed; `from` may be NULL (all
- * defaults). A struct_size of less than a size_t, or a non-zero byte in a tail that this version
- * does not know, is ACRE_E_OPTIONS; `what` names the struct in the detail. At most 64 KiB of tail
- * are believed. In `to`, struct_size is `size`; after a failure `to` is as before. */
+/* Copies the caller's options into `to` (of `size` bytes) and zeroes the rest. `from` may be NULL
+ * (all defaults). In `to`, struct_size is `size`; after a failure `to` is unchanged. Returns
+ * ACRE_E_OPTIONS if struct_size is less than a size_t, if the tail that this version does not know
+ * has a non-zero byte, or if that tail exceeds 64 KiB. `what` names the struct in the detail. */
 acre_status acre__options_in(void *to, size_t size, const void *from, const char *what);
 
-/* Fills the caller's result struct from `from` (of `size` bytes): as many bytes as both know, a
- * longer tail zeroed; struct_size stays the caller's. ACRE_E_NULL / ACRE_E_OPTIONS as above. */
+/* Fills the caller's result struct from `from` (of `size` bytes). Copies the bytes that both
+ * versions know and zeroes a longer tail; struct_size keeps the caller's value. Returns ACRE_E_NULL
+ * if `to` is NULL, and ACRE_E_OPTIONS for an implausible struct_size, as acre__options_in. */
 acre_status acre__options_out(void *to, size_t size, const void *from, const char *what);
 
 #endif

@@ -1,6 +1,6 @@
-/* Sizes, numbers and flags as people write them; see parse.h.
+/* Parses sizes, numbers and flags: see parse.h.
  *
- * Text is hostile: of any length and content. Nothing here locks, allocates or says anything. */
+ * The text is untrusted input of any length and content. Nothing here locks, allocates or logs. */
 #include "base/parse.h"
 
 #include <stddef.h>
@@ -25,7 +25,8 @@ static int parse_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
 }
 
-/* Reads digits of `base` from *text and moves it past them. -1 if there are none or too many. */
+/* Parses digits of `base` from *text and moves *text past them. -1 if there are none or the number
+ * overflows. */
 static int parse_digits(const char **text, unsigned base, uint64_t *value) {
     const char *at = *text;
     uint64_t sum = 0;
@@ -94,7 +95,7 @@ int acre__parse_flag(const char *text, int *value) {
     for (int i = 0; i < (int)(sizeof words / sizeof *words); i++) {
         if (!parse_same_word(text, words[i]))
             continue;
-        *value = i % 2; /* no and yes take turns */
+        *value = i % 2; /* false and true alternate */
         return 0;
     }
     return -1;

@@ -1,8 +1,8 @@
-/* Statuses as text, and the one line of detail that goes with a failure.
+/* Statuses as text, and the detail line of a failure.
  *
- * Names and texts come from ACRE_STATUS_LIST in acre/status.h; two entries with one value do not
- * compile, since they would be two cases of one switch. The detail lives in the calling thread's
- * record (base/thread.h), so nothing here is locked. */
+ * Names and texts come from ACRE_STATUS_LIST in acre/status.h. Two entries with the same value do
+ * not compile, since they would be two cases of one switch. The detail is in the calling thread's
+ * record (base/thread.h), so nothing here takes a lock. */
 #include "base/status.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "base/thread.h"
 
-#undef acre__fail /* what the analyzer is told about them */
+#undef acre__fail /* undo the macros for the static analyzer */
 #undef acre__said_fail
 
 const char *acre_status_text(acre_status status) {
@@ -59,9 +59,9 @@ void acre__one_line(char *text) {
 acre_status acre__fail(acre_status status, const char *format, ...) {
     struct acre__thread *self = acre__thread_self();
     if (self->id == 0)
-        return status; /* shared with other threads: not ours to write */
+        return status; /* the shared record must not be written */
 
-    /* Formatted aside, since an argument may be the old detail. */
+    /* Formatted into a local buffer, since an argument may be the old detail. */
     char line[ACRE__DETAIL_BYTES];
     va_list args;
     va_start(args, format);
@@ -73,7 +73,8 @@ acre_status acre__fail(acre_status status, const char *format, ...) {
     return status;
 }
 
-/* Not formatted: giving memory back keeps the detail as well, and mostly succeeds. */
+/* A plain copy without formatting: releasing memory saves the detail each time, and mostly
+ * succeeds. */
 void acre__said_keep(struct acre__said *said) {
     const char *line = acre_last_detail();
     memcpy(said->line, line, strlen(line) + 1);

@@ -1,4 +1,4 @@
-/* Copying around the caches: see stream_copy.h. */
+/* Copies with non-temporal stores: see stream_copy.h. */
 #include "base/stream_copy.h"
 
 #include <stdint.h>
@@ -32,7 +32,7 @@ void acre__stream_copy(void *to, const void *from, size_t bytes) {
         _mm_stream_si128((__m128i *)(void *)(out + 48), d);
     }
     memcpy(out, in, bytes);
-    _mm_sfence(); /* in order with the stores that say it is done */
+    _mm_sfence(); /* orders the copy before the stores that report it done */
 }
 
 #else

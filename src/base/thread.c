@@ -1,14 +1,14 @@
-/* The calling thread's record: made on first use, found by one TLS pointer, freed at thread exit;
- * and the check that the process is not a forked child.
+/* The calling thread's record: created on first use, found through one TLS pointer, freed at thread
+ * exit. Also the check for a forked child.
  *
- * Invariants. A real thread's own record is the value of one pthread key, whose destructor frees
- * it; acre__thread_pointer is that record, or, while the seeded scheduler runs a virtual thread on
- * it, the virtual thread's. A record is touched by one thread at a time. A thread that calls into
- * acre after its record went (from the destructor of a later key) gets a new one, and the C library
- * runs our destructor again, PTHREAD_DESTRUCTOR_ITERATIONS times in all: in the last round it gets
- * none.
+ * Invariants. A real thread's record is the value of one pthread key, whose destructor frees it.
+ * acre__thread_pointer points to that record or, while the seeded scheduler runs a virtual thread,
+ * to the virtual thread's record. One thread at a time touches a record. A thread that calls acre
+ * after its record was freed (from the destructor of a later key) gets a new one, and the C library
+ * runs our destructor again. It does so PTHREAD_DESTRUCTOR_ITERATIONS times in all: in the last
+ * round the thread gets the shared record.
  *
- * Nothing is locked: ids, hooks and the fork state are atomics. */
+ * Nothing takes a lock: ids, hooks and the fork state are atomics. */
 #include "base/thread.h"
 
 #include <assert.h>
@@ -24,26 +24,26 @@
 
 enum { THREAD_HOOKS = 8 };
 
-/* Of the process, as acre__enter sees it. */
+/* State of the process, as acre__enter sees it. */
 enum thread_process { PROCESS_NEW = 0, PROCESS_WATCHED, PROCESS_FORKED };
 
 typedef void (*thread_hook)(struct acre__thread *thread);
 
 _Thread_local struct acre__thread *acre__thread_pointer;
-static _Thread_local unsigned thread_ends; /* times that the destructor ran */
+static _Thread_local unsigned thread_ends; /* how often the destructor ran in this thread */
 
 static struct {
-    pthread_once_t once; /* makes the key */
+    pthread_once_t once; /* creates the key */
     pthread_key_t key;
     int has_key;
-    _Atomic uint64_t ids;        /* given out so far */
+    _Atomic uint64_t ids;        /* ids assigned so far */
     _Atomic unsigned hook_count; /* slots claimed in hooks */
     _Atomic(thread_hook) hooks[THREAD_HOOKS];
     _Atomic int process; /* enum thread_process */
 } threads = {.once = PTHREAD_ONCE_INIT};
 
 static struct acre__thread thread_shared = {
-    .detail = "no host memory was left to note what went wrong in this thread",
+    .detail = "no host memory was left to store the detail of a failure in this thread",
 };
 
 static void thread_run_hooks(struct acre__thread *thread) {
@@ -53,7 +53,7 @@ static void thread_run_hooks(struct acre__thread *thread) {
     while (count > 0) {
         thread_hook hook = atomic_load_explicit(&threads.hooks[--count], memory_order_acquire);
         if (hook)
-            hook(thread); /* NULL: the slot is claimed, the hook not yet in it */
+            hook(thread); /* NULL: the slot is claimed but the hook is not stored yet */
     }
 }
 
@@ -89,7 +89,7 @@ struct acre__thread *acre__thread_self(void) {
     if (acre__thread_pointer)
         return acre__thread_pointer;
 
-    /* Without a key the record could never be freed; then it is not made. */
+    /* Without a key nothing would free the record, so none is created. */
     pthread_once(&threads.once, thread_make_key);
     if (!threads.has_key || thread_ends + 1 >= PTHREAD_DESTRUCTOR_ITERATIONS)
         return &thread_shared;
@@ -124,11 +124,12 @@ unsigned acre__cpu_count(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
         return (unsigned)CPU_COUNT(&set);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t has room for */
+    long cores = sysconf(_SC_NPROCESSORS_ONLN); /* the machine has more than a cpu_set_t holds */
     return cores > 0 ? (unsigned)cores : 1;
 }
 
-/* The child's one thread loses what a call might use without asking anything else. */
+/* Clears the child's thread-local pool cache and plan, which a hit uses without calling
+ * acre__enter: the hit then misses. */
 static void thread_in_child(void) {
     if (acre__thread_pointer) {
         acre__thread_pointer->pool = NULL;
@@ -137,8 +138,8 @@ static void thread_in_child(void) {
     atomic_store_explicit(&threads.process, PROCESS_FORKED, memory_order_relaxed);
 }
 
-/* Two threads may both come here and register the handler twice, which does no harm; a lock around
- * it might be held at a fork by a thread the child lacks. */
+/* Two threads may register the handler twice, which is harmless. A lock could be held at a fork by
+ * a thread that does not exist in the child. */
 acre_status acre__watch_fork(void) {
     if (atomic_load_explicit(&threads.process, memory_order_relaxed) != PROCESS_NEW)
         return ACRE_OK;
@@ -154,6 +155,7 @@ acre_status acre__enter(void) {
     /* Relaxed: a child has one thread, which ran the handler itself, and WATCHED guards no data. */
     if (atomic_load_explicit(&threads.process, memory_order_relaxed) != PROCESS_FORKED)
         return ACRE_OK;
-    return acre__fail(ACRE_E_FORKED, "this process is a fork of one that had opened a device: only "
-                                     "a program newly started (exec) can use acre");
+    return acre__fail(ACRE_E_FORKED,
+                      "this process was forked after its parent had started to use acre; only "
+                      "a program started with exec can use acre");
 }

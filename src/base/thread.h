@@ -1,8 +1,8 @@
-/* What the library knows about the calling thread: one record, found by one initial-exec TLS
- * pointer, made on first use, given back at thread exit.
+/* The calling thread's record: found through one initial-exec TLS pointer, created on first use,
+ * freed at thread exit.
  *
- * Virtual host threads (soft/sched.h) run on one real thread and swap this pointer, so that
- * each has a record, and with it caches and a context stack, of its own. */
+ * Virtual host threads (soft/sched.h) run on one real thread and swap this pointer. So each of them
+ * has its own record, and with it its own caches and context stack. */
 #ifndef ACRE_BASE_THREAD_H
 #define ACRE_BASE_THREAD_H
 
@@ -18,46 +18,51 @@ struct acre__lock;
 struct acre__thread {
     char detail[ACRE__DETAIL_BYTES];
     uint64_t id;                                     /* never reused; 0: the shared record */
-    const struct acre__lock *held[ACRE__HELD_LOCKS]; /* locks taken, oldest first (debug) */
+    const struct acre__lock *held[ACRE__HELD_LOCKS]; /* held locks, oldest first (debug builds) */
     unsigned held_count;
-    void *pool;  /* the thread's cache of pools' memory (pool/pool.h), made on first use */
-    void *trace; /* its writer of the trace (watch/trace_writer.h), made on first use */
-    void *plan;  /* whose step the thread is in, as of `plan_ends` ends of plans (plan/plan.h) */
+    void *pool;  /* thread-local cache of pool memory (pool/pool.h), created on first use */
+    void *trace; /* trace writer (watch/trace_writer.h), created on first use */
+    void *plan;  /* plan whose step the thread is in (plan/plan.h), if `plan_ends` is current */
     uint64_t plan_ends;
-    void *soft; /* the soft driver's record of this thread, made by it on first use */
+    void *soft; /* the soft driver's record of this thread, created on first use */
 };
 
-/* Few loads on every call, and no allocation behind the library's back: hence initial-exec, said
- * here so that it does not hang on a compiler flag. */
+/* Initial-exec: an access takes few loads and never allocates. The attribute is written here so
+ * that it does not depend on a compiler flag. */
 extern _Thread_local struct acre__thread *acre__thread_pointer
     __attribute__((tls_model("initial-exec")));
 
-/* The calling thread's record. Never NULL: if no memory is left for a new one, a shared record is
- * returned, with id 0 and a detail line that says so. Several threads may have that one at a time:
- * it is only read. */
+/* Returns the calling thread's record, never NULL. Out of memory, and in the last round of
+ * destructors at thread exit, it returns a shared record with id 0 and a detail that says so.
+ * Several threads may get the shared record at the same time, so it is read-only. */
 struct acre__thread *acre__thread_self(void);
 
-/* A record that belongs to no real thread yet, for a virtual one; NULL without memory. */
+/* Creates a record for a virtual thread; NULL if out of memory. */
 struct acre__thread *acre__thread_create(void);
-/* Runs the exit hooks for the record and frees it. The pointer must not be in use. */
+/* Runs the exit hooks for the record and frees it. No thread may be using the record. */
 void acre__thread_destroy(struct acre__thread *thread);
 
-/* `hook` runs at the exit of every thread that has a record, with acre__thread_pointer set to it;
- * hooks run newest first. At most 8, registered once, at load or under the caller's own once. */
+/* Registers `hook` to run at the exit of every thread that has a record, with acre__thread_pointer
+ * set to that record. Hooks run newest first. At most 8; register each once, at load or under the
+ * caller's pthread_once. */
 void acre__thread_at_exit(void (*hook)(struct acre__thread *thread));
 
-/* As pthread_create, for a thread of the library's own: signals are for the program's threads. */
+/* As pthread_create, for threads of the library: they block all signals, which go to the program's
+ * threads. */
 int acre__thread_start(pthread_t *thread, void *(*fn)(void *user), void *user);
 
-/* Processors that the calling thread may run on; at least 1. */
+/* Number of processors that the calling thread may run on; at least 1. */
 unsigned acre__cpu_count(void);
 
-/* From now on a child made by fork cannot use the library: a driver was asked for something. Called
- * by the first open. ACRE_E_HOST_MEMORY when it cannot be watched for. */
+/* Makes the library unusable in children forked from now on, because a driver does not survive a
+ * fork. acre_open, acre_device_count and acre_trace_start call it. Returns ACRE_E_HOST_MEMORY when
+ * the fork handler cannot be registered. */
 acre_status acre__watch_fork(void);
 
-/* ACRE_OK, or ACRE_E_FORKED in a child made after acre__watch_fork. Every public
- * function begins with it, before it takes a lock that a thread of the parent may have held. */
+/* Returns ACRE_OK, or ACRE_E_FORKED in a child forked after acre__watch_fork. Public functions call
+ * it before they take a lock, which a thread of the parent may have held at the fork. Most call it
+ * through acre__device_enter, acre__live_check or acre__live_use. Hits of pools and plans do not
+ * call it: the fork handler makes them miss. */
 acre_status acre__enter(void);
 
 #endif

@@ -1,15 +1,15 @@
-/* A treap: a search tree by key that is at the same time a heap by priority, the higher priority
- * nearer the root (Seidel and Aragon, "Randomized Search Trees", Algorithmica 16, 1996).
+/* A treap: a search tree by key that is also a heap by priority, with the higher priority nearer
+ * the root (Seidel and Aragon, "Randomized Search Trees", Algorithmica 16, 1996).
  *
- * The priority of a node is a mix of its key, not stored. The mix is a bijection, so that no two
- * nodes of a tree have the same one: the shape depends on the set of keys alone, never on the order
- * of insertion, and an equal key is met exactly where the new node would go. Insertion splits, and
- * removal merges, along one path each; both walk down with a pointer to the link to be set, so
- * nothing recurses. All operations take time in the depth: 1.4 log2 n for a node on average, below
- * 3 log2 n for the deepest. Keys are addresses and numbers of our own, so nobody picks them against
- * the fixed mix.
+ * The priority of a node is a hash of its key and is not stored. The hash is a bijection, so no two
+ * nodes of a tree have the same priority. The shape therefore depends on the set of keys alone,
+ * never on the order of insertion, and an equal key is found exactly where the new node would go.
+ * Insertion splits and removal merges along one path each. Both walk down with a pointer to the
+ * link to set, so nothing recurses. All operations take time proportional to the depth: 1.4 log2 n
+ * for a node on average, below 3 log2 n for the deepest. Keys are addresses and numbers of acre, so
+ * nobody picks them against the fixed hash.
  *
- * Not locked: whoever owns the tree does that. */
+ * Takes no lock: the owner of the tree guards it. */
 #include "base/tree.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ int acre__tree_insert(struct acre__tree *tree, struct acre__node *node) {
     if (at && at->key == node->key)
         return 0;
 
-    /* Split what hangs here into the keys below and above the new one. */
+    /* Split this subtree into the keys below and above the new one. */
     struct acre__node **below = &node->left, **above = &node->right;
     while (at) {
         if (at->key < node->key) {

@@ -1,8 +1,8 @@
-/* Devices: slots, handles, facts, and the context around driver calls.
+/* Devices: slots, handles, attributes, hooks, and the context around driver calls.
  *
  * Invariants. A slot's bit in slots.open is set exactly while its handle is valid. The primary
- * context is retained exactly while the slot is open, or its item waits with the orphans
- * (limbo.h). Slots are filled and ended under the registry lock of open.c. */
+ * context is retained exactly while the slot is open or its item waits with the orphans (limbo.h).
+ * Slots are filled and released under the registry lock of open.c. */
 #include "device/device.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@
 
 static struct {
     _Atomic uint64_t open; /* bit i: slot i is an open device */
-    unsigned last;         /* slot taken last, so that the next one is another (registry lock) */
+    unsigned last; /* slot assigned last; the next search starts behind it (registry lock) */
     acre_device at[ACRE__DEVICE_SLOTS];
 } slots;
 
@@ -52,8 +52,8 @@ acre_status acre__device_enter(acre_device *dev) {
         return status;
     CUresult lost = (CUresult)acre__load(&dev->lost, memory_order_acquire);
     if (lost)
-        return acre__fail(ACRE_E_DEVICE_LOST, "%s was lost to %s (%d)", dev->label,
-                          acre__driver_error_name(lost), (int)lost);
+        return acre__fail(ACRE_E_DEVICE_LOST, "%s was lost with %s (%d); restart the process",
+                          dev->label, acre__driver_error_name(lost), (int)lost);
     return ACRE_OK;
 }
 
@@ -100,8 +100,8 @@ void acre__device_hooks_add(const struct acre__device_hooks *added) {
     acre__lock_give(&hooks.lock);
 }
 
-/* The index-th hooks to be called, or NULL past the last: by layers, and within one the newest
- * first, since what was built last stands on the rest. */
+/* The index-th hooks to run, or NULL past the last. Order: by layer, and within a layer the newest
+ * first, since a later registration builds on earlier ones. */
 static const struct acre__device_hooks *hooks_at(unsigned index) {
     static const enum acre__hook_layer order[] = {ACRE__HOOK_ABOVE, ACRE__HOOK_OBJECT,
                                                   ACRE__HOOK_BELOW};
@@ -135,7 +135,7 @@ acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream) {
     return status;
 }
 
-/* Twice: what waits for nothing, and then, after waiting, what does. */
+/* Two passes: the first releases memory without waiting, the second waits for work in flight. */
 int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_status status,
                          int tries) {
     struct acre__said said;
@@ -218,7 +218,7 @@ CUresult acre__device_push_relaxed(acre_device *dev, struct acre__current *curre
     return code;
 }
 
-/* Gives the thread its capture mode back; tried twice, since no caller could do more. */
+/* Restores the thread's capture mode. Tried twice, since no caller could do more. */
 static void device_pop_mode(acre_device *dev, CUstreamCaptureMode mode) {
     for (int i = 0; i < 2; i++) {
         CUstreamCaptureMode given = mode;
@@ -239,7 +239,8 @@ void acre__device_pop(acre_device *dev, const struct acre__current *current) {
     CUresult code = dev->drv->cuCtxPopCurrent(&popped);
     if (code == CUDA_SUCCESS || code == CUDA_ERROR_DEINITIALIZED)
         return;
-    /* The call before has done its work and its result stands; only the counter shows this. */
+    /* The caller's driver call is done and its result stands: only the counter shows this
+     * failure. */
     acre__fetch_add(&dev->driver_refusals, 1, memory_order_relaxed);
     if (dev->drv->cuCtxPopCurrent(&popped) == CUDA_SUCCESS)
         return;
@@ -287,9 +288,9 @@ acre_status acre__device_end(acre_device *dev, struct acre__current *current, CU
     return acre__device_done(dev, current, what);
 }
 
-/* ---- facts ---- */
+/* ---- attributes ---- */
 
-/* One attribute; 0 for those that a driver does not know yet. */
+/* Queries one attribute; 0 if the driver does not know it. */
 static acre_status device_attribute(acre_device *dev, CUdevice_attribute attribute,
                                     uint32_t *value) {
     int got = 0;
@@ -331,7 +332,7 @@ static acre_status device_attributes(acre_device *dev) {
     }
     if (!ACRE__DRIVER_HAS(dev->drv, cuMemCreate) || !ACRE__DRIVER_HAS(dev->drv, cuMemMap))
         info->has_vmm = 0;
-    /* Chunks can only be shared, or be host memory, where there are chunks. */
+    /* Without VMM there are no chunks, so they cannot be shared or be host memory. */
     if (!info->has_vmm)
         info->has_host_vmm = info->has_fd_sharing = info->has_fabric = 0;
     info->has_rdma = info->has_vmm ? rdma_vmm : rdma;
@@ -354,7 +355,7 @@ static acre_status device_granularity(acre_device *dev) {
     return ACRE_OK;
 }
 
-/* Everything about the device that stays as it is. */
+/* Queries all constant properties of the device. */
 static acre_status device_facts(acre_device *dev) {
     const struct acre__driver *drv = dev->drv;
     acre_device_info *info = &dev->info;
@@ -392,8 +393,8 @@ static acre_status device_facts(acre_device *dev) {
     return status;
 }
 
-/* Does the context work? One that an earlier error has poisoned is handed out all the same, and
- * answers only when it is used. */
+/* Checks that the context works. The driver returns a context that an earlier error has poisoned
+ * without an error: it fails only when it is used. */
 static acre_status device_probe(acre_device *dev) {
     struct acre__current current;
     const char *what;
@@ -404,7 +405,7 @@ static acre_status device_probe(acre_device *dev) {
     what = "cuMemGetInfo";
     CUresult code = dev->drv->cuMemGetInfo(&free_bytes, &total_bytes);
     if (code == CUDA_SUCCESS && current.pushed) {
-        /* Nothing was opened yet, so a refusal here can still be a failure. */
+        /* The device is not open yet, so a refused pop can still be returned as a failure. */
         CUcontext popped;
         what = "cuCtxPopCurrent";
         code = dev->drv->cuCtxPopCurrent(&popped);
@@ -413,7 +414,7 @@ static acre_status device_probe(acre_device *dev) {
     return acre__device_end(dev, &current, code, what);
 }
 
-/* ---- making and ending (registry lock) ---- */
+/* ---- create and destroy (registry lock) ---- */
 
 static acre_device *device_slot(void) {
     uint64_t open = acre__load(&slots.open, memory_order_relaxed);
@@ -427,13 +428,13 @@ static acre_device *device_slot(void) {
     return NULL;
 }
 
-/* The books of a device that has nothing yet. */
+/* Resets the records of a device. */
 static void device_begin(acre_device *dev, const struct acre__driver *drv, uint32_t ordinal) {
     if (!dev->lock_ready) {
         acre__lock_init(&dev->lock, "device", ACRE__RANK_DEVICE);
         dev->lock_ready = 1;
     }
-    /* Others may still be looking into the books of the device that had the slot before. */
+    /* Other threads may still read the records of the device that had this slot before. */
     acre__lock_take(&dev->lock);
     dev->drv = drv;
     dev->ordinal = ordinal;
@@ -457,7 +458,7 @@ acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal
                                 acre_device **out) {
     acre_device *dev = device_slot();
     if (!dev)
-        return acre__fail(ACRE_E_UNSUPPORTED, "%d devices are open, and no more can be",
+        return acre__fail(ACRE_E_UNSUPPORTED, "%d devices are open, which is the limit; close one",
                           (int)ACRE__DEVICE_SLOTS);
     device_begin(dev, drv, ordinal);
 
@@ -497,9 +498,8 @@ void acre__device_destroy(acre_device *dev) {
     uint64_t dropped = acre__limbo_drop(dev);
     if (dropped)
         acre__log(ACRE_LOG_WARN, "device",
-                  "%s: closed with %llu things the driver did not take "
-                  "back",
-                  dev->label, (unsigned long long)dropped);
+                  "%s: closed with %llu resources that the driver refused to release", dev->label,
+                  (unsigned long long)dropped);
     uint64_t bit = (uint64_t)1 << (dev - slots.at);
     atomic_fetch_and_explicit(&slots.open, ~bit, memory_order_acq_rel);
     acre__stats_row_give(dev->row);

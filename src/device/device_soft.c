@@ -1,4 +1,4 @@
-/* What is different on soft devices: a seed, and the public calls that only they answer. */
+/* Soft devices: the seed, and the public calls that only soft devices support. */
 #include <string.h>
 
 #include "base/config.h"
@@ -41,10 +41,10 @@ static acre_status launch_check(const uint32_t grid[3], const uint32_t block[3],
                               !grid[i] || grid[i] > grid_most[i] ? grid[i] : block[i], "xyz"[i],
                               !grid[i] || grid[i] > grid_most[i] ? grid_most[i] : block_most[i]);
     if ((uint64_t)block[0] * block[1] * block[2] > SOFT_BLOCK_THREADS)
-        return acre__fail(ACRE_E_INVALID, "a block of %u x %u x %u threads; %d is the most",
+        return acre__fail(ACRE_E_INVALID, "a block of %u x %u x %u threads; the limit is %d",
                           block[0], block[1], block[2], SOFT_BLOCK_THREADS);
     if (shared_bytes > SOFT_SHARED_MOST)
-        return acre__fail(ACRE_E_INVALID, "%zu bytes of shared memory; a block has %d at most",
+        return acre__fail(ACRE_E_INVALID, "%zu bytes of shared memory; the limit of a block is %d",
                           shared_bytes, SOFT_SHARED_MOST);
     return ACRE_OK;
 }

@@ -1,10 +1,10 @@
-/* Result codes of the driver, sorted.
+/* Maps result codes of the driver to statuses.
  *
- * Sticky codes are those of which cuda.h says that the process, or the context with all its memory,
- * can no longer be used, and the two hardware errors (ECC, NVLink) that behave so. 221
- * (JIT_COMPILER_NOT_FOUND), 701 and 703 - 713 except 710 lie between them and are ordinary errors.
+ * Sticky codes are those after which, according to cuda.h, the process or the context with all its
+ * memory is unusable, and the two hardware errors (ECC, NVLink) that behave the same. Some codes
+ * between them are ordinary errors: 221 (JIT_COMPILER_NOT_FOUND), 701, and 703 - 713 except 710.
  *
- * Relies on: status, log; device.h for the mark and the counter, both atomic. No locks. */
+ * Relies on: status, log; device.h for the lost mark and the counter, both atomic. No locks. */
 #include "device/driver_status.h"
 
 #include "base/atomic.h"
@@ -13,7 +13,7 @@
 #include "device/device.h"
 #include "driver/driver.h"
 
-#undef acre__driver_fail /* what the analyzer is told about them */
+#undef acre__driver_fail /* undo the macros for the static analyzer */
 #undef acre__driver_fail_host
 
 int acre__driver_is_sticky(CUresult code) {
@@ -55,7 +55,7 @@ static acre_status status_of(CUresult code, acre_status out_of_memory) {
         return ACRE_E_NO_DRIVER;
     case CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER:
         return ACRE_E_DRIVER_OLD;
-    case CUDA_ERROR_DEVICE_UNAVAILABLE: /* another process has it for itself */
+    case CUDA_ERROR_DEVICE_UNAVAILABLE: /* another process has exclusive use of it */
         return ACRE_E_BUSY;
     case CUDA_ERROR_NO_DEVICE:
     case CUDA_ERROR_INVALID_DEVICE:
@@ -76,7 +76,7 @@ static acre_status status_of(CUresult code, acre_status out_of_memory) {
     }
 }
 
-/* Counts, marks and words one failed call. */
+/* Counts one failed call, marks a lost device, and stores the detail. */
 static acre_status status_fail(acre_device *dev, CUresult code, const char *what,
                                acre_status status) {
     if (dev && code != CUDA_ERROR_NOT_READY)

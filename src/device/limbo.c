@@ -1,11 +1,11 @@
-/* Giving things back to the driver, and what happens to those that it refuses.
+/* Releases resources to the driver and keeps those that the driver refuses.
  *
- * Invariants. An item is in one list or in the hands of one thread. A limbo's count covers both, so
- * that a statistic read during a retry does not show things as gone that may still be refused. The
+ * Invariants. An item is in one list or owned by one thread. A limbo's count covers both, so that
+ * statistics read during a retry do not show an item as released that may be refused again. The
  * driver is never called with a limbo's lock held.
  *
- * Locks: a device's limbo has the device's lock; the orphans have one of their own, of the same
- * rank and never held together with a device's. */
+ * Locks: a device's limbo uses the device's lock. The orphans have their own lock of the same rank,
+ * never held together with a device's lock. */
 #include "device/limbo.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void limbo_put(struct acre__lock *lock, struct acre__limbo *limbo,
     acre__lock_give(lock);
 }
 
-/* They still count: see limbo_settle. */
+/* Takes all items out of the list. They still count: see limbo_settle. */
 static struct acre__limbo_item *limbo_take_all(struct acre__lock *lock, struct acre__limbo *limbo) {
     acre__lock_take(lock);
     struct acre__limbo_item *first = limbo->first;
@@ -34,7 +34,7 @@ static struct acre__limbo_item *limbo_take_all(struct acre__lock *lock, struct a
     return first;
 }
 
-/* One of the items that were taken was tried again. */
+/* Finishes the retry of one item: forgets it, or puts it back. */
 static void limbo_settle(struct acre__lock *lock, struct acre__limbo *limbo,
                          struct acre__limbo_item *item, int is_gone) {
     if (!is_gone) {
@@ -47,9 +47,9 @@ static void limbo_settle(struct acre__lock *lock, struct acre__limbo *limbo,
     item->kind->forget(item);
 }
 
-/* The driver's answer to one item, with the device's context current meanwhile. That no context
- * could be made current says nothing about the thing: it is a refusal, whatever the code, unless
- * the driver itself is gone. */
+/* Tries to release one item, with the device's context current. A failure to make the context
+ * current says nothing about the item, so it counts as a refusal whatever the code. The exception
+ * is a driver that is shutting down. */
 static CUresult limbo_ask(acre_device *dev, struct acre__limbo_item *item, const char **what,
                           enum acre__fate *fate) {
     struct acre__current current;
@@ -90,7 +90,7 @@ void acre__limbo_let_go(acre_device *dev, struct acre__limbo_item *item) {
     (void)acre__said_fail(ACRE_OK, &said);
 }
 
-/* One item of a device, tried again: 1 if it went. */
+/* Retries one item of a device. Returns 1 if it was released. */
 static int limbo_try(acre_device *dev, struct acre__limbo_item *item, acre_status *status) {
     CUresult code = item->kind->give_back(dev->drv, item);
     int went = acre__driver_fate(code) != ACRE__FATE_REFUSED;
@@ -113,7 +113,8 @@ acre_status acre__limbo_retry(acre_device *dev, uint64_t *retired) {
         return status;
     struct acre__limbo_item *item = limbo_take_all(&dev->lock, &dev->limbo);
 
-    /* After a sticky error the rest comes back refused without harm; it is few and happens once. */
+    /* After a sticky error the driver refuses the remaining items without harm; they are few, and
+     * this happens once. */
     while (item) {
         struct acre__limbo_item *next = item->next;
         *retired += (uint64_t)limbo_try(dev, item, &status);
@@ -123,8 +124,8 @@ acre_status acre__limbo_retry(acre_device *dev, uint64_t *retired) {
     return status;
 }
 
-/* Forgetting one thing may give another back, which the driver refuses in turn: hence until nothing
- * is left. */
+/* Forgetting an item may release another resource that the driver refuses in turn, so this loops
+ * until the list is empty. */
 uint64_t acre__limbo_drop(acre_device *dev) {
     uint64_t dropped = 0;
     for (;;) {

@@ -1,10 +1,9 @@
-/* Limbo: what the driver refused to take back, kept until it does.
+/* Limbo: resources that the driver refused to release, kept for a retry.
  *
- * An item is the first member of the record of the thing it stands for, so that its address is the
- * record's, and entering limbo takes no memory and cannot fail. Each device has a limbo under its
- * own lock; contexts whose release was refused when their device was closed have no device any more
- * and wait in one for the whole process, which every open and trim of the same driver tries again.
- */
+ * An item is the first member of its resource's record, so it has the record's address, and
+ * entering limbo takes no memory and cannot fail. Each device has a limbo, guarded by the device's
+ * lock. A context whose release was refused when its device was closed has no device any more. Such
+ * orphans wait in one list per driver; every open and trim of that driver retries them. */
 #ifndef ACRE_DEVICE_LIMBO_H
 #define ACRE_DEVICE_LIMBO_H
 
@@ -16,10 +15,10 @@
 struct acre__limbo_item;
 
 struct acre__limbo_kind {
-    const char *call; /* the driver function that gives it back, for messages */
-    /* Tries once more, with the device's context current. */
+    const char *call; /* the driver function that releases it, for messages */
+    /* Releases the resource, with the device's context current. */
     CUresult (*give_back)(const struct acre__driver *drv, struct acre__limbo_item *item);
-    /* Frees the record, and what hangs on it; of a lost device without driver calls. */
+    /* Frees the record and what it owns; on a lost device without driver calls. */
     void (*forget)(struct acre__limbo_item *item);
 };
 
@@ -30,32 +29,35 @@ struct acre__limbo_item {
 
 struct acre__limbo {
     struct acre__limbo_item *first;
-    uint64_t count; /* items in the list, and those that a retry has out at the moment */
+    uint64_t count; /* items in the list, and those that a retry has taken out */
 };
 
-/* Gives a thing back to the driver. Taken, or unknown to it: the item is forgotten. Refused: it
- * goes to the device's limbo. The driver of a lost device is not called, the item is only
- * forgotten. Returns ACRE_OK unless the driver did not know the thing, which is ACRE_E_HANDLE. */
+/* Releases a resource to the driver. If the driver takes it or does not know it, the item is
+ * forgotten; if the driver refuses, the item goes to the device's limbo. On a lost device the item
+ * is forgotten without a driver call. Returns ACRE_OK, or ACRE_E_HANDLE if the driver did not know
+ * the resource. */
 acre_status acre__limbo_give_back(acre_device *dev, struct acre__limbo_item *item);
-/* The same for callers with nobody to tell, who may be undoing something: the last detail stays. */
+/* As acre__limbo_give_back without a result, for callers that clean up: keeps the last detail. */
 void acre__limbo_let_go(acre_device *dev, struct acre__limbo_item *item);
 
-/* Tries the items of the device's limbo again; adds those that went to *retired.
- * Returns the last refusal. Threads: any; each item is tried by one of them. */
+/* Retries the items of the device's limbo and adds the number released to *retired. Returns the
+ * last refusal.
+ * Threads: any; one thread retries each item. */
 acre_status acre__limbo_retry(acre_device *dev, uint64_t *retired);
 
-/* Forgets everything in the device's limbo, for a device that ends. Returns how many there were. */
+/* Forgets everything in the limbo of a device that is closing. Returns the number of items. */
 uint64_t acre__limbo_drop(acre_device *dev);
 
-/* Contexts. One item is made for each retained primary context; NULL without memory. */
+/* Contexts. Creates the item of a retained primary context; NULL if out of memory. */
 struct acre__limbo_item *acre__orphan_create(CUdevice device);
-/* Releases the context; if the driver refuses, or with `lost`, the item waits with the orphans. */
+/* Releases the context. If the driver refuses, the item waits with the orphans. With `lost` the
+ * driver is not called and the item waits too. */
 void acre__orphan_release(const struct acre__driver *drv, struct acre__limbo_item *item, int lost);
-/* Tries the contexts of this driver again; adds those that went to *retired. One that answers with
- * a sticky error will never go and is dropped. Returns the last code of the driver that was a
- * refusal, or CUDA_SUCCESS. */
+/* Retries the orphaned contexts of this driver and adds the number released to *retired. Drops a
+ * context that returns a sticky error, since a retry can never succeed. Returns the driver's last
+ * other refusal, or CUDA_SUCCESS. */
 CUresult acre__orphan_retry(const struct acre__driver *drv, uint64_t *retired);
-/* How many contexts of this driver wait now. */
+/* Number of orphaned contexts of this driver. */
 uint64_t acre__orphan_count(int is_soft);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/thread.h"
 #include "device/device.h"
 
-/* Lock held: the object of that handle, or NULL. */
+/* Lock held: looks up a handle; NULL if it is not in the list. */
 static struct acre__live *live_find(struct acre__live_list *list, const void *handle) {
     return acre__tree_entry(acre__tree_find(&list->all, (uintptr_t)handle), struct acre__live,
                             node);
@@ -14,7 +14,7 @@ static struct acre__live *live_find(struct acre__live_list *list, const void *ha
 static acre_status live_refuse(const struct acre__live_list *list, const void *handle) {
     if (!handle)
         return acre__fail(ACRE_E_NULL, "the handle of %s is NULL", list->what);
-    return acre__fail(ACRE_E_HANDLE, "%p is not %s, or not any more", handle, list->what);
+    return acre__fail(ACRE_E_HANDLE, "%p is not %s, or it was destroyed", handle, list->what);
 }
 
 void acre__live_insert(struct acre__live_list *list, struct acre__live *live, acre_device *dev) {
@@ -22,7 +22,7 @@ void acre__live_insert(struct acre__live_list *list, struct acre__live *live, ac
     (void)acre__tree_insert(&list->all, &live->node);
 }
 
-/* Nobody finds it any more; waits for its users. */
+/* Removes the object, so that no lookup finds it, and waits for its users. */
 void acre__live_remove(struct acre__live_list *list, struct acre__live *live) {
     acre__tree_remove(&list->all, &live->node);
     while (live->users)

@@ -1,10 +1,10 @@
-/* Which objects of a kind there are, so that a handle is known to be good before it is followed:
- * pools, vecs, heaps, plans, shares and imports.
+/* Lists of live objects, so that a handle is checked before it is dereferenced: pools, vecs, heaps,
+ * plans, shares and imports.
  *
- * An object begins with a struct acre__live, so that its handle is the address of that. While a
- * call uses an object (acre__live_use) it does not end: who ends it takes it out of the list, so
- * that nobody finds it any more, and waits for those that did. acre__live_check only says that the
- * object is there now; ending it meanwhile is a mistake of the program. */
+ * An object begins with a struct acre__live, whose address is the handle. While a call uses an
+ * object (acre__live_use) the object is not destroyed: the destroying thread removes it from the
+ * list, so that no lookup finds it, and waits for its users. acre__live_check only says that the
+ * object exists now; destroying it at the same time is a bug of the program. */
 #ifndef ACRE_DEVICE_LIVE_H
 #define ACRE_DEVICE_LIVE_H
 
@@ -15,14 +15,14 @@
 #include "base/tree.h"
 
 struct acre__live {
-    struct acre__node node; /* key: its own address */
+    struct acre__node node; /* key: address of the object */
     acre_device *dev;
-    unsigned users; /* calls that use it now */
+    unsigned users; /* calls that are using it */
 };
 
 struct acre__live_list {
-    struct acre__lock lock; /* guards the list and the users */
-    struct acre__cond cond; /* a user less */
+    struct acre__lock lock; /* guards the list and the user counts */
+    struct acre__cond cond; /* signalled when a user leaves */
     struct acre__tree all;
     const char *what; /* "a share", for messages */
 };
@@ -32,25 +32,27 @@ struct acre__live_list {
 
 void acre__live_add(struct acre__live_list *list, struct acre__live *live, acre_device *dev);
 
-/* ACRE_OK if the handle is an object of the list, else ACRE_E_NULL, ACRE_E_HANDLE or
- * ACRE_E_FORKED. Any value is safe. */
+/* Returns ACRE_OK if the handle is an object of the list, else ACRE_E_NULL, ACRE_E_HANDLE or
+ * ACRE_E_FORKED. Safe for any pointer value. */
 acre_status acre__live_check(struct acre__live_list *list, const void *handle);
-/* The same, and ACRE_E_DEVICE_LOST if its device is lost. */
+/* As acre__live_check, and ACRE_E_DEVICE_LOST if the object's device is lost. */
 acre_status acre__live_enter(struct acre__live_list *list, const void *handle);
 
-/* The object of that handle, used until acre__live_unuse; NULL and *status otherwise. */
+/* Looks up a handle and marks the object as used until acre__live_unuse. On failure returns NULL
+ * and sets *status. */
 void *acre__live_use(struct acre__live_list *list, const void *handle, acre_status *status);
 void acre__live_unuse(struct acre__live_list *list, struct acre__live *live);
 
-/* Takes the object of that handle out, once nobody uses it; NULL and *status as above. */
+/* Removes the object of the handle, after waiting for its users. On failure returns NULL and sets
+ * *status. */
 void *acre__live_take(struct acre__live_list *list, const void *handle, acre_status *status);
-/* Takes some object of the device out, once nobody uses it; NULL when there is none left. */
+/* Removes any one object of the device, after waiting for its users; NULL when none is left. */
 void *acre__live_take_any(struct acre__live_list *list, const acre_device *dev);
 
-/* How many objects of the device there are. */
+/* Number of objects of the device. */
 uint64_t acre__live_count(struct acre__live_list *list, const acre_device *dev);
 
-/* Lock held: as acre__live_add and acre__live_take. */
+/* As acre__live_add and acre__live_take, for callers that hold the list's lock. */
 void acre__live_insert(struct acre__live_list *list, struct acre__live *live, acre_device *dev);
 void acre__live_remove(struct acre__live_list *list, struct acre__live *live);
 /* Lock held: the object after `live` (NULL: the first); NULL after the last. */

@@ -1,8 +1,8 @@
-/* Opening and closing: names, the choice of a driver, configuration.
+/* Open and close: device names, the choice of a driver, configuration.
  *
- * Invariants. One lock, the registry's, is held through every open and close, so a device is opened
- * once however many threads ask. A driver's table is chosen when the first of its devices is opened
- * and stays until the last one is closed; the same holds for the setting of the soft devices. */
+ * Invariants. The registry lock is held through every open and close, so concurrent opens of one
+ * device create it once. A driver's table is chosen when the first of its devices is opened and
+ * stays until the last one is closed; the same holds for the configuration of the soft devices. */
 #include <limits.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@
 
 enum open_driver { OPEN_CUDA, OPEN_SOFT, OPEN_AUTO };
 
-/* A device's name, read. */
+/* A parsed device name. */
 struct open_name {
     enum open_driver driver;
     uint32_t ordinal;
@@ -35,9 +35,9 @@ static const uint64_t OPEN_SOFT_MOST = (uint64_t)1 << 44; /* as for ACRE_SOFT_BY
 
 static struct {
     struct acre__lock lock;
-    const struct acre__driver *table[2]; /* of open_driver, while open_count is not 0 */
-    unsigned open_count[2];              /* devices open now */
-    int has_fault_plan;                  /* ACRE_FAULT was read; a plan is started once */
+    const struct acre__driver *table[2]; /* by open_driver; valid while open_count is not 0 */
+    unsigned open_count[2];              /* number of open devices */
+    int has_fault_plan;                  /* ACRE_FAULT was read; a plan starts only once */
 } registry = {.lock = ACRE__LOCK_INIT("registry", ACRE__RANK_REGISTRY)};
 
 /* ---- names ---- */
@@ -45,7 +45,8 @@ static struct {
 static const char OPEN_NAMES[] =
     "names are auto, cuda, cuda:0, cuda:1 ..., soft, soft:0, soft:1 ...";
 
-/* 1 if `text` is a name. A number too large for any device is one: it gets ACRE_E_NO_DEVICE. */
+/* Parses a device name; 1 if it is one. A number too large for any device is accepted: it leads to
+ * ACRE_E_NO_DEVICE. */
 static int open_read_name(const char *text, struct open_name *name) {
     name->ordinal = 0;
     if (strcmp(text, "auto") == 0) {
@@ -70,15 +71,15 @@ static int open_read_name(const char *text, struct open_name *name) {
     return 1;
 }
 
-/* The name asked for; with auto what ACRE_DEVICE says, which may be auto again. */
+/* Parses the requested name; for auto the value of ACRE_DEVICE, which may be auto too. */
 static acre_status open_wish(const char *text, struct open_name *name) {
     if (text && !open_read_name(text, name))
-        return acre__fail(ACRE_E_INVALID, "\"%.60s\" is not a device's name; %s", text, OPEN_NAMES);
+        return acre__fail(ACRE_E_INVALID, "\"%.60s\" is not a device name; %s", text, OPEN_NAMES);
     if (text && name->driver != OPEN_AUTO)
         return ACRE_OK;
     const char *preset = acre__config_string(ACRE__CONFIG_DEVICE);
     if (!open_read_name(preset ? preset : "auto", name))
-        return acre__fail(ACRE_E_CONFIG, "ACRE_DEVICE=%.60s is not a device's name; %s", preset,
+        return acre__fail(ACRE_E_CONFIG, "ACRE_DEVICE=%.60s is not a device name; %s", preset,
                           OPEN_NAMES);
     return ACRE_OK;
 }
@@ -114,7 +115,7 @@ static acre_status open_table(enum open_driver driver, const struct acre__driver
     return status ? status : open_wrap(drv);
 }
 
-/* What the options ask of soft devices, laid over `config`. */
+/* Applies the options for soft devices to `config`. */
 static acre_status open_soft_wishes(const acre_open_options *options,
                                     struct acre__soft_config *config) {
     if (options->soft_bytes) {
@@ -126,7 +127,7 @@ static acre_status open_soft_wishes(const acre_open_options *options,
     if (options->soft_devices) {
         config->devices = options->soft_devices;
         if (config->devices > ACRE__SOFT_DEVICES_MAX)
-            return acre__fail(ACRE_E_INVALID, "soft_devices is %u; there can be %d at most",
+            return acre__fail(ACRE_E_INVALID, "soft_devices is %u; the limit is %d",
                               config->devices, (int)ACRE__SOFT_DEVICES_MAX);
     }
     return ACRE_OK;
@@ -158,7 +159,7 @@ static acre_status open_configure_soft(const acre_open_options *options) {
     return status ? status : acre__soft_configure(&wanted);
 }
 
-/* The driver, configured and initialised, and how many devices it has (at least one). */
+/* Configures and initialises the driver, and returns its number of devices (at least one). */
 static acre_status open_ready(enum open_driver driver, const acre_open_options *options,
                               const struct acre__driver **drv, uint32_t *count) {
     acre_status status = open_table(driver, drv);
@@ -181,7 +182,7 @@ static acre_status open_ready(enum open_driver driver, const acre_open_options *
     return ACRE_OK;
 }
 
-/* auto: the first GPU if its driver can be used at all, else the soft device. */
+/* auto: the first GPU if its driver is usable, else the soft device. */
 static acre_status open_ready_auto(const acre_open_options *options, struct open_name *name,
                                    const struct acre__driver **drv, uint32_t *count) {
     name->driver = OPEN_CUDA;
@@ -190,7 +191,7 @@ static acre_status open_ready_auto(const acre_open_options *options, struct open
         return status;
     int is_absent = status == ACRE_E_NO_DRIVER || status == ACRE_E_NO_DEVICE;
     acre__log(is_absent ? ACRE_LOG_INFO : ACRE_LOG_WARN, "device",
-              "opening the soft device, since there is no GPU to use: %s", acre_last_detail());
+              "opening the soft device, since no GPU is usable: %s", acre_last_detail());
     name->driver = OPEN_SOFT;
     return open_ready(OPEN_SOFT, options, drv, count);
 }
@@ -226,7 +227,7 @@ static acre_status open_locked(const char *text, const acre_open_options *option
         acre__log(ACRE_LOG_INFO, "device", "opened %s (%s)", (*out)->label, (*out)->info.name);
         return ACRE_OK;
     }
-    status = acre__device_enter(dev); /* lost? */
+    status = acre__device_enter(dev); /* fails if it is lost */
     if (status)
         return status;
     if (acre__load(&dev->open_count, memory_order_relaxed) == UINT32_MAX)
@@ -236,7 +237,7 @@ static acre_status open_locked(const char *text, const acre_open_options *option
     return ACRE_OK;
 }
 
-/* Of all devices; none is closed meanwhile. */
+/* Exports the statistics of all devices. The registry lock keeps them open. */
 static void devices_export(void) {
     acre__lock_take(&registry.lock);
     for (acre_device *dev = NULL; (dev = acre__device_next(NULL, dev));)
@@ -308,7 +309,7 @@ acre_status acre_device_count(const char *driver, uint32_t *count) {
     uint32_t found = 0;
     acre__lock_take(&registry.lock);
     if (is_soft && !registry.open_count[OPEN_SOFT]) {
-        /* Configured, but not started for the sake of a question. */
+        /* Only reads the configuration: a count must not start the soft devices. */
         struct acre__soft_config config;
         status = acre__soft_config_default(&config);
         found = config.devices;

@@ -1,15 +1,16 @@
 /* Streams and events.
  *
- * What acre made has a record in the device's books, by handle, until it is destroyed; the record
- * holds the item with which it enters limbo if the driver refuses to take it back. Handles without
- * a record may be the program's own, made with CUDA, and go to the driver as they are, unless
- * another open device has them in its books.
+ * A stream or event that acre created has a record in the device's tree, by handle, until it is
+ * destroyed. The record holds the item with which it enters limbo if the driver refuses to destroy
+ * it. A handle without a record may belong to the program, created with CUDA. acre passes such a
+ * handle to the driver unchanged, unless another open device has a record of it.
  *
- * Invariant: a record leaves the books before the driver is asked to destroy its thing, since the
- * driver may give the same handle to another thread at once. A handle that the driver hands out
- * while it is in the books was destroyed behind our back: the new record replaces the old.
+ * Invariant: a record leaves the tree before the driver destroys its stream or event, since the
+ * driver may return the same handle to another thread at once. If the driver returns a handle that
+ * is in the tree, the program destroyed the old object without acre: the new record replaces the
+ * old one.
  *
- * Locks: the device's, around the books only, never around a driver call. */
+ * Locks: the device's, for the trees only, never around a driver call. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,15 +24,15 @@
 #include "device/driver_status.h"
 #include "device/limbo.h"
 
-/* A stream or an event made by acre. */
+/* A stream or an event created by acre. */
 struct made {
     struct acre__limbo_item item;
     struct acre__node node; /* key: the handle */
-    uint64_t number;        /* ours, of all things made in the process */
-    uint32_t flags;         /* as the caller gave them */
+    uint64_t number;        /* counts all streams and events that the process created */
+    uint32_t flags;         /* flags of the caller */
 };
 
-/* Set in ids that are not the CUDA driver's, so that they differ from those. */
+/* Bits set in ids that do not come from the CUDA driver, so that they differ from its ids. */
 static const uint64_t ID_OF_SOFT = (uint64_t)1 << 62;
 static const uint64_t ID_OF_ACRE = (uint64_t)1 << 63;
 
@@ -53,7 +54,7 @@ static const struct acre__limbo_kind stream_kind = {"cuStreamDestroy", stream_gi
                                                     made_forget};
 static const struct acre__limbo_kind event_kind = {"cuEventDestroy", event_give_back, made_forget};
 
-/* ---- the books ---- */
+/* ---- records ---- */
 
 static struct made *made_create(const struct acre__limbo_kind *kind) {
     struct made *made = calloc(1, sizeof *made);
@@ -64,7 +65,8 @@ static struct made *made_create(const struct acre__limbo_kind *kind) {
     return made;
 }
 
-/* After the driver has made it; the record goes if the driver has not. Returns `status`. */
+/* Inserts the record after the driver's create call, or frees it if that call failed. Returns
+ * `status`. */
 static acre_status made_enter_books(acre_device *dev, struct acre__tree *books, uint64_t *created,
                                     struct made *made, const void *handle, acre_status status) {
     if (status) {
@@ -82,12 +84,12 @@ static acre_status made_enter_books(acre_device *dev, struct acre__tree *books, 
     if (!stale)
         return ACRE_OK;
     free(acre__tree_entry(stale, struct made, node));
-    acre__log(ACRE_LOG_WARN, "stream", "%s: handle %p was destroyed without acre", dev->label,
-              handle);
+    acre__log(ACRE_LOG_WARN, "stream", "%s: the program destroyed handle %p without acre",
+              dev->label, handle);
     return ACRE_OK;
 }
 
-/* Takes the record out of the books; NULL and *status if it is not there. */
+/* Removes the record from the tree; NULL and *status if it is not there. */
 static struct made *made_leave_books(acre_device *dev, struct acre__tree *books, void *handle,
                                      const char *what, acre_status *status) {
     acre__lock_take(&dev->lock);
@@ -96,8 +98,8 @@ static struct made *made_leave_books(acre_device *dev, struct acre__tree *books,
         acre__tree_remove(books, node);
     acre__lock_give(&dev->lock);
     if (!node)
-        *status = acre__fail(ACRE_E_HANDLE, "%s has no %s %p that acre made and that still lives",
-                             dev->label, what, handle);
+        *status = acre__fail(ACRE_E_HANDLE, "%s has no live %s %p created by acre", dev->label,
+                             what, handle);
     return acre__tree_entry(node, struct made, node);
 }
 
@@ -106,7 +108,7 @@ struct facts {
     uint32_t flags;
 };
 
-/* What is asked of the record with that handle; all zero if there is none. */
+/* Reads the record of a handle; all zero if there is none. */
 static struct facts made_look(acre_device *dev, const struct acre__tree *books,
                               const void *handle) {
     acre__lock_take(&dev->lock);
@@ -119,18 +121,18 @@ static struct facts made_look(acre_device *dev, const struct acre__tree *books,
     return facts;
 }
 
-/* Its number; 0 if there is none. */
+/* The number of the record; 0 if there is none. */
 static uint64_t made_number(acre_device *dev, const struct acre__tree *books, const void *handle) {
     return made_look(dev, books, handle).number;
 }
 
-/* A device that has something, as it was when it was asked. */
+/* A copy of the fields of a device that owns a handle, taken under its lock. */
 struct owner {
     const struct acre__driver *drv;
     char label[sizeof((acre_device *)0)->label];
 };
 
-/* 1 if an open device other than `dev` has made the stream or event. */
+/* 1 if an open device other than `dev` created the stream or event. */
 static int made_elsewhere(const acre_device *dev, int is_event, const void *handle,
                           struct owner *owner) {
     int is_found = 0;
@@ -221,7 +223,7 @@ acre_status acre__stream_not_captured(acre_device *dev, acre_stream stream, cons
     return is_captured ? acre__fail(ACRE_E_CAPTURING, "%s", why) : ACRE_OK;
 }
 
-/* For waiting, an event of another device will do, if the same driver made it. */
+/* A stream may wait for an event of another device of the same driver. */
 static acre_status event_check(acre_device *dev, acre_event event, int is_for_waiting) {
     struct owner owner;
     if (!event)
@@ -236,7 +238,7 @@ static acre_status event_check(acre_device *dev, acre_event event, int is_for_wa
 
 /* ---- around a driver call ---- */
 
-/* As acre__device_call, for calls on a stream or an event, which are checked. */
+/* As acre__device_call, for calls on a stream or an event; checks the handle first. */
 static int stream_call(acre_device *dev, acre_stream stream, struct acre__current *call) {
     call->status = acre__device_enter(dev);
     if (call->status == ACRE_OK)
@@ -302,7 +304,8 @@ acre_status acre_stream_destroy(acre_device *device, acre_stream stream) {
     struct made *made = made_leave_books(device, &device->streams, stream, "stream", &status);
     if (!made)
         return status;
-    /* What refuses here is made good by the stream's id, which the next one does not have. */
+    /* A failed hook is harmless: layers identify streams by id, and a reused handle has another
+     * id. */
     if (!acre__device_is_lost(device))
         (void)acre__device_hooks_retire(device, stream);
     return acre__limbo_give_back(device, &made->item);
@@ -341,7 +344,7 @@ acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event
     return acre__device_done(device, &call, "cuStreamWaitEvent");
 }
 
-/* The driver's id where it has them; our own number, for our own streams, where not. */
+/* Returns the driver's id; without cuStreamGetId, acre's number for streams that acre created. */
 acre_status acre_stream_get_id(acre_device *device, acre_stream stream, uint64_t *id) {
     if (id)
         *id = 0;
@@ -440,10 +443,10 @@ acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event
     status = acre__device_done(device, &call, "cuEventElapsedTime");
     if (status == ACRE_OK)
         *milliseconds = got;
-    /* The driver calls a live event without a time an invalid handle. */
+    /* For a live event without a time the driver returns CUDA_ERROR_INVALID_HANDLE. */
     if (status == ACRE_E_HANDLE && made_number(device, &device->events, begin) &&
         made_number(device, &device->events, end))
-        return acre__fail(ACRE_E_INVALID, "acre_event_elapsed: both events must be made with "
+        return acre__fail(ACRE_E_INVALID, "acre_event_elapsed: both events must be created with "
                                           "ACRE_EVENT_TIMING and be recorded");
     return status;
 }

@@ -1,7 +1,7 @@
-/* Housekeeping: giving back, and the device's statistics.
+/* acre_trim, and the statistics of a device.
  *
- * Statistics are read from the books under the device's lock, so they agree with each other; those
- * of a lost device can still be read. */
+ * This layer's statistics are read under the device's lock, so they are consistent with each other.
+ * They can be read from a lost device too. */
 #include "acre.h"
 #include "base/atomic.h"
 #include "base/lock.h"
@@ -24,8 +24,9 @@ acre_status acre_trim(acre_device *device) {
     if (status)
         return status;
     uint64_t retired = 0;
-    /* Limbo before the layer below the objects: what leaves it frees chunks and addresses, which
-     * that layer then gives back. What it is refused in turn is tried once more and reported. */
+    /* Limbo is retried before the layer below the objects is trimmed: an item that leaves limbo
+     * frees chunks and addresses, which that layer then releases. Releases that the driver refuses
+     * there are retried once more and reported. */
     acre_status upper = acre__device_hooks_trim(device, 0);
     status = acre__limbo_retry(device, &retired);
     uint64_t waiting = limbo_count(device);

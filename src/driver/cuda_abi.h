@@ -1,14 +1,13 @@
 /*
  * The part of the CUDA driver's binary interface that acre uses: types, struct layouts and
- * constants, under their CUDA names so that code above the table reads like CUDA.
+ * constants, under their CUDA names, so that code above the table reads like CUDA.
  *
- * The toolkit's cuda.h is included by nothing in the library; a program that has CUDA headers
- * and one that has none can therefore both be built. tests/conformance/abi_values.h lists every
- * size, offset and value of this file and, where the toolkit is installed, is compiled a second
- * time against cuda.h and compared.
+ * Nothing in the library includes the toolkit's cuda.h, so acre builds with and without CUDA
+ * headers. tests/conformance/abi_values.h lists every size, offset and value of this file. Where
+ * the toolkit is installed, a test compiles that list a second time against cuda.h and compares.
  *
- * Layouts are those of CUDA 13 for 64-bit Linux. Values never change between CUDA versions,
- * they are only added to, so an older driver is served by the same file.
+ * Layouts are those of CUDA 13 for 64-bit Linux. CUDA versions add values but never change them, so
+ * this file also serves older drivers.
  *
  * Relies on: stddef.h and stdint.h alone. No state, no locks.
  */
@@ -19,13 +18,13 @@
 #include <stdint.h>
 
 /*
- * Every result code of the driver: X(name, value, what it means in our words). The enum below
- * and acre__driver_error_name() / acre__driver_error_text() are made from this list.
+ * Every result code of the driver: X(name, value, acre's text for it). The enum below,
+ * acre__driver_error_name() and acre__driver_error_text() are generated from this list.
  */
 /* clang-format off */
 #define ACRE__CURESULT_LIST(X)                                                                     \
     X(CUDA_SUCCESS,                              0,   "no error")                                  \
-    X(CUDA_ERROR_INVALID_VALUE,                  1,   "an argument is out of its range")           \
+    X(CUDA_ERROR_INVALID_VALUE,                  1,   "an argument is out of range")               \
     X(CUDA_ERROR_OUT_OF_MEMORY,                  2,   "not enough memory")                         \
     X(CUDA_ERROR_NOT_INITIALIZED,                3,   "cuInit was not called or failed")           \
     X(CUDA_ERROR_DEINITIALIZED,                  4,   "the driver is shutting down")               \
@@ -62,7 +61,7 @@
     X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,        222, "PTX newer than the driver")                 \
     X(CUDA_ERROR_JIT_COMPILATION_DISABLED,       223, "compiling PTX is switched off")             \
     X(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,      224, "this affinity is not supported")            \
-    X(CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC,       225, "device-side synchronisation is gone")       \
+    X(CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC,       225, "no device-side synchronisation")            \
     X(CUDA_ERROR_CONTAINED,                      226, "memory error, contained to this context")   \
     X(CUDA_ERROR_INVALID_SOURCE,                 300, "the source is not valid")                   \
     X(CUDA_ERROR_FILE_NOT_FOUND,                 301, "file not found")                            \
@@ -72,9 +71,9 @@
     X(CUDA_ERROR_INVALID_HANDLE,                 400, "not a live handle")                         \
     X(CUDA_ERROR_ILLEGAL_STATE,                  401, "not in a state for this call")              \
     X(CUDA_ERROR_LOSSY_QUERY,                    402, "the query would lose information")          \
-    X(CUDA_ERROR_NOT_FOUND,                      500, "a named thing was not found")               \
+    X(CUDA_ERROR_NOT_FOUND,                      500, "the name was not found")                    \
     X(CUDA_ERROR_NOT_READY,                      600, "work is still running")                     \
-    X(CUDA_ERROR_ILLEGAL_ADDRESS,                700, "a kernel used an address it may not")       \
+    X(CUDA_ERROR_ILLEGAL_ADDRESS,                700, "a kernel accessed an illegal address")      \
     X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,        701, "too few resources for the launch")          \
     X(CUDA_ERROR_LAUNCH_TIMEOUT,                 702, "a kernel ran too long")                     \
     X(CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING,  703, "incompatible texturing mode")               \
@@ -104,7 +103,7 @@
     X(CUDA_ERROR_MPS_SERVER_NOT_READY,           807, "the MPS server is not ready")               \
     X(CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,        808, "the MPS server has no room for clients")    \
     X(CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED,    809, "the MPS device has no connections left")    \
-    X(CUDA_ERROR_MPS_CLIENT_TERMINATED,          810, "the MPS server ended this client")          \
+    X(CUDA_ERROR_MPS_CLIENT_TERMINATED,          810, "the MPS server terminated this client")     \
     X(CUDA_ERROR_CDP_NOT_SUPPORTED,              811, "launches from kernels are not supported")   \
     X(CUDA_ERROR_CDP_VERSION_MISMATCH,           812, "mixed versions of launches from kernels")   \
     X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,     900, "not allowed while a stream is captured")    \
@@ -116,13 +115,13 @@
     X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,        906, "the legacy stream cannot join a capture")   \
     X(CUDA_ERROR_CAPTURED_EVENT,                 907, "the event was last recorded in a capture")  \
     X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,    908, "the capture was begun by another thread")   \
-    X(CUDA_ERROR_TIMEOUT,                        909, "the time ran out")                          \
-    X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,      910, "the graph cannot be updated so")            \
-    X(CUDA_ERROR_EXTERNAL_DEVICE,                911, "an outside device reported an error")       \
+    X(CUDA_ERROR_TIMEOUT,                        909, "timed out")                                 \
+    X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,      910, "the graph does not allow this update")      \
+    X(CUDA_ERROR_EXTERNAL_DEVICE,                911, "an external device reported an error")      \
     X(CUDA_ERROR_INVALID_CLUSTER_SIZE,           912, "wrong cluster size")                        \
     X(CUDA_ERROR_FUNCTION_NOT_LOADED,            913, "the function is not loaded")                \
     X(CUDA_ERROR_INVALID_RESOURCE_TYPE,          914, "wrong type of resource")                    \
-    X(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, 915, "resources do not go together")              \
+    X(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, 915, "invalid resource configuration")            \
     X(CUDA_ERROR_KEY_ROTATION,                   916, "a key rotation is under way")               \
     X(CUDA_ERROR_UNKNOWN,                        999, "unknown error")
 /* clang-format on */
@@ -150,18 +149,19 @@ typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUuserObject_st *CUuserObject;
 typedef struct CUarray_st *CUarray;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
-/* What it points to is never looked at. */
+/* acre never reads what these pointers point to. */
 typedef struct CUctxCreateParams_st {
     void *execAffinityParams;
     int numExecAffinityParams;
     void *cigParams;
 } CUctxCreateParams;
 
-/* Called by the driver on a thread of its own, in stream order; must not call the driver. */
+/* The driver calls it on one of its own threads, in stream order. It must not call the driver. */
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *userData);
 
-/* Stand-ins for a stream: the legacy default stream (as NULL) and the calling thread's own. */
+/* Special stream handles: the legacy default stream (as NULL) and the calling thread's default
+ * stream. */
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 
@@ -363,7 +363,7 @@ typedef struct CUDA_MEMCPY2D_st {
     size_t Height; /* rows */
 } CUDA_MEMCPY2D;
 
-/* ---- memory by hand: reserve, create, map, set access ---------------------------------------- */
+/* ---- virtual memory management: reserve, create, map, set access ----------------------------- */
 
 typedef enum CUmemAllocationHandleType_enum {
     CU_MEM_HANDLE_TYPE_NONE = 0,
@@ -445,7 +445,7 @@ typedef struct CUmemPoolProps_st {
     CUmemAllocationHandleType handleTypes;
     CUmemLocation location;
     void *win32SecurityAttributes;
-    size_t maxSize; /* 0: as much as there is */
+    size_t maxSize; /* 0: no limit */
     unsigned short usage;
     unsigned char reserved[54];
 } CUmemPoolProps;

@@ -1,11 +1,11 @@
 /*
- * The driver table: the CUDA driver's functions as members of one struct, filled from
- * libcuda.so.1 or by the soft driver. Everything above this layer calls the driver through it
- * and nothing else, and reads like CUDA: drv->cuMemMap(...).
+ * The driver table: the CUDA driver's functions as members of one struct, filled from libcuda.so.1
+ * or by the soft driver. All layers above call the driver only through it, in a form that reads
+ * like CUDA: drv->cuMemMap(...).
  *
- * Invariants: no member is ever NULL (an optional function that a driver lacks returns
- * CUDA_ERROR_NOT_SUPPORTED); a table never changes after it was handed out and lives until the
- * process ends, so it is read without a lock.
+ * Invariants: no member is ever NULL; an optional function that a driver lacks returns
+ * CUDA_ERROR_NOT_SUPPORTED. A table never changes after it was returned and lives until the process
+ * ends, so callers read it without a lock.
  *
  * Relies on: cuda_abi.h for types, driver_list.h for the list, acre.h for acre_status.
  */
@@ -32,18 +32,19 @@ enum acre__driver_entry {
 
 struct acre__driver {
     const char *name; /* "cuda", "soft"; static text */
-    int is_soft;      /* 1: addresses are those of the soft driver */
+    int is_soft;      /* 1: the table of the soft driver */
 
-    /* 1 for an optional entry that this driver lacks. Zero, as a static initialiser leaves it,
-     * means that the function is real. Ask by ACRE__DRIVER_HAS. */
+    /* 1 for an optional entry that this driver lacks. Zero, the value of a static initialiser,
+     * means that the driver has the function. Query it with ACRE__DRIVER_HAS. */
     unsigned char missing[ACRE__ENTRY_COUNT];
 
-    /* Bytes that its copies have moved since the process began (driver_count.h); NULL for a table
-     * that does not count. Read by acre__driver_copied_bytes. */
+    /* Bytes copied since the process started (driver_count.h); NULL for a table that does not
+     * count. Read it with acre__driver_copied_bytes. */
     const _Atomic uint64_t *copied_bytes;
 
-    /* Calls since the process began, refused ones too, by entry; only of those that the list has
-     * counted. NULL for a table that does not count. Read by acre__driver_call_count. */
+    /* Calls since the process started, by entry, including failed ones; only for entries marked
+     * COUNTED in the list. NULL for a table that does not count. Read it with
+     * acre__driver_call_count. */
     const _Atomic uint64_t *calls;
 
 #define ACRE__DRIVER_MEMBER(name, symbol, version, need, sticky, calls, moved, params, args)       \
@@ -53,34 +54,34 @@ struct acre__driver {
 };
 
 /*
- * The table of libcuda.so.1, loaded by the first call and kept for the process, failure kept as
- * well. cuInit is not called here. `*out` is NULL after a failure.
- * Returns ACRE_E_NO_DRIVER when the library is absent or not a library, ACRE_E_DRIVER_OLD when
- * it lacks cuGetProcAddress or a required entry (the detail names it).
- * Threads: any, at once.
+ * Returns the table of libcuda.so.1. The first call loads it; the process keeps the result, also a
+ * failure. Does not call cuInit. `*out` is NULL after a failure. Returns ACRE_E_NO_DRIVER when the
+ * library is absent or not a library, ACRE_E_DRIVER_OLD when it lacks cuGetProcAddress or a
+ * required entry (the detail names it).
+ * Threads: any, concurrently.
  */
 acre_status acre__driver_cuda(const struct acre__driver **out);
 
 /*
- * The loader behind it: fills `table` from the library file `library` (NULL: libcuda.so.1), kept
- * nowhere. Tests give it other libraries. After a failure the table is zeroed and the library
- * closed again; after success the library stays loaded for good.
+ * Fills `table` from the library file `library` (NULL: libcuda.so.1); acre__driver_cuda uses it,
+ * and tests pass other libraries. Keeps no state. After a failure the table is zeroed and the
+ * library closed. After success the library stays loaded until the process ends.
  */
 acre_status acre__driver_cuda_load(const char *library, struct acre__driver *table);
 
-/* 1 when the entry is the driver's own function, 0 when it only returns NOT_SUPPORTED. */
+/* 1 when the driver has the function, 0 when the entry only returns CUDA_ERROR_NOT_SUPPORTED. */
 int acre__driver_has(const struct acre__driver *drv, enum acre__driver_entry entry);
 #define ACRE__DRIVER_HAS(drv, name) acre__driver_has((drv), ACRE__ENTRY_##name)
 
-/* What the table's copies have moved so far, in bytes: those that the driver accepted. In the
- * header, so that tools which have a table and not the library's insides can ask. */
+/* Bytes that the table's copies have moved so far; counts only copies that the driver accepted. In
+ * the header, so that tools that have a table but no access to internal symbols can read it. */
 static inline uint64_t acre__driver_copied_bytes(const struct acre__driver *drv) {
     return drv->copied_bytes == NULL
                ? 0
                : atomic_load_explicit(drv->copied_bytes, memory_order_relaxed);
 }
 
-/* How often a counted function was called. */
+/* Number of calls of a counted function. */
 static inline uint64_t acre__driver_call_count(const struct acre__driver *drv,
                                                enum acre__driver_entry entry) {
     return drv->calls == NULL ? 0 : atomic_load_explicit(&drv->calls[entry], memory_order_relaxed);
@@ -95,7 +96,7 @@ enum acre__driver_entry acre__driver_entry_find(const char *name);
 /* "CUDA_ERROR_INVALID_VALUE" for 1; "CUDA_ERROR_?" for a code that this acre does not know. */
 const char *acre__driver_error_name(CUresult code);
 
-/* The same code in our own words, e.g. "an argument is out of its range". */
+/* acre's text for a result code, e.g. "an argument is out of range". */
 const char *acre__driver_error_text(CUresult code);
 
 #endif

@@ -1,24 +1,25 @@
 /*
- * Counts the bytes that copies move and the calls for memory; see driver_count.h.
+ * Counts copied bytes and calls for physical memory: see driver_count.h.
  *
- * The counting functions are made from driver_list.h, once for each slot. Order does not matter
- * to a sum that is only read to be compared with itself, so the additions are relaxed.
+ * The counting functions are generated from driver_list.h, once for each slot. The additions are
+ * relaxed: readers only compare a sum with an earlier value of itself.
  *
- * Invariant: the functions of a slot are reachable only through a table whose own functions the
- * slot has. Locks: none; a slot is filled before its table is handed out.
+ * Invariant: the functions of a slot are reachable only through a table whose original functions
+ * are in that slot. Locks: none; a slot is filled before its table is returned.
  */
 #include "driver/driver_count.h"
 
 static struct {
-    struct acre__driver own; /* the driver's functions; only those that are counted are called */
+    struct acre__driver own; /* the driver's original functions; only the counted ones are called */
     _Atomic uint64_t bytes;
     _Atomic uint64_t calls[ACRE__ENTRY_COUNT];
 } count_slots[2];
 
-/* The words of the list's column. */
+/* The values of the list's column `calls`. */
 enum { PLAIN, COUNTED };
 
-/* The last condition is for copies alone, and false elsewhere without looking at an argument. */
+/* The condition on `moved` is true for copies only. For other functions it is false without
+ * evaluating a parameter. */
 #define COUNT_FUNCTION(slot, name, counts, moved, params, args)                                    \
     static CUresult count_##slot##_##name params {                                                 \
         if ((counts) == COUNTED)                                                                   \

@@ -1,16 +1,16 @@
 /*
  * The driver table filled from libcuda.so.1.
  *
- * The library is opened at run time, so that acre starts on machines without it. Entries come
- * from cuGetProcAddress with the version pinned in driver_list.h: the exported names alone do not
- * say which form of a function a newer driver hands out. A name that cuGetProcAddress does not
- * give is looked up by its exact exported symbol before it counts as missing.
+ * dlopen loads the library at run time, so that acre starts on machines without it. Entries come
+ * from cuGetProcAddress with the version pinned in driver_list.h: an exported name alone does not
+ * say which form of a function a newer driver returns. If cuGetProcAddress does not find a name,
+ * the loader looks up its exact exported symbol before it counts the entry as missing.
  *
- * Nothing is called here but cuGetProcAddress, which needs no cuInit. A library that serves is
- * never closed: its threads and exit handlers would outlive it.
+ * The loader calls nothing but cuGetProcAddress, which needs no cuInit. It never closes a library
+ * that it loaded successfully: the library's threads and exit handlers would outlive it.
  *
- * Relies on: dlfcn, base/status, base/config. Locks: one pthread_once guards the one table of the
- * process; the table is constant afterwards.
+ * Relies on: dlfcn, base/status, base/config. Locks: one pthread_once guards the process's one
+ * table; the table is constant afterwards.
  */
 #include "driver/driver.h"
 
@@ -30,14 +30,14 @@ typedef CUresult (*cuda_lookup_v1)(const char *symbol, void **out, int version, 
 typedef CUresult (*cuda_lookup_v2)(const char *symbol, void **out, int version, uint64_t flags,
                                    CUdriverProcAddressQueryResult *status);
 
-/* An open library and its own way to find functions; one of v1 and v2 is set. */
+/* An open library and its lookup function; one of v1 and v2 is set. */
 struct cuda_library {
     void *handle;
     cuda_lookup_v1 v1; /* CUDA 11.3 to 11.8 */
     cuda_lookup_v2 v2; /* CUDA 12 and later */
 };
 
-/* ---- stand-ins for what a driver lacks ------------------------------------------------------- */
+/* ---- stubs for functions that a driver lacks ------------------------------------------------- */
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -51,14 +51,14 @@ struct cuda_library {
 ACRE__DRIVER_LIST(CUDA_STAND_IN)
 #pragma GCC diagnostic pop
 
-/* Any function; only ever converted back to its own type. */
+/* Any function; always converted back to its original type before a call. */
 typedef void (*cuda_function)(void);
 
 struct cuda_entry {
     const char *name;
     const char *symbol;
     int version;
-    size_t offset;          /* of the member in struct acre__driver */
+    size_t offset;          /* offset of the member in struct acre__driver */
     cuda_function stand_in; /* NULL: required */
 };
 
@@ -71,7 +71,7 @@ static const struct cuda_entry cuda_entries[ACRE__ENTRY_COUNT] = {ACRE__DRIVER_L
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* The address of one entry, or NULL. `*code` is what cuGetProcAddress said. */
+/* The address of one entry, or NULL. `*code` is the result of cuGetProcAddress. */
 static void *cuda_find(const struct cuda_library *lib, const struct cuda_entry *entry,
                        CUresult *code) {
     void *address = NULL;
@@ -84,7 +84,7 @@ static void *cuda_find(const struct cuda_library *lib, const struct cuda_entry *
                         &status);
         if (status != CU_GET_PROC_ADDRESS_SUCCESS)
             address = NULL;
-    } else if (lib->v1 != NULL) { /* cuda_open has found one of the two */
+    } else if (lib->v1 != NULL) { /* cuda_open found one of the two */
         *code = lib->v1(entry->name, &address, entry->version, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
     }
     if (*code != CUDA_SUCCESS)
@@ -158,12 +158,12 @@ fail:
     return status;
 }
 
-/* ---- the one of the process ------------------------------------------------------------------ */
+/* ---- the process's one table ----------------------------------------------------------------- */
 
 static struct {
     pthread_once_t once;
     acre_status status;
-    char detail[256]; /* repeated to every caller after a failure */
+    char detail[256]; /* returned to every caller after a failure */
     struct acre__driver table;
 } cuda_one = {.once = PTHREAD_ONCE_INIT};
 

@@ -1,14 +1,14 @@
 /*
- * Fails chosen driver calls; see driver_fault.h.
+ * Fails chosen driver calls: see driver_fault.h.
  *
- * The wrapper functions are made from driver_list.h, once for each slot, because a driver
- * function carries no pointer to its table. A plan fits one 64-bit word, so a call reads it whole
- * by one load and never sees half of a new one.
+ * The wrapper functions are generated from driver_list.h, once for each slot, because a driver
+ * function has no pointer to its table. A plan fits into one 64-bit word, so a call reads it with
+ * one load and never sees half of a new plan.
  *
- * cuGetErrorName and cuGetErrorString are passed on uncounted: whoever reports a failure asks
- * them, and reporting must not move the count.
+ * cuGetErrorName and cuGetErrorString are passed on without being counted: code that reports a
+ * failure calls them, and reporting must not change the count.
  *
- * Relies on: base/status. Locks: a mutex around filling a slot; the rest is atomic.
+ * Relies on: base/status. Locks: a mutex while a slot is filled; the rest is atomic.
  */
 #include "driver/driver_fault.h"
 
@@ -19,7 +19,7 @@
 #include "base/parse.h"
 #include "base/status.h"
 
-/* A plan in a word: nth in bits 0-31, code in 32-47, entry in 48-59, mode in 60-61. */
+/* A plan packed into a word: nth in bits 0-31, code in 32-47, entry in 48-59, mode in 60-61. */
 #define FAULT_NTH(word) ((uint32_t)(word))
 #define FAULT_CODE(word) ((CUresult)((word) >> 32 & 0xffff))
 #define FAULT_ENTRY(word) ((unsigned)((word) >> 48 & 0xfff))
@@ -37,17 +37,18 @@ static struct {
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-/* The words of the list's column. */
+/* The values of the list's column `sticky`. */
 enum { FAILS, SURVIVES };
 
-/* By entry: what goes on working in a context that a kernel has broken. */
+/* By entry: 1 for functions that still work in a context that a kernel has broken. */
 static const unsigned char fault_survives[ACRE__ENTRY_COUNT] = {
 #define FAULT_SURVIVES(name, symbol, version, need, sticky, calls, moved, params, args) sticky,
     ACRE__DRIVER_LIST(FAULT_SURVIVES)
 #undef FAULT_SURVIVES
 };
 
-/* Counts one call; CUDA_SUCCESS lets it through, anything else is to be returned in its place. */
+/* Counts one call. CUDA_SUCCESS lets the call through; any other code is returned instead of making
+ * the call. */
 static CUresult fault_check(enum acre__driver_entry entry) {
     uint64_t plan, number;
 
@@ -141,14 +142,14 @@ acre_status acre__fault_set(const struct acre__fault_plan *plan) {
                                   plan->entry);
         }
         if ((unsigned)plan->code > 0xffff || (plan->nth != 0 && plan->code == CUDA_SUCCESS))
-            return acre__fail(ACRE_E_INVALID, "fault plan: %u is no code to fail with",
+            return acre__fail(ACRE_E_INVALID, "fault plan: %u is not an error code",
                               (unsigned)plan->code);
         if ((unsigned)plan->mode > ACRE__FAULT_STICKY)
-            return acre__fail(ACRE_E_INVALID, "fault plan: %u is no mode", (unsigned)plan->mode);
+            return acre__fail(ACRE_E_INVALID, "fault plan: %u is not a mode", (unsigned)plan->mode);
         word = plan->nth | (uint64_t)plan->code << 32 | (uint64_t)entry << 48 |
                (uint64_t)plan->mode << 60;
     }
-    /* Off first, so that a call in between cannot count the new numbers by the old plan. */
+    /* The old plan is switched off first, so that it never decides by the reset counters. */
     atomic_store_explicit(&fault.plan, (uint64_t)FAULT_ANY << 48, memory_order_release);
     atomic_store_explicit(&fault.stuck, 0, memory_order_relaxed);
     atomic_store_explicit(&fault.count, 0, memory_order_relaxed);
@@ -167,7 +168,7 @@ uint64_t acre__fault_fired(void) {
 
 /* ---- reading a plan from text ---------------------------------------------------------------- */
 
-/* A number of at most `largest`; 0 when the text is one. */
+/* Parses a number of at most `largest`. Returns 0 on success. */
 static int fault_number(const char *text, uint32_t largest, uint32_t *value) {
     uint64_t number;
 
@@ -177,7 +178,7 @@ static int fault_number(const char *text, uint32_t largest, uint32_t *value) {
     return 0;
 }
 
-/* A known code other than success, by number or by name; 0 when the text is one. */
+/* Parses an error code that acre knows, by number or by name. Returns 0 on success. */
 static int fault_code(const char *text, CUresult *code) {
     static const struct {
         const char *name;
@@ -222,7 +223,7 @@ acre_status acre__fault_parse(const char *spec, struct acre__fault_plan *plan) {
     if (spec == NULL || plan == NULL)
         return acre__fail(ACRE_E_NULL, "fault plan: text or plan is NULL");
     if (strlen(spec) >= sizeof text)
-        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT of %zu bytes: entry:n[:mode[:code]] is meant",
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT has %zu bytes: expected entry:n[:mode[:code]]",
                           strlen(spec));
     memcpy(text, spec, strlen(spec) + 1);
     for (at = text; at != NULL && parts < 4; parts++) {
@@ -232,9 +233,10 @@ acre_status acre__fault_parse(const char *spec, struct acre__fault_plan *plan) {
             *at++ = '\0';
     }
     if (at != NULL)
-        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: too much after the code: '%s'", spec, at);
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: unexpected text after the code: '%s'",
+                          spec, at);
     if (parts < 2)
-        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: entry:n[:mode[:code]] is meant", spec);
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: expected entry:n[:mode[:code]]", spec);
     if (strcmp(part[0], "*") != 0) {
         made.entry = acre__driver_entry_name(acre__driver_entry_find(part[0]));
         if (made.entry == NULL)
@@ -242,13 +244,12 @@ acre_status acre__fault_parse(const char *spec, struct acre__fault_plan *plan) {
                               spec, part[0]);
     }
     if (fault_number(part[1], UINT32_MAX, &made.nth) != 0)
-        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: '%s' is no number of a call", spec,
-                          part[1]);
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: '%s' is not a call number", spec, part[1]);
     if (parts > 2 && fault_mode(part[2], &made.mode) != 0)
         return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: '%s' is not once, from or sticky", spec,
                           part[2]);
     if (parts > 3 && fault_code(part[3], &made.code) != 0)
-        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: '%s' is no error code of the driver", spec,
+        return acre__fail(ACRE_E_CONFIG, "ACRE_FAULT=%s: '%s' is not a driver error code", spec,
                           part[3]);
     *plan = made;
     return ACRE_OK;

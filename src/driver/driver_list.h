@@ -2,24 +2,25 @@
  * The one list of driver functions that acre may call:
  * X(name, symbol, version, need, sticky, calls, moved, params, args).
  *
- *   name     the CUDA name without a version, also the member's name in struct acre__driver
+ *   name     the CUDA name without a version; also the member's name in struct acre__driver
  *   symbol   the exact exported name; tests compare its prototype with cuda.h, and the loader
  *            falls back to it when cuGetProcAddress does not know the name
- *   version  the CUDA version whose form of the function is meant, given to cuGetProcAddress;
- *            pinned, so that a newer driver cannot hand out a form with other parameters
- *   need     REQUIRED: without it the driver is too old. OPTIONAL: the table gets a function
- *            that returns CUDA_ERROR_NOT_SUPPORTED, and acre__driver_has() says 0
- *   sticky   SURVIVES: it goes on working in a context that a kernel has broken. FAILS: it
- *            returns the sticky error. What survives asks about devices and versions, only moves
- *            contexts about, or is about memory by hand and the driver's own pools, which belong
- *            to no context: as seen on an H200 (the lines sticky.* of the conformance suite)
- *   calls    COUNTED: its calls are counted, since they get or give physical memory. PLAIN: not
- *   moved    the bytes that it copies, in terms of the parameters; 0: it copies nothing
- *   params   typed parameters in parentheses; args their names in parentheses
+ *   version  the CUDA version of the function's form, passed to cuGetProcAddress; pinned, so that
+ *            a newer driver cannot return a form with other parameters
+ *   need     REQUIRED: without the function the driver is too old. OPTIONAL: the table gets a
+ *            function that returns CUDA_ERROR_NOT_SUPPORTED, and acre__driver_has() returns 0
+ *   sticky   SURVIVES: the function still works in a context that a kernel has broken. FAILS: it
+ *            returns the sticky error. Functions survive that query devices and versions, only
+ *            change the current context, or work on VMM memory or the driver's pools, which
+ *            belong to no context: observed on an H200 (lines sticky.* of the conformance suite)
+ *   calls    COUNTED: calls are counted, since they allocate, map or release physical memory.
+ *            PLAIN: calls are not counted
+ *   moved    the number of bytes copied, in terms of the parameters; 0: not a copy
+ *   params   typed parameters in parentheses; args: their names in parentheses
  *
  * Every function returns CUresult. The struct, the loader, the counters, the fault wrapper and the
- * check against cuda.h are all made from this list. The types are those of cuda_abi.h, or of cuda.h
- * in the check, so this file includes neither. The youngest REQUIRED entry is of CUDA 11.4.
+ * check against cuda.h are all generated from this list. The types are those of cuda_abi.h, or of
+ * cuda.h in the check, so this file includes neither. The newest REQUIRED entry is from CUDA 11.4.
  */
 #ifndef ACRE_DRIVER_LIST_H
 #define ACRE_DRIVER_LIST_H
@@ -249,7 +250,7 @@
     X(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, OPTIONAL, FAILS, PLAIN, 0,                     \
       (CUdeviceptr dst, size_t pitch_bytes, unsigned int value, size_t width, size_t rows,         \
        CUstream stream), (dst, pitch_bytes, value, width, rows, stream))                           \
-    /* memory by hand; drivers before CUDA 10.2 and some virtual GPUs lack it */                   \
+    /* virtual memory management; drivers before CUDA 10.2 and some virtual GPUs lack it */        \
     X(cuMemAddressReserve, cuMemAddressReserve, 10020, OPTIONAL, SURVIVES, PLAIN, 0,               \
       (CUdeviceptr *ptr_out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned            \
        long long flags), (ptr_out, bytes, alignment, hint, flags))                                 \
@@ -289,7 +290,7 @@
     X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle,                                    \
       11000, OPTIONAL, SURVIVES, PLAIN, 0,                                                         \
       (CUmemGenericAllocationHandle *handle_out, void *address), (handle_out, address))            \
-    /* what a pointer is */                                                                        \
+    /* pointer attributes */                                                                       \
     X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, REQUIRED, SURVIVES, PLAIN, 0,            \
       (void *data_out, CUpointer_attribute attribute, CUdeviceptr ptr),                            \
       (data_out, attribute, ptr))                                                                  \

@@ -1,6 +1,6 @@
 /*
- * Names of driver functions and of result codes, from the two lists in driver_list.h and
- * cuda_abi.h. Constant data only; any thread, no locks.
+ * Names of driver functions and of result codes, from the lists in driver_list.h and cuda_abi.h.
+ * Constant data only; any thread, no locks.
  */
 #include "driver/driver.h"
 

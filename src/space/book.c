@@ -15,8 +15,8 @@ static struct acre__block *block_of(struct acre__node *node) {
     return acre__tree_entry(node, struct acre__block, node);
 }
 
-/* The block that holds the address; one without bytes (a vec that has none yet) holds its first.
- * Lock held. */
+/* Lock held: looks up the block that contains the address. A block without bytes (an empty vec)
+ * contains its first address. */
 static struct acre__block *book_find(uint64_t address) {
     struct acre__block *block = block_of(acre__tree_floor(&book.blocks, address));
     if (block && address == block->node.key)
@@ -44,13 +44,13 @@ int acre__book_add(struct acre__block *block) {
     return is_free;
 }
 
-/* How a block of an owner is ended, for messages. */
+/* The call that frees a block of this owner, for messages. */
 static const char *owner_call(enum acre__owned_by owner) {
     switch (owner) {
     case ACRE__OWNED_BY_MEM:
         return "is memory of acre_mem_alloc: acre_mem_free frees it";
     case ACRE__OWNED_BY_PROGRAM:
-        return "is registered memory: acre_mem_unregister ends that";
+        return "is registered memory: acre_mem_unregister unregisters it";
     case ACRE__OWNED_BY_VEC:
         return "belongs to a vec: acre_vec_destroy frees it";
     case ACRE__OWNED_BY_POOL:
@@ -60,7 +60,7 @@ static const char *owner_call(enum acre__owned_by owner) {
     case ACRE__OWNED_BY_PLAN:
         return "belongs to a plan: acre_plan_destroy frees it";
     default:
-        return "belongs to an import: acre_import_close ends it";
+        return "belongs to an import: acre_import_close releases it";
     }
 }
 
@@ -78,11 +78,12 @@ acre_status acre__book_check_owner(const void *p, enum acre__owned_by owner) {
     return status;
 }
 
-/* Why there is no block of the device that begins at `p`; ACRE_OK if there is. */
+/* Returns ACRE_OK if `block` is a block of the device that begins at `p`, else the reason why
+ * not. */
 static acre_status book_check(const acre_device *dev, const struct acre__block *block,
                               const void *p) {
     if (!block)
-        return acre__fail(ACRE_E_POINTER, "%p is not in memory of acre, or not any more", p);
+        return acre__fail(ACRE_E_POINTER, "%p is not in memory of acre, or it was freed", p);
     if (block->dev != dev)
         return acre__fail(ACRE_E_HANDLE, "%p belongs to %s, not to %s", p, block->dev->label,
                           dev->label);
@@ -92,7 +93,7 @@ static acre_status book_check(const acre_device *dev, const struct acre__block *
     return ACRE_OK;
 }
 
-/* Lock held: the block that the owner may end or change now. */
+/* Lock held: looks up the block that the owner may free or change now. */
 static struct acre__block *book_owned(acre_device *dev, const void *p, enum acre__owned_by owner,
                                       acre_status *status) {
     struct acre__block *block = book_find((uintptr_t)p);
@@ -210,13 +211,13 @@ uint64_t acre__book_driver_bytes(const acre_device *dev) {
     return bytes;
 }
 
-/* ---- what an address is ---- */
+/* ---- lookup by address ---- */
 
-/* Memory that acre did not hand out, as the driver sees it. */
+/* Queries the driver about memory that is not in the book. */
 static acre_status look_by_driver(acre_device *dev, const void *p, acre_mem_info *info) {
     unsigned type = 0;
     int ordinal = 0;
-    unsigned is_managed = 0; /* a truth value; the driver writes a whole int */
+    unsigned is_managed = 0; /* a boolean; the driver writes a whole int */
     CUdeviceptr base = 0;
     size_t bytes = 0;
     CUpointer_attribute attributes[] = {
@@ -225,8 +226,8 @@ static acre_status look_by_driver(acre_device *dev, const void *p, acre_mem_info
         CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void *values[] = {&type, &ordinal, &is_managed, &base, &bytes};
     struct acre__current call;
-    /* The plural call, which finds nothing wrong with an unknown address; the singular one takes a
-     * microsecond longer to say so. It needs a context to tell more than the type. */
+    /* The plural call returns no error for an unknown address; the singular call takes a
+     * microsecond longer to return one. Without a context it reports the type only. */
     if (acre__device_call(dev, &call))
         call.code =
             dev->drv->cuPointerGetAttributes(5, attributes, values, (CUdeviceptr)(uintptr_t)p);

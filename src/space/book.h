@@ -1,8 +1,9 @@
-/* The book of blocks: what acre handed out, by address, for the whole process.
+/* The book of blocks: all blocks that acre allocated, by address, for the whole process.
  *
- * Whoever hands out memory enters it here, so that any address can be told apart: memory of acre,
- * memory the program got from the driver itself, or pageable memory. Addresses of all devices are
- * distinct, so one tree serves all of them. One lock guards it, held for a lookup only. */
+ * Every layer that allocates memory registers its blocks here. So any address can be classified:
+ * memory of acre, memory that the program got from the driver, or pageable memory. Addresses of all
+ * devices are distinct, so one tree serves all of them. One lock guards the tree, held for a lookup
+ * only. */
 #ifndef ACRE_SPACE_BOOK_H
 #define ACRE_SPACE_BOOK_H
 
@@ -13,106 +14,112 @@
 #include "base/tree.h"
 #include "device/limbo.h"
 
-/* Where a block's memory comes from, and so how it is given back. */
+/* Source of a block's memory, which determines how it is released. */
 enum acre__source {
     ACRE__FROM_DRIVER_DEVICE,  /* cuMemAlloc */
     ACRE__FROM_DRIVER_HOST,    /* cuMemHostAlloc */
     ACRE__FROM_DRIVER_MANAGED, /* cuMemAllocManaged */
-    ACRE__FROM_PAGES,          /* our own pages, registered (host_pages.h) */
+    ACRE__FROM_PAGES,          /* acre's own pages, registered (host_pages.h) */
     ACRE__FROM_PROGRAM,        /* the program's pages, registered */
     ACRE__FROM_SPACE           /* chunks (extent.h) */
 };
 
-/* Which object handed it out, and so which call ends it. */
+/* Owner of a block, which determines the call that frees it. */
 enum acre__owned_by {
     ACRE__OWNED_BY_MEM,     /* acre_mem_free */
     ACRE__OWNED_BY_PROGRAM, /* acre_mem_unregister */
     ACRE__OWNED_BY_VEC,     /* acre_vec_destroy */
     ACRE__OWNED_BY_IMPORT,  /* acre_import_close */
-    ACRE__OWNED_BY_POOL,    /* acre_pool_free, for its parts */
-    ACRE__OWNED_BY_HEAP,    /* acre_heap_destroy; its parts by acre_heap_free, inside kernels */
+    ACRE__OWNED_BY_POOL,    /* acre_pool_free, for the blocks inside */
+    ACRE__OWNED_BY_HEAP,    /* acre_heap_destroy; blocks inside by acre_heap_free, in kernels */
     ACRE__OWNED_BY_PLAN     /* acre_plan_destroy */
 };
 
 struct acre__extent;
 
-/* A block. Its owner allocates it, with everything needed to give it back. */
+/* A block. Its owner allocates this record, with everything needed to release the block. */
 struct acre__block {
     struct acre__limbo_item item;
     struct acre__node node; /* key: first address */
     acre_device *dev;
-    size_t bytes;       /* as asked for */
-    size_t whole_bytes; /* of the pages behind it, where they are registered */
+    size_t bytes;       /* bytes requested */
+    size_t whole_bytes; /* bytes of its pages, if they are registered */
     acre_kind kind;
     uint32_t flags;
     enum acre__source source;
     enum acre__owned_by owner;
-    struct acre__extent *extent; /* its chunks, with ACRE__FROM_SPACE; else NULL */
-    acre_pool *pool;             /* with ACRE__OWNED_BY_POOL, if it is known */
-    unsigned pins;               /* who shares it; the block stays meanwhile */
-    int is_entered;              /* it is in the book */
-    int is_held;                 /* somebody changes it: it has that one pin and gets no other */
+    struct acre__extent *extent; /* its chunks, for ACRE__FROM_SPACE; else NULL */
+    acre_pool *pool;             /* for ACRE__OWNED_BY_POOL, if known */
+    unsigned pins;               /* number of objects that share it and keep it in the book */
+    int is_entered;              /* 1: in the book */
+    int is_held;                 /* 1: being changed; it has that one pin and gets no other */
 };
 
-/* 0 if some of [address, address + bytes) is in the book already. */
+/* Adds a block. Returns 0 if the book already has part of its address range. */
 int acre__book_add(struct acre__block *block);
 
-/* ACRE_E_KIND, with the call that ends it in the detail, if the address is another owner's. */
+/* Returns ACRE_E_KIND if the address belongs to another owner; the detail names the call that frees
+ * it. */
 acre_status acre__book_check_owner(const void *p, enum acre__owned_by owner);
 
-/* Takes a block out by its first address, if it belongs to `dev` and to that owner and has no pins.
- * Otherwise NULL and *status, with a detail: POINTER, INTERIOR, HANDLE, KIND or BUSY. */
+/* Removes a block by its first address, if it belongs to `dev` and to that owner and has no pins.
+ * Otherwise returns NULL and sets *status, with a detail: POINTER, INTERIOR, HANDLE, KIND or
+ * BUSY. */
 struct acre__block *acre__book_remove(acre_device *dev, const void *p, enum acre__owned_by owner,
                                       acre_status *status);
 
-/* Takes some block of the device and owner out, for a device that ends, pins or not; NULL when
- * there is none left. */
+/* Removes any one block of a device that is closing and of that owner, pinned or not; NULL when
+ * none is left. */
 struct acre__block *acre__book_remove_any(const acre_device *dev, enum acre__owned_by owner);
 
-/* The same checks, but the block stays in the book, pinned by who changes it. */
+/* Checks as acre__book_remove, but keeps the block in the book and pins it for the caller, which
+ * changes it. */
 struct acre__block *acre__book_hold(acre_device *dev, const void *p, enum acre__owned_by owner,
                                     acre_status *status);
 
-/* Takes a block out that the caller holds. */
+/* Removes a block that the caller holds. */
 void acre__book_remove_held(struct acre__block *block);
 
-/* The block that begins at `p`, kept until it is unpinned; NULL and *status (POINTER, INTERIOR,
- * HANDLE, BUSY while it is held) otherwise. */
+/* Pins the block that begins at `p`, which keeps it in the book until it is unpinned. On failure
+ * returns NULL and sets *status: POINTER, INTERIOR, HANDLE, or BUSY while the block is held. */
 struct acre__block *acre__book_pin(acre_device *dev, const void *p, acre_status *status);
 void acre__book_unpin(struct acre__block *block);
 
-/* Another object ends it from now on. */
+/* Changes the owner of a block. */
 void acre__book_pass_on(struct acre__block *block, enum acre__owned_by owner);
 
-/* A block gets another size, or place and size; addresses that nobody else has, or 0: it has none,
- * and is not in the book meanwhile. */
+/* Changes the size of a block, or its address and size. No other block may have part of the new
+ * range. Address 0: the block has no memory and leaves the book. */
 void acre__book_change(struct acre__block *block, uint64_t address, size_t bytes);
 
 /* Adds the device's blocks, bytes and registrations to the statistics. */
 void acre__book_count(const acre_device *dev, acre_device_stats *stats);
 
-/* Bytes of the device's memory in blocks that came from the driver one by one, and are no pool's.
- */
+/* Bytes of device memory in blocks of acre_mem_alloc that come from cuMemAlloc, outside of
+ * pools. */
 uint64_t acre__book_driver_bytes(const acre_device *dev);
 
-/* Who describes the blocks inside a pool's memory: called without locks, with what the book says of
- * the memory itself. `pool` may be NULL, and may have ended. */
+/* Sets the function that describes blocks inside a pool's memory. It is called without the book's
+ * lock, with `info` filled in for the whole memory. `pool` may be NULL or already destroyed. */
 typedef void (*acre__book_parts_fn)(const void *p, acre_pool *pool, acre_mem_info *info);
 void acre__book_set_parts(acre__book_parts_fn fn);
 
-/* What the book knows about an address; 0 when it is not in it. struct_size is set. */
+/* Looks an address up in the book and fills in `info`; returns 0 if the book does not have it.
+ * struct_size is set. */
 int acre__book_find(const void *p, acre_mem_info *info);
 
-/* 1 if the address is in a block made of chunks: host and device then have one address for it. */
+/* 1 if the address is in a block that consists of chunks: host and device then use the same
+ * address. */
 int acre__book_is_mapped(const void *p);
 
-/* Bytes from an address outside the book to the next block in it; SIZE_MAX if there is none. */
+/* Bytes from an address that is not in the book to the next block in it; SIZE_MAX if there is
+ * none. */
 size_t acre__book_gap(const void *p);
 
-/* What an address is: from the book, else as `dev`'s driver sees it. struct_size is set. */
+/* Classifies an address: from the book, else by `dev`'s driver. struct_size is set. */
 acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info);
 
-/* The rest of the block from `p` on; SIZE_MAX for pageable memory, whose end nobody knows. */
+/* Bytes from `p` to the end of its block; SIZE_MAX for pageable memory, whose end is unknown. */
 size_t acre__book_room(const acre_mem_info *info, const void *p);
 
 #endif

@@ -1,9 +1,9 @@
 /* The chunk store: see chunk.h.
  *
- * Invariants. A store's `bytes` counts every chunk whose record exists: in use, cached or in limbo,
- * and those about to be created, so that a limit holds with several threads. A chunk in the cache
- * has no users, one that is exported or imported never gets there. The driver is never called with
- * the store's lock held. */
+ * Invariants. A store's `bytes` counts every chunk that has a record: in use, cached or in limbo.
+ * It also counts chunks about to be created, so that the limit holds with several threads. A chunk
+ * in the cache has no users; an exported or imported chunk is never cached. The driver is never
+ * called with the store's lock held. */
 #include "space/chunk.h"
 
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 #include "base/status.h"
 #include "watch/trace.h"
 
-/* Of the device's memory: what is kept is missed by the program's own allocations. */
+/* Default cache size, as a fraction of device memory. It is small, since cached chunks are not
+ * available to the program's own allocations. */
 enum { CHUNK_CACHE_PART = 256 };
 
 /* One per device. */
@@ -23,11 +24,11 @@ static struct chunk_store {
     struct acre__lock lock;
     struct acre__chunk *cache; /* newest first */
     uint64_t cached_bytes;
-    uint64_t bytes, count; /* of all chunks */
-    uint64_t created;      /* since the device was opened */
+    uint64_t bytes, count; /* bytes and number of all chunks */
+    uint64_t created;      /* chunks created since the device was opened */
     uint64_t created_bytes, released_bytes;
-    size_t host_unit; /* 0: not known to be there */
-    int is_ending;    /* nothing is cached any more */
+    size_t host_unit; /* 0: host chunks not known to work */
+    int is_ending;    /* 1: closing, cache nothing */
 } stores[ACRE__DEVICE_SLOTS];
 static pthread_once_t stores_once = PTHREAD_ONCE_INIT;
 
@@ -79,7 +80,7 @@ static struct acre__chunk *chunk_record(acre_device *dev, size_t bytes, uint32_t
 
 /* ---- the cache ---- */
 
-/* Lock held: takes a chunk of this size and sort out of the cache. */
+/* Lock held: removes a chunk of this size and these flags from the cache. */
 static struct acre__chunk *cache_find(struct chunk_store *store, size_t bytes, uint32_t flags) {
     for (struct acre__chunk **at = &store->cache; *at; at = &(*at)->next) {
         struct acre__chunk *chunk = *at;
@@ -93,7 +94,8 @@ static struct acre__chunk *cache_find(struct chunk_store *store, size_t bytes, u
     return NULL;
 }
 
-/* Lock held: cuts the oldest off until no more than `most` bytes are cached; returns them. */
+/* Lock held: evicts the oldest chunks until at most `most` bytes are cached; returns the evicted
+ * chunks. */
 static struct acre__chunk *cache_cut(struct chunk_store *store, uint64_t most) {
     struct acre__chunk **at = &store->cache;
     uint64_t kept = 0;
@@ -154,7 +156,7 @@ void acre__chunk_drop(struct acre__chunk *chunk) {
 
 /* ---- units ---- */
 
-/* Host chunks are refused in some containers, so one is made to see. */
+/* Some containers refuse host chunks, so this creates one to find out. */
 static size_t host_unit(acre_device *dev) {
     struct chunk_store *store = store_of(dev);
     acre__lock_take(&store->lock);
@@ -228,8 +230,8 @@ static acre_status chunk_trim(acre_device *dev) {
     return ACRE_OK;
 }
 
-/* Before the first chunk of a device. Objects have ended when it is closed: what is left then waits
- * in limbo. */
+/* Registers the hooks, before the first chunk of a device. When the close hook runs, all objects
+ * are destroyed: remaining chunks wait in limbo. */
 static void chunk_use(void) {
     static const struct acre__device_hooks hooks = {.layer = ACRE__HOOK_BELOW,
                                                     .trim = chunk_trim,
@@ -238,9 +240,9 @@ static void chunk_use(void) {
     acre__device_hooks_add(&hooks);
 }
 
-/* ---- handing out ---- */
+/* ---- allocation ---- */
 
-/* What the device has free; 0 where it does not say. */
+/* Queries the device's free memory; returns 0 if the query fails. */
 static int device_free_bytes(acre_device *dev, size_t *free_bytes) {
     struct acre__current current;
     const char *what;
@@ -253,23 +255,23 @@ static int device_free_bytes(acre_device *dev, size_t *free_bytes) {
     return code == CUDA_SUCCESS;
 }
 
-/* Why there is no memory, with what there is. */
+/* Stores the detail of an out-of-memory failure, with the free memory. */
 static acre_status chunk_no_memory(acre_device *dev, acre_status status, size_t bytes,
                                    uint32_t flags) {
     size_t free_bytes;
     if (flags & ACRE__CHUNK_HOST)
-        return acre__fail(status, "%zu bytes of host memory wanted, and the driver has none",
+        return acre__fail(status, "%zu bytes of host memory requested, the driver has none left",
                           bytes);
     (void)device_free_bytes(dev, &free_bytes);
-    return acre__fail(status, "%zu bytes wanted, %zu bytes of %s are free", bytes, free_bytes,
+    return acre__fail(status, "%zu bytes requested, %zu bytes of %s are free", bytes, free_bytes,
                       dev->label);
 }
 
-/* Counts `bytes` more, if the limit allows it; the cache goes first. */
+/* Counts a new chunk of `bytes` bytes if the limit allows it; releases the cache before it fails. */
 static acre_status store_charge(struct chunk_store *store, acre_device *dev, size_t bytes) {
     uint64_t limit, ignored;
     acre_status status = acre__config_bytes(ACRE__CONFIG_CHUNK_LIMIT_BYTES, UINT64_MAX, &limit);
-    if (status == ACRE_OK) /* a wrong value is told here; giving back has nobody to tell */
+    if (status == ACRE_OK) /* report a bad value here: a release has no way to report it */
         status = acre__config_bytes(ACRE__CONFIG_CHUNK_CACHE_BYTES, 0, &ignored);
     if (status)
         return status;
@@ -288,12 +290,13 @@ static acre_status store_charge(struct chunk_store *store, acre_device *dev, siz
             return ACRE_OK;
         if (is_trimmed)
             return acre__fail(ACRE_E_LIMIT,
-                              "%zu bytes wanted, %llu bytes are left of ACRE_CHUNK_LIMIT_BYTES",
+                              "%zu bytes requested, %llu bytes are left of ACRE_CHUNK_LIMIT_BYTES",
                               bytes, (unsigned long long)(has < limit ? limit - has : 0));
         (void)acre__chunk_trim(dev);
     }
 }
 
+/* Undoes store_charge for a chunk that could not be created. */
 static void store_credit(struct chunk_store *store, size_t bytes) {
     acre__lock_take(&store->lock);
     store->bytes -= bytes;
@@ -316,7 +319,7 @@ static acre_status chunk_create(acre_device *dev, struct acre__chunk *chunk) {
     return status;
 }
 
-/* The same without words about what there is, which cost a driver call. */
+/* As acre__chunk_take, without the free memory in the detail, which costs a driver call. */
 static acre_status chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
                               struct acre__chunk **out) {
     struct chunk_store *store = store_of(dev);
@@ -357,14 +360,14 @@ void acre__chunk_drop_list(struct acre__chunk *list) {
     }
 }
 
-/* 0 if that much is not there in whatever pieces: then none is taken, so that others do not run
- * short meanwhile. */
+/* 0 if the device has less than `left` bytes free in total. Then no smaller chunk is created, so
+ * that other threads do not run out of memory in between. */
 static int may_be_in_pieces(acre_device *dev, size_t left, uint32_t flags) {
     size_t free_bytes;
     return flags & ACRE__CHUNK_HOST || !device_free_bytes(dev, &free_bytes) || free_bytes >= left;
 }
 
-/* What is free may be in pieces, so a chunk that cannot be had is tried by halves. */
+/* Free memory may be fragmented, so a failed request is retried with half its size. */
 acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint32_t flags,
                               struct acre__chunk **list) {
     size_t unit = acre__chunk_unit(dev, flags), left = bytes, size = bytes;
@@ -372,7 +375,7 @@ acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint
     acre_status status = ACRE_OK;
     *list = NULL;
     if (!unit)
-        return acre__fail(ACRE_E_UNSUPPORTED, "%s has no such chunks", dev->label);
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s does not support such chunks", dev->label);
     while (left && status == ACRE_OK) {
         struct acre__chunk *chunk = NULL;
         size = size < left ? size : left;
@@ -415,7 +418,7 @@ acre_status acre__chunk_import(acre_device *dev, int fd, size_t bytes, uint32_t 
     atomic_store_explicit(&chunk->is_alone, 1, memory_order_relaxed);
     chunk->flags = flags;
     acre__lock_take(&store->lock);
-    store->bytes += bytes; /* another process's: no limit of ours was asked */
+    store->bytes += bytes; /* memory of another process: not subject to the limit */
     store->count++;
     acre__lock_give(&store->lock);
     *out = chunk;
@@ -425,7 +428,7 @@ acre_status acre__chunk_import(acre_device *dev, int fd, size_t bytes, uint32_t 
 acre_status acre__chunk_export(struct acre__chunk *chunk, int *fd) {
     *fd = -1;
     if (!(chunk->flags & ACRE__CHUNK_SHAREABLE))
-        return acre__fail(ACRE_E_KIND, "the chunk was not made to be shared");
+        return acre__fail(ACRE_E_KIND, "the chunk was not created to be shared");
     acre_status status = acre__step_export(chunk->dev, chunk->handle, fd);
     if (status == ACRE_OK)
         atomic_store_explicit(&chunk->is_alone, 1, memory_order_relaxed);

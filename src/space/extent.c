@@ -1,9 +1,9 @@
 /* Extents: see extent.h.
  *
- * Invariants. Mappings are in the order of their addresses and touch; the first begins where the
- * range does, and together they are `mapped` bytes. Each holds one user of its chunk. A mapping
- * that the driver refuses to undo goes to limbo and takes its addresses with it: the extent's range
- * then ends before it. */
+ * Invariants. Mappings are sorted by address and adjacent. The first begins at the start of the
+ * range, and together they have `mapped` bytes. Each holds one user of its chunk. A mapping that
+ * the driver refuses to undo goes to limbo and keeps its addresses: the extent's range then ends
+ * before it. */
 #include "space/extent.h"
 
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 
 /* ---- mappings ---- */
 
-/* Ends mappings, the last first, that lie in [from, end). Returns where addresses that are still
- * the caller's end: those behind what went to limbo are given back. */
+/* Ends the mappings of a range that ends at `end`, the last first. Returns the end of the addresses
+ * that still belong to the caller: addresses behind a mapping that went to limbo are released. */
 static uint64_t mappings_end(acre_device *dev, struct acre__mapping **mappings, size_t count,
                              uint64_t end) {
     while (count > 0) {
@@ -32,16 +32,15 @@ static uint64_t mappings_end(acre_device *dev, struct acre__mapping **mappings, 
     return end;
 }
 
-/* Maps the chunks of a list one behind the other from `at` on and gives access. `mappings` has room
- * for them. All or none. A failure may have cost addresses: *left_end is where the caller's end
- * now.
- */
+/* Maps the chunks of a list one behind the other from `at` on and sets access. `mappings` has room
+ * for them. All or none. A failure may cost addresses: *left_end is the end of the addresses that
+ * the caller still has. */
 static acre_status mappings_make(struct acre__extent *extent, struct acre__chunk *list, uint64_t at,
                                  struct acre__mapping **mappings, uint64_t range_end,
                                  uint64_t *left_end) {
     uint64_t begin = at;
     size_t made = 0;
-    /* What a lost device had there went from the books alone. */
+    /* On a lost device mappings end in the records only, so the addresses may still be mapped. */
     acre_status status = acre__device_enter(extent->dev);
     *left_end = range_end;
     for (struct acre__chunk *chunk = list; chunk && status == ACRE_OK; chunk = chunk->next) {
@@ -70,10 +69,10 @@ acre_status acre__extent_open(struct acre__extent *extent, acre_device *dev, uin
         return status;
     size_t unit = acre__chunk_unit(dev, flags);
     if (!unit)
-        return acre__fail(ACRE_E_UNSUPPORTED, "%s cannot map %s memory by hand", dev->label,
-                          flags & ACRE__CHUNK_HOST ? "host" : "device");
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s has no virtual memory management for %s memory",
+                          dev->label, flags & ACRE__CHUNK_HOST ? "host" : "device");
     if (reserve > SIZE_MAX - unit || least > SIZE_MAX - unit)
-        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses wanted", reserve);
+        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses requested", reserve);
     extent->dev = dev;
     extent->flags = flags;
     extent->unit = unit;
@@ -129,7 +128,7 @@ void acre__extent_destroy(struct acre__extent *extent) {
 
 /* ---- growing ---- */
 
-/* Room for `more` mappings. */
+/* Makes room for `more` mappings. */
 static acre_status extent_room(struct acre__extent *extent, size_t more) {
     if (extent->count + more <= extent->room)
         return ACRE_OK;
@@ -157,8 +156,9 @@ static size_t list_count(const struct acre__chunk *list, size_t *bytes) {
 static acre_status extent_add(struct acre__extent *extent, struct acre__chunk *list) {
     size_t bytes, count = list_count(list, &bytes);
     if (bytes > extent->range.bytes - extent->mapped)
-        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes wanted, %zu bytes of addresses are left",
-                          bytes, extent->range.bytes - extent->mapped);
+        return acre__fail(ACRE_E_ADDRESS_SPACE,
+                          "%zu bytes requested, %zu bytes of addresses are left", bytes,
+                          extent->range.bytes - extent->mapped);
     acre_status status = extent_room(extent, count);
     if (status)
         return status;
@@ -167,7 +167,7 @@ static acre_status extent_add(struct acre__extent *extent, struct acre__chunk *l
                            begin + extent->range.bytes, &left_end);
     extent->range.bytes = (size_t)(left_end - begin);
     if (!extent->range.bytes)
-        extent->range.at = 0; /* others may get these addresses */
+        extent->range.at = 0; /* the addresses no longer belong to the extent */
     if (status)
         return status;
     extent->count += count;
@@ -180,7 +180,7 @@ acre_status acre__extent_add(struct acre__extent *extent, struct acre__chunk *li
         return ACRE_OK;
     acre__lock_take(&extent->lock);
     acre_status status = extent_add(extent, list);
-    acre__chunk_drop_list(list); /* each mapping has a user of its own now */
+    acre__chunk_drop_list(list); /* each mapping has its own user now */
     acre__lock_give(&extent->lock);
     return status;
 }
@@ -195,8 +195,9 @@ acre_status acre__extent_grow(struct acre__extent *extent, size_t bytes) {
     if (bytes <= extent->mapped)
         return ACRE_OK;
     if (bytes > extent->range.bytes)
-        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes wanted, addresses reach %zu bytes",
-                          bytes, extent->range.bytes);
+        return acre__fail(ACRE_E_ADDRESS_SPACE,
+                          "%zu bytes requested, %zu bytes of addresses reserved", bytes,
+                          extent->range.bytes);
     size_t left = extent->range.bytes - extent->mapped;
     size_t more = acre__round_up(bytes - extent->mapped, extent->unit);
     more = more < extent->least ? extent->least : more;
@@ -205,7 +206,8 @@ acre_status acre__extent_grow(struct acre__extent *extent, size_t bytes) {
 
 /* ---- shrinking ---- */
 
-/* What the driver refuses to unmap stays, and all before it: the next shrink tries again. */
+/* A chunk that the driver refuses to unmap stays, with all chunks before it: the next shrink
+ * retries. */
 size_t acre__extent_shrink(struct acre__extent *extent, size_t bytes) {
     acre__lock_take(&extent->lock);
     size_t before = extent->mapped;
@@ -291,7 +293,7 @@ acre_status acre__extent_move_begin(struct acre__extent *extent, size_t reserve,
     memset(moved, 0, sizeof *moved);
     size_t bytes = acre__round_up(reserve, extent->unit);
     if (bytes < reserve)
-        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses wanted", reserve);
+        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses requested", reserve);
     bytes = bytes < extent->mapped ? extent->mapped : bytes;
     acre_status status = acre__range_take(extent->dev, bytes, extent->unit, &range);
     if (status)
@@ -315,7 +317,7 @@ void acre__extent_move_end(struct acre__moved *moved) {
 
 /* ---- access ---- */
 
-/* Lock held: the entry of a device, or the first free one. */
+/* Lock held: index of a device's entry, or of the first free one. */
 static size_t access_find(const struct acre__extent *extent, CUdevice device) {
     size_t i = 0;
     while (i < extent->access_count &&
@@ -325,7 +327,7 @@ static size_t access_find(const struct acre__extent *extent, CUdevice device) {
     return i;
 }
 
-/* Asked before anything is recorded: memory that comes later must not be refused for it. */
+/* Checked before anything is recorded: memory that is added later must not fail because of it. */
 static acre_status access_check(const struct acre__extent *extent, const acre_device *peer) {
     acre_device *dev = extent->dev;
     int can = peer->device == dev->device || extent->flags & ACRE__CHUNK_HOST;
@@ -335,7 +337,7 @@ static acre_status access_check(const struct acre__extent *extent, const acre_de
     if (code)
         return acre__driver_fail(dev, code, "cuDeviceCanAccessPeer");
     return can ? ACRE_OK
-               : acre__fail(ACRE_E_UNSUPPORTED, "%s cannot reach memory of %s", peer->label,
+               : acre__fail(ACRE_E_UNSUPPORTED, "%s cannot access memory of %s", peer->label,
                             dev->label);
 }
 
@@ -344,10 +346,10 @@ static acre_status extent_set_access(struct acre__extent *extent, const acre_dev
                                      unsigned access) {
     size_t i = access_find(extent, peer->device);
     if (access == CU_MEM_ACCESS_FLAGS_PROT_NONE && i == extent->access_count)
-        return ACRE_OK; /* it has none */
+        return ACRE_OK; /* it has no access */
     CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, peer->device}, (CUmemAccess_flags)access};
     if (i == ACRE__EXTENT_DEVICES)
-        return acre__fail(ACRE_E_LIMIT, "%d devices have access, and no more can",
+        return acre__fail(ACRE_E_LIMIT, "%d devices have access, which is the limit",
                           (int)ACRE__EXTENT_DEVICES);
     acre_status status = access_check(extent, peer);
     if (status == ACRE_OK && extent->mapped)
@@ -366,7 +368,7 @@ static acre_status extent_set_access(struct acre__extent *extent, const acre_dev
 acre_status acre__extent_set_access(struct acre__extent *extent, const acre_device *peer,
                                     unsigned access) {
     if (peer->drv != extent->dev->drv)
-        return acre__fail(ACRE_E_HANDLE, "%s is a device of another driver than %s", peer->label,
+        return acre__fail(ACRE_E_HANDLE, "%s and %s belong to different drivers", peer->label,
                           extent->dev->label);
     acre__lock_take(&extent->lock);
     acre_status status = extent_set_access(extent, peer, access);
@@ -375,7 +377,7 @@ acre_status acre__extent_set_access(struct acre__extent *extent, const acre_devi
 }
 
 int acre__extent_has_access(struct acre__extent *extent, const acre_device *dev) {
-    if (!extent->dev || dev->drv != extent->dev->drv) /* a vec that copies has none */
+    if (!extent->dev || dev->drv != extent->dev->drv) /* a vec that copies has no extent */
         return 0;
     acre__lock_take(&extent->lock);
     int has_access = access_find(extent, dev->device) < extent->access_count;

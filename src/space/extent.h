@@ -1,15 +1,17 @@
-/* An extent: a range of addresses of which the first part has memory.
+/* An extent: an address range whose first part has memory.
  *
- * What a vec, a large block and an import are made of. Memory is added and taken away at the end,
- * by whole chunks; when the addresses do not reach, all chunks are mapped at another range and then
- * unmapped at the old one. Every change happens whole or not at all, and the record always equals
- * the truth: what the driver refuses to undo leaves the extent together with its addresses and
- * waits in limbo.
+ * Vecs, large blocks and imports consist of extents. Memory is added and removed at the end, in
+ * whole chunks. When the address range is too small, all chunks are mapped at another range and
+ * then unmapped at the old one. Growing and moving happen entirely or not at all; shrinking stops
+ * at the first chunk that the driver refuses to unmap. The record always matches the actual state:
+ * a mapping that the driver refuses to undo leaves the extent together with its addresses and waits
+ * in limbo.
  *
- * The extent does not know who uses its memory: who unmaps or moves waits for that first.
+ * An extent does not track uses of its memory: the caller waits for them before it unmaps or moves
+ * memory.
  *
- * Threads: a change is the caller's to guard; `lock` is held while the record changes, so that
- * others (share) may read it under the lock. */
+ * Threads: the caller serialises changes. `lock` is held while the record changes, so that other
+ * threads (share) may read the record under the lock. */
 #ifndef ACRE_SPACE_EXTENT_H
 #define ACRE_SPACE_EXTENT_H
 
@@ -23,58 +25,60 @@
 #include "space/mapping.h"
 #include "space/range.h"
 
-enum { ACRE__EXTENT_DEVICES = 16 }; /* whose access can be set: the owner and its peers */
+enum { ACRE__EXTENT_DEVICES = 16 }; /* devices whose access can be set: the owner and its peers */
 
 struct acre__extent {
     acre_device *dev;
     uint32_t flags; /* ACRE__CHUNK_* of its chunks */
-    size_t unit;    /* of chunks */
-    size_t least;   /* bytes of its chunks at least */
+    size_t unit;    /* size unit of its chunks */
+    size_t least;   /* smallest chunk, in bytes */
     struct acre__lock lock;
-    struct acre__range range; /* both 0: no addresses, not yet or not any more */
-    size_t mapped;            /* bytes that have memory, from the beginning on */
+    struct acre__range range; /* both 0: no addresses */
+    size_t mapped;            /* bytes that have memory, from the start of the range */
     struct acre__mapping **mappings;
-    size_t count, room; /* of mappings */
+    size_t count, room; /* mappings in use, and room for them */
     CUmemAccessDesc access[ACRE__EXTENT_DEVICES];
     size_t access_count;
-    /* For who shares it: how much of it is in use, and in units of what; set by its owner. */
+    /* For shares, set by the owner: bytes in use, and the size of an element. */
     _Atomic uint64_t used_bytes;
     _Atomic uint64_t element_bytes;
 };
 
-/* An empty extent that takes `reserve` bytes of addresses (rounded up; 0: none yet).
- * ACRE_E_UNSUPPORTED where acre__chunk_unit is 0. `flags` are ACRE__CHUNK_*; `least` is rounded up
- * to the unit. */
+/* Opens an empty extent with `reserve` bytes of addresses (rounded up; 0: none yet). `flags` are
+ * ACRE__CHUNK_*; `least` is rounded up to the unit. Returns ACRE_E_UNSUPPORTED where
+ * acre__chunk_unit is 0. */
 acre_status acre__extent_open(struct acre__extent *extent, acre_device *dev, uint32_t flags,
                               size_t reserve, size_t alignment, size_t least);
 
-/* Adds memory until `bytes` (rounded up to the unit, and not below what `least` asks) have it. The
+/* Adds memory until `bytes` have it, rounded up to the unit and adding at least `least`. The
  * addresses must reach that far. Never waits. */
 acre_status acre__extent_grow(struct acre__extent *extent, size_t bytes);
 
-/* Adds these chunks, linked by `next`, at the end; takes over one user of each. After a failure
- * they have been dropped. */
+/* Adds chunks, linked by `next`, at the end and takes over one user of each. After a failure the
+ * chunks have been dropped. */
 acre_status acre__extent_add(struct acre__extent *extent, struct acre__chunk *list);
 
-/* Takes chunks of `bytes`, a multiple of the unit, and adds them. */
+/* Allocates chunks of `bytes` together, a multiple of the unit, and adds them. */
 acre_status acre__extent_more(struct acre__extent *extent, size_t bytes);
 
-/* The chunks of the mappings `first` .. `end` - 1, each with one user more, linked in front of
- * `rest`. A mapped chunk is in no other list. */
+/* Returns the chunks of the mappings `first` .. `end` - 1, each with one more user, linked in front
+ * of `rest`. A mapped chunk is in no other list. */
 struct acre__chunk *acre__extent_chunks(const struct acre__extent *extent, size_t first, size_t end,
                                         struct acre__chunk *rest);
 
-/* Takes away all memory that lies wholly behind `bytes`, but for what the driver refuses to unmap
- * and what lies before that. The caller has waited for its uses. Returns the bytes that went. */
+/* Removes the chunks that lie entirely behind `bytes`, the last first. Stops at a chunk that the
+ * driver refuses to unmap. The caller has waited for their uses. Returns the number of bytes
+ * removed. */
 size_t acre__extent_shrink(struct acre__extent *extent, size_t bytes);
 
-/* Makes the addresses reach `bytes` in place: 1, or 0 when those behind it are not free. */
+/* Extends the addresses in place to `bytes`. Returns 1, or 0 if the addresses behind are not
+ * free. */
 int acre__extent_extend(struct acre__extent *extent, size_t bytes);
 
-/* Gives the addresses behind `bytes` (rounded up), and behind the memory, back. */
+/* Releases the addresses behind `bytes` (rounded up) and behind the memory. */
 void acre__extent_trim_addresses(struct acre__extent *extent, size_t bytes);
 
-/* What is left at the old place of an extent that moved. */
+/* The mappings at the old address of an extent that moved. */
 struct acre__moved {
     acre_device *dev;
     struct acre__range range;
@@ -82,25 +86,27 @@ struct acre__moved {
     size_t count;
 };
 
-/* Maps all chunks at a range of `reserve` bytes of addresses as well, and makes that the extent's.
- * Both places are good until `end`, before which the caller waits for the uses of the old one. */
+/* Maps all chunks at a second range of `reserve` bytes of addresses, which becomes the extent's
+ * range. Both ranges are valid until acre__extent_move_end; the caller waits for the uses of the
+ * old one before it. */
 acre_status acre__extent_move_begin(struct acre__extent *extent, size_t reserve,
                                     struct acre__moved *moved);
 void acre__extent_move_end(struct acre__moved *moved);
 
-/* Access of a device (the owner or a peer of the same driver) to all of it, now and as it grows.
- * ACRE_E_UNSUPPORTED where the driver does not allow it, ACRE_E_LIMIT for more than 16 devices. */
+/* Sets the access of a device (the owner or a peer of the same driver) to all memory of the extent,
+ * present and future. Returns ACRE_E_UNSUPPORTED if the device cannot access it, ACRE_E_LIMIT for
+ * more than 16 devices. */
 acre_status acre__extent_set_access(struct acre__extent *extent, const acre_device *peer,
                                     unsigned access);
 
-/* 1 if the device may read it at least. */
+/* 1 if the device has at least read access. */
 int acre__extent_has_access(struct acre__extent *extent, const acre_device *dev);
 
-/* Gives all of it back. The caller has waited for its uses. Never fails. */
+/* Releases all memory and addresses. The caller has waited for the uses. Never fails. */
 void acre__extent_close(struct acre__extent *extent);
 
-/* The same with a record of its own, without wishes for alignment and size of chunks. NULL after a
- * failure, and to destroy it is a no-op. */
+/* Allocate and open, close and free an extent, with default alignment and chunk size. *extent is
+ * NULL after a failure. Destroying NULL is a no-op. */
 acre_status acre__extent_create(acre_device *dev, uint32_t flags, size_t reserve,
                                 struct acre__extent **extent);
 void acre__extent_destroy(struct acre__extent *extent);

@@ -14,11 +14,11 @@
 #define PAGES_HUGE ((size_t)2 << 20)
 
 enum {
-    PAGES_STEP = 4 << 20, /* taken at a time; whole huge pages */
-    /* A thread costs about as much as touching this; measured on the H200 machine, 1 GiB took 59 ms
-     * with 4 threads, 34 with 8, 22 with 16. */
+    PAGES_STEP = 4 << 20, /* bytes that a thread claims at once; whole huge pages */
+    /* Starting a thread costs about as much as touching this many bytes. Measured on the H200
+     * machine, 1 GiB took 59 ms with 4 threads, 34 ms with 8, 22 ms with 16. */
     PAGES_PER_THREAD = 8 << 20,
-    /* Reading what the system has takes longer than touching a few pages. */
+    /* Below this size, touching the pages is faster than reading /proc/meminfo. */
     PAGES_CHECK_LEAST = 16 << 20
 };
 
@@ -35,7 +35,7 @@ uint64_t acre__host_pages_available(void) {
     return (uint64_t)kib << 10;
 }
 
-/* Touches what no other thread has taken yet, from the front on. */
+/* Touches steps that no other thread has claimed, from the front. */
 static void *pages_touch(void *user) {
     struct acre__touching *touching = user;
     volatile char *at = touching->at;
@@ -49,7 +49,8 @@ static void *pages_touch(void *user) {
     }
 }
 
-/* Threads for so many bytes beside the caller's; a thread that cannot be had is done without. */
+/* Starts the threads for `bytes`, besides the caller. Continues with fewer if a thread cannot be
+ * started. */
 static void touching_begin(struct acre__touching *touching, char *at, size_t bytes) {
     size_t cores = acre__cpu_count();
     size_t count = bytes / PAGES_PER_THREAD;
@@ -77,7 +78,8 @@ acre_status acre__host_pages_check(size_t bytes) {
     uint64_t available = acre__host_pages_available();
     if (!available || bytes <= available)
         return ACRE_OK;
-    return acre__fail(ACRE_E_HOST_MEMORY, "%zu bytes wanted, %llu are available on the host", bytes,
+    return acre__fail(ACRE_E_HOST_MEMORY,
+                      "%zu bytes requested, %llu bytes are available on the host", bytes,
                       (unsigned long long)available);
 }
 
@@ -85,12 +87,12 @@ acre_status acre__host_pages_begin(size_t bytes, void **p, size_t *whole_bytes,
                                    struct acre__touching *touching) {
     size_t unit = bytes >= PAGES_HUGE ? PAGES_HUGE : (size_t)sysconf(_SC_PAGESIZE);
     if (bytes > SIZE_MAX - 2 * PAGES_HUGE)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no host has %zu bytes", bytes);
+        return acre__fail(ACRE_E_HOST_MEMORY, "%zu bytes requested, more than any host has", bytes);
     size_t whole = acre__round_up(bytes, unit);
     acre_status status = acre__host_pages_check(whole);
     if (status)
         return status;
-    size_t slack = unit == PAGES_HUGE ? PAGES_HUGE : 0; /* to begin at a huge page */
+    size_t slack = unit == PAGES_HUGE ? PAGES_HUGE : 0; /* for alignment to a huge page */
     char *mapped =
         mmap(NULL, whole + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED)
@@ -103,10 +105,10 @@ acre_status acre__host_pages_begin(size_t bytes, void **p, size_t *whole_bytes,
         size_t behind = slack - (size_t)(at - mapped);
         if (behind)
             munmap(at + whole, behind);
-        madvise(at, whole, MADV_HUGEPAGE); /* without huge pages it is only slower */
+        madvise(at, whole, MADV_HUGEPAGE); /* a failure only makes it slower */
     }
-    /* Pinned pages shared with a child would be copied at the parent's next write, and the device
-     * would go on with the old ones; newer kernels copy all of them at the fork instead. */
+    /* A child would share pinned pages: the parent's next write would copy them, and the device
+     * would keep using the old ones. Newer kernels copy all of them at the fork instead. */
     madvise(at, whole, MADV_DONTFORK);
     touching_begin(touching, at, whole);
     *p = at;

@@ -7,15 +7,15 @@
 #include "space/range.h"
 #include "watch/trace.h"
 
-/* Unmaps it, with the context current. An address that the driver does not know was unmapped behind
- * acre's back. */
+/* Unmaps it, with the context current. If the driver does not know the address, someone unmapped it
+ * without acre. */
 static CUresult mapping_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
     const struct acre__mapping *mapping = (const struct acre__mapping *)item;
     CUresult code = drv->cuMemUnmap(mapping->at, mapping->chunk->bytes);
     return code == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : code;
 }
 
-/* Its addresses come from limbo and belong to nobody else. */
+/* Releases the addresses, which belonged to the item in limbo. */
 static void mapping_forget(struct acre__limbo_item *item) {
     struct acre__mapping *mapping = (struct acre__mapping *)item;
     acre_device *dev = mapping->chunk->dev;

@@ -1,7 +1,7 @@
-/* A chunk at an address.
+/* A mapping: one chunk at one address.
  *
- * A mapping holds one user of its chunk. What the driver refuses to unmap goes to limbo and takes
- * its addresses with it. Who unmaps has waited for every use of the memory. */
+ * A mapping holds one user of its chunk. A mapping that the driver refuses to undo goes to limbo
+ * and keeps its addresses. Whoever unmaps has waited for every use of the memory. */
 #ifndef ACRE_SPACE_MAPPING_H
 #define ACRE_SPACE_MAPPING_H
 
@@ -12,19 +12,20 @@
 #include "space/chunk.h"
 
 struct acre__mapping {
-    struct acre__limbo_item item; /* waits for being unmapped */
+    struct acre__limbo_item item; /* for limbo, if the driver refuses to unmap it */
     struct acre__chunk *chunk;
     uint64_t at;
 };
 
-/* Maps the chunk, without access for anybody yet. */
+/* Maps the chunk. No device has access yet. */
 acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, struct acre__mapping **out);
 
-/* Ends a mapping, with two tries, since a refusal would cost addresses: 1, or 0 when the driver
- * refuses and it is there as before. The last detail stays. */
+/* Unmaps and frees a mapping. Tries twice, since a refusal would cost addresses. Returns 1, or 0 if
+ * the driver refuses and the mapping is unchanged. Keeps the last detail. */
 int acre__mapping_unmap(struct acre__mapping *mapping);
 
-/* The same. 1: the addresses are the caller's again. 0: they went to limbo with it. */
+/* As acre__mapping_unmap, but a refused mapping goes to limbo. Returns 1 if the addresses are the
+ * caller's again, 0 if they went to limbo. */
 int acre__mapping_end(struct acre__mapping *mapping);
 
 #endif

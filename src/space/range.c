@@ -1,9 +1,9 @@
 /* Addresses of a device: see range.h.
  *
- * An area is one reservation; its free parts are in a tree by address, neighbours merged. A part
- * that is given back and for which no record can be had (no host memory) is not found again until
- * the whole area is free: `taken` counts bytes apart from the tree, so that this is known.
- * The driver is never called with the lock held. */
+ * An area is one reservation. Its free parts (holes) are in a tree by address, with neighbours
+ * merged. If a part is released and no record can be allocated (out of host memory), the part is
+ * lost until the whole area is free. `taken` counts bytes independently of the tree, so that this
+ * moment is known. The driver is never called with the lock held. */
 #include "space/range.h"
 
 #include <pthread.h>
@@ -24,12 +24,12 @@ struct range_hole {
 };
 
 struct range_area {
-    struct acre__limbo_item item; /* waits for the end of the reservation */
+    struct acre__limbo_item item; /* for limbo, if the driver refuses to free it */
     acre_device *dev;
     struct range_area *next; /* older */
     uint64_t at;
     size_t bytes;
-    size_t taken; /* bytes that somebody has */
+    size_t taken; /* bytes allocated */
     struct acre__tree holes;
 };
 
@@ -37,7 +37,7 @@ struct range_area {
 static struct range_store {
     struct acre__lock lock;
     struct range_area *areas; /* newest first */
-    int is_ending;            /* areas go as soon as nobody has a part of them */
+    int is_ending;            /* 1: closing; an area is freed once nothing of it is allocated */
 } stores[ACRE__DEVICE_SLOTS];
 static pthread_once_t stores_once = PTHREAD_ONCE_INIT;
 
@@ -57,7 +57,7 @@ static struct range_hole *hole_of(struct acre__node *node) {
 
 /* ---- holes of an area (lock held) ---- */
 
-/* 0 without memory; the part is then not found again before the area is free. */
+/* Adds a free part. Returns 0 if out of memory; the part is then lost until the area is free. */
 static int hole_add(struct range_area *area, uint64_t at, size_t bytes) {
     struct range_hole *before = hole_of(acre__tree_floor(&area->holes, at));
     struct range_hole *after = hole_of(acre__tree_find(&area->holes, at + bytes));
@@ -81,7 +81,8 @@ static int hole_add(struct range_area *area, uint64_t at, size_t bytes) {
     return 1;
 }
 
-/* Takes [at, at + bytes) out of the hole that has it. 0 without memory, and nothing is changed. */
+/* Removes [at, at + bytes) from the hole that contains it. Returns 0 if out of memory; nothing is
+ * changed then. */
 static int hole_cut(struct range_area *area, struct range_hole *hole, uint64_t at, size_t bytes) {
     uint64_t begin = hole->node.key, end = begin + hole->bytes;
     if (at + bytes < end) {
@@ -108,8 +109,8 @@ static void holes_drop(struct range_area *area) {
     }
 }
 
-/* First fit: addresses are plentiful, and those in front stay together. 1, 0 (no room), -1 (no
- * memory). */
+/* First fit: addresses are plentiful, and ranges stay together at the front. Returns 1, 0 (no room)
+ * or -1 (out of memory). */
 static int area_take(struct range_area *area, size_t bytes, size_t alignment, uint64_t *at) {
     struct acre__node *node = acre__tree_first(&area->holes);
     for (; node; node = acre__tree_next(&area->holes, node)) {
@@ -153,8 +154,8 @@ static void area_end(struct range_area *area) {
     acre__limbo_let_go(area->dev, &area->item);
 }
 
-/* Reserves another area in which `bytes` fit. As large as configured, or less, down to what is
- * needed. */
+/* Reserves another area that can hold `bytes`. Its size is the configured one, or less, down to
+ * `bytes`. */
 static acre_status area_make(acre_device *dev, struct range_store *store, size_t bytes,
                              size_t alignment) {
     uint64_t wanted, hint = 0;
@@ -216,7 +217,7 @@ int acre__range_extend(acre_device *dev, struct acre__range *range, size_t bytes
     return fits;
 }
 
-/* Takes the areas that nobody has a part of out of the store, and ends them. */
+/* Removes the areas of which nothing is allocated from the store, and frees them. */
 static void areas_end(acre_device *dev, int is_ending) {
     struct range_store *store = store_of(dev);
     struct range_area *ended = NULL;
@@ -290,7 +291,7 @@ static void range_stats(acre_device *dev, acre_device_stats *stats) {
     acre__range_count(dev, &stats->address_bytes, &taken);
 }
 
-/* ---- handing out ---- */
+/* ---- allocation ---- */
 
 acre_status acre__range_take(acre_device *dev, size_t bytes, size_t alignment,
                              struct acre__range *range) {
@@ -299,7 +300,8 @@ acre_status acre__range_take(acre_device *dev, size_t bytes, size_t alignment,
     struct range_store *store = store_of(dev);
     *range = (struct acre__range){0};
     acre__device_hooks_add(&hooks);
-    /* A new area has room; but others may have taken it by the time it is looked at again. */
+    /* A new area has room, but other threads may take it before this one gets to it: hence the
+     * loop. */
     for (;;) {
         uint64_t at = 0;
         int found = 0;

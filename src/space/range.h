@@ -1,9 +1,9 @@
-/* Addresses of a device: few large reservations, and who has which part of them.
+/* Addresses of a device: few large reservations, and ranges allocated from them.
  *
- * A device's addresses are reserved in one piece (ACRE_ADDRESS_BYTES, 8 times its memory by
- * default, halved while that cannot be had); when it is full another one follows, hinted at its
- * end. Parts are handed out from them and never reach over the border of two reservations.
- * Reservations are given back when nobody has any part of them, at trim and at close.
+ * The first reservation has ACRE_ADDRESS_BYTES (by default 8 times the device's memory), halved
+ * while the driver refuses it. When a reservation is full, another one follows, with the end of the
+ * newest as hint. A range never spans two reservations. Reservations without ranges are released at
+ * trim and at close.
  *
  * Threads: any; one lock per device. */
 #ifndef ACRE_SPACE_RANGE_H
@@ -16,25 +16,26 @@
 
 struct acre__range {
     uint64_t at;
-    size_t bytes; /* a multiple of the unit of chunks */
+    size_t bytes; /* a multiple of the chunks' unit */
 };
 
-/* `bytes` (a multiple of the unit) of addresses, aligned to a power of two that is at least the
- * unit. ACRE_E_ADDRESS_SPACE, with the wanted bytes in the detail: what there is nobody knows. */
+/* Allocates `bytes` (a multiple of the unit) of addresses, aligned to a power of two that is at
+ * least the unit. Returns ACRE_E_ADDRESS_SPACE with the requested bytes in the detail; how much is
+ * available is unknown. */
 acre_status acre__range_take(acre_device *dev, size_t bytes, size_t alignment,
                              struct acre__range *range);
 
-/* Makes the range at least `bytes` long in place: 1, or 0 when the addresses behind it are not
- * free. */
+/* Extends the range in place to at least `bytes`. Returns 1, or 0 if the addresses behind it are
+ * not free. */
 int acre__range_extend(acre_device *dev, struct acre__range *range, size_t bytes);
 
-/* Gives addresses back, any part of what was taken; nothing may be mapped there. */
+/* Releases addresses, any part of an allocated range. Nothing may be mapped there. */
 void acre__range_give(acre_device *dev, uint64_t at, size_t bytes);
 
-/* Gives reservations back that nobody has a part of. */
+/* Releases reservations without ranges. */
 void acre__range_trim(acre_device *dev);
 
-/* Bytes reserved of the driver, and of those handed out. */
+/* Bytes reserved with the driver, and how many of them are allocated. */
 void acre__range_count(acre_device *dev, uint64_t *reserved_bytes, uint64_t *taken_bytes);
 
 #endif

@@ -1,8 +1,8 @@
-/* The driver's steps for memory by hand: one driver call each, with the device's context current
- * and captures of the program's left alone.
+/* The driver's steps for virtual memory management: one driver call each, with the device's context
+ * current and captures of the program left alone.
  *
  * Relies on: the device for the context, driver_status for codes, limbo for the one block that
- * acre__step_quiesce makes. No state of its own, and no locks but the device's, inside limbo. */
+ * acre__step_quiesce allocates. No state, and no locks but the device's, inside limbo. */
 #include "space/steps.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 CUmemLocation acre__step_location(const acre_device *dev, uint32_t flags) {
     if (!(flags & ACRE__CHUNK_HOST))
         return (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, dev->device};
-    /* Drivers and machines without nodes have one all the same, number 0. */
+    /* Drivers and machines without NUMA nodes accept node 0. */
     int node = 0;
     CUresult code =
         dev->drv->cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, dev->device);
@@ -41,8 +41,8 @@ static CUmemAllocationProp step_prop(const acre_device *dev, uint32_t flags) {
     return prop;
 }
 
-/* What of the flags the device says that it can do. Host memory is within reach of other PCI
- * devices anyway, so the driver is not asked for that. */
+/* The flags that the device reports as supported. Other PCI devices can access host memory anyway,
+ * so RDMA is not requested for it. */
 static uint32_t step_possible(const acre_device *dev, uint32_t flags) {
     uint32_t possible = flags & ACRE__CHUNK_HOST;
     if (dev->info.has_fd_sharing)
@@ -57,7 +57,7 @@ static uint32_t step_possible(const acre_device *dev, uint32_t flags) {
 acre_status acre__step_granularity(acre_device *dev, uint32_t flags, int recommended,
                                    size_t *bytes) {
     struct acre__current call;
-    /* What is only a wish is left out: where it is not permitted, asking could be refused too. */
+    /* Optional flags are left out: where they are not permitted, the query could be refused too. */
     uint32_t asked = step_possible(dev, flags) & (ACRE__CHUNK_HOST | ACRE__CHUNK_SHAREABLE);
     CUmemAllocationProp prop = step_prop(dev, asked);
     *bytes = 0;
@@ -68,13 +68,13 @@ acre_status acre__step_granularity(acre_device *dev, uint32_t flags, int recomme
     return acre__device_done(dev, &call, "cuMemGetAllocationGranularity");
 }
 
-/* The codes with which the driver may answer a wish; running out of memory is none. */
+/* 1 for codes with which the driver refuses an optional flag; out of memory is not one of them. */
 static int is_wish_refused(CUresult code) {
     return code == CUDA_ERROR_NOT_PERMITTED || code == CUDA_ERROR_NOT_SUPPORTED ||
            code == CUDA_ERROR_INVALID_VALUE;
 }
 
-/* With all wishes, then without some of them, until the driver agrees. */
+/* Tries with all optional flags, then without some of them, until the driver agrees. */
 static CUresult step_create_try(const acre_device *dev, size_t bytes, uint32_t flags,
                                 CUmemGenericAllocationHandle *handle, uint32_t *granted) {
     static const uint32_t without[] = {0, ACRE__CHUNK_FABRIC, ACRE__CHUNK_RDMA,
@@ -104,7 +104,7 @@ acre_status acre__step_create(acre_device *dev, size_t bytes, uint32_t flags,
         status = ACRE_E_HOST_MEMORY;
     if (status) {
         *granted = 0;
-        return acre__fail(status, "%zu bytes wanted: %s", bytes, acre_last_detail());
+        return acre__fail(status, "%zu bytes requested: %s", bytes, acre_last_detail());
     }
     if (acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_CREATE, *handle, bytes);
@@ -133,7 +133,8 @@ acre_status acre__step_export(acre_device *dev, CUmemGenericAllocationHandle han
     acre_status status = acre__device_done(dev, &call, "cuMemExportToShareableHandle");
     if (status)
         return status;
-    /* Programs that this one starts must not hold the memory; the driver does not promise that. */
+    /* Programs that this one executes must not inherit the descriptor; the driver does not
+     * guarantee that. */
     (void)fcntl(made, F_SETFD, FD_CLOEXEC);
     *fd = made;
     return ACRE_OK;
@@ -159,7 +160,7 @@ acre_status acre__step_reserve(acre_device *dev, size_t bytes, size_t alignment,
     acre_status status = acre__device_done(dev, &call, "cuMemAddressReserve");
     *address = at;
     if (call.code == CUDA_ERROR_OUT_OF_MEMORY)
-        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses wanted: %s", bytes,
+        return acre__fail(ACRE_E_ADDRESS_SPACE, "%zu bytes of addresses requested: %s", bytes,
                           acre_last_detail());
     return status;
 }
@@ -215,9 +216,9 @@ acre_status acre__step_access_get(acre_device *dev, uint64_t address, const CUme
     return acre__device_done(dev, &call, "cuMemGetAccess");
 }
 
-/* ---- waiting for everything ---- */
+/* ---- waiting for the device ---- */
 
-/* A block that is made only to be freed. */
+/* A block that is allocated only to be freed. */
 struct step_block {
     struct acre__limbo_item item; /* first, so that the item's address is the block's */
     CUdeviceptr address;
@@ -236,7 +237,7 @@ static void block_forget(struct acre__limbo_item *item) {
 static const struct acre__limbo_kind kind_device = {"cuMemFree", block_free, block_forget};
 static const struct acre__limbo_kind kind_host = {"cuMemFreeHost", block_free, block_forget};
 
-/* Of the host's memory where the device has not even that little left. */
+/* Allocates host memory if the device does not have even that little left. */
 static CUresult block_make(const struct acre__driver *drv, struct step_block *block,
                            const char **what) {
     enum { BLOCK_BYTES = 256 };
@@ -250,9 +251,9 @@ static CUresult block_make(const struct acre__driver *drv, struct step_block *bl
     return drv->cuMemHostAlloc(&block->host, BLOCK_BYTES, 0);
 }
 
-/* Freeing memory waits for all work of the device that runs or is queued, and leaves captures alone
- * when the thread's capture mode is relaxed (measured on an H200); cuCtxSynchronize breaks every
- * capture under way in the context, whatever the mode. */
+/* Freeing memory waits for all running and queued work of the device. It does not invalidate
+ * captures when the thread's capture mode is relaxed (measured on an H200). cuCtxSynchronize
+ * invalidates every capture in progress in the context, whatever the mode. */
 acre_status acre__step_quiesce(acre_device *dev) {
     struct step_block *block = calloc(1, sizeof *block);
     if (!block)

@@ -7,16 +7,16 @@
 #include "device/device.h"
 #include "device/limbo.h"
 
-enum { USES_MANY = 8 }; /* pending ones from which on it is worth asking which are done */
+enum { USES_MANY = 8 }; /* number of pending events from which on querying them pays off */
 
 struct acre__use {
-    struct acre__limbo_item item; /* waits for the event's end */
+    struct acre__limbo_item item; /* for limbo, if the driver refuses to destroy the event */
     struct acre__use *next;
     CUevent event;
-    acre_device *dev; /* of the stream */
+    acre_device *dev; /* device of the stream */
     acre_stream stream;
-    unsigned long long id; /* of the stream; 0: the driver does not tell */
-    int is_pending;        /* recorded, and not known to be done */
+    unsigned long long id; /* id of the stream; 0: the driver has no ids */
+    int is_pending;        /* 1: recorded and not known to be done */
 };
 
 static CUresult use_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
@@ -33,7 +33,7 @@ void acre__uses_open(struct acre__uses *uses, acre_device *dev) {
     *uses = (struct acre__uses){.dev = dev};
 }
 
-/* The first that is not known to be done. */
+/* The first pending use, or NULL. */
 static struct acre__use *uses_pending(const struct acre__uses *uses) {
     struct acre__use *use = uses->first;
     while (use && !use->is_pending)
@@ -43,7 +43,7 @@ static struct acre__use *uses_pending(const struct acre__uses *uses) {
 
 /* ---- with the context current ---- */
 
-/* Finds out which are done, when there are many. What cannot be asked stays pending. */
+/* Queries which uses are done, when many are pending. If a query fails, the use stays pending. */
 static void uses_look(struct acre__uses *uses) {
     unsigned pending = 0;
     for (struct acre__use *use = uses->first; use; use = use->next)
@@ -55,8 +55,8 @@ static void uses_look(struct acre__uses *uses) {
             use->is_pending = 0;
 }
 
-/* The record for work of this stream: its own, so that the later mark covers the earlier work, or
- * one of its device that is free. */
+/* The record for work of this stream: its own pending one, since a later record covers the earlier
+ * work, or an idle one of the same device. */
 static struct acre__use *uses_find(const struct acre__uses *uses, const acre_device *dev,
                                    acre_stream stream, unsigned long long id) {
     struct acre__use *unused = NULL;
@@ -92,8 +92,8 @@ static CUresult uses_add(struct acre__uses *uses, acre_device *dev, struct acre_
     return CUDA_SUCCESS;
 }
 
-/* Marks the stream's work. A handle without an id may belong to another stream than before: then
- * the new one waits for the old mark, so that the next covers both. */
+/* Records the event on the stream. Without ids, the handle may belong to another stream than
+ * before. The new stream then waits for the old event first, so that the new record covers both. */
 static CUresult uses_record(struct acre__use *use, acre_stream stream, unsigned long long id,
                             const char **what) {
     const struct acre__driver *drv = use->dev->drv;
@@ -132,7 +132,7 @@ static CUresult uses_mark(struct acre__uses *uses, acre_device *dev, acre_stream
     return uses_record(use, stream, id, what);
 }
 
-/* ---- for others ---- */
+/* ---- interface ---- */
 
 acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, acre_stream stream) {
     struct acre__current call;

@@ -1,8 +1,8 @@
-/* Who uses a piece of memory: streams, each with an event behind its work so far, so that unmapping
- * can wait for just that work and never for the device.
+/* Uses of a piece of memory by streams. Each stream has an event recorded after its work so far, so
+ * that an unmap waits for just that work and never for the whole device.
  *
- * A stream is known by its handle and its id, since the driver hands a dead stream's handle out
- * again. Events are made when needed and used again. Threads: the owner guards it. */
+ * A stream is identified by its handle and its id, since the driver reuses the handle of a
+ * destroyed stream. Events are created when needed and reused. Threads: the owner guards it. */
 #ifndef ACRE_SPACE_USES_H
 #define ACRE_SPACE_USES_H
 
@@ -19,37 +19,39 @@ struct acre__uses {
 
 void acre__uses_open(struct acre__uses *uses, acre_device *dev);
 
-/* Work queued on the stream so far uses the memory. ACRE_E_CAPTURING while the stream is captured,
- * ACRE_E_HANDLE for another device's stream of acre's; nothing is changed then. */
+/* Records that the work queued on the stream so far uses the memory. Returns ACRE_E_CAPTURING while
+ * the stream is being captured, ACRE_E_HANDLE if acre created the stream on another device; nothing
+ * is changed then. */
 acre_status acre__uses_record(struct acre__uses *uses, acre_stream stream);
 
-/* The same for a stream of another device of the same driver. */
+/* As acre__uses_record, for a stream of another device of the same driver. */
 acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, acre_stream stream);
 
-/* Waits until all of it is done; captures that other threads have under way are left alone. */
+/* Waits until all recorded uses are done. Does not invalidate captures in progress in other
+ * threads. */
 acre_status acre__uses_wait(struct acre__uses *uses);
 
-/* Both: waits for all of it, and for what the stream has queued so far. */
+/* Waits for all recorded uses and for the work queued on the stream so far. */
 acre_status acre__uses_settle(struct acre__uses *uses, acre_stream stream);
-/* Waits for what one stream has queued so far, in the same way. */
+/* Waits for the work queued on one stream so far; does not invalidate captures. */
 acre_status acre__uses_wait_stream(acre_device *dev, acre_stream stream);
 
-/* 1 if all of it is done, 0 if not or if the driver does not say. */
+/* 1 if all uses are done; 0 if not, or if the query fails. */
 int acre__uses_are_done(struct acre__uses *uses);
 
-/* Makes work queued on `stream` from now on wait for all of it. */
+/* Makes work queued on `stream` from now on wait for all recorded uses. */
 acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream);
 
-/* Adds the uses of another, which is empty then. */
+/* Moves all uses of `other` to `uses`. */
 void acre__uses_append(struct acre__uses *uses, struct acre__uses *other);
 
-/* Moves one event that nothing waits for to another, if there is one. */
+/* Moves one idle event to `other`, if there is one. */
 void acre__uses_lend(struct acre__uses *uses, struct acre__uses *other);
 
-/* Nothing of it is waited for any more: somebody else does. The events can be used again. */
+/* Marks all uses as done, when another object waits for them. The events can be reused. */
 void acre__uses_forget(struct acre__uses *uses);
 
-/* Gives the events back; does not wait. */
+/* Destroys the events; does not wait. */
 void acre__uses_close(struct acre__uses *uses);
 
 #endif

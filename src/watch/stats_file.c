@@ -1,8 +1,8 @@
-/* The file of statistics: see stats_file.h and stats_format.h.
+/* The statistics file: see stats_file.h and stats_format.h.
  *
- * The file is mapped once and stays so until the process ends, so rows may be stored to at any
- * time. A lock, a leaf, guards which rows are taken; the values of a row are guarded by its
- * sequence, which one thread at a time makes odd. */
+ * The file is mapped once and stays mapped until the process ends, so threads may store to rows at
+ * any time. A leaf lock guards which rows are in use. A sequence number guards the values of a row:
+ * one thread at a time makes it odd. */
 #include "watch/stats_file.h"
 
 #include <errno.h>
@@ -24,8 +24,8 @@ _Atomic uint32_t acre__stats_on;
 
 static struct {
     struct acre__lock lock;
-    int is_begun; /* ACRE_STATS was looked at */
-    int fd;       /* kept for its lock, which says that the program is there */
+    int is_begun; /* ACRE_STATS was read */
+    int fd;       /* kept open for its flock, which shows that the program is running */
     struct acre__stats_header *header;
     struct acre__stats_row *rows;
     void (*sources[STATS_SOURCES])(void);
@@ -37,9 +37,9 @@ static uint64_t stats_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- beginning ---- */
+/* ---- start ---- */
 
-/* The file is the parent's. */
+/* The file belongs to the parent. */
 static void stats_in_child(void) {
     atomic_store_explicit(&acre__stats_on, 0, memory_order_relaxed);
     if (stats.fd >= 0)
@@ -75,7 +75,7 @@ static void header_write(struct acre__stats_header *header) {
     memcpy(header->magic, ACRE__STATS_MAGIC, sizeof header->magic);
 }
 
-/* Lock held. 0 or errno. */
+/* Lock held. Returns 0 or errno. */
 static int stats_map(int fd) {
     size_t bytes =
         sizeof(struct acre__stats_header) + ACRE__STATS_ROWS * sizeof(struct acre__stats_row);
@@ -91,7 +91,8 @@ static int stats_map(int fd) {
     return 0;
 }
 
-/* Lock held. As acre__trace_begin: the name is the user's, the rest is not. */
+/* Lock held. As acre__trace_begin: a bad name is an error, since the user chose it; other failures
+ * are warnings. */
 static acre_status stats_begin(const char *path) {
     char file[ACRE__WATCH_PATH_BYTES];
     int fd;
@@ -102,12 +103,12 @@ static acre_status stats_begin(const char *path) {
         return acre__fail(ACRE_E_CONFIG, "ACRE_STATS: %s", acre_last_detail());
     stats.is_begun = 1;
     if (status) {
-        acre__log(ACRE_LOG_WARN, "stats", "there will be no statistics: %s", acre_last_detail());
+        acre__log(ACRE_LOG_WARN, "stats", "no statistics are written: %s", acre_last_detail());
         return ACRE_OK;
     }
     int error = stats_map(fd);
     if (error || pthread_atfork(NULL, NULL, stats_in_child)) {
-        acre__log(ACRE_LOG_WARN, "stats", "there will be no statistics: %.120s: %s", file,
+        acre__log(ACRE_LOG_WARN, "stats", "no statistics are written: %.120s: %s", file,
                   strerror(error ? error : ENOMEM));
         close(fd);
         return ACRE_OK;
@@ -170,7 +171,7 @@ void acre__stats_row_store(struct acre__stats_row *row, const uint64_t *values, 
                                                      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         return;
     uint64_t now = stats_now_ns();
-    /* With release order, so that none is seen before the sequence is odd. */
+    /* Release order, so that a reader sees no new value before it sees the odd sequence. */
     for (unsigned i = 0; i < count && i < ACRE__STATS_COUNTERS; i++)
         __atomic_store_n(&row->values[i], values[i], __ATOMIC_RELEASE);
     __atomic_store_n(&row->refreshed_ns, now, __ATOMIC_RELEASE);
@@ -178,7 +179,7 @@ void acre__stats_row_store(struct acre__stats_row *row, const uint64_t *values, 
     __atomic_store_n(&stats.header->refreshed_ns, now, __ATOMIC_RELAXED);
 }
 
-/* ---- all of them ---- */
+/* ---- export ---- */
 
 void acre__stats_source_add(void (*fn)(void)) {
     acre__lock_take(&stats.lock);

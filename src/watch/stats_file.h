@@ -1,7 +1,7 @@
-/* Statistics for others to look at while the program runs (ACRE_STATS): see stats_format.h.
+/* Statistics that other programs can read while this one runs (ACRE_STATS): see stats_format.h.
  *
- * The layers above have the numbers; they take a row for each thing and store into it. Without
- * ACRE_STATS there are no rows, and asking costs one branch. */
+ * The layers above own the numbers: they take a row for each object and store into it. Without
+ * ACRE_STATS there are no rows, and the check costs one branch. */
 #ifndef ACRE_WATCH_STATS_FILE_H
 #define ACRE_WATCH_STATS_FILE_H
 
@@ -18,21 +18,22 @@ static inline int acre__stats_is_on(void) {
                                  0);
 }
 
-/* A row for something; NULL without ACRE_STATS, and when all are taken, which the file says. */
+/* Takes a row for an object. Returns NULL without ACRE_STATS, and when all rows are in use, which
+ * the header counts (rows_missing). */
 struct acre__stats_row *acre__stats_row_take(enum acre__stats_kind kind, uint64_t id,
                                              const char *name);
-/* It is gone. NULL is a no-op. */
+/* Releases the row of an object that was destroyed. NULL is a no-op. */
 void acre__stats_row_give(struct acre__stats_row *row);
 
-/* Stores all counters of a row, in the order of its list. Leaves it when another thread is doing
- * so. NULL is a no-op. */
+/* Stores all counters of a row, in the order of its list. Does nothing while another thread stores
+ * to the row. NULL is a no-op. */
 void acre__stats_row_store(struct acre__stats_row *row, const uint64_t *values, unsigned count);
 
-/* `fn` stores the rows that a layer has, for acre_stats_export; called without locks. At most 4;
- * one that is there already is not added again. */
+/* Registers `fn`, which stores the rows of a layer, for acre_stats_export. `fn` is called without a
+ * lock. At most 4; registering a function twice is a no-op. */
 void acre__stats_source_add(void (*fn)(void));
 
-/* Begins, if ACRE_STATS says so: as acre__trace_begin. */
+/* Opens the file that ACRE_STATS names, if it is set. Fails as acre__trace_begin does. */
 acre_status acre__stats_begin(void);
 
 #endif

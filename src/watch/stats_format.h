@@ -1,10 +1,9 @@
-/* The file of ACRE_STATS: what the library writes and `acre stats` reads while the program runs.
+/* The file of ACRE_STATS, which the library writes and `acre stats` reads while the program runs.
  *
- * A header that names the kinds of rows and their counters, then rows of one size. A row is a
- * device or a pool. Who writes a row makes its sequence odd before and even after; who reads one
- * reads it again when the sequence was odd or has changed. Numbers are little endian. The program
- * that writes holds a lock on the file (flock), so a file without one is of a program that is gone.
- */
+ * A header names the kinds of rows and their counters; rows of one size follow. A row is a device
+ * or a pool. A writer makes the row's sequence odd before and even after a store. A reader retries
+ * when the sequence was odd or has changed. Numbers are little endian. The writing program holds a
+ * lock on the file (flock), so a file without a lock belongs to a program that has exited. */
 #ifndef ACRE_WATCH_STATS_FORMAT_H
 #define ACRE_WATCH_STATS_FORMAT_H
 
@@ -14,8 +13,8 @@
 
 enum {
     ACRE__STATS_VERSION = 1,
-    ACRE__STATS_KINDS = 8,     /* that a header has room for */
-    ACRE__STATS_COUNTERS = 56, /* that a row has room for */
+    ACRE__STATS_KINDS = 8,     /* kinds that a header has room for */
+    ACRE__STATS_COUNTERS = 56, /* counters that a row has room for */
     ACRE__STATS_NAME_BYTES = 32,
     ACRE__STATS_ROWS = 512
 };
@@ -27,7 +26,7 @@ enum acre__stats_kind {
     ACRE__STATS_POOL = 2    /* ACRE_POOL_STATS_LIST */
 };
 
-/* A kind of row: what it is called and the names of its counters. */
+/* A kind of row: its name and the names of its counters. */
 struct acre__stats_names {
     char name[ACRE__STATS_NAME_BYTES];
     uint64_t count;
@@ -41,9 +40,9 @@ struct acre__stats_header {
     uint32_t row_bytes;
     uint32_t row_count;
     uint32_t pid;
-    uint32_t rows_missing; /* things for which there was no row */
-    uint64_t started_ns;   /* since 1970 */
-    uint64_t refreshed_ns; /* the last time that a row was written */
+    uint32_t rows_missing; /* objects for which no row was free */
+    uint64_t started_ns;   /* nanoseconds since 1970 */
+    uint64_t refreshed_ns; /* time of the last store to a row, as started_ns */
     char library[16];
     uint64_t reserved[4];
     struct acre__stats_names kinds[ACRE__STATS_KINDS]; /* by enum acre__stats_kind */
@@ -52,7 +51,7 @@ struct acre__stats_header {
 struct acre__stats_row {
     uint32_t sequence;
     uint32_t kind;
-    uint64_t id; /* tells things of one kind and process apart */
+    uint64_t id; /* unique among the objects of one kind in the process */
     uint64_t refreshed_ns;
     char name[40];
     uint64_t values[ACRE__STATS_COUNTERS];

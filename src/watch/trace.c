@@ -1,13 +1,14 @@
-/* The trace's file: beginning and end, and the blocks that threads write into.
+/* The trace file: start and stop, and the blocks that threads write into.
  *
- * Invariants. The file is mapped once, as long as it may get; only the part that exists is touched,
- * and it grows by a block before that is handed out. A block belongs to one writer until its owner
- * takes another one, ends, or the trace does. acre__trace_generation is the number of the trace, or
- * 0; a writer whose number is another asks for a block first. After it became 0, who ends the trace
- * waits until no writer is inside, and only then unmaps.
+ * Invariants. The file is mapped once at its maximum length. Only the part that exists is touched,
+ * and the file grows by one block before that block is assigned. A block belongs to one writer
+ * until the writer takes another one or ends, or the trace stops. acre__trace_generation is the
+ * number of the trace, or 0. A writer with another number requests a block first. The thread that
+ * stops a trace sets the number to 0, waits until no writer is inside, and only then unmaps the
+ * file.
  *
- * Locks: `control` is held by who starts, stops or flushes, and by nobody who writes; `lock`, a
- * leaf, guards the blocks, names and the list of writers. */
+ * Locks: `control` is held by threads that start, stop or flush, and never by writers. `lock`, a
+ * leaf, guards the blocks, the names and the list of writers. */
 #include "watch/trace.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ enum { TRACE_LEAST_BYTES = 1 << 20 };
 _Atomic uint32_t acre__trace_generation;
 struct acre__clock acre__trace_clock;
 
-/* The name of a tag, for this trace and later ones. */
+/* The name of a tag, kept for this trace and later ones. */
 struct trace_tag {
     struct trace_tag *next;
     uint64_t tag;
@@ -45,27 +46,27 @@ struct trace_tag {
 static struct {
     pthread_once_t once;
     struct acre__lock control, lock;
-    /* Changed with both held. */
-    int fd;             /* -1: none is open */
-    unsigned char *map; /* the header, and the blocks behind it */
+    /* Changed with both locks held. */
+    int fd;             /* -1: no file is open */
+    unsigned char *map; /* the header, followed by the blocks */
     size_t map_bytes;
     int is_ring;
-    uint32_t generations; /* so far */
-    int is_begun;         /* ACRE_TRACE was looked at */
+    uint32_t generations; /* number of traces so far */
+    int is_begun;         /* ACRE_TRACE was read */
     uint64_t start_ns;
-    /* `lock`. */
+    /* Guarded by `lock`. */
     uint32_t block_count, block_most;
-    uint32_t oldest;   /* where the search for a block to overwrite goes on */
-    uint64_t sequence; /* blocks handed out */
+    uint32_t oldest;   /* where the next search for a block to overwrite starts */
+    uint64_t sequence; /* blocks assigned so far */
     struct acre__trace_writer *writers;
-    struct acre__trace_block *names; /* NULL before the first */
+    struct acre__trace_block *names; /* block for names; NULL before the first name */
     struct trace_tag *tags;
 } trace = {.once = PTHREAD_ONCE_INIT,
            .control = ACRE__LOCK_INIT("trace control", ACRE__RANK_WATCH),
            .lock = ACRE__LOCK_INIT("trace", ACRE__RANK_LEAF),
            .fd = -1};
 
-/* In the place of the writer of a thread that ends: what it has to tell from then on is lost. */
+/* Replaces the writer of a thread that is ending: its later events are dropped. */
 static struct acre__trace_writer writer_gone;
 
 static struct acre__trace_header *trace_header(void) {
@@ -81,9 +82,9 @@ static uint64_t file_bytes(uint32_t blocks) {
     return ACRE__TRACE_HEADER_BYTES + (uint64_t)blocks * ACRE__TRACE_BLOCK_BYTES;
 }
 
-/* ---- once ---- */
+/* ---- initialisation ---- */
 
-/* The child has no part in the trace: the file is the parent's. */
+/* A forked child does not write to the trace: the file belongs to the parent. */
 static void trace_in_child(void) {
     atomic_store_explicit(&acre__trace_generation, 0, memory_order_relaxed);
     if (trace.fd >= 0)
@@ -101,7 +102,7 @@ static void trace_once(void) {
 
 /* ---- blocks ---- */
 
-/* Lock held: nothing more is recorded. */
+/* Lock held: ends the trace; no further events are recorded. */
 static void trace_give_up(uint32_t state, int error) {
     if (!atomic_exchange_explicit(&acre__trace_generation, 0, memory_order_seq_cst))
         return;
@@ -109,15 +110,15 @@ static void trace_give_up(uint32_t state, int error) {
     __atomic_store_n(&trace_header()->state, state, __ATOMIC_RELEASE);
     if (state == ACRE__TRACE_FULL)
         acre__log(ACRE_LOG_WARN, "trace",
-                  "the trace has ended: %llu bytes, its limit (ACRE_TRACE_BYTES), are used up",
+                  "the trace has ended: it reached its limit of %llu bytes (ACRE_TRACE_BYTES)",
                   (unsigned long long)trace.map_bytes);
     else
         acre__log(ACRE_LOG_WARN, "trace", "the trace has ended: its file cannot be grown: %s",
                   strerror(error));
 }
 
-/* Lock held: a block that nobody writes to any more, the oldest first; NULL if all are in use, as
- * those of names always are. */
+/* Lock held: the oldest block that no thread is writing, or NULL. Blocks of names count as being
+ * written. */
 static struct acre__trace_block *block_overwrite(void) {
     for (uint32_t i = 0; i < trace.block_count; i++) {
         struct acre__trace_block *block = block_at(trace.oldest);
@@ -128,7 +129,7 @@ static struct acre__trace_block *block_overwrite(void) {
     return NULL;
 }
 
-/* Lock held: one that is written to from now on. NULL when there is none, and the trace ends. */
+/* Lock held: assigns a block to a thread. Ends the trace and returns NULL if there is none. */
 static struct acre__trace_block *block_take(uint64_t thread) {
     struct acre__trace_block *block = NULL;
     int error = 0;
@@ -203,7 +204,7 @@ int acre__trace_writer_renew(struct acre__trace_writer *writer, uint32_t generat
     writer->bytes = 0;
     writer->context = 0;
     writer->context_count = 0;
-    if (++writer->epoch == 0) { /* places of 65536 blocks ago would look like new ones */
+    if (++writer->epoch == 0) { /* epoch wrapped: places of 65536 blocks ago would look new */
         memset(writer->places, 0, sizeof writer->places);
         writer->epoch = 1;
     }
@@ -212,7 +213,7 @@ int acre__trace_writer_renew(struct acre__trace_writer *writer, uint32_t generat
     return 1;
 }
 
-/* The thread ends. It is not inside, and comes in no more. */
+/* Exit hook: the thread is not inside and does not enter again. */
 static void writer_end(struct acre__thread *thread) {
     struct acre__trace_writer *writer = thread->trace;
     thread->trace = &writer_gone;
@@ -232,7 +233,7 @@ static void writer_end(struct acre__thread *thread) {
 
 /* ---- names ---- */
 
-/* Lock held. Names have blocks of their own, which are never overwritten. */
+/* Lock held. Names have their own blocks, which are never overwritten. */
 static void name_write(enum acre__trace_kind kind, uint64_t number, const char *name) {
     struct acre__trace_block *block = trace.names;
     if (!block || block->committed + sizeof *block + ACRE__TRACE_RECORD_MOST >
@@ -282,7 +283,7 @@ void acre__trace_tag(uint32_t tag, const char *name) {
     acre__lock_give(&trace.lock);
 }
 
-/* ---- ending ---- */
+/* ---- stop ---- */
 
 static void trace_yield(void) {
     const struct acre__sched_hooks *hooks = acre__sched_hooks_get();
@@ -292,8 +293,8 @@ static void trace_yield(void) {
         sched_yield();
 }
 
-/* 1 if some writer is inside. *is_seen is 0 if one may be inside and does not show (base/inside.h).
- */
+/* 1 if a writer is inside. *is_seen is 0 if a writer may be inside without showing it
+ * (base/inside.h). */
 static int writers_are_busy(int is_ordered, int *is_seen) {
     int is_busy = 0;
     *is_seen = 1;
@@ -306,8 +307,8 @@ static int writers_are_busy(int is_ordered, int *is_seen) {
     return is_busy;
 }
 
-/* Waits until no writer is inside, and what they wrote is written; 0 if that cannot be known.
- * Without the lock, which writers take inside. */
+/* Waits until no writer is inside and all their stores are visible. Returns 0 if that cannot be
+ * known. Runs without the lock, which writers take while inside. */
 static int writers_wait(void) {
     int is_ordered = acre__inside_order(), is_seen;
     while (writers_are_busy(is_ordered, &is_seen))
@@ -315,7 +316,8 @@ static int writers_wait(void) {
     return is_seen && (!is_ordered || acre__inside_order());
 }
 
-/* `control` held: after it nobody touches the file, and it is as long as what was written. */
+/* `control` held: stops the trace. Afterwards no thread touches the file, and it is truncated to
+ * the blocks in use. */
 static void trace_end(void) {
     if (trace.fd < 0)
         return;
@@ -328,10 +330,10 @@ static void trace_end(void) {
         trace_header()->state = ACRE__TRACE_STOPPED;
     if (!is_alone)
         acre__log(ACRE_LOG_WARN, "trace",
-                  "the trace's file stays mapped, and as long as it is: membarrier fails");
+                  "the trace file stays mapped and is not truncated: membarrier fails");
     else if (munmap(trace.map, trace.map_bytes) ||
              ftruncate(trace.fd, (off_t)file_bytes(trace.block_count)))
-        acre__log(ACRE_LOG_WARN, "trace", "the trace keeps what it did not use: %s",
+        acre__log(ACRE_LOG_WARN, "trace", "the unused end of the trace file was not removed: %s",
                   strerror(errno));
     close(trace.fd);
     trace.fd = -1;
@@ -340,9 +342,9 @@ static void trace_end(void) {
     acre__lock_give(&trace.lock);
 }
 
-/* ---- beginning ---- */
+/* ---- start ---- */
 
-/* Less than was wished for where there are no addresses for it. */
+/* Maps the file. Halves the limit while the address space is too small for it. */
 static int trace_map(int fd, uint64_t limit_bytes) {
     uint64_t bytes = limit_bytes > SIZE_MAX / 4 ? SIZE_MAX / 4 : limit_bytes;
     bytes = bytes < TRACE_LEAST_BYTES ? TRACE_LEAST_BYTES : bytes;
@@ -377,7 +379,7 @@ static void trace_write_header(void) {
     memcpy(header->magic, ACRE__TRACE_MAGIC, sizeof header->magic);
 }
 
-/* `control` held, nothing open; the descriptor is taken over on success. */
+/* `control` held, no trace open. Takes over the descriptor on success. */
 static acre_status trace_open(const char *path, int fd, uint64_t limit_bytes, uint32_t flags) {
     int error = acre__watch_grow(fd, 0, ACRE__TRACE_HEADER_BYTES);
     if (error)
@@ -403,15 +405,15 @@ static acre_status trace_open(const char *path, int fd, uint64_t limit_bytes, ui
     return ACRE_OK;
 }
 
-/* `control` held. *has_file: there is one; what failed then is not the name's fault. */
+/* `control` held. *has_file: the file was opened, so a failure is not due to its name. */
 static acre_status trace_start(const char *path, uint64_t limit_bytes, uint32_t flags,
                                int *has_file) {
     char file[ACRE__WATCH_PATH_BYTES];
     int fd;
     *has_file = 0;
     if (!acre__watch_path(path, file))
-        return acre__fail(ACRE_E_INVALID, "the name of the trace's file is too long");
-    trace_end(); /* one that ended by itself */
+        return acre__fail(ACRE_E_INVALID, "the name of the trace file is too long");
+    trace_end(); /* closes a trace that ended at its limit or on an error */
     acre_status status = acre__watch_open(file, ACRE__TRACE_MAGIC, &fd);
     if (status)
         return status;
@@ -430,11 +432,13 @@ acre_status acre_trace_start(const char *path, const acre_trace_options *options
     if (status)
         return status;
     if (!path || !*path)
-        return acre__fail(ACRE_E_NULL, "acre_trace_start: there is no path");
+        return acre__fail(ACRE_E_NULL, "acre_trace_start: path is NULL or empty");
     if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_trace_options")))
         return status;
     if (wishes.flags & ~ACRE_TRACE_RING || wishes.reserved)
-        return acre__fail(ACRE_E_OPTIONS, "acre_trace_options: flags 0x%x", wishes.flags);
+        return acre__fail(ACRE_E_OPTIONS,
+                          "acre_trace_options: unknown flags in 0x%x, or reserved is not 0",
+                          wishes.flags);
     if ((status = acre__config_bytes(ACRE__CONFIG_TRACE_BYTES, TRACE_DEFAULT_BYTES, &limit)) ||
         (status = acre__watch_fork()))
         return status;
@@ -467,7 +471,7 @@ acre_status acre_trace_flush(void) {
         size_t bytes = (size_t)file_bytes(trace.block_count);
         acre__lock_give(&trace.lock);
         if (msync(trace.map, bytes, MS_SYNC) || fdatasync(trace.fd))
-            status = acre__fail(ACRE_E_SYSTEM, "the trace cannot be written to its disk: %s",
+            status = acre__fail(ACRE_E_SYSTEM, "the trace cannot be written to disk: %s",
                                 strerror(errno));
     }
     acre__lock_give(&trace.control);
@@ -476,8 +480,8 @@ acre_status acre_trace_flush(void) {
 
 /* ---- ACRE_TRACE ---- */
 
-/* `control` held. A file that cannot be made is a wrong value of the variable; what the program
- * cannot help, a full disk or another program that has the file, does not stop it. */
+/* `control` held. A file that cannot be opened is a wrong value of the variable and fails. A full
+ * disk, or another program that is writing the file, only causes a warning. */
 static acre_status trace_begin(const char *path) {
     uint64_t limit;
     int is_ring, has_file;
@@ -489,7 +493,7 @@ static acre_status trace_begin(const char *path) {
     status = trace_start(path, limit, is_ring ? ACRE_TRACE_RING : 0, &has_file);
     if (status == ACRE_OK || status == ACRE_E_BUSY || has_file) {
         if (status)
-            acre__log(ACRE_LOG_WARN, "trace", "there will be no trace: %s", acre_last_detail());
+            acre__log(ACRE_LOG_WARN, "trace", "no trace is written: %s", acre_last_detail());
         trace.is_begun = 1;
         return ACRE_OK;
     }

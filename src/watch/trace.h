@@ -1,11 +1,12 @@
-/* The trace: what was allocated and freed, by whom, where and when, as a file (trace_format.h).
+/* The trace: a file of all allocations and frees, with pool, stream, tag, thread, address and time
+ * (trace_format.h).
  *
- * A thread writes into a block of its own of a mapped file, without a lock or an atomic operation
- * that waits for others; blocks are handed out under a lock. What a thread has written is in the
- * file: it stays there when the program is killed.
+ * A thread writes into its own block of a mapped file, without a lock and without an atomic
+ * operation that waits for others. Blocks are assigned under a lock. Events that a thread has
+ * written are in the file and survive when the program is killed.
  *
- * Whoever has something to tell asks acre__trace_is_on first: one load and one branch when there is
- * no trace. The calls below may be made under any lock but one of the rank of leaves. */
+ * Callers check acre__trace_is_on first: one load and one branch when there is no trace. The
+ * functions that record events may be called under any lock but a leaf. */
 #ifndef ACRE_WATCH_TRACE_H
 #define ACRE_WATCH_TRACE_H
 
@@ -16,7 +17,7 @@
 #include "acre.h"
 #include "watch/trace_format.h"
 
-/* The number of the trace that is being written, 0 while there is none. */
+/* The number of the running trace; 0 if there is none. */
 extern _Atomic uint32_t acre__trace_generation;
 
 static inline int acre__trace_is_on(void) {
@@ -24,45 +25,50 @@ static inline int acre__trace_is_on(void) {
         atomic_load_explicit(&acre__trace_generation, memory_order_relaxed) != 0, 0);
 }
 
-/* A pool, as the trace knows it: part of the pool's record. */
+/* The trace's data of a pool: part of the pool's record. */
 struct acre__trace_pool {
-    uint32_t id;            /* no other pool of the process has or had it */
-    _Atomic uint32_t named; /* the trace that has its name */
+    uint32_t id;            /* unique in the process, never reused */
+    _Atomic uint32_t named; /* the last trace that the name was written to */
     char name[40];
 };
 
-/* Gives it a number and a name. */
+/* Assigns an id and a name. */
 void acre__trace_pool_init(struct acre__trace_pool *pool, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A block was handed out: after it was, so that whoever had it before has told already. */
+/* Records an allocation. Call it after the block was allocated, so that the free by its previous
+ * owner comes first. */
 void acre__trace_alloc(struct acre__trace_pool *pool, const void *p, size_t bytes, size_t real,
                        acre_stream stream, uint32_t tag);
-/* None was. */
+/* Records an allocation that failed. */
 void acre__trace_refused(struct acre__trace_pool *pool, size_t bytes, acre_stream stream,
                          uint32_t tag, acre_status status);
-/* A block is about to be freed: before it is, so that whoever gets it next tells later. */
+/* Records a free. Call it before the block is freed, so that the next allocation of the block comes
+ * later. */
 void acre__trace_free(struct acre__trace_pool *pool, const void *p, acre_stream stream);
 void acre__trace_free_after(struct acre__trace_pool *pool, const void *p, acre_event event);
-/* The free told before was refused. */
+/* Records that the free recorded last failed. */
 void acre__trace_free_refused(struct acre__trace_pool *pool, const void *p, acre_stream stream,
                               acre_status status);
-/* A block has another size, and perhaps another address; told before the old one is free. */
+/* Records a new size, and perhaps a new address, of a block. Call it before the old block is
+ * freed. */
 void acre__trace_realloc(struct acre__trace_pool *pool, const void *before, const void *p,
                          size_t bytes, size_t real, acre_stream stream, uint32_t tag);
-/* The stream waits for memory of another. */
+/* Records that the stream waits for memory of another stream. */
 void acre__trace_wait(struct acre__trace_pool *pool, acre_stream stream);
 
-/* Physical memory: ACRE__TRACE_CHUNK_CREATE or _RELEASE with a number that tells chunks apart,
- * ACRE__TRACE_CHUNK_MAP or _UNMAP with the address; and chunks mapped at another address. */
+/* Record physical memory: ACRE__TRACE_CHUNK_CREATE or _RELEASE with a number that identifies the
+ * chunk, ACRE__TRACE_CHUNK_MAP or _UNMAP with the address; and a move of mapped chunks to another
+ * address. */
 void acre__trace_chunk(enum acre__trace_kind kind, uint64_t which, uint64_t bytes);
 void acre__trace_chunk_move(uint64_t from, uint64_t to, uint64_t bytes);
 
-/* A tag has a name: kept, also for traces that are started later. */
+/* Records the name of a tag, and keeps it for traces that are started later. */
 void acre__trace_tag(uint32_t tag, const char *name);
 
-/* acre_trace_start for ACRE_TRACE: a file that cannot be made is ACRE_E_CONFIG, what else goes
- * wrong a warning. Does something at its first success alone. */
+/* Starts the trace that ACRE_TRACE names, if it is set. A file that cannot be opened returns
+ * ACRE_E_CONFIG; other failures are warnings. Does nothing once it has started a trace or warned,
+ * and while a trace is open. */
 acre_status acre__trace_begin(void);
 
 #endif

@@ -1,8 +1,9 @@
-/* Finding the processor's counter and its speed: see trace_clock.h.
+/* Detects the processor's counter and its frequency: see trace_clock.h.
  *
- * On aarch64 the counter is the same on all cores by architecture and tells its frequency. On
- * x86-64 it is taken if the processor says that it never stops nor changes its speed, and measured
- * against the system's clock: coarsely at the start, better the longer a trace runs. */
+ * On aarch64 the architecture guarantees one counter for all cores, and a register has its
+ * frequency. On x86-64 acre uses the counter if the processor reports that it never stops or
+ * changes its speed. The frequency is measured against the system's clock: coarsely at the start,
+ * better the longer a trace runs. */
 #include "watch/trace_clock.h"
 
 #if defined(__x86_64__)
@@ -12,7 +13,7 @@
 enum { CLOCK_TRY_NS = 200000, CLOCK_UNIT_HZ = 125000000 };
 
 uint64_t acre__clock_rate(uint64_t units, uint64_t ns, uint64_t before) {
-    /* Below a tenth of a millisecond, asking both clocks one after the other shows. */
+    /* Below 0.1 ms the delay between reading the two clocks distorts the result. */
     if (ns < 100000 || units == 0 || ns > UINT64_C(1) << 62)
         return before;
     return (uint64_t)(((unsigned __int128)ns << 32) / units);
@@ -28,7 +29,7 @@ static uint64_t counter_hz(void) {
 
 #elif defined(__x86_64__)
 
-/* 0 if the counter is not to be trusted. */
+/* Returns 0 if the counter is not reliable. */
 static uint64_t counter_hz(void) {
     unsigned a, b, c, d;
     if (!__get_cpuid(0x80000007, &a, &b, &c, &d) || !(d & 1u << 8))
@@ -51,7 +52,7 @@ static uint64_t counter_hz(void) {
 
 void acre__clock_open(struct acre__clock *clock) {
     uint64_t hz = counter_hz();
-    /* Slower than a microsecond, or faster than any processor: something stands in for it. */
+    /* Slower than 1 MHz or faster than any processor: an emulated counter. */
     clock->has_counter = hz >= 1000000 && hz <= UINT64_C(100000000000);
     clock->name = clock->has_counter ? "counter" : "system";
     hz = clock->has_counter ? hz : 1000000000;

@@ -1,5 +1,5 @@
-/* The clock of the trace: the processor's own counter where it can be trusted, since asking the
- * system takes longer than an event may. */
+/* The clock of the trace: the processor's counter where it is reliable, since reading the system's
+ * clock takes longer than an event may. */
 #ifndef ACRE_WATCH_TRACE_CLOCK_H
 #define ACRE_WATCH_TRACE_CLOCK_H
 
@@ -7,9 +7,9 @@
 #include <time.h>
 
 struct acre__clock {
-    int has_counter; /* else the system's monotonic clock is asked */
-    uint32_t shift;  /* of what the counter says, for a unit of 8 ns or more */
-    uint64_t rate;   /* nanoseconds a unit, times 2^32 */
+    int has_counter; /* 0: use CLOCK_MONOTONIC */
+    uint32_t shift;  /* right shift of the counter, for a unit of 8 ns or more */
+    uint64_t rate;   /* nanoseconds per unit, times 2^32 */
     const char *name;
 };
 
@@ -35,11 +35,11 @@ static inline uint64_t acre__clock_units(const struct acre__clock *clock) {
     return (clock->has_counter ? acre__clock_counter() : acre__clock_system_ns()) >> clock->shift;
 }
 
-/* Looks for a counter and how fast it is, which takes up to a fifth of a millisecond. */
+/* Detects the counter and its frequency, which takes up to 0.2 ms. */
 void acre__clock_open(struct acre__clock *clock);
 
-/* Nanoseconds a unit, times 2^32, by what passed between two moments; `before` if too little did.
- */
+/* Nanoseconds per unit, times 2^32, from the units and nanoseconds between two moments; `before` if
+ * too little time passed. */
 uint64_t acre__clock_rate(uint64_t units, uint64_t ns, uint64_t before);
 
 #endif

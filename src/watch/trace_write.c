@@ -1,18 +1,18 @@
-/* How events become bytes: see trace_format.h.
+/* Encodes events: see trace_format.h.
  *
- * Everything here runs in the thread that owns the writer, between writer_enter and writer_leave,
- * and touches nothing that others write, but for the number of the trace. An event is counted, with
- * release order, when all of it is there: who reads the file of a program that was killed finds
- * whole events. */
+ * Everything here runs in the thread that owns the writer, between writer_enter and writer_leave.
+ * It touches no data that other threads write, except the number of the trace. An event counts, by
+ * a store with release order, once it is complete: a reader of a killed program's file finds whole
+ * events. */
 #include <string.h>
 
 #include "base/inside.h"
 #include "base/status.h"
 #include "watch/trace_writer.h"
 
-/* ---- in and out ---- */
+/* ---- enter and leave ---- */
 
-/* NULL when the trace has ended or there is no block to be had. */
+/* Enters the thread's writer. Returns NULL if the trace has ended or there is no block. */
 static inline struct acre__trace_writer *writer_enter(void) {
     struct acre__thread *thread = acre__thread_pointer;
     struct acre__trace_writer *writer = thread ? thread->trace : NULL;
@@ -36,7 +36,8 @@ static inline struct acre__trace_writer *writer_enter(void) {
     return NULL;
 }
 
-/* What was written is in the file before: by the barrier of who waits, or by its own. */
+/* Leaves the writer after its stores to the file are visible: by the barrier of the waiting thread,
+ * or by this thread's own. */
 static inline void writer_out(struct acre__trace_writer *writer) {
     if (atomic_load_explicit(&acre__inside_is_cheap, memory_order_relaxed)) {
         atomic_signal_fence(memory_order_seq_cst);
@@ -46,8 +47,8 @@ static inline void writer_out(struct acre__trace_writer *writer) {
     }
 }
 
-/* Stores before are seen before stores after. A release store would do too; on aarch64 the acquire
- * loads of the next call would wait for it, and this costs them nothing. */
+/* Orders earlier stores before later ones. A release store would do too, but on aarch64 the acquire
+ * loads of the next call would wait for it; this barrier costs them nothing. */
 static inline void write_barrier(void) {
 #if defined(__aarch64__) && !defined(__SANITIZE_THREAD__) && !defined(ACRE_SANITIZE_tsan)
     __asm__ volatile("dmb ishst" ::: "memory");
@@ -56,7 +57,7 @@ static inline void write_barrier(void) {
 #endif
 }
 
-/* What was written counts from now on. */
+/* Commits the event and leaves the writer. */
 static inline void writer_leave(struct acre__trace_writer *writer, unsigned char *at) {
     writer->at = at;
     uint32_t committed = (uint32_t)(at - (unsigned char *)(writer->block + 1));
@@ -65,7 +66,8 @@ static inline void writer_leave(struct acre__trace_writer *writer, unsigned char
     writer_out(writer);
 }
 
-/* Units since the last event. Counters of two cores may differ by a little: never back. */
+/* Units since the last event. The counters of two cores may differ a little: the result is never
+ * negative. */
 static inline uint64_t writer_delta(struct acre__trace_writer *writer) {
     uint64_t now = acre__clock_units(&acre__trace_clock);
     if (now <= writer->units)
@@ -114,7 +116,7 @@ void acre__trace_plain(struct acre__trace_writer *writer, enum acre__trace_kind 
 
 static unsigned context_hint(const struct acre__trace_pool *pool, uint64_t stream, uint32_t tag) {
     uint64_t mixed = (stream >> 4 ^ (uint64_t)pool->id << 32 ^ tag) * UINT64_C(0x9e3779b97f4a7c15);
-    return (unsigned)(mixed >> 58); /* below ACRE__TRACE_HINTS */
+    return (unsigned)(mixed >> 58); /* less than ACRE__TRACE_HINTS */
 }
 
 static inline int context_is(const struct acre__trace_context *context, uint32_t pool,
@@ -122,8 +124,8 @@ static inline int context_is(const struct acre__trace_context *context, uint32_t
     return context->stream == stream && context->pool == pool && context->tag == tag;
 }
 
-/* A context that the block does not have yet is told first. At most ACRE__TRACE_CONTEXTS: the last
- * one gives its place to the newest. */
+/* Finds a context of the block, or writes a new one before the event. At most ACRE__TRACE_CONTEXTS
+ * per block: further contexts replace the last one. */
 static __attribute__((noinline)) uint8_t context_find(struct acre__trace_writer *writer,
                                                       struct acre__trace_pool *pool,
                                                       uint64_t stream, uint32_t tag) {
@@ -171,7 +173,7 @@ static inline uint32_t spare_of(size_t bytes, size_t real) {
     return real >= bytes && real - bytes < UINT32_MAX ? (uint32_t)(real - bytes) : UINT32_MAX;
 }
 
-/* The short form: four bytes are stored, and three or more counted. */
+/* The short form: stores three bytes, and a varint for a long time. */
 static inline unsigned char *put_short(unsigned char *at, uint32_t kind, uint32_t place,
                                        uint64_t delta) {
     uint32_t time = delta < ACRE__TRACE_SHORT_TIME ? (uint32_t)delta : ACRE__TRACE_SHORT_TIME;
@@ -182,7 +184,7 @@ static inline unsigned char *put_short(unsigned char *at, uint32_t kind, uint32_
     return time < ACRE__TRACE_SHORT_TIME ? at : put_varint(at, delta - ACRE__TRACE_SHORT_TIME);
 }
 
-/* The place or the address, and the context where it is another one than before. */
+/* Writes the place or the address, and the context if it differs from the previous one. */
 static unsigned char *put_where(struct acre__trace_writer *writer, unsigned char *at,
                                 unsigned char *flags, uint64_t address, uint8_t context) {
     uint32_t index = acre__trace_hash(address);
@@ -207,7 +209,7 @@ static unsigned char *put_where(struct acre__trace_writer *writer, unsigned char
     return at;
 }
 
-/* An alloc as it is written out; the place is the block's from now on. */
+/* An alloc in the long form. The place describes this address from now on. */
 static __attribute__((noinline)) unsigned char *
 put_alloc(struct acre__trace_writer *writer, enum acre__trace_kind kind, uint64_t address,
           uint64_t bytes, uint64_t real, uint8_t context, uint64_t delta) {
@@ -235,7 +237,7 @@ put_alloc(struct acre__trace_writer *writer, enum acre__trace_kind kind, uint64_
     return at;
 }
 
-/* A free as it is written out. */
+/* A free in the long form. */
 static __attribute__((noinline)) unsigned char *put_free(struct acre__trace_writer *writer,
                                                          enum acre__trace_kind kind,
                                                          uint64_t address, uint8_t context,
@@ -294,7 +296,7 @@ void acre__trace_free(struct acre__trace_pool *pool, const void *p, acre_stream 
     writer_leave(writer, at);
 }
 
-/* A free with a number behind it. */
+/* A free in the long form, followed by a number. */
 static void trace_free_with(enum acre__trace_kind kind, struct acre__trace_pool *pool,
                             const void *p, acre_stream stream, uint64_t number) {
     struct acre__trace_writer *writer = writer_enter();
@@ -328,9 +330,9 @@ void acre__trace_realloc(struct acre__trace_pool *pool, const void *before, cons
     writer_leave(writer, at);
 }
 
-/* ---- events of numbers alone ---- */
+/* ---- events that consist of numbers ---- */
 
-/* With the context before them, if there is a pool. */
+/* Writes the context first, if there is a pool. */
 static void trace_numbers(enum acre__trace_kind kind, struct acre__trace_pool *pool,
                           acre_stream stream, uint32_t tag, const uint64_t *numbers,
                           unsigned count) {

@@ -1,5 +1,5 @@
-/* Files for others to look at: see watch_file.h. Nothing is kept here, and nothing locked but the
- * files themselves. */
+/* Files that other programs read: see watch_file.h. No state; the only locks are those on the
+ * files. */
 #include "watch/watch_file.h"
 
 #include <errno.h>
@@ -31,24 +31,25 @@ int acre__watch_path(const char *path, char out[ACRE__WATCH_PATH_BYTES]) {
     return 1;
 }
 
-/* An empty file, or one of ours from before. */
+/* Checks that the file is empty or an earlier file of this kind, locks it and truncates it. */
 static acre_status file_check(const char *path, int fd, const char magic[8]) {
     struct stat now;
     char begin[8];
     if (fstat(fd, &now))
         return acre__fail(ACRE_E_SYSTEM, "%.120s: %s", path, strerror(errno));
     if (!S_ISREG(now.st_mode))
-        return acre__fail(ACRE_E_INVALID, "%.120s is no file that could be mapped", path);
+        return acre__fail(ACRE_E_INVALID, "%.120s is not a regular file", path);
     if (flock(fd, LOCK_EX | LOCK_NB))
         return errno == EWOULDBLOCK
                    ? acre__fail(ACRE_E_BUSY,
-                                "%.120s is being written by another program; %%p in the name "
-                                "gives each its own",
+                                "another program is writing %.120s; %%p in the name gives each "
+                                "process its own file",
                                 path)
                    : acre__fail(ACRE_E_SYSTEM, "%.120s: %s", path, strerror(errno));
     if (now.st_size && (pread(fd, begin, sizeof begin, 0) != (ssize_t)sizeof begin ||
                         memcmp(begin, magic, sizeof begin) != 0))
-        return acre__fail(ACRE_E_INVALID, "%.120s is something else, and is not overwritten", path);
+        return acre__fail(ACRE_E_INVALID, "%.120s is a file of another kind; not overwritten",
+                          path);
     if (ftruncate(fd, 0))
         return acre__fail(ACRE_E_SYSTEM, "%.120s: %s", path, strerror(errno));
     return ACRE_OK;
@@ -56,7 +57,7 @@ static acre_status file_check(const char *path, int fd, const char magic[8]) {
 
 acre_status acre__watch_open(const char *path, const char magic[8], int *fd) {
     *fd = -1;
-    /* O_NONBLOCK: a pipe would wait for who reads it. */
+    /* O_NONBLOCK: opening a pipe would wait for a reader. */
     int made = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
     if (made < 0)
         return acre__fail(ACRE_E_SYSTEM, "%.120s: %s", path, strerror(errno));
@@ -71,7 +72,7 @@ acre_status acre__watch_open(const char *path, const char magic[8], int *fd) {
 
 int acre__watch_grow(int fd, uint64_t begin, uint64_t end) {
     struct rlimit limit;
-    /* Past the limit the system would send a signal that ends the program. */
+    /* Growing past the limit would send a signal that kills the program. */
     if (end > INT64_MAX || (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
                             limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur))
         return EFBIG;

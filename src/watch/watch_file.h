@@ -1,4 +1,4 @@
-/* Files that the library writes for others to look at: traces and statistics. */
+/* Files that the library writes for other programs to read: traces and statistics. */
 #ifndef ACRE_WATCH_WATCH_FILE_H
 #define ACRE_WATCH_WATCH_FILE_H
 
@@ -9,16 +9,18 @@
 
 enum { ACRE__WATCH_PATH_BYTES = 4096 };
 
-/* `path` with %p replaced by the process's number and %% by %; 0 if it gets too long. */
+/* Copies `path` with %p replaced by the process ID and %% by %. Returns 0 if the result is too
+ * long. */
 int acre__watch_path(const char *path, char out[ACRE__WATCH_PATH_BYTES]);
 
-/* Makes the file, or empties the one that is there, and locks it for as long as it is open. What
- * has other bytes than `magic` at its beginning is left alone: ACRE_E_INVALID; a file that another
- * program is writing: ACRE_E_BUSY; one that cannot be made: ACRE_E_SYSTEM. `path` as it stands. */
+/* Creates the file, or truncates an existing one, and locks it while it is open. `path` is used
+ * unchanged. An existing file that does not begin with `magic` is left alone. Returns
+ * ACRE_E_INVALID for such a file, ACRE_E_BUSY for a file that another program is writing,
+ * ACRE_E_SYSTEM for one that cannot be created. */
 acre_status acre__watch_open(const char *path, const char magic[8], int *fd);
 
-/* Makes the bytes up to `end` exist, of which `begin` do: 0, or errno. A mapped file needs them
- * before they are touched, since running out of space would be a signal then. */
+/* Allocates the bytes of the file from `begin` to `end`. Returns 0 or errno. Call it before a
+ * mapped byte is touched: otherwise running out of disk space raises a signal. */
 int acre__watch_grow(int fd, uint64_t begin, uint64_t end);
 
 #endif

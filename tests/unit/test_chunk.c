@@ -166,7 +166,7 @@ CHUNK_TEST(chunk_cache_goes_when_the_device_is_full) {
 CHUNK_TEST(chunk_of_a_full_device_says_what_there_is) {
     struct acre__chunk *rest = take(UNITS - 1, 0), *chunk = rest, *list = rest;
     char wanted[64];
-    snprintf(wanted, sizeof wanted, "%zu bytes wanted, %zu bytes of soft:0 are free", 2 * unit,
+    snprintf(wanted, sizeof wanted, "%zu bytes requested, %zu bytes of soft:0 are free", 2 * unit,
              unit);
     api_expect(acre__chunk_take(dev, 2 * unit, 0, &chunk), ACRE_E_DEVICE_MEMORY);
     assert_null(chunk);
@@ -188,7 +188,7 @@ CHUNK_TEST(chunk_limit_holds_and_the_cache_gives_way) {
     api_expect(acre__chunk_take(dev, unit, 0, &more), ACRE_E_LIMIT);
     assert_null(more);
     assert_string_equal(acre_last_detail(),
-                        "2097152 bytes wanted, 0 bytes are left of ACRE_CHUNK_LIMIT_BYTES");
+                        "2097152 bytes requested, 0 bytes are left of ACRE_CHUNK_LIMIT_BYTES");
     api_expect(acre__chunk_cover(dev, 2 * unit, 0, 0, &more), ACRE_E_LIMIT);
     assert_null(more);
     expect_counts(4, 4, 0);
