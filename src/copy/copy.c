@@ -1,9 +1,9 @@
-/* Copies and fills: what goes where, checked, and by which way.
+/* Copies and fills: checks both sides and chooses the path.
  *
- * Memory that the driver knows on both sides is copied by the driver. With pageable memory on one
- * side, small copies are the driver's too (its own staging is as fast there), larger ones go
- * through our staging (staging.h). With pageable memory on both, the host copies after the stream's
- * work. State: settings by device, atomic. */
+ * The driver copies memory that it knows on both sides. With pageable memory on one side, the
+ * driver also makes small copies, because its own staging is as fast for those; larger copies go
+ * through acre's staging (staging.h). With pageable memory on both sides, the host copies after the
+ * stream's work. State: settings by device, atomic. */
 #include <string.h>
 
 #include "base/atomic.h"
@@ -14,16 +14,16 @@
 #include "device/driver_status.h"
 #include "space/book.h"
 
-/* Below this the driver's own copy of pageable memory is as fast or faster, measured on an H200;
- * ACRE_COPY_STAGE_BYTES sets both. */
+/* Below these sizes the driver's own copy of pageable memory is as fast or faster, measured on an
+ * H200; ACRE_COPY_STAGE_BYTES sets both. */
 #define COPY_STAGE_TO_DEVICE ((uint64_t)512 << 10)
 #define COPY_STAGE_FROM_DEVICE ((uint64_t)2 << 20)
 
-/* The largest pitch of the driver's 2-D copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH); rows farther apart
- * are copied one by one. */
+/* The largest pitch of the driver's 2-D copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH). Rows with a larger
+ * pitch are copied one by one. */
 #define COPY_PITCH_MAX ((size_t)0x7fffffff)
 
-/* From which size on copies are staged, by device and to_device; 0: not read. */
+/* The smallest size that is staged, by device and to_device; 0: not read yet. */
 static _Atomic uint64_t leasts[ACRE__DEVICE_SLOTS][2];
 
 /* ---- devices ---- */
@@ -60,10 +60,10 @@ struct copy_side {
     acre_mem_info info;
     int is_device;   /* device memory */
     int is_pageable; /* unknown to the driver */
-    int is_strange;  /* not that, but only the host reaches it: a pinned vec of another device */
+    int is_strange;  /* a pinned vec of another device: only the host can access it */
 };
 
-/* The bytes that rows reach over, or 0 when that overflows. */
+/* The bytes from the first to the last byte of the rows; 0 if the result overflows. */
 static size_t rows_span(size_t pitch, size_t width, size_t rows) {
     size_t span;
     if (__builtin_mul_overflow(pitch, rows - 1, &span) ||
@@ -81,28 +81,28 @@ static acre_status side_look(acre_device *dev, const void *p, size_t span, const
         return status;
     if (span > acre__book_room(&side->info, p))
         return acre__fail(ACRE_E_RANGE,
-                          "%zu bytes of the %s from %p on: its block of %llu bytes at %p ends "
-                          "before that",
+                          "%zu bytes of the %s at %p run past the end of its block (%llu bytes at "
+                          "%p)",
                           span, which, p, (unsigned long long)side->info.bytes, side->info.base);
     if (side->info.kind == ACRE_KIND_PAGEABLE && span > acre__book_gap(p))
-        return acre__fail(ACRE_E_RANGE,
-                          "%zu bytes of the %s from %p on reach into a block of acre's", span,
+        return acre__fail(ACRE_E_RANGE, "%zu bytes of the %s at %p run into a block of acre", span,
                           which, p);
     int is_foreign = side->info.device && side->info.device->drv != dev->drv;
     side->is_device = side->info.kind == ACRE_KIND_DEVICE;
-    /* Host memory of another driver's device is plain memory for this one. */
+    /* Host memory of another driver's device is pageable memory for this driver. */
     side->is_strange = side->info.kind == ACRE_KIND_PINNED && side->info.device != dev &&
                        !is_foreign && acre__book_is_mapped(p);
     side->is_pageable = side->info.kind == ACRE_KIND_PAGEABLE || is_foreign || side->is_strange;
     if (is_foreign && side->is_device)
-        return acre__fail(ACRE_E_HANDLE, "the %s %p belongs to %s, which %s cannot reach", which, p,
-                          side->info.device->label, dev->label);
+        return acre__fail(ACRE_E_HANDLE, "the %s %p belongs to %s, which %s cannot access", which,
+                          p, side->info.device->label, dev->label);
     if (side->info.device && !is_foreign)
         acre__device_note_user(side->info.device, dev->device);
     return ACRE_OK;
 }
 
-/* Do rows at the two places share a byte? With equal pitches only columns that meet do. */
+/* 1 if source rows and destination rows share a byte. With equal pitches, rows overlap only where
+ * their columns do. */
 static int rows_overlap(const struct acre__rows *r) {
     uintptr_t to = (uintptr_t)r->to, from = (uintptr_t)r->from;
     uintptr_t low = to < from ? to : from, high = to < from ? from : to;
@@ -126,11 +126,11 @@ static acre_status direction_check(acre_direction direction, const struct copy_s
     int from_device = direction == ACRE_DEVICE_TO_HOST || direction == ACRE_DEVICE_TO_DEVICE;
     if (side_may_be(to, to_device) && side_may_be(from, from_device))
         return ACRE_OK;
-    return acre__fail(ACRE_E_DIRECTION, "the copy goes from %s to %s memory",
+    return acre__fail(ACRE_E_DIRECTION, "direction mismatch: the copy goes from %s to %s memory",
                       from->is_device ? "device" : "host", to->is_device ? "device" : "host");
 }
 
-/* ---- ways ---- */
+/* ---- paths ---- */
 
 static CUresult driver_plane(const struct acre__driver *drv, const struct acre__rows *r,
                              acre_stream stream, const struct copy_side *to,
@@ -149,7 +149,7 @@ static CUresult driver_plane(const struct acre__driver *drv, const struct acre__
     return drv->cuMemcpy2DAsync(&plane, stream);
 }
 
-/* Row by row. */
+/* Copies row by row. */
 static CUresult driver_rows(const struct acre__driver *drv, const struct acre__rows *r,
                             acre_stream stream, const struct copy_side *to,
                             const struct copy_side *from) {
@@ -166,11 +166,12 @@ static CUresult driver_rows(const struct acre__driver *drv, const struct acre__r
     return code;
 }
 
-/* Pageable memory is read or written now, which a captured stream could not repeat. */
+/* Refuses a captured stream: pageable memory is read or written during the call, which a graph
+ * could not repeat. */
 static acre_status capture_refuse(acre_device *dev, acre_stream stream) {
     return acre__stream_not_captured(dev, stream,
-                                     "pageable memory cannot take part in a capture; use pinned "
-                                     "memory");
+                                     "pageable memory cannot be used in a captured stream; use "
+                                     "pinned memory");
 }
 
 static acre_status copy_by_driver(acre_device *dev, const struct acre__rows *r, acre_stream stream,
@@ -190,7 +191,7 @@ static acre_status copy_by_driver(acre_device *dev, const struct acre__rows *r, 
     return status;
 }
 
-/* Waits for the stream; captures that other threads have under way are left alone. */
+/* Waits for the stream. Does not disturb captures of other threads. */
 static acre_status stream_wait(acre_device *dev, acre_stream stream) {
     struct acre__current call;
     if (acre__device_call_relaxed(dev, &call))
@@ -198,7 +199,7 @@ static acre_status stream_wait(acre_device *dev, acre_stream stream) {
     return acre__device_done(dev, &call, "cuStreamSynchronize");
 }
 
-/* Before what is done now, in order with the stream. */
+/* Waits for the stream before the host does work in stream order. */
 static acre_status copy_wait(acre_device *dev, acre_stream stream) {
     acre_status status = capture_refuse(dev, stream);
     return status ? status : stream_wait(dev, stream);
@@ -211,7 +212,8 @@ static acre_status copy_by_host(acre_device *dev, const struct acre__rows *r, ac
     return status;
 }
 
-/* From which size on a copy is staged. Read once for a device, since it is asked for every copy. */
+/* Returns the smallest size that is staged. The setting is read once per device, because every copy
+ * needs it. */
 static acre_status stage_least(acre_device *dev, int to_device, uint64_t *least) {
     _Atomic uint64_t *known = &leasts[acre__device_index(dev)][to_device != 0];
     *least = acre__load(known, memory_order_relaxed);
@@ -220,7 +222,7 @@ static acre_status stage_least(acre_device *dev, int to_device, uint64_t *least)
     acre_status status =
         acre__config_bytes(ACRE__CONFIG_COPY_STAGE_BYTES,
                            to_device ? COPY_STAGE_TO_DEVICE : COPY_STAGE_FROM_DEVICE, least);
-    *least = *least ? *least : 1; /* 0 asks for the same: every copy */
+    *least = *least ? *least : 1; /* the setting 0 also means every copy */
     if (status == ACRE_OK)
         acre__store(known, *least, memory_order_relaxed);
     return status;
@@ -233,7 +235,7 @@ static int is_of_host(const struct copy_side *side) {
 static acre_status copy_pageable(acre_device *dev, const struct acre__rows *r, acre_stream stream,
                                  const struct copy_side *to, const struct copy_side *from) {
     uint64_t least;
-    /* Between memory of the host nothing needs the device. */
+    /* A copy within host memory does not need the device. */
     if ((to->is_pageable || is_of_host(to)) && (from->is_pageable || is_of_host(from)))
         return copy_by_host(dev, r, stream);
     acre_status status = stage_least(dev, from->is_pageable, &least);
@@ -242,7 +244,7 @@ static acre_status copy_pageable(acre_device *dev, const struct acre__rows *r, a
     if (to->is_strange || from->is_strange)
         least = 0; /* the driver would refuse it */
     int is_done = 0;
-    if ((uint64_t)r->width * r->rows >= least) { /* less than the span, which is no overflow */
+    if ((uint64_t)r->width * r->rows >= least) { /* at most the span, which did not overflow */
         status = capture_refuse(dev, stream);
         if (status == ACRE_OK)
             status = acre__staging_copy(dev, r, from->is_pageable, stream, &is_done);
@@ -252,7 +254,7 @@ static acre_status copy_pageable(acre_device *dev, const struct acre__rows *r, a
     return status || is_done ? status : copy_by_driver(dev, r, stream, to, from);
 }
 
-/* Nothing that the book knows of forbids the bytes of one side. */
+/* 1 unless the book shows that the bytes of one side are invalid. */
 static int small_is_fine(const acre_device *dev, const void *p, size_t bytes) {
     acre_mem_info info;
     if (!p)
@@ -262,9 +264,10 @@ static int small_is_fine(const acre_device *dev, const void *p, size_t bytes) {
     return info.device->drv == dev->drv && bytes <= acre__book_room(&info, p);
 }
 
-/* A small copy of one row, where asking the driver what the addresses are would cost more than the
- * rest: the driver looks at them itself, and for pageable memory does what acre_copy promises.
- * *is_over is 0 when the long way is to be taken, which finds out what is wrong and says it. */
+/* Makes a small copy of one row without querying the driver about the addresses, which would cost
+ * more than the rest of the call. The driver resolves the addresses itself, and for pageable memory
+ * does what acre_copy promises. *is_over is 0 when the caller must take the long path, which finds
+ * out what is wrong and reports it. */
 static acre_status copy_small(acre_device *dev, const struct acre__rows *r, acre_stream stream,
                               int *is_over) {
     struct acre__current current;
@@ -299,13 +302,14 @@ static acre_status copy_small(acre_device *dev, const struct acre__rows *r, acre
 
 /* ---- memory of another device of the same driver ---- */
 
-/* The device of a side that this one may not have access to: chunks are mapped for their own. */
+/* Returns the other device that owns this side, or NULL. A device may lack access to that memory:
+ * chunks are mapped for their own device only. */
 static acre_device *side_owner(acre_device *dev, const struct copy_side *side) {
     return side->is_device && side->info.device && side->info.device != dev ? side->info.device
                                                                             : NULL;
 }
 
-/* Between two devices, in stream order; each side is reached through its own. */
+/* Copies between two devices in stream order; each side is accessed through its own context. */
 static acre_status copy_between(acre_device *dev, const struct acre__rows *r, acre_stream stream,
                                 const struct copy_side *to, const struct copy_side *from) {
     struct acre__current call;
@@ -326,8 +330,8 @@ static acre_status copy_between(acre_device *dev, const struct acre__rows *r, ac
 static acre_status copy_rows(acre_device *dev, int direction, const struct acre__rows *r,
                              acre_stream stream);
 
-/* Between the host and another device: that one does it, after the stream and before the call
- * returns, so it is in order. */
+/* Copies between the host and another device. The owner copies after the stream's work and before
+ * the call returns, so stream order holds. */
 static acre_status copy_by_owner(acre_device *dev, acre_device *owner, const struct acre__rows *r,
                                  acre_stream stream) {
     acre_status status = copy_wait(dev, stream);
@@ -336,7 +340,7 @@ static acre_status copy_by_owner(acre_device *dev, acre_device *owner, const str
     return status ? status : stream_wait(owner, NULL);
 }
 
-/* `direction` 0: whatever it is. */
+/* `direction` 0: any. */
 static acre_status copy_rows(acre_device *dev, int direction, const struct acre__rows *r,
                              acre_stream stream) {
     struct copy_side to, from;
@@ -349,8 +353,10 @@ static acre_status copy_rows(acre_device *dev, int direction, const struct acre_
     size_t from_span = rows_span(r->from_pitch, r->width, r->rows);
     if (!to_span || !from_span ||
         (r->rows > 1 && (r->to_pitch < r->width || r->from_pitch < r->width)))
-        return acre__fail(ACRE_E_INVALID, "%zu rows of %zu bytes, pitches %zu and %zu", r->rows,
-                          r->width, r->to_pitch, r->from_pitch);
+        return acre__fail(ACRE_E_INVALID,
+                          "invalid 2-D copy: %zu rows of %zu bytes with pitches %zu and %zu (too "
+                          "large, or a pitch below the row)",
+                          r->rows, r->width, r->to_pitch, r->from_pitch);
     int is_over = 0;
     if (!direction)
         status = copy_small(dev, r, stream, &is_over);
@@ -391,7 +397,8 @@ acre_status acre_copy_as(acre_device *device, acre_direction direction, void *to
     if ((int)direction < ACRE_HOST_TO_HOST || direction > ACRE_DEVICE_TO_DEVICE) {
         acre_status status = copy_enter(device, stream);
         return status ? status
-                      : acre__fail(ACRE_E_INVALID, "%d is no direction of a copy", (int)direction);
+                      : acre__fail(ACRE_E_INVALID, "acre_copy_as: invalid direction %d",
+                                   (int)direction);
     }
     return copy_rows(device, (int)direction, &rows, stream);
 }
@@ -405,7 +412,7 @@ acre_status acre_copy_2d(acre_device *device, void *to, size_t to_pitch, const v
                          size_t from_pitch, size_t width, size_t rows, acre_stream stream) {
     struct acre__rows r = {to, from, to_pitch, from_pitch, width, rows};
     if (rows > 1 && to_pitch == width && from_pitch == width &&
-        !__builtin_mul_overflow(width, rows, &r.width)) { /* close together: one long row */
+        !__builtin_mul_overflow(width, rows, &r.width)) { /* contiguous: one long row */
         r.rows = 1;
         r.to_pitch = r.from_pitch = r.width;
     } else {
@@ -414,7 +421,8 @@ acre_status acre_copy_2d(acre_device *device, void *to, size_t to_pitch, const v
     return copy_rows(device, 0, &r, stream);
 }
 
-/* Chunk by chunk: over the border of two host chunks the driver refuses to fill. */
+/* Fills chunk by chunk: the driver refuses a fill that crosses from one host chunk into the
+ * next. */
 static CUresult fill_by_chunks(const struct acre__driver *drv, CUdeviceptr to, uint8_t value,
                                size_t bytes, acre_stream stream) {
     CUresult code = CUDA_SUCCESS;

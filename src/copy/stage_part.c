@@ -38,7 +38,7 @@ static struct acre__stage_part *part_create(const struct acre__limbo_kind *kind)
     return part;
 }
 
-/* The part is in the list, or gone if the driver did not give it. */
+/* Adds the part to the list, or frees it if the driver failed. */
 static int part_enter(acre_device *dev, struct acre__stage_part **list,
                       struct acre__stage_part *part, CUresult code, const char *what) {
     if (code) {

@@ -1,19 +1,20 @@
 /* Staging: see staging.h.
  *
- * A set has lanes; lane 0 is run by the calling thread, each other one by a thread of its own that
- * sleeps between copies. A copy is cut into pieces of at most one buffer, drawn by the lanes from
- * one counter. A lane has a stream and memory for several pieces, each with an event, so that one
- * is filled or emptied while others are on their way.
+ * A set has lanes. The calling thread runs lane 0; each other lane has its own thread, which sleeps
+ * between copies. A copy is cut into pieces of at most one buffer, and the lanes draw pieces from
+ * one counter. A lane has a stream and several buffers with one event each, so that the lane fills
+ * or empties one buffer while others are in flight.
  *
  * Order: the caller waits for its own stream before it takes the set, so everything queued before
- * is done, and a stream that is held up, by a long kernel or by a host function, holds up no copies
- * of others. To the device, its stream waits at the end for the last transfer of every lane.
- * Transfers of one copy may still be under way when the next one begins: a buffer is not written
- * before its last transfer is done. Lanes never wait for a stream of the program's.
+ * is done. A stream that is blocked by a long kernel or a host function therefore does not delay
+ * copies of others. In a copy to the device, the caller's stream waits at the end for the last
+ * transfer of every lane. Transfers of one copy may still be in flight when the next copy begins: a
+ * buffer is not written before its last transfer is done. Lanes never wait for a stream of the
+ * program.
  *
- * Locks: the slot's, held by the caller through the whole copy (one at a time); job and its
- * counters are atomic or guarded by the inner lock. A set's threads have the device's context
- * current for good, and let captures of the program's alone. */
+ * Locks: the caller holds the slot's lock through the whole copy, so there is one copy at a time.
+ * The set's inner lock guards job, turn and active; the job's counters are atomic. A set's threads
+ * keep the device's context current until they exit, and do not disturb captures of the program. */
 #include "copy/staging.h"
 
 #include <pthread.h>
@@ -31,14 +32,14 @@
 
 enum {
     /* Measured on an H200 with 16 cores (docs/measurements.md): a large copy is fastest in pieces
-     * of 2 to 4 MiB, a small one in pieces that give every lane several; below 256 KiB the calls
-     * cost more than the bytes. 12 lanes fill the link both ways, 16 are no faster. */
+     * of 2 to 4 MiB, a small one in pieces that give every lane several. Below 256 KiB the calls
+     * cost more than the bytes. 12 lanes saturate the link in both directions; 16 are no faster. */
     STAGE_LANE_BYTES = 8 << 20, /* pinned memory of a lane, cut into buffers of a piece each */
     STAGE_PIECE_LEAST = 256 << 10,
     STAGE_PIECE_MOST_TO = 4 << 20,
     STAGE_PIECE_MOST_FROM = 2 << 20,
     STAGE_PIECES_WANTED = 64,
-    STAGE_BUFFERS = 16, /* of a lane at most: more pieces under way gain nothing */
+    STAGE_BUFFERS = 16, /* at most, per lane: more pieces in flight gain nothing */
     STAGE_LANES = 12,
     STAGE_PITCH_MAX = 0x7fffffff /* of the driver's 2-D copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH) */
 };
@@ -47,11 +48,11 @@ struct stage_job {
     const struct acre__rows *rows;
     int to_device;
     size_t piece_bytes; /* at most */
-    unsigned buffers;   /* of a lane, of that size each */
-    int is_streamed;    /* the host's side of it goes around the caches */
+    unsigned buffers;   /* per lane, of piece_bytes each */
+    int is_streamed;    /* the host's copy bypasses the caches */
     size_t pieces, rows_per_piece, pieces_per_row;
     _Atomic size_t next;
-    _Atomic int error; /* the first CUresult that was not success */
+    _Atomic int error; /* the first CUresult other than CUDA_SUCCESS */
 };
 
 struct stage_set;
@@ -62,23 +63,23 @@ struct stage_lane {
     CUevent sent[STAGE_BUFFERS]; /* the buffer's last transfer */
     CUevent finished;            /* all of the lane's transfers of a copy */
     char *buffers;
-    size_t buffer_bytes;    /* of each, as the last copy cut them */
-    int was_used;           /* did something in this copy */
-    struct acre__cond wake; /* of its thread alone, so that a small copy wakes few */
+    size_t buffer_bytes;    /* of each buffer in the last copy */
+    int was_used;           /* took part in this copy */
+    struct acre__cond wake; /* one per thread, so that a small copy wakes few threads */
     pthread_t thread;
     int has_thread;
 };
 
 struct stage_set {
     acre_device *dev;
-    struct acre__stage_part *parts; /* all that it has of the driver */
+    struct acre__stage_part *parts; /* all driver resources of the set */
     struct stage_lane lanes[STAGE_LANES];
     unsigned lane_count;
     struct acre__lock lock; /* job, turn, active, is_ending */
     struct acre__cond cond;
     struct stage_job *job;
-    unsigned invited; /* lanes that have a part in it: the first ones */
-    uint64_t turn;    /* counts copies, so that a thread takes part in each once */
+    unsigned invited; /* lanes that take part in the job: the first ones */
+    uint64_t turn;    /* counts copies, so that a thread takes part in each copy once */
     unsigned active;
     int is_ending;
 };
@@ -128,8 +129,9 @@ static void job_cut(struct stage_job *job, size_t lanes) {
     job->pieces = job->pieces_per_row > 1
                       ? job->rows->rows * job->pieces_per_row
                       : (job->rows->rows + job->rows_per_piece - 1) / job->rows_per_piece;
-    /* The program's memory is in no cache that matters. Buffers are, once a copy has used them, and
-     * writing them there is faster. */
+    /* From the device, the host writes to program memory, which is in no cache that matters. To the
+     * device, it writes to buffers: those that the copy uses more than once are in the cache, and
+     * writing to them there is faster. */
     job->is_streamed = !job->to_device || job->pieces <= lanes * job->buffers;
 }
 
@@ -177,7 +179,7 @@ static CUdeviceptr device_address(const char *base, size_t pitch, const struct s
     return (CUdeviceptr)(uintptr_t)(base + piece->row * pitch + piece->column);
 }
 
-/* Between a buffer and the side that the driver knows, whatever kind of memory that is. */
+/* Copies one piece between a buffer and the side that the driver knows, whatever its kind. */
 static CUresult piece_move(const struct acre__driver *drv, const struct stage_job *job,
                            const struct stage_piece *piece, char *buffer, CUstream stream) {
     const struct acre__rows *rows = job->rows;
@@ -210,7 +212,7 @@ static void job_fail(struct stage_job *job, CUresult code) {
         (void)acre__cas(&job->error, &none, (int)code, memory_order_relaxed, memory_order_relaxed);
 }
 
-/* The next piece for a lane, or the number of pieces when there is none. */
+/* Returns the next piece for a lane, or the number of pieces when none is left. */
 static size_t job_draw(struct stage_job *job) {
     if (job_is_wrong(job))
         return job->pieces;
@@ -222,14 +224,14 @@ static CUresult lane_send_all(struct stage_lane *lane, struct stage_job *job) {
     const struct acre__driver *drv = lane->set->dev->drv;
     CUresult code = CUDA_SUCCESS;
     unsigned slot = 0;
-    /* Buffers of another size lie across those that may still be on their way. */
+    /* Buffers of another size overlap buffers that may still be in flight. */
     if (lane->buffer_bytes != job->piece_bytes && (code = drv->cuEventSynchronize(lane->finished)))
         return code;
     lane->buffer_bytes = job->piece_bytes;
     for (size_t i = job_draw(job); i < job->pieces; i = job_draw(job)) {
         struct stage_piece piece = job_piece(job, i);
         char *buffer = lane->buffers + slot * job->piece_bytes;
-        if ((code = drv->cuEventSynchronize(lane->sent[slot]))) /* of this copy or of one before */
+        if ((code = drv->cuEventSynchronize(lane->sent[slot]))) /* of this copy or an earlier one */
             return code;
         host_pack(buffer, job, &piece);
         if ((code = piece_move(drv, job, &piece, buffer, lane->stream)) ||
@@ -243,7 +245,7 @@ static CUresult lane_send_all(struct stage_lane *lane, struct stage_job *job) {
 static CUresult lane_fetch_all(struct stage_lane *lane, struct stage_job *job) {
     const struct acre__driver *drv = lane->set->dev->drv;
     struct stage_piece pieces[STAGE_BUFFERS];
-    unsigned first = 0, count = 0; /* buffers on their way, oldest first */
+    unsigned first = 0, count = 0; /* buffers in flight, oldest first */
     for (;;) {
         size_t i = count < job->buffers ? job_draw(job) : job->pieces;
         CUresult code;
@@ -276,7 +278,7 @@ static void *lane_main(void *user) {
     struct stage_lane *lane = user;
     struct stage_set *set = lane->set;
     CUresult context = set->dev->drv->cuCtxSetCurrent(set->dev->context);
-    /* Waiting for an event would break a capture that another thread has under way. */
+    /* In the default mode, waiting for an event would invalidate a capture of another thread. */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (!context)
         context = set->dev->drv->cuThreadExchangeStreamCaptureMode(&mode);
@@ -303,7 +305,7 @@ static void *lane_main(void *user) {
 
 /* ---- sets ---- */
 
-/* 0, and nothing left, if a part of it cannot be had. */
+/* Creates a lane's resources. On failure returns 0 and frees those already created. */
 static int lane_make(struct stage_lane *lane) {
     struct stage_set *set = lane->set;
     struct acre__stage_part *before = set->parts;
@@ -317,8 +319,8 @@ static int lane_make(struct stage_lane *lane) {
     return is_made;
 }
 
-/* Waits until nothing of any copy is under way: after a failure later work is not ordered behind
- * it, and before the buffers go. 0 if the driver does not say so. */
+/* Waits until no transfer is in flight. Needed after a failure, when later work is not ordered
+ * after the copy, and before the buffers are freed. Returns 0 if the driver reports an error. */
 static int set_quiet(struct stage_set *set) {
     int is_quiet = 1;
     for (unsigned i = 0; i < set->lane_count; i++)
@@ -335,7 +337,7 @@ static void set_free(struct stage_set *set) {
     for (unsigned i = 0; i < set->lane_count; i++)
         if (set->lanes[i].has_thread)
             pthread_join(set->lanes[i].thread, NULL);
-    /* What cannot be waited for cannot be freed either, and goes to limbo below. */
+    /* Resources that the driver cannot wait for cannot be freed either; they go to limbo below. */
     struct acre__current current;
     const char *what;
     if (!acre__device_is_lost(set->dev) &&
@@ -351,8 +353,8 @@ static void set_free(struct stage_set *set) {
     free(set);
 }
 
-/* Threads for a copy: as configured, else one per core up to STAGE_LANES. Under the seeded
- * scheduler only the caller's: threads of ours would not follow its order. */
+/* Lanes for a copy: as configured, else one per core up to STAGE_LANES. Under the seeded scheduler
+ * there is only the caller's lane, because acre's threads would not follow the schedule. */
 static unsigned lanes_wanted(const acre_device *dev, uint64_t wanted) {
     unsigned cores = acre__cpu_count();
     if (acre__device_is_seeded(dev))
@@ -362,7 +364,7 @@ static unsigned lanes_wanted(const acre_device *dev, uint64_t wanted) {
     return wanted > STAGE_LANES ? STAGE_LANES : (unsigned)wanted;
 }
 
-/* A set with at least one lane; fewer than wanted if the driver or the system gives no more. */
+/* Creates a set with at least one lane, and fewer than wanted if the driver or the system fails. */
 static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
     struct stage_set *set = calloc(1, sizeof *set);
     if (!set)
@@ -404,7 +406,7 @@ static void set_run(struct stage_set *set, struct stage_job *job) {
     acre__lock_give(&set->lock);
     lane_run(&set->lanes[0], job);
     acre__lock_take(&set->lock);
-    set->job = NULL; /* who has not begun by now finds nothing left */
+    set->job = NULL; /* a lane that has not begun by now has no pieces left to draw */
     while (set->active)
         acre__cond_wait(&set->cond, &set->lock);
     acre__lock_give(&set->lock);
@@ -427,7 +429,8 @@ static CUresult set_copy(struct stage_set *set, const struct acre__rows *rows, i
     return code;
 }
 
-/* With the slot's lock: its set, made now if there is none. NULL if it cannot be made. */
+/* Returns the slot's set, created on first use; NULL on failure. The caller holds the slot's
+ * lock. */
 static struct stage_set *slot_set(struct stage_slot *slot, acre_device *dev, unsigned wanted) {
     if (slot->set)
         return slot->set;
@@ -437,7 +440,8 @@ static struct stage_set *slot_set(struct stage_slot *slot, acre_device *dev, uns
     return slot->set;
 }
 
-/* With the slot's lock: takes the set out, to be freed by the caller without it. */
+/* Takes the set out of the slot. The caller holds the slot's lock, and frees the set after
+ * releasing it. */
 static struct stage_set *slot_clear(struct stage_slot *slot) {
     struct stage_set *set = slot->set;
     slot->set = NULL;
@@ -465,8 +469,9 @@ acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, 
             *is_done = 1;
             call.code = set_copy(set, rows, to_device, stream, &what);
         }
-        /* Its buffers may still be in use: giving them back waits. That of a lost device stays as
-         * it is until the close; nobody can use it. */
+        /* The driver did not confirm that the buffers are idle, so the set is destroyed, which
+         * waits again. The set of a lost device stays until the device is closed; no copy can use
+         * it. */
         if (call.code && !set_quiet(set) && !acre__driver_is_sticky(call.code))
             ended = slot_clear(slot);
         acre__lock_give(&slot->lock);

@@ -1,9 +1,9 @@
-/* Staging: copies of pageable memory through pinned buffers, by several threads, each with a stream
- * of its own, so that reading or writing the pageable side and the transfer go on at the same time
- * (on an H200 1 GiB goes at 50 GB/s instead of 8).
+/* Staging: copies pageable memory through pinned buffers with several threads. Each thread has its
+ * own stream, so that host copies and transfers overlap. On an H200 a copy of 1 GiB runs at 50 GB/s
+ * instead of 8.
  *
- * A device has one staging set for each direction, made on first use, bounded (8 MiB for each of at
- * most 12 threads), one copy at a time; acre_trim gives it back. */
+ * A device has one staging set for each direction, created on first use. A set holds 8 MiB for each
+ * of at most 12 threads and does one copy at a time; acre_trim frees it. */
 #ifndef ACRE_COPY_STAGING_H
 #define ACRE_COPY_STAGING_H
 
@@ -11,7 +11,7 @@
 
 #include "acre.h"
 
-/* Rows of bytes; a plain copy is one row. One side is pageable, the other known to the driver. */
+/* Rows of bytes; a plain copy is one row. One side is pageable, the driver knows the other. */
 struct acre__rows {
     char *to;
     const char *from;
@@ -19,14 +19,14 @@ struct acre__rows {
     size_t width, rows; /* both at least 1 */
 };
 
-/* In order with what was queued on `stream` before and after. To the device: returns when the
- * source has been read. From it: when the data is there. *is_done is 0 when no staging set could be
- * made, and then nothing was copied and the status is ACRE_OK: the driver's own copy is to be used.
- * After a failure the destination is undefined. */
+/* Copies in stream order. To the device, it returns when the source has been read; from the device,
+ * when the data has arrived. *is_done is 0 with status ACRE_OK when no staging set could be
+ * created: nothing was copied, and the caller must use the driver's copy. After a failure the
+ * destination is undefined. */
 acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, int to_device,
                                acre_stream stream, int *is_done);
 
-/* Gives the sets of the device back; waits for copies that use them. */
+/* Frees the device's sets; waits for copies that use them. */
 void acre__staging_drop(acre_device *dev);
 
 /* Pinned bytes that the device's sets hold. */

@@ -1,10 +1,13 @@
-/* Memory of every kind: handing out, giving back, telling apart.
+/* Allocates, frees, registers and queries memory of every kind.
  *
- * Device memory of 2 MiB and more is made of chunks (mem_space.c). Less than that, managed memory
- * and write-combined host memory come from the driver; other pinned and mapped memory is made of
- * our own pages (space/host_pages.h) and registered. Every block is in the book (space/book.h) from
- * before its address is known to the program until it asks to free it. What the driver refuses to
- * take back goes to the device's limbo with its record. No state of its own. */
+ * Device blocks of at least one chunk (2 MiB) are made of chunks where the device supports it
+ * (mem_space.c). Other device blocks, managed memory, write-combined host memory and host blocks
+ * below 512 KiB come from the driver. Larger pinned and mapped blocks are acre's own pages
+ * (space/host_pages.h), registered with the driver.
+ *
+ * A block enters the book (space/book.h) before the program learns its address, and leaves it when
+ * the program frees the block. Memory that the driver refuses to free goes to the device's limbo
+ * with its record. The file has no state. */
 #include <stdlib.h>
 
 #include "base/atomic.h"
@@ -18,14 +21,15 @@
 #include "space/extent.h"
 #include "space/host_pages.h"
 
-/* Smaller host blocks come from the driver, which then is faster than mapping and registering: on
- * an H200 64 KiB take it 64 us against 112, 1 MiB 919 against 610. */
+/* Smaller host blocks come from the driver, because it is faster there than mapping and registering
+ * pages. Measured on an H200: 64 KiB take 64 us from the driver and 112 us from pages, 1 MiB 919 us
+ * and 610 us. */
 #define MEM_PAGES_LEAST ((size_t)512 << 10)
 
-/* ---- giving back ---- */
+/* ---- freeing ---- */
 
-/* With these codes the driver does not know the address: the program gave it back behind acre's
- * back. Said as an unknown handle is, so that it does not wait in limbo for good. */
+/* With these codes the driver does not know the address: the program freed it without acre. They
+ * are turned into CUDA_ERROR_INVALID_HANDLE, so that the block does not wait in limbo forever. */
 static CUresult give_back_code(CUresult code) {
     int is_unknown =
         code == CUDA_ERROR_INVALID_VALUE || code == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
@@ -60,8 +64,8 @@ static const struct acre__limbo_kind kind_host = {"cuMemFreeHost", give_back_hos
 static const struct acre__limbo_kind kind_pages = {"cuMemHostUnregister", give_back_pages,
                                                    block_forget};
 
-/* Only waits: the chunks go with the record, and what of them the driver refuses waits by itself.
- */
+/* Only waits for the device. block_forget frees the chunks with the record; a chunk that the driver
+ * refuses to free waits in limbo on its own. */
 static CUresult give_back_space(const struct acre__driver *drv, struct acre__limbo_item *item) {
     acre_device *dev = ((struct acre__block *)item)->dev;
     (void)drv;
@@ -90,7 +94,7 @@ static const struct acre__limbo_kind *source_kind(enum acre__source source) {
 
 /* ---- devices ---- */
 
-/* The program closes the device with memory left: it goes back, and the log says how much. */
+/* Frees the memory that is left when the program closes the device, and logs how much it was. */
 static void mem_close(acre_device *dev) {
     struct acre__block *block;
     unsigned long long count = 0, bytes = 0;
@@ -101,7 +105,7 @@ static void mem_close(acre_device *dev) {
         acre__limbo_let_go(dev, &block->item);
     }
     if (count)
-        acre__log(ACRE_LOG_WARN, "mem", "%s: closed with %llu blocks of %llu bytes not freed",
+        acre__log(ACRE_LOG_WARN, "mem", "%s: closed with %llu blocks not freed (%llu bytes)",
                   dev->label, count, bytes);
 }
 
@@ -134,27 +138,29 @@ static struct acre__block *block_create(acre_device *dev, acre_kind kind, size_t
     return block;
 }
 
-/* Enters the block at `p` into the book. If some of it is there already, the block is given back to
- * the driver. */
+/* Enters the block at `p` into the book. If the book already has some of these bytes, the block is
+ * freed. */
 static acre_status block_enter(struct acre__block *block, void *p) {
     block->node.key = (uintptr_t)p;
     if (acre__book_add(block))
         return ACRE_OK;
     size_t bytes = block->bytes;
     acre__limbo_let_go(block->dev, &block->item);
-    return acre__fail(ACRE_E_REGISTERED, "some of the %zu bytes at %p is in acre's book already",
+    return acre__fail(ACRE_E_REGISTERED,
+                      "some of the %zu new bytes at %p are still registered; unregister memory "
+                      "before unmapping it",
                       bytes, p);
 }
 
-/* ---- handing out ---- */
+/* ---- allocating ---- */
 
-/* One driver call with the context current and captures left alone. */
+/* One driver call, made with the context current and without disturbing captures. */
 struct mem_call {
     acre_device *dev;
     struct acre__block *block;
     CUdeviceptr address;
     void *p;
-    int is_too_much; /* managed memory that the driver was not asked for */
+    int is_too_much; /* more managed memory than is free; the driver was not called */
     size_t managed_free_bytes;
 };
 
@@ -165,7 +171,8 @@ static CUresult call_device(struct mem_call *call, const char **what) {
     return code;
 }
 
-/* Managed memory beyond what the card has free can hang the machine instead of failing. */
+/* Refuses more managed memory than the card has free: the driver can hang the machine instead of
+ * failing. */
 static CUresult call_managed(struct mem_call *call, const char **what) {
     size_t free_bytes = 0, total_bytes = 0;
     *what = "cuMemGetInfo";
@@ -218,18 +225,21 @@ static acre_status mem_call_run(struct mem_call *call,
     if (!code)
         return ACRE_OK;
     if (call->is_too_much)
-        return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes of managed memory wanted, %zu are free",
-                          call->block->bytes, call->managed_free_bytes);
+        return acre__fail(
+            ACRE_E_DEVICE_MEMORY,
+            "out of device memory: %zu bytes of managed memory requested, %zu bytes free",
+            call->block->bytes, call->managed_free_bytes);
     if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
-        return acre__fail(ACRE_E_REGISTERED,
-                          "some of the %zu bytes at %p is registered by the program itself",
-                          call->block->bytes, call->p);
+        return acre__fail(
+            ACRE_E_REGISTERED,
+            "some of the %zu bytes at %p are already registered with the driver, outside acre",
+            call->block->bytes, call->p);
     return source_kind(call->block->source) == &kind_device
                ? acre__driver_fail(call->dev, code, what)
                : acre__driver_fail_host(call->dev, code, what);
 }
 
-/* Our pages, touched and registered. */
+/* Maps, touches and registers acre's own pages. */
 static acre_status make_pages(struct mem_call *call) {
     struct acre__block *block = call->block;
     struct acre__touching touching;
@@ -264,7 +274,7 @@ static acre_status mem_make(struct mem_call *call) {
     }
 }
 
-/* The flags that go with a kind, and where its memory comes from. */
+/* Checks the flags for the kind, and chooses the source of its memory. */
 static acre_status mem_choose(acre_device *dev, acre_kind kind, size_t bytes, uint32_t flags,
                               enum acre__source *source) {
     uint32_t known = 0;
@@ -286,11 +296,11 @@ static acre_status mem_choose(acre_device *dev, acre_kind kind, size_t bytes, ui
             return acre__fail(ACRE_E_UNSUPPORTED, "%s has no managed memory", dev->label);
         break;
     default:
-        return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: %d is no kind that can be handed out",
+        return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: memory of kind %d cannot be allocated",
                           (int)kind);
     }
     if (flags & ~known)
-        return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: flags 0x%x do not go with kind %d",
+        return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: flags 0x%x are invalid for kind %d",
                           flags & ~known, (int)kind);
     return ACRE_OK;
 }
@@ -303,7 +313,7 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
     if (status || (status = acre__not_null(p, "acre_mem_alloc: p")))
         return status;
     if (!bytes || bytes > PTRDIFF_MAX)
-        return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: %zu bytes", bytes);
+        return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: invalid size: %zu bytes", bytes);
     int ignored;
     enum acre__source source = ACRE__FROM_PAGES;
     status = acre__config_flag(ACRE__CONFIG_VMM, 1, &ignored);
@@ -344,14 +354,15 @@ acre_status acre_mem_free(acre_device *device, void *p) {
     return block ? acre__limbo_give_back(device, &block->item) : status;
 }
 
-/* ---- registering what the program has ---- */
+/* ---- registering the program's memory ---- */
 
 acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32_t flags) {
     acre_status status = acre__mem_enter(device);
     if (status || (status = acre__not_null(p, "acre_mem_register: p")))
         return status;
     if (!bytes || bytes > PTRDIFF_MAX || (uintptr_t)p + bytes < (uintptr_t)p)
-        return acre__fail(ACRE_E_INVALID, "acre_mem_register: %zu bytes at %p", bytes, p);
+        return acre__fail(ACRE_E_INVALID, "acre_mem_register: invalid range: %zu bytes at %p",
+                          bytes, p);
     if (flags & ~(ACRE_MEM_PORTABLE | ACRE_MEM_READ_ONLY))
         return acre__fail(ACRE_E_INVALID, "acre_mem_register: unknown flags 0x%x", flags);
     struct mem_call call = {.dev = device, .p = p};
@@ -360,12 +371,13 @@ acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a registration's record");
     call.block->node.key = (uintptr_t)p;
     call.block->whole_bytes = bytes;
-    /* In the book first: two threads that register the same memory cannot both get past it. */
+    /* The book comes first: of two threads that register the same memory, only one gets past it. */
     if (!acre__book_add(call.block)) {
         free(call.block);
-        return acre__fail(ACRE_E_REGISTERED,
-                          "some of the %zu bytes at %p is registered, or was handed out by acre",
-                          bytes, p);
+        return acre__fail(
+            ACRE_E_REGISTERED,
+            "some of the %zu bytes at %p are already registered or were allocated by acre", bytes,
+            p);
     }
     status = mem_call_run(&call, call_register);
     if (status) {
@@ -383,13 +395,13 @@ acre_status acre_mem_unregister(acre_device *device, void *p) {
     return block ? acre__limbo_give_back(device, &block->item) : status;
 }
 
-/* ---- telling apart ---- */
+/* ---- queries ---- */
 
 acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
                                    const acre_mem_info *info) {
     if (!info->device || info->device->drv == dev->drv)
         return ACRE_OK;
-    return acre__fail(ACRE_E_HANDLE, "%p belongs to %s, which %s cannot reach", p,
+    return acre__fail(ACRE_E_HANDLE, "%p belongs to %s, which %s cannot access", p,
                       info->device->label, dev->label);
 }
 
@@ -427,10 +439,11 @@ acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_
         acre__device_note_user(info.device, device->device);
     int is_mapped = acre__book_is_mapped(p);
     if (is_mapped && info.kind == ACRE_KIND_PINNED && info.device != device)
-        return acre__fail(ACRE_E_HANDLE, "%p is a pinned vec of %s, which alone has access to it",
-                          p, info.device->label);
+        return acre__fail(ACRE_E_HANDLE,
+                          "%p is a pinned vec of %s, the only device that can access it", p,
+                          info.device->label);
     if (info.kind == ACRE_KIND_DEVICE || info.kind == ACRE_KIND_MANAGED || is_mapped) {
-        *device_p = p; /* one address for all */
+        *device_p = p; /* host and devices use the same address */
         return ACRE_OK;
     }
     struct acre__current call;

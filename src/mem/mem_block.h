@@ -1,4 +1,4 @@
-/* What the files of src/mem share: entering and leaving driver calls, and blocks. */
+/* Declarations that the files of src/mem share. */
 #ifndef ACRE_MEM_BLOCK_H
 #define ACRE_MEM_BLOCK_H
 
@@ -6,14 +6,14 @@
 #include "device/device.h"
 #include "space/book.h"
 
-/* Checks the device, and makes what src/mem has to do with devices known to them. */
+/* Checks the device and registers the device hooks of src/mem. */
 acre_status acre__mem_enter(acre_device *dev);
 
-/* acre_mem_alloc for who holds locks: without asking others to give memory back. */
+/* acre_mem_alloc for callers that hold locks: does not make pools release memory. */
 acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, uint32_t flags,
                             void **p);
 
-/* ACRE_E_HANDLE when the block belongs to a device of another driver. */
+/* ACRE_E_HANDLE if the block belongs to a device of another driver. */
 acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
                                    const acre_mem_info *info);
 
@@ -22,7 +22,7 @@ acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
 /* 1 if a block of device memory of that size is made of chunks. */
 int acre__mem_space_serves(acre_device *dev, size_t bytes);
 
-/* Memory of at least `bytes`, with addresses to grow into. */
+/* Allocates chunks for at least `bytes` at addresses with room to grow. */
 acre_status acre__mem_space_make(acre_device *dev, size_t bytes, struct acre__extent **extent);
 
 #endif

@@ -1,8 +1,9 @@
-/* What only managed memory has: prefetch, advice, attachment. */
+/* Functions for managed memory only: prefetch, advice, attachment. */
 #include "base/status.h"
 #include "mem/mem_block.h"
 
-/* The managed block that holds [p, p + bytes): KIND, RANGE, NULL, HANDLE otherwise. */
+/* Looks up the managed block that holds [p, p + bytes). Otherwise ACRE_E_KIND, ACRE_E_RANGE,
+ * ACRE_E_NULL or ACRE_E_HANDLE. */
 static acre_status check_managed(acre_device *dev, const void *p, size_t bytes,
                                  acre_mem_info *info) {
     if (!p)
@@ -15,14 +16,13 @@ static acre_status check_managed(acre_device *dev, const void *p, size_t bytes,
     if ((status = acre__mem_check_driver(dev, p, info)))
         return status;
     if (bytes > acre__book_room(info, p))
-        return acre__fail(ACRE_E_RANGE, "%zu bytes from %p on reach past the block's end", bytes,
-                          p);
+        return acre__fail(ACRE_E_RANGE, "%zu bytes at %p run past the end of the block", bytes, p);
     return ACRE_OK;
 }
 
 static acre_status place_of(acre_device *dev, uint32_t place, CUmemLocation *location) {
     if (place > ACRE_PLACE_HOST)
-        return acre__fail(ACRE_E_INVALID, "%u is no place for managed memory", place);
+        return acre__fail(ACRE_E_INVALID, "invalid place %u for managed memory", place);
     location->type =
         place == ACRE_PLACE_HOST ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
     location->id = place == ACRE_PLACE_HOST ? 0 : dev->device;
@@ -36,7 +36,7 @@ acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, 
     struct acre__current call;
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK && !bytes)
-        status = acre__fail(ACRE_E_INVALID, "acre_mem_prefetch: no bytes");
+        status = acre__fail(ACRE_E_INVALID, "acre_mem_prefetch: 0 bytes");
     if (status == ACRE_OK)
         status = check_managed(device, p, bytes, &info);
     if (status == ACRE_OK)
@@ -59,8 +59,9 @@ acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, ac
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK &&
         (!bytes || (int)advice < ACRE_ADVICE_READ_MOSTLY || advice > ACRE_ADVICE_NOT_ACCESSED_BY))
-        status =
-            acre__fail(ACRE_E_INVALID, "acre_mem_advise: %zu bytes, advice %d", bytes, (int)advice);
+        status = acre__fail(ACRE_E_INVALID,
+                            "acre_mem_advise: invalid size or advice: %zu bytes, advice %d", bytes,
+                            (int)advice);
     if (status == ACRE_OK)
         status = check_managed(device, p, bytes, &info);
     if (status == ACRE_OK)
@@ -79,16 +80,19 @@ acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK && attach != ACRE_ATTACH_GLOBAL && attach != ACRE_ATTACH_HOST &&
         attach != ACRE_ATTACH_SINGLE)
-        status = acre__fail(ACRE_E_INVALID, "acre_mem_attach: %u is no attachment", attach);
+        status = acre__fail(ACRE_E_INVALID, "acre_mem_attach: invalid attachment %u", attach);
     if (status == ACRE_OK)
         status = check_managed(device, p, 0, &info);
     if (status == ACRE_OK && info.base != p)
-        status = acre__fail(ACRE_E_INTERIOR, "acre_mem_attach: %p lies inside a block", p);
+        status = acre__fail(
+            ACRE_E_INTERIOR,
+            "acre_mem_attach: %p lies inside a block; pass the block's first address", p);
     if (status == ACRE_OK)
         status = acre__stream_check(device, stream);
     if (status == ACRE_OK && attach == ACRE_ATTACH_SINGLE && !stream)
-        status = acre__fail(ACRE_E_INVALID, "acre_mem_attach: the legacy stream cannot have "
-                                            "memory of its own");
+        status = acre__fail(
+            ACRE_E_INVALID,
+            "acre_mem_attach: ACRE_ATTACH_SINGLE needs a stream other than the legacy stream");
     if (status)
         return status;
     if (acre__device_call(device, &call))

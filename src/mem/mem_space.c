@@ -1,10 +1,10 @@
-/* Blocks of device memory that are made of chunks: they grow without being copied.
+/* Blocks of device memory made of chunks: they grow without a copy.
  *
- * A block gets addresses for four times its size, which cost nothing, so that most reallocations
- * only add a chunk behind it; beyond that it takes the addresses behind it if they are free. One
- * that has to go elsewhere is built there of the same chunks and some more, and then ends at its
- * old place. While a block is changed it is pinned in the book, so that no other thread frees or
- * changes it. */
+ * A block reserves addresses for four times its size, which cost nothing, so that most
+ * reallocations only map another chunk at its end. When these are used up, the block takes the
+ * addresses behind it if they are free. Otherwise the block moves: its chunks and some new ones are
+ * mapped at another place, then the old mappings are removed. A block is held in the book while it
+ * changes, so that no other thread frees or changes it. */
 #include <string.h>
 
 #include "base/atomic.h"
@@ -14,16 +14,16 @@
 #include "space/extent.h"
 #include "space/uses.h"
 
-enum { SPACE_AHEAD = 4 }; /* addresses for so many times the size */
+enum { SPACE_AHEAD = 4 }; /* reserved addresses, as a multiple of the size */
 
 int acre__mem_space_serves(acre_device *dev, size_t bytes) {
     size_t unit = acre__chunk_unit(dev, 0);
     return unit && bytes >= unit;
 }
 
-/* ---- making and ending ---- */
+/* ---- allocating ---- */
 
-/* An extent without memory and with addresses for `bytes` and more. */
+/* Creates an extent without memory that has addresses for at least `bytes`. */
 static acre_status space_open(acre_device *dev, size_t bytes, struct acre__extent **out) {
     size_t ahead = bytes > SIZE_MAX / SPACE_AHEAD ? bytes : SPACE_AHEAD * bytes;
     acre_status status = acre__extent_create(dev, ACRE__CHUNK_SHAREABLE, ahead, out);
@@ -32,11 +32,12 @@ static acre_status space_open(acre_device *dev, size_t bytes, struct acre__exten
     return status;
 }
 
-/* More than there is fails at once, and as a lack of memory although addresses may lack too. */
+/* More than the device has fails at once, and as out of memory, although addresses may be short
+ * too. */
 static acre_status space_check(const acre_device *dev, size_t bytes) {
     if (bytes <= dev->info.total_bytes)
         return ACRE_OK;
-    return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes wanted, %s has %llu bytes in all", bytes,
+    return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes requested, %s has %llu bytes in all", bytes,
                       dev->label, (unsigned long long)dev->info.total_bytes);
 }
 
@@ -56,15 +57,15 @@ acre_status acre__mem_space_make(acre_device *dev, size_t bytes, struct acre__ex
 
 /* ---- reallocating ---- */
 
-/* The block that is changed, and the stream whose work uses it. */
+/* A reallocation: the block, its new size, and the stream whose work uses it. */
 struct space_change {
     acre_device *dev;
     struct acre__block *block;
-    size_t bytes; /* that it is to have */
+    size_t bytes; /* the new size */
     acre_stream stream;
 };
 
-/* Some of its chunks may not be needed any more. */
+/* Shrinks the block; frees the chunks that it no longer needs. */
 static acre_status change_shrink(const struct space_change *change) {
     struct acre__extent *extent = change->block->extent;
     const struct acre__mapping *last = extent->mappings[extent->count - 1];
@@ -78,7 +79,7 @@ static acre_status change_shrink(const struct space_change *change) {
     return ACRE_OK;
 }
 
-/* Builds the block at another place and ends it at the old one. */
+/* Maps the block at another place and unmaps it at the old one. */
 static acre_status change_move(const struct space_change *change) {
     struct acre__extent *old = change->block->extent, *extent;
     struct acre__chunk *list = NULL;
@@ -104,7 +105,7 @@ static acre_status change_move(const struct space_change *change) {
     return ACRE_OK;
 }
 
-/* A block of chunks that stays one. */
+/* Reallocates a block of chunks that is still made of chunks afterwards. */
 static acre_status change_chunks(const struct space_change *change) {
     struct acre__extent *extent = change->block->extent;
     if (change->bytes <= extent->mapped)
@@ -118,14 +119,15 @@ static acre_status change_chunks(const struct space_change *change) {
     status = acre__extent_grow(extent, change->bytes);
     if (status)
         acre__extent_trim_addresses(extent, room);
-    if (status == ACRE_E_ADDRESS_SPACE) /* an undone mapping has cost it addresses */
+    if (status == ACRE_E_ADDRESS_SPACE) /* undoing a mapping has cost the extent addresses */
         return change_move(change);
     if (status == ACRE_OK)
         acre__book_change(change->block, extent->range.at, change->bytes);
     return status;
 }
 
-/* Below the size of a chunk: another block, and a copy in stream order. */
+/* Reallocates when the old or the new size is below a chunk: another block, and a copy in stream
+ * order. */
 static acre_status change_copy(const struct space_change *change, void **new_p) {
     void *old = (void *)(uintptr_t)change->block->node.key;
     size_t bytes = change->block->bytes < change->bytes ? change->block->bytes : change->bytes;
@@ -187,7 +189,7 @@ acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes, acre_st
     if (status || (status = acre__not_null(new_p, "acre_mem_realloc: new_p")))
         return status;
     if (!bytes || bytes > PTRDIFF_MAX)
-        return acre__fail(ACRE_E_INVALID, "acre_mem_realloc: %zu bytes", bytes);
+        return acre__fail(ACRE_E_INVALID, "acre_mem_realloc: invalid size: %zu bytes", bytes);
     if (!p)
         return acre_mem_alloc(device, ACRE_KIND_DEVICE, bytes, 0, new_p);
     return mem_realloc(device, p, bytes, stream, new_p);
@@ -204,14 +206,17 @@ acre_status acre_mem_set_access(acre_device *device, void *p, acre_device *peer,
         return status;
     if (access != ACRE_ACCESS_NONE && access != ACRE_ACCESS_READ &&
         access != ACRE_ACCESS_READ_WRITE)
-        return acre__fail(ACRE_E_INVALID, "acre_mem_set_access: %d is no access", (int)access);
+        return acre__fail(ACRE_E_INVALID, "acre_mem_set_access: invalid access %d", (int)access);
     struct acre__block *block = acre__book_hold(device, p, ACRE__OWNED_BY_MEM, &status);
     if (!block)
         return status;
     if (block->source == ACRE__FROM_SPACE)
         status = acre__extent_set_access(block->extent, peer, (unsigned)access);
     else
-        status = acre__fail(ACRE_E_KIND, "%p is not made of chunks of its own", p);
+        status = acre__fail(ACRE_E_KIND,
+                            "%p is not made of chunks; access can be set only for device blocks of "
+                            "at least one chunk",
+                            p);
     acre__book_unpin(block);
     return status;
 }

@@ -1,10 +1,11 @@
-/* The placer as a whole: parts, what is tried on them and in which order, the result.
+/* The placer as a whole: splits the problem into parts, schedules attempts on them and collects the
+ * result.
  *
- * A plan's height is that of its highest part, and no part needs to be lower than what the whole
- * needs anyway: the goal is the capacity asked for, or the lower bound. First every part gets its
- * greedy plans; then the highest one gets an attempt after the other until it is no longer the
- * highest. The sequence does not depend on the budget, which only says where it ends, so that a
- * larger one can only be better. */
+ * The height of a plan is the height of its highest part. No part needs to be lower than the goal,
+ * which is the requested capacity or the lower bound. First every part gets its greedy plans. Then
+ * the highest part gets one attempt after another until another part is the highest. The sequence
+ * of attempts does not depend on the budget, which only ends it. A larger budget can therefore only
+ * improve the plan. */
 #include "plan/place.h"
 
 #include <errno.h>
@@ -15,26 +16,27 @@
 #include "plan/place_problem.h"
 #include "plan/place_solve.h"
 
-/* Nodes, of about a microsecond each. When any plan that fits will do, nobody wants a search to end
- * a little too early; one for the least of all plans mostly has no other end. */
+/* Nodes, of about a microsecond each. A search for any plan that fits should not give up a little
+ * too early, so its budget is larger. A search for the smallest plan mostly ends only when its
+ * budget is spent. */
 #define PLACE_BUDGET_FITTING (UINT64_C(1) << 21)
 #define PLACE_BUDGET_LEAST (UINT64_C(1) << 20)
 
 struct place_run {
     struct place_problem problem;
-    struct place_solver **solvers; /* of each part */
+    struct place_solver **solvers; /* one per part */
     struct acre__place_options options;
     struct place_meter meter;
     uint64_t goal; /* a plan that ends here is good enough */
-    int is_least;  /* else: any plan that ends at the goal will do */
+    int is_least;  /* 0: any plan that ends at the goal is good enough */
 };
 
-/* The capacity is below the bound: there is nothing to place. */
+/* 1 if the capacity is below the lower bound: no plan exists. */
 static int place_is_hopeless(const struct place_run *run) {
     return run->options.capacity && run->problem.bound > run->options.capacity;
 }
 
-/* The part that the height of all hangs on, one that cannot be lower if there is one. */
+/* Returns the standing of the highest part; among equals, one that is proven minimal. */
 static struct place_standing place_highest(const struct place_run *run, uint32_t *highest) {
     struct place_standing most = {0};
     for (uint32_t p = 0; p < run->problem.part_count; p++) {
@@ -65,7 +67,7 @@ static void place_sum_up(const struct place_run *run, struct acre__place_result 
     result->is_fitting = capacity == 0 || result->bytes <= capacity;
 }
 
-/* Only when every part has a plan. */
+/* Reports progress, once every part has a plan. */
 static void place_tell(const struct place_run *run) {
     struct acre__place_result so_far;
     uint32_t parts = run->problem.part_count;
@@ -78,7 +80,7 @@ static void place_tell(const struct place_run *run) {
 
 /* ---- attempts ---- */
 
-/* The greedy plans of a part. */
+/* Creates a part's solver and makes its greedy plans. */
 static int place_begin_part(struct place_run *run, uint32_t p) {
     run->solvers[p] =
         acre__place_solver_create(&run->problem.parts[p], run->goal, run->is_least, &run->meter);
@@ -110,9 +112,9 @@ static int place_search(struct place_run *run) {
     return rc;
 }
 
-/* ---- beginning and end ---- */
+/* ---- setup and result ---- */
 
-/* The fixed buffers must leave each other alone. */
+/* Checks that fixed buffers do not overlap. */
 static int place_check_fixed(const struct acre__place_buffer *buffers, size_t count) {
     size_t fixed_count = 0;
     for (size_t i = 0; i < count; i++)
@@ -161,7 +163,7 @@ static void place_end(struct place_run *run) {
     acre__place_problem_destroy(&run->problem);
 }
 
-/* Writes the plan into a copy, has that verified, and hands it over. */
+/* Writes the plan into a copy, verifies it, and copies the offsets to the caller. */
 static int place_hand_over(struct place_run *run, struct acre__place_buffer *buffers, size_t count,
                            struct acre__place_result *result) {
     struct acre__place_buffer *copy = malloc(count * sizeof *copy + 1);

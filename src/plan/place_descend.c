@@ -1,19 +1,19 @@
 /* A descent: the heights of all sections are a skyline, and its lowest stretch is filled first.
  *
- * An item that lies on a stretch of one height wastes nothing. So the descent takes the lowest
- * stretch, and of the items that live entirely within it the first one in the order. When there is
- * none, nothing will ever lie there, and the stretch rises to the lower one of its neighbours and
- * joins it. Every item is looked up once and every stretch rises once, so the time depends on how
- * fast the first item within a stretch is found: items are points (first, end) in the plane, kept
- * in a k-d tree of boxes that each know their first item.
+ * An item on a stretch of one height wastes nothing. So the descent takes the lowest stretch, and
+ * places the first item in the order that lives entirely within it. If there is none, no item will
+ * ever lie there: the stretch rises to its lower neighbour and joins it. Every item is looked up
+ * once and every stretch rises once, so the time depends on the lookup of the first item within a
+ * stretch. Items are points (first, end) in the plane, kept in a k-d tree of boxes that each know
+ * their first item.
  *
- * Fixed items become part of the skyline when its lowest stretch reaches their offset. Until then a
- * stretch does not rise above the next fixed item in it. Below a fixed item that lives as long as
- * the stretch, only items that are small enough are looked for. Else one that would overlap a fixed
- * item is parked, out of the tree, until that is part of the skyline. After a number of times in
- * all items that are parked go on top of all fixed ones.
+ * A fixed item joins the skyline when the lowest stretch reaches its offset. Until then a stretch
+ * does not rise above the next fixed item in it. Below a fixed item that covers the stretch, the
+ * lookup finds only items that are small enough. Otherwise, an item that would overlap a fixed item
+ * is parked outside the tree until the fixed item is part of the skyline. When the total number of
+ * parkings reaches a limit, items are parked until all fixed items are part of the skyline.
  *
- * A descent that is stopped stacks what is left on top of all, so that there is always a plan. */
+ * A descent that is stopped stacks the remaining items on top, so that there is always a plan. */
 #include "plan/place_descend.h"
 
 #include <stdlib.h>
@@ -22,21 +22,21 @@
 #define DESCENT_NONE UINT32_MAX
 
 enum {
-    /* Looks at boxes in a descent: an item that is not found in its share of them is passed over,
+    /* Boxes visited in a descent. An item that is not found within its share of them is skipped,
      * and found again when its stretch is wider. Parts of 100,000 items rarely need as many. */
     DESCENT_LOOKS = 1 << 26,
     DESCENT_LOOKS_LEAST = 128,
-    DESCENT_LOOK = 8,   /* units of work to look at a box or an item */
+    DESCENT_LOOK = 8,   /* units of work per visited box or item */
     DESCENT_STEP = 256, /* units of work to change the skyline */
     DESCENT_LEAF = 8,   /* items in the smallest boxes: fewer only make the tree larger */
-    DESCENT_PARKS = 6   /* of an item, on average, before all that are parked go on top */
+    DESCENT_PARKS = 6   /* per item, on average, before parked items wait for all fixed ones */
 };
 
-/* A box of items, in an implicit tree: box k has 2k + 1 and 2k + 2 inside it. */
+/* A box of items in an implicit tree; box k has the children 2k + 1 and 2k + 2. */
 struct descent_box {
-    uint64_t size; /* the least of an item to come */
+    uint64_t size; /* smallest size of an unplaced item */
     uint32_t low_first, high_first, low_end, high_end;
-    uint32_t rank;         /* the least of an item to come, DESCENT_NONE: none */
+    uint32_t rank;         /* lowest rank of an unplaced item; DESCENT_NONE: none */
     uint32_t begin, count; /* its items */
 };
 
@@ -44,41 +44,41 @@ struct descent_tree {
     const struct place_item *items;
     struct place_meter *meter;
     struct descent_box *boxes;
-    uint32_t *points; /* items, sorted into boxes */
-    uint32_t *box_of; /* of each item: its smallest box */
-    uint32_t *rank;   /* of each item; DESCENT_NONE when it is placed */
+    uint32_t *points; /* items, grouped by box */
+    uint32_t *box_of; /* by item: its leaf box */
+    uint32_t *rank;   /* by item; DESCENT_NONE once it is placed */
     uint32_t count;   /* of points */
 };
 
-/* What to look for in a tree: the bounds are included. */
+/* A query to a tree; the bounds are inclusive. */
 struct descent_query {
     uint32_t low_first, high_first, low_end, high_end;
-    uint32_t looks; /* boxes that may be looked at */
-    uint64_t size;  /* the largest */
+    uint32_t looks; /* boxes that may still be visited */
+    uint64_t size;  /* largest allowed size */
 };
 
 /* A stretch of sections of one height. */
 struct descent_run {
     uint64_t height;
-    uint32_t end;      /* the section after it; where the next stretch begins */
-    uint32_t previous; /* where the one before begins, DESCENT_NONE at the left */
+    uint32_t end;      /* the section after it, where the next stretch begins */
+    uint32_t previous; /* where the previous stretch begins; DESCENT_NONE: it is the leftmost */
     uint32_t heap_at;
 };
 
 struct place_descent {
     const struct place_part *part;
     struct place_meter *meter;
-    struct descent_tree loose; /* items that are not fixed; ranks are places in the order */
+    struct descent_tree loose; /* items that are not fixed; ranks are positions in the order */
     struct descent_tree fixed; /* ranks are indices, since they are sorted by offset */
-    uint32_t fixed_laid;       /* how many are part of the skyline */
-    const uint32_t *order;     /* of loose items; parked ones are known by their places in it */
-    uint32_t *parked;         /* of each fixed item, and of all: the first item that waits for it */
-    uint32_t *parked_next;    /* of each item: the next one that waits for the same */
+    uint32_t fixed_laid;       /* fixed items in the skyline */
+    const uint32_t *order; /* of loose items; parked items are identified by their position in it */
+    uint32_t *parked;      /* by fixed item, and one for all: the first item that waits for it */
+    uint32_t *parked_next; /* by item: the next one that waits for the same fixed item */
     struct descent_run *runs; /* by the section where they begin */
-    uint32_t *heap;           /* of stretches: the lowest, and of those the leftmost, first */
+    uint32_t *heap;           /* of stretches: the lowest first, the leftmost among equals */
     uint32_t heap_count;
-    uint32_t looks; /* at boxes, for one item */
-    uint64_t parks; /* how often items may still be parked for less than all fixed ones */
+    uint32_t looks; /* boxes to visit per lookup */
+    uint64_t parks; /* how often an item may still be parked for a single fixed item */
 };
 
 /* ---- the trees of boxes ---- */
@@ -88,8 +88,8 @@ static uint64_t descent_key(const struct place_item *item, int by_end, uint32_t 
     return coordinate << 32 | index;
 }
 
-/* Puts the items with the smallest keys into the first half: quickselect, the pivot in the middle.
- */
+/* Moves the items with the smallest keys into the first half: quickselect with the middle element
+ * as pivot. */
 static void descent_halve(const struct place_item *items, uint32_t *points, uint32_t count,
                           int by_end) {
     uint32_t low = 0, high = count - 1, half = count / 2;
@@ -131,19 +131,19 @@ static void descent_build(struct descent_tree *tree, uint32_t box, uint32_t begi
     if (count <= DESCENT_LEAF || place_is_stopped(tree->meter))
         return;
     descent_halve(tree->items, tree->points + begin, count, by_end);
-    /* Deep by the logarithm of the number of items. */
+    /* The depth is logarithmic in the number of items. */
     descent_build(tree, 2 * box + 1, begin, count / 2, !by_end);
     descent_build(tree, 2 * box + 2, begin + count / 2, count - count / 2, !by_end);
 }
 
-/* Makes a tree of the items [begin, end). Returns 0 without memory. */
+/* Builds a tree of the items [begin, end). Returns 0 when out of memory. */
 static int descent_tree_create(struct descent_tree *tree, const struct place_part *part,
                                uint32_t begin, uint32_t end, struct place_meter *meter) {
     size_t boxes = 2, n = part->count;
     tree->items = part->items;
     tree->meter = meter;
     tree->count = end - begin;
-    /* Halved until boxes are small: twice as many boxes as a power of two above the count. */
+    /* Halves the count until boxes are small; the tree has twice as many boxes as leaves. */
     for (size_t k = tree->count; k > DESCENT_LEAF; k -= k / 2)
         boxes *= 2;
     tree->boxes = malloc(boxes * sizeof *tree->boxes);
@@ -197,22 +197,22 @@ static void descent_sum_all(struct descent_tree *tree, uint32_t box) {
     descent_sum_up(tree, box);
 }
 
-/* Gives an item another rank, DESCENT_NONE to take it out. */
+/* Sets an item's rank; DESCENT_NONE removes the item. */
 static void descent_set(struct descent_tree *tree, uint32_t item, uint32_t rank) {
     uint32_t box = tree->box_of[item];
     tree->rank[item] = rank;
     for (;; box = (box - 1) / 2) {
         struct descent_box before = tree->boxes[box];
         descent_sum_up(tree, box);
-        /* What does not change here does not change in the boxes around. */
+        /* If this box does not change, its parents do not either. */
         if (box == 0 ||
             (tree->boxes[box].rank == before.rank && tree->boxes[box].size == before.size))
             return;
     }
 }
 
-/* The least rank of an item that the query asks for, if it is less than `best`; of those that were
- * looked at. */
+/* Returns the lowest rank below `best` of an item that matches the query, or `best`. Stops at the
+ * limit of visited boxes. */
 static uint32_t descent_first(const struct descent_tree *tree, uint32_t box,
                               struct descent_query *query, uint32_t best) {
     const struct descent_box *it = &tree->boxes[box];
@@ -229,7 +229,7 @@ static uint32_t descent_first(const struct descent_tree *tree, uint32_t box,
         query->size == UINT64_MAX)
         return it->rank;
     if (!descent_is_leaf(it)) {
-        /* The box with the lower rank first: what it yields often rules the other one out. */
+        /* The box with the lower rank first: its result often rules the other one out. */
         uint32_t one = 2 * box + 1, two = 2 * box + 2;
         uint32_t is_two = tree->boxes[two].rank < tree->boxes[one].rank;
         best = descent_first(tree, is_two ? two : one, query, best);
@@ -289,8 +289,8 @@ static void descent_add_run(struct place_descent *descent, uint32_t from, uint32
         descent->runs[to].previous = from;
 }
 
-/* Takes the stretch out; the one before it goes on to its end, or the one after it begins where it
- * did, as the caller says next. */
+/* Removes the stretch from the heap. The caller then extends the previous stretch or begins another
+ * in its place. */
 static void descent_drop_run(struct place_descent *descent, uint32_t run) {
     uint32_t at = descent->runs[run].heap_at, last = descent->heap[--descent->heap_count];
     if (last != run) {
@@ -308,7 +308,7 @@ static void descent_join(struct place_descent *descent, uint32_t run) {
         descent->runs[end].previous = run;
 }
 
-/* Nothing fits there any more: up to the lower neighbour, or to the next fixed item. */
+/* Nothing fits on the stretch: raises it to its lower neighbour, or to the next fixed item. */
 static void descent_rise(struct place_descent *descent, uint32_t run, uint64_t ceiling) {
     struct descent_run *it = &descent->runs[run];
     uint64_t left = it->previous == DESCENT_NONE ? UINT64_MAX : descent->runs[it->previous].height;
@@ -323,7 +323,8 @@ static void descent_rise(struct place_descent *descent, uint32_t run, uint64_t c
         descent_join(descent, it->previous);
 }
 
-/* Lays the item on the stretch: what is beside it stays as it is, the item's own part rises. */
+/* Places the item on the stretch: the item's sections rise, the rest of the stretch keeps its
+ * height. */
 static void descent_lay(struct place_descent *descent, uint32_t run, const struct place_item *item,
                         uint64_t top) {
     struct descent_run old = descent->runs[run];
@@ -337,7 +338,7 @@ static void descent_lay(struct place_descent *descent, uint32_t run, const struc
     previous = item->first;
     if (item->end < old.end)
         descent_add_run(descent, item->end, old.end, old.height, previous);
-    /* Stretches of one height side by side are one. */
+    /* Adjacent stretches of one height are joined. */
     struct descent_run *it = &descent->runs[item->first];
     if (it->end < descent->part->sections && descent->runs[it->end].height == it->height)
         descent_join(descent, item->first);
@@ -347,8 +348,8 @@ static void descent_lay(struct place_descent *descent, uint32_t run, const struc
 
 /* ---- fixed items ---- */
 
-/* The lowest fixed item above the skyline that lives in sections [first, end), DESCENT_NONE: none.
- */
+/* Returns the lowest fixed item above the skyline that lives in sections [first, end), or
+ * DESCENT_NONE. */
 static uint32_t descent_ceiling(const struct place_descent *descent, uint32_t first, uint32_t end) {
     struct descent_query query = {.high_first = end - 1,
                                   .low_end = first + 1,
@@ -360,8 +361,8 @@ static uint32_t descent_ceiling(const struct place_descent *descent, uint32_t fi
     return descent_first(&descent->fixed, 0, &query, DESCENT_NONE);
 }
 
-/* Takes an item out of the tree until the fixed one is part of the skyline; both by rank. Or, after
- * a number of times in all, until all fixed ones are. */
+/* Parks an item: removes it from the tree until the fixed item is part of the skyline; both by
+ * rank. When the number of parkings is used up, the item waits until all fixed items are. */
 static void descent_park(struct place_descent *descent, uint32_t rank, uint32_t fixed) {
     uint32_t until = descent->parks ? fixed : descent->fixed.count;
     descent->parks -= descent->parks != 0;
@@ -370,15 +371,14 @@ static void descent_park(struct place_descent *descent, uint32_t rank, uint32_t 
     descent_set(&descent->loose, descent->order[rank], DESCENT_NONE);
 }
 
-/* Puts all items back into the tree that were parked until then. */
+/* Puts all items that are parked until then back into the tree. */
 static void descent_wake(struct place_descent *descent, uint32_t until) {
     uint32_t rank = descent->parked[until];
     for (; rank != DESCENT_NONE; rank = descent->parked_next[rank])
         descent_set(&descent->loose, descent->order[rank], rank);
 }
 
-/* The stretch has reached the fixed item with this rank, which is part of the skyline from now on.
- */
+/* The stretch has reached the fixed item with this rank: adds that item to the skyline. */
 static void descent_lay_fixed(struct place_descent *descent, uint32_t run, uint32_t fixed) {
     const struct place_part *part = descent->part;
     const struct place_item *item = &part->items[fixed];
@@ -398,7 +398,7 @@ static int descent_create_fixed(struct place_descent *descent) {
            descent_tree_create(&descent->fixed, part, 0, part->fixed_count, descent->meter);
 }
 
-/* ---- the whole ---- */
+/* ---- the descent ---- */
 
 struct place_descent *acre__place_descent_create(const struct place_part *part,
                                                  struct place_meter *meter) {
@@ -451,7 +451,7 @@ static void descent_begin(struct place_descent *descent, const uint32_t *order) 
     descent_add_run(descent, 0, part->sections, 0, DESCENT_NONE);
 }
 
-/* The first item that lives within the stretch and is no larger, DESCENT_NONE: none. */
+/* Returns the first item that lives within the stretch and is at most `size`, or DESCENT_NONE. */
 static uint32_t descent_find(const struct place_descent *descent, uint32_t run, uint64_t size) {
     struct descent_query query = {.low_first = run,
                                   .high_first = UINT32_MAX,
@@ -461,14 +461,14 @@ static uint32_t descent_find(const struct place_descent *descent, uint32_t run, 
     return descent_first(&descent->loose, 0, &query, DESCENT_NONE);
 }
 
-/* Whether the fixed item lives as long as the stretch, or longer. */
+/* 1 if the fixed item's lifetime covers the whole stretch. */
 static int descent_covers(const struct place_descent *descent, uint32_t fixed, uint32_t run) {
     const struct place_item *item = &descent->part->items[fixed];
     return item->first <= run && item->end >= descent->runs[run].end;
 }
 
-/* Lays one item down on the lowest stretch, or parks it, or lets the stretch rise. Returns whether
- * an item was laid down. */
+/* Places one item on the lowest stretch, or parks it, or raises the stretch. Returns 1 if an item
+ * was placed. */
 static int descent_step(struct place_descent *descent, uint64_t *offsets) {
     const struct place_part *part = descent->part;
     uint32_t run = descent->heap[0], end = descent->runs[run].end;
@@ -481,7 +481,7 @@ static int descent_step(struct place_descent *descent, uint64_t *offsets) {
         descent_lay_fixed(descent, run, fixed);
         return 0;
     }
-    /* Beside a fixed item there may be room for one that is too large to lie below it. */
+    /* Beside a fixed item there may be room for an item that is too large to lie below it. */
     int is_below = fixed != DESCENT_NONE && descent_covers(descent, fixed, run);
     uint32_t rank = descent_find(descent, run, is_below ? ceiling - height : UINT64_MAX);
     if (rank == DESCENT_NONE) {
@@ -504,7 +504,7 @@ static int descent_step(struct place_descent *descent, uint64_t *offsets) {
     return 1;
 }
 
-/* Stacks all items that are still to come on top of all others, without a look at their lives. */
+/* Stacks all unplaced items on top of the others, whatever their lifetimes. */
 static void descent_give_up(const struct place_descent *descent, uint64_t *offsets) {
     const struct place_part *part = descent->part;
     uint64_t top = 0;

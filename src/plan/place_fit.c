@@ -1,15 +1,15 @@
-/* First and best fit over one list of all placed items, the lowest first.
+/* First fit and best fit over one list of all placed items, sorted by offset.
  *
- * Descents are better and faster unless there are fixed items, which they fill around from the
- * bottom up: what does not fit below a fixed item loses all room up to there. So this is for parts
- * with fixed items that are small enough to look at every pair of items. */
+ * Descents are better and faster unless there are fixed items. A descent fills from the bottom up:
+ * an item that does not fit below a fixed item wastes the space up to it. So fits are for parts
+ * with fixed items that are small enough to compare every pair of items. */
 #include "plan/place_fit.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIT_PAIR = 2 }; /* units of work to look at a pair */
+enum { FIT_PAIR = 2 }; /* units of work per pair */
 
 struct fit_placed {
     uint64_t offset, end;

@@ -1,4 +1,4 @@
-/* Orders: sorted by one letter after the other, the last one first, since sorts are stable. */
+/* Orders: stable sorts by one letter after another, the last letter first. */
 #include "plan/place_order.h"
 
 #include <errno.h>
@@ -9,7 +9,8 @@
 
 enum { ORDER_ITEM = 32 }; /* units of work to compute a key */
 
-/* Largest product that does not overflow: both factors lose their lowest bits first. */
+/* Shifts that keep a product of size and time within 64 bits: both factors lose their lowest
+ * bits. */
 struct order_scale {
     unsigned size_shift, time_shift;
 };

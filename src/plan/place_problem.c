@@ -1,6 +1,7 @@
-/* Normalising: from buffers to parts that can be placed one by one.
+/* Normalizes buffers into parts that can be placed one by one.
  *
- * Times become sections, and what nothing crosses in time is split: two parts never meet. */
+ * Times become sections. The problem is split where no lifetime crosses, so two parts never overlap
+ * in time. */
 #include "plan/place_problem.h"
 
 #include <errno.h>
@@ -10,11 +11,11 @@
 #include "plan/place_sort.h"
 #include "plan/place_tree.h"
 
-/* Sums of sizes stay below it, so that no offset overflows, nor one plus a size. */
+/* Limit of the sum of sizes: no offset overflows, even with a size added. */
 #define PLACE_MOST_BYTES (UINT64_C(1) << 62)
 #define PLACE_MOST_BUFFERS (UINT32_C(1) << 30)
 
-/* Units of work that a pass over the items takes for each. */
+/* Units of work per item in one pass. */
 enum { PLACE_PASS = 16 };
 
 /* ---- sections ---- */
@@ -49,7 +50,7 @@ uint32_t acre__place_sections(const struct acre__place_buffer *buffers, uint32_t
 
 /* ---- from buffers to items ---- */
 
-/* The largest power of two that the buffer's offset is a multiple of, whatever it will be. */
+/* Returns the largest power of two that divides the buffer's offset, wherever it is placed. */
 static uint64_t place_grain(const struct acre__place_buffer *buffer) {
     if (!buffer->is_fixed)
         return buffer->align ? buffer->align : 1;
@@ -68,7 +69,7 @@ static int place_check(const struct acre__place_buffer *buffer) {
     return 0;
 }
 
-/* Checks all, sums up what the worst plan could need, and makes items of them. */
+/* Checks all buffers, sums up what the worst plan could need, and creates the items. */
 static int place_items(struct place_problem *problem, const struct acre__place_buffer *buffers) {
     uint64_t sum = 0, least = PLACE_MOST_BYTES;
     for (uint32_t i = 0; i < problem->count; i++) {
@@ -97,7 +98,7 @@ static int place_items(struct place_problem *problem, const struct acre__place_b
     return 0;
 }
 
-/* Makes sections, and arrays for their sums. */
+/* Computes the sections, and allocates arrays for their sums. */
 static int place_cut(struct place_problem *problem, const struct acre__place_buffer *buffers,
                      struct place_meter *meter) {
     struct place_life *lives = malloc(problem->count * sizeof *lives);
@@ -116,9 +117,10 @@ static int place_cut(struct place_problem *problem, const struct acre__place_buf
 
 /* ---- the lower bound ---- */
 
-/* Sums of sections, and the bound that follows from them: of all items whose offsets are multiples
- * of `unit`, with sizes rounded up to it, since each begins at a multiple at or above the end of
- * the one below. Only the topmost one of a section need not be rounded up. */
+/* Computes the sums of sections and the bound that follows from them, for all items whose offsets
+ * are multiples of `unit`. Sizes are rounded up to `unit`, because each item begins at a multiple
+ * at or above the end of the one below. Only the topmost item of a section need not be rounded
+ * up. */
 static int place_sum(struct place_problem *problem, uint64_t unit, struct place_meter *meter) {
     struct place_tree slack;
     if (acre__place_tree_create(&slack, problem->sections))
@@ -130,7 +132,7 @@ static int place_sum(struct place_problem *problem, uint64_t unit, struct place_
             continue;
         uint64_t room = place_align_up(item->size, unit);
         problem->total[item->first] += room;
-        problem->total[item->end] -= room; /* a difference, modulo 2^64 */
+        problem->total[item->end] -= room; /* a difference modulo 2^64 */
         if (room != item->size)
             acre__place_tree_raise(&slack, item->first, item->end, room - item->size);
     }
@@ -145,15 +147,15 @@ static int place_sum(struct place_problem *problem, uint64_t unit, struct place_
     return 0;
 }
 
-/* The bound is the highest one for any alignment: items with a large one take more than their sizes
- * from each other, even where those with small ones fill the gaps. */
+/* Computes the bound: the highest one for any alignment. Items with a large alignment waste space
+ * between each other, even where items with small alignments fill the gaps. */
 static int place_bound(struct place_problem *problem, struct place_meter *meter) {
     uint64_t grains = 0;
     int rc = 0;
     for (uint32_t i = 0; i < problem->count; i++)
         grains |= problem->items[i].grain;
-    /* Beyond all alignments there are only fixed items at the bottom. The sums of the unit, which
-     * is the least, are those that stay. */
+    /* Above all alignments there are only fixed items at the bottom. The unit is the smallest
+     * alignment; its sums come last and stay. */
     for (uint64_t grain = PLACE_MOST_BYTES / 2; rc == 0 && grain > problem->unit; grain /= 2) {
         if (grains & grain && !place_is_stopped(meter))
             rc = place_sum(problem, grain, meter);
@@ -163,11 +165,12 @@ static int place_bound(struct place_problem *problem, struct place_meter *meter)
 
 /* ---- parts ---- */
 
-/* Writes the part of each section, and makes parts that know their sections. 0 or -ENOMEM. */
+/* Writes the part of each section, and creates parts that know their sections. Returns 0 or
+ * -ENOMEM. */
 static int place_split(struct place_problem *problem, uint32_t *part_of) {
     uint32_t crossing = 0;
     for (uint32_t i = 0; i < problem->count; i++) {
-        /* Differences: how many items cross the border before each section. */
+        /* Differences: the number of items that cross the border before each section. */
         part_of[problem->items[i].first + 1]++;
         part_of[problem->items[i].end]--;
     }
@@ -190,7 +193,7 @@ static int place_split(struct place_problem *problem, uint32_t *part_of) {
     return problem->parts ? 0 : -ENOMEM;
 }
 
-/* The items by part, the fixed ones first, by offset. `rows` has room for twice as many. */
+/* Sorts the items by part, the fixed ones first, by offset. `rows` has room for twice as many. */
 static void place_sort_items(const struct place_problem *problem, const uint32_t *part_of,
                              struct place_row *rows, struct place_meter *meter) {
     const struct place_item *items = problem->items;
@@ -203,7 +206,7 @@ static void place_sort_items(const struct place_problem *problem, const uint32_t
     acre__place_sort(rows, rows + count, count, meter);
 }
 
-/* Gives the items to their parts. */
+/* Assigns the items to their parts. */
 static int place_fill_parts(struct place_problem *problem, const struct place_row *rows,
                             struct place_meter *meter) {
     struct place_tree totals;
@@ -245,7 +248,7 @@ static int place_make_parts(struct place_problem *problem, struct place_meter *m
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- the problem ---- */
 
 int acre__place_problem_create(struct place_problem *problem,
                                const struct acre__place_buffer *buffers, size_t count,

@@ -1,27 +1,27 @@
-/* Canonical depth-first search, bottom up, with jumps.
+/* Canonical depth-first search, bottom up, with back-jumping.
  *
- * If there is a placement at all there is one where every item lies on the bottom or on another
- * one, and it can be built in the order of (offset, rank). So a node of the search lays down one of
- * the items that stand lowest, where it stands, and the nodes below it only what comes later in
- * that order. What is passed over must rest on something that is laid down later, and is raised
- * accordingly, which often shows that a section cannot hold what is to come in it.
+ * If a placement exists, one exists in which every item lies on the bottom or on another item, and
+ * it can be built in the order of (offset, rank). So a node of the search places one of the items
+ * that stand lowest, where it stands; the nodes below it place only items that come later in that
+ * order. An item that was passed over must rest on an item that is placed later. It is raised
+ * accordingly, which often shows that a section cannot hold its unplaced items.
  *
- * - Dominance: nothing is laid down at or above where an item to come would end, since that item
- *   could be slid below it.
- * - An item is not passed over when nothing to come meets it: there is nothing that it could rest
- *   on.
- * - When what is to come falls apart in time, the pieces are solved one by one, and one that cannot
- *   be is the end of all.
+ * - Dominance: no item is placed at or above the end that an unplaced item would have, because
+ *   that item could slide below it.
+ * - An item is not passed over if no unplaced item overlaps it in time: there is nothing that it
+ *   could rest on.
+ * - When the unplaced items fall apart in time, the pieces are solved one by one. A piece without a
+ *   solution fails the whole node.
  *
- * Choices far apart in time alternate along a path, so that a failure is mostly not the fault of
- * the last one, and trying that one's siblings leads to the same failure again. So each failure
- * comes with the placed items that it hangs on: those of the section that overflows and those that
- * hold up what is to come in it. A node whose item is not among them fails at once with the same
- * reason; one that has tried everything fails with what it has collected. The reasons leave out how
- * a different choice would change the canonical order, so that jumps are a heuristic, and only a
- * search without them proves anything.
+ * Choices far apart in time alternate along a path. A failure is therefore mostly not the fault of
+ * the last choice, and its siblings lead to the same failure again. So each failure has a reason:
+ * the placed items that it depends on. These are the items of the section that overflows and those
+ * that hold up its unplaced items. A node whose item is not in the reason fails at once with the
+ * same reason. A node that has tried everything fails with the reasons that it has collected. The
+ * reasons ignore how another choice would change the canonical order. Jumps are therefore a
+ * heuristic, and only a search without them is a proof.
  *
- * The tree is walked with a stack of frames: one for each node on the path. */
+ * An explicit stack of frames, one for each node on the path, replaces recursion. */
 #include "plan/place_search.h"
 
 #include <errno.h>
@@ -30,17 +30,17 @@
 
 #include "plan/place_state.h"
 
-/* A node: the items of a piece, of which one has to be chosen. */
+/* A node: the items of a piece, one of which has to be chosen. */
 struct search_frame {
-    uint32_t set;                      /* the piece: its number on the stack of sets */
-    uint32_t tries_begin, tries_end;   /* candidates, and those passed over before */
-    uint32_t next;                     /* the candidate to be tried next */
-    uint32_t chosen;                   /* rank of the one that was tried last */
-    uint32_t lowest;                   /* rank of the item that nothing may be laid above */
-    uint32_t pieces_begin, pieces_end; /* sets that came of the last one tried */
-    uint32_t piece;                    /* how many of them were begun */
-    uint32_t is_last;                  /* no sibling can be better */
-    uint32_t trail;                    /* length of the trail before */
+    uint32_t set;                    /* the piece: its index on the stack of sets */
+    uint32_t tries_begin, tries_end; /* candidates, including those passed over before */
+    uint32_t next;                   /* the next candidate */
+    uint32_t chosen;                 /* rank of the last candidate tried */
+    uint32_t lowest;                 /* rank of the item at or above whose end nothing is placed */
+    uint32_t pieces_begin, pieces_end; /* pieces after the last candidate */
+    uint32_t piece;                    /* number of pieces begun */
+    uint32_t is_last;                  /* no sibling can succeed */
+    uint32_t trail;                    /* length of the trail before this node */
 };
 
 struct place_search {
@@ -48,9 +48,9 @@ struct place_search {
     int has_jumps;
     struct search_frame *frames;
     uint32_t frame_count;
-    uint64_t *conflicts; /* of each frame: the set of items that its failures hang on */
+    uint64_t *conflicts; /* by frame: the items that its failures depend on */
     uint64_t *reason;    /* of the last failure */
-    uint32_t *heat;      /* of each item */
+    uint32_t *heat;      /* by item */
     uint64_t *sets;
     uint32_t set_count;
     uint32_t *tries;
@@ -68,7 +68,7 @@ struct place_search *acre__place_search_create(const struct place_part *part,
     search->conflicts = malloc((most * words + 1) * sizeof *search->conflicts);
     search->reason = malloc((words + 1) * sizeof *search->reason);
     search->heat = malloc(part->count * sizeof *search->heat);
-    /* Pieces have items, and are disjoint or within one another. */
+    /* Pieces are not empty, and are disjoint or nested. */
     search->sets = malloc((2 * most * words + 1) * sizeof *search->sets);
     if (rc || !search->frames || !search->conflicts || !search->reason || !search->heat ||
         !search->sets) {
@@ -118,14 +118,14 @@ static void search_blame(uint64_t *set, uint32_t rank) {
         place_set_add(set, rank);
 }
 
-/* Why an item to come is not lower. */
+/* Adds the placed items that keep an unplaced item from being lower. */
 static void search_blame_for(const struct place_entry *entry, uint64_t *set) {
     search_blame(set, entry->low_by);
     if (entry->low > entry->at)
         search_blame(set, entry->at_by);
 }
 
-/* The reason of the failure that the state has just seen. */
+/* Computes the reason of the failure that the state has just reported. */
 static void search_explain(struct place_search *search) {
     const struct place_state *state = &search->state;
     uint64_t *reason = search->reason;
@@ -146,7 +146,8 @@ static void search_explain(struct place_search *search) {
     }
 }
 
-/* An item cannot be passed over, since nothing is to come that it could rest on. */
+/* Computes the reason why an item cannot be passed over: no unplaced item is left that it could
+ * rest on. */
 static void search_explain_hatless(struct place_search *search, uint32_t rank) {
     const struct place_state *state = &search->state;
     const uint64_t *meets = state->meets + (size_t)rank * state->words;
@@ -154,7 +155,7 @@ static void search_explain_hatless(struct place_search *search, uint32_t rank) {
         search->reason[w] = meets[w] & ~state->open[w];
 }
 
-/* Adds the reason of a failure to what the frame's failures hang on. */
+/* Adds the reason of a failure to the frame's conflicts. */
 static void search_collect(struct place_search *search, uint32_t frame) {
     const struct place_state *state = &search->state;
     uint64_t *conflicts = search_conflicts(search, frame);
@@ -167,8 +168,8 @@ static void search_collect(struct place_search *search, uint32_t frame) {
     search_blame(conflicts, state->entries[chosen].at_by);
 }
 
-/* The frame's choice has failed. Returns 0 when it has nothing to do with the reason, so that no
- * other one would help. */
+/* The frame's choice has failed. Returns 0 if the choice is not part of the reason, so that no
+ * other choice would help. */
 static int search_learn(struct place_search *search, uint32_t frame) {
     if (search->has_jumps && !place_set_has(search->reason, search->frames[frame].chosen))
         return 0;
@@ -176,7 +177,7 @@ static int search_learn(struct place_search *search, uint32_t frame) {
     return 1;
 }
 
-/* Nothing is left to be tried in the frame. */
+/* All candidates of the frame have failed: its conflicts become the reason. */
 static void search_conclude(struct place_search *search, uint32_t frame) {
     const struct place_state *state = &search->state;
     if (!search->has_jumps)
@@ -187,7 +188,7 @@ static void search_conclude(struct place_search *search, uint32_t frame) {
 
 /* ---- candidates ---- */
 
-/* The item of the piece that would have the lowest end now, PLACE_NONE if it has none to come. */
+/* Returns the unplaced item of the piece that would have the lowest end now, or PLACE_NONE. */
 static uint32_t search_lowest(const struct place_state *state, const uint64_t *set,
                               uint32_t *count) {
     uint64_t least = UINT64_MAX;
@@ -207,8 +208,8 @@ static uint32_t search_lowest(const struct place_state *state, const uint64_t *s
     return lowest;
 }
 
-/* Puts the items of the piece that stand below `bound` on the stack of tries, lowest first, also
- * those that have been passed over, since they are raised with every choice. */
+/* Pushes the items of the piece that stand below `bound` on the stack of tries, lowest first. That
+ * includes items that have been passed over, because they are raised with every choice. */
 static void search_gather(struct place_search *search, const uint64_t *set, uint64_t bound) {
     struct place_state *state = &search->state;
     const struct place_entry *entries = state->entries;
@@ -227,7 +228,7 @@ static void search_gather(struct place_search *search, const uint64_t *set, uint
     }
 }
 
-/* Begins a node for a piece. Returns 0 when the piece has nothing to come, 1, or -ENOMEM. */
+/* Begins a node for a piece. Returns 0 if all its items are placed, 1, or -ENOMEM. */
 static int search_enter(struct place_search *search, uint32_t set) {
     struct place_state *state = &search->state;
     uint32_t count, lowest = search_lowest(state, search_set(search, set), &count);
@@ -253,8 +254,8 @@ static int search_enter(struct place_search *search, uint32_t set) {
 
 /* ---- trying ---- */
 
-/* The least level at which the item can lie if nothing more is laid down below `level`, and it is
- * not laid down where it stands. UINT64_MAX: it cannot. */
+/* Returns the lowest level at which the item can lie if it is not placed where it stands and no
+ * more items are placed below `level`. UINT64_MAX: none. */
 static uint64_t search_lift(struct place_state *state, uint32_t rank, uint64_t level) {
     const uint64_t *meets = state->meets + (size_t)rank * state->words;
     uint64_t least = UINT64_MAX;
@@ -271,8 +272,8 @@ static uint64_t search_lift(struct place_state *state, uint32_t rank, uint64_t l
     return least == UINT64_MAX ? least : place_align_up(least, state->entries[rank].align);
 }
 
-/* Raises all items that come before the chosen one in the canonical order. Returns 0 when one of
- * them cannot be, with the reason; or when it was stopped. */
+/* Raises all items that come before the chosen one in the canonical order. Returns 0 with a reason
+ * if one of them cannot be raised. Ends early when the search is stopped. */
 static int search_pass_over(struct place_search *search, const struct search_frame *frame,
                             uint32_t chosen) {
     struct place_state *state = &search->state;
@@ -292,7 +293,7 @@ static int search_pass_over(struct place_search *search, const struct search_fra
     return 1;
 }
 
-/* Makes a piece of the items that begin in [from, to), if there are any. */
+/* Adds a piece of the items that begin in [from, to), if there are any. */
 static void search_add_piece(struct place_search *search, uint32_t set, uint32_t from,
                              uint32_t to) {
     struct place_state *state = &search->state;
@@ -311,8 +312,8 @@ static void search_add_piece(struct place_search *search, uint32_t set, uint32_t
     search->set_count += (uint32_t)is_any;
 }
 
-/* The pieces that are left when the item was laid down: none where the frame's own set is still
- * one. */
+/* Computes the pieces that are left after the item was placed; none if the frame's own set is still
+ * connected. */
 static void search_split(struct place_search *search, struct search_frame *frame, uint32_t rank) {
     const struct place_entry *entry = &search->state.entries[rank];
     uint32_t from = 0;
@@ -329,15 +330,15 @@ static void search_split(struct place_search *search, struct search_frame *frame
     frame->pieces_end = search->set_count;
 }
 
-/* A step counts as a node at least, so that it does not take longer than what it counts as. */
+/* Charges a step as at least one node, so that no step takes longer than it is charged for. */
 static void search_charge(struct place_search *search, struct place_attempt *attempt) {
     search->state.meter->work += PLACE_NODE + search->state.work;
     search->state.work = 0;
     attempt->steps--;
 }
 
-/* Tries the next candidate of the last frame. Returns 1 when one was laid down, 0 when the frame
- * has failed, -ENOMEM, or -EAGAIN when nodes ran out. */
+/* Tries the next candidates of the last frame. Returns 1 if one was placed, 0 if the frame has
+ * failed, -ENOMEM, or -EAGAIN if the steps or the budget ran out. */
 static int search_try(struct place_search *search, struct place_attempt *attempt) {
     struct place_state *state = &search->state;
     uint32_t number = search->frame_count - 1;
@@ -361,7 +362,8 @@ static int search_try(struct place_search *search, struct place_attempt *attempt
         if (state->is_broken)
             return -ENOMEM;
         acre__place_state_back(state, frame->trail);
-        /* What cannot be passed over for this one cannot be for a later one, which is higher. */
+        /* An item that cannot be passed over for this candidate cannot be for a later, higher one
+         * either. */
         if (!can_pass) {
             search_collect(search, number);
             frame->is_last = 1;
@@ -373,8 +375,8 @@ static int search_try(struct place_search *search, struct place_attempt *attempt
     return 0;
 }
 
-/* The last frame has failed, with a reason: back to the one that can try something else. Returns 0
- * when there is none. */
+/* The last frame has failed with a reason: returns to the last frame that can try another
+ * candidate. Returns 0 if there is none. */
 static int search_fail(struct place_search *search) {
     while (--search->frame_count) {
         uint32_t parent = search->frame_count - 1;
@@ -385,9 +387,8 @@ static int search_fail(struct place_search *search) {
     return 0;
 }
 
-/* The last frame's item lies: on to the next piece that has anything to come, in this frame or,
- * when it has none left, in those above. Returns 1 when there is one, 0 when all is solved, or
- * -ENOMEM. */
+/* The last frame's item is placed: enters the next piece with unplaced items, in this frame or in
+ * those above. Returns 1 if there is one, 0 if the problem is solved, or -ENOMEM. */
 static int search_advance(struct place_search *search) {
     while (search->frame_count) {
         struct search_frame *frame = &search->frames[search->frame_count - 1];

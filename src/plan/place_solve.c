@@ -1,22 +1,21 @@
-/* The strategy: from what is cheap and often enough to what is dear.
+/* The strategy: cheap attempts first, then expensive ones.
  *
- * Descents come first: a plan of 30,000 items takes 20 ms and is at most some thousandths too high
- * on what real programs do, often not at all. Then come rounds of searches, for parts that are
- * small enough, which find plans without any gap that nothing else finds. Around fixed items first
- * and best fit are often lower than a descent, and are tried as well.
+ * Descents come first: a descent of 30,000 items takes 20 ms. On the workloads of real programs its
+ * plan is at most some thousandths too high, often optimal. Then come rounds of searches, for parts
+ * that are small enough; they find gapless plans that nothing else finds. Around fixed items, first
+ * fit and best fit are often lower than a descent, so they are tried as well.
  *
- * How long a search takes hangs on luck: the same part may take some hundred nodes in one order and
- * millions in another. So a search ends early, at a few times as many nodes as there are items, and
- * the next one has another order: it begins with one of eight, and each time that it was searched
- * in vain the items that were to come where it failed are moved forward a little. Limits grow with
- * the rounds. One search in each round leaves nothing out, and may prove that there is no lower
- * plan.
+ * The time of a search depends on luck: the same part may take some hundred nodes in one order and
+ * millions in another. So a search ends early, after a few times as many nodes as there are items,
+ * and the next one uses another order. There are eight initial orders. Each time an order fails,
+ * the items that were unplaced where it failed move forward a little. Limits grow with the rounds.
+ * One search in each round leaves nothing out, and may prove that no lower plan exists.
  *
- * When a plan is to be as low as possible, and not just to fit, every other search aims at the
- * goal, since tight problems are often easier, and the others between the goal and what was found.
- * Besides, probes bisect what lies between: all searches of a probe aim at one height, with orders
- * that have not learnt from other heights. The next probe is lower or higher as this one found a
- * plan or not, and when they have met the probes begin again, with more rounds each. */
+ * When the plan should be as low as possible, and not just fit, every other search aims at the
+ * goal, because tight problems are often easier. The others aim between the goal and the best plan.
+ * In addition, probes bisect that interval. All searches of a probe aim at one height, with orders
+ * that have not learnt from other heights. The next probe is lower if this one found a plan,
+ * otherwise higher. When the interval is small, the probes begin again with more rounds each. */
 #include "plan/place_solve.h"
 
 #include <errno.h>
@@ -29,18 +28,18 @@
 #include "plan/place_search.h"
 
 enum {
-    SOLVE_SEARCH_ALL = 1024,     /* items: with more, most attempts are descents */
-    SOLVE_SEARCH_MOST = 4096,    /* items: sets of items take memory by the square, 12 MB */
-    SOLVE_FIT_MOST = 32768,      /* items, for a fit around fixed ones */
-    SOLVE_PROOF_STEPS = 1 << 16, /* divided by the number of items, and some for each */
-    SOLVE_PROBE_ROUNDS = 4,      /* of searches, in the first probes */
-    SOLVE_PROBE_STEPS = 16,      /* bisected until 1/16 is left of what lies between */
-    SOLVE_FINE_ATTEMPTS = 64,    /* for what is less than a unit of alignment */
-    SOLVE_FINE_MOST = 512        /* items, for a search of that */
+    SOLVE_SEARCH_ALL = 1024,     /* items; above this, most attempts are descents */
+    SOLVE_SEARCH_MOST = 4096,    /* items; sets of items take quadratic memory, 12 MB */
+    SOLVE_FIT_MOST = 32768,      /* items, for fits around fixed ones */
+    SOLVE_PROOF_STEPS = 1 << 16, /* divided by the number of items, plus some per item */
+    SOLVE_PROBE_ROUNDS = 4,      /* rounds of searches in the first probes */
+    SOLVE_PROBE_STEPS = 16,      /* bisects until 1/16 of the interval is left */
+    SOLVE_FINE_ATTEMPTS = 64,    /* to gain less than a unit of alignment */
+    SOLVE_FINE_MOST = 512        /* items, for a search that gains less than a unit */
 };
 
-/* Greedy plans that a part begins with, the fits only around fixed items. Which order is best
- * differs from family to family; the first of these are it most often. */
+/* The greedy plans that a part begins with; the fits only if there are fixed items. Which order is
+ * best differs between families of problems; the first ones here are best most often. */
 enum solve_kind { SOLVE_DESCENT, SOLVE_FIRST_FIT, SOLVE_BEST_FIT };
 
 static const struct solve_start {
@@ -53,40 +52,40 @@ static const struct solve_start {
     {"WAT", SOLVE_DESCENT}, {"AWT", SOLVE_DESCENT}, {"LW", SOLVE_DESCENT},
 };
 
-/* Orders that rounds begin with; of the hard instances known each is easy in one of them. */
+/* Initial orders of rounds; each hard instance known is easy in one of them. */
 static const char *const solve_orders[] = {"WAT", "TAW", "TWA", "UT", "LT", "AWT", "TZ", "LZ"};
 
 enum {
     SOLVE_STARTS = sizeof solve_starts / sizeof solve_starts[0],
     SOLVE_ORDERS = sizeof solve_orders / sizeof solve_orders[0],
-    SOLVE_ROUND = SOLVE_ORDERS + 1,                /* attempts in a round: the proof as well */
-    SOLVE_ROUND_LEAST = SOLVE_ROUND + SOLVE_ORDERS /* and those of a probe */
+    SOLVE_ROUND = SOLVE_ORDERS + 1,                /* attempts in a round, with the proof */
+    SOLVE_ROUND_LEAST = SOLVE_ROUND + SOLVE_ORDERS /* plus those of a probe */
 };
 
-/* Searches that all aim at one height. */
+/* A series of searches that all aim at one height. */
 struct solve_probe {
     uint32_t *orders;
     uint64_t target;
-    uint64_t low; /* the last one that found nothing */
+    uint64_t low; /* the last target without a plan */
     uint32_t round, most_rounds;
 };
 
 struct place_solver {
     const struct place_part *part;
     struct place_meter *meter;
-    uint32_t count; /* items that are not fixed: the length of orders */
+    uint32_t count; /* items that are not fixed; the length of orders */
     uint64_t goal;
     uint64_t height;
     uint64_t *offsets; /* the best plan */
     uint64_t *scratch; /* the plan of an attempt */
     uint32_t *order;
-    uint32_t *learnt; /* an order for each of the searches of a round */
+    uint32_t *learnt; /* one order for each search of a round */
     struct solve_probe probe;
     struct place_descent *descent;
-    struct place_search *search; /* of the two those that were needed */
-    uint32_t starts;             /* greedy attempts made */
-    uint32_t attempts;           /* others */
-    uint32_t fine_attempts;      /* those for less than a unit of alignment */
+    struct place_search *search; /* search and descent are created on first use */
+    uint32_t starts;             /* greedy attempts so far */
+    uint32_t attempts;           /* other attempts so far */
+    uint32_t fine_attempts;      /* attempts to gain less than a unit of alignment */
     int is_least, is_done, is_proven;
 };
 
@@ -136,7 +135,7 @@ struct place_standing acre__place_solver_standing(const struct place_solver *sol
 
 /* ---- greedy attempts ---- */
 
-/* Keeps the plan in `scratch` if it is whole and lower. */
+/* Keeps the plan in `scratch` if it is complete and lower. */
 static void solve_keep(struct place_solver *solver) {
     const struct place_part *part = solver->part;
     uint64_t height = 0;
@@ -153,13 +152,15 @@ static void solve_keep(struct place_solver *solver) {
         solver->is_done = 1;
 }
 
-/* Where a search should lead to: to the goal, or as near to it as the alignment makes sense. */
+/* Returns the height to aim at: the goal, or the loose bound if it lies between the goal and the
+ * best plan. */
 static uint64_t solve_aim(const struct place_solver *solver) {
     uint64_t loose = solver->part->loose_bound;
     return solver->goal < loose && loose < solver->height ? loose : solver->goal;
 }
 
-/* A plan by the solver's order, kept if it is lower; it stays in `scratch`. 0 or -ENOMEM. */
+/* Makes a plan by the solver's order in `scratch`, and keeps it if it is lower. Returns 0 or
+ * -ENOMEM. */
 static int solve_descend(struct place_solver *solver) {
     if (!solver->descent)
         solver->descent = acre__place_descent_create(solver->part, solver->meter);
@@ -170,7 +171,7 @@ static int solve_descend(struct place_solver *solver) {
     return 0;
 }
 
-/* The same by first or best fit, for parts with fixed items. */
+/* As solve_descend, by first fit or best fit, for parts with fixed items. */
 static int solve_fit(struct place_solver *solver, enum place_fit fit) {
     int rc = acre__place_fit(solver->part, solver->order, fit, solver->meter, solver->scratch);
     if (rc == 0)
@@ -196,18 +197,18 @@ static int solve_start(struct place_solver *solver) {
 
 /* ---- rounds ---- */
 
-/* Where a search should lead to. */
+/* Returns the target height of one search of a round. */
 static uint64_t solve_target(const struct place_solver *solver, uint32_t kind) {
     static const unsigned eighths[SOLVE_ORDERS] = {0, 4, 0, 7, 0, 2, 0, 6};
     uint64_t aim = solve_aim(solver);
     if (!solver->is_least && kind != SOLVE_ORDERS - 1)
-        return aim; /* but for one of a round, so that what does not fit is not too large either */
+        return aim; /* except the last order, which improves a plan that does not fit */
     if (solver->height <= aim || kind == SOLVE_ORDERS)
         return solver->height - 1;
     return aim + (solver->height - 1 - aim) / 8 * eighths[kind];
 }
 
-/* Makes the orders that rounds begin with, in an array that is made if need be. */
+/* Computes the initial orders; allocates the array if necessary. */
 static int solve_begin_orders(struct place_solver *solver, uint32_t **orders) {
     const struct place_part *part = solver->part;
     if (!*orders)
@@ -223,7 +224,7 @@ static int solve_begin_orders(struct place_solver *solver, uint32_t **orders) {
     return 0;
 }
 
-/* What attempts need that are not greedy. */
+/* Creates what attempts other than greedy ones need. */
 static int solve_prepare(struct place_solver *solver) {
     int rc = solver->learnt ? 0 : solve_begin_orders(solver, &solver->learnt);
     if (rc == 0 && !solver->search && solver->part->count <= SOLVE_SEARCH_MOST) {
@@ -233,7 +234,7 @@ static int solve_prepare(struct place_solver *solver) {
     return rc;
 }
 
-/* A search by one of the orders, which learns when it is in vain. */
+/* Searches with one order, which learns from a failure. */
 static int solve_search(struct place_solver *solver, uint32_t *order, uint64_t target,
                         uint32_t round) {
     static const uint32_t hundredths[] = {3, 2, 3, 1};
@@ -253,7 +254,7 @@ static int solve_search(struct place_solver *solver, uint32_t *order, uint64_t t
                                      acre__place_search_heat(solver->search), solver->meter);
 }
 
-/* The next height to probe, with orders that have learnt nothing yet. */
+/* Chooses the next height to probe, and resets the orders. */
 static int solve_next_probe(struct place_solver *solver) {
     struct solve_probe *probe = &solver->probe;
     uint64_t aim = solve_aim(solver);
@@ -273,7 +274,7 @@ static int solve_next_probe(struct place_solver *solver) {
     return solve_begin_orders(solver, &probe->orders);
 }
 
-/* One of the searches of a probe. */
+/* Makes one search of a probe. */
 static int solve_probe(struct place_solver *solver, uint32_t kind) {
     struct solve_probe *probe = &solver->probe;
     if (kind == 0)
@@ -287,7 +288,7 @@ static int solve_probe(struct place_solver *solver, uint32_t kind) {
                         probe->round);
 }
 
-/* A search that leaves nothing out. */
+/* Makes a search without jumps, which leaves nothing out. */
 static int solve_prove(struct place_solver *solver, uint32_t round) {
     int rc = acre__place_order(solver->part, solve_orders[0], solver->meter, solver->order);
     if (rc)
@@ -295,7 +296,7 @@ static int solve_prove(struct place_solver *solver, uint32_t round) {
     struct place_attempt attempt = {
         .order = solver->order,
         .capacity = solve_target(solver, SOLVE_ORDERS),
-        /* Tiny parts need more than their share, and get their proof in the first round. */
+        /* Tiny parts need more steps per item, and get their proof in the first round. */
         .steps = SOLVE_PROOF_STEPS / solver->count + (uint64_t)solver->count * (2 + round),
     };
     rc = acre__place_search_run(solver->search, &attempt, solver->scratch);
@@ -306,8 +307,8 @@ static int solve_prove(struct place_solver *solver, uint32_t round) {
     return rc < 0 ? rc : 0;
 }
 
-/* For parts that are too large for searches: a descent by one of the orders, which learns from it
- * which items end too high. */
+/* For parts that are too large for searches: makes a descent with one order, which learns which
+ * items end too high. */
 static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t kind) {
     const struct place_part *part = solver->part;
     uint32_t count = solver->count;
@@ -321,7 +322,7 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
         uint64_t end = solver->scratch[i] + part->items[i].size;
         over = end > aim && end - aim > over ? end - aim : over;
     }
-    /* As heat: in every other round by how much it is too high, else that it is. */
+    /* Heat: in even rounds by how much an item is too high, in odd rounds whether it is. */
     for (uint32_t i = part->fixed_count; i < part->count; i++) {
         uint64_t end = solver->scratch[i] + part->items[i].size;
         uint64_t heat = end <= aim ? 0 : round % 2 ? 1 : 1 + (end - aim) / (over / 1024 + 1);
@@ -331,8 +332,8 @@ static int solve_rework(struct place_solver *solver, uint32_t round, uint32_t ki
     return acre__place_order_promote(order, count, reach + 1, solver->order, solver->meter);
 }
 
-/* The item that should lie on top of the fullest section: the one that wastes most there, since it
- * wastes nothing on top. */
+/* Returns the item that should lie on top of the fullest section: the one that wastes the most
+ * space there, because on top it wastes none. */
 static uint32_t solve_topmost(const struct place_part *part) {
     uint32_t fullest = 0, topmost = part->fixed_count;
     uint64_t most = 0;
@@ -348,8 +349,8 @@ static uint32_t solve_topmost(const struct place_part *part) {
     return topmost;
 }
 
-/* All that is missing is less than a unit of alignment: descents that leave the right item for the
- * end. */
+/* The plan is less than a unit of alignment too high: makes a descent that places the right item
+ * last. */
 static int solve_fine(struct place_solver *solver, uint32_t kind) {
     uint32_t topmost = solve_topmost(solver->part), kept = 0;
     int rc = acre__place_order(solver->part, solve_orders[kind], solver->meter, solver->order);
@@ -384,7 +385,8 @@ static int solve_attempt(struct place_solver *solver) {
         return solve_probe(solver, kind - SOLVE_ROUND);
     if (kind == SOLVE_ORDERS && part->count <= SOLVE_SEARCH_MOST)
         return solve_prove(solver, round);
-    /* The larger a part, the dearer a search; half a round of descents costs less than one. */
+    /* The larger a part, the more expensive a search; half a round of descents costs less than one
+     * search. */
     int is_cheap = part->count <= SOLVE_SEARCH_ALL || kind % 4 == 3 || part->fixed_count;
     if (!is_cheap || part->count > SOLVE_SEARCH_MOST)
         return solve_rework(solver, round, kind % SOLVE_ORDERS);

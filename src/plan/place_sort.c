@@ -1,10 +1,10 @@
-/* Radix sort, a byte of the keys at a time, from the lowest byte up. Bytes that are the same in all
- * keys cost nothing. */
+/* Radix sort, one byte of the keys per pass, from the lowest byte up. Bytes that are equal in all
+ * keys need no pass. */
 #include "plan/place_sort.h"
 
 #include <string.h>
 
-enum { SORT_PASS = 16 }; /* units of work a row and pass */
+enum { SORT_PASS = 16 }; /* units of work per row and pass */
 
 static void sort_pass(const struct place_row *from, struct place_row *to, uint32_t count,
                       unsigned shift) {

@@ -1,4 +1,4 @@
-/* Sorting by 64-bit keys: stable, in linear time, and counted. */
+/* Stable sort by 64-bit keys, in linear time; its work is counted. */
 #ifndef ACRE_PLAN_PLACE_SORT_H
 #define ACRE_PLAN_PLACE_SORT_H
 
@@ -11,13 +11,13 @@ struct place_row {
     uint32_t item;
 };
 
-/* Moments as keys: the order of signed numbers as that of unsigned ones. */
+/* Maps signed times to unsigned keys in the same order. */
 static inline uint64_t place_time_key(int64_t time) {
     return (uint64_t)time ^ UINT64_C(1) << 63;
 }
 
-/* Sorts by key, the least first; rows with equal keys keep their order. `spare` has room for as
- * many rows. */
+/* Sorts by key, ascending; rows with equal keys keep their order. `spare` has room for `count`
+ * rows. */
 void acre__place_sort(struct place_row *rows, struct place_row *spare, uint32_t count,
                       struct place_meter *meter);
 

@@ -1,11 +1,11 @@
-/* The state of a search: making it, laying an item down, taking it back. */
+/* The state of a search: creating it, placing an item, undoing. */
 #include "plan/place_state.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 int acre__place_state_create(struct place_state *state, const struct place_part *part,
                              struct place_meter *meter) {
@@ -35,9 +35,9 @@ void acre__place_state_destroy(struct place_state *state) {
     *state = (struct place_state){0};
 }
 
-/* ---- beginning anew ---- */
+/* ---- resetting ---- */
 
-/* The lowest place at or above `level` where the item is in nobody's way who is fixed. */
+/* Returns the lowest level at or above `level` where the item overlaps no fixed item. */
 static uint64_t state_settle(struct place_state *state, const struct place_entry *entry,
                              uint64_t level) {
     const struct place_item *fixed = state->part->items;
@@ -85,7 +85,8 @@ static void state_reset_sets(struct place_state *state) {
     }
     for (size_t k = words; k < all; k++)
         state->begun[k] |= state->begun[k - words];
-    /* An item meets what lives when it begins, and what begins later in its life. */
+    /* An item overlaps the items that live when it begins, and those that begin later in its
+     * lifetime. */
     for (uint32_t r = 0; r < state->count; r++) {
         uint64_t *meets = state->meets + (size_t)r * words;
         const uint64_t *lives = state->lives + (size_t)state->entries[r].first * words;
@@ -98,7 +99,7 @@ static void state_reset_sets(struct place_state *state) {
     state->work += 4 * all + (uint64_t)state->count * (words + 64);
 }
 
-/* What is to come in each section, from differences modulo 2^64 and 2^32. */
+/* Computes the unplaced items of each section, from differences modulo 2^64 and 2^32. */
 static void state_reset_sections(struct place_state *state) {
     struct place_section *sections = state->sections;
     uint32_t count = state->part->sections;
@@ -153,7 +154,7 @@ static void state_record(struct place_state *state, struct place_change change) 
         state->trail_room = room;
     }
     state->trail[state->trail_count++] = change;
-    state->work += 2; /* going back takes as long */
+    state->work += 2; /* undoing takes as long */
 }
 
 static void state_record_item(struct place_state *state, uint32_t rank) {
@@ -188,15 +189,15 @@ static void state_unwatch(struct place_state *state, uint32_t s) {
         state->sections[section->next].previous = section->previous;
 }
 
-/* All sections that watch the item have to look for another one. */
+/* Queues all sections that watch the item: they must find another one. */
 static void state_call(struct place_state *state, uint32_t rank) {
     for (uint32_t s = state->entries[rank].watches; s != PLACE_NONE; s = state->sections[s].next)
         state->dirty[(state->dirty_begin + state->dirty_count++) % state->part->sections] = s;
     state->entries[rank].watches = PLACE_NONE;
 }
 
-/* The lowest item of a section, where none is below `known`. Counts those at `high` or below, up to
- * two of them. */
+/* Returns the lowest unplaced item of a section; none is below `known`. Counts those at `high` or
+ * below, up to two of them. */
 static uint32_t state_lowest(struct place_state *state, const uint64_t *lives, uint64_t known,
                              uint64_t high, uint32_t *low_count) {
     uint32_t lowest = PLACE_NONE;
@@ -218,7 +219,8 @@ static uint32_t state_lowest(struct place_state *state, const uint64_t *lives, u
     return lowest;
 }
 
-/* Raises what meets an item that is forced to be at `high` or below, and cannot lie below it. */
+/* An item is forced to be at `high` or below: raises the items that overlap it in time and cannot
+ * lie below it. */
 static int state_press(struct place_state *state, uint32_t rank, uint64_t high) {
     const uint64_t *meets = state->meets + (size_t)rank * state->words;
     uint64_t top = state->entries[rank].low + state->entries[rank].size;
@@ -241,8 +243,8 @@ static int state_press(struct place_state *state, uint32_t rank, uint64_t high) 
     return 1;
 }
 
-/* Gives a section that was called another item to watch. Returns 0 when what is to come in it does
- * not fit any more, or not after what it forces. */
+/* Finds another item to watch for a queued section. Returns 0 if its unplaced items no longer fit,
+ * or if a forced item makes that so. */
 static int state_look(struct place_state *state, uint32_t s) {
     struct place_section *section = &state->sections[s];
     const uint64_t *lives = state->lives + (size_t)s * state->words;
@@ -266,13 +268,13 @@ static int state_look(struct place_state *state, uint32_t s) {
         state->bad_section = s;
         return 0;
     }
-    /* One alone can be low enough for the others to fit above it. */
+    /* Only one item can be low enough for the others to fit above it. */
     return low_count > 1 || state_press(state, rank, high);
 }
 
-/* Sections look, and what they force is raised, until nothing changes any more. After a failure
- * those that have not looked watch what they did: that is right again when the caller has gone
- * back. */
+/* Processes queued sections, and raises what they force, until nothing changes. After a failure the
+ * remaining sections keep their watched item, which is right again once the caller has undone the
+ * changes. */
 static int state_follow(struct place_state *state) {
     int fits = state->bad_item == PLACE_NONE;
     while (state->dirty_count) {
@@ -288,7 +290,7 @@ static int state_follow(struct place_state *state) {
     return fits && !state->is_broken;
 }
 
-/* ---- putting and raising ---- */
+/* ---- placing and raising ---- */
 
 int acre__place_state_put(struct place_state *state, uint32_t rank) {
     const struct place_entry *entry = &state->entries[rank];

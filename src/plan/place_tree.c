@@ -1,4 +1,4 @@
-/* Ranges are cut into the few nodes that make them up, from the leaves upwards. */
+/* Splits each range into O(log n) nodes, from the leaves upwards. */
 #include "plan/place_tree.h"
 
 #include <errno.h>

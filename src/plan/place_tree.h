@@ -1,5 +1,4 @@
-/* The highest value over a range of sections: a complete binary tree, node k has 2k and 2k + 1
- * below it. */
+/* Range maximum over sections: a complete binary tree. The children of node k are 2k and 2k + 1. */
 #ifndef ACRE_PLAN_PLACE_TREE_H
 #define ACRE_PLAN_PLACE_TREE_H
 
@@ -8,7 +7,7 @@
 
 struct place_tree_node {
     uint64_t all; /* the highest value that all of its sections were raised to at once */
-    uint64_t any; /* the highest value of any of them, as far as this node and those below know */
+    uint64_t any; /* the highest value of any of its sections that is known at this node or below */
 };
 
 struct place_tree {
@@ -16,11 +15,11 @@ struct place_tree {
     size_t leaves; /* a power of two */
 };
 
-/* All values are 0. Returns 0 or -ENOMEM; destroy in any case. */
+/* Creates a tree of zeros. Returns 0 or -ENOMEM; destroy it in any case. */
 int acre__place_tree_create(struct place_tree *tree, size_t sections);
 void acre__place_tree_destroy(struct place_tree *tree);
 
-/* Raises sections [first, end) to a value at least. O(log n). */
+/* Raises sections [first, end) to at least a value. O(log n). */
 void acre__place_tree_raise(struct place_tree *tree, size_t first, size_t end, uint64_t value);
 
 /* The highest value of sections [first, end). O(log n). */

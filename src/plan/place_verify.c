@@ -1,6 +1,6 @@
-/* Whether a plan is right. From the bottom up, each buffer must begin at or above the highest end
- * of all before it that share a section with it; a tree over sections knows that. The first one
- * that does not is compared with all others. */
+/* Verifies a plan. From the bottom up, each buffer must begin at or above the highest end of all
+ * earlier buffers that share a section with it; a tree over sections tracks these ends. The first
+ * buffer that does not is compared with all others. */
 #include "plan/place.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static int verify_say(size_t *first, size_t *second, size_t one, size_t two) {
     return -1;
 }
 
-/* The first buffer that overlaps the given one, or `count`. */
+/* Returns the first buffer that overlaps the given one, or `count`. */
 static size_t verify_other(const struct acre__place_buffer *buffers, size_t count, size_t one) {
     const struct acre__place_buffer *a = &buffers[one];
     for (size_t i = 0; i < count; i++) {
@@ -37,8 +37,8 @@ static size_t verify_other(const struct acre__place_buffer *buffers, size_t coun
     return count;
 }
 
-/* The first buffer from the bottom up that lies on another one; `count`: there is none; 0 without
- * memory, so that the caller looks at all. */
+/* Returns the lowest buffer that overlaps an earlier one, or `count` if none does. Out of memory it
+ * returns 0, so that the caller compares all. */
 static uint32_t verify_lowest(const struct acre__place_buffer *buffers, uint32_t count) {
     struct place_meter meter = {0};
     struct place_tree tree = {0};

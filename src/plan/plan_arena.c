@@ -1,8 +1,8 @@
-/* Arenas of plans: where their memory comes from, and which part of it is whose. See plan.h.
+/* Arenas of plans: their memory and its pieces. See plan.h.
  *
- * Memory is blocks of acre_mem_alloc, which the book then says are the plan's, so that nobody frees
- * them by the address of a wish; pageable memory is pages of our own. Addresses are aligned, not
- * offsets: a segment need not begin at a multiple of what a wish asks for. */
+ * Memory is blocks of acre_mem_alloc. The book lists them as the plan's, so that nobody can free
+ * them by the address of a request. Pageable memory is acre's own pages. Addresses are aligned, not
+ * offsets: a segment need not begin at a multiple of a request's alignment. */
 #include "base/status.h"
 #include "plan/plan.h"
 #include "space/host_pages.h"
@@ -12,8 +12,8 @@
 
 #define ARENA_DEVICE_BYTES ((uint64_t)4 << 30)
 #define ARENA_HOST_BYTES ((uint64_t)8 << 30)
-/* Memory that is taken as needed comes in multiples of a chunk, and by as much as there is already
- * up to this, so that many small wishes take few segments. */
+/* Memory that is allocated as needed comes in multiples of a chunk. Each segment is as large as all
+ * before it, up to this limit, so that many small requests take few segments. */
 #define ARENA_UNIT ((uint64_t)2 << 20)
 #define ARENA_STEP_MOST ((uint64_t)256 << 20)
 
@@ -21,7 +21,7 @@ const char *acre__plan_place_name(uint32_t place) {
     return place == ACRE_PLACE_HOST ? "host" : "device";
 }
 
-/* Whose memory is short. */
+/* The status for a shortage of this arena's memory. */
 static acre_status arena_short(const struct acre__plan_arena *arena) {
     return arena->place == ACRE_PLACE_HOST ? ACRE_E_HOST_MEMORY : ACRE_E_DEVICE_MEMORY;
 }
@@ -40,7 +40,7 @@ acre_status acre__plan_not_clear(const struct acre__plan_arena *arena,
                                  const struct acre__plan_piece *piece, uint64_t offset) {
     return acre__fail(
         ACRE_E_INVALID,
-        "%llu bytes at offset %llu of %llu on the %s: taken, past the end, or not aligned",
+        "%llu bytes at offset %llu of %llu bytes of %s memory: in use, past the end, or misaligned",
         (unsigned long long)piece->bytes, (unsigned long long)offset,
         (unsigned long long)arena->bytes, acre__plan_place_name(arena->place));
 }
@@ -70,7 +70,7 @@ static void segment_end(struct acre__plan_arena *arena, struct acre__plan_segmen
         acre__book_unpin(segment->pinned);
         (void)acre_mem_free(arena->dev, segment->mem);
     } else {
-        (void)acre__step_quiesce_users(arena->dev); /* copies may use them */
+        (void)acre__step_quiesce_users(arena->dev); /* copies may still use the pages */
         acre__host_pages_free(segment->mem, segment->mem_bytes);
     }
     free(segment);
@@ -134,8 +134,7 @@ acre_status acre__plan_arena_ready(struct acre__plan_arena *arena) {
     uint64_t whole, room, bytes = arena->bytes;
     if (arena->size == ACRE__PLAN_NEEDED || arena->segments)
         return ACRE_OK;
-    if (arena->size ==
-        ACRE__PLAN_DEFAULT) { /* others may have taken some since the plan was made */
+    if (arena->size == ACRE__PLAN_DEFAULT) { /* less may be free than at creation */
         acre_status status = acre__plan_arena_default(arena->dev, arena->place, &whole, &room);
         if (status)
             return status;
@@ -153,7 +152,7 @@ acre_status acre__plan_arena_ready(struct acre__plan_arena *arena) {
                : status;
 }
 
-/* What a segment that is taken as needed surely begins at a multiple of. */
+/* Returns the alignment that segments allocated as needed are guaranteed to have. */
 static uint64_t arena_natural(const struct acre__plan_arena *arena) {
     int is_whole = arena->place == ACRE_PLACE_HOST || arena->dev->info.granularity_bytes;
     return is_whole ? ARENA_UNIT : ACRE__PLAN_GRAIN;
@@ -166,7 +165,7 @@ acre_status acre__plan_arena_more(struct acre__plan_arena *arena, uint64_t bytes
     uint64_t step = arena->held < ARENA_STEP_MOST ? arena->held : ARENA_STEP_MOST;
     step = ahead ? acre__round_up(step, ARENA_UNIT) : 0;
     acre_status status = arena_add(arena, step > least ? step : least);
-    if (status && step > least) /* less may be had */
+    if (status && step > least) /* a smaller segment may succeed */
         status = arena_add(arena, least);
     return acre__is_no_memory(status) ? acre__plan_not_enough(arena, arena->held + bytes) : status;
 }
@@ -177,8 +176,8 @@ static struct acre__plan_piece *piece_of(struct acre__node *node) {
     return acre__tree_entry(node, struct acre__plan_piece, node);
 }
 
-/* The end of something that shares bytes with [at, at + bytes) of the segment; 0 if nothing does.
- */
+/* Returns the end of a piece or kept range that overlaps [at, at + bytes) of the segment; 0 if none
+ * does. */
 static uint64_t segment_in_the_way(const struct acre__plan_arena *arena,
                                    const struct acre__plan_segment *segment, uint64_t at,
                                    uint64_t bytes) {

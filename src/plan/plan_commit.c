@@ -1,8 +1,8 @@
-/* Placing the wishes of a plan: see plan.h.
+/* Places the requests of a plan: see plan.h.
  *
- * Everything is placed first, then the round before is waited for, and only then are addresses
- * written, so that a call that fails has written none. What was placed is undone in the opposite
- * order, and memory that was taken for it goes back. */
+ * A call first places everything, then waits for the previous round, and only then writes
+ * addresses. A call that fails has therefore written none: it undoes its placements in reverse
+ * order and frees the memory that it allocated. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,8 +12,8 @@
 #include "plan/plan.h"
 #include "space/steps.h"
 
-/* Search nodes of a commit into memory of a given size, unless the plan says another number: about
- * a second, since others wait for the plan's lock. */
+/* Default budget of search nodes for a commit into memory of a given size: about a second, because
+ * other threads wait for the plan's lock. */
 #define COMMIT_BUDGET (UINT64_C(1) << 20)
 
 /* ---- waiting ---- */
@@ -29,26 +29,26 @@ acre_status acre__plan_wait(acre_plan *plan) {
     if (status)
         return status;
     plan->must_wait = plan->must_wait_all = 0;
-    /* Loops that came and went have left their events; one is enough for the next. */
+    /* Earlier loops have left their events; one is enough for the next loop. */
     acre__uses_lend(&plan->uses, &plan->loop_uses);
     acre__uses_close(&plan->uses);
     plan->waits++;
     return ACRE_OK;
 }
 
-/* ---- wishes for all steps ---- */
+/* ---- requests for all steps ---- */
 
-/* What a call has placed so far, to be kept or undone as a whole. */
+/* The placements of a call, kept or undone as a whole. */
 struct placing {
     acre_plan *plan;
-    struct acre__plan_wish **heads; /* of the wishes that waited, in the order they are placed */
-    struct acre__plan_wish *one;    /* in place of an array, when it is only one */
+    struct acre__plan_wish **heads; /* of the waiting requests, in the order of placement */
+    struct acre__plan_wish *one;    /* used instead of an array for a single request */
     size_t count, taken;
-    struct acre__plan_segment *last[ACRE__PLAN_PLACES]; /* memory behind these is new */
+    struct acre__plan_segment *last[ACRE__PLAN_PLACES]; /* segments behind these are new */
 };
 
-/* Fixed ones first, since others have to keep clear of them; then what is aligned most, so that
- * there is little padding; then as they were given. */
+/* Fixed requests first, because others must not overlap them; then the largest alignments, which
+ * leaves little padding; then call order. */
 static int heads_compare(const void *a, const void *b) {
     const struct acre__plan_wish *x = *(struct acre__plan_wish *const *)a;
     const struct acre__plan_wish *y = *(struct acre__plan_wish *const *)b;
@@ -70,7 +70,7 @@ static acre_status placing_begin(struct placing *placing, acre_plan *plan) {
         return ACRE_OK;
     placing->heads = malloc(placing->count * sizeof(void *));
     if (!placing->heads)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to sort %zu wishes", placing->count);
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to sort %zu requests", placing->count);
     size_t i = 0;
     for (struct acre__plan_wish *wish = plan->waiting.first; wish; wish = wish->wait)
         placing->heads[i++] = wish;
@@ -83,7 +83,7 @@ static void placing_free(struct placing *placing) {
         free(placing->heads);
 }
 
-/* Keeps the detail of what failed. */
+/* Undoes all placements; keeps the detail of the failure. */
 static void placing_undo(struct placing *placing) {
     struct acre__said said;
     acre__said_keep(&said);
@@ -95,8 +95,8 @@ static void placing_undo(struct placing *placing) {
     (void)acre__said_fail(ACRE_E_INVALID, &said);
 }
 
-/* What the wishes from `from` on that are for this arena would need: behind the last piece of its
- * only segment, or, where memory is taken as needed, in a segment of their own. */
+/* Returns the bytes that the requests from `from` on need in this arena: behind the last piece of
+ * its only segment, or, where memory is allocated as needed, in a new segment. */
 static uint64_t placing_desired(const struct placing *placing, size_t from,
                                 const struct acre__plan_arena *arena, uint64_t *alignment) {
     static const struct acre__plan_segment empty;
@@ -109,7 +109,7 @@ static uint64_t placing_desired(const struct placing *placing, size_t from,
         if (placing->heads[i]->place != arena->place)
             continue;
         end = acre__plan_segment_would_end(arena, segment, end, piece->bytes, piece->alignment);
-        if (end > ACRE__PLAN_BYTES_MOST) /* more than there is; what follows could wrap around */
+        if (end > ACRE__PLAN_BYTES_MOST) /* too large; further sums could wrap around */
             return end;
         *alignment = piece->alignment > *alignment ? piece->alignment : *alignment;
     }
@@ -134,7 +134,7 @@ static acre_status placing_one(struct placing *placing, size_t index) {
     return acre__plan_arena_grow(arena, &wish->piece, desired, alignment, ahead);
 }
 
-/* Places all that waits. After a failure nothing is placed. */
+/* Places all waiting requests. After a failure nothing is placed. */
 static acre_status placing_run(struct placing *placing, acre_plan *plan) {
     acre_status status = placing_begin(placing, plan);
     if (status)
@@ -148,7 +148,7 @@ static acre_status placing_run(struct placing *placing, acre_plan *plan) {
     return status;
 }
 
-/* Writes the addresses of a wish and of those adjacent to it. */
+/* Writes the addresses of a request and of those adjacent to it. */
 static void wish_write(acre_plan *plan, struct acre__plan_wish *head) {
     for (struct acre__plan_wish *wish = head; wish; wish = wish->with) {
         uint64_t at = head->piece.segment->at + head->piece.node.key + wish->inner;
@@ -180,32 +180,33 @@ acre_status acre__plan_satisfy(acre_plan *plan) {
     return status;
 }
 
-/* ---- wishes for some steps ---- */
+/* ---- requests for some steps ---- */
 
 acre_status acre__plan_placer_fail(int error) {
     if (error == -ENOMEM)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to place the wishes");
-    return acre__fail(ACRE_E_INVALID, "the wishes cannot be placed: %s",
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to place the requests");
+    return acre__fail(ACRE_E_INVALID, "the requests cannot be placed: %s",
                       error == -EOVERFLOW ? "they are too large or too many"
-                                          : "some with a fixed offset contradict each other");
+                                          : "requests with fixed offsets overlap");
 }
 
-/* The wishes of one place, as the placer knows them: what is there already, fixed, comes first. */
+/* The requests of one place as the placer sees them. Existing pieces come first, as fixed
+ * buffers. */
 struct timed {
     acre_plan *plan;
     struct acre__plan_arena *arena;
-    struct acre__plan_segment *segment; /* that they go to; NULL: one is to be made */
+    struct acre__plan_segment *segment; /* their segment; NULL: to be allocated */
     struct acre__place_buffer *buffers;
-    size_t fixed_count, count; /* of all */
+    size_t fixed_count, count; /* fixed buffers of pieces; requests */
     uint64_t shift;            /* from offsets in the segment to the placer's, which are aligned */
-    uint64_t alignment;        /* the largest */
-    int64_t begin, end;        /* of time */
-    uint64_t least;            /* bytes of the smallest */
-    uint64_t bound;            /* for what is in the segment afterwards */
+    uint64_t alignment;        /* the largest alignment */
+    int64_t begin, end;        /* first step, and the one after the last */
+    uint64_t least;            /* bytes of the smallest request */
+    uint64_t bound;            /* lower bound for the segment's contents */
     struct acre__place_result result;
 };
 
-/* What holds for all of them; their number is in timed->count. */
+/* Counts the requests of the place and computes their common bounds. */
 static void timed_measure(struct timed *timed) {
     timed->begin = INT64_MAX;
     timed->least = UINT64_MAX;
@@ -232,8 +233,8 @@ static void timed_fix(struct timed *timed, uint64_t from, uint64_t to) {
                                                                        .is_fixed = 1};
 }
 
-/* The pieces of the segment live for all steps. Gaps that no wish fits into are closed, which
- * leaves few of them. */
+/* Adds the segment's pieces as fixed buffers that live for all steps. Pieces whose gap no request
+ * fits into are merged, which leaves few buffers. */
 static void timed_add_pieces(struct timed *timed) {
     uint64_t from = 0, to = timed->shift;
     struct acre__node *node = acre__tree_first(&timed->segment->pieces);
@@ -267,7 +268,7 @@ static void timed_add_wishes(struct timed *timed) {
     }
 }
 
-/* Asks the placer for offsets in a segment, or, for NULL, in as few bytes as can be. */
+/* Runs the placer for offsets in a segment, or, if it is NULL, in as few bytes as possible. */
 static acre_status timed_place(struct timed *timed, struct acre__plan_segment *segment) {
     size_t wishes = timed->count;
     struct acre__place_options options = {.budget = timed->plan->budget};
@@ -284,7 +285,7 @@ static acre_status timed_place(struct timed *timed, struct acre__plan_segment *s
     size_t room = wishes + 1 + (segment ? segment->pieces.count : 0);
     timed->buffers = calloc(room, sizeof *timed->buffers);
     if (!timed->buffers)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to place %zu wishes", wishes);
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to place %zu requests", wishes);
     if (segment)
         timed_add_pieces(timed);
     timed_add_wishes(timed);
@@ -296,7 +297,7 @@ static acre_status timed_place(struct timed *timed, struct acre__plan_segment *s
     return ACRE_OK;
 }
 
-/* Where there is most room; NULL where there is no memory yet. */
+/* Returns the segment with the most room at its end; NULL if there is none. */
 static struct acre__plan_segment *arena_roomiest(const struct acre__plan_arena *arena) {
     struct acre__plan_segment *best = arena->segments, *segment = best;
     for (; segment; segment = segment->next)
@@ -305,7 +306,7 @@ static struct acre__plan_segment *arena_roomiest(const struct acre__plan_arena *
     return best;
 }
 
-/* Behind all that is in a segment: 1, or 0 when that is too short. */
+/* Puts the requests behind the contents of a segment; returns 0 if they do not fit. */
 static int timed_goes_behind(struct timed *timed, struct acre__plan_segment *segment) {
     uint64_t at = acre__round_up(segment->at + segment->end, timed->alignment);
     if (at + timed->result.bytes > segment->at + segment->bytes)
@@ -315,8 +316,8 @@ static int timed_goes_behind(struct timed *timed, struct acre__plan_segment *seg
     return 1;
 }
 
-/* Where memory is taken as needed: behind what is there, or in a segment of just the size that the
- * placer found. */
+/* For memory that is allocated as needed: puts the requests behind the contents of a segment, or
+ * into a new segment of the size that the placer found. */
 static acre_status timed_append(struct timed *timed) {
     acre_status status = timed_place(timed, NULL);
     if (status)
@@ -346,7 +347,7 @@ static acre_status timed_run(struct timed *timed) {
 
 static void timed_write(struct timed *timed) {
     struct acre__plan_segment *segment = timed->segment;
-    if (!timed->buffers) /* there are none */
+    if (!timed->buffers) /* no requests */
         return;
     const struct acre__place_buffer *buffer = timed->buffers + timed->fixed_count;
     for (struct acre__plan_wish *wish = timed->plan->timed.first; wish; wish = wish->wait) {
@@ -359,7 +360,7 @@ static void timed_write(struct timed *timed) {
         segment->end = end > segment->end ? end : segment->end;
         buffer++;
     }
-    segment->cursor = segment->end; /* what comes later, for a loop, comes behind all of them */
+    segment->cursor = segment->end; /* later pieces, of a loop, go behind all of them */
 }
 
 /* ---- commit ---- */

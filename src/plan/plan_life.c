@@ -1,4 +1,4 @@
-/* Plans: which there are, making and ending them, and what they tell about themselves. */
+/* Creates and destroys plans; the list of plans and their statistics. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ _Atomic uint64_t acre__plan_ends;
 
 struct acre__live_list acre__plans = ACRE__LIVE_LIST("a plan", ACRE__RANK_PLAN);
 
-/* ---- ending ---- */
+/* ---- destroying ---- */
 
 void acre__plan_forget_wishes(acre_plan *plan) {
     while (plan->wishes) {
@@ -30,7 +30,8 @@ void acre__plan_forget_wishes(acre_plan *plan) {
     plan->wish_count = plan->waiting_count = 0;
 }
 
-/* It is in no list any more. Giving memory back waits for all work of the device. */
+/* Destroys a plan that is in no list any more. Freeing its memory waits for all work of the
+ * device. */
 static void plan_end(acre_plan *plan) {
     acre__fetch_add(&acre__plan_ends, 1, memory_order_relaxed);
     acre__plan_record_forget(&plan->loop);
@@ -53,7 +54,7 @@ acre_status acre_plan_destroy(acre_plan *plan) {
     return ACRE_OK;
 }
 
-/* The program closes the device with plans left. */
+/* Destroys the plans that are left when the program closes the device. */
 static void plan_close(acre_device *dev) {
     unsigned long long count = 0, bytes = 0;
     for (acre_plan *plan; (plan = acre__live_take_any(&acre__plans, dev)); count++) {
@@ -61,11 +62,12 @@ static void plan_close(acre_device *dev) {
         plan_end(plan);
     }
     if (count)
-        acre__log(ACRE_LOG_WARN, "plan", "%s: closed with %llu plans of %llu bytes not destroyed",
+        acre__log(ACRE_LOG_WARN, "plan", "%s: closed with %llu plans not destroyed (%llu bytes)",
                   dev->label, count, bytes);
 }
 
-/* Nobody else may end a step; so a thread that ends in one leaves it to whoever comes next. */
+/* Only the thread in a step may end it. A thread that exits in a step marks the step as left; the
+ * next caller then ends it. */
 static void plan_thread_exit(struct acre__thread *thread) {
     acre__lock_take(&acre__plans.lock);
     for (acre_plan *plan = NULL; (plan = acre__live_next(&acre__plans, plan));)
@@ -78,24 +80,24 @@ static void plan_watch_threads(void) {
     acre__thread_at_exit(plan_thread_exit);
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 static acre_status options_check(const acre_plan_options *options) {
     if (options->flags & ~ACRE_PLAN_DEFERRED)
-        return acre__fail(ACRE_E_OPTIONS, "acre_plan_options: flags 0x%x", options->flags);
+        return acre__fail(ACRE_E_OPTIONS, "acre_plan_options: unknown flags 0x%x", options->flags);
     if (options->host_kind && options->host_kind != ACRE_KIND_PINNED &&
         options->host_kind != ACRE_KIND_MAPPED && options->host_kind != ACRE_KIND_PAGEABLE)
-        return acre__fail(ACRE_E_INVALID, "acre_plan_options: host memory cannot be of kind %d",
+        return acre__fail(ACRE_E_INVALID, "acre_plan_options: kind %d is invalid for host memory",
                           (int)options->host_kind);
     const uint64_t bytes[] = {options->device_bytes, options->host_bytes};
     for (int i = 0; i < ACRE__PLAN_PLACES; i++)
         if (bytes[i] != ACRE_PLAN_AS_NEEDED && bytes[i] > ACRE__PLAN_BYTES_MOST)
-            return acre__fail(ACRE_E_INVALID, "acre_plan_options: %llu bytes",
+            return acre__fail(ACRE_E_INVALID, "acre_plan_options: invalid size: %llu bytes",
                               (unsigned long long)bytes[i]);
     return ACRE_OK;
 }
 
-/* A pool for loops must be of this device and of memory that is in the place. */
+/* Checks that a pool for loops belongs to this device and has memory of the right place. */
 static acre_status options_check_pool(const acre_device *dev, acre_pool *pool, uint32_t place) {
     if (!pool)
         return ACRE_OK;
@@ -103,17 +105,19 @@ static acre_status options_check_pool(const acre_device *dev, acre_pool *pool, u
     if (status)
         return status;
     if (pool->dev != dev)
-        return acre__fail(ACRE_E_HANDLE, "acre_plan_options: the pool is of %s, not of %s",
+        return acre__fail(ACRE_E_HANDLE, "acre_plan_options: the pool belongs to %s, not to %s",
                           pool->dev->label, dev->label);
     int is_right = place == ACRE_PLACE_DEVICE
                        ? pool->kind == ACRE_KIND_DEVICE
                        : pool->kind == ACRE_KIND_PINNED || pool->kind == ACRE_KIND_MAPPED;
     return is_right ? ACRE_OK
-                    : acre__fail(ACRE_E_KIND, "acre_plan_options: a pool of kind %d for the %s",
+                    : acre__fail(ACRE_E_KIND,
+                                 "acre_plan_options: a pool of kind %d cannot serve %s memory",
                                  (int)pool->kind, acre__plan_place_name(place));
 }
 
-/* The size of a place; *clipped is set to what it would have been where a default is less. */
+/* Sets the size of a place. *clipped is the default size if it was reduced to the free memory, else
+ * 0. */
 static acre_status arena_set(struct acre__plan_arena *arena, acre_device *dev, uint32_t place,
                              acre_kind kind, uint64_t bytes, uint64_t *clipped) {
     uint64_t whole;
@@ -135,7 +139,7 @@ static acre_status arena_set(struct acre__plan_arena *arena, acre_device *dev, u
     return status;
 }
 
-/* "4096 MB", or what else can be said of a size. */
+/* "4096 MB" or "as needed". */
 static const char *size_words(char *words, size_t room, const struct acre__plan_arena *arena) {
     if (arena->size == ACRE__PLAN_NEEDED)
         snprintf(words, room, "as needed");
@@ -216,7 +220,7 @@ acre_status acre_plan_create(acre_device *device, const acre_plan_options *optio
     return ACRE_OK;
 }
 
-/* ---- telling ---- */
+/* ---- statistics ---- */
 
 static void stats_wishes(const acre_plan *plan, acre_plan_stats *stats) {
     for (const struct acre__plan_wish *wish = plan->wishes; wish; wish = wish->next)

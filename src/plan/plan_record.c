@@ -1,13 +1,13 @@
-/* The recorded step of a loop, and its plan: see plan.h.
+/* Records a step of a loop, and places it: see plan.h.
  *
- * A step is a sequence of ops, calls that allocate and free; the number of an op is its time. A
- * block of the step is a slot: it lives from the op that allocates it to the one that frees it, and
- * the placer gives slots that live at different times the same bytes. What was not freed in the
- * step has no end, and stays the pool's.
+ * A step is a sequence of ops, calls that allocate and free; the index of an op is its time. A
+ * block of the step is a slot: it lives from the op that allocates it to the op that frees it, and
+ * the placer lets slots that live at different times share bytes. A block that the step does not
+ * free has no end and stays in the pool.
  *
- * From an address to its slot it goes by a table with open addressing, of slots' numbers; slots
- * with one address are in a chain, of which at most one is live. While a step is recorded that is
- * the first, since each new one is put in front. */
+ * A hash table with open addressing maps addresses to slot indices. Slots with the same address
+ * form a chain, in which at most one is live. While a step is recorded the live slot is the first,
+ * because each new slot is put in front. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +15,13 @@
 #include "plan/place.h"
 #include "plan/plan.h"
 
-enum { RECORD_ROOM = 64 }; /* of ops, slots and the table at first */
+enum { RECORD_ROOM = 64 }; /* initial room for ops, slots and the table */
 
 static const struct acre__plan_op op_end = {.kind = ACRE__OP_END};
 
 /* ---- addresses ---- */
 
-/* Where the table has the chain of an address, or where it would have it. There must be room. */
+/* Returns the table entry of an address, used or free. The table must have a free entry. */
 static uint32_t *table_at(const struct acre__plan_loop *loop, const void *p) {
     size_t mask = loop->table_room - 1;
     size_t i = (size_t)(((uintptr_t)p >> 8) * 0x9e3779b97f4a7c15u >> 20) & mask;
@@ -36,7 +36,7 @@ static void table_add(struct acre__plan_loop *loop, uint32_t slot) {
     *at = slot + 1;
 }
 
-/* A table of twice as many places as there may be slots, with the slots that there are. */
+/* Rebuilds the table with twice as many entries as there is room for slots. */
 static int table_make(struct acre__plan_loop *loop) {
     size_t room = 2 * RECORD_ROOM;
     while (room < 2 * (size_t)loop->slot_room)
@@ -62,7 +62,7 @@ struct acre__plan_slot *acre__plan_record_find(const struct acre__plan_loop *loo
 
 /* ---- recording ---- */
 
-/* Makes room for one op more and the end behind it. */
+/* Makes room for one more op and the end marker behind it. */
 static int record_room_op(struct acre__plan_loop *loop) {
     if (loop->op_count + 2 <= loop->op_room)
         return 1;
@@ -116,7 +116,7 @@ void acre__plan_record_alloc(struct acre__plan_loop *loop, uint32_t place, size_
                                                          .kind = ACRE__OP_ALLOC};
 }
 
-/* A block from before the step is nobody's here. */
+/* A block from before the step has no slot and is ignored. */
 void acre__plan_record_free(struct acre__plan_loop *loop, void *p) {
     struct acre__plan_slot *slot = loop->is_broken ? NULL : acre__plan_record_find(loop, p);
     if (!slot)
@@ -134,7 +134,7 @@ void acre__plan_record_free(struct acre__plan_loop *loop, void *p) {
 
 void acre__plan_record_end(struct acre__plan_loop *loop) {
     if (loop->is_broken || !loop->slot_count || !record_room_op(loop)) {
-        acre__plan_record_forget(loop); /* the next step is recorded instead */
+        acre__plan_record_forget(loop); /* the next step will be recorded instead */
         return;
     }
     loop->ops[loop->op_count] = op_end;
@@ -153,7 +153,7 @@ void acre__plan_record_forget(struct acre__plan_loop *loop) {
 
 /* ---- placing ---- */
 
-/* The slots of one place that end in the step. */
+/* Writes buffers for the slots of one place that are freed in the step. */
 static size_t slots_buffers(const struct acre__plan_loop *loop, uint32_t place,
                             struct acre__place_buffer *buffers) {
     size_t count = 0;
@@ -196,7 +196,7 @@ static acre_status solve_place(acre_plan *plan, uint32_t place,
     return ACRE_OK;
 }
 
-/* Offsets for all slots; once, however often memory for them is asked for. */
+/* Computes the offsets of all slots; only once, however often allocating memory for them fails. */
 static acre_status record_solve(acre_plan *plan) {
     struct acre__plan_loop *loop = &plan->loop;
     if (loop->is_solved)
@@ -219,7 +219,8 @@ static acre_status record_solve(acre_plan *plan) {
     return ACRE_OK;
 }
 
-/* Room in the arena. Where memory is short the pool releases what served the recorded step. */
+/* Allocates the loop's piece in the arena. When memory is short, the pool releases the memory that
+ * served the recorded step. */
 static acre_status record_take(acre_plan *plan, uint32_t place) {
     struct acre__plan_piece *piece = &plan->loop.pieces[place];
     *piece = (struct acre__plan_piece){.bytes = plan->loop.whole[place],
@@ -229,7 +230,7 @@ static acre_status record_take(acre_plan *plan, uint32_t place) {
     return acre__plan_arena_get(&plan->arenas[place], piece);
 }
 
-/* Everything gets the addresses that it has from now on. */
+/* Sets the final addresses of slots and ops, and rebuilds the table. */
 static void record_address(struct acre__plan_loop *loop) {
     for (uint32_t i = 0; i < loop->slot_count; i++) {
         struct acre__plan_slot *slot = &loop->slots[i];

@@ -1,16 +1,16 @@
-/* The steps of a loop: alloc and free at the speed of a comparison. See plan.h, and plan_record.c
- * for how a step is recorded and placed.
+/* The steps of a loop: a hit compares the call with the next recorded op and returns its address.
+ * See plan.h, and plan_record.c for how a step is recorded and placed.
  *
- * In a step that is like the recorded one every call is the next op: it is compared, and the
- * address is there. What is not the next op takes the slow way. It may be served by a later op, if
- * everything that would be skipped is no harm: an alloc that does not come, or the free of a block
- * that is not live. A free that has not come yet is never skipped, because what follows may have
- * the same bytes. So blocks that are live are always some of those that were live at this op when
- * it was recorded, and no two of them share bytes. A block that is not freed by the end of a step
- * is *late*: until it is freed, ops whose bytes it has are not served.
+ * In a step that repeats the recorded one, every call is the next op: it is compared with that op,
+ * which has the address. A call that is not the next op takes the slow path. A later op may serve
+ * it if every op that would be skipped is harmless: an allocation that does not come, or the free
+ * of a block that is not live. The free of a live block is never skipped, because later ops may use
+ * the same bytes. The live blocks are therefore always a subset of those that were live at this op
+ * in the recording, and no two of them share bytes. A block that is not freed by the end of a step
+ * is *late*: until it is freed, ops that share its bytes are not served.
  *
- * Everything here belongs to the thread that began the step. What a thread knows of its plan, the
- * one it was in a step of last, stands in its record, so that a hit need not look the handle up. */
+ * The state here belongs to the thread that began the step. A thread caches the plan of its last
+ * step in its own record, so that a hit needs no handle lookup. */
 #include "base/atomic.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -18,15 +18,15 @@
 #include "plan/plan.h"
 #include "space/steps.h"
 
-/* Ops that are looked through for one that serves a call: a step that left some out, or does them
- * in another order, is soon followed again, and one that is altogether different costs little. */
+/* Ops that a slow call searches. A step that skips or reorders some ops is soon followed again, and
+ * an entirely different step costs little. */
 enum { LOOP_LOOK = 32 };
 
 static const struct acre__plan_op op_end = {.kind = ACRE__OP_END};
 
-/* ---- who is in a step ---- */
+/* ---- the thread in a step ---- */
 
-/* 1 if the thread is known to be in a step of this plan. */
+/* 1 if the thread's record says that it is in a step of this plan. */
 static inline int step_is_known(const struct acre__thread *thread, const acre_plan *plan) {
     return thread && plan && thread->plan == plan &&
            thread->plan_ends == acre__load(&acre__plan_ends, memory_order_relaxed);
@@ -37,7 +37,7 @@ static void step_note(struct acre__thread *thread, acre_plan *plan) {
     thread->plan_ends = acre__load(&acre__plan_ends, memory_order_relaxed);
 }
 
-/* The slow way of the same: checks everything. */
+/* The slow path of step_is_known: checks everything. */
 static acre_status step_check(acre_plan *plan) {
     acre_status status = acre__plan_enter(plan);
     if (status)
@@ -45,9 +45,11 @@ static acre_status step_check(acre_plan *plan) {
     struct acre__thread *self = acre__thread_self();
     uint64_t stepper = acre__load(&plan->stepper, memory_order_relaxed);
     if (!stepper)
-        return acre__fail(ACRE_E_INVALID, "no step of the plan's loop has begun");
+        return acre__fail(
+            ACRE_E_INVALID,
+            "no step of the plan's loop is in progress; call acre_plan_step_begin first");
     if (stepper != self->id)
-        return acre__fail(ACRE_E_BUSY, "the step of the plan's loop is another thread's");
+        return acre__fail(ACRE_E_BUSY, "the step of the plan's loop belongs to another thread");
     step_note(self, plan);
     return ACRE_OK;
 }
@@ -58,7 +60,7 @@ static inline void count_up(_Atomic uint64_t *counter) {
 
 /* ---- following the ops ---- */
 
-/* Leaves the ops: from here on every call comes the slow way, with `at` as the next op. */
+/* Leaves the ops: from here on every call takes the slow path, with `at` as the next op. */
 static void loop_leave(struct acre__plan_loop *loop) {
     if (loop->next >= loop->ops && loop->next <= loop->ops + loop->op_count)
         loop->at = (size_t)(loop->next - loop->ops);
@@ -66,14 +68,14 @@ static void loop_leave(struct acre__plan_loop *loop) {
     loop->is_strayed = 1;
 }
 
-/* Follows them again from `at` on, unless there are late blocks to look out for. */
+/* Follows the ops again from `at` on, unless there are late blocks to check. */
 static void loop_join(struct acre__plan_loop *loop) {
     while (loop->ops[loop->at].kind == ACRE__OP_FREE && !loop->live[loop->ops[loop->at].slot])
         loop->at++;
     loop->next = loop->late_count ? &op_end : &loop->ops[loop->at];
 }
 
-/* No late block has bytes of the slot. */
+/* 1 if no late block overlaps the slot. */
 static int slot_is_clear(const struct acre__plan_loop *loop, const struct acre__plan_slot *slot) {
     for (uint32_t i = 0; i < loop->late_count; i++) {
         const struct acre__plan_slot *late = &loop->slots[loop->late[i]];
@@ -89,7 +91,7 @@ static inline int op_is(const struct acre__plan_op *op, uint32_t place, size_t b
     return op->bytes == bytes && op->alignment == alignment && op->place == place;
 }
 
-/* The op that serves an alloc, which is passed then; NULL when the pool has to. */
+/* Finds and passes the op that serves an allocation; NULL if the pool must serve it. */
 static const struct acre__plan_op *loop_find(struct acre__plan_loop *loop, uint32_t place,
                                              size_t bytes, size_t alignment) {
     size_t most = loop->at + LOOP_LOOK < loop->op_count ? loop->at + LOOP_LOOK : loop->op_count;
@@ -112,7 +114,7 @@ static const struct acre__plan_op *loop_find(struct acre__plan_loop *loop, uint3
 
 /* ---- alloc ---- */
 
-/* The pool of a place, asked for once. */
+/* Returns the pool of a place; looks the default pool up once. */
 static acre_status loop_pool(acre_plan *plan, uint32_t place, acre_pool **pool) {
     acre_status status = ACRE_OK;
     if (!plan->pools[place])
@@ -150,13 +152,13 @@ static __attribute__((noinline)) acre_status alloc_slow(acre_plan *plan, uint32_
     if (!p)
         return acre__fail(ACRE_E_NULL, "acre_plan_alloc: p is NULL");
     if (place >= ACRE__PLAN_PLACES)
-        return acre__fail(ACRE_E_INVALID, "acre_plan_alloc: %u is no place", place);
+        return acre__fail(ACRE_E_INVALID, "acre_plan_alloc: invalid place %u", place);
     struct acre__plan_loop *loop = &plan->loop;
     if (loop->state != ACRE__LOOP_PLACED)
         return alloc_by_pool(plan, place, bytes, alignment, p);
     loop_leave(loop);
     const struct acre__plan_op *op = loop_find(loop, place, bytes, alignment);
-    if (op) /* before its own free may be the next op */
+    if (op) /* before loop_join, because its own free may be the next op */
         loop->live[op->slot] = 1;
     loop_join(loop);
     if (!op)
@@ -183,7 +185,7 @@ acre_status acre_plan_alloc(acre_plan *plan, uint32_t place, size_t bytes, size_
 
 /* ---- free ---- */
 
-/* Does the loop's memory have the address? */
+/* 1 if the address lies in the loop's memory. */
 static int loop_owns(const struct acre__plan_loop *loop, const void *p) {
     for (int i = 0; i < ACRE__PLAN_PLACES; i++) {
         const struct acre__plan_piece *piece = &loop->pieces[i];
@@ -205,7 +207,9 @@ static void late_remove(struct acre__plan_loop *loop, uint32_t slot) {
 static acre_status free_own(struct acre__plan_loop *loop, void *p) {
     const struct acre__plan_slot *slot = acre__plan_record_find(loop, p);
     if (!slot)
-        return acre__fail(ACRE_E_POINTER, "%p is not a block of the plan's loop that is in use", p);
+        return acre__fail(
+            ACRE_E_POINTER,
+            "%p is not a live block of the plan's loop; it may have been freed already", p);
     uint32_t number = (uint32_t)(slot - loop->slots);
     loop_leave(loop);
     loop->live[number] = 0;
@@ -244,8 +248,8 @@ acre_status acre_plan_free(acre_plan *plan, void *p) {
 
 /* ---- steps ---- */
 
-/* The stream waits for the step before, which another one may have done. A stream that is captured
- * cannot wait for what is outside of its capture. */
+/* Makes the stream wait for the previous step, which may have used another stream. A captured
+ * stream cannot wait for work outside its capture. */
 static acre_status step_order(acre_plan *plan, acre_stream stream) {
     acre_status status = acre__stream_check(plan->dev, stream);
     if (status || !plan->loop_uses.first)
@@ -256,17 +260,18 @@ static acre_status step_order(acre_plan *plan, acre_stream stream) {
     return status ? status : acre__uses_join(&plan->loop_uses, stream);
 }
 
-/* What cannot be placed is no failure of the step. */
+/* Places the loop. A failure is logged once and does not fail the step. */
 static void step_place(acre_plan *plan) {
     struct acre__plan_loop *loop = &plan->loop;
     acre_status status = acre__plan_record_place(plan);
     if (status && !loop->is_told)
-        acre__log(ACRE_LOG_WARN, "plan", "plan: a loop of %zu allocations stays with the pool: %s",
+        acre__log(ACRE_LOG_WARN, "plan",
+                  "plan: a loop of %zu allocations cannot be placed, the pool serves it: %s",
                   (size_t)loop->recorded, acre_last_detail());
     loop->is_told = status != ACRE_OK;
 }
 
-/* Notes which blocks the step has not freed. */
+/* Lists the blocks that the step has not freed. */
 static void step_find_late(struct acre__plan_loop *loop) {
     loop->late_count = 0;
     for (uint32_t i = 0; i < loop->slot_count; i++)
@@ -274,7 +279,7 @@ static void step_find_late(struct acre__plan_loop *loop) {
             loop->late[loop->late_count++] = i;
 }
 
-/* The lock is held, and the work of the step is marked or done. */
+/* Ends the step. The lock is held, and the work of the step is marked by an event or done. */
 static void step_close(acre_plan *plan) {
     struct acre__plan_loop *loop = &plan->loop;
     int is_done = loop->next->kind == ACRE__OP_END && !loop->is_strayed;
@@ -287,12 +292,11 @@ static void step_close(acre_plan *plan) {
     acre__store(&plan->stepper, 0, memory_order_relaxed);
 }
 
-/* The stream of a step that was left may be gone: no event can be recorded on it. */
+/* A step whose thread has exited may have lost its stream, so no event can be recorded on it. */
 acre_status acre__plan_step_is_over(acre_plan *plan, const char *who) {
     uint64_t stepper = acre__load(&plan->stepper, memory_order_acquire);
     if (stepper && stepper != ACRE__PLAN_LEFT)
-        return acre__fail(ACRE_E_BUSY, "%s: a step of the plan's loop has begun and not ended",
-                          who);
+        return acre__fail(ACRE_E_BUSY, "%s: a step of the plan's loop is in progress", who);
     acre_status status = stepper ? acre__step_quiesce_users(plan->dev) : ACRE_OK;
     if (stepper && status == ACRE_OK)
         step_close(plan);

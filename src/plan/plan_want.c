@@ -1,5 +1,5 @@
-/* Plans: the calls with which wishes are made, satisfied and forgotten. A call checks everything
- * first, then enters its wishes under the plan's lock, and takes them out again if they cannot be
+/* The calls that declare, satisfy, commit and release requests. A call checks everything first,
+ * then enters its requests under the plan's lock, and removes them again if they cannot be
  * satisfied. */
 #include <stdlib.h>
 #include <string.h>
@@ -18,45 +18,51 @@ static int is_power_of_two(uint64_t value) {
 
 static acre_status wish_check(const acre_plan_wish *wish) {
     if (!wish->p)
-        return acre__fail(ACRE_E_NULL, "a wish without a variable for its address");
+        return acre__fail(ACRE_E_NULL, "plan request: p is NULL");
     if (wish->place >= ACRE__PLAN_PLACES)
-        return acre__fail(ACRE_E_INVALID, "%u is no place", wish->place);
+        return acre__fail(ACRE_E_INVALID, "plan request: invalid place %u", wish->place);
     if (!wish->bytes || wish->bytes > ACRE__PLAN_BYTES_MOST)
-        return acre__fail(ACRE_E_INVALID, "a wish for %llu bytes", (unsigned long long)wish->bytes);
+        return acre__fail(ACRE_E_INVALID, "plan request: invalid size: %llu bytes",
+                          (unsigned long long)wish->bytes);
     if (wish->alignment &&
         (!is_power_of_two(wish->alignment) || wish->alignment > ACRE__PLAN_ALIGN_MOST))
-        return acre__fail(ACRE_E_INVALID, "alignment %llu is no power of two up to 1 GiB",
+        return acre__fail(ACRE_E_INVALID,
+                          "plan request: alignment %llu is not a power of two up to 1 GiB",
                           (unsigned long long)wish->alignment);
     if (wish->flags & ~(ACRE_WISH_STEPS | ACRE_WISH_FIXED))
-        return acre__fail(ACRE_E_INVALID, "a wish with flags 0x%x", wish->flags);
+        return acre__fail(ACRE_E_INVALID, "plan request: unknown flags 0x%x", wish->flags);
     if (wish->flags & ACRE_WISH_STEPS &&
         (wish->first_step > wish->last_step || wish->last_step >= INT64_MAX))
-        return acre__fail(ACRE_E_INVALID, "a wish for steps %llu to %llu",
+        return acre__fail(ACRE_E_INVALID, "plan request: invalid steps %llu to %llu",
                           (unsigned long long)wish->first_step,
                           (unsigned long long)wish->last_step);
     if (wish->flags & ACRE_WISH_FIXED &&
         (wish->offset % ACRE__PLAN_GRAIN || wish->offset > ACRE__PLAN_BYTES_MOST))
-        return acre__fail(ACRE_E_INVALID, "offset %llu is no multiple of 256",
+        return acre__fail(ACRE_E_INVALID,
+                          "plan request: offset %llu is not a multiple of 256, or too large",
                           (unsigned long long)wish->offset);
     return ACRE_OK;
 }
 
-/* With the wish before it in an adjacent group. */
+/* Checks a request against the previous one of its adjacent group. */
 static acre_status wish_check_adjacent(const acre_plan_wish *wish, const acre_plan_wish *before) {
     int is_alike = wish->place == before->place &&
                    (wish->flags & ACRE_WISH_STEPS) == (before->flags & ACRE_WISH_STEPS) &&
                    (!(wish->flags & ACRE_WISH_STEPS) || (wish->first_step == before->first_step &&
                                                          wish->last_step == before->last_step));
     if (!is_alike)
-        return acre__fail(ACRE_E_INVALID, "adjacent wishes for different places or steps");
+        return acre__fail(ACRE_E_INVALID,
+                          "plan request: adjacent requests must have the same place and steps");
     if (wish->flags & ACRE_WISH_FIXED)
-        return acre__fail(ACRE_E_INVALID, "of adjacent wishes only the first may have an offset");
+        return acre__fail(
+            ACRE_E_INVALID,
+            "plan request: only the first of adjacent requests may have a fixed offset");
     return ACRE_OK;
 }
 
 /* ---- entering ---- */
 
-/* Wishes of a call, linked by `next`. */
+/* The requests of a call, linked by `next`. */
 struct batch {
     struct acre__plan_wish *first, *last;
     size_t count;
@@ -70,7 +76,7 @@ static void batch_free(struct batch *batch) {
     }
 }
 
-/* A wish of its own. */
+/* Sets up a request without a group. */
 static void wish_alone(struct acre__plan_wish *wish) {
     uint64_t alignment = wish->alignment;
     wish->head = wish;
@@ -78,7 +84,7 @@ static void wish_alone(struct acre__plan_wish *wish) {
     wish->piece.bytes = acre__round_up(wish->bytes, ACRE__PLAN_GRAIN);
 }
 
-/* A wish behind another one of its group. */
+/* Puts a request behind another one of its group. */
 static void wish_behind(struct acre__plan_wish *wish, struct acre__plan_wish *before) {
     struct acre__plan_piece *piece = &before->head->piece;
     uint64_t alignment = wish->alignment ? wish->alignment : ACRE__PLAN_GRAIN;
@@ -112,7 +118,7 @@ static struct acre__plan_wish *wish_make(const acre_plan_wish *asked) {
 static acre_status batch_add(struct batch *batch, const acre_plan_wish *asked, int is_adjacent) {
     struct acre__plan_wish *wish = wish_make(asked);
     if (!wish)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a wish's record");
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a request's record");
     if (is_adjacent && batch->last)
         wish_behind(wish, batch->last);
     else
@@ -123,7 +129,8 @@ static acre_status batch_add(struct batch *batch, const acre_plan_wish *asked, i
     uint64_t bytes = wish->head->piece.bytes;
     return bytes <= ACRE__PLAN_BYTES_MOST
                ? ACRE_OK
-               : acre__fail(ACRE_E_INVALID, "adjacent wishes for %llu bytes",
+               : acre__fail(ACRE_E_INVALID,
+                            "plan request: adjacent requests of %llu bytes are too large",
                             (unsigned long long)bytes);
 }
 
@@ -134,14 +141,15 @@ static void queue_add(struct acre__plan_queue *queue, struct acre__plan_wish *wi
     queue->count++;
 }
 
-/* Takes everything behind the first `count` away again. */
+/* Removes everything behind the first `count` entries. */
 static void queue_cut(struct acre__plan_queue *queue, struct acre__plan_wish *last, size_t count) {
     queue->last = last;
     queue->count = count;
     *(last ? &last->wait : &queue->first) = NULL;
 }
 
-/* Two fixed wishes want the same bytes at the same time; what is not for some steps is for all. */
+/* 1 if `b` is fixed and overlaps the fixed request `a` in bytes and steps. A request without steps
+ * lives for all of them. */
 static int wish_meets(const struct acre__plan_wish *a, const struct acre__plan_wish *b) {
     int is_timed = a->flags & b->flags & ACRE_WISH_STEPS;
     return b->flags & ACRE_WISH_FIXED && a->place == b->place &&
@@ -156,36 +164,39 @@ static int queue_meets(const struct acre__plan_queue *queue, const struct acre__
     return other != NULL;
 }
 
-/* A fixed wish: in memory that is there, clear of what is placed and of others that wait. */
+/* Checks that a fixed request lies in existing memory and overlaps neither a placed nor a waiting
+ * request. */
 static acre_status wish_keep_clear(acre_plan *plan, struct acre__plan_wish *wish) {
     struct acre__plan_arena *arena = &plan->arenas[wish->place];
     acre_status status = acre__plan_arena_ready(arena);
     if (status)
         return status;
     struct acre__plan_kept *kept = arena->kept;
-    arena->kept = NULL; /* those are in a queue, and may share bytes at other times */
+    arena->kept = NULL; /* kept ranges are in a queue, and may share bytes in other steps */
     int is_clear = acre__plan_arena_take_at(arena, &wish->piece, wish->fixed);
     if (is_clear)
         acre__plan_arena_untake(&wish->piece);
     arena->kept = kept;
     if (!is_clear || queue_meets(&plan->timed, wish) || queue_meets(&plan->waiting, wish))
         return acre__plan_not_clear(arena, &wish->piece, wish->fixed);
-    if (wish->flags & ACRE_WISH_STEPS) { /* what is placed before commit leaves it alone */
+    if (wish->flags & ACRE_WISH_STEPS) { /* pieces placed before the commit keep clear of it */
         wish->kept = (struct acre__plan_kept){arena->kept, wish->fixed, wish->piece.bytes};
         arena->kept = &wish->kept;
     }
     return ACRE_OK;
 }
 
-/* What can be refused before anything is placed. */
+/* Checks that can refuse a request before anything is placed. */
 static acre_status wish_admit(acre_plan *plan, struct acre__plan_wish *head) {
     struct acre__plan_arena *arena = &plan->arenas[head->place];
     int is_fixed = (head->flags & ACRE_WISH_FIXED) != 0;
     if (arena->size != ACRE__PLAN_NEEDED && head->piece.bytes > arena->bytes)
         return acre__plan_not_enough(arena, acre__plan_arena_used(arena) + head->piece.bytes);
     if (is_fixed && arena->size == ACRE__PLAN_NEEDED)
-        return acre__fail(ACRE_E_INVALID, "an offset in %s memory whose size was not given",
-                          acre__plan_place_name(head->place));
+        return acre__fail(
+            ACRE_E_INVALID,
+            "plan request: a fixed offset needs %s memory of a given size (acre_plan_options)",
+            acre__plan_place_name(head->place));
     return is_fixed ? wish_keep_clear(plan, head) : ACRE_OK;
 }
 
@@ -195,7 +206,7 @@ static void batch_count(acre_plan *plan, struct batch *batch) {
     plan->waiting_count += batch->count;
 }
 
-/* Enters the wishes and satisfies them, unless that is to come later. The lock is held. */
+/* Enters the requests, and satisfies them unless the plan is deferred. The lock is held. */
 static acre_status batch_want(acre_plan *plan, struct batch *batch) {
     struct acre__plan_queue waiting = plan->waiting, timed = plan->timed;
     struct acre__plan_kept *kept[] = {plan->arenas[0].kept, plan->arenas[1].kept};
@@ -229,7 +240,7 @@ static acre_status batch_want(acre_plan *plan, struct batch *batch) {
     }
     *(plan->last_wish ? &plan->last_wish->next : &plan->wishes) = batch->first;
     plan->last_wish = batch->last;
-    batch->first = NULL; /* they are the plan's now */
+    batch->first = NULL; /* the plan owns them now */
     return ACRE_OK;
 }
 
@@ -240,9 +251,9 @@ static acre_status plan_not_committed(const acre_plan *plan) {
                : ACRE_OK;
 }
 
-/* ---- wanting ---- */
+/* ---- declaring ---- */
 
-/* The index-th wish of an array whose wishes have the size that the first one says. */
+/* Reads the index-th request of an array. All its requests have the struct_size of the first. */
 static acre_status wish_read(const acre_plan_wish *wishes, size_t index, acre_plan_wish *wish) {
     size_t stride;
     memcpy(&stride, wishes, sizeof stride);
@@ -253,8 +264,9 @@ static acre_status wish_read(const acre_plan_wish *wishes, size_t index, acre_pl
     size_t size;
     memcpy(&size, at, sizeof size);
     if (size != stride)
-        return acre__fail(ACRE_E_OPTIONS, "acre_plan_wish: struct_size %zu after %zu", size,
-                          stride);
+        return acre__fail(ACRE_E_OPTIONS,
+                          "acre_plan_wish: struct_size %zu differs from that of the first, %zu",
+                          size, stride);
     return acre__options_in(wish, sizeof *wish, at, "acre_plan_wish");
 }
 
@@ -283,7 +295,7 @@ acre_status acre_plan_want_many(acre_plan *plan, const acre_plan_wish *wishes, s
     if (!wishes && count)
         return acre__fail(ACRE_E_NULL, "acre_plan_want_many: wishes is NULL");
     if (flags & ~ACRE_PLAN_ADJACENT)
-        return acre__fail(ACRE_E_INVALID, "acre_plan_want_many: flags 0x%x", flags);
+        return acre__fail(ACRE_E_INVALID, "acre_plan_want_many: unknown flags 0x%x", flags);
     struct batch batch = {0};
     acre__lock_take(&plan->lock);
     status = plan_not_committed(plan);
@@ -316,7 +328,7 @@ acre_status acre_plan_want_for(acre_plan *plan, uint32_t place, size_t bytes, si
     return acre_plan_want_many(plan, &wish, 1, 0);
 }
 
-/* ---- satisfying, forgetting ---- */
+/* ---- satisfying, releasing ---- */
 
 static acre_status plan_before_commit(acre_plan *plan, acre_status (*step)(acre_plan *plan)) {
     acre_status status = acre__plan_enter(plan);
@@ -368,7 +380,7 @@ static acre_status plan_release(acre_plan *plan, acre_stream stream) {
     acre_status status = acre__plan_step_is_over(plan, "acre_plan_release");
     if (status)
         return status;
-    acre__uses_lend(&plan->loop_uses, &plan->uses); /* one that is idle may serve */
+    acre__uses_lend(&plan->loop_uses, &plan->uses); /* an idle event may be reused */
     if (stream) {
         status = acre__uses_record(&plan->uses, stream);
         if (status)
@@ -399,7 +411,7 @@ acre_status acre_plan_release(acre_plan *plan, acre_stream stream) {
     return status;
 }
 
-/* ---- telling ---- */
+/* ---- walking ---- */
 
 acre_status acre_plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void *user) {
     acre_status status = acre__plan_check(plan);

@@ -1,4 +1,4 @@
-/* Places where something is offered: see endpoint.h. */
+/* Socket addresses of shares: see endpoint.h. */
 #include "share/endpoint.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 enum {
     ENDPOINT_BACKLOG = 64,
-    ENDPOINT_NAP_NS = 1000000,      /* between two tries to connect, doubled up to ... */
-    ENDPOINT_NAP_MOST_NS = 20000000 /* ... this */
+    ENDPOINT_NAP_NS = 1000000,      /* first pause between two attempts to connect; doubles */
+    ENDPOINT_NAP_MOST_NS = 20000000 /* longest pause */
 };
 
 acre_status acre__endpoint_from(const char *path, struct acre__endpoint *endpoint) {
@@ -27,8 +27,7 @@ acre_status acre__endpoint_from(const char *path, struct acre__endpoint *endpoin
         return acre__fail(ACRE_E_INVALID, "the path is empty");
     if (length >= sizeof endpoint->address.sun_path)
         return acre__fail(ACRE_E_INVALID,
-                          "the path has more than %zu bytes, all that a socket's "
-                          "name can have",
+                          "the path is longer than %zu bytes, the limit of a socket address",
                           sizeof endpoint->address.sun_path - 1);
     snprintf(endpoint->name, sizeof endpoint->name, "%s", path);
     acre__one_line(endpoint->name);
@@ -36,16 +35,16 @@ acre_status acre__endpoint_from(const char *path, struct acre__endpoint *endpoin
     memcpy(endpoint->address.sun_path, path, length);
     endpoint->address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
     if (endpoint->is_file)
-        endpoint->address_bytes++; /* with its end */
+        endpoint->address_bytes++; /* with the terminating NUL */
     else
         endpoint->address.sun_path[0] = '\0';
     return ACRE_OK;
 }
 
-/* ---- offering ---- */
+/* ---- listening ---- */
 
-/* The file has been made with the socket's mode less the umask: gives it what is missing, and
- * remembers which file it is. */
+/* bind has created the file with the socket's mode less the umask. Sets the exact mode and records
+ * the file's identity. */
 static acre_status endpoint_own(struct acre__endpoint *endpoint, mode_t mode) {
     struct stat file;
     const char *path = endpoint->address.sun_path;
@@ -58,8 +57,8 @@ static acre_status endpoint_own(struct acre__endpoint *endpoint, mode_t mode) {
     return ACRE_OK;
 }
 
-/* Removes the file of an owner that was killed: a socket of this user's that nobody listens on. 1
- * if it went. */
+/* Removes the file that a killed owner left: a socket of this user without a listener. Returns 1 if
+ * it was removed. */
 static int endpoint_sweep(const struct acre__endpoint *endpoint) {
     const char *path = endpoint->address.sun_path;
     struct stat file;
@@ -92,11 +91,12 @@ acre_status acre__endpoint_listen(struct acre__endpoint *endpoint, mode_t mode, 
     if (fd < 0)
         return acre__wire_system(errno, "socket");
     acre_status status = ACRE_OK;
-    if (endpoint->is_file && fchmod(fd, mode) != 0) /* so that bind makes nothing wider */
+    if (endpoint->is_file && fchmod(fd, mode) != 0) /* so that bind does not create a wider mode */
         status = acre__wire_system(errno, "fchmod of the socket");
     if (status == ACRE_OK && (code = endpoint_bind(endpoint, fd)) != 0) {
-        status = code == EADDRINUSE ? acre__fail(ACRE_E_BUSY, "%s is there already", endpoint->name)
-                                    : acre__wire_system(code, endpoint->name);
+        status = code == EADDRINUSE
+                     ? acre__fail(ACRE_E_BUSY, "%s is already in use", endpoint->name)
+                     : acre__wire_system(code, endpoint->name);
     } else if (status == ACRE_OK) {
         if (endpoint->is_file)
             status = endpoint_own(endpoint, mode);
@@ -121,21 +121,22 @@ void acre__endpoint_remove(const struct acre__endpoint *endpoint) {
         (void)unlink(path);
 }
 
-/* ---- opening ---- */
+/* ---- connecting ---- */
 
-/* What connect's errno means; ACRE_E_NOT_READY: it may work later. */
+/* Maps connect's errno to a status; ACRE_E_NOT_READY: worth a retry. */
 static acre_status connect_fail(const struct acre__endpoint *endpoint, int code) {
     switch (code) {
     case ENOENT:
     case ECONNREFUSED:
-    case EAGAIN: /* more connect than are accepted */
+    case EAGAIN: /* the backlog is full */
     case EINTR:
         return ACRE_E_NOT_READY;
     case EACCES:
     case EPERM:
-        return acre__fail(ACRE_E_PEER, "%s: this user may not connect", endpoint->name);
+        return acre__fail(ACRE_E_PEER, "%s: this user has no permission to connect",
+                          endpoint->name);
     case EPROTOTYPE:
-        return acre__fail(ACRE_E_PROTOCOL, "%s is a socket of another sort", endpoint->name);
+        return acre__fail(ACRE_E_PROTOCOL, "%s is a socket of another type", endpoint->name);
     default:
         return acre__wire_system(code, endpoint->name);
     }
@@ -159,7 +160,7 @@ acre_status acre__endpoint_connect(const struct acre__endpoint *endpoint, int64_
             return status;
         int64_t left_ns = deadline_ns - acre__wire_now_ns();
         if (left_ns <= 0)
-            return acre__fail(ACRE_E_GONE, "%s: nobody offers anything there", endpoint->name);
+            return acre__fail(ACRE_E_GONE, "%s: no process shares memory there", endpoint->name);
         int64_t now_ns = left_ns < nap_ns ? left_ns : nap_ns;
         struct timespec nap = {.tv_sec = 0, .tv_nsec = (long)now_ns};
         nanosleep(&nap, NULL);

@@ -1,13 +1,14 @@
-/* Memory of other processes.
+/* Imports: memory that other processes share.
  *
- * An import has an extent of its own, in which the owner's chunks are mapped, a connection to the
- * owner, and a block in the book, so that copies know the memory. A refresh asks what there is now
- * (fetch.h) and has everything in hand before it changes anything.
+ * An import has its own extent, in which the owner's chunks are mapped, a connection to the owner,
+ * and a block in the book, so that copies know the memory. A refresh fetches all new chunks
+ * (fetch.h) before it changes anything.
  *
- * Invariants: `owner.ids` are the owner's ids of the chunks that are mapped, in order. The block is
- * in the book while there are addresses, with as many bytes as are mapped.
+ * Invariants: `owner.ids` are the owner's ids of the mapped chunks, in order. The block is in the
+ * book while the extent has addresses, and covers the mapped bytes.
  *
- * Locks: an import's own, through a whole refresh; the list's, for the list only. Never both. */
+ * Locks: a refresh holds the import's lock throughout; the list's lock guards the list only. No
+ * thread holds both. */
 #include <sched.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -30,18 +31,18 @@
 enum { IMPORT_WAIT_MS = 5000 };
 
 struct acre_import {
-    struct acre__live live;   /* first: its address is the handle */
+    struct acre__live live;   /* must be first: its address is the handle */
     struct acre__lock lock;   /* guards the rest */
-    struct acre__asked owner; /* and what is here of what it has */
+    struct acre__asked owner; /* the connection, and the chunks that are mapped */
     struct acre__block block;
-    acre_import_info info; /* but for data and mapped_bytes */
+    acre_import_info info; /* except data and mapped_bytes */
 };
 
 static struct acre__live_list imports = ACRE__LIVE_LIST("an import", ACRE__RANK_SHARE);
 
 /* ---- extents ---- */
 
-/* An empty extent with `reserve` bytes of addresses; NULL and *status if there cannot be one. */
+/* Creates an empty extent with `reserve` bytes of addresses; NULL and *status on failure. */
 static struct acre__extent *extent_begin(const acre_import *import, size_t reserve,
                                          acre_status *status) {
     acre_device *dev = import->live.dev;
@@ -55,12 +56,13 @@ static struct acre__extent *extent_begin(const acre_import *import, size_t reser
     return NULL;
 }
 
-/* Puts into the book what is mapped up to `bytes`, wherever the extent is now. */
+/* Sets the block in the book to the extent's current address and `bytes`. */
 static void import_book(acre_import *import, size_t bytes) {
     acre__book_change(&import->block, import->owner.extent->range.at, bytes);
 }
 
-/* Nobody but a call that refuses the block pins it, and only for a moment. */
+/* Removes the block from the book. Retries while it is pinned: only a call that is about to reject
+ * the block pins it, and only briefly. */
 static void import_unbook(acre_import *import) {
     acre_status status = ACRE_E_BUSY;
     void *at = (void *)(uintptr_t)import->block.node.key;
@@ -71,8 +73,8 @@ static void import_unbook(acre_import *import) {
 
 /* ---- changes ---- */
 
-/* All of the view at other addresses, as many as the owner has. The old place stays until all of it
- * is there, and then until its uses are done. */
+/* Maps the whole view at a new range, as long as the owner's. The old range stays until the new one
+ * is complete and the old one's uses are done. */
 static acre_status import_move(acre_import *import, struct acre__fetched *fetched,
                                acre_stream stream) {
     struct acre__extent *old = import->owner.extent;
@@ -81,7 +83,7 @@ static acre_status import_move(acre_import *import, struct acre__fetched *fetche
     if (!fresh)
         return status;
     struct acre__chunk *list = acre__extent_chunks(old, 0, fetched->view.keep_count, fetched->list);
-    fetched->list = NULL; /* it is the extent's now */
+    fetched->list = NULL; /* the extent owns the list now */
     status = acre__extent_add(fresh, list);
     if (status == ACRE_OK)
         status = acre__uses_wait_stream(import->live.dev, stream);
@@ -96,8 +98,8 @@ static acre_status import_move(acre_import *import, struct acre__fetched *fetche
     return ACRE_OK;
 }
 
-/* Changes the end of what is mapped. New chunks go where the old ones were, so those must leave
- * first: if the new ones cannot be mapped, the old ones are mapped again. */
+/* Replaces the chunks at the end. New chunks take the addresses of the old ones, so those are
+ * unmapped first. If the new ones cannot be mapped, the old ones are mapped again. */
 static acre_status import_change(acre_import *import, struct acre__fetched *fetched,
                                  acre_stream stream) {
     struct acre__extent *extent = import->owner.extent;
@@ -109,7 +111,7 @@ static acre_status import_change(acre_import *import, struct acre__fetched *fetc
     struct acre__chunk *tail = acre__extent_chunks(extent, keep, extent->count, NULL);
     import_book(import, fetched->kept_bytes);
     (void)acre__extent_shrink(extent, fetched->kept_bytes);
-    /* What the driver refuses to unmap is still in the way. */
+    /* Chunks that the driver refused to unmap still occupy their addresses. */
     if (fetched->view.mapped_bytes > extent->range.bytes || extent->mapped > fetched->kept_bytes) {
         status = import_move(import, fetched, stream);
     } else {
@@ -123,17 +125,17 @@ static acre_status import_change(acre_import *import, struct acre__fetched *fetc
     }
     struct acre__said said;
     acre__said_keep(&said);
-    for (size_t i = keep; i < extent->count; i++) { /* could not be unmapped */
+    for (size_t i = keep; i < extent->count; i++) { /* still mapped: drops the second use */
         struct acre__chunk *next = tail->next;
         acre__chunk_drop(tail);
         tail = next;
     }
-    (void)acre__extent_add(extent, tail); /* if that fails only what both have is left */
+    (void)acre__extent_add(extent, tail); /* if this fails, only the chunks common to both remain */
     import_book(import, extent->mapped);
     return acre__said_fail(status, &said);
 }
 
-/* Makes the import what was fetched. */
+/* Applies what was fetched to the import. */
 static acre_status import_apply(acre_import *import, struct acre__fetched *fetched,
                                 acre_stream stream) {
     struct acre__extent *extent = import->owner.extent;
@@ -143,7 +145,7 @@ static acre_status import_apply(acre_import *import, struct acre__fetched *fetch
     return import_change(import, fetched, stream);
 }
 
-/* Asks the owner and becomes what it says. */
+/* Fetches the owner's current state and applies it. */
 static acre_status import_update(acre_import *import, acre_stream stream) {
     struct acre__fetched fetched;
     int is_over;
@@ -176,7 +178,7 @@ static acre_status import_update(acre_import *import, acre_stream stream) {
 
 /* ---- opening ---- */
 
-/* Gives everything back; nobody else knows the import, and its uses are done. */
+/* Frees everything; no other thread knows the import, and its uses are done. */
 static void import_end(acre_import *import) {
     import_unbook(import);
     acre__extent_destroy(import->owner.extent);
@@ -205,7 +207,8 @@ static acre_import *import_make(acre_device *dev, uint32_t wait_ms, size_t unit)
     return import;
 }
 
-/* Whoever can make a socket of that name could feed us memory of its own. */
+/* 1 if shares of this user are accepted. Without the check, any user who can create a socket of
+ * that name could supply the memory. */
 static int owner_is_taken(uint32_t uid, const acre_import_options *options) {
     if (!options->uids)
         return uid == geteuid() || uid == 0;
@@ -224,13 +227,15 @@ static acre_status import_connect(acre_import *import, const struct acre__endpoi
     struct ucred owner = {0};
     socklen_t bytes = sizeof owner;
     if (getsockopt(import->owner.socket, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) != 0)
-        return acre__wire_system(errno, "who offers it");
+        return acre__wire_system(errno, "getsockopt of the owner's credentials");
     import->info.owner_pid = (uint32_t)owner.pid;
     import->info.owner_uid = (uint32_t)owner.uid;
     if (owner_is_taken(owner.uid, options))
         return ACRE_OK;
-    return acre__fail(ACRE_E_PEER, "it is offered by user %u, whose offers are not taken",
-                      (unsigned)owner.uid);
+    return acre__fail(
+        ACRE_E_PEER,
+        "the share belongs to user %u, who is not an allowed owner (acre_import_options.uids)",
+        (unsigned)owner.uid);
 }
 
 acre_status acre_import_open(acre_device *device, const char *path,
@@ -244,7 +249,7 @@ acre_status acre_import_open(acre_device *device, const char *path,
     if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_import_options")))
         return status;
     if (!wishes.uids != !wishes.uid_count)
-        return acre__fail(ACRE_E_INVALID, "acre_import_options: uids and their count do not fit");
+        return acre__fail(ACRE_E_INVALID, "acre_import_options: uids and uid_count do not match");
     struct acre__endpoint endpoint;
     size_t unit;
     status = acre__endpoint_from(path, &endpoint);
@@ -280,7 +285,7 @@ acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
         status = acre__stream_check(import->live.dev, stream);
     if (status == ACRE_OK)
         status = import->owner.socket < 0
-                     ? acre__fail(ACRE_E_GONE, "the owner has ended the share, or itself")
+                     ? acre__fail(ACRE_E_GONE, "the owner closed the share or exited")
                      : import_update(import, stream);
     acre__lock_give(&import->lock);
     acre__live_unuse(&imports, &import->live);
@@ -313,7 +318,7 @@ acre_status acre_import_close(acre_import *handle, acre_stream stream) {
     acre_import *import = acre__live_take(&imports, handle, &status);
     if (!import)
         return status;
-    /* A device that is lost does nothing any more. */
+    /* A lost device has no work in flight. */
     if (!acre__device_is_lost(import->live.dev))
         status = acre__uses_wait_stream(import->live.dev, stream);
     if (status) {

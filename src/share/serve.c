@@ -1,12 +1,12 @@
 /* The owner's thread: see serve.h.
  *
- * One poll over the listening socket, the importers' connections and an event that ends it. An
- * importer sends messages one at a time and gets at most one for each, so what it does not read
- * fills its own connection, which is then closed. The descriptors of a message exist while it is
- * made and sent, never longer. Chunks of an answer that is under way are kept, at most for
- * offer.patience_ms after the importer was last heard of.
+ * One poll covers the listening socket, the importers' connections and the stop event. An importer
+ * sends one message at a time and gets at most one answer to each. An importer that does not read
+ * therefore fills only its own connection, which is then closed. The descriptors of a message exist
+ * only while it is built and sent. Chunks of an answer in progress are kept for at most
+ * offer.patience_ms after the importer's last message.
  *
- * Locks: the extent's, while its record is read; none around a driver call or the network. */
+ * Locks: the extent's lock while its record is read; none around a driver call or the network. */
 #include "share/serve.h"
 
 #include <errno.h>
@@ -24,21 +24,20 @@
 #include "share/wire.h"
 
 enum {
-    /* Descriptors made for one message. Each costs 1.1 ms on an H200, and other importers wait for
-     * their turn meanwhile; a process may have as few as 1024 files. */
+    /* Descriptors exported for one message. Each costs 1.1 ms on an H200, and other importers wait
+     * meanwhile; a process may be limited to 1024 files. */
     SERVE_BATCH = 64,
     SERVE_PATIENCE_MS = 10000,
-    SERVE_PAUSE_MS =
-        100 /* without accepting, after the system had no descriptor for a connection */
+    SERVE_PAUSE_MS = 100 /* accept pauses this long when out of descriptors */
 };
 
 struct importer {
     int socket;
-    int is_known;        /* it has had an answer: the connection is its lease */
-    int64_t deadline_ns; /* of the first request or of the answer under way; 0: none */
-    uint64_t *have;      /* ids of a request, as far as it has come */
+    int is_known;        /* it got an answer: the connection is its lease */
+    int64_t deadline_ns; /* of the first request or of the answer in progress; 0: none */
+    uint64_t *have;      /* ids of the request received so far */
     uint32_t have_count, have_total;
-    struct acre__taken answer; /* chunks still to be sent are at [sent, count) */
+    struct acre__taken answer; /* chunks [sent, count) are still to be sent */
     size_t sent;
 };
 
@@ -48,13 +47,13 @@ struct acre__server {
     int listener, stop; /* sockets; `stop` is an event */
     pthread_t thread;
     struct importer *importers;
-    struct pollfd *polls; /* of stop, listener, importers */
+    struct pollfd *polls; /* stop, listener, importers */
     uint32_t count;       /* of importers */
     int64_t paused_until_ns;
-    union acre__wire_message message; /* the one being read or written */
+    union acre__wire_message message; /* the message being read or written */
 };
 
-/* ---- what there is ---- */
+/* ---- snapshots ---- */
 
 acre_status acre__serve_take(struct acre__extent *extent, struct acre__taken *taken) {
     acre_status status = ACRE_OK;
@@ -76,7 +75,7 @@ acre_status acre__serve_take(struct acre__extent *extent, struct acre__taken *ta
     acre__lock_give(&extent->lock);
     taken->element_bytes = atomic_load_explicit(&extent->element_bytes, memory_order_relaxed);
     taken->used_bytes = atomic_load_explicit(&extent->used_bytes, memory_order_relaxed);
-    if (taken->used_bytes > taken->mapped_bytes) /* it grew between the two */
+    if (taken->used_bytes > taken->mapped_bytes) /* the vec grew between the two reads */
         taken->used_bytes = taken->mapped_bytes;
     return status;
 }
@@ -91,7 +90,7 @@ void acre__serve_drop(struct acre__taken *taken) {
 
 /* ---- importers ---- */
 
-/* Until when an importer may be silent. */
+/* Deadline for the importer's next message. */
 static int64_t serve_patience_ns(const struct acre__server *server) {
     return acre__wire_now_ns() + (int64_t)server->offer.patience_ms * 1000000;
 }
@@ -115,7 +114,7 @@ static void importer_end(struct importer *importer) {
     importer->socket = -1;
 }
 
-/* Says why; an importer that does not read it misses nothing that it could use. */
+/* Sends the reason. A failed send is ignored: the importer loses only this text. */
 static void serve_refuse(struct acre__server *server, int socket, acre_status status,
                          const char *text) {
     acre__wire_refuse(&server->message, status, text);
@@ -124,7 +123,7 @@ static void serve_refuse(struct acre__server *server, int socket, acre_status st
 
 /* ---- answering ---- */
 
-/* How many of the importer's first chunks are still the first ones. */
+/* Counts the leading chunks that the importer has and the extent still has in the same place. */
 static size_t view_keep(const struct acre__taken *now, const struct importer *importer) {
     size_t keep = 0;
     while (keep < now->count && keep < importer->have_count &&
@@ -133,11 +132,11 @@ static size_t view_keep(const struct acre__taken *now, const struct importer *im
     return keep;
 }
 
-/* Answers a request that has come whole; 0 if the connection has to end. */
+/* Answers a complete request; returns 0 if the connection must be closed. */
 static int serve_view(struct acre__server *server, struct importer *importer) {
     acre_status status = acre__serve_take(server->offer.extent, &importer->answer);
     if (status == ACRE_OK && importer->answer.count > ACRE__WIRE_CHUNK_MOST)
-        status = acre__fail(ACRE_E_UNSUPPORTED, "%zu chunks are more than can be shared",
+        status = acre__fail(ACRE_E_UNSUPPORTED, "%zu chunks exceed the limit of a share",
                             importer->answer.count);
     if (status) {
         importer_end_answer(importer);
@@ -163,14 +162,14 @@ static int serve_view(struct acre__server *server, struct importer *importer) {
     return acre__wire_send(importer->socket, &server->message, NULL, 0) == ACRE_OK;
 }
 
-/* Sends the next chunks of the answer; 0 if the connection has to end. */
+/* Sends the next chunks of the answer; returns 0 if the connection must be closed. */
 static int serve_more(struct acre__server *server, struct importer *importer) {
     struct acre__taken *answer = &importer->answer;
     size_t left = answer->count - importer->sent;
     uint32_t count = (uint32_t)(left < SERVE_BATCH ? left : SERVE_BATCH), made = 0;
     int fds[SERVE_BATCH];
     if (!count) {
-        serve_refuse(server, importer->socket, ACRE_E_PROTOCOL, "there is no more to ask for");
+        serve_refuse(server, importer->socket, ACRE_E_PROTOCOL, "no chunks are left to send");
         return 0;
     }
     acre_status status = ACRE_OK;
@@ -200,7 +199,7 @@ static int serve_more(struct acre__server *server, struct importer *importer) {
     return is_sent;
 }
 
-/* Takes a part of a request; 0 if the connection has to end. */
+/* Takes one part of a request; returns 0 if the connection must be closed. */
 static int serve_request(struct acre__server *server, struct importer *importer) {
     const struct acre__wire_request *request = &server->message.request;
     importer_end_answer(importer);
@@ -213,7 +212,8 @@ static int serve_request(struct acre__server *server, struct importer *importer)
     }
     if (!importer->have || request->first != importer->have_count ||
         request->total != importer->have_total) {
-        serve_refuse(server, importer->socket, ACRE_E_PROTOCOL, "the parts do not fit");
+        serve_refuse(server, importer->socket, ACRE_E_PROTOCOL,
+                     "the parts of the request do not match");
         return 0;
     }
     memcpy(importer->have + importer->have_count, request->ids,
@@ -222,7 +222,7 @@ static int serve_request(struct acre__server *server, struct importer *importer)
     return importer->have_count < importer->have_total || serve_view(server, importer);
 }
 
-/* One message; 0 if the connection has to end. */
+/* Handles one message; returns 0 if the connection must be closed. */
 static int serve_message(struct acre__server *server, struct importer *importer) {
     int fds[ACRE__WIRE_FDS];
     size_t fd_count;
@@ -241,7 +241,8 @@ static int serve_message(struct acre__server *server, struct importer *importer)
     else if (server->message.head.type == ACRE__WIRE_MORE)
         goes_on = serve_more(server, importer);
     else
-        serve_refuse(server, importer->socket, ACRE_E_PROTOCOL, "this is for importers to hear");
+        serve_refuse(server, importer->socket, ACRE_E_PROTOCOL,
+                     "only the owner sends this message type");
     if (goes_on && (importer->answer.count || !importer->is_known))
         importer->deadline_ns = serve_patience_ns(server);
     return goes_on;
@@ -256,7 +257,7 @@ static int serve_allows(const struct acre__server *server, uint32_t uid) {
     return i < server->offer.uid_count;
 }
 
-/* One connection. */
+/* Accepts one connection. */
 static void serve_accept(struct acre__server *server) {
     int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
@@ -268,12 +269,12 @@ static void serve_accept(struct acre__server *server) {
     socklen_t who_bytes = sizeof who;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_bytes) != 0 ||
         !serve_allows(server, who.uid)) {
-        serve_refuse(server, fd, ACRE_E_PEER, "this user is not allowed to open it");
+        serve_refuse(server, fd, ACRE_E_PEER, "this user is not allowed to open the share");
         close(fd);
         return;
     }
     if (server->count == server->offer.importers) {
-        serve_refuse(server, fd, ACRE_E_LIMIT, "it has as many importers as it may have");
+        serve_refuse(server, fd, ACRE_E_LIMIT, "the share has reached its limit of importers");
         close(fd);
         return;
     }
@@ -283,7 +284,7 @@ static void serve_accept(struct acre__server *server) {
 
 /* ---- the thread ---- */
 
-/* Milliseconds until the next deadline, -1 for none; what is over is done. */
+/* Handles expired deadlines. Returns the milliseconds until the next one, or -1 for none. */
 static int serve_deadlines(struct acre__server *server) {
     int64_t now_ns = acre__wire_now_ns(), next_ns = INT64_MAX;
     for (uint32_t i = 0; i < server->count; i++) {
@@ -301,7 +302,7 @@ static int serve_deadlines(struct acre__server *server) {
     return next_ns == INT64_MAX ? -1 : (int)((next_ns - now_ns) / 1000000 + 1);
 }
 
-/* Takes those out whose connection has ended. */
+/* Removes importers whose connection is closed. */
 static void serve_sweep(struct acre__server *server) {
     uint32_t left = 0;
     for (uint32_t i = 0; i < server->count; i++)
@@ -310,7 +311,7 @@ static void serve_sweep(struct acre__server *server) {
     server->count = left;
 }
 
-/* Waits for something to do; 0 when the thread is to end. */
+/* Waits for events; returns 0 when the thread must exit. */
 static int serve_wait(struct acre__server *server) {
     int timeout_ms = serve_deadlines(server);
     serve_sweep(server);
@@ -320,7 +321,7 @@ static int serve_wait(struct acre__server *server) {
     for (uint32_t i = 0; i < server->count; i++)
         server->polls[2 + i] = (struct pollfd){.fd = server->importers[i].socket, .events = POLLIN};
     int ready = poll(server->polls, 2 + (nfds_t)server->count, timeout_ms);
-    if (ready < 0) /* nothing was told: look again */
+    if (ready < 0) /* poll failed and reported nothing: retry */
         for (uint32_t i = 0; i < 2 + server->count; i++)
             server->polls[i].revents = 0;
     return !server->polls[0].revents;
@@ -329,7 +330,7 @@ static int serve_wait(struct acre__server *server) {
 static void *serve_main(void *argument) {
     struct acre__server *server = argument;
     while (serve_wait(server)) {
-        uint32_t count = server->count; /* one that is accepted now has not been polled */
+        uint32_t count = server->count; /* an importer accepted in this round has not been polled */
         for (uint32_t i = 0; i < count; i++) {
             short events = server->polls[2 + i].revents;
             struct importer *importer = &server->importers[i];
@@ -338,7 +339,7 @@ static void *serve_main(void *argument) {
                 importer_end(importer);
         }
         if (server->polls[1].revents) {
-            serve_sweep(server); /* one that has left makes room */
+            serve_sweep(server); /* closed connections make room */
             serve_accept(server);
         }
     }
@@ -394,7 +395,7 @@ acre_status acre__serve_start(const struct acre__offer *offer, int listener,
     int code = acre__thread_start(&server->thread, serve_main, server);
     if (code) {
         server_free(server);
-        return acre__wire_system(code, "a thread that answers importers");
+        return acre__wire_system(code, "starting the share's thread");
     }
     *out = server;
     return ACRE_OK;
@@ -402,9 +403,9 @@ acre_status acre__serve_start(const struct acre__offer *offer, int listener,
 
 void acre__serve_stop(struct acre__server *server) {
     uint64_t one = 1;
-    /* An event's first increment always fits. */
+    /* The first write to an eventfd cannot block. */
     if (write(server->stop, &one, sizeof one) != sizeof one)
-        acre__log(ACRE_LOG_ERROR, "share", "the event that ends a share's thread refuses");
+        acre__log(ACRE_LOG_ERROR, "share", "cannot signal a share's thread to stop");
     pthread_join(server->thread, NULL);
     close(server->listener);
     server_free(server);

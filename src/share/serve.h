@@ -1,7 +1,7 @@
 /* The owner's side of a share: a thread that answers importers.
  *
- * It has all sockets to itself and never blocks on one of them: an importer that is slow, silent or
- * hostile costs the others nothing but its turn. */
+ * The thread alone uses the sockets and never blocks on one of them. An importer that is slow,
+ * silent or hostile delays the others only by its turn. */
 #ifndef ACRE_SHARE_SERVE_H
 #define ACRE_SHARE_SERVE_H
 
@@ -13,25 +13,25 @@
 
 struct acre__server;
 
-/* What is offered, and to whom. */
+/* The shared extent, and who may import it. */
 struct acre__offer {
     acre_device *dev;
-    struct acre__extent *extent; /* stays until the server has stopped */
+    struct acre__extent *extent; /* must outlive the server */
     uint32_t flags;              /* ACRE_SHARE_* */
     uint32_t importers;          /* at a time */
-    const uint32_t *uids;        /* who may; copied */
+    const uint32_t *uids;        /* allowed users; copied */
     uint32_t uid_count;
-    uint32_t patience_ms; /* with an importer that is silent in the middle of something; 10 s */
+    uint32_t patience_ms; /* an importer's silence in its first request or an answer; 0: 10 s */
 };
 
-/* Starts the thread; the listening socket is the server's after success. */
+/* Starts the thread. After success the server owns the listening socket. */
 acre_status acre__serve_start(const struct acre__offer *offer, int listener,
                               struct acre__server **server);
 
-/* Ends the thread, waits for it and closes all its sockets. */
+/* Stops and joins the thread, and closes all its sockets. */
 void acre__serve_stop(struct acre__server *server);
 
-/* The chunks of an extent at one moment, in order, each kept until it is dropped. */
+/* A snapshot of an extent's chunks, in order. Each chunk is kept until acre__serve_drop. */
 struct acre__taken {
     struct acre__chunk **chunks;
     size_t count;

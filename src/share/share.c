@@ -1,11 +1,11 @@
-/* Offering memory to other processes.
+/* Shares: offer memory to other processes.
  *
- * A share is a listening socket and the thread that answers there (serve.h). It pins what it
- * offers, so that its extent stays as long as the thread reads it; the memory itself may grow,
- * shrink and move meanwhile. A device that is closed ends its shares before the objects that they
- * offer (ACRE__HOOK_ABOVE).
+ * A share is a listening socket and the thread that serves it (serve.h). The share pins its block,
+ * so that the extent stays valid while the thread reads it; the memory itself may grow, shrink and
+ * move meanwhile. Closing a device closes its shares before it destroys the objects that they offer
+ * (ACRE__HOOK_ABOVE).
  *
- * Locks: the list's, for the list only. */
+ * Locks: the list's lock guards the list only. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -23,13 +23,13 @@
 #include "vec/vec.h"
 
 enum {
-    SHARE_IMPORTERS = 16,        /* at a time, unless the program says otherwise */
-    SHARE_IMPORTERS_MOST = 1024, /* of what it may say */
+    SHARE_IMPORTERS = 16,        /* default limit of simultaneous importers */
+    SHARE_IMPORTERS_MOST = 1024, /* largest limit that the program may set */
     SHARE_UIDS_MOST = 65536
 };
 
 struct acre_share {
-    struct acre__live live; /* first: its address is the handle */
+    struct acre__live live; /* must be first: its address is the handle */
     struct acre__block *block;
     struct acre__endpoint endpoint;
     struct acre__server *server;
@@ -75,23 +75,23 @@ acre_status acre__share_unit(acre_device *dev, size_t *unit) {
                       dev->label);
 }
 
-/* ---- what can be shared ---- */
+/* ---- checks ---- */
 
-/* Does the block have chunks of its own, made to be shared? */
+/* Checks that the block is made of exportable chunks. */
 static acre_status share_check(const struct acre__block *block) {
     if (block->owner != ACRE__OWNED_BY_MEM && block->owner != ACRE__OWNED_BY_VEC)
-        return acre__fail(ACRE_E_KIND, "only memory of acre_mem_alloc and of vecs can be shared");
+        return acre__fail(ACRE_E_KIND, "only vecs and blocks of acre_mem_alloc can be shared");
     if (block->kind != ACRE_KIND_DEVICE)
         return acre__fail(ACRE_E_KIND, "only device memory can be shared");
     if (!block->extent)
-        return acre__fail(ACRE_E_KIND, "the block is smaller than a chunk, which it shares with "
-                                       "others");
+        return acre__fail(ACRE_E_KIND, "the block is smaller than a chunk and cannot be exported");
     if (block->owner == ACRE__OWNED_BY_VEC && !(block->flags & ACRE_VEC_SHAREABLE))
-        return acre__fail(ACRE_E_KIND, "the vec was not made with ACRE_VEC_SHAREABLE");
+        return acre__fail(ACRE_E_KIND, "the vec was created without ACRE_VEC_SHAREABLE");
     return ACRE_OK;
 }
 
-/* A pinned block, or NULL with *status; unpinned and NULL if it cannot be shared. */
+/* Returns the pinned block if it can be shared; otherwise unpins it and returns NULL and
+ * *status. */
 static struct acre__block *share_checked(struct acre__block *block, acre_status *status) {
     size_t unit;
     if (!block)
@@ -105,7 +105,7 @@ static struct acre__block *share_checked(struct acre__block *block, acre_status 
     return NULL;
 }
 
-/* The block that begins at `p`, pinned; NULL and *status if it cannot be shared. */
+/* Pins the block that begins at `p`; NULL and *status if it cannot be shared. */
 static struct acre__block *share_pin(acre_device *dev, const void *p, acre_status *status) {
     if (p)
         return share_checked(acre__book_pin(dev, p, status), status);
@@ -120,20 +120,21 @@ static acre_status share_options(const acre_share_options *from, acre_share_opti
     if (status)
         return status;
     if (options->flags & ~ACRE_SHARE_READ_ONLY || options->reserved)
-        return acre__fail(ACRE_E_OPTIONS, "acre_share_options: flags 0x%x, reserved %u",
+        return acre__fail(ACRE_E_OPTIONS,
+                          "acre_share_options: unknown flags 0x%x or reserved field %u not 0",
                           options->flags, options->reserved);
     if (!options->uids != !options->uid_count || options->uid_count > SHARE_UIDS_MOST)
-        return acre__fail(ACRE_E_INVALID, "acre_share_options: %u users at %p", options->uid_count,
-                          (const void *)options->uids);
+        return acre__fail(ACRE_E_INVALID, "acre_share_options: invalid uids: %u users at %p",
+                          options->uid_count, (const void *)options->uids);
     if (options->importers > SHARE_IMPORTERS_MOST)
-        return acre__fail(ACRE_E_INVALID, "acre_share_options: %u importers, %d at most",
+        return acre__fail(ACRE_E_INVALID, "acre_share_options: %u importers exceed the limit of %d",
                           options->importers, (int)SHARE_IMPORTERS_MOST);
     if (!options->importers)
         options->importers = SHARE_IMPORTERS;
     return ACRE_OK;
 }
 
-/* 0666 where somebody else is allowed: who connects is checked by user id in any case. */
+/* 0666 if other users are allowed: the user id of every connection is checked in any case. */
 static mode_t share_mode(const acre_share_options *options) {
     for (uint32_t i = 0; i < options->uid_count; i++)
         if (options->uids[i] != geteuid())
@@ -141,7 +142,7 @@ static mode_t share_mode(const acre_share_options *options) {
     return 0600;
 }
 
-/* Listens and starts the thread. */
+/* Creates the socket and starts the thread. */
 static acre_status share_begin(acre_share *share, const char *path,
                                const acre_share_options *options) {
     int listener = -1;
@@ -165,7 +166,7 @@ static acre_status share_begin(acre_share *share, const char *path,
     return status;
 }
 
-/* Offers a pinned block, which is unpinned after a failure. */
+/* Shares a pinned block; unpins it on failure. */
 static acre_status share_open(struct acre__block *block, const char *path,
                               const acre_share_options *from, acre_share **out) {
     acre_share_options options;
@@ -206,7 +207,7 @@ acre_status acre_share_mem(acre_device *device, void *p, const char *path,
         acre__book_unpin(block);
         return acre__fail(ACRE_E_KIND, "%p belongs to a vec: use acre_share_vec", p);
     }
-    /* Its size stays while it is shared. */
+    /* The block's size cannot change while it is shared. */
     atomic_store_explicit(&block->extent->used_bytes, block->bytes, memory_order_relaxed);
     return share_open(block, path, options, share);
 }
@@ -275,7 +276,7 @@ acre_status acre_share_export_fds(acre_device *device, void *p, size_t room, int
     status = acre__serve_take(block->extent, &taken);
     if (status == ACRE_OK && taken.count > room) {
         *count = taken.count;
-        status = acre__fail(ACRE_E_RANGE, "%zu chunks, and room for %zu", taken.count, room);
+        status = acre__fail(ACRE_E_RANGE, "%zu chunks, but room for only %zu", taken.count, room);
     } else if (status == ACRE_OK) {
         status = export_all(&taken, fds, bytes);
         *count = status ? 0 : taken.count;

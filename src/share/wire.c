@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 
-/* ---- making ---- */
+/* ---- building ---- */
 
 size_t acre__wire_bytes(uint32_t type, uint32_t count) {
     switch (type) {
@@ -54,39 +54,40 @@ void acre__wire_refuse(union acre__wire_message *message, acre_status status, co
 
 static acre_status check_request(const struct acre__wire_request *request) {
     if (request->total > ACRE__WIRE_CHUNK_MOST)
-        return acre__fail(ACRE_E_PROTOCOL, "a request of %u ids", request->total);
+        return acre__fail(ACRE_E_PROTOCOL, "invalid request: %u ids", request->total);
     if (request->first > request->total || request->head.count > request->total - request->first)
-        return acre__fail(ACRE_E_PROTOCOL, "ids %u + %u of %u", request->first, request->head.count,
-                          request->total);
+        return acre__fail(ACRE_E_PROTOCOL, "invalid request: ids %u + %u of %u", request->first,
+                          request->head.count, request->total);
     if (request->total && !request->head.count)
-        return acre__fail(ACRE_E_PROTOCOL, "a request without any of its %u ids", request->total);
+        return acre__fail(ACRE_E_PROTOCOL, "invalid request: none of its %u ids", request->total);
     return ACRE_OK;
 }
 
 static acre_status check_view(const struct acre__wire_view *view) {
     if (view->chunk_count > ACRE__WIRE_CHUNK_MOST || view->keep_count > view->chunk_count)
-        return acre__fail(ACRE_E_PROTOCOL, "a view of %u chunks of which %u stay",
+        return acre__fail(ACRE_E_PROTOCOL, "invalid view: %u chunks, of which %u are kept",
                           view->chunk_count, view->keep_count);
     if (view->reserved_bytes > ACRE__WIRE_BYTES_MOST || view->mapped_bytes > view->reserved_bytes ||
         view->used_bytes > view->mapped_bytes || !view->mapped_bytes != !view->chunk_count)
-        return acre__fail(
-            ACRE_E_PROTOCOL, "a view of %llu used, %llu mapped, %llu reserved bytes in %u chunks",
-            (unsigned long long)view->used_bytes, (unsigned long long)view->mapped_bytes,
-            (unsigned long long)view->reserved_bytes, view->chunk_count);
+        return acre__fail(ACRE_E_PROTOCOL,
+                          "invalid view: %llu used, %llu mapped, %llu reserved bytes in %u chunks",
+                          (unsigned long long)view->used_bytes,
+                          (unsigned long long)view->mapped_bytes,
+                          (unsigned long long)view->reserved_bytes, view->chunk_count);
     if (!view->element_bytes || view->element_bytes > ACRE__WIRE_BYTES_MOST)
-        return acre__fail(ACRE_E_PROTOCOL, "elements of %llu bytes",
+        return acre__fail(ACRE_E_PROTOCOL, "invalid view: elements of %llu bytes",
                           (unsigned long long)view->element_bytes);
     if (view->flags & ~ACRE_SHARE_READ_ONLY || view->zero)
-        return acre__fail(ACRE_E_PROTOCOL, "a view with flags 0x%x", view->flags);
+        return acre__fail(ACRE_E_PROTOCOL, "invalid view: flags 0x%x", view->flags);
     return ACRE_OK;
 }
 
 static acre_status check_chunks(const struct acre__wire_chunks *chunks) {
     if (chunks->first >= ACRE__WIRE_CHUNK_MOST || chunks->zero)
-        return acre__fail(ACRE_E_PROTOCOL, "chunks from number %u on", chunks->first);
+        return acre__fail(ACRE_E_PROTOCOL, "invalid chunks: first %u", chunks->first);
     for (uint32_t i = 0; i < chunks->head.count; i++)
         if (!chunks->chunks[i].bytes || chunks->chunks[i].bytes > ACRE__WIRE_BYTES_MOST)
-            return acre__fail(ACRE_E_PROTOCOL, "a chunk of %llu bytes",
+            return acre__fail(ACRE_E_PROTOCOL, "invalid chunks: a chunk of %llu bytes",
                               (unsigned long long)chunks->chunks[i].bytes);
     return ACRE_OK;
 }
@@ -104,9 +105,9 @@ static int is_refusal(int32_t status) {
 
 static acre_status check_refused(const struct acre__wire_refused *refused) {
     if (!is_refusal(refused->status) || refused->zero)
-        return acre__fail(ACRE_E_PROTOCOL, "a refusal with status %d", (int)refused->status);
+        return acre__fail(ACRE_E_PROTOCOL, "invalid refusal: status %d", (int)refused->status);
     if (!memchr(refused->text, '\0', sizeof refused->text))
-        return acre__fail(ACRE_E_PROTOCOL, "a refusal whose text has no end");
+        return acre__fail(ACRE_E_PROTOCOL, "invalid refusal: the text is not terminated");
     return ACRE_OK;
 }
 
@@ -114,18 +115,20 @@ acre_status acre__wire_check(const union acre__wire_message *message, size_t byt
                              size_t fd_count) {
     const struct acre__wire_head *head = &message->head;
     if (bytes < sizeof *head)
-        return acre__fail(ACRE_E_PROTOCOL, "a message of %zu bytes", bytes);
+        return acre__fail(ACRE_E_PROTOCOL, "invalid message: %zu bytes", bytes);
     if (head->magic != ACRE__WIRE_MAGIC)
-        return acre__fail(ACRE_E_PROTOCOL, "a message that is none of acre's");
+        return acre__fail(ACRE_E_PROTOCOL, "invalid message: wrong magic number");
     if (head->version != ACRE__WIRE_VERSION)
-        return acre__fail(ACRE_E_PROTOCOL, "a message of version %u, this acre speaks version %d",
+        return acre__fail(ACRE_E_PROTOCOL, "protocol version %u, this acre supports version %d",
                           head->version, (int)ACRE__WIRE_VERSION);
     size_t wanted = acre__wire_bytes(head->type, head->count);
     if (!wanted || head->bytes != wanted || bytes != wanted)
-        return acre__fail(ACRE_E_PROTOCOL, "message %u of %u things: says %u bytes, has %zu",
+        return acre__fail(ACRE_E_PROTOCOL,
+                          "invalid message: type %u with %u entries, declares %u bytes, has %zu",
                           head->type, head->count, head->bytes, bytes);
     if (fd_count != (head->type == ACRE__WIRE_CHUNKS ? head->count : 0))
-        return acre__fail(ACRE_E_PROTOCOL, "message %u of %u things with %zu descriptors",
+        return acre__fail(ACRE_E_PROTOCOL,
+                          "invalid message: type %u with %u entries has %zu descriptors",
                           head->type, head->count, fd_count);
     switch (head->type) {
     case ACRE__WIRE_REQUEST:
@@ -148,7 +151,7 @@ acre_status acre__wire_system(int code, const char *what) {
     return acre__fail(ACRE_E_SYSTEM, "%s: %s", what, strerror_r(code, room, sizeof room));
 }
 
-/* What an errno of sendmsg or recvmsg means to the caller. */
+/* Maps an errno of sendmsg or recvmsg to a status. */
 static acre_status wire_fail(int code, const char *what) {
     if (code == EAGAIN || code == EWOULDBLOCK)
         return ACRE_E_NOT_READY;
@@ -208,8 +211,9 @@ static size_t wire_take_fds(struct msghdr *header, int fds[ACRE__WIRE_FDS]) {
     return count;
 }
 
-/* One recvmsg. A process that closes its end without having read everything resets the connection,
- * which is told once, before what it has sent: its last words are read all the same. */
+/* Calls recvmsg, with retries. A process that closes its end before it has read everything resets
+ * the connection. The kernel reports the reset once, before the data that the process sent; the
+ * retry reads that data. */
 static ssize_t wire_recvmsg(int socket, struct msghdr *header) {
     size_t room = header->msg_controllen;
     for (int resets = 0;;) {
@@ -236,9 +240,12 @@ acre_status acre__wire_receive(int socket, union acre__wire_message *message,
     *fd_count = wire_take_fds(&header, fds);
     acre_status status;
     if (header.msg_flags & MSG_CTRUNC)
-        status = acre__fail(ACRE_E_SYSTEM, "this process may not open as many files as were sent");
+        status =
+            acre__fail(ACRE_E_SYSTEM,
+                       "out of file descriptors: the message has more than this process may open");
     else if (header.msg_flags & MSG_TRUNC)
-        status = acre__fail(ACRE_E_PROTOCOL, "a message of more than %zu bytes", sizeof *message);
+        status =
+            acre__fail(ACRE_E_PROTOCOL, "invalid message: more than %zu bytes", sizeof *message);
     else if (got == 0)
         status = acre__fail(ACRE_E_GONE, "the other process has closed the connection");
     else
@@ -263,12 +270,13 @@ int64_t acre__wire_now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Until the socket can be read or written, or has ended, which the next call on it then tells. */
+/* Waits until the socket can be read or written or is closed; the next call on it reports a
+ * close. */
 static acre_status wire_wait(int socket, short events, int64_t deadline_ns) {
     for (;;) {
         int64_t left_ns = deadline_ns - acre__wire_now_ns();
         if (left_ns <= 0)
-            return acre__fail(ACRE_E_GONE, "the other process does not answer in time");
+            return acre__fail(ACRE_E_GONE, "timeout: the other process did not answer in time");
         int64_t left_ms = left_ns / 1000000 + 1;
         struct pollfd at = {.fd = socket, .events = events};
         int ready = poll(&at, 1, left_ms > 60000 ? 60000 : (int)left_ms);

@@ -1,24 +1,25 @@
-/* Vecs: the calls on one. See vec.h for how its locks and its ways of having memory go together.
+/* The public calls on a vec. vec.h explains the locks and the two ways to grow.
  *
- * A grow that fits into what is mapped takes the size lock alone: no driver call, no waiting. */
+ * A grow that fits into mapped memory takes the size lock alone: no driver call, no waiting. */
 #include "base/atomic.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "vec/vec.h"
 
-/* Small appends add an eighth of what there is, up to this much. */
+/* An append that needs memory tries to add an eighth of the mapped bytes, up to this much. */
 #define VEC_STEP_MOST ((size_t)256 << 20)
 
-/* ---- what others see ---- */
+/* ---- published state ---- */
 
-/* The number of elements. Size lock held. */
+/* Sets the number of elements. Size lock held. */
 static void vec_set_count(acre_vec *vec, size_t count) {
     vec->count = count;
     atomic_store_explicit(&vec->extent.used_bytes, count * vec->element_bytes,
                           memory_order_relaxed);
 }
 
-/* How calls that change a vec begin and, after ACRE_OK, end: it is frozen in between. */
+/* Begins a call that changes the vec; the call ends with vec_thaw after ACRE_OK. The vec is frozen
+ * in between. */
 static acre_status vec_freeze(acre_vec *vec) {
     acre_status status = acre__vec_enter(vec);
     if (status)
@@ -38,7 +39,7 @@ static acre_status vec_thaw(acre_vec *vec, acre_status status) {
     return status;
 }
 
-/* Tells all of it, with the number of elements; the vec is frozen. */
+/* Publishes the vec's place and number of elements; the vec is frozen. */
 static void vec_publish(acre_vec *vec, size_t count) {
     acre__lock_take(&vec->size);
     vec_set_count(vec, count);
@@ -52,7 +53,7 @@ struct vec_seen {
     uint64_t moves, copied_bytes;
 };
 
-/* All zero for what is no vec. */
+/* Reads a consistent snapshot. All zero if `vec` is not a vec. */
 static acre_status vec_see(const acre_vec *vec, struct vec_seen *seen) {
     *seen = (struct vec_seen){0};
     acre_status status = acre__vec_check(vec);
@@ -110,7 +111,7 @@ acre_status acre_vec_get_info(const acre_vec *vec, acre_vec_info *info) {
 
 /* ---- growing ---- */
 
-/* Bytes of `count` elements; ACRE_E_INVALID when no memory could have that many. */
+/* Bytes of `count` elements; ACRE_E_INVALID on overflow. */
 static acre_status vec_bytes(const acre_vec *vec, size_t count, size_t *bytes) {
     if (__builtin_mul_overflow(count, vec->element_bytes, bytes) || *bytes > PTRDIFF_MAX)
         return acre__fail(ACRE_E_INVALID, "%zu elements of %zu bytes are too many", count,
@@ -118,12 +119,13 @@ static acre_status vec_bytes(const acre_vec *vec, size_t count, size_t *bytes) {
     return ACRE_OK;
 }
 
-/* Prepares memory for `count` elements more; *total is how many there will be. Nobody sees it. */
+/* Prepares memory for `count` more elements; *total is the new number of elements. No other thread
+ * sees it. */
 static acre_status grow_begin(acre_vec *vec, size_t count, size_t step, acre_stream stream,
                               struct acre__vec_growth *growth, size_t *total) {
     *growth = (struct acre__vec_growth){.stream = stream, .before = vec->way->place(vec)};
     if (__builtin_add_overflow(vec->count, count, total))
-        return acre__fail(ACRE_E_INVALID, "%zu elements more than %zu are too many", count,
+        return acre__fail(ACRE_E_INVALID, "adding %zu elements to %zu overflows", count,
                           vec->count);
     acre_status status = vec_bytes(vec, *total, &growth->need);
     if (status || growth->need <= growth->before.mapped)
@@ -133,7 +135,7 @@ static acre_status grow_begin(acre_vec *vec, size_t count, size_t step, acre_str
     return vec->way->grow(vec, growth);
 }
 
-/* Keeps what was prepared, now with `count` elements. */
+/* Commits a growth; the vec now has `count` elements. */
 static void growth_end(acre_vec *vec, struct acre__vec_growth *growth, size_t count) {
     acre__lock_take(&vec->size);
     vec_set_count(vec, count);
@@ -150,7 +152,7 @@ static void growth_end(acre_vec *vec, struct acre__vec_growth *growth, size_t co
         vec->way->end(vec, growth);
 }
 
-/* Leaves the vec as it was. Returns `status`, with the detail that it came with. */
+/* Rolls a growth back. Returns `status` and restores its detail. */
 static acre_status growth_undo(acre_vec *vec, struct acre__vec_growth *growth, acre_status status) {
     struct acre__said said;
     acre__said_keep(&said);
@@ -160,7 +162,7 @@ static acre_status growth_undo(acre_vec *vec, struct acre__vec_growth *growth, a
     return acre__said_fail(status, &said);
 }
 
-/* 1 if it fitted into what is mapped. */
+/* Grows within the mapped memory; returns 0 if `count` more elements do not fit. */
 static int grow_fast(acre_vec *vec, size_t count) {
     acre__lock_take(&vec->size);
     int fits = !vec->is_frozen && vec->count <= vec->mapped_count &&
@@ -173,8 +175,8 @@ static int grow_fast(acre_vec *vec, size_t count) {
     return fits;
 }
 
-/* As grow_begin, with memory that pools hold and do not use where there is no other. After a
- * failure the vec is as it was. */
+/* As grow_begin, but makes pools release idle memory and retries when memory is short. After a
+ * failure the vec is unchanged. */
 static acre_status grow_reclaiming(acre_vec *vec, size_t count, size_t step, acre_stream stream,
                                    struct acre__vec_growth *growth, size_t *total) {
     acre_status status;
@@ -222,20 +224,21 @@ acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
 
 /* ---- appending ---- */
 
-/* Before anything is done: in a capture the copy would become part of a graph, and the elements
- * would be there before it ever ran. */
+/* Refuses a captured stream before anything changes: the copy would become part of a graph, but the
+ * vec would have the elements before the graph ever ran. */
 static acre_status append_check(acre_vec *vec, acre_stream stream) {
     acre_status status = acre__stream_check(vec->dev, stream);
     return status ? status
                   : acre__stream_not_captured(vec->dev, stream,
-                                              "elements cannot be appended in a capture");
+                                              "acre_vec_append: the stream is being captured");
 }
 
-/* Copies to where the new elements are. *is_queued: the copy may be under way after a failure. */
+/* Copies the new elements into place. *is_queued is 1 if the copy may still be in flight after a
+ * failure. */
 static acre_status append_copy(acre_vec *vec, const void *from, size_t bytes,
                                const struct acre__vec_growth *growth, int *is_queued) {
     uint64_t at = vec->way->place(vec).at, offset = (uintptr_t)from - growth->before.at;
-    /* Elements of its own: they may have moved just now. */
+    /* The source may be elements of this vec, which may have moved just now. */
     if (growth->before.at && offset < vec->count * vec->element_bytes)
         from = (const char *)(uintptr_t)(at + offset);
     void *to = (void *)(uintptr_t)(at + vec->count * vec->element_bytes);
@@ -262,7 +265,7 @@ static acre_status vec_append(acre_vec *vec, const void *from, size_t count, acr
     if (status)
         return status;
     status = append_copy(vec, from, bytes, &growth, &is_queued);
-    /* Memory that a copy may still write to stays, without elements. */
+    /* Memory that a copy may still write to stays mapped, without elements. */
     if (status && !is_queued)
         return growth_undo(vec, &growth, status);
     growth_end(vec, &growth, status ? vec->count : total);
@@ -281,8 +284,8 @@ acre_status acre_vec_append(acre_vec *vec, const void *from, size_t count, acre_
 
 /* ---- shrinking ---- */
 
-/* Sets the count, which is not more than before, and gives back the memory that lies wholly behind
- * `keep` bytes. The vec is frozen. */
+/* Sets the count, which must not increase, and frees the memory that lies entirely behind `keep`
+ * bytes. The vec is frozen. */
 static acre_status vec_shrink(acre_vec *vec, size_t count, size_t keep, acre_stream stream) {
     struct acre__vec_place place = vec->way->place(vec);
     size_t kept = vec->way->kept ? vec->way->kept(vec, keep) : place.mapped;
@@ -297,10 +300,11 @@ static acre_status vec_shrink(acre_vec *vec, size_t count, size_t keep, acre_str
     return status;
 }
 
-/* The same, and what is to be kept ahead of the elements stays. */
+/* Removes the last `count` elements, and keeps the memory that is mapped ahead. The vec is
+ * frozen. */
 static acre_status vec_shrink_by(acre_vec *vec, size_t count, acre_stream stream) {
     if (count > vec->count)
-        return acre__fail(ACRE_E_INVALID, "%zu elements to be taken away, there are %zu", count,
+        return acre__fail(ACRE_E_INVALID, "cannot remove %zu elements: the vec has %zu", count,
                           vec->count);
     size_t left = vec->count - count, keep;
     if (__builtin_add_overflow(left * vec->element_bytes, vec->has_thread ? vec->ahead_bytes : 0,
@@ -346,7 +350,7 @@ acre_status acre_vec_clear(acre_vec *vec) {
     return vec_thaw(vec, ACRE_OK);
 }
 
-/* ---- who uses it ---- */
+/* ---- uses and access ---- */
 
 acre_status acre_vec_record_use(acre_vec *vec, acre_stream stream) {
     acre_status status = acre__vec_enter(vec);
@@ -372,9 +376,10 @@ acre_status acre_vec_set_access(acre_vec *vec, acre_device *peer, acre_access ac
         return status;
     if (access != ACRE_ACCESS_NONE && access != ACRE_ACCESS_READ &&
         access != ACRE_ACCESS_READ_WRITE)
-        return acre__fail(ACRE_E_INVALID, "acre_vec_set_access: %d is no access", (int)access);
+        return acre__fail(ACRE_E_INVALID, "acre_vec_set_access: invalid access %d", (int)access);
     if (vec->way != &acre__vec_vmm)
-        return acre__fail(ACRE_E_UNSUPPORTED, "access can only be given to a vec that is mapped");
+        return acre__fail(ACRE_E_UNSUPPORTED, "acre_vec_set_access: the vec grows by copying; only "
+                                              "strategy ACRE_VEC_VMM supports peers");
     acre__lock_take(&vec->change);
     status = acre__extent_set_access(&vec->extent, peer, (unsigned)access);
     acre__lock_give(&vec->change);

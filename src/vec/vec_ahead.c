@@ -1,15 +1,15 @@
-/* Grow-ahead: a thread of a vec's that keeps memory mapped behind the elements, so that a grow is
- * an addition.
+/* Grow-ahead: a thread per vec that keeps memory mapped behind the elements, so that a grow only
+ * adds to the count.
  *
- * It sleeps until less than half of what it is to keep is left, then maps by pieces until it has
- * all of it, with the change lock for one piece at a time. What it cannot map it leaves to the next
- * grow, which tries itself and tells its caller. acre_vec_shrink_to_fit sends it to sleep until the
- * next grow. */
+ * The thread sleeps until less than half of ahead_bytes is left, then maps in steps until all of it
+ * is mapped, taking the change lock for one step at a time. If it cannot map, it stops; the next
+ * grow then maps itself and reports the failure to its caller. acre_vec_shrink_to_fit suspends the
+ * thread until the next grow. */
 #include "base/status.h"
 #include "base/thread.h"
 #include "vec/vec.h"
 
-/* Bytes that are missing ahead; 0 when there is enough. Size lock held. */
+/* Bytes missing ahead of the elements; 0 when there are enough. Size lock held. */
 static size_t ahead_missing(const acre_vec *vec) {
     size_t used = vec->count * vec->element_bytes, spare = vec->now.mapped - used;
     return spare < vec->ahead_bytes ? vec->ahead_bytes - spare : 0;
@@ -24,7 +24,7 @@ void acre__vec_ahead_look(acre_vec *vec) {
     acre__cond_wake(&vec->wake);
 }
 
-/* Maps one piece, or finds that there is nothing to map. */
+/* Maps one step, or finds that nothing is missing. */
 static void ahead_step(acre_vec *vec) {
     acre__lock_take(&vec->change);
     acre__lock_take(&vec->size);
@@ -58,14 +58,14 @@ static void *ahead_main(void *user) {
     return NULL;
 }
 
-/* Under the seeded scheduler there is none: a thread of ours would not follow its order. */
+/* The seeded scheduler gets no thread: acre's thread would not follow the schedule. */
 acre_status acre__vec_ahead_begin(acre_vec *vec) {
     if (!vec->ahead_bytes || vec->way != &acre__vec_vmm || acre__device_is_seeded(vec->dev))
         return ACRE_OK;
     vec->is_ahead_wanted = 1;
     int code = acre__thread_start(&vec->thread, ahead_main, vec);
     if (code)
-        return acre__fail(ACRE_E_SYSTEM, "no thread to grow ahead: error %d", code);
+        return acre__fail(ACRE_E_SYSTEM, "cannot start the grow-ahead thread: error %d", code);
     acre__lock_take(&vec->size);
     vec->has_thread = 1;
     acre__lock_give(&vec->size);

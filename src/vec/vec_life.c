@@ -1,4 +1,4 @@
-/* Vecs: making one, with its options checked, and ending it. */
+/* Creates and destroys vecs; checks their options. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -9,10 +9,11 @@
 #include "space/steps.h"
 #include "vec/vec.h"
 
-/* Exporting a chunk costs 1.1 ms, whatever its size: shareable vecs have few. */
+/* Exporting a chunk costs 1.1 ms whatever its size, so shareable vecs have few, large chunks. */
 #define VEC_CHUNK_BYTES ((size_t)2 << 20)
 #define VEC_CHUNK_BYTES_SHAREABLE ((size_t)64 << 20)
-/* Managed memory is taken as far as it is reserved, so that is less than the whole card. */
+/* Managed memory is allocated for the whole reservation, so the default is less than the whole
+ * card. */
 #define VEC_MANAGED_BYTES ((size_t)256 << 20)
 
 /* ---- options ---- */
@@ -20,43 +21,42 @@
 static acre_status options_check(const acre_vec_options *options) {
     uint32_t known = ACRE_VEC_SHAREABLE | ACRE_VEC_RDMA;
     if (options->reserved || options->flags & ~known)
-        return acre__fail(ACRE_E_OPTIONS, "acre_vec_options: flags 0x%x, reserved %u",
+        return acre__fail(ACRE_E_OPTIONS,
+                          "acre_vec_options: unknown flags 0x%x or reserved field %u not 0",
                           options->flags, options->reserved);
     if (options->address_bytes > PTRDIFF_MAX || options->ahead_bytes > PTRDIFF_MAX ||
         options->chunk_bytes > PTRDIFF_MAX)
-        return acre__fail(ACRE_E_INVALID, "acre_vec_options: more bytes than there are addresses");
+        return acre__fail(ACRE_E_INVALID, "acre_vec_options: a size exceeds the address space");
     if (options->strategy != ACRE_VEC_AUTO && options->strategy != ACRE_VEC_VMM &&
         options->strategy != ACRE_VEC_COPY && options->strategy != ACRE_VEC_MANAGED)
-        return acre__fail(ACRE_E_INVALID, "acre_vec_options: %d is no strategy",
+        return acre__fail(ACRE_E_INVALID, "acre_vec_options: invalid strategy %d",
                           (int)options->strategy);
     return ACRE_OK;
 }
 
-/* Kind and strategy that go together; the flags go with mapped device memory alone. */
+/* Fills in kind and strategy and checks that they match. Flags need mapped device memory. */
 static acre_status options_choose(acre_vec_options *options) {
     if (!options->kind)
         options->kind =
             options->strategy == ACRE_VEC_MANAGED ? ACRE_KIND_MANAGED : ACRE_KIND_DEVICE;
     if (options->kind != ACRE_KIND_DEVICE && options->kind != ACRE_KIND_PINNED &&
         options->kind != ACRE_KIND_MANAGED)
-        return acre__fail(ACRE_E_INVALID, "acre_vec_options: a vec cannot be of kind %d",
+        return acre__fail(ACRE_E_INVALID, "acre_vec_options: kind %d is invalid for a vec",
                           (int)options->kind);
     int is_managed = options->kind == ACRE_KIND_MANAGED;
     if (is_managed && options->strategy == ACRE_VEC_AUTO)
         options->strategy = ACRE_VEC_MANAGED;
     if (is_managed != (options->strategy == ACRE_VEC_MANAGED))
-        return acre__fail(ACRE_E_INVALID, "acre_vec_options: kind %d does not go with strategy %d",
+        return acre__fail(ACRE_E_INVALID, "acre_vec_options: kind %d is invalid for strategy %d",
                           (int)options->kind, (int)options->strategy);
     if (options->flags && (options->kind != ACRE_KIND_DEVICE || options->strategy == ACRE_VEC_COPY))
-        return acre__fail(ACRE_E_INVALID,
-                          "acre_vec_options: flags 0x%x go with device memory "
-                          "that is mapped, and with nothing else",
+        return acre__fail(ACRE_E_INVALID, "acre_vec_options: flags 0x%x need mapped device memory",
                           options->flags);
     return ACRE_OK;
 }
 
-/* Which chunks a vec by mapping is made of. Only those that are shared are made to
- * be exported: it may cost the driver more. */
+/* Flags of the chunks of a vec that grows by mapping. Only shareable vecs use exportable chunks,
+ * which may cost the driver more. */
 static uint32_t chunk_flags(const acre_vec_options *options) {
     uint32_t flags = 0;
     if (options->kind == ACRE_KIND_PINNED)
@@ -68,7 +68,7 @@ static uint32_t chunk_flags(const acre_vec_options *options) {
     return flags;
 }
 
-/* What the device can do of it. */
+/* Checks that the device supports the options, and resolves ACRE_VEC_AUTO. */
 static acre_status options_fit(acre_device *dev, acre_vec_options *options) {
     int can_map = acre__chunk_unit(dev, chunk_flags(options)) != 0;
     if (options->strategy == ACRE_VEC_AUTO)
@@ -79,11 +79,12 @@ static acre_status options_fit(acre_device *dev, acre_vec_options *options) {
     if (options->strategy == ACRE_VEC_MANAGED && !dev->info.has_managed)
         return acre__fail(ACRE_E_UNSUPPORTED, "%s has no managed memory", dev->label);
     if (options->flags & ACRE_VEC_SHAREABLE && (!can_map || !dev->info.has_fd_sharing))
-        return acre__fail(ACRE_E_UNSUPPORTED, "memory of %s cannot be shared", dev->label);
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s cannot share memory with other processes",
+                          dev->label);
     return ACRE_OK;
 }
 
-/* ---- making ---- */
+/* ---- opening and closing ---- */
 
 static size_t chunk_least(acre_device *dev, const acre_vec_options *options) {
     size_t unit = acre__chunk_unit(dev, chunk_flags(options));
@@ -118,7 +119,7 @@ static acre_vec *vec_make(acre_device *dev, size_t element_bytes, const acre_vec
     vec->limit_bytes = SIZE_MAX;
     if (options->limit_bytes && options->limit_bytes < SIZE_MAX)
         vec->limit_bytes = (size_t)options->limit_bytes;
-    /* By whole chunks, half of it at a time. */
+    /* Whole chunks; the thread maps half of it per step. */
     size_t step = 2 * (dev->info.granularity_bytes ? (size_t)dev->info.granularity_bytes : 1);
     vec->ahead_bytes = acre__round_up(options->ahead_bytes, step);
     acre__uses_open(&vec->uses, dev);
@@ -135,8 +136,8 @@ static void vec_free(acre_vec *vec) {
     free(vec);
 }
 
-/* Takes the block out of the book, where a vec by mapping that has addresses is: ACRE_E_BUSY while
- * somebody shares it. */
+/* Removes the block of a vec that grows by mapping from the book: ACRE_E_BUSY while it is
+ * shared. */
 static acre_status vec_unbook(acre_vec *vec) {
     acre_status status = ACRE_OK;
     if (vec->block.is_entered)
@@ -145,7 +146,7 @@ static acre_status vec_unbook(acre_vec *vec) {
     return status;
 }
 
-/* After everything that may refuse. */
+/* Called after all steps that may fail. */
 static void vec_close(acre_vec *vec) {
     acre__vec_ahead_end(vec);
     vec->way->close(vec);
@@ -156,14 +157,14 @@ static void vec_close(acre_vec *vec) {
 static void vec_end(acre_vec *vec) {
     acre__vec_ahead_end(vec); /* before the vec's block leaves the book */
     (void)vec_unbook(vec);
-    if (!acre__device_is_lost(vec->dev)) /* nobody has said which streams use it */
+    if (!acre__device_is_lost(vec->dev)) /* the streams that use the vec are unknown */
         (void)acre__step_quiesce_users(vec->dev);
     vec_close(vec);
 }
 
 /* ---- devices ---- */
 
-/* The program closes the device with vecs left. */
+/* Destroys the vecs that are left when the program closes the device. */
 static void vecs_close(acre_device *dev) {
     unsigned long long count = 0, bytes = 0;
     for (acre_vec *vec; (vec = acre__live_take_any(&acre__vecs, dev)); count++) {
@@ -172,7 +173,7 @@ static void vecs_close(acre_device *dev) {
         vec_end(vec);
     }
     if (count)
-        acre__log(ACRE_LOG_WARN, "vec", "%s: closed with %llu vecs of %llu bytes not destroyed",
+        acre__log(ACRE_LOG_WARN, "vec", "%s: closed with %llu vecs not destroyed (%llu bytes)",
                   dev->label, count, bytes);
 }
 
@@ -192,7 +193,8 @@ acre_status acre_vec_create(acre_device *device, size_t element_bytes,
     if (status || (status = acre__not_null(vec, "acre_vec_create: vec")))
         return status;
     if (!element_bytes || element_bytes > PTRDIFF_MAX)
-        return acre__fail(ACRE_E_INVALID, "acre_vec_create: elements of %zu bytes", element_bytes);
+        return acre__fail(ACRE_E_INVALID, "acre_vec_create: invalid element size: %zu bytes",
+                          element_bytes);
     if ((status = acre__options_in(&wishes, sizeof wishes, options, "acre_vec_options")) ||
         (status = options_check(&wishes)) || (status = options_choose(&wishes)) ||
         (status = options_fit(device, &wishes)))
@@ -231,7 +233,7 @@ struct acre__block *acre__vec_pin(acre_vec *vec, acre_status *status) {
     return block;
 }
 
-/* ---- ending ---- */
+/* ---- destroying ---- */
 
 /* The change lock is held. */
 static acre_status destroy_begin(acre_vec *vec, acre_stream stream) {
@@ -239,7 +241,7 @@ static acre_status destroy_begin(acre_vec *vec, acre_stream stream) {
     if (status || !vec->now.mapped || acre__device_is_lost(vec->dev))
         return status;
     status = acre__uses_settle(&vec->uses, stream);
-    /* A device that was lost meanwhile has no work under way either. */
+    /* A device that was lost meanwhile has no work in flight either. */
     if (status && !acre__device_is_lost(vec->dev)) {
         if (vec->extent.range.at)
             (void)acre__book_add(&vec->block);
@@ -257,7 +259,7 @@ acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream) {
         return status;
     acre__lock_take(&vec->change);
     status = destroy_begin(vec, stream);
-    /* From here on the thread maps nothing any more. */
+    /* From here on the grow-ahead thread does not map. */
     if (status == ACRE_OK && vec->has_thread) {
         acre__lock_take(&vec->size);
         vec->is_ending = 1;

@@ -1,4 +1,4 @@
-/* Which vecs there are, and what all ways to grow share. */
+/* The list of vecs, and code that both ways to grow share. */
 #include "base/status.h"
 #include "vec/vec.h"
 
@@ -14,6 +14,7 @@ void acre__vec_tell(acre_vec *vec) {
 acre_status acre__vec_limit_check(const acre_vec *vec, size_t bytes) {
     if (bytes <= vec->limit_bytes)
         return ACRE_OK;
-    return acre__fail(ACRE_E_LIMIT, "%zu bytes wanted, the vec may have %zu and has %zu", bytes,
+    return acre__fail(ACRE_E_LIMIT,
+                      "vec limit exceeded: %zu bytes requested, limit %zu, mapped %zu", bytes,
                       vec->limit_bytes, vec->now.mapped);
 }

@@ -1,9 +1,9 @@
-/* Vecs by copying: one block of acre_mem_alloc, and a larger one when that is full.
+/* Vecs that grow by copying: one block of acre_mem_alloc, replaced by a larger one when it is full.
  *
- * What cudaMalloc or managed memory offer, for comparison and for devices that cannot map. The
- * block belongs to the vec in the book, so that the program cannot free it. Copies go in stream
- * order on the caller's stream, behind all uses recorded so far, and are waited for before the old
- * block goes. Memory is never given back in part: shrinking keeps it. */
+ * This is growth with cudaMalloc or managed memory, for comparison and for devices that cannot map.
+ * The vec owns the block in the book, so that the program cannot free it. Copies run in stream
+ * order on the caller's stream, after all uses recorded so far; the vec waits for them before it
+ * frees the old block. Shrinking keeps all memory. */
 #include "base/log.h"
 #include "base/status.h"
 #include "vec/vec.h"
@@ -38,11 +38,11 @@ static void segment_give(acre_vec *vec, struct acre__block *block) {
     acre__book_unpin(block);
     acre_status status = acre_mem_free(vec->dev, p);
     if (status)
-        acre__log(ACRE_LOG_WARN, "vec", "%s: the block at %p of a vec stays: %s", vec->dev->label,
-                  p, acre_last_detail());
+        acre__log(ACRE_LOG_WARN, "vec", "%s: cannot free the block at %p of a vec: %s",
+                  vec->dev->label, p, acre_last_detail());
 }
 
-/* As much as can be had of `want` bytes, at least `need`. */
+/* Allocates `want` bytes, or less when memory is short, but at least `need`. */
 static acre_status segment_take_most(acre_vec *vec, size_t want, size_t need,
                                      struct acre__block **block) {
     want = want > vec->limit_bytes ? vec->limit_bytes : want;
@@ -66,7 +66,8 @@ static acre_status segment_copy(acre_vec *vec, size_t bytes, struct acre__vec_gr
     return status;
 }
 
-/* Another block of growth->need bytes, rather of `want`, with the elements in it. */
+/* Allocates a block of growth->need bytes, preferably of `want`, and copies the elements into
+ * it. */
 static acre_status segment_replace(acre_vec *vec, size_t want, struct acre__vec_growth *growth) {
     size_t used = vec->count * vec->element_bytes;
     struct acre__block *block = NULL;
@@ -83,7 +84,7 @@ static acre_status segment_replace(acre_vec *vec, size_t want, struct acre__vec_
     return used && growth->old ? segment_copy(vec, used, growth) : ACRE_OK;
 }
 
-/* Twice what there was, so that many small growths copy few bytes. */
+/* Doubles the size, so that many small growths copy few bytes. */
 static acre_status segment_grow(acre_vec *vec, struct acre__vec_growth *growth) {
     size_t want = vec->address_bytes, twice = 2 * growth->before.mapped;
     want = want < twice ? twice : want;

@@ -1,13 +1,13 @@
-/* Vecs by mapping: chunks behind addresses that stay.
+/* Vecs that grow by mapping chunks behind a stable address.
  *
- * Growing within the addresses maps chunks at the end and touches no stream. Past them the range is
- * made longer in place, or else everything is mapped at another range as well; the old one goes
- * only after the uses recorded so far are done, and until then the growth can be undone by making
- * the old place the vec's again. Physical memory is taken before anything is moved or waited for,
- * so that a card that is full says so at once.
+ * A growth within the reserved addresses maps chunks at the end and touches no stream. A growth
+ * beyond them extends the range in place. If that fails, all chunks are also mapped at another
+ * range. The old range is unmapped only after the uses recorded so far are done; until then, undo
+ * restores it. Physical memory is allocated before anything is moved or waited for, so that a full
+ * card fails at once.
  *
- * The block in the book is as long as what is mapped, from the vec's creation to its end; it
- * changes before memory goes and after memory came. */
+ * The vec's block in the book covers the mapped bytes, from creation to destruction. The block
+ * shrinks before memory is unmapped and grows after memory is mapped. */
 #include "base/round.h"
 #include "base/status.h"
 #include "vec/vec.h"
@@ -49,7 +49,9 @@ acre_status acre__vec_vmm_open(acre_vec *vec, uint32_t chunk_flags, size_t reser
     if (acre__book_add(&vec->block))
         return ACRE_OK;
     acre__extent_close(&vec->extent);
-    return acre__fail(ACRE_E_REGISTERED, "the addresses of a new vec are in acre's book already");
+    return acre__fail(
+        ACRE_E_REGISTERED,
+        "the addresses of the new vec are still registered; unregister memory before unmapping it");
 }
 
 static void vmm_close(acre_vec *vec) {
@@ -58,8 +60,8 @@ static void vmm_close(acre_vec *vec) {
 
 /* ---- chunks ---- */
 
-/* How much will have memory when `bytes` must: whole units, no chunk below the least, except where
- * the limit or, for what fits into them, the addresses end before. */
+/* Returns how much to map for `bytes`: whole units, and no chunk below `least`. The limit caps it,
+ * and so do the addresses if `bytes` fit into them. */
 static size_t vmm_target(const acre_vec *vec, size_t bytes) {
     const struct acre__extent *extent = &vec->extent;
     size_t limit = vec->limit_bytes / extent->unit * extent->unit;
@@ -87,8 +89,7 @@ int acre__vec_vmm_ahead(acre_vec *vec, size_t bytes) {
 
 /* ---- another place ---- */
 
-/* Makes the old place the extent's again, with what it had there, and gives the new one back, which
- * nobody has used. */
+/* Restores the old place with its mappings, and frees the new one, which no work has used. */
 static void vmm_move_back(acre_vec *vec, struct acre__vec_growth *growth) {
     struct acre__extent *extent = &vec->extent;
     acre__lock_take(&extent->lock);
@@ -101,8 +102,8 @@ static void vmm_move_back(acre_vec *vec, struct acre__vec_growth *growth) {
     acre__extent_move_end(&unused);
 }
 
-/* Maps everything at a range of at least `least` bytes, rather of `good`, with the chunks of `list`
- * behind it, which are dropped after a failure; and waits for the uses of the old place. */
+/* Maps all chunks at a new range, preferably of `good` bytes and at least `least`, with the chunks
+ * of `list` behind them; waits for the uses of the old place. Drops `list` on failure. */
 static acre_status vmm_move(acre_vec *vec, size_t good, size_t least, struct acre__chunk *list,
                             struct acre__vec_growth *growth) {
     acre_status status = acre__extent_move_begin(&vec->extent, good, &growth->moved);
@@ -128,14 +129,14 @@ static size_t twice(const acre_vec *vec, size_t least) {
 
 /* ---- growing ---- */
 
-/* Longer in place: 1, with growth->is_begun. */
+/* Extends the range in place. Returns 1 and sets growth->is_begun on success. */
 static int vmm_extend(acre_vec *vec, size_t good, size_t least, struct acre__vec_growth *growth) {
     growth->is_begun =
         acre__extent_extend(&vec->extent, good) || acre__extent_extend(&vec->extent, least);
     return growth->is_begun;
 }
 
-/* To `target` bytes of memory, more than there are addresses for. */
+/* Grows to `target` bytes of memory, beyond the reserved addresses. */
 static acre_status vmm_grow_past(acre_vec *vec, size_t target, struct acre__vec_growth *growth) {
     struct acre__extent *extent = &vec->extent;
     size_t good = twice(vec, target);
@@ -173,7 +174,8 @@ static acre_status vmm_grow(acre_vec *vec, struct acre__vec_growth *growth) {
     if (status)
         return status;
     size_t target = vmm_target(vec, growth->need), wish = vmm_target(vec, growth->wish);
-    /* The wish is for what the addresses hold; they are not made longer for it. */
+    /* The preferred size is cut to the addresses if `need` fits into them; it does not extend the
+     * range. */
     if (target <= vec->extent.range.bytes && wish > vec->extent.range.bytes)
         wish = vec->extent.range.bytes;
     status = vmm_grow_to(vec, wish > target ? wish : target, growth);
@@ -183,7 +185,7 @@ static acre_status vmm_grow(acre_vec *vec, struct acre__vec_growth *growth) {
         growth->is_begun = growth->is_moved = 0;
         status = vmm_grow_to(vec, target, growth);
     }
-    vmm_book(vec); /* a failure may have cost addresses */
+    vmm_book(vec); /* a failure may have shortened the range */
     return status;
 }
 
@@ -217,7 +219,7 @@ static size_t vmm_kept(const acre_vec *vec, size_t bytes) {
 static void vmm_shrink(acre_vec *vec, size_t bytes) {
     acre__book_change(&vec->block, vec->extent.range.at, vmm_kept(vec, bytes));
     (void)acre__extent_shrink(&vec->extent, bytes);
-    vmm_book(vec); /* what could not be unmapped is still there */
+    vmm_book(vec); /* memory that could not be unmapped is still there */
 }
 
 const struct acre__vec_way acre__vec_vmm = {

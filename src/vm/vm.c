@@ -1,14 +1,15 @@
-/* Memory by hand: the driver's steps (space/steps.h), checked against books of what the program has
- * reserved, created and mapped, so that a mistake is told by its name before the driver sees it.
+/* Explicit virtual memory management: the driver's steps (space/steps.h), checked against records
+ * of what the program has reserved, created and mapped. The checks report misuse with a specific
+ * status before the driver sees it.
  *
- * A chunk's record goes when its handle does; the driver keeps the memory while it is mapped, and a
- * mapping's record needs nothing of the chunk's. Handles are looked up and never followed. Records
- * are made before the step that they stand for, so a step that the driver has taken is always
- * entered; a step that it refused has changed nothing.
+ * A chunk's record is freed with its handle. The driver keeps the memory while it is mapped, and a
+ * mapping's record does not refer to the chunk's. Handles are looked up, never dereferenced. A
+ * record is allocated before the step that it describes, so a step that the driver has taken always
+ * gets its record. A step that the driver refused has changed nothing.
  *
- * One lock guards the books of all devices and is held during steps, so that the books and the
- * driver always say the same; none of these steps waits for queued work. On a lost device what
- * gives back only keeps books. */
+ * One lock guards the records of all devices. It is held during steps on objects that have a
+ * record, so that the records agree with the driver; create, import and reserve run without it. No
+ * step waits for queued work. On a lost device, functions that release only update the records. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -30,17 +31,17 @@ _Static_assert((int)ACRE_ACCESS_NONE == (int)CU_MEM_ACCESS_FLAGS_PROT_NONE &&
 
 /* A reservation, a mapping, or the record of a chunk. */
 struct vm_part {
-    struct acre__node node; /* key: first address; of a chunk that of its record */
+    struct acre__node node; /* key: first address; for a chunk, the address of its record */
     acre_device *dev;
     size_t bytes;
     int is_host;             /* host memory */
-    acre_access host_access; /* what the host may do with a mapping */
+    acre_access host_access; /* of a mapping */
 };
 
 struct acre_vm_chunk {
-    struct vm_part part; /* first: its address is the handle */
+    struct vm_part part; /* must be first: its address is the handle */
     CUmemGenericAllocationHandle handle;
-    size_t unit; /* what the addresses of its mappings are multiples of */
+    size_t unit; /* its mappings begin at multiples of this */
     int is_shareable;
 };
 
@@ -48,12 +49,12 @@ static struct {
     struct acre__lock lock;
     struct acre__tree chunks;
     struct acre__tree reserved; /* no two overlap */
-    struct acre__tree mapped;   /* no two overlap, each wholly inside one reservation */
+    struct acre__tree mapped;   /* no two overlap, each entirely inside one reservation */
 } vm = {.lock = ACRE__LOCK_INIT("vm", ACRE__RANK_VM)};
 
-/* ---- the books (lock held) ---- */
+/* ---- lookups (lock held) ---- */
 
-/* The chunk of that handle, if it is one of the device's. */
+/* Looks up the chunk of a handle; it must belong to the device. */
 static acre_vm_chunk *vm_chunk(acre_device *dev, const acre_vm_chunk *handle, const char *what,
                                acre_status *status) {
     acre_vm_chunk *chunk =
@@ -61,25 +62,26 @@ static acre_vm_chunk *vm_chunk(acre_device *dev, const acre_vm_chunk *handle, co
     *status = ACRE_OK;
     if (chunk && chunk->part.dev == dev)
         return chunk;
-    *status = chunk ? acre__fail(ACRE_E_HANDLE, "%s: the chunk is one of %s", what,
+    *status = chunk ? acre__fail(ACRE_E_HANDLE, "%s: the chunk belongs to %s", what,
                                  chunk->part.dev->label)
-                    : acre__fail(ACRE_E_HANDLE, "%s: %p is no chunk", what, (const void *)handle);
+                    : acre__fail(ACRE_E_HANDLE, "%s: %p is not a chunk, or was released", what,
+                                 (const void *)handle);
     return NULL;
 }
 
-/* The part that the address lies in, or NULL. */
+/* Returns the part that contains the address, or NULL. */
 static struct vm_part *vm_part_at(const struct acre__tree *tree, uint64_t address) {
     struct vm_part *part = acre__tree_entry(acre__tree_floor(tree, address), struct vm_part, node);
     return part && address - part->node.key < part->bytes ? part : NULL;
 }
 
-/* Does a mapping lie in, or reach into, these addresses? */
+/* 1 if a mapping overlaps these addresses. */
 static int vm_is_mapped(uint64_t address, size_t bytes) {
     const struct acre__node *next = acre__tree_ceil(&vm.mapped, address);
     return vm_part_at(&vm.mapped, address) || (next && next->key - address < bytes);
 }
 
-/* Are the addresses exactly those of whole mappings of the device, one behind the other? */
+/* Checks that the addresses are exactly those of whole, contiguous mappings of the device. */
 static acre_status vm_cover(const acre_device *dev, uint64_t address, size_t bytes,
                             const char *what) {
     for (size_t done = 0; done < bytes;) {
@@ -93,7 +95,7 @@ static acre_status vm_cover(const acre_device *dev, uint64_t address, size_t byt
                               (unsigned long long)at, part->dev->label);
         if (part->node.key != at || part->bytes > bytes - done)
             return acre__fail(ACRE_E_INTERIOR,
-                              "%s: the mapping of %zu bytes at 0x%llx would be cut", what,
+                              "%s: the range would split the mapping of %zu bytes at 0x%llx", what,
                               part->bytes, (unsigned long long)part->node.key);
         done += part->bytes;
     }
@@ -105,7 +107,7 @@ static void vm_forget(struct acre__tree *tree, struct vm_part *part) {
     free(part);
 }
 
-/* Takes the mappings of addresses that vm_cover has found good out. */
+/* Removes the mappings of addresses that vm_cover has accepted. */
 static void vm_forget_mapped(uint64_t address, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
         struct vm_part *part = vm_part_at(&vm.mapped, address + done);
@@ -116,7 +118,8 @@ static void vm_forget_mapped(uint64_t address, size_t bytes) {
 
 /* ---- records ---- */
 
-/* A record for what is about to be made; NULL and *status without memory. */
+/* Allocates the record of an object that is about to be created; NULL and *status when out of
+ * memory. */
 static void *vm_record(size_t record_bytes, acre_device *dev, size_t bytes, const char *what,
                        acre_status *status) {
     struct vm_part *part = calloc(1, record_bytes);
@@ -129,8 +132,7 @@ static void *vm_record(size_t record_bytes, acre_device *dev, size_t bytes, cons
     return part;
 }
 
-/* Enters the record of what the driver has made, or frees it if the driver has not. Returns
- * `status`. */
+/* Enters the record if the driver's step succeeded, and frees it otherwise. Returns `status`. */
 static acre_status vm_enter_record(struct acre__tree *tree, struct vm_part *part,
                                    acre_status status) {
     if (status) {
@@ -157,8 +159,8 @@ static acre_status chunk_undo(acre_device *dev, const struct vm_part *part) {
     return acre__step_release(dev, ((const acre_vm_chunk *)part)->handle);
 }
 
-/* Ends what the program left behind, and returns how many there were; each step is tried twice,
- * since nobody can later. */
+/* Releases the objects that the program did not, and returns their number. Each step is tried
+ * twice, because nobody can retry it later. */
 static unsigned long long vm_close_tree(acre_device *dev, struct acre__tree *tree,
                                         acre_status (*undo)(acre_device *, const struct vm_part *),
                                         unsigned long long *refused) {
@@ -187,19 +189,20 @@ static void vm_close(acre_device *dev) {
     acre__lock_give(&vm.lock);
     if (chunks || reserved || mapped)
         acre__log(ACRE_LOG_WARN, "vm",
-                  "%s: closed with %llu mappings, %llu reservations and %llu chunks left; the "
-                  "driver refused %llu of them",
+                  "%s: closed with %llu mappings, %llu reservations and %llu chunks not released; "
+                  "the driver refused %llu of them",
                   dev->label, mapped, reserved, chunks, refused);
 }
 
-/* How functions that ask the driver for something begin. */
+/* Entry checks of functions that need the driver. */
 static acre_status vm_enter(acre_device *dev, const char *what) {
     static const struct acre__device_hooks hooks = {.close = vm_close};
     acre_status status = acre__device_enter(dev);
     if (status)
         return status;
     if (!dev->info.has_vmm)
-        return acre__fail(ACRE_E_UNSUPPORTED, "%s: %s has no memory by hand", what, dev->label);
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s: %s does not support virtual memory management",
+                          what, dev->label);
     acre__device_hooks_add(&hooks);
     return ACRE_OK;
 }
@@ -208,13 +211,13 @@ static acre_status vm_enter(acre_device *dev, const char *what) {
 
 static acre_status vm_check_flags(const acre_device *dev, uint32_t flags, const char *what) {
     if (flags & ~(ACRE_VM_HOST | ACRE_VM_SHAREABLE | ACRE_VM_RDMA))
-        return acre__fail(ACRE_E_INVALID, "%s: flags 0x%x are unknown", what,
+        return acre__fail(ACRE_E_INVALID, "%s: unknown flags 0x%x", what,
                           flags & ~(ACRE_VM_HOST | ACRE_VM_SHAREABLE | ACRE_VM_RDMA));
     if (flags & ACRE_VM_HOST && !dev->info.has_host_vmm)
-        return acre__fail(ACRE_E_UNSUPPORTED, "%s: %s has no chunks of host memory", what,
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s: %s does not support chunks of host memory", what,
                           dev->label);
     if (flags & ACRE_VM_SHAREABLE && !dev->info.has_fd_sharing)
-        return acre__fail(ACRE_E_UNSUPPORTED, "%s: %s has no chunks that can be shared", what,
+        return acre__fail(ACRE_E_UNSUPPORTED, "%s: %s does not support shareable chunks", what,
                           dev->label);
     return ACRE_OK;
 }
@@ -223,7 +226,7 @@ static acre_status vm_check_flags(const acre_device *dev, uint32_t flags, const 
 static acre_status vm_round(acre_device *dev, uint32_t flags, const char *what, size_t *bytes,
                             size_t *unit) {
     if (!*bytes || *bytes > PTRDIFF_MAX)
-        return acre__fail(ACRE_E_INVALID, "%s: %zu bytes", what, *bytes);
+        return acre__fail(ACRE_E_INVALID, "%s: invalid size: %zu bytes", what, *bytes);
     acre_status status = acre__step_granularity(dev, flags, 0, unit);
     if (status == ACRE_OK)
         *bytes = acre__round_up(*bytes, *unit);
@@ -292,7 +295,8 @@ acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd) {
     acre__lock_take(&vm.lock);
     const acre_vm_chunk *found = vm_chunk(device, chunk, what, &status);
     if (found && !found->is_shareable)
-        status = acre__fail(ACRE_E_KIND, "%s: the chunk was not made to be shared", what);
+        status =
+            acre__fail(ACRE_E_KIND, "%s: the chunk was created without ACRE_VM_SHAREABLE", what);
     else if (found)
         status = acre__step_export(device, found->handle, fd);
     acre__lock_give(&vm.lock);
@@ -310,7 +314,10 @@ acre_status acre_vm_import(acre_device *device, int fd, size_t bytes, acre_vm_ch
     if ((status = vm_round(device, 0, what, &rounded, &unit)))
         return status;
     if (fd < 0 || rounded != bytes)
-        return acre__fail(ACRE_E_INVALID, "%s: descriptor %d, %zu bytes", what, fd, bytes);
+        return acre__fail(
+            ACRE_E_INVALID,
+            "%s: invalid descriptor %d, or %zu bytes is not a multiple of the granularity", what,
+            fd, bytes);
     acre_vm_chunk *made = vm_record(sizeof *made, device, bytes, what, &status);
     if (!made)
         return status;
@@ -337,7 +344,7 @@ acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk) {
 
 /* ---- addresses ---- */
 
-/* The record of addresses that the driver has handed out; they go back if it cannot be made. */
+/* Reserves addresses and enters their record. */
 static acre_status vm_reserve(acre_device *dev, size_t bytes, size_t alignment, uint64_t hint,
                               uint64_t *address) {
     acre_status status;
@@ -362,10 +369,11 @@ acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment,
     if (status || (status = acre__not_null(address, "acre_vm_reserve: address")))
         return status;
     if (alignment & (alignment - 1))
-        return acre__fail(ACRE_E_INVALID, "%s: %zu is no power of two", what, alignment);
+        return acre__fail(ACRE_E_INVALID, "%s: alignment %zu is not a power of two", what,
+                          alignment);
     if ((status = vm_round(device, 0, what, &bytes, &unit)))
         return status;
-    /* The driver takes no hint but a multiple of the granularity. */
+    /* The driver takes only hints that are multiples of the granularity. */
     uint64_t wish = (uintptr_t)hint / unit * unit;
     if ((status = vm_reserve(device, bytes, alignment > unit ? alignment : unit, wish, &at)))
         return status;
@@ -375,7 +383,7 @@ acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment,
     return ACRE_OK;
 }
 
-/* The reservation that begins at the address, with nothing mapped in it (lock held). */
+/* Looks up the reservation that begins at the address and has nothing mapped in it (lock held). */
 static struct vm_part *vm_reserved(const acre_device *dev, uint64_t address, acre_status *status) {
     static const char what[] = "acre_vm_address_free";
     unsigned long long at = address;
@@ -411,13 +419,13 @@ acre_status acre_vm_address_free(acre_device *device, void *address) {
 
 /* ---- mappings ---- */
 
-/* May the chunk be mapped there? (lock held) */
+/* Checks that the chunk may be mapped at the address (lock held). */
 static acre_status vm_check_map(const acre_device *dev, uint64_t address,
                                 const acre_vm_chunk *chunk) {
     static const char what[] = "acre_vm_map";
     unsigned long long at = address;
     if (address % chunk->unit)
-        return acre__fail(ACRE_E_INVALID, "%s: 0x%llx is no multiple of %zu", what, at,
+        return acre__fail(ACRE_E_INVALID, "%s: 0x%llx is not a multiple of %zu", what, at,
                           chunk->unit);
     const struct vm_part *part = vm_part_at(&vm.reserved, address);
     if (part && part->dev != dev)
@@ -425,8 +433,8 @@ static acre_status vm_check_map(const acre_device *dev, uint64_t address,
                           part->dev->label);
     size_t bytes = chunk->part.bytes;
     if (!part || part->bytes - (address - part->node.key) < bytes)
-        return acre__fail(ACRE_E_RANGE, "%s: %zu bytes at 0x%llx are not in one reservation", what,
-                          bytes, at);
+        return acre__fail(ACRE_E_RANGE, "%s: %zu bytes at 0x%llx do not lie within one reservation",
+                          what, bytes, at);
     if (vm_is_mapped(address, bytes))
         return acre__fail(ACRE_E_BUSY, "%s: something is mapped in the %zu bytes at 0x%llx", what,
                           bytes, at);
@@ -464,12 +472,13 @@ acre_status acre_vm_map(acre_device *device, void *address, acre_vm_chunk *chunk
     return status;
 }
 
-/* Addresses of which the program says that something is mapped there. */
+/* Checks the arguments that name a range of mappings. */
 static acre_status vm_check_bytes(const void *address, size_t bytes, const char *what) {
     if (!address)
         return acre__fail(ACRE_E_NULL, "%s: address is NULL", what);
     if (!bytes || bytes > UINTPTR_MAX - (uintptr_t)address)
-        return acre__fail(ACRE_E_INVALID, "%s: %zu bytes at %p", what, bytes, address);
+        return acre__fail(ACRE_E_INVALID, "%s: invalid range: %zu bytes at %p", what, bytes,
+                          address);
     return ACRE_OK;
 }
 
@@ -490,13 +499,13 @@ acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes) {
 
 /* ---- access ---- */
 
-/* NULL, for the host, or a device of the same driver. */
+/* `peer` must be NULL (the host) or a device of the same driver. */
 static acre_status vm_check_peer(const acre_device *dev, const acre_device *peer,
                                  const char *what) {
     acre_status status = peer ? acre__device_check(peer) : ACRE_OK;
     if (status == ACRE_OK && peer && peer->drv != dev->drv)
-        return acre__fail(ACRE_E_HANDLE, "%s: %s is of another driver than %s", what, peer->label,
-                          dev->label);
+        return acre__fail(ACRE_E_HANDLE, "%s: %s and %s belong to different drivers", what,
+                          peer->label, dev->label);
     return status;
 }
 
@@ -510,8 +519,9 @@ static acre_status vm_set_access(acre_device *dev, uint64_t address, size_t byte
     for (size_t done = 0; is_for_host && done < bytes;) {
         const struct vm_part *part = vm_part_at(&vm.mapped, address + done);
         if (!part->is_host)
-            return acre__fail(ACRE_E_KIND, "%s: 0x%llx is device memory, out of the host's reach",
-                              what, (unsigned long long)part->node.key);
+            return acre__fail(ACRE_E_KIND,
+                              "%s: 0x%llx is device memory, which the host cannot access", what,
+                              (unsigned long long)part->node.key);
         done += part->bytes;
     }
     status = acre__step_access(dev, address, bytes, access, 1);
@@ -532,7 +542,7 @@ acre_status acre_vm_set_access(acre_device *device, void *address, size_t bytes,
         return status;
     if (access != ACRE_ACCESS_NONE && access != ACRE_ACCESS_READ &&
         access != ACRE_ACCESS_READ_WRITE)
-        return acre__fail(ACRE_E_INVALID, "%s: %d is no access", what, (int)access);
+        return acre__fail(ACRE_E_INVALID, "%s: invalid access %d", what, (int)access);
     if ((status = vm_check_peer(device, peer, what)))
         return status;
     wanted.location =
@@ -543,7 +553,7 @@ acre_status acre_vm_set_access(acre_device *device, void *address, size_t bytes,
     return status;
 }
 
-/* What the device has is the driver's to say, what the host has is in the books (lock held). */
+/* Queries the driver for a device's access; the host's access is in the record (lock held). */
 static acre_status vm_get_access(acre_device *dev, uint64_t address, acre_device *peer,
                                  acre_access *access) {
     static const char what[] = "acre_vm_get_access";

@@ -384,8 +384,9 @@ TEST(loop_that_does_not_fit_stays_with_the_pool_and_says_so) {
     step_run(&t, &step, NULL);
     planned_listen();
     step_run(&t, &step, NULL);
-    assert_non_null(strstr(planned_log.line, "plan: a loop of 12 allocations stays with the pool: "
-                                             "not enough device memory: desired "));
+    assert_non_null(strstr(planned_log.line,
+                           "plan: a loop of 12 allocations cannot be placed, the pool serves it: "
+                           "not enough device memory: desired "));
     acre_plan_stats stats = planned_stats(t.plan);
     assert_int_equal(stats.hits, 0);
     assert_int_equal(stats.misses, BLOCKS);

@@ -208,7 +208,7 @@ TEST(realloc_at_random_keeps_contents) {
 static void expect_detail(acre_device *device) {
     if (!has_vmm(device))
         return; /* the driver does not say it */
-    assert_non_null(strstr(acre_last_detail(), " bytes wanted, "));
+    assert_non_null(strstr(acre_last_detail(), " bytes requested, "));
     assert_true(strstr(acre_last_detail(), " are free") || strstr(acre_last_detail(), " in all"));
 }
 
