@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Says what went wrong and gives the exit code for it. */
+/* Prints the error and returns the exit code. */
 static int failed(acre_status status) {
     fprintf(stderr, "%s (%s)\n", acre_status_text(status), acre_last_detail());
     return 2;
@@ -24,7 +24,7 @@ int main(void) {
     }
 
     if (memcmp(sent, back, sizeof sent) != 0) {
-        fputs("other numbers came back\n", stderr);
+        fputs("the numbers that came back are different\n", stderr);
         return 1;
     }
     printf("%zu bytes went to the device and came back\n", sizeof sent);

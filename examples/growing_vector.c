@@ -1,8 +1,8 @@
 /* An array on the device that grows in place, and the same array grown by copying.
  *
- * Values are appended until a limit refuses more. By mapping, the address stays and nothing is
- * copied; by copying, as a program without acre would do it, the array moves each time it is full
- * and needs the old and the new memory at the same time. */
+ * The program appends values until the limit refuses more. With mapping, the address stays and
+ * nothing is copied. With copying, as in a program without acre, the array moves each time it is
+ * full, and needs the old and the new memory at the same time. */
 #include <acre.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ enum { PIECE = 1 << 20 }; /* values appended at a time: 4 MiB */
 
 static acre_device *device;
 static acre_stream stream;
-static uint32_t *values; /* what is appended */
+static uint32_t *values; /* the values to append */
 static int wrong;
 
 static void need(acre_status status, const char *what) {
@@ -44,7 +44,7 @@ static void show(const acre_vec *vec, const char *what) {
            info.data);
 }
 
-/* The first and the last piece are there, whatever happened to the array. */
+/* Checks the first and the last piece. */
 static void check(const acre_vec *vec) {
     uint32_t *found = malloc(PIECE * sizeof *found);
     if (!found) {
@@ -53,9 +53,9 @@ static void check(const acre_vec *vec) {
     const uint32_t *data = acre_vec_data(vec);
     size_t last = acre_vec_size(vec) - PIECE;
     need(acre_copy(device, found, data, PIECE * sizeof *found, stream), "acre_copy");
-    expect(memcmp(found, values, PIECE * sizeof *found) == 0, "the first values are others");
+    expect(memcmp(found, values, PIECE * sizeof *found) == 0, "the first values differ");
     need(acre_copy(device, found, data + last, PIECE * sizeof *found, stream), "acre_copy");
-    expect(memcmp(found, values, PIECE * sizeof *found) == 0, "the last values are others");
+    expect(memcmp(found, values, PIECE * sizeof *found) == 0, "the last values differ");
     free(found);
 }
 
@@ -74,7 +74,7 @@ static acre_vec *fill(acre_vec_strategy strategy, const char *name) {
         }
     }
     show(vec, "  at its limit");
-    expect(status == ACRE_E_LIMIT, "the limit was to refuse more");
+    expect(status == ACRE_E_LIMIT, "the limit refuses more");
     printf("               refused: %s\n", acre_last_detail());
     check(vec);
     return vec;
@@ -102,12 +102,12 @@ int main(void) {
         expect(about(vec).copied_bytes == 0 && about(vec).moves == 0, "a vec copies nothing");
     }
 
-    /* Half of it goes. What the device gets back is what lies wholly behind the rest. */
+    /* Removes half of the elements. Chunks entirely behind the rest are released. */
     need(acre_vec_shrink(vec, acre_vec_size(vec) / 2, stream), "acre_vec_shrink");
     show(vec, "  half of it");
     expect(acre_vec_data(vec) == at, "shrinking keeps the address");
     if (about(vec).strategy == ACRE_VEC_VMM) {
-        expect(acre_vec_mapped_bytes(vec) < mapped, "shrinking gives memory back");
+        expect(acre_vec_mapped_bytes(vec) < mapped, "shrinking releases memory");
     }
     need(acre_vec_resize(vec, 0, stream), "acre_vec_resize");
     need(acre_vec_shrink_to_fit(vec, stream), "acre_vec_shrink_to_fit");

@@ -1,5 +1,5 @@
-/* What heap_grows.cu does, on the soft device and to 256 MiB: the kernel asks for memory, the host
- * maps it while the kernel runs, and when the maximum is reached malloc gives NULL at once. */
+/* heap_grows.cu on the soft device, up to 256 MiB: the kernel requests memory, and the host maps it
+ * while the kernel runs. At the limit malloc returns NULL at once. */
 #include <acre_heap.h>
 #include <acre_soft.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@ enum { BLOCKS = 16, THREADS = 32, BYTES = 4096 };
 
 struct piece {
     struct piece *next;
-    struct piece *self; /* to see that it is whose it was */
+    struct piece *self; /* detects a block that was allocated twice */
 };
 
 static struct piece *pieces[BLOCKS * THREADS];
@@ -90,6 +90,6 @@ int main(void) {
     need(acre_close(device), "acre_close");
     int is_good = full.mapped_bytes == MAXIMUM && taken * BYTES > MAXIMUM / 100 * 97 &&
                   taken == freed && empty.live_blocks == 0 && empty.mapped_bytes < MAXIMUM;
-    printf("%s\n", is_good ? "it grew while the kernel ran" : "THIS IS WRONG");
+    printf("%s\n", is_good ? "the heap grew while the kernel ran" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

@@ -1,6 +1,5 @@
-// A heap that begins with 8 MiB and has 8 GiB at the end of one launch: the kernel asks for memory,
-// the host maps it while the kernel runs, and when the maximum is reached malloc gives NULL at
-// once.
+// A heap that grows from 8 MiB to 8 GiB in one launch: the kernel requests memory, and the host
+// maps it while the kernel runs. At the limit malloc returns NULL at once.
 #include <acre_heap.h>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +12,7 @@ constexpr size_t BYTES = 4096;
 
 struct piece {
     piece *next;
-    piece *self; // to see that it is whose it was
+    piece *self; // detects a block that was allocated twice
 };
 
 __device__ piece *pieces[BLOCKS * THREADS];
@@ -71,7 +70,7 @@ int main() {
         return 77; // there is no GPU
     need(cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess, "cudaMemGetInfo");
     if (free_bytes < MAXIMUM + MAXIMUM / 8)
-        return 77; // or too small a one
+        return 77; // or it is too small
     acre_heap_options options = {};
     options.struct_size = sizeof options;
     options.initial_bytes = INITIAL;
@@ -91,6 +90,6 @@ int main() {
     need(acre_close(device) == ACRE_OK, "acre_close");
     bool is_good = full.mapped_bytes == MAXIMUM && count[0] * BYTES > MAXIMUM / 100 * 97 &&
                    count[0] == count[1] && empty.live_blocks == 0 && empty.mapped_bytes < MAXIMUM;
-    std::printf("%s\n", is_good ? "it grew while the kernel ran" : "THIS IS WRONG");
+    std::printf("%s\n", is_good ? "the heap grew while the kernel ran" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

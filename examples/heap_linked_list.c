@@ -1,5 +1,5 @@
-/* What heap_linked_list.cu does, on the soft device: a list that a kernel builds with malloc, each
- * thread one node, and that the host reads by copies. Another kernel frees it. */
+/* heap_linked_list.cu on the soft device: a kernel builds a list with malloc, one node for each
+ * thread. The host reads the list by copies. Another kernel frees it. */
 #include <acre_heap.h>
 #include <acre_soft.h>
 #include <stdatomic.h>
@@ -28,7 +28,7 @@ static void build_list(void *arg) {
     if (!mine)
         return;
     mine->value = (int)(acre_soft_block_index(0) * THREADS + acre_soft_thread_index(0));
-    /* The list's end moves to each node in turn; nobody reads it before the kernel is done. */
+    /* Each node becomes the head in turn. Nobody reads the list before the kernel is done. */
     mine->next = atomic_exchange(&list, mine);
 }
 
@@ -41,7 +41,7 @@ static void free_list(void *arg) {
     }
 }
 
-/* Follows the list as it lies on the device; how many nodes are as they should be. */
+/* Follows the list in device memory. Returns the number of nodes; -1 if one is wrong. */
 static int read_list(acre_device *device) {
     static char is_seen[NODES];
     int count = 0;
@@ -54,7 +54,7 @@ static int read_list(acre_device *device) {
         is_seen[one.value] = 1;
         sum += one.value;
     }
-    printf("%d nodes, their sum is %ld\n", count, sum);
+    printf("%d nodes, sum %ld\n", count, sum);
     return count;
 }
 
@@ -78,6 +78,7 @@ int main(void) {
     need(acre_heap_destroy(heap, &leaked, NULL), "acre_heap_destroy");
     need(acre_close(device), "acre_close");
     int is_good = count == NODES && leaked == 0;
-    printf("%s\n", is_good ? "each node once, all is freed" : "THIS IS WRONG");
+    printf("%s\n",
+           is_good ? "every node was found once, and all memory was freed" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-// A list that a kernel builds with malloc, each thread one node, and that the host reads: a heap's
-// memory may be given to cudaMemcpy. Another kernel frees it.
+// A kernel builds a list with malloc, one node for each thread. The host reads the list: cudaMemcpy
+// accepts the memory of a heap. Another kernel frees it.
 #include <acre_heap.h>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,7 @@ __global__ void build_list(acre_heap_handle heap) {
     if (!mine)
         return;
     mine->value = static_cast<int>(blockIdx.x * THREADS + threadIdx.x);
-    // The list's end moves to each node in turn; nobody reads it before the kernel is done.
+    // Each node becomes the head in turn. Nobody reads the list before the kernel is done.
     mine->next = reinterpret_cast<node *>(atomicExch(reinterpret_cast<unsigned long long *>(&list),
                                                      reinterpret_cast<unsigned long long>(mine)));
 }
@@ -40,7 +40,7 @@ __global__ void free_list(acre_heap_handle heap) {
     }
 }
 
-// Follows the list as it lies on the device; how many nodes are as they should be.
+// Follows the list in device memory. Returns the number of nodes; -1 if one is wrong.
 static int read_list() {
     static bool is_seen[NODES];
     int count = 0;
@@ -54,7 +54,7 @@ static int read_list() {
         is_seen[one.value] = true;
         sum += one.value;
     }
-    std::printf("%d nodes, their sum is %ld\n", count, sum);
+    std::printf("%d nodes, sum %ld\n", count, sum);
     return count;
 }
 
@@ -74,6 +74,7 @@ int main() {
     need(acre_heap_destroy(heap, &leaked, nullptr) == ACRE_OK, "acre_heap_destroy");
     need(acre_close(device) == ACRE_OK, "acre_close");
     bool is_good = count == NODES && leaked == 0;
-    std::printf("%s\n", is_good ? "each node once, all is freed" : "THIS IS WRONG");
+    std::printf("%s\n",
+                is_good ? "every node was found once, and all memory was freed" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

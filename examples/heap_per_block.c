@@ -1,6 +1,6 @@
-/* What heap_per_block.cu does, on the soft device: malloc inside a kernel, one block of memory for
- * each block of threads. The first thread takes it and gives it to the others through shared
- * memory, and it is freed once, behind a barrier. */
+/* heap_per_block.cu on the soft device: malloc inside a kernel, one block of memory for each thread
+ * block. The first thread allocates it and passes it to the others in shared memory. After a
+ * barrier one thread frees it. */
 #include <acre_heap.h>
 #include <acre_soft.h>
 #include <stdatomic.h>
@@ -30,16 +30,16 @@ static void use_memory(void *arg) {
     acre_soft_syncthreads();
     int *data = *shared;
     if (!data)
-        return; /* all threads of the block */
+        return; /* for all threads of the block */
     for (uint32_t i = 0; i < INTS; i++)
         data[i * THREADS + thread] = (int)thread;
     acre_soft_syncthreads();
-    /* What the others wrote: the first 64 threads read one word of each thread. */
+    /* Read data of other threads: the first 64 threads read one word of each thread. */
     for (uint32_t i = 0; i < THREADS && thread < INTS; i++)
         sum += data[thread * THREADS + i];
     if (thread < INTS)
         atomic_fetch_add(&use->sums[acre_soft_block_index(0)], sum);
-    acre_soft_syncthreads(); /* nobody uses it any more */
+    acre_soft_syncthreads(); /* no thread uses it any more */
     if (thread == 0)
         acre_heap_free(use->heap, data);
 }
@@ -64,6 +64,6 @@ int main(void) {
     need(acre_heap_destroy(heap, &leaked, NULL), "acre_heap_destroy");
     need(acre_close(device), "acre_close");
     int is_good = wrong == 0 && leaked == 0;
-    printf("%s\n", is_good ? "all sums are right, all is freed" : "THIS IS WRONG");
+    printf("%s\n", is_good ? "all sums are right, all memory was freed" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

@@ -1,6 +1,6 @@
-// malloc inside a kernel, one block of memory for each block of threads: the first thread takes it
-// and gives it to the others through shared memory. Neighbouring threads write neighbouring words,
-// and it is freed once, behind a barrier.
+// malloc inside a kernel, one block of memory for each thread block. The first thread allocates it
+// and passes it to the others in shared memory. Adjacent threads write adjacent words. After a
+// barrier one thread frees the memory.
 #include <acre_heap.h>
 #include <cstdio>
 #include <cstdlib>
@@ -23,16 +23,16 @@ __global__ void use_memory(acre_heap_handle heap, int *sums) {
         data = static_cast<int *>(acre_heap_malloc(heap, THREADS * INTS * sizeof(int)));
     __syncthreads();
     if (!data)
-        return; // all threads of the block
+        return; // for all threads of the block
     for (int i = 0; i < INTS; i++)
         data[i * THREADS + threadIdx.x] = threadIdx.x;
     __syncthreads();
-    // What the others wrote: the first 64 threads read one word of each thread.
+    // Read data of other threads: the first 64 threads read one word of each thread.
     for (int i = 0; i < THREADS && threadIdx.x < INTS; i++)
         sum += data[threadIdx.x * THREADS + i];
     if (threadIdx.x < INTS)
         atomicAdd(&sums[blockIdx.x], sum);
-    __syncthreads(); // nobody uses it any more
+    __syncthreads(); // no thread uses it any more
     if (threadIdx.x == 0)
         acre_heap_free(heap, data);
 }
@@ -60,6 +60,6 @@ int main() {
     need(acre_heap_destroy(heap, &leaked, nullptr) == ACRE_OK, "acre_heap_destroy");
     need(acre_close(device) == ACRE_OK, "acre_close");
     bool is_good = wrong == 0 && leaked == 0;
-    std::printf("%s\n", is_good ? "all sums are right, all is freed" : "THIS IS WRONG");
+    std::printf("%s\n", is_good ? "all sums are right, all memory was freed" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-/* What heap_per_thread.cu does, on the soft device: malloc inside a kernel, a block for each
- * thread. Five threads take 123 bytes each, clear them, say where they are and free them. */
+/* heap_per_thread.cu on the soft device: malloc inside a kernel, a block for each thread. Five
+ * threads allocate 123 bytes each, clear them, print their address and free them. */
 #include <acre_heap.h>
 #include <acre_soft.h>
 #include <stdint.h>
@@ -28,11 +28,12 @@ static void use_memory(void *arg) {
         (void)acre_heap_memset(p, 0, BYTES);
     printf("Thread %u got pointer: %p\n", thread, (void *)p);
     use->pointers[thread] = p;
-    acre_soft_syncthreads(); /* all are there at once, so no two have the same */
+    acre_soft_syncthreads(); /* all blocks are live at the same time, so no two have the same
+                                address */
     acre_heap_free(use->heap, p);
 }
 
-/* Not NULL, aligned, and apart. */
+/* Returns 1 if the blocks are not NULL, aligned, and do not overlap. */
 static int is_right(char *const *pointers) {
     for (int i = 0; i < THREADS; i++) {
         uintptr_t p = (uintptr_t)pointers[i];
@@ -62,6 +63,6 @@ int main(void) {
     need(acre_heap_destroy(heap, &leaked, NULL), "acre_heap_destroy");
     need(acre_close(device), "acre_close");
     int is_good = is_right(use.pointers) && leaked == 0;
-    printf("%s\n", is_good ? "aligned, apart and freed" : "THIS IS WRONG");
+    printf("%s\n", is_good ? "all blocks are aligned, separate and freed" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

@@ -1,6 +1,6 @@
-// malloc inside a kernel, a block for each thread: five threads take 123 bytes each, clear them,
-// say where they are and free them. They may be given to cudaMemcpy like any other memory of the
-// device.
+// malloc inside a kernel, a block for each thread. Five threads allocate 123 bytes each, clear
+// them, print their address and free them. Such blocks are ordinary device memory: cudaMemcpy
+// accepts them.
 #include <acre_heap.h>
 #include <cstdint>
 #include <cstdio>
@@ -22,11 +22,11 @@ __global__ void use_memory(acre_heap_handle heap, char **pointers) {
         acre_heap_memset(p, 0, BYTES);
     std::printf("Thread %d got pointer: %p\n", static_cast<int>(threadIdx.x), p);
     pointers[threadIdx.x] = p;
-    __syncthreads(); // all are there at once, so no two have the same
+    __syncthreads(); // all blocks are live at the same time, so no two are the same
     acre_heap_free(heap, p);
 }
 
-// Not NULL, aligned, and apart.
+// Returns true if the blocks are not NULL, aligned, and do not overlap.
 static bool is_right(char *const *pointers) {
     for (int i = 0; i < THREADS; i++) {
         uintptr_t p = reinterpret_cast<uintptr_t>(pointers[i]);
@@ -59,6 +59,6 @@ int main() {
     need(acre_heap_destroy(heap, &leaked, nullptr) == ACRE_OK, "acre_heap_destroy");
     need(acre_close(device) == ACRE_OK, "acre_close");
     bool is_good = is_right(pointers) && leaked == 0;
-    std::printf("%s\n", is_good ? "aligned, apart and freed" : "THIS IS WRONG");
+    std::printf("%s\n", is_good ? "all blocks are aligned, separate and freed" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

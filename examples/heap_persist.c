@@ -1,6 +1,6 @@
-/* What heap_persist.cu does, on the soft device: memory taken inside a kernel lives until it is
- * freed, by whatever kernel. One launch takes and clears it, three add to it, one says what is
- * there and frees it. */
+/* heap_persist.cu on the soft device: memory allocated inside a kernel stays live until some kernel
+ * frees it. One launch allocates and clears it, three launches add to it, one prints and frees
+ * it. */
 #include <acre_heap.h>
 #include <acre_soft.h>
 #include <stdatomic.h>
@@ -44,7 +44,7 @@ static void free_memory(void *arg) {
     printf("Block %u, Thread %u: final value = %d\n", block, thread, value);
     if (value != 3 * (int)thread)
         atomic_fetch_add(&wrong_count, 1);
-    acre_soft_syncthreads(); /* all have read it */
+    acre_soft_syncthreads(); /* all threads have read it */
     if (thread == 0)
         acre_heap_free(*heap, data);
 }
@@ -71,6 +71,6 @@ int main(void) {
     need(acre_heap_destroy(heap, &leaked, NULL), "acre_heap_destroy");
     need(acre_close(device), "acre_close");
     int is_good = wrong_count == 0 && leaked == 0;
-    printf("%s\n", is_good ? "all values are right, all is freed" : "THIS IS WRONG");
+    printf("%s\n", is_good ? "all values are right, all memory was freed" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

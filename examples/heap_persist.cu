@@ -1,5 +1,5 @@
-// Memory taken inside a kernel lives until it is freed, by whatever kernel: one launch takes and
-// clears it, three add to it, one says what is there and frees it.
+// Memory allocated inside a kernel stays live until some kernel frees it. One launch allocates and
+// clears it, three launches add to it, one prints and frees it.
 #include <acre_heap.h>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +38,7 @@ __global__ void free_memory(acre_heap_handle heap) {
                 value);
     if (value != 3 * thread)
         atomicAdd(&wrong_count, 1);
-    __syncthreads(); // all have read it
+    __syncthreads(); // all threads have read it
     if (thread == 0)
         acre_heap_free(heap, data);
 }
@@ -61,6 +61,6 @@ int main() {
     need(acre_heap_destroy(heap, &leaked, nullptr) == ACRE_OK, "acre_heap_destroy");
     need(acre_close(device) == ACRE_OK, "acre_close");
     bool is_good = wrong == 0 && leaked == 0;
-    std::printf("%s\n", is_good ? "all values are right, all is freed" : "THIS IS WRONG");
+    std::printf("%s\n", is_good ? "all values are right, all memory was freed" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-/* What heap_persist_dropin.cu does, on the soft device: in this file's kernels malloc and free are
- * the heap's, elsewhere the C library's. */
+/* heap_persist_dropin.cu on the soft device: in this file's kernels malloc and free use the heap,
+ * elsewhere the C library. */
 #define ACRE_HEAP_AS_MALLOC
 #include <acre_heap.h>
 #include <acre_soft.h>
@@ -44,7 +44,7 @@ static void free_memory(void *arg) {
     printf("Block %u, Thread %u: final value = %d\n", block, thread, value);
     if (value != 3 * (int)thread)
         atomic_fetch_add(&wrong_count, 1);
-    acre_soft_syncthreads(); /* all have read it */
+    acre_soft_syncthreads(); /* all threads have read it */
     if (thread == 0)
         free(data);
 }
@@ -70,6 +70,6 @@ int main(void) {
     need(acre_heap_destroy(heap, &leaked, NULL), "acre_heap_destroy");
     need(acre_close(device), "acre_close");
     int is_good = wrong_count == 0 && leaked == 0;
-    printf("%s\n", is_good ? "all values are right, all is freed" : "THIS IS WRONG");
+    printf("%s\n", is_good ? "all values are right, all memory was freed" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

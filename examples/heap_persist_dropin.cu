@@ -1,5 +1,5 @@
-// heap_persist.cu as it would be with CUDA's own malloc: existing kernels move over by the first
-// two lines and one call on the host. Memory that lives across launches.
+// heap_persist.cu with plain malloc and free: existing kernels use a heap after adding the first
+// two lines and one call on the host.
 #define ACRE_HEAP_AS_MALLOC
 #include <acre_heap.h>
 #include <cstdio>
@@ -39,7 +39,7 @@ __global__ void free_memory() {
                 value);
     if (value != 3 * thread)
         atomicAdd(&wrong_count, 1);
-    __syncthreads(); // all have read it
+    __syncthreads(); // all threads have read it
     if (thread == 0)
         free(data);
 }
@@ -61,6 +61,6 @@ int main() {
     need(acre_heap_destroy(heap, &leaked, nullptr) == ACRE_OK, "acre_heap_destroy");
     need(acre_close(device) == ACRE_OK, "acre_close");
     bool is_good = wrong == 0 && leaked == 0;
-    std::printf("%s\n", is_good ? "all values are right, all is freed" : "THIS IS WRONG");
+    std::printf("%s\n", is_good ? "all values are right, all memory was freed" : "THIS IS WRONG");
     return is_good ? 0 : 1;
 }

@@ -1,6 +1,6 @@
-/* Every kind of memory once: made, used, checked, given back.
+/* Every kind of memory once: allocated, used, checked, freed.
  *
- * The same bytes go from kind to kind; after each step the host looks at what arrived. */
+ * The same bytes are copied from kind to kind. After each step the host checks them. */
 #include <acre.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,11 +11,10 @@ enum { BYTES = 4 << 20, PAGE = 4096 };
 
 static acre_device *device;
 static acre_stream stream;
-static unsigned char *numbers; /* pageable memory, as malloc gives it: what must arrive */
-static int wrong;              /* how often something else arrived */
+static unsigned char *numbers; /* pageable memory from malloc: the expected bytes */
+static int wrong;              /* number of failed checks */
 
-/* Ends the program when a call fails. What is still there then needs no clean-up: it ends with the
- * process. */
+/* Ends the program if a call fails. The end of the process frees everything. */
 static void need(acre_status status, const char *what) {
     if (status != ACRE_OK) {
         fprintf(stderr, "%s: %s (%s)\n", what, acre_status_text(status), acre_last_detail());
@@ -28,7 +27,7 @@ static void copy(void *to, const void *from) {
     need(acre_copy(device, to, from, BYTES, stream), "acre_copy");
 }
 
-/* Waits for the stream, then looks at memory that the host can read. */
+/* Waits for the stream, then checks memory that the host can read. */
 static void check(const void *found, const char *what) {
     need(acre_stream_sync(device, stream), "acre_stream_sync");
     int is_right = memcmp(found, numbers, BYTES) == 0;
@@ -40,7 +39,7 @@ static void *take(acre_kind kind, uint32_t flags, const char *what) {
     void *p;
     need(acre_mem_alloc(device, kind, BYTES, flags, &p), what);
     if ((uintptr_t)p % 256 != 0) {
-        printf("%s: %p is no multiple of 256\n", what, p);
+        printf("%s: %p is not a multiple of 256\n", what, p);
         wrong++;
     }
     return p;
@@ -50,7 +49,7 @@ static void give(void *p) {
     need(acre_mem_free(device, p), "acre_mem_free");
 }
 
-/* On the device. Copies of pageable memory return when it has been read or written. */
+/* Device memory. Copies of pageable memory return when it has been read or written. */
 static void use_device(void *memory) {
     unsigned char *again = malloc(BYTES);
     if (!again) {
@@ -69,13 +68,13 @@ static void use_device(void *memory) {
     free(again);
 }
 
-/* On the host, page-locked: the device copies it by itself, while the program goes on. */
+/* Pinned memory: the device copies it asynchronously, while the program continues. */
 static void use_pinned(const void *memory) {
     void *pinned = take(ACRE_KIND_PINNED, ACRE_MEM_PORTABLE, "pinned memory");
     copy(pinned, memory);
     check(pinned, "pinned");
     give(pinned);
-    /* Write-combined: for bytes that the host only writes. Reading it back is slow. */
+    /* Write-combined memory: for bytes that the host only writes. Reading it is slow. */
     void *combined = take(ACRE_KIND_PINNED, ACRE_MEM_WRITE_COMBINED, "write-combined memory");
     void *back = take(ACRE_KIND_PINNED, 0, "pinned memory");
     void *there = take(ACRE_KIND_DEVICE, 0, "device memory");
@@ -88,7 +87,7 @@ static void use_pinned(const void *memory) {
     give(combined);
 }
 
-/* On the host, and used by kernels there, through the device's own address of it. */
+/* Mapped memory: kernels access host memory in place, at a device address. */
 static void use_mapped(const void *memory) {
     void *seen;
     void *mapped = take(ACRE_KIND_MAPPED, 0, "mapped memory");
@@ -98,7 +97,7 @@ static void use_mapped(const void *memory) {
     give(mapped);
 }
 
-/* One address for both sides; pages move to who touches them, or ahead of that. */
+/* Managed memory: one address for host and device. Pages migrate on access or by prefetch. */
 static void use_managed(const void *memory) {
     void *managed = take(ACRE_KIND_MANAGED, 0, "managed memory");
     need(acre_mem_advise(device, managed, BYTES, ACRE_ADVICE_PREFER, ACRE_PLACE_DEVICE), "advice");
@@ -109,7 +108,7 @@ static void use_managed(const void *memory) {
     give(managed);
 }
 
-/* Memory that the program has anyway, page-locked for as long as it is copied often. */
+/* Registered memory: memory of the program, page-locked while it is copied often. */
 static void use_registered(const void *memory) {
     acre_mem_info info = {.struct_size = sizeof info};
     void *own = aligned_alloc(PAGE, BYTES);
@@ -153,8 +152,8 @@ int main(void) {
     give(memory);
 
     need(acre_device_get_stats(device, &stats), "acre_device_get_stats");
-    printf("all given back: %" PRIu64 " blocks and %" PRIu64 " registrations left\n",
-           stats.mem_blocks, stats.mem_registered);
+    printf("all freed: %" PRIu64 " blocks and %" PRIu64 " registrations left\n", stats.mem_blocks,
+           stats.mem_registered);
     free(numbers);
     need(acre_stream_destroy(device, stream), "acre_stream_destroy");
     need(acre_close(device), "acre_close");

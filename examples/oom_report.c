@@ -1,9 +1,10 @@
-/* Runs out of memory on purpose, and prints why: tagged blocks on two streams, then one too many.
+/* Runs out of memory on purpose and prints the report: tagged blocks on two streams, then a block
+ * that is too large.
  *
  *     oom_report [--json]
  *
- * Takes no more than 64 MiB: on the soft device that is all the card has; a GPU gets a pool with a
- * limit instead, since filling it would take what other programs need. */
+ * It uses at most 64 MiB: the soft device has no more, and on a GPU a pool gets that limit, since
+ * filling the card would take memory from other programs. */
 #include <acre.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ static acre_device *device;
 static acre_pool *pool;
 static acre_stream compute, transfer;
 
-/* All that goes wrong here but for the refusal, which is wanted. */
+/* Ends the program on any failure but the intended one. */
 static void need(acre_status status, const char *what) {
     if (status == ACRE_OK) {
         return;
@@ -27,7 +28,7 @@ static void need(acre_status status, const char *what) {
     exit(2);
 }
 
-/* The soft device is made small, a GPU is limited. */
+/* Opens a small soft device, or limits the pool on a GPU. */
 static void open_small(void) {
     const acre_open_options small = {.struct_size = sizeof small, .soft_bytes = 64 * MIB};
     acre_device_info info = {.struct_size = sizeof info};
@@ -42,8 +43,8 @@ static void open_small(void) {
     need(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &transfer), "acre_stream_create");
 }
 
-/* A step of training, as it is in a program: weights that stay, activations for each layer, and
- * buffers on another stream, half of which are freed again. */
+/* A step of training: weights that stay, activations for each layer, and buffers on another stream,
+ * half of which are freed again. */
 static void fill(void) {
     void *block, *buffers[LAYERS];
     need(acre_tag_push("model"), "acre_tag_push");
@@ -78,7 +79,7 @@ static char *report(acre_oom_format format) {
     return text;
 }
 
-/* A number of the report's JSON, without a library for it. */
+/* Reads a number from the report's JSON, without a library. */
 static uint64_t number(const char *json, const char *name) {
     const char *at = strstr(json, name);
     return at ? strtoull(at + strlen(name) + 2, NULL, 10) : 0;
@@ -92,7 +93,7 @@ int main(int argc, char **argv) {
     need(acre_tag_push("optimizer"), "acre_tag_push");
     acre_status status = acre_pool_alloc(pool, 24 * MIB, 0, compute, &block);
     if (status != ACRE_E_DEVICE_MEMORY && status != ACRE_E_LIMIT) {
-        fprintf(stderr, "there was memory: %s\n", acre_status_name(status));
+        fprintf(stderr, "the allocation did not fail as intended: %s\n", acre_status_name(status));
         return 1;
     }
 

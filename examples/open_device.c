@@ -1,16 +1,16 @@
-/* Opens a device, a GPU if there is one, else the soft one, and makes one stream wait for another.
- */
+/* Opens a device, a GPU if there is one, else the soft device. Then makes one stream wait for
+ * another. */
 #include <acre.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Says what went wrong and gives the exit code for it. */
+/* Prints the error and returns the exit code. */
 static int failed(const char *what, acre_status status) {
     fprintf(stderr, "%s: %s (%s)\n", what, acre_status_text(status), acre_last_detail());
     return 2;
 }
 
-/* Makes `second` wait for what is queued on `first` by now, and the host for both. */
+/* Makes `second` wait for the work queued on `first` so far, and the host wait for both. */
 static acre_status order(acre_device *device, acre_stream first, acre_stream second,
                          acre_event event) {
     acre_status status = acre_event_record(device, event, first);
@@ -35,7 +35,7 @@ int main(void) {
     }
     printf("%s: %s, %" PRIu64 " MiB\n", info.driver, info.name, info.total_bytes >> 20);
 
-    /* What is made here needs no clean-up on failure: closing ends it, and so does exiting. */
+    /* No clean-up after a failure: closing the device destroys these objects, and so does exit. */
     if ((status = acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &first)) != ACRE_OK ||
         (status = acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &second)) != ACRE_OK ||
         (status = acre_event_create(device, ACRE_EVENT_DEFAULT, &event)) != ACRE_OK ||

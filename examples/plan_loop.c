@@ -1,8 +1,8 @@
-/* A loop that allocates alike in every step: recorded once, then served from a plan.
+/* A loop that allocates alike in every step: the plan records it once and then serves it.
  *
- * Nothing is said beforehand. The first step is served by the pool; from the second on the same
- * calls give the same addresses, without a call of the pool. One step is different, and is served
- * all the same: what the plan does not have comes from the pool, and is counted. */
+ * The program declares nothing in advance. A pool serves the first step. From the second step on
+ * the same calls return the same addresses, without a call of the pool. One step is different and
+ * works too: the pool serves what the plan cannot, and the plan counts a miss. */
 #include <acre.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static acre_plan_stats stats_of(void) {
     return stats;
 }
 
-/* Forward and back through a small network; fills stand for kernels. */
+/* Forward and backward pass of a small network; fills stand for kernels. */
 static void step(int number) {
     void *kept[LAYERS], *scratch;
     need(acre_plan_step_begin(plan, stream), "acre_plan_step_begin");
@@ -48,7 +48,7 @@ static void step(int number) {
         need(acre_copy(device, kept[i], scratch, bytes, stream), "acre_copy");
         need(acre_plan_free(plan, scratch), "acre_plan_free");
     }
-    if (number == ODD_STEP) { /* now and then something is measured */
+    if (number == ODD_STEP) { /* an extra measurement in one step */
         need(acre_plan_alloc(plan, ACRE_PLACE_DEVICE, 5 * KIB, 0, &scratch), "acre_plan_alloc");
         need(acre_plan_free(plan, scratch), "acre_plan_free");
     }
@@ -75,10 +75,10 @@ int main(void) {
         printf("%-6d %8" PRIu64 " %8" PRIu64 " %12" PRIu64 "%s\n", i, after.hits - before.hits,
                after.misses - before.misses, calls, i == 1 ? "  recorded" : "");
         expect(i == 1 ? calls == (uint64_t)4 * LAYERS : calls == (i == ODD_STEP ? 2u : 0u),
-               "only the first step and what is odd go to the pool");
+               "only the first step and the extra block use the pool");
     }
     acre_plan_stats stats = stats_of();
-    printf("the plan serves the loop with %" PRIu64 " KiB; at least %" PRIu64 " KiB are needed\n",
+    printf("the plan serves the loop with %" PRIu64 " KiB; the lower bound is %" PRIu64 " KiB\n",
            stats.loop_bytes / KIB, stats.loop_bound_bytes / KIB);
 
     need(acre_plan_destroy(plan), "acre_plan_destroy");

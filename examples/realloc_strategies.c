@@ -1,13 +1,13 @@
-/* Four ways to have memory for work that needs another size each time, side by side.
+/* Four ways to get memory for work that needs another size in each round.
  *
- *   one block     the largest size is known: allocate it once, use it for all
- *   pool          allocate and free each time; a pool hands the same memory out again
- *   two streams   one stream fills a block, another reads it and frees it: the pool sees to it that
- *                 the first does not write into it again before the second has read it
- *   vec           one array that becomes as large as it has to be, where it is
+ *   one block     the largest size is known: allocate it once and reuse it
+ *   pool          allocate and free in each round; the pool reuses the memory
+ *   two streams   one stream fills a block, another reads and frees it: the pool makes sure that
+ * the first stream does not write to it again before the second has read it vec           one array
+ * that grows in place when needed
  *
- * Each round fills its memory with a number of its own, and both ends are read back, in stream
- * order and with many rounds under way: a way that mixed up the order would show. */
+ * Each round fills its memory with its own number, and the first and last byte are read back in
+ * stream order. Many rounds are in flight, so a wrong order would show. */
 #include <acre.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,20 +16,20 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-enum { ROUNDS = 192, LOOK = 24 /* rounds after which results are looked at */ };
+enum { ROUNDS = 192, LOOK = 24 /* rounds between two waits for the reader */ };
 
 static acre_device *device;
-static acre_stream fills, reads; /* the two streams; all but one way use the first alone */
+static acre_stream fills, reads; /* the two streams; only one way uses the second */
 static acre_event handover;
 static uint8_t *seen; /* pinned: the first and the last byte of each round */
 static int wrong;
 
-/* What a way did. */
+/* The results of a way. */
 struct row {
-    void *addresses[ROUNDS]; /* that it was given, each once */
+    void *addresses[ROUNDS]; /* different addresses that it got */
     int address_count;
     uint64_t held_bytes;
-    double us[ROUNDS]; /* of each round, for the calls that get and give memory */
+    double us[ROUNDS]; /* time of the allocs and frees of each round */
 };
 
 static void need(acre_status status, const char *what) {
@@ -99,7 +99,7 @@ static void one_block(struct row *row) {
         read_back(memory, round, fills);
     }
     begin = now_us();
-    need(acre_mem_free(device, memory), "acre_mem_free"); /* waits for all of it */
+    need(acre_mem_free(device, memory), "acre_mem_free"); /* waits for all work */
     row->us[ROUNDS - 1] = now_us() - begin;
     expect(row->address_count == 1, "one block has one address");
 }
@@ -129,11 +129,11 @@ static void pool_reused(struct row *row) {
         fill(memory, round);
         read_back(memory, round, fills);
         begin = now_us();
-        /* The fill and the copies may be still to come: they are before whatever is next there. */
+        /* The fill and the copies may not have run yet: later work on the stream follows them. */
         need(acre_pool_free(pool, memory, fills), "acre_pool_free");
         row->us[round] += now_us() - begin;
     }
-    expect(row->address_count <= ROUNDS / 4, "a pool uses memory again");
+    expect(row->address_count <= ROUNDS / 4, "a pool reuses memory");
     pool_end(pool, row);
 }
 
@@ -146,7 +146,7 @@ static void pool_two_streams(struct row *row) {
         row->us[round] += now_us() - begin;
         note(row, memory);
         fill(memory, round);
-        /* The block belongs to `fills`; `reads` may have it after it has waited. */
+        /* The block belongs to `fills`; `reads` may use it after it has waited. */
         need(acre_event_record(device, handover, fills), "acre_event_record");
         need(acre_stream_wait(device, reads, handover), "acre_stream_wait");
         read_back(memory, round, reads);
@@ -157,7 +157,7 @@ static void pool_two_streams(struct row *row) {
             need(acre_stream_sync(device, reads), "acre_stream_sync");
         }
     }
-    expect(row->address_count < ROUNDS, "what the readers are done with is used again");
+    expect(row->address_count < ROUNDS, "the pool reuses memory that the readers are done with");
     pool_end(pool, row);
 }
 
@@ -178,7 +178,7 @@ static void vec_resized(struct row *row) {
     need(acre_vec_get_info(vec, &info), "acre_vec_get_info");
     row->held_bytes = info.mapped_bytes;
     if (info.strategy == ACRE_VEC_VMM) {
-        expect(row->address_count == 1, "a vec stays where it is");
+        expect(row->address_count == 1, "a vec keeps its address");
     }
     need(acre_vec_destroy(vec, fills), "acre_vec_destroy");
 }
@@ -190,7 +190,7 @@ static void run(const char *name, void (*way)(struct row *)) {
     need(acre_stream_sync(device, reads), "acre_stream_sync");
     for (int round = 0; round < ROUNDS; round++) {
         expect(seen[2 * round] == round + 1 && seen[2 * round + 1] == round + 1,
-               "a round found another's numbers");
+               "a round read the numbers of another round");
         seen[2 * round] = seen[2 * round + 1] = 0;
     }
     qsort(row.us, ROUNDS, sizeof row.us[0], less);
@@ -210,9 +210,9 @@ int main(void) {
          "acre_mem_alloc");
     seen = pinned;
 
-    printf("%s, %d rounds of 100 B to 2 MiB; for getting and giving memory, us\n"
+    printf("%s, %d rounds of 100 B to 2 MiB; time to allocate and free in us\n"
            "%-12s %9s %9s %9s %9s %9s\n",
-           info.name, ROUNDS, "way", "addresses", "reused", "MiB held", "usually", "longest");
+           info.name, ROUNDS, "way", "addresses", "reused", "MiB held", "median", "longest");
     run("one block", one_block);
     run("pool", pool_reused);
     run("two streams", pool_two_streams);

@@ -1,6 +1,6 @@
-/* Two processes and one array: the first shares a vec, the second, which is this program started
- * again, opens it and finds the same numbers, without a copy. Then the first makes it longer, and
- * the second sees that after a refresh. */
+/* Two processes use one array. The first shares a vec. The second, which is this program started
+ * again, imports it and finds the same numbers, without a copy. Then the first process makes the
+ * vec longer, and the second sees that after a refresh. */
 #include <acre.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -13,22 +13,22 @@ extern char **environ;
 
 enum { COUNT = 1 << 20, CHILD_IN = 0, CHILD_OUT = 3 };
 
-/* Says what went wrong and gives the exit code for it. */
+/* Prints the error and returns the exit code. */
 static int failed(const char *who, acre_status status) {
     fprintf(stderr, "%s: %s (%s)\n", who, acre_status_text(status), acre_last_detail());
     return 2;
 }
 
-/* ---- the process that opens it ---- */
+/* ---- the importer ---- */
 
-/* Are there `count` numbers, counted from 0? */
+/* Checks that the import has the numbers 0 .. count - 1. */
 static int look(acre_device *device, acre_import *import, size_t count) {
     acre_import_info info = {.struct_size = sizeof info};
     acre_status status = acre_import_get_info(import, &info);
     if (status != ACRE_OK)
         return failed("importer", status);
     if (info.bytes != count * sizeof(uint32_t)) {
-        fprintf(stderr, "importer: %llu bytes, not those of %zu numbers\n",
+        fprintf(stderr, "importer: %llu bytes instead of %zu numbers\n",
                 (unsigned long long)info.bytes, count);
         return 1;
     }
@@ -44,7 +44,7 @@ static int look(acre_device *device, acre_import *import, size_t count) {
     for (size_t i = 0; i < count; i++)
         wrong += numbers[i] != i;
     free(numbers);
-    printf("importer: %zu numbers, %zu of them wrong; %llu MiB came to be mapped\n", count, wrong,
+    printf("importer: %zu numbers, %zu of them wrong; %llu MiB newly mapped\n", count, wrong,
            (unsigned long long)(info.refreshed_bytes >> 20));
     fflush(stdout);
     return wrong ? 1 : 0;
@@ -62,7 +62,7 @@ static int importer(const char *path) {
     if (code)
         return code;
 
-    /* The owner makes it longer now, and says when it has. */
+    /* The owner makes the vec longer now, and notifies us. */
     if (write(CHILD_OUT, &word, 1) != 1 || read(CHILD_IN, &word, 1) != 1)
         return 2;
     if ((status = acre_import_refresh(import, NULL)) != ACRE_OK)
@@ -74,9 +74,9 @@ static int importer(const char *path) {
     return code;
 }
 
-/* ---- the process that shares it ---- */
+/* ---- the owner ---- */
 
-/* Adds numbers until there are `count`. */
+/* Appends numbers until there are `count`. */
 static acre_status lengthen(acre_vec *vec, size_t count) {
     static uint32_t numbers[COUNT];
     acre_status status = ACRE_OK;
@@ -143,7 +143,7 @@ int main(int argc, char **argv) {
     printf("owner: now %zu numbers\n", acre_vec_size(vec));
     fflush(stdout);
     if (write(to_child, &word, 1) != 1 || waitpid(child, &state, 0) != child || state != 0) {
-        fputs("owner: the importer did not find what it should\n", stderr);
+        fputs("owner: the importer found other numbers\n", stderr);
         return 1;
     }
     if ((status = acre_share_close(share)) != ACRE_OK ||

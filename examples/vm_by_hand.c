@@ -1,8 +1,8 @@
-/* Memory by hand: the driver's own steps, one after the other.
+/* Virtual memory by hand: the driver's steps, one after the other.
  *
- * Addresses are reserved, chunks of physical memory created and mapped there, access is given, and
- * all of it is undone. In between: a touch before there is access (in a child process, since it
- * does not survive that), one chunk at two places at once, and memory that grows where it is. */
+ * The program reserves addresses, creates chunks of physical memory, maps them, sets access, and
+ * undoes all of it. In between it shows three things: an access without permission (in a child
+ * process, which that kills), one chunk mapped at two addresses, and memory that grows in place. */
 #include <acre.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 static acre_device *device;
-static int wrong; /* how often something else happened than it should */
+static int wrong; /* number of failed checks */
 
-/* Ends the program when a call fails. What is still there then needs no clean-up: it ends with the
- * process. */
+/* Ends the program if a call fails. The end of the process frees everything. */
 static void need(acre_status status, const char *what) {
     if (status != ACRE_OK) {
         fprintf(stderr, "%s: %s (%s)\n", what, acre_status_text(status), acre_last_detail());
@@ -48,8 +47,8 @@ static void map_and_open(char *at, acre_vm_chunk *chunk, size_t bytes) {
 
 /* ---- the child ---- */
 
-/* Memory is mapped, but nobody has access: the device is refused, and a touch by the host ends the
- * process. Returns only when that did not happen. */
+/* Accesses mapped memory before access is set: the device's access fails, and the host's access
+ * kills the process. Returns only if that does not happen. */
 static int touch(void) {
     struct rlimit none = {0, 0};
     size_t bytes;
@@ -63,16 +62,16 @@ static int touch(void) {
         status = acre_device_sync(device);
     }
     if (status == ACRE_OK) {
-        puts("  the device could write it");
+        puts("  the device could write to it");
         return 1;
     }
-    printf("  child: the device is refused: %s\n", acre_last_detail());
+    printf("  child: the device has no access: %s\n", acre_last_detail());
     fflush(stdout);
     printf("  child: the host reads %d\n", *(volatile char *)at);
     return 1;
 }
 
-/* Starts this program again for it; CUDA does not survive a mere fork. */
+/* Starts this program again in a child; CUDA does not work after a plain fork. */
 static void touch_in_child(void) {
     int state = 0;
     fflush(stdout);
@@ -86,12 +85,12 @@ static void touch_in_child(void) {
         exit(2);
     }
     expect(WIFSIGNALED(state) && (WTERMSIG(state) == SIGSEGV || WTERMSIG(state) == SIGBUS),
-           "a touch before access ends the process that does it");
+           "an access without permission kills the process");
 }
 
 /* ---- the steps ---- */
 
-/* Bytes go in through one address and must come out of the other. */
+/* Writes bytes through one address and reads them through the other. */
 static void check(char *to, const char *from, size_t bytes, const char *what) {
     char *in = malloc(bytes), *out = malloc(bytes);
     if (!in || !out) {
@@ -113,7 +112,7 @@ static void show_access(const char *at) {
     printf("access: device %s, host %s\n", names[of_device & 3], names[of_host & 3]);
 }
 
-/* A chunk of the host's memory, where there are such: the host touches it like any other. */
+/* Uses a chunk of host memory, if the device supports that: the host accesses it directly. */
 static void use_host_chunk(size_t bytes) {
     acre_vm_chunk *chunk;
     acre_status status = acre_vm_create(device, bytes, ACRE_VM_HOST, &chunk, &bytes);
@@ -131,7 +130,7 @@ static void use_host_chunk(size_t bytes) {
     need(acre_vm_address_free(device, at), "acre_vm_address_free");
 }
 
-/* One chunk at two places, then another one behind it. */
+/* Maps one chunk at two addresses, then another chunk behind it. */
 static void use_chunks(void) {
     size_t bytes;
     acre_vm_chunk *first = create(3000000, &bytes);
@@ -142,17 +141,17 @@ static void use_chunks(void) {
     touch_in_child();
     need(acre_vm_set_access(device, at, bytes, device, ACRE_ACCESS_READ_WRITE), "access");
     show_access(at);
-    check(at, at, bytes, "with access: what is copied in comes out");
+    check(at, at, bytes, "with access: the bytes that were copied in come out");
 
     char *mirror = reserve(bytes);
     map_and_open(mirror, first, bytes);
-    check(at, mirror, bytes, "the same chunk at a second place: the same bytes");
+    check(at, mirror, bytes, "the same chunk at a second address: the same bytes");
 
     acre_vm_chunk *second = create(bytes, NULL);
     map_and_open(at + bytes, second, bytes);
     check(at, at, 2 * bytes, "a second chunk behind the first: twice as long, same address");
 
-    /* A handle may go before its mappings do; the memory stays until the last of them. */
+    /* A handle may be released before its mappings; the memory stays until the last unmap. */
     need(acre_vm_release(device, first), "acre_vm_release");
     need(acre_vm_release(device, second), "acre_vm_release");
     need(acre_vm_unmap(device, mirror, bytes), "acre_vm_unmap");
@@ -171,7 +170,7 @@ int main(int argc, char **argv) {
     }
     need(acre_device_get_info(device, &info), "acre_device_get_info");
     if (!info.has_vmm) {
-        printf("%s has no memory by hand\n", info.name);
+        printf("%s has no virtual memory management\n", info.name);
         return 0;
     }
     need(acre_vm_granularity(device, 0, &minimum, &recommended), "acre_vm_granularity");

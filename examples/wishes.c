@@ -1,8 +1,8 @@
-/* Says what memory it will need, and gets all of it placed once.
+/* Declares the memory that it needs, and gets all of it placed once.
  *
- * A small network: weights live for ever, activations for some steps. The plan lets activations
- * that are never there at the same time have the same memory, says what does not fit, and after
- * acre_plan_release hands the same memory out again, behind the work of the round before. */
+ * A small network: weights last for all steps, activations for some. Activations that are never
+ * live at the same time get the same memory. A request that does not fit fails without harm. After
+ * acre_plan_release the next round gets the same memory, after the work of the round before. */
 #include <acre.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void expect(int is_so, const char *what) {
     }
 }
 
-/* The plan's own lines, at create and at commit. */
+/* Prints the lines that the plan logs at create and at commit. */
 static void say(void *user, acre_log_level level, const char *area, const char *line) {
     (void)user, (void)level;
     if (strcmp(area, "plan") == 0) {
@@ -50,7 +50,7 @@ static int show(void *user, const acre_plan_placed *wish) {
     return 0;
 }
 
-/* The variables must live until the plan has written them. */
+/* The variables must exist until the plan has written them. */
 struct network {
     void *input; /* pinned host memory */
     void *weights, *biases;
@@ -58,7 +58,7 @@ struct network {
 };
 
 static void wish(acre_plan *plan, struct network *net) {
-    /* At once: placed, and the address written, when the call returns. */
+    /* Placed at once: the address is written when the call returns. */
     need(acre_plan_want(plan, ACRE_PLACE_HOST, 3 * MIB + 100, 0, &net->input), "acre_plan_want");
 
     /* Side by side, so that one copy moves both. */
@@ -69,7 +69,7 @@ static void wish(acre_plan *plan, struct network *net) {
     need(acre_plan_want_many(plan, both, 2, ACRE_PLAN_ADJACENT), "acre_plan_want_many");
     expect((char *)net->biases == (char *)net->weights + 10 * MIB, "biases follow weights");
 
-    /* Layer i makes its activation in step i, and layer i + 1 reads it in the next. */
+    /* Layer i writes its activation in step i, and layer i + 1 reads it in the next step. */
     for (size_t i = 0; i < LAYERS; i++) {
         char name[16];
         snprintf(name, sizeof name, "layer %zu", i);
@@ -109,7 +109,7 @@ int main(void) {
     void *first_weights = NULL;
     for (int round = 0; round < ROUNDS; round++) {
         wish(plan, &net);
-        /* More than there is: nothing changes, and the rest of the plan still works. */
+        /* A request that is too large changes nothing, and the rest of the plan still works. */
         void *more = NULL;
         expect(acre_plan_want(plan, ACRE_PLACE_HOST, 2 * MIB, 0, &more) == ACRE_E_HOST_MEMORY,
                "this does not fit");
@@ -118,7 +118,7 @@ int main(void) {
 
         need(acre_plan_commit(plan), "acre_plan_commit");
         expect(acre_plan_want(plan, ACRE_PLACE_HOST, 256, 0, &more) == ACRE_E_COMMITTED,
-               "a committed plan takes no more wishes");
+               "a committed plan accepts no more requests");
         if (round == 0) {
             need(acre_plan_walk(plan, show, NULL), "acre_plan_walk");
             first_weights = net.weights;
@@ -126,7 +126,7 @@ int main(void) {
         expect(net.weights == first_weights, "the next round has the same memory");
         work(&net);
 
-        /* The work may still run: the next round's first wish waits for it. */
+        /* The work may still run: the next round's first request waits for it. */
         need(acre_plan_release(plan, stream), "acre_plan_release");
     }
 

@@ -1,14 +1,18 @@
-/* acre: GPU memory from C.
+/* acre: GPU memory management for C.
  *
- * One header per object, the simple part first; a program includes this one.
+ * A program includes this header, which includes one header for each kind of object.
  *
- * Conventions. Every fallible function returns an acre_status; results come through the last
- * parameters and are NULL or 0 after a failure. A failed call changes nothing. `acre_last_detail()`
- * has one line that says what went wrong. All functions may be called from any thread unless
- * "Threads" says otherwise, but not from a function that a stream calls (cuLaunchHostFunc): as for
- * CUDA itself, that may deadlock. No call changes the calling thread's current CUDA context.
- * In a child made by fork after a device was opened, every function that returns a status returns
- * ACRE_E_FORKED: start a new program there instead.
+ * Conventions:
+ * - Every function that can fail returns an acre_status. Results come through the last parameters
+ *   and are NULL or 0 after a failure. A failed call changes nothing unless its comment says so.
+ * - acre_last_detail() returns one line about the calling thread's last failure.
+ * - Options and info structs begin with struct_size, which the caller sets to the struct's size.
+ *   Zero in any other field of an options struct means the default. NULL options mean all defaults.
+ * - Any thread may call any function, unless "Threads" says otherwise. A function that a stream
+ *   calls (cuLaunchHostFunc) must not call acre: as with calls of CUDA itself, that may deadlock.
+ * - No call changes the calling thread's current CUDA context.
+ * - If a process forks after it opened a device, every function that returns a status returns
+ *   ACRE_E_FORKED in the child. A program that the child starts with exec can use acre.
  */
 #ifndef ACRE_H
 #define ACRE_H
@@ -17,19 +21,19 @@
 #define ACRE_VERSION_MINOR 2
 #define ACRE_VERSION_PATCH 0
 
-#include "acre/status.h" /* statuses, and what went wrong */
-#include "acre/log.h"    /* the log, and variables of the environment */
+#include "acre/status.h" /* statuses and error details */
+#include "acre/log.h"    /* the log, and environment variables */
 #include "acre/device.h" /* a GPU, or the soft device */
 #include "acre/stream.h" /* streams and events */
-#include "acre/mem.h"    /* memory of every kind */
+#include "acre/mem.h"    /* single allocations of every kind of memory */
 #include "acre/copy.h"   /* copies and fills */
-#include "acre/pool.h"   /* pools: memory in stream order */
-#include "acre/tag.h"    /* what memory of pools is for */
-#include "acre/oom.h"    /* what is known when memory runs out */
+#include "acre/pool.h"   /* pools: allocation in stream order */
+#include "acre/tag.h"    /* tags: pool memory counted and limited by purpose */
+#include "acre/oom.h"    /* out-of-memory reports */
 #include "acre/vec.h"    /* arrays that grow in place */
 #include "acre/share.h"  /* sharing with other processes */
-#include "acre/vm.h"     /* memory by hand */
+#include "acre/vm.h"     /* virtual memory by hand */
 #include "acre/trace.h"  /* traces, and statistics for other programs */
-#include "acre/plan.h"   /* plans: say what you will need */
+#include "acre/plan.h"   /* plans: declare buffers and their lifetimes once */
 
 #endif

@@ -1,3 +1,3 @@
-/* malloc and free inside kernels, and the host's side of them. */
+/* malloc and free inside kernels, and the host functions for their heaps. */
 #include "acre.h"
 #include "acre/heap.h"

@@ -1,5 +1,5 @@
-/* Allocate, copy, free, with every result looked at: a line of floats there and back, a matrix
- * whose rows the device pads, and what CUDA says about calls that cannot work. */
+/* Allocate, copy and free, with every result checked: an array of floats to the device and back, a
+ * matrix whose rows the device pads, and the errors of invalid calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,14 +34,14 @@ static void line_there_and_back(void) {
     CHECK(cudaMemcpy(first, sent, bytes, cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(second, first, bytes, cudaMemcpyDeviceToDevice));
     CHECK(cudaMemcpy(back, second, bytes, cudaMemcpyDeviceToHost));
-    EXPECT(memcmp(sent, back, bytes) == 0, "a line of floats came back");
+    EXPECT(memcmp(sent, back, bytes) == 0, "an array of floats came back");
 
-    /* The second half is cleared: the pointer is one of floats and moves by floats. */
+    /* Clears the second half: the pointer is one to floats and moves by floats. */
     CHECK(cudaMemset(second + COUNT / 2, 0, bytes / 2));
     CHECK(cudaMemcpy(back, second, bytes, cudaMemcpyDefault));
     EXPECT(back[COUNT / 2 - 1] == sent[COUNT / 2 - 1] && back[COUNT / 2] == 0 &&
                back[COUNT - 1] == 0,
-           "its second half was cleared");
+           "the second half of the array was cleared");
 
     CHECK(cudaFree(second));
     CHECK(cudaFree(first));
@@ -50,7 +50,7 @@ static void line_there_and_back(void) {
 }
 
 static void matrix_with_padded_rows(void) {
-    const size_t width = COLUMNS * sizeof(int); /* of a row, in bytes, as all widths here */
+    const size_t width = COLUMNS * sizeof(int); /* of a row, in bytes like all widths here */
     int(*sent)[COLUMNS] = host_memory(ROWS * width), (*back)[COLUMNS] = host_memory(ROWS * width);
     int *matrix = NULL;
     size_t pitch = 0;
@@ -61,9 +61,9 @@ static void matrix_with_padded_rows(void) {
         }
     }
     CHECK(cudaMallocPitch((void **)&matrix, &pitch, width, ROWS));
-    EXPECT(pitch >= width && pitch % sizeof(int) == 0, "rows have room in their pitch");
+    EXPECT(pitch >= width && pitch % sizeof(int) == 0, "the pitch is large enough for a row");
     CHECK(cudaMemcpy2D(matrix, pitch, sent, width, width, ROWS, cudaMemcpyHostToDevice));
-    /* Row 5, by bytes: the pitch need not be a multiple of the row. */
+    /* Row 5, with byte arithmetic: the pitch need not be a multiple of the row. */
     CHECK(cudaMemset2D((char *)matrix + 5 * pitch, pitch, 0, width, 1));
     CHECK(cudaMemcpy2D(back, width, matrix, pitch, width, ROWS, cudaMemcpyDeviceToHost));
     memset(sent[5], 0, width);
@@ -78,16 +78,16 @@ static void what_cannot_work(void) {
     cudaError_t error = cudaMalloc(&p, (size_t)1 << 60);
 
     printf("2^60 bytes: %s\n", cudaGetErrorName(error));
-    /* The error is remembered until it is read: peeking leaves it, getting it does not. */
-    printf("remembered: %s\n", cudaGetErrorName(cudaPeekAtLastError()));
+    /* CUDA keeps the error until it is read: peeking keeps it, getting it clears it. */
+    printf("peeked: %s\n", cudaGetErrorName(cudaPeekAtLastError()));
     printf("read: %s\n", cudaGetErrorName(cudaGetLastError()));
     printf("read again: %s\n", cudaGetErrorName(cudaGetLastError()));
 
     CHECK(cudaMalloc(&p, 4096));
-    printf("freed inside: %s\n", cudaGetErrorName(cudaFree((char *)p + 256)));
+    printf("free inside a block: %s\n", cudaGetErrorName(cudaFree((char *)p + 256)));
     CHECK(cudaFree(p));
-    printf("freed twice: %s\n", cudaGetErrorName(cudaFree(p)));
-    printf("freed, NULL: %s\n", cudaGetErrorName(cudaFree(NULL)));
+    printf("double free: %s\n", cudaGetErrorName(cudaFree(p)));
+    printf("free of NULL: %s\n", cudaGetErrorName(cudaFree(NULL)));
     (void)cudaGetLastError();
 }
 

@@ -1,7 +1,7 @@
-// A pool that gets large blocks from cudaMalloc and hands out pieces of them, and that can free: a
-// piece goes back into its block and joins the free pieces beside it, and a block that is all free
-// can be given back to the device. One thread and one stream use the pool: a piece freed is handed
-// out again for work queued behind the work that used it.
+// A pool that allocates large blocks with cudaMalloc and divides them into pieces, with free: a
+// freed piece merges with the free pieces beside it, and a block without live pieces can be
+// released. One thread and one stream use the pool: a freed piece is reused only for work that is
+// queued behind the work that used it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ class BlockListPool {
     BlockListPool(const BlockListPool &) = delete;
     BlockListPool &operator=(const BlockListPool &) = delete;
 
-    // nullptr where the device has no more, or for no bytes.
+    // Allocates a piece; nullptr if the device has no more memory, or for 0 bytes.
     void *allocate(size_t bytes) {
         if (bytes == 0 || bytes > SIZE_MAX - alignment) {
             return nullptr;
@@ -47,7 +47,7 @@ class BlockListPool {
         return fresh ? take(*fresh, bytes) : nullptr;
     }
 
-    // False for what is no piece of this pool, or was freed before; then nothing changes.
+    // Frees a piece. Returns false, without a change, for any other address and for a double free.
     bool free(void *p) {
         auto piece = live_.find(static_cast<char *>(p));
         if (piece == live_.end()) {
@@ -58,7 +58,7 @@ class BlockListPool {
         return true;
     }
 
-    // Gives blocks back of which nothing is in use. cudaFree waits for the device's work.
+    // Releases blocks without live pieces. cudaFree waits for the device's work.
     size_t trim() {
         size_t given = 0;
         for (auto block = blocks_.begin(); block != blocks_.end();) {
@@ -91,7 +91,7 @@ class BlockListPool {
         return blocks_.size();
     }
 
-    // Every byte of a block is free or in use, and no two free pieces touch.
+    // Checks that every byte of a block is free or in use, and that free pieces are not adjacent.
     bool isSound() const {
         for (const Block &block : blocks_) {
             size_t unused = 0;
@@ -114,11 +114,11 @@ class BlockListPool {
     struct Block {
         char *base;
         size_t bytes, used;
-        std::map<char *, size_t> free; // pieces by address, none of them neighbours
+        std::map<char *, size_t> free; // pieces by address; no two are adjacent
     };
 
     struct Piece {
-        Block *block; // a list keeps its elements where they are
+        Block *block; // elements of a list do not move
         size_t bytes;
     };
 
@@ -129,14 +129,14 @@ class BlockListPool {
     Block *add(size_t bytes) {
         char *base = nullptr;
         if (cudaMalloc(&base, bytes) != cudaSuccess) {
-            (void)cudaGetLastError(); // told by nullptr, and not to a later caller
+            (void)cudaGetLastError(); // reported by nullptr, not to a later caller
             return nullptr;
         }
         blocks_.push_back(Block{base, bytes, 0, {{base, bytes}}});
         return &blocks_.back();
     }
 
-    // The first free piece that is large enough; its rest stays free.
+    // Takes the first free piece that is large enough; the rest of it stays free.
     char *take(Block &block, size_t bytes) {
         for (auto piece = block.free.begin(); piece != block.free.end(); ++piece) {
             if (piece->second < bytes) {
@@ -177,7 +177,7 @@ class BlockListPool {
     std::map<char *, Piece> live_;
 };
 
-// The same numbers everywhere: a linear congruential generator.
+// A linear congruential generator: the same numbers on every machine.
 static uint32_t nextRandom(uint32_t &state) {
     state = state * 1664525u + 1013904223u;
     return state >> 8;
@@ -197,8 +197,8 @@ static bool hasItsMark(const Used &used, cudaStream_t stream) {
            static_cast<std::ptrdiff_t>(used.bytes);
 }
 
-// Random sizes come and go; each piece keeps the bytes that were written to it, whatever its
-// neighbours do.
+// Allocates and frees pieces of random sizes. Each piece must keep the bytes that were written to
+// it.
 static void churn(BlockListPool &pool, cudaStream_t stream) {
     std::vector<Used> live;
     uint32_t state = 12345;
@@ -223,7 +223,7 @@ static void churn(BlockListPool &pool, cudaStream_t stream) {
         }
     }
     EXPECT(all_marks, "every piece kept its bytes");
-    EXPECT(all_sound, "free pieces were joined");
+    EXPECT(all_sound, "free pieces were merged");
     std::printf("%zu pieces live, %zu bytes of %zu in %zu blocks\n", live.size(), pool.usedBytes(),
                 pool.heldBytes(), pool.blockCount());
     bool all_freed = true;
@@ -241,19 +241,19 @@ int main() {
         churn(pool, stream);
         EXPECT(pool.usedBytes() == 0 && pool.isSound(), "nothing is in use");
 
-        // What was in small pieces can be had whole again, and more than a block gets its own.
+        // Small pieces have merged again, and a piece larger than a block gets its own block.
         void *whole = pool.allocate(512 << 10), *large = pool.allocate(3 << 20);
         EXPECT(whole != nullptr && large != nullptr && pool.heldBytes() >= (7 << 19),
-               "large pieces can be had");
-        EXPECT(!pool.free(static_cast<char *>(whole) + 256), "an address inside is refused");
-        EXPECT(pool.free(whole), "the piece itself is not");
-        EXPECT(!pool.free(whole), "nor is it freed twice");
+               "large pieces can be allocated");
+        EXPECT(!pool.free(static_cast<char *>(whole) + 256), "a free inside a piece fails");
+        EXPECT(pool.free(whole), "the free of the piece succeeds");
+        EXPECT(!pool.free(whole), "a double free fails");
         EXPECT(pool.allocate(static_cast<size_t>(1) << 60) == nullptr &&
                    cudaGetLastError() == cudaSuccess,
-               "what no device has is refused");
+               "a request larger than any device fails");
         size_t held = pool.heldBytes();
         EXPECT(pool.trim() == held - (3 << 20) && pool.heldBytes() == 3 << 20,
-               "blocks without use were given back");
+               "unused blocks were released");
         EXPECT(pool.free(large), "the last piece was freed");
     }
     CHECK(cudaStreamDestroy(stream));

@@ -1,5 +1,6 @@
-// A device array that grows as std::vector does: a larger block by cudaMalloc, a copy, and the old
-// block freed. Old and new are there at once, so it can never use more than half of the device.
+// A device array that grows like std::vector: it allocates a larger block, copies, and frees the
+// old block. Both blocks exist at the same time, so the array can use at most half of the
+// device.
 #ifndef COPYING_VECTOR_HPP
 #define COPYING_VECTOR_HPP
 
@@ -26,8 +27,8 @@ template <class T> class CopyingVector {
         return size_;
     }
 
-    // Room for `count` elements in all. Work that is queued on other streams than this one must
-    // not use the old address.
+    // Makes room for `count` elements in all. Work that is queued on other streams must not use the
+    // old address.
     void reserve(size_t count, cudaStream_t stream) {
         if (count <= capacity_) {
             return;
@@ -38,13 +39,13 @@ template <class T> class CopyingVector {
             CHECK(cudaMemcpyAsync(larger, data_, size_ * sizeof(T), cudaMemcpyDeviceToDevice,
                                   stream));
         }
-        CHECK(cudaStreamSynchronize(stream)); // the old block is read until here
+        CHECK(cudaStreamSynchronize(stream)); // the copy reads the old block until here
         CHECK(cudaFree(data_));
         data_ = larger;
         capacity_ = count;
     }
 
-    // `count` elements of host memory at the end, which may be written again when this returns.
+    // Appends `count` elements of host memory, which may be overwritten when this returns.
     void append(const T *values, size_t count, cudaStream_t stream) {
         if (size_ + count > capacity_) {
             reserve(std::max(size_ + count, 2 * capacity_), stream);

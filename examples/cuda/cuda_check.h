@@ -1,6 +1,6 @@
-/* What every program here does with the results of its calls: a call of CUDA that fails ends the
- * program with one line that says which, where and why; a finding that is wrong is counted, and
- * main returns the count's sign. C and C++. */
+/* Error checks of the programs here. A CUDA call that fails ends the program with one line that
+ * says which call, where and why. A failed expectation is counted, and main returns 1 if there was
+ * one. For C and C++. */
 #ifndef CUDA_CHECK_H
 #define CUDA_CHECK_H
 
@@ -9,7 +9,7 @@
 
 #include <cuda_runtime.h>
 
-/* CHECK(cudaFree(p)): CUDA's runtime. */
+/* CHECK(cudaFree(p)): for calls of CUDA's runtime. */
 #define CHECK(call) check_runtime((call), #call, __FILE__, __LINE__)
 
 static inline void check_runtime(cudaError_t error, const char *call, const char *file, int line) {
@@ -20,7 +20,7 @@ static inline void check_runtime(cudaError_t error, const char *call, const char
     }
 }
 
-/* CHECK_DRIVER(cuMemFree(p)): the driver's own calls, in programs that included cuda.h before. */
+/* CHECK_DRIVER(cuMemFree(p)): for driver calls, in programs that include cuda.h before. */
 #ifdef CUDA_VERSION
 #define CHECK_DRIVER(call) check_driver((call), #call, __FILE__, __LINE__)
 
@@ -37,7 +37,7 @@ static inline void check_driver(CUresult result, const char *call, const char *f
 }
 #endif
 
-/* EXPECT(a == b, "the copy is whole"): one line for each finding. */
+/* EXPECT(a == b, "the copy is complete"): prints one line for each expectation. */
 #define EXPECT(is_so, what) expect((is_so) != 0, (what), __FILE__, __LINE__)
 
 static int wrong_count;

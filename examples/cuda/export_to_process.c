@@ -1,7 +1,7 @@
-/* Device memory in two processes at once: the first creates it, exports it as a file descriptor and
- * sends that over a socket; the second imports it, maps it at an address of its own, reads what is
- * there and writes an answer, which the first then sees. The second process is this program again:
- * started, not forked, since CUDA does not survive a fork. */
+/* Device memory in two processes. The first process creates it, exports it as a file descriptor and
+ * sends that over a socket. The second imports it, maps it at an address of its own, reads the
+ * numbers and writes an answer, which the first then reads. The second process is this program
+ * started again, not forked, since CUDA does not work after a fork. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -21,12 +21,12 @@
 enum { COUNT = 4096, CHILD_SOCKET = 3 };
 static const unsigned int ANSWER = 0xC0FFEE;
 
-/* What goes with the descriptor. */
+/* The message that is sent with the descriptor. */
 struct offer {
     uint64_t bytes, count;
 };
 
-/* Memory as one process sees it. */
+/* The memory in one process. */
 struct mapping {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr ptr;
@@ -40,7 +40,7 @@ static void fail(const char *what) {
 
 /* ---- the socket ---- */
 
-/* A descriptor travels beside the message, and is another number for the same thing there. */
+/* The descriptor is sent as control data; the receiver gets another number for the same file. */
 union control {
     char space[CMSG_SPACE(sizeof(int))];
     struct cmsghdr align;
@@ -99,7 +99,7 @@ static CUdevice open_device(void) {
     return device;
 }
 
-/* Addresses for the handle's memory, and the right to use it: every mapping starts without. */
+/* Maps the handle's memory and sets access: a new mapping has none. */
 static void map(struct mapping *m, CUdevice device) {
     CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -138,16 +138,16 @@ static int receive(void) {
     char done = 1;
     int fd = receive_offer(CHILD_SOCKET, &offer);
 
-    /* What another process says is looked at before it is believed. */
+    /* Checks what the other process sent before using it. */
     if (offer.count != COUNT || offer.bytes < 2 * COUNT * sizeof(int) ||
         offer.bytes > SIZE_MAX / 2) {
-        fprintf(stderr, "this offer cannot be right\n");
+        fprintf(stderr, "this offer is invalid\n");
         return 2;
     }
     m.bytes = (size_t)offer.bytes;
     CHECK_DRIVER(cuMemImportFromShareableHandle(&m.handle, (void *)(intptr_t)fd,
                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-    close(fd); /* the import is a reference of its own */
+    close(fd); /* the import holds its own reference */
     map(&m, device);
     EXPECT(numbers_are(m.ptr, 7, 3), "second process: the numbers are there");
     CHECK_DRIVER(cuMemsetD32(m.ptr + COUNT * sizeof(int), ANSWER, COUNT));
@@ -187,7 +187,7 @@ static void create_and_fill(struct mapping *m, CUdevice device) {
     static unsigned int numbers[COUNT];
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .requestedHandleTypes =
-                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, /* now or never */
+                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, /* must be set now */
                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
 
     CHECK_DRIVER(cuMemGetAllocationGranularity(&m->bytes, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
@@ -198,7 +198,7 @@ static void create_and_fill(struct mapping *m, CUdevice device) {
     }
     CHECK_DRIVER(cuMemcpyHtoD(m->ptr, numbers, sizeof numbers));
     CHECK_DRIVER(cuMemsetD32(m->ptr + COUNT * sizeof(int), 0, COUNT));
-    /* The other process orders itself behind this by the message, so the work must be over. */
+    /* The message tells the other process that the work is done, so wait for it first. */
     CHECK_DRIVER(cuCtxSynchronize());
 }
 
@@ -233,10 +233,10 @@ int main(int argc, char **argv) {
         fprintf(stderr, "the second process did not answer\n");
         return 2;
     }
-    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "first process: the second is content");
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "first process: the second succeeded");
     EXPECT(numbers_are(m.ptr + COUNT * sizeof(int), ANSWER, 0),
-           "first process: its answer is there");
-    EXPECT(numbers_are(m.ptr, 7, 3), "first process: the numbers still are");
+           "first process: the answer is there");
+    EXPECT(numbers_are(m.ptr, 7, 3), "first process: the numbers are unchanged");
     close(sockets[0]);
     unmap(&m, device);
     return wrong_count != 0;

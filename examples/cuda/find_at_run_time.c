@@ -1,7 +1,7 @@
-/* A program that is linked with no library of CUDA: it asks for the driver when it runs, finds the
- * calls by name, in the form that its own headers know, and works in contexts of its own. Programs
- * do this that must start on machines without CUDA too; here that is said,
- * and the exit code is 77. */
+/* A program that links no CUDA library. It loads the driver when it runs, finds the calls by name,
+ * in the version that its own headers declare, and works in its own contexts. Programs do this if
+ * they must also start on machines without CUDA. This one then prints a message and exits with
+ * 77. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 
 #include <cuda.h>
 
-/* The calls that are used, each with the version of CUDA that brought the form which cuda.h
- * declares. Asking for the newest is a mistake: since CUDA 13 the driver has a second
- * cuCtxSynchronize under that name, which takes a context, while the one in cuda.h takes
- * nothing. */
+/* The calls that the program uses, each with the version of CUDA that introduced the form that
+ * cuda.h declares. Requesting the newest version is a bug: since CUDA 13 the driver has a second
+ * cuCtxSynchronize under that name, which takes a context, while the one in cuda.h takes no
+ * argument. */
 #define CALLS(X)                                                                                   \
     X(cuInit, 2000)                                                                                \
     X(cuGetErrorName, 6000)                                                                        \
@@ -32,8 +32,8 @@
     X(cuMemcpyDtoH, 3020)                                                                          \
     X(cuPointerGetAttribute, 4000)
 
-/* Their addresses. cuda.h gives some names a version, here as everywhere: what is written
- * cuda.cuMemAlloc is the member cuMemAlloc_v2, of that form's type. */
+/* The addresses of the calls. cuda.h replaces some names by versioned ones, here too:
+ * cuda.cuMemAlloc is the member cuMemAlloc_v2, with the type of that form. */
 static struct {
 #define CALLS_MEMBER(name, version) __typeof__(&name) name;
     CALLS(CALLS_MEMBER)
@@ -58,8 +58,8 @@ static void expect(int is_so, const char *what) {
     wrong_count += !is_so;
 }
 
-/* The entry for `name` as it was in that version, whatever newer ones the driver has under the
- * name; NULL if there is none. */
+/* Returns the entry point of `name` as of that version, even if the driver has newer ones under the
+ * same name; NULL if there is none. */
 static void *find(__typeof__(&cuGetProcAddress) get, const char *name, int version) {
     CUdriverProcAddressQueryResult found;
     void *function = NULL;
@@ -81,8 +81,8 @@ static int load(void) {
     if (address == NULL) {
         return 0;
     }
-    memcpy(&get, &address, sizeof get); /* C has no cast from data to functions */
-    expect(find(get, "cuNoSuchCall", CUDA_VERSION) == NULL, "what is not there is not found");
+    memcpy(&get, &address, sizeof get); /* C has no cast from data pointers to function pointers */
+    expect(find(get, "cuNoSuchCall", CUDA_VERSION) == NULL, "an unknown call is not found");
 #define CALLS_FIND(name, version)                                                                  \
     address = find(get, #name, version);                                                           \
     memcpy(&cuda.name, &address, sizeof address);                                                  \
@@ -102,7 +102,7 @@ static CUcontext context_of(CUdeviceptr ptr) {
     return context;
 }
 
-/* Two contexts, each with memory and limits of its own. */
+/* Uses two contexts, each with its own memory and limits. */
 static void work(CUdevice device) {
     enum { COUNT = 1024 };
     static unsigned int back[COUNT];
@@ -116,36 +116,36 @@ static void work(CUdevice device) {
     CHECK(cuda.cuCtxCreate(&second, NULL, CU_CTX_SCHED_AUTO, device));
     CHECK(cuda.cuMemAlloc(&of_second, sizeof back));
     CHECK(cuda.cuCtxGetCurrent(&current));
-    expect(current == second && first != second, "a context is current when it is made");
+    expect(current == second && first != second, "a new context is current");
     expect(context_of(of_first) == first && context_of(of_second) == second,
-           "memory knows its context");
+           "memory belongs to its context");
 
     CHECK(cuda.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 2 * before));
     CHECK(cuda.cuCtxGetLimit(&limit, CU_LIMIT_MALLOC_HEAP_SIZE));
     expect(limit >= 2 * before, "a limit was set");
-    /* Memory is used in the context that it belongs to. */
+    /* Uses memory in the context that it belongs to. */
     CHECK(cuda.cuCtxPushCurrent(first));
     CHECK(cuda.cuMemsetD32(of_first, 0xABCD, COUNT));
     CHECK(cuda.cuCtxSynchronize());
     CHECK(cuda.cuMemcpyDtoH(back, of_first, sizeof back));
-    expect(back[0] == 0xABCD && back[COUNT - 1] == 0xABCD, "its memory is used in a context");
+    expect(back[0] == 0xABCD && back[COUNT - 1] == 0xABCD, "memory is used in its context");
     CHECK(cuda.cuCtxPopCurrent(&current));
-    expect(current == first, "that one was pushed");
+    expect(current == first, "the pushed context was popped");
 
-    /* Freed where it was made, and the context with nothing in it. */
+    /* Frees memory in its own context, and destroys a context only when it is empty. */
     CHECK(cuda.cuMemFree(of_second));
     CHECK(cuda.cuCtxPopCurrent(&current));
     CHECK(cuda.cuCtxDestroy(second));
     CHECK(cuda.cuCtxGetCurrent(&current));
-    expect(current == first, "the one before is current again");
+    expect(current == first, "the first context is current again");
     CHECK(cuda.cuCtxGetLimit(&limit, CU_LIMIT_MALLOC_HEAP_SIZE));
-    expect(limit == before, "its limit is as it was");
+    expect(limit == before, "its limit is unchanged");
     CHECK(cuda.cuMemFree(of_first));
     CHECK(cuda.cuCtxDestroy(first));
     CHECK(cuda.cuCtxGetCurrent(&current));
-    expect(current == NULL, "none is current in the end");
+    expect(current == NULL, "no context is current at the end");
     expect(cuda.cuMemAlloc(&of_first, 4096) == CUDA_ERROR_INVALID_CONTEXT,
-           "without a context there is no memory");
+           "an allocation without a context fails");
 }
 
 int main(void) {
@@ -153,7 +153,7 @@ int main(void) {
     int version = 0;
 
     if (!load() || cuda.cuInit(0) != CUDA_SUCCESS) {
-        fprintf(stderr, "there is no CUDA of version 13 here\n");
+        fprintf(stderr, "CUDA 13 is not available here\n");
         return 77;
     }
     CHECK(cuda.cuDriverGetVersion(&version));

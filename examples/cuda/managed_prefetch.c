@@ -1,5 +1,5 @@
-/* Managed memory: one address for host and device, pages that move to who uses them. Prefetching
- * moves them before they are needed, in stream order, and advice says where they are best kept. */
+/* Managed memory: one address for host and device; pages migrate to the processor that uses them.
+ * Prefetch moves pages before they are needed, in stream order. Advice says where to keep them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 enum { COUNT = 1 << 20 };
 static const size_t BYTES = COUNT * sizeof(int);
 
-/* Where the pages were last sent: a device, cudaCpuDeviceId, or cudaInvalidDeviceId for nowhere. */
+/* The last prefetch location: a device, cudaCpuDeviceId, or cudaInvalidDeviceId for none. */
 static int last_sent(const int *values) {
     int location = 0;
 
@@ -29,7 +29,7 @@ int main(void) {
 
     CHECK(cudaDeviceGetAttribute(&is_concurrent, cudaDevAttrConcurrentManagedAccess, 0));
     if (!is_concurrent) {
-        /* Then the host may not touch managed memory while the device works, nor prefetch it. */
+        /* The host may then neither access nor prefetch managed memory while the device works. */
         fprintf(stderr, "this device does not move managed memory on demand\n");
         return 77;
     }
@@ -37,26 +37,26 @@ int main(void) {
     CHECK(cudaMallocManaged((void **)&values, BYTES, cudaMemAttachGlobal));
     CHECK(cudaPointerGetAttributes(&attributes, values));
     EXPECT(attributes.type == cudaMemoryTypeManaged, "the memory is managed");
-    EXPECT(last_sent(values) == cudaInvalidDeviceId, "it was sent nowhere yet");
+    EXPECT(last_sent(values) == cudaInvalidDeviceId, "it was not prefetched yet");
 
-    /* The host fills it as any memory; then it is sent to the device, where half is cleared. */
+    /* The host fills the memory. A prefetch moves it to the device, which clears half of it. */
     for (int i = 0; i < COUNT; i++) {
         values[i] = i;
     }
     CHECK(cudaMemPrefetchAsync(values, BYTES, on_device, 0, stream));
     CHECK(cudaMemsetAsync(values, 0, BYTES / 2, stream));
-    EXPECT(last_sent(values) == 0, "it was sent to the device");
+    EXPECT(last_sent(values) == 0, "it was prefetched to the device");
 
-    /* Back again, behind the fill: the host waits for the stream before it looks. */
+    /* A prefetch moves it back after the fill; the host waits for the stream before it reads. */
     CHECK(cudaMemPrefetchAsync(values, BYTES, on_host, 0, stream));
     CHECK(cudaStreamSynchronize(stream));
-    EXPECT(last_sent(values) == cudaCpuDeviceId, "it was sent to the host");
+    EXPECT(last_sent(values) == cudaCpuDeviceId, "it was prefetched to the host");
     for (int i = 0; i < COUNT; i++) {
         sum_is_right = sum_is_right && values[i] == (i < COUNT / 2 ? 0 : i);
     }
     EXPECT(sum_is_right, "the device cleared the first half");
 
-    /* Both only read from now on: each may keep a copy of the pages. */
+    /* Host and device only read from now on: each may keep a copy of the pages. */
     CHECK(cudaMemAdvise(values, BYTES, cudaMemAdviseSetReadMostly, on_device));
     CHECK(cudaMemRangeGetAttribute(&read_mostly, sizeof read_mostly,
                                    cudaMemRangeAttributeReadMostly, values, BYTES));

@@ -1,5 +1,5 @@
-// The same array in managed memory: the host may use it too, and what it copies is prefetched to
-// the device first, so that the copy does not fetch it page by page.
+// A growing array in managed memory, which the host may use, too. Before the array is copied it is
+// prefetched to the device, so that the copy does not fault page by page.
 #ifndef MANAGED_VECTOR_HPP
 #define MANAGED_VECTOR_HPP
 
@@ -29,7 +29,7 @@ template <class T> class ManagedVector {
         return size_;
     }
 
-    // Room for `count` elements in all.
+    // Makes room for `count` elements in all.
     void reserve(size_t count, cudaStream_t stream) {
         if (count <= capacity_) {
             return;
@@ -41,13 +41,13 @@ template <class T> class ManagedVector {
             CHECK(cudaMemPrefetchAsync(data_, size_ * sizeof(T), home_, 0, stream));
             CHECK(cudaMemcpyAsync(larger, data_, size_ * sizeof(T), cudaMemcpyDefault, stream));
         }
-        CHECK(cudaStreamSynchronize(stream)); // the old block is read until here
+        CHECK(cudaStreamSynchronize(stream)); // the copy reads the old block until here
         CHECK(cudaFree(data_));
         data_ = larger;
         capacity_ = count;
     }
 
-    // `count` elements of host memory at the end, which may be written again when this returns.
+    // Appends `count` elements of host memory, which may be overwritten when this returns.
     void append(const T *values, size_t count, cudaStream_t stream) {
         if (size_ + count > capacity_) {
             reserve(std::max(size_ + count, 2 * capacity_), stream);

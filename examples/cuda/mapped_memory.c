@@ -1,5 +1,5 @@
-/* Host memory that the device uses where it is: no copy is made, the device reads and writes it
- * through an address of its own. Fills and copies by the device stand for kernels. */
+/* Host memory that the device uses in place: there is no copy, and the device reads and writes it
+ * at a device address. Fills and copies by the device stand for kernels. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,24 +31,24 @@ int main(void) {
     CHECK(cudaHostAlloc((void **)&host, BYTES, cudaHostAllocMapped));
     CHECK(cudaHostGetDevicePointer((void **)&mapped, host, 0));
     CHECK(cudaHostGetFlags(&flags, host));
-    EXPECT(flags & cudaHostAllocMapped, "the memory says that it is mapped");
+    EXPECT(flags & cudaHostAllocMapped, "the flags say that the memory is mapped");
     CHECK(cudaPointerGetAttributes(&attributes, host));
     EXPECT(attributes.type == cudaMemoryTypeHost && attributes.hostPointer == (void *)host &&
                attributes.devicePointer == (void *)mapped,
            "both addresses are known");
     CHECK(cudaHostGetDevicePointer((void **)&inner, host + 100, 0));
-    EXPECT(inner == mapped + 100, "so is one inside");
+    EXPECT(inner == mapped + 100, "an address inside the block is known, too");
 
     CHECK(cudaMalloc((void **)&device, BYTES));
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 
-    /* The device writes, the host reads once the device is done, and not a moment before. */
+    /* The device writes; the host reads only after the device is done. */
     memset(host, 0, BYTES);
     CHECK(cudaMemsetAsync(mapped, 0x11, BYTES, stream));
     CHECK(cudaStreamSynchronize(stream));
     EXPECT(all_are(host, COUNT, 0x11111111), "what the device wrote is there");
 
-    /* The host writes, the device reads: work queued after the writes sees them. */
+    /* The host writes; device work that is queued after the writes sees them. */
     for (int i = 0; i < COUNT; i++) {
         host[i] = 42;
     }

@@ -1,12 +1,13 @@
-// A device array that grows without a copy, by the driver's virtual memory: addresses are reserved,
-// physical memory is created, and mapped where the array ends. The handles are kept, so that when
-// the addresses behind the array belong to somebody else, all of its memory is mapped again at a
-// larger range; no byte is copied then either, and no more memory is used.
+// A device array that grows without a copy, by the driver's virtual memory management: it reserves
+// addresses, creates physical memory and maps it at the end of the array. It keeps the handles of
+// the memory. If the addresses behind the array are taken, it maps all memory again at a larger
+// range. That copies nothing either, and needs no more memory.
 //
-//   ranges   what cuMemAddressReserve gave; they follow each other without a gap, and are freed
-//            exactly as they were got
-//   chunks   what cuMemCreate gave; mapped one behind the other from base_ on, each whole and
-//            within one range
+//   ranges   results of cuMemAddressReserve; they follow each other without a gap, and each is
+//   freed
+//            exactly as it was reserved
+//   chunks   results of cuMemCreate; mapped one behind the other from base() on, each entirely
+//            inside one range
 #ifndef MAPPED_VECTOR_HPP
 #define MAPPED_VECTOR_HPP
 
@@ -21,7 +22,7 @@
 
 template <class T> class MappedVector {
   public:
-    // The device's context must be current; `addresses` is how many bytes to reserve at first.
+    // The device's context must be current. `addresses` is the number of bytes to reserve first.
     MappedVector(int device, size_t addresses) {
         prop_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
         prop_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -76,8 +77,8 @@ template <class T> class MappedVector {
         return moved_;
     }
 
-    // Room for `count` elements in all. False if the device has no more memory or addresses; the
-    // array is then as it was.
+    // Makes room for `count` elements in all. Returns false, and leaves the array unchanged, if the
+    // device has no more memory or addresses.
     bool reserve(size_t count) {
         size_t bytes = padded(count * sizeof(T));
         if (bytes > reservedBytes() && !extendAddresses(bytes) && !moveTo(bytes)) {
@@ -93,7 +94,7 @@ template <class T> class MappedVector {
         return true;
     }
 
-    // `count` elements of host memory at the end, which may be written again when this returns.
+    // Appends `count` elements of host memory, which may be overwritten when this returns.
     bool append(const T *values, size_t count, cudaStream_t stream) {
         if (!reserve(size_ + count)) {
             return false;
@@ -122,7 +123,7 @@ template <class T> class MappedVector {
         return ranges_.front().base;
     }
 
-    // Bytes from the end of what is mapped to the end of its range.
+    // Returns the bytes from the end of the mapped memory to the end of its range.
     size_t roomInRange() const {
         size_t mapped = mappedBytes(), end = 0;
         for (const Range &range : ranges_) {
@@ -134,7 +135,7 @@ template <class T> class MappedVector {
         return end - mapped;
     }
 
-    // The next addresses, if nobody has them. The hint is advice: the driver may give others.
+    // Reserves the next addresses, if they are free. The driver may ignore the hint.
     bool extendAddresses(size_t bytes) {
         Range next = {0, bytes - reservedBytes()};
         if (cuMemAddressReserve(&next.base, next.bytes, 0, addressesEnd(), 0) != CUDA_SUCCESS) {
@@ -149,8 +150,8 @@ template <class T> class MappedVector {
         return true;
     }
 
-    // All chunks at a larger range. They are mapped there before they go here, so that nothing is
-    // lost if the driver refuses half-way.
+    // Maps all chunks at a larger range, before it unmaps them at the old one: so nothing is lost
+    // if the driver refuses half-way.
     bool moveTo(size_t bytes) {
         Range larger = {0, bytes};
         if (cuMemAddressReserve(&larger.base, larger.bytes, 0, 0, 0) != CUDA_SUCCESS) {
@@ -165,7 +166,7 @@ template <class T> class MappedVector {
             CHECK_DRIVER(cuMemAddressFree(larger.base, larger.bytes));
             return false;
         }
-        // Unmapping waits for nothing: work that uses the old addresses must be over.
+        // Unmapping does not wait: work that uses the old addresses must be done.
         CHECK_DRIVER(cuCtxSynchronize());
         unmapAll(base(), chunks_.size());
         freeRanges();
@@ -174,12 +175,12 @@ template <class T> class MappedVector {
         return true;
     }
 
-    // Mapped and ready for use, or not mapped at all.
+    // Maps a chunk and sets access, or does nothing.
     bool mapChunk(const Chunk &chunk, CUdeviceptr at) {
         if (cuMemMap(at, chunk.bytes, 0, chunk.handle, 0) != CUDA_SUCCESS) {
             return false;
         }
-        // Of this chunk alone, with its padded size: what is behind it is not mapped.
+        // Only for this chunk, with its padded size: the addresses behind it are not mapped.
         if (cuMemSetAccess(at, chunk.bytes, &access_, 1) != CUDA_SUCCESS) {
             CHECK_DRIVER(cuMemUnmap(at, chunk.bytes));
             return false;
@@ -200,7 +201,7 @@ template <class T> class MappedVector {
         return true;
     }
 
-    // Takes back the chunks from number `count` on.
+    // Unmaps and releases the chunks from number `count` on.
     void dropChunks(size_t count) {
         while (chunks_.size() > count) {
             Chunk last = chunks_.back();

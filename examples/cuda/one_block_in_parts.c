@@ -1,6 +1,6 @@
-/* One large allocation at the start, handed out in parts: what a program does that knows what it
- * needs and wants no call of the driver in its loop. Every part begins at a multiple of 256 bytes,
- * as cudaMalloc's own memory does, and the padding is counted before the block is asked for. */
+/* One large allocation at the start, divided into parts: for a program that knows what it needs and
+ * wants no driver call in its loop. Every part begins at a multiple of 256 bytes, like memory of
+ * cudaMalloc. The padding is counted before the block is allocated. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,13 +17,13 @@ static size_t padded(size_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Hands out parts of one block, one behind the other; they end together. */
+/* A block that is divided into parts, one behind the other. All parts are freed together. */
 struct block {
     char *base; /* in bytes, so that offsets are bytes too */
     size_t bytes, used;
 };
 
-/* NULL if the rest of the block is too small; then nothing changes. */
+/* Returns the next part; NULL, without a change, if the rest of the block is too small. */
 static void *part(struct block *block, size_t bytes) {
     void *p = block->base + block->used;
 
@@ -63,7 +63,7 @@ int main(void) {
                "the parts are aligned");
         EXPECT(part(&block, 1) == NULL, "the block is used up");
 
-        /* Neighbours are filled, and nobody writes into another's part. */
+        /* Fills all parts, and checks that no part was overwritten. */
         for (size_t i = 0; i < POINTS * 3; i++) {
             sent[i] = (float)(i + (size_t)round);
         }
@@ -77,11 +77,11 @@ int main(void) {
                    back[POINTS - 1] == round,
                "every part has its own bytes");
 
-        /* The parts end here, behind the work that used them: the stream was waited for. */
+        /* Frees all parts. The work that used them is done: the host waited for the stream. */
         block.used = 0;
     }
 
-    printf("a part is not freed for itself: %s\n",
+    printf("free of a single part: %s\n",
            cudaGetErrorName(cudaFree(block.base + padded(points_bytes))));
     (void)cudaGetLastError();
     CHECK(cudaFree(block.base));

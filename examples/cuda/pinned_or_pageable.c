@@ -1,7 +1,7 @@
-/* The same copies from pageable, pinned and registered memory. Pinned memory stays where it is, so
- * the device fetches it by itself, and only copies of it are asynchronous; pageable memory goes
- * through a buffer of the driver's. The speeds, which differ from machine to machine, are written
- * to stderr; what must be so everywhere to stdout. */
+/* The same copies from pageable, pinned and registered memory. Pinned pages do not move, so the
+ * device reads them directly, and only their copies are asynchronous. Pageable memory goes through
+ * a buffer of the driver. Speeds differ between machines, so they go to stderr; stdout is the same
+ * everywhere. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 enum { ROUNDS = 5 };
 static const size_t BYTES = (size_t)16 << 20;
 
-/* What all copies share. */
+/* Parameters of all copies. */
 struct transfer {
     char *device;
     unsigned char *back; /* pageable */
@@ -21,7 +21,7 @@ struct transfer {
     cudaEvent_t begin, end;
 };
 
-/* GB/s of the fastest of some rounds; the first ones load and touch things. */
+/* GB/s of the fastest round; the first rounds include initialization. */
 static double fastest(struct transfer *t, void *dst, const void *src) {
     float best = 0;
 
@@ -47,8 +47,8 @@ static void try_kind(struct transfer *t, const char *kind, unsigned char *host) 
     for (size_t i = 0; i < BYTES; i++) {
         host[i] = (unsigned char)(i * 7 + (i >> 12));
     }
-    /* On the stream of the copies: cudaMemset would return early too, and be in order with nothing
-     * that a non-blocking stream does. */
+    /* On the stream of the copies: cudaMemset would also return early, and is not ordered with work
+     * on a non-blocking stream. */
     CHECK(cudaMemsetAsync(t->device, 0, BYTES, t->stream));
     there = fastest(t, t->device, host);
     CHECK(cudaMemcpy(t->back, t->device, BYTES, cudaMemcpyDeviceToHost));
@@ -81,7 +81,7 @@ static const char *type_of(const void *p) {
 }
 
 int main(void) {
-    /* Whole pages, so that registering pins nothing else. */
+    /* Whole pages, so that registering pins no other memory. */
     unsigned char *pageable = aligned_alloc(4096, BYTES), *pinned = NULL;
     struct transfer t = {.back = malloc(BYTES)};
 

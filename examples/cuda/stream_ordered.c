@@ -1,5 +1,5 @@
-/* Memory in stream order: got and given back by two streams, each use behind the one before because
- * an event says so, never because of luck. Then a pool of the program's own, with its counts. */
+/* Allocation in stream order: two streams allocate and free, and events order each use after the
+ * one before. Then a pool of the program, with its statistics. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static uint64_t pool_count(cudaMemPool_t pool, enum cudaMemPoolAttr attribute) {
     return bytes;
 }
 
-/* Stream `maker` allocates and fills, stream `user` copies the result out and frees. */
+/* Stream `maker` allocates and fills a block; stream `user` copies it to the host and frees it. */
 static void hand_over(cudaStream_t maker, cudaStream_t user, int *pinned) {
     cudaEvent_t filled, copied;
     int is_right = 1;
@@ -32,14 +32,14 @@ static void hand_over(cudaStream_t maker, cudaStream_t user, int *pinned) {
         CHECK(cudaMemsetAsync(p, round, BYTES, maker));
         CHECK(cudaEventRecord(filled, maker));
 
-        /* Without this wait the other stream could read before there is anything, or before the
-         * memory is even there. */
+        /* Without this wait the other stream could read before the data is there, or even before
+         * the memory is. */
         CHECK(cudaStreamWaitEvent(user, filled, 0));
         CHECK(cudaMemcpyAsync(pinned, p, BYTES, cudaMemcpyDeviceToHost, user));
         CHECK(cudaFreeAsync(p, user));
         CHECK(cudaEventRecord(copied, user));
 
-        /* The host reads what a stream wrote once that stream got there. */
+        /* The host may read the data after the stream has completed the copy. */
         CHECK(cudaEventSynchronize(copied));
         is_right =
             is_right && pinned[0] == round * 0x01010101 && pinned[COUNT - 1] == round * 0x01010101;
@@ -51,7 +51,7 @@ static void hand_over(cudaStream_t maker, cudaStream_t user, int *pinned) {
 
 static void own_pool(cudaStream_t stream) {
     struct cudaMemPoolProps props;
-    uint64_t threshold = UINT64_MAX; /* keep all memory until told otherwise */
+    uint64_t threshold = UINT64_MAX; /* keep all memory until a trim */
     cudaMemPool_t pool;
     char *p[4];
 
@@ -67,17 +67,19 @@ static void own_pool(cudaStream_t stream) {
         CHECK(cudaMemsetAsync(p[i], i, BYTES, stream));
     }
     CHECK(cudaStreamSynchronize(stream));
-    EXPECT(pool_count(pool, cudaMemPoolAttrUsedMemCurrent) >= 4 * BYTES, "the pool counts its use");
+    EXPECT(pool_count(pool, cudaMemPoolAttrUsedMemCurrent) >= 4 * BYTES,
+           "the pool counts memory in use");
     for (int i = 0; i < 4; i++) {
         CHECK(cudaFreeAsync(p[i], stream));
     }
     CHECK(cudaStreamSynchronize(stream));
-    EXPECT(pool_count(pool, cudaMemPoolAttrUsedMemCurrent) == 0, "all came back to it");
-    EXPECT(pool_count(pool, cudaMemPoolAttrUsedMemHigh) >= 4 * BYTES, "the peak is remembered");
+    EXPECT(pool_count(pool, cudaMemPoolAttrUsedMemCurrent) == 0, "all of it was freed");
+    EXPECT(pool_count(pool, cudaMemPoolAttrUsedMemHigh) >= 4 * BYTES,
+           "the high-water mark is kept");
     EXPECT(pool_count(pool, cudaMemPoolAttrReservedMemCurrent) >= 4 * BYTES,
            "below the threshold the pool keeps its memory");
     CHECK(cudaMemPoolTrimTo(pool, 0));
-    EXPECT(pool_count(pool, cudaMemPoolAttrReservedMemCurrent) == 0, "trimmed it keeps none");
+    EXPECT(pool_count(pool, cudaMemPoolAttrReservedMemCurrent) == 0, "after a trim it keeps none");
     CHECK(cudaMemPoolDestroy(pool));
 }
 
@@ -98,7 +100,7 @@ int main(void) {
     CHECK(cudaDeviceGetDefaultMemPool(&standard, 0));
     CHECK(cudaDeviceSynchronize());
     EXPECT(pool_count(standard, cudaMemPoolAttrUsedMemCurrent) == 0,
-           "the device's own pool has all back");
+           "the default pool has no memory in use");
     own_pool(first);
 
     CHECK(cudaFreeHost(pinned));

@@ -1,6 +1,6 @@
 // A growing array on the device in three forms: by copying to larger blocks, in managed memory, and
-// by mapping more memory behind what is there. All hold the same numbers in the end. How the mapped
-// one grew depends on which addresses the driver gives, so that is written to stderr.
+// by mapping more memory behind its end. All have the same numbers at the end. How the mapped array
+// grows depends on the addresses that the driver returns, so that goes to stderr.
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -15,7 +15,7 @@
 
 static const size_t STEP = 300007, STEPS = 20; // 1.2 MB a step, 24 MB in all
 
-// The numbers of step `step`.
+// Returns the numbers of step `step`.
 static std::vector<int> numbers(size_t step) {
     std::vector<int> values(STEP);
     for (size_t i = 0; i < STEP; i++) {
@@ -37,7 +37,7 @@ template <class Vector> static bool isRight(const Vector &vector, cudaStream_t s
     return back.size() > 0;
 }
 
-// Steps `first` to `last`, the second not included.
+// Appends the steps `first` to `last`, without `last`.
 template <class Vector>
 static void appendSteps(Vector &vector, size_t first, size_t last, cudaStream_t stream) {
     for (size_t step = first; step < last; step++) {
@@ -58,10 +58,10 @@ static void managed(cudaStream_t stream) {
     appendSteps(vector, 0, STEPS, stream);
     std::printf("managed: %zu numbers\n", vector.size());
     EXPECT(isRight(vector, stream), "all of them are right");
-    // The host reads them where they are: the work on them is over.
+    // The host reads the numbers in place: the work on them is done.
     EXPECT(vector.data()[0] == 0 &&
                vector.data()[vector.size() - 1] == static_cast<int>(vector.size() - 1),
-           "the host sees them too");
+           "the host reads them, too");
 }
 
 static void mapped(cudaStream_t stream) {
@@ -74,7 +74,7 @@ static void mapped(cudaStream_t stream) {
                  vector.extendedCount(), vector.movedCount(),
                  vector.data() == before ? "the same" : "another");
 
-    // Somebody takes the addresses behind the array, which then has to go elsewhere.
+    // Reserves the addresses behind the array, so that it has to move.
     CUdeviceptr taken = 0;
     size_t takenBytes = 64 << 20;
     int movedBefore = vector.movedCount();
@@ -87,11 +87,11 @@ static void mapped(cudaStream_t stream) {
     std::fprintf(stderr, "mapped: extended %d times, moved %d times; the next addresses were %s\n",
                  vector.extendedCount(), vector.movedCount(), isTaken ? "taken" : "free");
 
-    // More than any device has: the array stays as it is.
+    // More than any device has: the array stays unchanged.
     size_t mappedBytes = vector.mappedBytes();
     EXPECT(!vector.reserve(static_cast<size_t>(1) << 50) && vector.mappedBytes() == mappedBytes &&
                isRight(vector, stream),
-           "growth that is refused changes nothing");
+           "a failed growth changes nothing");
     CHECK_DRIVER(cuMemAddressFree(taken, takenBytes));
 }
 
@@ -99,7 +99,7 @@ int main() {
     int has_addresses = 0;
     cudaStream_t stream;
 
-    // Makes the device's primary context current, which the driver's own calls use as well.
+    // Makes the device's primary context current; driver calls use it, too.
     CHECK(cudaSetDevice(0));
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     copying(stream);

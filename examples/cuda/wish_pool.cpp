@@ -1,15 +1,15 @@
-// A pool of wishes: a program says what host and device memory its next round needs, gets all of it
-// at once out of two arenas, uses it, and lets all of it go together.
+// A pool of requests: a program requests the host and device memory of its next round, gets all of
+// it from two arenas, uses it, and releases all of it together.
 //
-//   wantHost(&p, n), wantDevice(&p, n)   n elements; p is written by satisfy, and NULL until then
-//   satisfy()       places what was wanted since the last call: all of it, or nothing
-//   commit()        the round is complete: further wishes are refused
-//   releaseAll(s)   everything wanted is over, behind the work queued on stream s
+//   wantHost(&p, n), wantDevice(&p, n)   n elements; satisfy writes p, which is NULL until then
+//   satisfy()       places the requests since the last call, all or none
+//   commit()        completes the round: further requests are refused
+//   releaseAll(s)   releases everything, behind the work queued on stream s
 //
-// Three things such pools often get wrong are right here. Wishes are padded to 256 bytes before
-// they are summed, so what was promised is there. Wishes that could not be satisfied are forgotten,
-// so the next round does not trip over them. The memory of a round is used again only when that
-// round's work is done, which an event says.
+// Three bugs are common in such pools and avoided here. Requests are padded to 256 bytes before
+// they are summed, so the promised memory exists. Requests that could not be satisfied are dropped,
+// so they do not affect the next round. The memory of a round is reused only when that round's work
+// is done, which an event tells.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -58,7 +58,7 @@ class WishPool {
             device_.forget();
             return Answer::too_large;
         }
-        // The first memory of this round may still be in use by the last one.
+        // Work of the last round may still use the first memory of this round.
         if (host_.used == 0 && device_.used == 0) {
             CHECK(cudaEventSynchronize(lastRound_));
         }
@@ -92,8 +92,8 @@ class WishPool {
 
   private:
     struct Wish {
-        void *pointer; // to the program's own, of any type
-        size_t bytes;  // with its padding
+        void *pointer; // address of a pointer of the program, of any type
+        size_t bytes;  // with padding
     };
 
     struct Arena {
@@ -103,7 +103,7 @@ class WishPool {
         void place() {
             for (const Wish &wish : wishes) {
                 void *address = base + used;
-                std::memcpy(wish.pointer, &address, sizeof address); // whatever it points to
+                std::memcpy(wish.pointer, &address, sizeof address); // it may point to any type
                 used += wish.bytes;
             }
             forget();
@@ -131,7 +131,7 @@ class WishPool {
         if (isCommitted_) {
             return Answer::committed;
         }
-        // More than the arena has is refused before sizes are multiplied or summed: they may wrap.
+        // Checked before sizes are multiplied or summed, since these could overflow.
         if (count > arena.bytes / sizeof(T) ||
             padded(count * sizeof(T)) > arena.bytes - arena.wanted) {
             return Answer::too_large;
@@ -152,7 +152,7 @@ struct Particles {
     unsigned char *alive;
 };
 
-static const size_t PARTICLES = 100003; // no size here is a multiple of 256 by luck
+static const size_t PARTICLES = 100003; // so that no size is a multiple of 256
 
 static bool isAligned(const void *p) {
     return reinterpret_cast<uintptr_t>(p) % WishPool::alignment == 0;
@@ -182,8 +182,8 @@ static bool work(const Particles &particles, float *staging, cudaStream_t stream
     CHECK(cudaStreamSynchronize(stream));
     bool is_right = std::memcmp(back.data(), staging, bytes) == 0 && last == 1;
 
-    // Work that is still queued when the round ends: the next one must not write over `staging`
-    // before it was read.
+    // Work that is still queued when the round ends: the next round must not overwrite `staging`
+    // before this copy has read it.
     CHECK(cudaMemcpyAsync(particles.velocities, staging, bytes, cudaMemcpyHostToDevice, stream));
     return is_right;
 }
@@ -198,27 +198,27 @@ static void rounds(WishPool &pool, cudaStream_t stream) {
 
         std::printf("round %d\n", round);
         wish(pool, &particles, &staging);
-        EXPECT(particles.positions == nullptr && staging == nullptr, "nothing before satisfy");
-        EXPECT(pool.satisfy() == Answer::satisfied, "the wishes were satisfied");
+        EXPECT(particles.positions == nullptr && staging == nullptr, "no address before satisfy");
+        EXPECT(pool.satisfy() == Answer::satisfied, "the requests were satisfied");
         EXPECT(isAligned(particles.positions) && isAligned(particles.velocities) &&
                    isAligned(particles.alive) && isAligned(staging),
                "everything is aligned");
 
-        // Does not fit: the wish is gone, and what was satisfied stays.
+        // A request that does not fit is dropped; satisfied requests stay.
         size_t used = pool.deviceUsed();
         pool.wantDevice(&more, (pool.deviceFree() + 4) / sizeof(float));
         EXPECT(pool.satisfy() == Answer::too_large && more == nullptr && pool.deviceUsed() == used,
-               "a wish too large changes nothing");
+               "a request that is too large changes nothing");
 
         EXPECT(pool.commit() == Answer::satisfied, "committed");
-        EXPECT(pool.wantDevice(&more, 1) == Answer::committed, "no wishes after commit");
+        EXPECT(pool.wantDevice(&more, 1) == Answer::committed, "no requests after commit");
         if (round == 0) {
             std::printf("%zu bytes of host memory, %zu of device memory\n", pool.hostUsed(),
                         pool.deviceUsed());
             first = particles.positions;
         }
-        EXPECT(particles.positions == first, "the round has the memory of the first");
-        EXPECT(work(particles, staging, stream, round), "the work came out right");
+        EXPECT(particles.positions == first, "the round has the memory of the first round");
+        EXPECT(work(particles, staging, stream, round), "the results are right");
         pool.releaseAll(stream);
         EXPECT(pool.deviceUsed() == 0 && pool.hostUsed() == 0, "all of it was released");
     }
@@ -232,7 +232,7 @@ int main() {
         rounds(pool, stream);
         float *p;
         EXPECT(pool.wantDevice(&p, SIZE_MAX) == WishPool::Answer::too_large && p == nullptr,
-               "a wish whose bytes cannot be counted is refused");
+               "a request whose size overflows is refused");
     }
     CHECK(cudaStreamDestroy(stream));
     return wrong_count != 0;

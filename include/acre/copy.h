@@ -8,18 +8,22 @@
 extern "C" {
 #endif
 
-/* Copies between any two addresses, in stream order: device, pinned, mapped, managed and pageable
- * memory on either side, the way found from the addresses. Memory of another device of the same
- * driver may be either side.
- * When it returns: pageable source: it has been read. Pageable destination: the data is there.
- * Otherwise the copy is queued, and both sides must stay as they are until the stream has passed
- * it. Returns ACRE_E_RANGE (past the end of a block that is known), ACRE_E_OVERLAP,
- * ACRE_E_CAPTURING (pageable memory while the stream is captured), ACRE_E_NULL, ACRE_E_HANDLE
- * (stream of another device); nothing was copied then. 0 bytes are fine. */
+/* Copies between any two addresses in stream order. Either side may be device, pinned, mapped,
+ * managed or pageable memory, and may belong to another device of the same driver. acre finds the
+ * direction from the addresses. 0 bytes are a no-op.
+ * When the call returns, a pageable source has been read, and a pageable destination has been
+ * written. A copy between host memory and memory of another device is done. Any other copy is
+ * queued: the program must not change the source or use the destination before the stream has
+ * completed it.
+ * Returns ACRE_E_RANGE (past the end of a known block), ACRE_E_OVERLAP, ACRE_E_CAPTURING (the
+ * stream is captured, and the copy cannot be queued), ACRE_E_NULL, ACRE_E_HANDLE (stream of another
+ * device).
+ * Sync: a copy that is queued does not wait. Other copies may wait for the work queued on
+ * `stream`. */
 ACRE_API acre_status acre_copy(acre_device *device, void *to, const void *from, size_t bytes,
                                acre_stream stream);
 
-/* Which way a copy goes. */
+/* The direction of a copy. */
 typedef enum acre_direction {
     ACRE_HOST_TO_HOST = 1,
     ACRE_HOST_TO_DEVICE = 2,
@@ -27,24 +31,26 @@ typedef enum acre_direction {
     ACRE_DEVICE_TO_DEVICE = 4
 } acre_direction;
 
-/* As acre_copy, and checks that it goes the way that is expected: ACRE_E_DIRECTION otherwise.
- * Managed memory may be either. */
+/* Copies as acre_copy does, but first checks the direction. Managed memory counts as host and as
+ * device memory.
+ * Returns ACRE_E_DIRECTION if the copy goes in another direction than `direction`. */
 ACRE_API acre_status acre_copy_as(acre_device *device, acre_direction direction, void *to,
                                   const void *from, size_t bytes, acre_stream stream);
 
-/* As acre_copy on the legacy stream, and waits until the data is there. */
+/* Copies as acre_copy does on the legacy stream, and waits until the copy is done. */
 ACRE_API acre_status acre_copy_sync(acre_device *device, void *to, const void *from, size_t bytes);
 
-/* Copies `rows` rows of `width` bytes; the first bytes of two rows are a pitch apart. Otherwise as
- * acre_copy. */
+/* Copies `rows` rows of `width` bytes each. A pitch is the distance in bytes between the starts of
+ * two successive rows. Otherwise like acre_copy. */
 ACRE_API acre_status acre_copy_2d(acre_device *device, void *to, size_t to_pitch, const void *from,
                                   size_t from_pitch, size_t width, size_t rows, acre_stream stream);
 
-/* Sets bytes of any memory, in stream order; for pageable memory it returns when they are set. */
+/* Sets `bytes` bytes of any memory to `value`, in stream order. For pageable memory, and for memory
+ * of another device, the bytes are set when the call returns. */
 ACRE_API acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,
                                acre_stream stream);
 
-/* As acre_fill on the legacy stream, and waits until it is done. */
+/* Fills as acre_fill does on the legacy stream, and waits until the fill is done. */
 ACRE_API acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value, size_t bytes);
 
 #ifdef __cplusplus

@@ -3,25 +3,27 @@
  *   host:    acre_heap_create(device, NULL, &heap); acre_heap_get_handle(heap, &h);
  *   kernel:  void *p = acre_heap_malloc(h, n); ... acre_heap_free(h, p);
  *
- * One source for nvcc (compute capability 7.0 and later, no relocatable device code), C11 and
- * C++17, where a "kernel" is a function run by acre_soft_launch, or any thread. The handle is
- * passed to the kernel by value; there may be several heaps.
+ * The same source compiles with nvcc (compute capability 7.0 and later, no relocatable device
+ * code), as C11 and as C++17. In C and C++ a "kernel" is a function run by acre_soft_launch, or any
+ * thread. A program passes the handle to its kernels by value. It may have several heaps.
  *
- * Blocks are aligned to 16 bytes, live across launches until any thread frees them, and are
- * ordinary device memory: cuMemcpy, cuMemset and acre_copy take them. Sizes up to 32 KiB go by
- * class (16, 32, 48, 64, 96, ... 24 KiB, 32 KiB: a third is wasted at most from 33 bytes on), up to
- * 1 MiB by pages of 64 KiB, beyond by segments of 2 MiB. NULL is returned when nothing can serve
- * the request, or when the heap may grow and did not within its bound of time. Wrong frees are
- * counted and ignored, as far as records tell: an address that was freed and allocated again is a
- * live block.
+ * A block is aligned to 16 bytes and stays live across launches until some thread frees it. It is
+ * ordinary device memory: cuMemcpy, cuMemset and acre_copy accept it. Requests up to 32 KiB are
+ * rounded up to a size class: 16, 32, 48, 64, 96, ... 24 KiB, 32 KiB. Above 32 bytes that wastes at
+ * most a third of the block. Requests up to 1 MiB get pages of 64 KiB, larger ones segments of
+ * 2 MiB.
  *
- * Calls may be divergent, from any lanes of a warp; lanes that come together are served together.
+ * A request returns NULL if there is no memory, or if the heap may grow but did not do so in time
+ * (acre_heap_options.wait_ns). Invalid frees are counted and ignored, as far as the heap can detect
+ * them: a second free of an address that was allocated again in between frees the new block.
+ *
+ * Calls may be divergent. Lanes of a warp that reach a call together are served together.
  *
  * Before the include a file may define
- *   ACRE_HEAP_AS_MALLOC  malloc and free of its kernels are a heap's (acre/heap/dropin.h);
- *   ACRE_HEAP_DEBUG      blocks are poisoned, watched behind their ends and tagged
- *                        (acre/heap/debug.h), at the cost of 32 bytes and of touching all of each;
- *   ACRE_HEAP_TAG        with that, the number that its blocks are tagged with.
+ *   ACRE_HEAP_AS_MALLOC  malloc and free in its kernels use a heap (acre/heap/dropin.h);
+ *   ACRE_HEAP_DEBUG      blocks are poisoned, checked for overflow and tagged (acre/heap/debug.h),
+ *                        which costs 32 bytes and a write to all bytes of each block;
+ *   ACRE_HEAP_TAG        the tag of its blocks, with ACRE_HEAP_DEBUG.
  */
 #ifndef ACRE_HEAP_H
 #define ACRE_HEAP_H
@@ -33,7 +35,7 @@
 /* ---- inside kernels ----------------------------------------------------------------------------
  */
 
-/* At least `bytes` (0 counts as 1: a block of its own), aligned to 16. */
+/* Allocates at least `bytes`, aligned to 16. 0 bytes count as 1. NULL if there is no memory. */
 ACRE__HEAP_FN void *acre_heap_malloc(acre_heap_handle h, size_t bytes) {
 #ifdef ACRE_HEAP_DEBUG
     return acre__heap_debug_malloc(h, bytes, 1, ACRE_HEAP_TAG);
@@ -42,8 +44,8 @@ ACRE__HEAP_FN void *acre_heap_malloc(acre_heap_handle h, size_t bytes) {
 #endif
 }
 
-/* The same, aligned to `align`: a power of two up to 2 MiB. Any other gives NULL and is counted
- * apart. */
+/* Allocates like acre_heap_malloc, aligned to `align`, a power of two up to 2 MiB. For any other
+ * `align` it returns NULL and counts the request in the statistic bad_alignment. */
 ACRE__HEAP_FN void *acre_heap_aligned_malloc(acre_heap_handle h, size_t bytes, size_t align) {
 #ifdef ACRE_HEAP_DEBUG
     return acre__heap_debug_malloc(h, bytes, align, ACRE_HEAP_TAG);
@@ -52,8 +54,7 @@ ACRE__HEAP_FN void *acre_heap_aligned_malloc(acre_heap_handle h, size_t bytes, s
 #endif
 }
 
-/* Frees a block that acre_heap_malloc, or another function that allocates, returned; NULL is a
- * no-op. */
+/* Frees a block that any of the functions here allocated. NULL is a no-op. */
 ACRE__HEAP_FN void acre_heap_free(acre_heap_handle h, void *p) {
 #ifdef ACRE_HEAP_DEBUG
     acre__heap_debug_free(h, p);
@@ -62,8 +63,8 @@ ACRE__HEAP_FN void acre_heap_free(acre_heap_handle h, void *p) {
 #endif
 }
 
-/* How many bytes of a block may be used, at least as many as were asked for; 0 if `p` is not the
- * address of a live block of this heap. */
+/* Returns the usable bytes of a block, at least as many as requested; 0 if `p` is not the address
+ * of a live block of this heap. */
 ACRE__HEAP_FN size_t acre_heap_usable_size(acre_heap_handle h, const void *p) {
 #ifdef ACRE_HEAP_DEBUG
     return acre__heap_debug_usable_size(h, p);
@@ -72,15 +73,16 @@ ACRE__HEAP_FN size_t acre_heap_usable_size(acre_heap_handle h, const void *p) {
 #endif
 }
 
-/* 1 if the address, of a block or not, is one of this heap's. */
+/* Returns 1 if the address is in the address range of this heap, inside a block or not. */
 ACRE__HEAP_FN int acre_heap_owns(acre_heap_handle h, const void *p) {
     return (uint64_t)((uintptr_t)p - (uintptr_t)h.base) < (uint64_t)h.max_segments
                                                               << ACRE__HEAP_SEGMENT_LOG2;
 }
 
-/* What a block is for, in the program's own numbers: kept in debug builds alone, and told by
- * acre_heap_inspect and when a heap ends with blocks that were not freed. Blocks have the tag
- * ACRE_HEAP_TAG of the file that made them (0 where it is not defined) until they get another. */
+/* Sets the tag of a block, a number of the program's choice. Only debug builds keep tags.
+ * acre_heap_inspect reports them, and acre_heap_destroy logs leaks by tag. A block gets
+ * ACRE_HEAP_TAG of the file that allocates it as its first tag (0 if the file does not define
+ * it). */
 ACRE__HEAP_FN void acre_heap_set_tag(acre_heap_handle h, void *p, uint32_t tag) {
 #ifdef ACRE_HEAP_DEBUG
     acre__heap_debug_set_tag(h, p, tag);
@@ -89,6 +91,7 @@ ACRE__HEAP_FN void acre_heap_set_tag(acre_heap_handle h, void *p, uint32_t tag) 
 #endif
 }
 
+/* Allocates like acre_heap_malloc, with a tag other than ACRE_HEAP_TAG. */
 ACRE__HEAP_FN void *acre_heap_malloc_tagged(acre_heap_handle h, size_t bytes, uint32_t tag) {
 #ifdef ACRE_HEAP_DEBUG
     return acre__heap_debug_malloc(h, bytes, 1, tag);
@@ -100,10 +103,10 @@ ACRE__HEAP_FN void *acre_heap_malloc_tagged(acre_heap_handle h, size_t bytes, ui
 
 /* ---- copying and filling ----
  *
- * For one thread; for lanes of a warp, all those of `mask`, as CUDA's __syncwarp takes it; and for
- * a block, all of whose threads call them; with the same arguments. Accesses are of 16 bytes where
- * both addresses allow it. The group forms end with a barrier of their group: what they wrote is
- * there for all of it. Ranges must not overlap. */
+ * The plain functions are for one thread. All lanes of `mask` call the warp functions, with the
+ * same arguments; all threads of the block call the block functions, with the same arguments. Warp
+ * and block functions end with a barrier, so that all their threads see the result. Accesses are 16
+ * bytes wide where the addresses allow it. Source and destination must not overlap. */
 
 ACRE__HEAP_FN void *acre_heap_memcpy(void *dest, const void *src, size_t bytes) {
     acre__heap_copy_part(dest, src, bytes, 0, 1);
@@ -146,17 +149,17 @@ ACRE__HEAP_FN void *acre_heap_block_memset(void *dest, int value, size_t bytes) 
 
 /* ---- more forms of malloc ---- */
 
-/* `count` times `bytes`, all zero; NULL too if that is more than can be said. */
+/* Allocates `count` times `bytes` and zeroes the block. NULL also if the product overflows. */
 ACRE__HEAP_FN void *acre_heap_calloc(acre_heap_handle h, size_t count, size_t bytes) {
     size_t all = bytes && count > SIZE_MAX / bytes ? SIZE_MAX : count * bytes;
     void *p = acre_heap_malloc(h, all);
     return p ? acre_heap_memset(p, 0, all) : NULL;
 }
 
-/* A block of another size with the same contents, as far as both go; the same one where it is large
- * enough and not more than twice too large (in debug builds always another one). NULL: the old one
- * is as it was. `p` NULL is a malloc.
- * An address that is no live block's gives NULL and is counted as a wrong free. */
+/* Resizes a block and keeps its contents up to the smaller size. The block stays in place if it is
+ * large enough and less than twice as large as needed; debug builds always move it. NULL for `p`
+ * allocates a block. If the result is NULL, the old block is unchanged.
+ * An address that is not a live block returns NULL and counts as an invalid free. */
 ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes) {
     size_t old = p ? acre_heap_usable_size(h, p) : 0;
     if (p && !old) {
@@ -178,9 +181,10 @@ ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes)
     return to;
 }
 
-/* One block for the lanes of a warp in `mask`, who all call this and all get its address; freed
- * once. `bytes` of the lowest of them counts. The mask is said, since who happens to be active
- * together may be other lanes when it is freed. */
+/* Allocates one block for the lanes of a warp in `mask`. All of them call the function and get the
+ * same address; the `bytes` of the lowest lane count. One call of acre_heap_warp_free or
+ * acre_heap_free frees the block. The mask is a parameter because other lanes may be active
+ * together when the block is freed. */
 ACRE__HEAP_FN void *acre_heap_warp_malloc(acre_heap_handle h, uint32_t mask, size_t bytes) {
     uint32_t leader = acre__heap_ctz32(mask);
     uint64_t p = 0;
@@ -191,15 +195,15 @@ ACRE__HEAP_FN void *acre_heap_warp_malloc(acre_heap_handle h, uint32_t mask, siz
     return (void *)(uintptr_t)p;
 }
 
-/* Frees it once for all lanes of the mask, after all of them have come here. */
+/* Frees a block once for all lanes of the mask, after all of them have called the function. */
 ACRE__HEAP_FN void acre_heap_warp_free(acre_heap_handle h, uint32_t mask, void *p) {
     acre__heap_syncwarp(mask);
     if (acre__heap_lane() == acre__heap_ctz32(mask))
         acre_heap_free(h, p);
 }
 
-/* One block for all threads of the block, who all call this, with `slot` in its shared memory and
- * used for nothing else until the call returns. */
+/* Allocates one block of memory for all threads of the thread block, which all call the function.
+ * `slot` is in shared memory; nothing else may use it until the call returns. */
 ACRE__HEAP_FN void *acre_heap_block_malloc(acre_heap_handle h, size_t bytes, void **slot) {
     if (acre__heap_thread() == 0)
         *slot = acre_heap_malloc(h, bytes);
@@ -209,15 +213,19 @@ ACRE__HEAP_FN void *acre_heap_block_malloc(acre_heap_handle h, size_t bytes, voi
     return p;
 }
 
+/* Frees a block once for all threads of the thread block, after all of them have called the
+ * function. */
 ACRE__HEAP_FN void acre_heap_block_free(acre_heap_handle h, void *p) {
     acre__heap_barrier();
     if (acre__heap_thread() == 0)
         acre_heap_free(h, p);
 }
 
-/* One block cut up among the lanes of the mask (__activemask() will do), each with the bytes that
- * it asked for, rounded up to 16: the lane's own part, and in *whole what is to be freed, once,
- * when none is used any more, as by acre_heap_warp_free. NULL for all or for none. */
+/* Allocates one block and divides it among the lanes of the mask, for which __activemask() may be
+ * passed. Each lane gets the bytes that it requested, rounded up to 16. Returns the lane's own
+ * part. All lanes get the address of the whole block in *whole; free that once, when no lane uses
+ * its part any more, for example with acre_heap_warp_free. Either all lanes get memory, or all get
+ * NULL. */
 ACRE__HEAP_FN void *acre_heap_coalesced_malloc(acre_heap_handle h, uint32_t mask, size_t bytes,
                                                void **whole) {
     uint32_t leader = acre__heap_ctz32(mask);
@@ -242,7 +250,7 @@ ACRE__HEAP_FN void *acre_heap_coalesced_malloc(acre_heap_handle h, uint32_t mask
 
 #endif
 
-/* Behind the guard: another header may have included this one without it. */
+/* Outside the include guard: another header may have included this one without the macro. */
 #ifdef ACRE_HEAP_AS_MALLOC
 #include "heap/dropin.h"
 #endif

@@ -1,4 +1,4 @@
-/* The log, and the variables that acre reads from the environment. Part of acre.h. */
+/* The log, and the environment variables that acre reads. Part of acre.h. */
 #ifndef ACRE_LOG_H
 #define ACRE_LOG_H
 
@@ -15,16 +15,18 @@ typedef enum acre_log_level {
     ACRE_LOG_DEBUG = 4
 } acre_log_level;
 
-/* Receives one message without a line end. May be called from any thread, also while the library
- * holds locks: it must not call into acre. */
+/* Receives one log message, without a line break at its end. Any thread may call it, and acre may
+ * hold locks at that time: it must not call into acre. */
 typedef void (*acre_log_fn)(void *user, acre_log_level level, const char *area, const char *line);
 
-/* Sends messages up to `level` to `fn`; NULL turns the log off. The library never prints anything
- * itself. Threads: set it before other threads use the library. */
+/* Sends log messages up to `level` to `fn`. NULL for `fn` turns the log off, as it is at first.
+ * acre itself never prints anything.
+ * Threads: no other thread may use acre during the call. */
 ACRE_API acre_status acre_log_set(acre_log_fn fn, void *user, acre_log_level level);
 
-/* The index-th variable that acre reads from the environment, its kind of value ("bytes",
- * "number", "text", "yes or no") and what it does. Returns ACRE_E_INVALID past the last one. */
+/* Describes the index-th environment variable that acre reads: its name, the kind of its value
+ * ("bytes", "number", "text", "yes or no") and what it does. The strings are static.
+ * Returns ACRE_E_INVALID past the last variable. */
 ACRE_API acre_status acre_config_describe(size_t index, const char **name, const char **kind,
                                           const char **meaning);
 

@@ -1,4 +1,4 @@
-/* What is known when memory runs out. Part of acre.h. */
+/* Out-of-memory reports. Part of acre.h. */
 #ifndef ACRE_OOM_H
 #define ACRE_OOM_H
 
@@ -10,13 +10,15 @@ extern "C" {
 
 typedef enum acre_oom_format { ACRE_OOM_TEXT = 0, ACRE_OOM_JSON = 1 } acre_oom_format;
 
-/* Tells why the calling thread was last refused memory of a pool (ACRE_E_DEVICE_MEMORY,
- * ACRE_E_HOST_MEMORY, ACRE_E_ADDRESS_SPACE, ACRE_E_LIMIT): what was wanted, where all memory of the
- * card is, what the pool has allocated by tag and by size, what it has free and why that could not
- * serve, and the smallest step that would have helped; all as it was then. JSON has the schema
- * "acre-oom/1". Writes at most `size` bytes, ended by a zero (buffer may be NULL with size 0), and
- * gives how many all of it needs: if that is more than `size`, the end is missing. Stays until the
- * thread's next refusal. ACRE_E_NOT_READY when it was refused nothing yet. */
+/* Writes a report of the calling thread's last failed pool allocation (ACRE_E_DEVICE_MEMORY,
+ * ACRE_E_HOST_MEMORY, ACRE_E_ADDRESS_SPACE or ACRE_E_LIMIT). The report has the state at that time:
+ * the request; what uses the card's memory; the pool's live memory by tag and by size; its free
+ * memory, and why that could not serve the request; and the smallest change that would have helped.
+ * JSON has the schema "acre-oom/1".
+ * The call writes at most `size` bytes, with a terminating zero. `buffer` may be NULL if `size` is
+ * 0. *needed is the size of the whole report; if it is more than `size`, the end is missing. The
+ * report stays available until the thread's next failed allocation.
+ * Returns ACRE_E_NOT_READY if no allocation of the thread has failed yet. */
 ACRE_API acre_status acre_oom_report(acre_oom_format format, char *buffer, size_t size,
                                      size_t *needed);
 

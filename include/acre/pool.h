@@ -1,4 +1,4 @@
-/* Pools: memory in stream order. Part of acre.h. */
+/* Pools: allocation in stream order. Part of acre.h. */
 #ifndef ACRE_POOL_H
 #define ACRE_POOL_H
 
@@ -8,127 +8,170 @@
 extern "C" {
 #endif
 
-/* A pool allocates blocks of one kind of memory in tens of nanoseconds, and frees them in
- * stream order: memory freed on a stream may be used on that stream again at once, elsewhere only
- * after the stream has got there. A block belongs to the work of the stream that it was asked for:
- * other streams may use it after they waited for that one (acre_stream_wait), and must be waited
- * for by it before the block is freed on it, or be named by acre_pool_record_use.
+/* A pool allocates blocks of one kind of memory in tens of nanoseconds, and frees them in stream
+ * order: work queued on the stream before the free may still use the block. The same stream may
+ * reuse the memory at once. Another stream gets it when that work is done, or after a wait for it
+ * that the pool inserts into the stream.
  *
- * Calls that hit the thread's cache take no lock, wait for nothing, and make no driver call but to
- * ask about the stream: whether it is captured, and which one a handle of CUDA's means. Addresses
- * are multiples of 256, of 512 for more than 256 bytes. A block has at most 511 bytes more than
- * requested, or an eighth if it has 4 to 512 KiB. Any thread may free what another allocated. */
+ * A block belongs to the stream that it was allocated for. Another stream may use the block after
+ * it has waited for that stream (acre_stream_wait). Before the block is freed, the freeing stream
+ * must wait for all other streams that use it, or the program must call acre_pool_record_use for
+ * them.
+ *
+ * A call that hits the thread's cache takes no lock and does not wait. Its only driver calls query
+ * the stream: whether it is captured, and, for a stream created with CUDA, its id. Addresses are
+ * multiples of 256, and of 512 for blocks of more than 256 bytes. Rounding adds at most 511 bytes
+ * to a request of up to 4 KiB, an eighth up to 512 KiB, and 1/64 beyond; a larger alignment may add
+ * more. Any thread may free a block that another thread allocated. */
 typedef struct acre_pool acre_pool;
 
-/* Device memory of the device's default pool. acre_free finds the pool by the address; memory that
- * is no pool's is ACRE_E_KIND, and the detail names the call for it. */
+/* Allocates device memory from the device's default pool. Otherwise like acre_pool_alloc. */
 ACRE_API acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, void **p);
+
+/* Frees a block of any pool in stream order. NULL is a no-op. Otherwise like acre_pool_free.
+ * Returns ACRE_E_KIND for memory of acre that belongs to no pool; the detail names the call that
+ * frees it. */
 ACRE_API acre_status acre_free(void *p, acre_stream stream);
 
-#define ACRE_POOL_ZERO 1u  /* memory is zeroed, in stream order, whenever it is allocated */
+#define ACRE_POOL_ZERO 1u  /* zeroes every block in stream order when it is allocated */
 #define ACRE_POOL_DEBUG 2u /* logs and counts writes past a block or after its free; slow */
 
 /* Zero in any field means the default. */
 typedef struct acre_pool_options {
     size_t struct_size;
-    acre_kind kind;            /* device (default), pinned, mapped or managed */
+    acre_kind kind;            /* ACRE_KIND_DEVICE (default), PINNED, MAPPED or MANAGED */
     uint32_t flags;            /* ACRE_POOL_* */
-    uint64_t initial_bytes;    /* memory taken at once; none */
-    uint64_t soft_limit_bytes; /* limits, see acre_pool_set_limits; none */
+    uint64_t initial_bytes;    /* physical memory allocated by acre_pool_create; default none */
+    uint64_t soft_limit_bytes; /* see acre_pool_set_limits; default none */
     uint64_t limit_bytes;
 } acre_pool_options;
 
+/* Creates a pool. acre_pool_destroy destroys it, or the last acre_close of the device. */
 ACRE_API acre_status acre_pool_create(acre_device *device, const acre_pool_options *options,
                                       acre_pool **pool);
 
-/* The pool of a device and kind that acre keeps, made at its first use; it ends with the device. */
+/* Gets the default pool of a device for a kind of memory. acre creates the pool at its first use,
+ * and destroys it with the device. */
 ACRE_API acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **pool);
 
-/* Ends a pool after all work of the device queued before. Blocks that were not freed end with it;
- * they are counted in *leaked_blocks and *leaked_bytes, which may be NULL, and logged
- * (acre_pool_walk names each of them before). NULL is a no-op. A default pool: ACRE_E_BUSY. */
+/* Destroys a pool with all its memory. NULL is a no-op. Blocks that are still live leak: the call
+ * logs them and counts them in *leaked_blocks and *leaked_bytes, which may be NULL. acre_pool_walk
+ * can list them before the call.
+ * Returns ACRE_E_BUSY for a default pool, and while the pool's callback runs.
+ * Sync: waits for all work queued on the device. */
 ACRE_API acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks,
                                        uint64_t *leaked_bytes);
 
-/* `alignment` is 0 (256) or a power of two up to 1 GiB. ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY,
- * ACRE_E_LIMIT, ACRE_E_CAPTURING (the stream's capture has failed; see acre_pool_graph_share). */
+/* Allocates a block for work of `stream`. The contents are undefined. `alignment` is 0 (for 256) or
+ * a power of two up to 1 GiB. On a captured stream the block belongs to the graph, see
+ * acre_pool_graph_share.
+ * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY or ACRE_E_LIMIT, with a report
+ * (acre_oom_report); ACRE_E_CAPTURING if the stream's capture has failed.
+ * Sync: a hit does not wait. If memory is short the call may wait on the host, see
+ * acre_pool_oom_fn. */
 ACRE_API acre_status acre_pool_alloc(acre_pool *pool, size_t bytes, size_t alignment,
                                      acre_stream stream, void **p);
+
+/* Allocates a block as acre_pool_alloc does, and zeroes it in stream order. */
 ACRE_API acre_status acre_pool_alloc_zeroed(acre_pool *pool, size_t bytes, size_t alignment,
                                             acre_stream stream, void **p);
-/* `count` blocks of `bytes` each, all or none. */
+
+/* Allocates `count` blocks of `bytes` each, all or none. Otherwise like acre_pool_alloc. */
 ACRE_API acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t count,
                                           acre_stream stream, void **blocks);
 
-/* Frees a block in stream order: work queued on `stream` before may still use it. NULL is a no-op.
- * ACRE_E_POINTER (no block, or double free), ACRE_E_INTERIOR, ACRE_E_HANDLE (of another pool),
- * ACRE_E_KIND (memory of acre, but of no pool; the detail names the call for it). */
+/* Frees a block in stream order: work queued on `stream` so far may still use it. NULL is a no-op.
+ * Returns ACRE_E_POINTER (no block, or double free), ACRE_E_INTERIOR, ACRE_E_HANDLE (block of
+ * another pool), ACRE_E_KIND (memory of acre that belongs to no pool; the detail names the call
+ * that frees it). */
 ACRE_API acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream);
-/* Stops at the first block that is refused; *freed (may be NULL) is how many went. */
+
+/* Frees `count` blocks as acre_pool_free does, and stops at the first failure. *freed, which may be
+ * NULL, is the number of blocks freed. */
 ACRE_API acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t count,
                                          acre_stream stream, size_t *freed);
-/* Frees a block. Any stream may reuse it once `event` has completed. */
+
+/* Frees a block. Any stream may reuse it once `event` has completed.
+ * Sync: in a pool with ACRE_POOL_DEBUG the call waits for the event on the host. */
 ACRE_API acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event);
 
-/* Tells the pool that work queued on another stream uses the block: a free waits for that work. */
+/* Records that work queued on `stream` so far uses a block. After the block is freed, the pool does
+ * not reuse it before that work is done. Call it after queueing the work, for each stream that uses
+ * the block besides the one that frees it. */
 ACRE_API acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream);
 
 /* Lets graphs share memory. A block allocated on a captured stream belongs to the graph: the pool
- * reuses it inside the capture, and elsewhere only after it was freed and the graph, its clones and
- * executables are destroyed. Captures of `stream` with the same `key` reuse each other's memory:
- * they must not overlap, and their graphs must be launched in capture order. 0 ends the sharing.
- * Streams that join a capture share once `stream` has allocated. */
+ * reuses it inside the capture. It reuses the block elsewhere only after the block was freed, and
+ * the graph, its clones and its executables were destroyed.
+ * After this call, captures of `stream` with the same `key` reuse each other's memory. They must
+ * not overlap, and their graphs must be launched in the order of the captures. Streams that join a
+ * capture share its memory once `stream` has allocated. Key 0 ends the sharing for `stream`. */
 ACRE_API acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t key);
-/* Frees the memory of a key whose graphs are not launched any more. Waits if graphs still exist. */
+
+/* Ends a key: its memory goes back to the pool. The program must not launch graphs of the key any
+ * more.
+ * Returns ACRE_E_BUSY while a capture allocates with the key.
+ * Sync: waits for queued work if graphs of the key still exist. */
 ACRE_API acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key);
 
-/* Another size, by a copy in stream order unless there is room; NULL for `p` is a new block.
- * `stream` must wait for streams that write to the block. After a failure all is as it was. */
+/* Resizes a block and keeps its contents up to the smaller size: in place if there is room, else by
+ * a copy in stream order. NULL for `p` allocates a block. *new_p may be equal to `p`; if it is not,
+ * `p` is freed. `stream` must wait for other streams that write to the block. After a failure the
+ * old block is unchanged. */
 ACRE_API acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
                                        void **new_p);
 
-/* 1 if the address lies in a live block of the pool. */
+/* Returns 1 if the address is inside a live block of the pool, else 0. */
 ACRE_API int acre_pool_owns(acre_pool *pool, const void *p);
-/* Bytes that a block really has, 0 for what is no block. */
+
+/* Returns the usable bytes of a block, at least as many as requested; 0 if `p` is not the address
+ * of a live block of the pool. */
 ACRE_API size_t acre_pool_usable_size(acre_pool *pool, const void *p);
 
-/* Takes memory ahead, so that `bytes` in all can be allocated without a driver call. */
+/* Adds physical memory until the pool holds `bytes` in all, so that blocks of `bytes` in all can be
+ * allocated without a driver call. */
 ACRE_API acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes);
-/* Releases memory that is free and not in use by queued work, all threads' caches too, as long as
- * more than `keep_bytes` remain. Waits for nothing; other kinds go back as by acre_mem_free. */
+
+/* Releases free memory to the driver while the pool holds more than `keep_bytes`. It empties all
+ * threads' caches first. Memory that queued work still uses stays.
+ * Sync: device memory is released without waiting, other kinds of memory as by acre_mem_free. */
 ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
 
-/* Called for each live block; a result other than 0 ends the walk. It must not call into acre. */
+/* Called for each live block. A result other than 0 ends the walk. The pool's lock is held: the
+ * function must not call into acre, nor wait for a thread that does. */
 typedef int (*acre_pool_walk_fn)(void *user, void *p, size_t bytes);
 
-/* Calls `fn` for every live block; meanwhile other threads' calls on the pool block. */
+/* Calls `fn` for every live block of a pool. Calls of other threads on the pool block until the
+ * walk ends, unless they hit their cache. */
 ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void *user);
 
-/* Every statistic of a pool: name, meaning. */
+/* Every statistic of a pool: name, meaning. "Now" marks current values; the others count since the
+ * pool was created. If a pool has no memory for a request, it takes the steps that acre_pool_oom_fn
+ * lists; served_* count the requests that each step served. */
 #define ACRE_POOL_STATS_LIST(X)                                                                    \
-    X(live_blocks, "blocks allocated now")                                                         \
-    X(live_bytes, "their bytes now, as they really are")                                           \
-    X(held_bytes, "physical memory that the pool has now")                                         \
-    X(refills, "times that a thread's cache was filled")                                           \
-    X(spills, "times that a part of one was given to the pool")                                    \
-    X(events, "events recorded, each for a batch of frees")                                        \
-    X(waits, "waits inserted into streams for memory of another one")                              \
+    X(live_blocks, "live blocks now")                                                              \
+    X(live_bytes, "bytes of live blocks now, after rounding")                                      \
+    X(held_bytes, "physical memory that the pool holds now")                                       \
+    X(refills, "times that a thread took memory from the pool because its cache had none")         \
+    X(spills, "times that a thread's cache returned blocks to the pool")                           \
+    X(events, "events recorded behind frees, each for a batch")                                    \
+    X(waits, "waits inserted into a stream so that it can reuse memory of another stream")         \
     X(overruns, "blocks written past their end (ACRE_POOL_DEBUG)")                                 \
-    X(late_writes, "blocks written to after they were freed (ACRE_POOL_DEBUG)")                    \
-    X(used_bytes, "bytes allocated or in threads' caches now: what limits count")                  \
+    X(late_writes, "blocks written after they were freed (ACRE_POOL_DEBUG)")                       \
+    X(used_bytes, "bytes of live and cached blocks now, which the limits apply to")                \
     X(soft_limit_bytes, "the soft limit; 0: none")                                                 \
     X(limit_bytes, "the limit; 0: none")                                                           \
-    X(over_soft, "times that memory was released beyond the soft limit")                           \
-    X(served_caches, "calls without memory that threads' caches served")                           \
-    X(served_done, "that memory served which other streams were done with")                        \
-    X(served_moved, "that free memory of the pool served, mapped anew")                            \
-    X(served_behind, "that memory of another stream served, behind a wait")                        \
-    X(served_pools, "that free memory of other pools served")                                      \
-    X(served_callback, "that the callback's frees served")                                         \
-    X(served_waiting, "that waiting on the host served")                                           \
-    X(refused, "calls that nothing served")                                                        \
-    X(moved_chunks, "chunks that moved, or were released so that others could be mapped")          \
-    X(held_peak_bytes, "the most physical memory that the pool ever had")
+    X(over_soft, "times that the pool released memory because the soft limit was exceeded")        \
+    X(served_caches, "requests served after emptying threads' caches")                             \
+    X(served_done, "requests served from memory that other streams had finished with")             \
+    X(served_moved, "requests served from free memory of the pool that was mapped elsewhere")      \
+    X(served_behind, "requests served from memory of another stream, after inserting a wait")      \
+    X(served_pools, "requests served from free memory of other pools")                             \
+    X(served_callback, "requests served after the callback freed memory")                          \
+    X(served_waiting, "requests served after waiting on the host")                                 \
+    X(refused, "requests that failed because no step served them")                                 \
+    X(moved_chunks, "chunks mapped elsewhere, or released so that others could be mapped")         \
+    X(held_peak_bytes, "high-water mark of held_bytes")
 
 typedef struct acre_pool_stats {
     size_t struct_size; /* set by the caller */
@@ -137,45 +180,56 @@ typedef struct acre_pool_stats {
 #undef ACRE_POOL_STATS_FIELD
 } acre_pool_stats;
 
+/* Gets the statistics of a pool. */
 ACRE_API acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats);
 
-/* Tells the pools that a stream is about to be destroyed: what was freed on it is marked by an
- * event and stays safe. Streams of acre_stream_create do it by themselves. */
+/* Tells all pools that a stream created with CUDA is about to be destroyed. Call it before
+ * cuStreamDestroy: the pools then record an event behind the frees on the stream, and can reuse the
+ * memory once it has completed. acre_stream_destroy does this by itself. */
 ACRE_API acre_status acre_stream_retire(acre_device *device, acre_stream stream);
 
 /* ---- limits ---- */
 
-/* Sets limits for what threads use of a pool: live blocks, and blocks in the threads' caches. The
- * caches of a pool together hold at most 64 MiB, or 3 % of the pool's high-water mark if that is
- * more. 0 is no limit; a soft limit above the other is ACRE_E_INVALID. The pool counts when
- * memory goes to a cache or comes back, so never on a hit.
+/* Sets the limits of a pool, in bytes of live and cached blocks. 0 means no limit. Free memory that
+ * the pool holds does not count; acre_pool_trim releases it. The pool counts when blocks go to a
+ * thread's cache or come back, so a hit costs nothing more. All caches of a pool together hold at
+ * most 64 MiB, or 3 % of the pool's high-water mark if that is more.
  *
  * Above the soft limit no call fails: the pool empties the caches, releases free memory until it
- * holds no more than the limit, and counts that (`over_soft`). Above the limit a call fails
- * with ACRE_E_LIMIT, after the pool emptied the caches and called its callback. Live blocks never
- * exceed the limit, and caches alone never make a call fail. Memory that is held but free does
- * not count (acre_pool_trim). A limit below what is live applies to later calls. */
+ * holds no more than the limit, and counts this (`over_soft`). Above the limit a call fails with
+ * ACRE_E_LIMIT, after the pool has emptied the caches and called its callback. So cached blocks
+ * alone never make a call fail, and live blocks never exceed the limit. A limit below the bytes
+ * that are live now applies to later calls.
+ * Returns ACRE_E_INVALID if the soft limit is above the limit. */
 ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes,
                                           uint64_t limit_bytes);
 
-/* When a pool has no memory for a call it tries, in this order: the caches of all threads; memory
- * of other streams whose work is done; its free memory, released and mapped where it is needed;
- * memory of another stream behind whose work the calling one then waits, without the host; free
- * memory of other pools of the same physical memory; this callback; and last the host waits for the
- * work behind everything that was freed, in this pool and in others of the device. Streams that are
- * being captured are left out. Only then is there a status, and a report (acre_oom_report).
- * acre_pool_get_stats counts which step served.
+/* A callback for a pool that runs out of memory. A pool without memory for a request takes these
+ * steps in order, until one serves the request:
+ * - it empties the caches of all threads;
+ * - it reuses memory of other streams whose work is done;
+ * - it releases free memory and maps it where the request needs it;
+ * - it reuses memory of another stream, and makes the calling stream wait for that stream's work;
+ * - it releases free memory of other pools that use the same physical memory;
+ * - it calls this callback;
+ * - it waits on the host for the work behind all frees, in this pool and in other pools of the
+ *   device.
+ * Memory that was freed on a stream under capture is left out. A request on a captured stream skips
+ * the steps that wait. If no step helps, the call fails with a status and a report
+ * (acre_oom_report). The statistics served_* of acre_pool_get_stats count which step helped.
  *
- * The callback is told how many bytes the pool is asked for, as it rounds them, and how often it
- * was called for that before. It returns 1 when it has freed something and the pool shall try
- * again (it is then called again if that was not enough), 0 when there is nothing to be had. It is
- * called without locks, in the thread that asks, and may free and trim whatever it likes. What it
- * allocates itself is served as far as the first four steps go, and it is never called within
- * itself. It must not end the pool (ACRE_E_BUSY) nor its device. */
+ * `wanted_bytes` is the request, as the pool rounds it. `attempt` is the number of earlier calls of
+ * the callback for the same request. The callback returns 1 if it freed memory: the pool then tries
+ * again, and calls it once more if that was not enough. It returns 0 if it cannot free anything.
+ *
+ * acre calls the callback in the allocating thread and holds no lock. The callback may free and
+ * trim anything. Its own allocations take the first four steps only, so callbacks do not nest. It
+ * must not destroy the pool (ACRE_E_BUSY) or close its device. */
 typedef int (*acre_pool_oom_fn)(void *user, acre_pool *pool, uint64_t wanted_bytes,
                                 uint32_t attempt);
 
-/* NULL for `fn`: none, as at first. Calls that are under way may still call the one before. */
+/* Sets the callback of a pool. NULL means none, which is the default. Calls of other threads that
+ * are in progress may still use the earlier callback. */
 ACRE_API acre_status acre_pool_set_callback(acre_pool *pool, acre_pool_oom_fn fn, void *user);
 
 #ifdef __cplusplus

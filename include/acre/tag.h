@@ -1,4 +1,4 @@
-/* Tags: what memory of pools is for. Part of acre.h. */
+/* Tags: count and limit the memory of pools by purpose. Part of acre.h. */
 #ifndef ACRE_TAG_H
 #define ACRE_TAG_H
 
@@ -8,39 +8,40 @@
 extern "C" {
 #endif
 
-/* Gives what the calling thread allocates of any pool from now on a tag, until acre_tag_pop. Tags
- * nest: with "step" set, pushing "forward" sets the tag "step/forward". A name is 1 to 64 printable
- * characters of ASCII without / " and \; it is copied, and kept for the process's life, so names
- * should not be made up for every call. A block remembers its tag until it is freed, by whichever
- * thread, also when acre_pool_realloc changes it in place or moves it; a copy that it has to make
- * gets the calling thread's.
- * Returns ACRE_E_INVALID, ACRE_E_LIMIT (more than 4096 tags, or 32 nested), ACRE_E_HOST_MEMORY.
- * A pair of hits of a thread that has a tag set costs about 30 ns more; without one, 1 ns more for
- * blocks above 512 KiB and nothing for others. */
+/* Sets a tag for everything that the calling thread allocates from any pool, until acre_tag_pop.
+ * Tags nest: with "step" set, pushing "forward" sets the tag "step/forward".
+ * A name has 1 to 64 printable ASCII characters, but none of / " and \. acre copies the name and
+ * keeps it until the process ends, so a program should not generate new names without bound.
+ * A block keeps its tag until any thread frees it. acre_pool_realloc keeps the tag if it resizes
+ * the block in place. If it copies, the new block gets the tag of the calling thread.
+ * While a tag is set, an alloc and a free that hit the cache take about 30 ns longer together.
+ * Without a tag they take 1 ns longer for blocks above 512 KiB, and no longer for others.
+ * Returns ACRE_E_INVALID, ACRE_E_LIMIT (more than 4096 tags, or 32 nested), ACRE_E_HOST_MEMORY. */
 ACRE_API acre_status acre_tag_push(const char *name);
-/* Sets the tag that was there before. ACRE_E_INVALID when there is none. */
+
+/* Restores the tag that was set before the last acre_tag_push of the thread.
+ * Returns ACRE_E_INVALID if the thread has no tag set. */
 ACRE_API acre_status acre_tag_pop(void);
 
-/* Limits the bytes of blocks of all pools that have a tag ("step/forward") or one below it; 0 is no
- * limit. A call that would exceed it is refused with ACRE_E_LIMIT, after all threads' counters were
- * added up and the pool's callback was asked. Threads count for themselves, so that each may exceed
- * it by 1 MiB of small blocks. */
+/* Limits the bytes of live blocks that have a tag ("step/forward") or a tag below it, in all pools
+ * together. 0 means no limit. An allocation that would exceed the limit fails with ACRE_E_LIMIT,
+ * but only after acre has added up the counters of all threads and called the pool's callback.
+ * Threads count for themselves, so each may exceed the limit by 1 MiB of small blocks. */
 ACRE_API acre_status acre_tag_set_limit(const char *path, uint64_t bytes);
 
 typedef struct acre_tag_info {
     size_t struct_size;               /* set by acre */
-    const char *path;                 /* stays valid */
-    uint64_t live_bytes, live_blocks; /* allocated now with this tag or one below it, */
-    uint64_t own_bytes, own_blocks;   /* and with just this one */
-    uint64_t peak_bytes;              /* the most that live_bytes was, give or take 1 MiB for each
-                                       * thread */
-    uint64_t limit_bytes;             /* 0: none */
+    const char *path;                 /* valid until the process ends */
+    uint64_t live_bytes, live_blocks; /* live now with this tag or one below it */
+    uint64_t own_bytes, own_blocks;   /* live now with exactly this tag */
+    uint64_t peak_bytes;              /* highest live_bytes so far, give or take 1 MiB a thread */
+    uint64_t limit_bytes;             /* 0: no limit */
 } acre_tag_info;
 
-/* Called for each tag; a result other than 0 ends the walk. It may call into acre. */
+/* Called for each tag. A result other than 0 ends the walk. It may call into acre. */
 typedef int (*acre_tag_walk_fn)(void *user, const acre_tag_info *info);
 
-/* Calls `fn` for every tag that was ever set, parents before what is below them. */
+/* Calls `fn` for every tag that was ever set, parents before their children. */
 ACRE_API acre_status acre_tag_walk(acre_tag_walk_fn fn, void *user);
 
 #ifdef __cplusplus

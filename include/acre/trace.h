@@ -8,44 +8,45 @@
 extern "C" {
 #endif
 
-/* A trace is a file with everything that pools did: blocks allocated and freed, with sizes, stream
- * and time; physical memory created, mapped, moved and released; waits that were inserted;
- * allocations that failed and why. `acre trace` shows it, `acre replay` plays it again.
+/* A trace is a file that records everything pools do: blocks allocated and freed, with size, stream
+ * and time; physical memory created, mapped, moved and released; waits inserted into streams;
+ * failed allocations and why they failed. `acre trace` shows a trace, `acre replay` runs it again.
  *
- * ACRE_TRACE=file does the same without a line of code, from the first acre_open on. Threads write
- * into a mapped file, so a program that crashes or is killed loses nothing that it has told. */
+ * ACRE_TRACE=file starts a trace at the first acre_open, without a change to the program. Threads
+ * write to a mapped file, so the trace keeps all events if the program crashes or is killed. */
 
-#define ACRE_TRACE_RING 1u /* at the limit the oldest part is overwritten; else the trace ends */
+#define ACRE_TRACE_RING 1u /* at the limit, overwrite the oldest part instead of ending */
 
 /* Zero in any field means the default. */
 typedef struct acre_trace_options {
     size_t struct_size;
-    uint64_t limit_bytes; /* of the file, 1 MiB at least; ACRE_TRACE_BYTES, else 1 GiB */
+    uint64_t limit_bytes; /* of the file, at least 1 MiB; default ACRE_TRACE_BYTES, else 1 GiB */
     uint32_t flags;       /* ACRE_TRACE_* */
     uint32_t reserved;
 } acre_trace_options;
 
-/* Begins a trace; `options` may be NULL. In `path`, %p becomes the process's number and %% a %. A
- * trace that is there is replaced; another file is not (ACRE_E_INVALID), nor a trace that another
- * program is writing (ACRE_E_BUSY). ACRE_E_BUSY also while this process has one; ACRE_E_SYSTEM.
- * When the file cannot grow any more the trace ends with a warning in the log, and the program goes
- * on.
- */
+/* Starts a trace. In `path`, %p stands for the process id and %% for a %. An existing trace file is
+ * replaced. If the file cannot grow any more, the trace ends with a warning in the log, and the
+ * program continues.
+ * Returns ACRE_E_INVALID if the file exists and is not a trace, ACRE_E_BUSY if another program
+ * writes the file or this process already writes a trace, ACRE_E_SYSTEM. */
 ACRE_API acre_status acre_trace_start(const char *path, const acre_trace_options *options);
 
-/* Ends the trace; a no-op if there is none. Waits for threads that are writing an event. */
+/* Ends the trace. Without a trace it is a no-op.
+ * Sync: waits for threads that are writing an event. */
 ACRE_API acre_status acre_trace_stop(void);
 
-/* Has the trace written to its disk, so that it also survives the machine; a no-op without one. */
+/* Writes the trace to its disk, so that it survives a crash of the machine. Without a trace it is a
+ * no-op. */
 ACRE_API acre_status acre_trace_flush(void);
 
-/* Puts a text, of which 200 bytes are kept, into the trace; a no-op without one. */
+/* Writes a text into the trace; the first 200 bytes are kept. Without a trace it is a no-op. */
 ACRE_API acre_status acre_trace_mark(const char *text);
 
-/* With ACRE_STATS=file, read by the first acre_open, the statistics of all devices and pools are
- * kept in that file, for `acre stats` to show while the program runs. They are written when a
- * thread's cache meets its pool and when a device is opened; this call writes all of them at once.
- * A no-op without ACRE_STATS. */
+/* Writes the statistics of all devices and pools to the file that ACRE_STATS names. `acre stats`
+ * shows them while the program runs. The first acre_open reads ACRE_STATS; without it the call is a
+ * no-op. acre also writes a pool's statistics when a thread's cache takes memory from the pool or
+ * returns it, and a device's when it is opened. */
 ACRE_API acre_status acre_stats_export(void);
 
 #ifdef __cplusplus

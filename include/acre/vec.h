@@ -8,101 +8,116 @@
 extern "C" {
 #endif
 
-/* A vec is a contiguous array of device, pinned or managed memory that grows and shrinks. Its
- * addresses are reserved far ahead, by default as many as the device has memory, and physical
- * memory is put behind them as it grows: nothing is copied, the address stays, and it can become as
- * large as the card.
+/* A vec is a contiguous array of device, pinned or managed memory that grows and shrinks in place.
+ * It reserves addresses in advance, by default as many as the device has memory, and maps physical
+ * memory to them as it grows. Growth within the reservation copies nothing and keeps the address.
  *
- * `stream` in these calls is the one whose work uses the vec. Memory is only unmapped after the
- * work queued so far on it, and on every stream named by acre_vec_record_use, is done; no call ever
- * waits for the whole device, but for those that free a block of strategy copy or managed (see
- * acre_mem_free). Calls on one vec may come from several threads; destroying it while another
- * thread uses it is the program's mistake. */
+ * `stream` in these calls is the stream whose work uses the vec. Before a call unmaps memory, it
+ * waits for the work queued so far on `stream` and on every stream named by acre_vec_record_use. It
+ * does not wait for the whole device, unless the strategy is copy or managed: these free blocks as
+ * acre_mem_free does.
+ * Threads: several threads may call functions on one vec. Destroying a vec while another thread
+ * uses it is misuse. */
 typedef struct acre_vec acre_vec;
 
-/* How a vec gets larger. */
+/* How a vec grows. */
 typedef enum acre_vec_strategy {
-    ACRE_VEC_AUTO = 0, /* by mapping where the device can, else by copying */
-    ACRE_VEC_VMM = 1,  /* by mapping: nothing is copied; ACRE_E_UNSUPPORTED where that is missing */
-    ACRE_VEC_COPY = 2, /* by a larger block, to which the contents are copied */
-    ACRE_VEC_MANAGED = 3 /* managed memory, taken as far as it was reserved; beyond by copying */
+    ACRE_VEC_AUTO = 0,   /* ACRE_VEC_VMM if the device supports it, else ACRE_VEC_COPY */
+    ACRE_VEC_VMM = 1,    /* maps more memory, copies nothing; may be ACRE_E_UNSUPPORTED */
+    ACRE_VEC_COPY = 2,   /* allocates a larger block and copies the elements */
+    ACRE_VEC_MANAGED = 3 /* managed memory, allocated for the reservation; copies beyond it */
 } acre_vec_strategy;
 
-#define ACRE_VEC_SHAREABLE 1u /* other processes can be given it; chunks of 64 MiB and more */
-#define ACRE_VEC_RDMA 2u      /* other PCI devices should reach it, where the device can */
+#define ACRE_VEC_SHAREABLE 1u /* can be shared with other processes; chunks of 64 MiB or more */
+#define ACRE_VEC_RDMA 2u      /* other PCI devices can access it, if the device supports that */
 
 /* Zero in any field means the default. */
 typedef struct acre_vec_options {
     size_t struct_size;
-    acre_kind kind;             /* device (default), pinned or managed */
-    acre_vec_strategy strategy; /* managed memory: ACRE_VEC_MANAGED or auto */
-    uint64_t address_bytes;     /* addresses at first; the device's memory, managed: 256 MiB */
-    uint64_t limit_bytes;       /* of physical memory, not counting what is being copied; none */
-    uint64_t ahead_bytes;       /* vmm: a thread keeps this much mapped ahead of the size; none */
-    uint64_t chunk_bytes;       /* smallest chunk; 2 MiB, shareable: 64 MiB */
-    uint32_t flags;             /* ACRE_VEC_* */
+    acre_kind kind;             /* ACRE_KIND_DEVICE (default), PINNED or MANAGED */
+    acre_vec_strategy strategy; /* for managed memory ACRE_VEC_MANAGED or ACRE_VEC_AUTO */
+    uint64_t address_bytes; /* first reservation; default the device's memory, managed 256 MiB */
+    uint64_t limit_bytes;   /* of physical memory; default none. Blocks being copied count once */
+    uint64_t ahead_bytes;   /* VMM: bytes that a thread keeps mapped in advance; default none */
+    uint64_t chunk_bytes;   /* smallest chunk; default 2 MiB, shareable 64 MiB */
+    uint32_t flags;         /* ACRE_VEC_* */
     uint32_t reserved;
 } acre_vec_options;
 
-/* Makes an empty vec of elements of `element_bytes` each; `options` may be NULL. */
+/* Creates an empty vec with elements of `element_bytes` each. acre_vec_destroy destroys it, or the
+ * last acre_close of the device. */
 ACRE_API acre_status acre_vec_create(acre_device *device, size_t element_bytes,
                                      const acre_vec_options *options, acre_vec **vec);
 
-/* Ends it after the work queued on `stream`, and all recorded uses, are done. NULL is a no-op.
- * ACRE_E_BUSY while it is shared. */
+/* Destroys a vec and frees its memory. NULL is a no-op.
+ * Returns ACRE_E_BUSY while the vec is shared.
+ * Sync: waits for the work queued on `stream`, and for all recorded uses. */
 ACRE_API acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream);
 
-/* Where it begins and how many elements it has. The address is NULL before the first element or
- * reservation, and changes only when a call says so. NULL and 0 for what is no vec. */
+/* Returns the address of the first element. NULL if there is no element or reservation yet, or if
+ * `vec` is not a vec. The address changes only in calls whose comments say so. */
 ACRE_API void *acre_vec_data(const acre_vec *vec);
+
+/* Returns the number of elements; 0 if `vec` is not a vec. */
 ACRE_API size_t acre_vec_size(const acre_vec *vec);
-/* Elements that the reserved addresses hold. */
+
+/* Returns the number of elements that the reserved addresses hold. */
 ACRE_API size_t acre_vec_capacity(const acre_vec *vec);
-/* Bytes of physical memory that it has. */
+
+/* Returns the bytes of physical memory of a vec. */
 ACRE_API uint64_t acre_vec_mapped_bytes(const acre_vec *vec);
 
-/* Makes addresses for `count` elements in all; it never gets less. They are extended in place if
- * the next addresses are free, otherwise all memory is mapped at a larger range and the address
- * changes (strategies copy and managed: the contents are copied). */
+/* Reserves addresses for `count` elements in all; the reservation never shrinks. acre extends it in
+ * place if the next addresses are free. Otherwise it maps all memory at a larger range, and the
+ * address changes. With the strategies copy and managed it copies the elements to a larger
+ * block. */
 ACRE_API acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream);
 
-/* Adds `count` elements, whose contents are undefined. Past the reservation as acre_vec_reserve.
- * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_LIMIT or ACRE_E_ADDRESS_SPACE, with
- * wanted and available bytes in the detail; the vec is then as it was. */
+/* Adds `count` elements with undefined contents. Beyond the reservation the address may change, as
+ * in acre_vec_reserve. After a failure the vec is unchanged.
+ * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_LIMIT or ACRE_E_ADDRESS_SPACE; the
+ * detail has the bytes requested and available.
+ * Sync: growth within the reservation does not wait for queued work. */
 ACRE_API acre_status acre_vec_grow(acre_vec *vec, size_t count, acre_stream stream);
 
-/* Sets the number of elements: as acre_vec_grow or acre_vec_shrink by the difference. */
+/* Sets the number of elements: grows like acre_vec_grow, or shrinks like acre_vec_shrink. */
 ACRE_API acre_status acre_vec_resize(acre_vec *vec, size_t count, acre_stream stream);
 
-/* Adds `count` elements and copies them from `from`, which is any memory, in stream order (see
- * acre_copy for when the source may be changed). Physical memory is added by an eighth of what
- * there is at a time, so that many small appends cost few driver calls. */
+/* Adds `count` elements and copies them from `from`, any memory, in stream order. acre_copy says
+ * when the source may change. If the vec needs more physical memory, it gets an eighth more, up to
+ * 256 MiB: many small appends need few driver calls. Otherwise like acre_vec_grow.
+ * Returns ACRE_E_CAPTURING while the stream is captured. */
 ACRE_API acre_status acre_vec_append(acre_vec *vec, const void *from, size_t count,
                                      acre_stream stream);
 
-/* Takes the last `count` elements away. Chunks that lie wholly behind the rest, and behind what is
- * to be mapped ahead, are released, after their uses; the address stays. Strategies copy and
- * managed keep their memory. */
+/* Removes the last `count` elements and keeps the address. It releases the chunks that lie entirely
+ * behind the remaining elements, but keeps `ahead_bytes` mapped. With the strategies copy and
+ * managed it releases nothing.
+ * Sync: if it releases chunks, waits for the work queued on `stream` and for all recorded uses. */
 ACRE_API acre_status acre_vec_shrink(acre_vec *vec, size_t count, acre_stream stream);
 
-/* Gives back all chunks that the elements do not need; nothing is mapped ahead until the next grow.
- * Strategies copy and managed keep their memory. */
+/* Releases all chunks that the elements do not need. Nothing is mapped in advance before the next
+ * growth. With the strategies copy and managed it releases nothing.
+ * Sync: like acre_vec_shrink. */
 ACRE_API acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream);
 
-/* Takes all elements away and keeps the memory. */
+/* Removes all elements and keeps the memory. */
 ACRE_API acre_status acre_vec_clear(acre_vec *vec);
 
-/* Says that work queued on `stream` so far uses the vec. Call it after queueing, for every stream
- * but those given to the calls above; also for streams of acre's of another device that was given
- * access (others: ACRE_E_HANDLE). ACRE_E_CAPTURING while the stream is captured. Sync: waits while
- * another thread's call shrinks or moves the vec. */
+/* Records that work queued on `stream` so far uses the vec. Call it after queueing the work, for
+ * every stream that is not passed to the calls above. The stream may belong to another device that
+ * has access to the vec, if acre created the stream.
+ * Returns ACRE_E_HANDLE for a stream of a device without access, ACRE_E_CAPTURING while the stream
+ * is captured.
+ * Sync: waits while another thread's call changes the vec's memory. */
 ACRE_API acre_status acre_vec_record_use(acre_vec *vec, acre_stream stream);
 
-/* Gives another device of the same driver access to all of a vec, now and as it grows, or takes it
- * away. Strategy copy and managed: ACRE_E_UNSUPPORTED. */
+/* Gives another device of the same driver access to a vec, also to memory that it gets later, or
+ * takes the access away.
+ * Returns ACRE_E_UNSUPPORTED for the strategies copy and managed. */
 ACRE_API acre_status acre_vec_set_access(acre_vec *vec, acre_device *peer, acre_access access);
 
-/* What a vec is and did. */
+/* Properties and counters of a vec. */
 typedef struct acre_vec_info {
     size_t struct_size; /* set by the caller */
     acre_device *device;
@@ -110,13 +125,14 @@ typedef struct acre_vec_info {
     uint64_t element_bytes;
     uint64_t size, capacity; /* in elements */
     uint64_t mapped_bytes;
-    uint64_t chunks;       /* that it is made of */
-    uint64_t moves;        /* times that its address changed */
-    uint64_t copied_bytes; /* by growing: 0 for strategy vmm */
+    uint64_t chunks;       /* of physical memory */
+    uint64_t moves;        /* times that the address changed */
+    uint64_t copied_bytes; /* by growth; 0 with ACRE_VEC_VMM */
     acre_kind kind;
-    acre_vec_strategy strategy; /* never auto */
+    acre_vec_strategy strategy; /* the one in use, never ACRE_VEC_AUTO */
 } acre_vec_info;
 
+/* Gets the properties and counters of a vec. */
 ACRE_API acre_status acre_vec_get_info(const acre_vec *vec, acre_vec_info *info);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Memory by hand. Part of acre.h. */
+/* Virtual memory by hand. Part of acre.h. */
 #ifndef ACRE_VM_H
 #define ACRE_VM_H
 
@@ -8,61 +8,74 @@
 extern "C" {
 #endif
 
-/* The driver's own steps, checked: addresses are reserved, chunks of physical memory created and
- * mapped there, and access is given. The rest of acre is made of the same steps; take these when it
- * does not have what you need.
+/* The driver's virtual memory calls, with checks: reserve addresses, create chunks of physical
+ * memory, map chunks to the addresses, and set access. The rest of acre uses the same calls. Use
+ * these if the rest of acre does not offer what you need.
  *
- * Nothing waits for queued work: memory is pulled from under work that still uses it. What is
- * refused changes nothing and may be tried again. A device that is closed undoes what is left. */
+ * No call waits for queued work: unmapping memory that work still uses is misuse. A call that the
+ * driver refuses changes nothing and can be repeated. The last close of a device undoes everything
+ * that is left. */
 typedef struct acre_vm_chunk acre_vm_chunk;
 
-#define ACRE_VM_HOST 1u      /* of the host's memory instead of the device's */
+#define ACRE_VM_HOST 1u      /* host memory instead of device memory */
 #define ACRE_VM_SHAREABLE 2u /* can be exported as a file descriptor */
-#define ACRE_VM_RDMA 4u      /* other PCI devices should reach it */
+#define ACRE_VM_RDMA 4u      /* other PCI devices can access it, if the device supports that */
 
-/* What sizes and addresses are multiples of; `recommended` may be NULL. ACRE_E_UNSUPPORTED where
- * the device has no memory by hand, or not of that sort. */
+/* Gets the granularity: sizes of chunks and addresses of mappings are multiples of it.
+ * `recommended` may be NULL.
+ * Returns ACRE_E_UNSUPPORTED if the device has no virtual memory management, or none with these
+ * flags. */
 ACRE_API acre_status acre_vm_granularity(acre_device *device, uint32_t flags, size_t *minimum,
                                          size_t *recommended);
 
-/* Physical memory of at least `bytes`, rounded up; *real_bytes (may be NULL) is what it became. */
+/* Creates a chunk of physical memory of `bytes`, rounded up to the granularity. *real_bytes, which
+ * may be NULL, is the rounded size. acre_vm_release releases the chunk. */
 ACRE_API acre_status acre_vm_create(acre_device *device, size_t bytes, uint32_t flags,
                                     acre_vm_chunk **chunk, size_t *real_bytes);
 
-/* A file descriptor for a chunk made with ACRE_VM_SHAREABLE, the caller's to close, and a chunk
- * from another process's descriptor, which stays the caller's. The driver does not tell the size:
- * `bytes` is what the owner said. ACRE_E_KIND for a chunk that was not made to be shared. */
+/* Exports a chunk as a file descriptor, which the caller closes.
+ * Returns ACRE_E_KIND if the chunk was not created with ACRE_VM_SHAREABLE. */
 ACRE_API acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd);
+
+/* Creates a chunk from a file descriptor that another process exported. The descriptor stays the
+ * caller's. The driver does not report the size of a chunk: `bytes` must be the size that the owner
+ * gave. */
 ACRE_API acre_status acre_vm_import(acre_device *device, int fd, size_t bytes,
                                     acre_vm_chunk **chunk);
 
-/* Ends the handle; the memory goes when it is mapped nowhere any more. NULL is a no-op. */
+/* Releases a chunk's handle. NULL is a no-op. The driver frees the memory when it is mapped
+ * nowhere. */
 ACRE_API acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk);
 
-/* Addresses without memory. `bytes` is rounded up to the granularity; `alignment` is 0 or a power
- * of two; `hint` (may be NULL) is where they should begin, and they may begin elsewhere.
- * *real_bytes (may be NULL) is how many there are. */
+/* Reserves addresses without memory. `bytes` is rounded up to the granularity; *real_bytes, which
+ * may be NULL, is the rounded size. `alignment` is 0 or a power of two. `hint`, which may be NULL,
+ * is the preferred first address; the driver may choose another one. */
 ACRE_API acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment,
                                      void *hint, void **address, size_t *real_bytes);
 
-/* Frees a whole reservation by its first address. NULL is a no-op. ACRE_E_BUSY while something
- * is mapped, ACRE_E_INTERIOR, ACRE_E_POINTER (not reserved). */
+/* Frees a whole reservation by its first address. NULL is a no-op.
+ * Returns ACRE_E_BUSY while something is mapped there, ACRE_E_INTERIOR, ACRE_E_POINTER (not
+ * reserved). */
 ACRE_API acre_status acre_vm_address_free(acre_device *device, void *address);
 
-/* Maps a whole chunk inside a reservation; one chunk may be mapped at several places. Nobody has
- * access yet. ACRE_E_RANGE (not wholly inside a reservation), ACRE_E_BUSY (something is mapped
- * there), ACRE_E_INVALID (no multiple of the granularity). */
+/* Maps a whole chunk inside a reservation. A chunk can be mapped at several addresses. No device
+ * has access to the mapping before acre_vm_set_access.
+ * Returns ACRE_E_RANGE (not entirely inside a reservation), ACRE_E_BUSY (something is mapped
+ * there), ACRE_E_INVALID (the address is not a multiple of the granularity). */
 ACRE_API acre_status acre_vm_map(acre_device *device, void *address, acre_vm_chunk *chunk);
 
-/* Unmaps whole mappings, one behind the other from `address` on. ACRE_E_INTERIOR when one would be
- * cut, ACRE_E_POINTER where there is none. */
+/* Unmaps one or more whole mappings that follow each other from `address` on.
+ * Returns ACRE_E_INTERIOR if the range contains only a part of a mapping, ACRE_E_POINTER where
+ * nothing is mapped. */
 ACRE_API acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes);
 
-/* Gives `peer` (NULL: the host, which reaches host chunks alone) access to mappings, or takes it
- * away, and tells what it has. Whole mappings, as acre_vm_unmap; ACRE_E_KIND for the host and
- * device memory. */
+/* Gives `peer`, or the host if `peer` is NULL, access to one or more whole mappings, or takes it
+ * away.
+ * Returns the errors of acre_vm_unmap; ACRE_E_KIND for the host and a mapping of device memory. */
 ACRE_API acre_status acre_vm_set_access(acre_device *device, void *address, size_t bytes,
                                         acre_device *peer, acre_access access);
+
+/* Gets the access that `peer`, or the host if `peer` is NULL, has to the mapping at `address`. */
 ACRE_API acre_status acre_vm_get_access(acre_device *device, const void *address, acre_device *peer,
                                         acre_access *access);
 

@@ -1,13 +1,13 @@
 /*
- * CUDA's driver interface, the part that the stand-in libcuda.so.1 of acre has: devices, contexts,
- * memory of every kind, memory by hand, pools, copies and fills, streams and events. For machines
- * without NVIDIA's toolkit; written for acre, with the names, values, layouts and signatures of
- * CUDA 13, which a test compares with NVIDIA's own header where that is installed. What the calls
- * do is NVIDIA's documentation to say.
+ * The part of CUDA's driver API that acre's stand-in libcuda.so.1 has: devices, contexts, memory of
+ * every kind, virtual memory management, pools, copies and fills, streams and events. It is for
+ * machines without NVIDIA's toolkit. It was written for acre, with the names, values, layouts and
+ * signatures of CUDA 13; a test compares it with NVIDIA's own header where that is installed.
+ * NVIDIA's documentation describes the calls.
  *
- * Build with -I of this folder and -L of the stand-ins' folder, -lcuda; run under `acre run`.
+ * Build with -I of this folder, -L of the stand-ins' folder and -lcuda; run under `acre run`.
  */
-/* Names with two underscores are NVIDIA's, and programs ask for them.
+/* Names with two underscores are NVIDIA's, and programs use them.
  * NOLINTBEGIN(bugprone-reserved-identifier) */
 #ifndef __cuda_cuda_h__
 #define __cuda_cuda_h__
@@ -24,7 +24,7 @@
 #define CUDA_CB
 #endif
 
-/* ---- names: libraries keep old forms of a call under its old name ---------------------------- */
+/* ---- versioned names: libraries keep old forms of a call under its old names ----------------- */
 
 #define cuDeviceGetUuid cuDeviceGetUuid_v2
 #define cuDeviceTotalMem cuDeviceTotalMem_v2
@@ -49,7 +49,7 @@
 #define cuEventElapsedTime cuEventElapsedTime_v2
 #define cuGetProcAddress cuGetProcAddress_v2
 
-/* With a default stream for each thread, the calls that use it have names of their own. */
+/* With per-thread default streams, calls that use the default stream have other names. */
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define ACRE_SOFT_PTDS(name) name##_ptds
 #define ACRE_SOFT_PTSZ(name) name##_ptsz
@@ -145,7 +145,7 @@ typedef struct CUuuid_st {
 
 #include "cuda_results.h"
 
-/* Called on a thread of the driver's, in stream order; they must not call CUDA. */
+/* A thread of the driver calls these, in stream order; they must not call CUDA. */
 typedef void(CUDA_CB *CUhostFn)(void *userData);
 typedef void(CUDA_CB *CUstreamCallback)(CUstream stream, CUresult status, void *userData);
 
@@ -344,7 +344,7 @@ typedef enum CUlimit_enum {
     CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED = 0x09
 } CUlimit;
 
-/* What contexts can be made with beside memory; only pointers to them are here. */
+/* Other parameters of contexts. Only pointers to them are used here. */
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCigParam_st CUctxCigParam;
 
@@ -441,7 +441,7 @@ typedef struct CUDA_MEMCPY2D_st {
     size_t Height; /* rows */
 } CUDA_MEMCPY2D;
 
-/* ---- memory by hand -------------------------------------------------------------------------- */
+/* ---- virtual memory management --------------------------------------------------------------- */
 
 #define CU_IPC_HANDLE_SIZE 64
 #define CU_MEM_CREATE_USAGE_TILE_POOL 0x1
@@ -537,7 +537,7 @@ typedef struct CUmemPoolProps_st {
     CUmemAllocationHandleType handleTypes;
     CUmemLocation location;
     void *win32SecurityAttributes;
-    size_t maxSize; /* 0: as much as there is */
+    size_t maxSize; /* 0: no limit */
     unsigned short usage;
     unsigned char reserved[54];
 } CUmemPoolProps;
@@ -546,7 +546,7 @@ typedef struct CUmemPoolPtrExportData_st {
     unsigned char reserved[64];
 } CUmemPoolPtrExportData;
 
-/* ---- streams, events, finding entries -------------------------------------------------------- */
+/* ---- streams, events, entry points ----------------------------------------------------------- */
 
 typedef enum CUstream_flags_enum {
     CU_STREAM_DEFAULT = 0x0,
@@ -619,7 +619,7 @@ typedef enum CUdriverProcAddressQueryResult_enum {
 CUresult cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags,
                           CUdriverProcAddressQueryResult *found);
 
-/* ---- start and errors ---- */
+/* ---- initialization and errors ---- */
 CUresult cuInit(unsigned int flags);
 CUresult cuDriverGetVersion(int *version);
 CUresult cuGetErrorName(CUresult error, const char **text);
@@ -751,7 +751,7 @@ CUresult cuMemsetD2D32(CUdeviceptr dst, size_t pitch_bytes, unsigned int value, 
 CUresult cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch_bytes, unsigned int value, size_t width,
                             size_t rows, CUstream stream);
 
-/* ---- memory by hand ---- */
+/* ---- virtual memory management ---- */
 CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t bytes, size_t alignment, CUdeviceptr hint,
                              unsigned long long flags);
 CUresult cuMemAddressFree(CUdeviceptr ptr, size_t bytes);
@@ -773,7 +773,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
                                                 CUmemGenericAllocationHandle handle);
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address);
 
-/* ---- what a pointer is ---- */
+/* ---- pointer attributes ---- */
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr);
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
                                 CUdeviceptr ptr);
@@ -795,7 +795,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status);
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode);
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
-/* The edges of graphs cannot be asked for: dependencies, edges and count have to be NULL. */
+/* Edges of graphs are not supported: dependencies, edges and count must be NULL. */
 CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
                                 CUgraph *graph, const CUgraphNode **dependencies,
                                 const CUgraphEdgeData **edges, size_t *count);
@@ -813,7 +813,7 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned in
                                  unsigned int flags);
 CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count);
 
-/* ---- functions of the host in stream order ---- */
+/* ---- host functions in stream order ---- */
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg);
 CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *arg,
                              unsigned int flags);
@@ -828,7 +828,7 @@ CUresult cuEventSynchronize(CUevent event);
 CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end);
 
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-/* Who does not say which default stream is meant gets entries that mean the thread's. */
+/* If the flags name no default stream, returns entry points for the per-thread one. */
 static inline CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **function, int version,
                                                 cuuint64_t flags,
                                                 CUdriverProcAddressQueryResult *found) {

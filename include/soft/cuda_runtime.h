@@ -1,9 +1,9 @@
 /*
- * What programs find in cuda_runtime.h beside the calls of cuda_runtime_api.h: make_int2 and its
- * like, and in C++ forms that take a pointer to any type of pointer, so that
- * `float *p; cudaMalloc(&p, bytes)` needs no cast.
+ * What cuda_runtime.h adds to cuda_runtime_api.h: make_int2 and similar functions, and in C++ forms
+ * of calls that accept a pointer to any type of pointer. So `float *p; cudaMalloc(&p, bytes)` needs
+ * no cast.
  */
-/* Names with two underscores are NVIDIA's, and programs ask for them.
+/* Names with two underscores are NVIDIA's, and programs use them.
  * NOLINTBEGIN(bugprone-reserved-identifier) */
 #ifndef __CUDA_RUNTIME_H__
 #define __CUDA_RUNTIME_H__
@@ -13,7 +13,7 @@
 
 #ifdef __cplusplus
 
-/* Without optimisation, too: a list of leaks then has the program's line, not one of this file. */
+/* Inline even without optimisation: leak reports then show the program's line, not this file's. */
 #define ACRE_SOFT_INLINE __attribute__((always_inline)) static inline
 
 ACRE_SOFT_INLINE cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags) {

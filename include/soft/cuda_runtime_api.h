@@ -1,14 +1,14 @@
 /*
- * CUDA's runtime, the part that the stand-in libcudart.so.13 of acre has: devices, memory of every
- * kind, copies and fills, pools, streams and events. For machines without NVIDIA's toolkit; written
- * for acre, with the names, values, layouts and signatures of CUDA 13, which a test compares with
- * NVIDIA's own headers where those are installed. What the calls do is NVIDIA's documentation to
- * say.
+ * The part of CUDA's runtime API that acre's stand-in libcudart.so.13 has: devices, memory of every
+ * kind, copies and fills, pools, streams and events. It is for machines without NVIDIA's toolkit.
+ * It was written for acre, with the names, values, layouts and signatures of CUDA 13; a test
+ * compares it with NVIDIA's own headers where those are installed. NVIDIA's documentation describes
+ * the calls.
  *
- * Build with -I of this folder and -L of the stand-ins' folder, -lcudart; run under `acre run`.
- * Kernels, arrays, textures and graphs are not here: they need a GPU and NVIDIA's toolkit.
+ * Build with -I of this folder, -L of the stand-ins' folder and -lcudart; run under `acre run`.
+ * Kernels, arrays, textures and graphs are missing: they need a GPU and NVIDIA's toolkit.
  */
-/* Names with two underscores are NVIDIA's, and programs ask for them.
+/* Names with two underscores are NVIDIA's, and programs use them.
  * NOLINTBEGIN(bugprone-reserved-identifier) */
 #ifndef __CUDA_RUNTIME_API_H__
 #define __CUDA_RUNTIME_API_H__
@@ -22,7 +22,7 @@
 
 #define CUDART_VERSION 13000
 
-/* Compilers without kernels have no use for these marks. */
+/* Only compilers for kernels need these qualifiers. */
 #ifndef __host__
 #define __host__
 #endif
@@ -39,7 +39,7 @@
 #define CUDART_CB
 #endif
 
-/* With a default stream for each thread, the calls that use it have names of their own. */
+/* With per-thread default streams, calls that use the default stream have other names. */
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define cudaMemcpy cudaMemcpy_ptds
 #define cudaMemcpyAsync cudaMemcpyAsync_ptsz
@@ -124,7 +124,7 @@
 
 #ifdef __cplusplus
 extern "C" {
-/* In C++ some last parameters may be left out. */
+/* In C++ some last parameters have default values. */
 #define ACRE_SOFT_OR(value) = value
 #else
 #define ACRE_SOFT_OR(value)
@@ -286,7 +286,7 @@ typedef struct CUuuid_st CUuuid;
 #endif
 typedef struct CUuuid_st cudaUUID_t;
 
-/* Called on a thread of the driver's, in stream order; they must not call CUDA. */
+/* A thread of the driver calls these, in stream order; they must not call CUDA. */
 typedef void(CUDART_CB *cudaHostFn_t)(void *userData);
 typedef void(CUDART_CB *cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status,
                                               void *userData);
@@ -667,7 +667,7 @@ struct cudaMemPoolProps {
     enum cudaMemAllocationHandleType handleTypes;
     struct cudaMemLocation location;
     void *win32SecurityAttributes;
-    size_t maxSize; /* bytes; 0: as much as there is */
+    size_t maxSize; /* bytes; 0: no limit */
     unsigned short usage;
     unsigned char reserved[54];
 };
@@ -676,7 +676,7 @@ struct cudaMemPoolPtrExportData {
     unsigned char reserved[64];
 };
 
-/* ---- streams, finding entries ---------------------------------------------------------------- */
+/* ---- streams, entry points ------------------------------------------------------------------- */
 
 enum cudaStreamCaptureStatus {
     cudaStreamCaptureStatusNone = 0,
@@ -710,7 +710,7 @@ cudaError_t CUDARTAPI cudaPeekAtLastError(void);
 const char *CUDARTAPI cudaGetErrorName(cudaError_t error);
 const char *CUDARTAPI cudaGetErrorString(cudaError_t error);
 
-/* ---- versions, entries of the driver ---- */
+/* ---- versions, entry points of the driver ---- */
 cudaError_t CUDARTAPI cudaDriverGetVersion(int *version);
 cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *version);
 cudaError_t CUDARTAPI

@@ -1,7 +1,7 @@
 /*
- * make_int2 and its like: the vectors of vector_types.h from their members, for cuda_runtime.h.
+ * make_int2 and similar functions: construct the vectors of vector_types.h, for cuda_runtime.h.
  */
-/* Names with two underscores are NVIDIA's, and programs ask for them.
+/* Names with two underscores are NVIDIA's, and programs use them.
  * NOLINTBEGIN(bugprone-reserved-identifier) */
 #ifndef __VECTOR_FUNCTIONS_H__
 #define __VECTOR_FUNCTIONS_H__

@@ -1,16 +1,16 @@
 /*
- * CUDA's small vectors, one to four numbers of a type, and dim3, for cuda_runtime_api.h. Sizes and
- * alignments are CUDA's: structs of two and four are aligned as a whole, so that a GPU reads them
- * at once; those of three are not.
+ * CUDA's small vectors of one to four numbers, and dim3, for cuda_runtime_api.h. Sizes and
+ * alignments are CUDA's: vectors of two and of four are aligned as a whole, so that a GPU loads
+ * them at once; vectors of three are not.
  */
-/* Names with two underscores are NVIDIA's, and programs ask for them.
+/* Names with two underscores are NVIDIA's, and programs use them.
  * NOLINTBEGIN(bugprone-reserved-identifier) */
 #ifndef __VECTOR_TYPES_H__
 #define __VECTOR_TYPES_H__
 
 #define ACRE_SOFT_ALIGNED(bytes) __attribute__((aligned(bytes)))
 
-/* The four of a type: its name, the type of a member, and the alignments of two and of four. */
+/* The four vectors of a type: its name, the member type, the alignments of two and of four. */
 #define ACRE_SOFT_VECTORS(name, type, two, four)                                                   \
     struct name##1 {                                                                               \
         type x;                                                                                    \
@@ -39,7 +39,7 @@
     } ACRE_SOFT_ALIGNED(bytes);                                                                    \
     typedef struct name name;
 
-/* Four numbers of 8 bytes were always aligned to 16; since CUDA 13 programs can say which. */
+/* Vectors of four 8-byte numbers are aligned to 16; since CUDA 13 programs can choose. */
 #define ACRE_SOFT_WIDE_VECTORS(name, type)                                                         \
     ACRE_SOFT_VECTORS(name, type, 16, 16)                                                          \
     ACRE_SOFT_FOUR(name##4_16a, type, 16)                                                          \
@@ -69,7 +69,7 @@ ACRE_SOFT_WIDE_VECTORS(double, double)
 #define ACRE_SOFT_CONSTEXPR
 #endif
 
-/* The size of a grid or of a block; what is left out is 1. */
+/* The size of a grid or of a block; missing dimensions are 1. */
 struct dim3 {
     unsigned int x;
     unsigned int y;

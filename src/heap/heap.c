@@ -1,4 +1,4 @@
-/* Heaps: making and destroying them. See heap.h. */
+/* Heaps: creation and destruction. See heap.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,11 +8,11 @@
 #include "base/thread.h"
 #include "heap/heap.h"
 
-/* As much as CUDA's own heap has. */
+/* The default of CUDA's own heap. */
 #define HEAP_INITIAL_BYTES ((uint64_t)8 << 20)
-/* Mapping costs 60 us, whatever the size. */
+/* Mapping takes 60 us, whatever the size. */
 #define HEAP_STEP_BYTES ((uint64_t)64 << 20)
-/* Growth takes a millisecond or ten with every SM busy. */
+/* Growth takes one to ten milliseconds while every SM is busy. */
 #define HEAP_WAIT_NS ((uint64_t)1000000000)
 
 /* ---- options ---- */
@@ -43,7 +43,7 @@ static acre_status options_check(acre_device *dev, acre_heap_options *options) {
     return ACRE_OK;
 }
 
-/* ---- making ---- */
+/* ---- parts of a new heap ---- */
 
 static acre_status make_book(acre_heap *heap, struct acre__block *block,
                              struct acre__extent *extent) {
@@ -53,9 +53,10 @@ static acre_status make_book(acre_heap *heap, struct acre__block *block,
                                   .source = ACRE__FROM_SPACE,
                                   .owner = ACRE__OWNED_BY_HEAP,
                                   .extent = extent};
-    return acre__book_add(block) ? ACRE_OK
-                                 : acre__fail(ACRE_E_REGISTERED,
-                                              "the addresses of a heap are in acre's book already");
+    return acre__book_add(block)
+               ? ACRE_OK
+               : acre__fail(ACRE_E_REGISTERED,
+                            "the addresses of a new heap are already in acre's book");
 }
 
 static acre_status make_pinned(acre_heap *heap, uint32_t flags) {
@@ -69,7 +70,7 @@ static acre_status make_pinned(acre_heap *heap, uint32_t flags) {
         status = acre_mem_device_pointer(heap->dev, &heap->pinned->wish, &seen);
         heap->wish_address = (uintptr_t)seen;
     }
-    /* Non-blocking: it has to get through while a kernel of the default stream waits for it. */
+    /* Non-blocking: its copies must run while a kernel on the default stream waits for memory. */
     return status ? status : acre_stream_create(heap->dev, ACRE_STREAM_NON_BLOCKING, &heap->stream);
 }
 
@@ -93,7 +94,7 @@ static acre_status make_memory(acre_heap *heap) {
     return status;
 }
 
-/* The first memory is in the trees from the start: nobody is there yet to be disturbed. */
+/* The host puts the first memory into the trees itself: no kernel uses the heap yet. */
 static acre_status make_first(acre_heap *heap, uint64_t segments) {
     acre_status status =
         acre__extent_grow(&heap->records, acre__heap_records_begin(heap->h.max_segments));
@@ -109,7 +110,7 @@ static acre_status make_first(acre_heap *heap, uint64_t segments) {
     return status;
 }
 
-/* ---- ending ---- */
+/* ---- destruction, and closing of the device ---- */
 
 static void heap_end(acre_heap *heap) {
     acre__heap_service_end(heap);
@@ -150,7 +151,7 @@ static acre_status heap_make(acre_device *dev, const acre_heap_options *options,
     acre_status status = make_pinned(heap, options->flags);
     if (status == ACRE_OK)
         status = make_memory(heap);
-    /* Behind the calls above, so that those whose memory a heap uses end after it. */
+    /* After the calls above: hooks added later run first, so a heap ends before what it uses. */
     acre__device_hooks_add(&hooks);
     if (status == ACRE_OK)
         status = make_first(heap, acre__heap_segments_for(options->initial_bytes));
@@ -198,12 +199,12 @@ acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
 
 /* ---- destroying ---- */
 
-/* What a program should not have left behind. Lock held. */
+/* Logs leaked blocks and overruns. Lock held. */
 static void end_log(acre_heap *heap, const acre_heap_stats *left) {
     if (left->live_blocks) {
-        acre__log(ACRE_LOG_WARN, "heap", "%s: a heap ends with %llu blocks of %llu bytes not freed",
-                  heap->dev->label, (unsigned long long)left->live_blocks,
-                  (unsigned long long)left->live_bytes);
+        acre__log(ACRE_LOG_WARN, "heap",
+                  "%s: heap destroyed with %llu blocks not freed (%llu bytes)", heap->dev->label,
+                  (unsigned long long)left->live_blocks, (unsigned long long)left->live_bytes);
         acre__heap_log_tags(heap);
     }
     if (left->overruns)
@@ -225,7 +226,7 @@ acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks, uint64_t
     status = acre__live_check(&acre__heaps, heap);
     if (status)
         return status;
-    /* Kernels that still use it are waited for while there is somebody who answers them. */
+    /* Waits for kernels that still use the heap while the service can answer them. */
     status = acre__device_is_lost(heap->dev) ? ACRE_OK : acre_device_sync(heap->dev);
     if (status && !acre__device_is_lost(heap->dev))
         return status;

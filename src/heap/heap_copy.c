@@ -1,5 +1,5 @@
-/* Copies between the host and a heap's records: by the heap's own stream, from and to pinned
- * memory, so that they run while kernels keep every SM busy. */
+/* Copies between the host and a heap's records. They use the heap's own stream and pinned memory,
+ * so that they run while kernels keep every SM busy. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "heap/heap.h"
 #include "heap/heap_image.h"
 
-/* Where the driver refused to wait, a copy may still use the pinned memory. */
+/* If an earlier wait failed, a copy may still use the pinned memory. */
 static acre_status copy_settle(acre_heap *heap) {
     if (!heap->is_in_flight)
         return ACRE_OK;
@@ -16,7 +16,7 @@ static acre_status copy_settle(acre_heap *heap) {
     return status;
 }
 
-/* One piece, from or to pinned memory, waited for. */
+/* Copies one piece from or to pinned memory, and waits for the copy. */
 static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, size_t bytes,
                               int is_write) {
     acre_device *dev = heap->dev;
@@ -34,7 +34,7 @@ static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, si
     return acre__device_done(dev, &call, what);
 }
 
-/* By pieces, through pinned memory. */
+/* Copies in pieces, through pinned memory. */
 static acre_status copy_all(acre_heap *heap, uint64_t device, char *host, size_t bytes,
                             int is_write) {
     char *pinned = (char *)heap->pinned->batch;
@@ -59,7 +59,7 @@ acre_status acre__heap_read(acre_heap *heap, void *to, uint64_t from, size_t byt
     return copy_all(heap, from, to, bytes, 0);
 }
 
-/* Takes the pages on desks out of the records of a batch. */
+/* Removes the pages on desks from the free pages of a batch of records. */
 static void copy_desked(acre_heap_segment *batch, uint64_t first, uint64_t count,
                         const uint64_t *desks) {
     for (uint32_t i = 0; desks && i < 1u << ACRE__HEAP_DESKS_LOG2; i++) {
@@ -86,7 +86,7 @@ acre_status acre__heap_write_free(acre_heap *heap, uint64_t count, const uint64_
     return status;
 }
 
-/* What the host says, in the control's first line. */
+/* Writes the host's answer into the control's first line. */
 static void copy_line(const acre_heap *heap, acre_heap_control *control) {
     control->committed = heap->committed;
     control->answers = acre__heap_answer(heap);

@@ -1,4 +1,4 @@
-/* Heaps: which there are, growing them, and their limits. See heap.h. */
+/* Heaps: the list of heaps, growth, limits. See heap.h. */
 #include "base/round.h"
 #include "base/status.h"
 #include "heap/heap.h"
@@ -30,22 +30,23 @@ void acre__heap_book(acre_heap *heap) {
     acre__book_change(&heap->record_block, heap->records.range.at, heap->records.mapped);
 }
 
-/* Addresses go to limbo with memory that the driver mapped and then neither let be used nor took
- * back; when acre_trim has got them out of there they can be had again. */
+/* If the driver mapped memory, but then allowed neither access to it nor its unmapping, its
+ * addresses are in limbo with the memory. Once acre_trim has got them out, the extent can get them
+ * again. */
 static acre_status grow_extent(struct acre__extent *extent, size_t bytes, size_t whole) {
     if (extent->range.bytes < bytes)
         (void)acre__extent_extend(extent, whole);
     return acre__extent_grow(extent, bytes);
 }
 
-/* Once kernels were told the memory stays, also if the driver refuses to tell all of them. */
+/* Once kernels that poll know of the memory it stays, even if publishing it to all fails. */
 acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments, int is_published) {
     uint64_t before = heap->committed;
     acre_status status = ACRE_OK;
     if (segments <= before)
         return heap->is_unsaid && is_published ? acre__heap_publish(heap) : ACRE_OK;
     if (segments > heap->limit)
-        return acre__fail(ACRE_E_LIMIT, "%llu bytes wanted, the heap's limit is %llu",
+        return acre__fail(ACRE_E_LIMIT, "%llu bytes requested, the heap's limit is %llu bytes",
                           (unsigned long long)(segments * ACRE__HEAP_SEGMENT_BYTES),
                           (unsigned long long)(heap->limit * ACRE__HEAP_SEGMENT_BYTES));
     uint32_t most = heap->h.max_segments;
@@ -55,7 +56,7 @@ acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments, int is_publis
         status = grow_extent(&heap->blocks, (size_t)segments * ACRE__HEAP_SEGMENT_BYTES,
                              (size_t)most * ACRE__HEAP_SEGMENT_BYTES);
     acre__heap_book(heap);
-    if (status) /* what was mapped stays for the next time */
+    if (status) /* memory that was mapped stays for the next growth */
         return status;
     heap->committed = segments;
     heap->is_full = segments >= heap->limit;
@@ -93,8 +94,8 @@ acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes) {
         return status;
     if (segments > heap->h.max_segments)
         return acre__fail(ACRE_E_ADDRESS_SPACE,
-                          "a limit of %llu bytes, the heap has addresses for %llu: make it with a "
-                          "larger limit",
+                          "a limit of %llu bytes requested, the heap has addresses for %llu bytes: "
+                          "create it with a larger limit",
                           (unsigned long long)bytes,
                           (unsigned long long)heap->h.max_segments * ACRE__HEAP_SEGMENT_BYTES);
     acre__lock_take(&heap->lock);

@@ -1,5 +1,5 @@
-/* Records of heaps: see heap_image.h. They are read plainly: the caller has made sure that nobody
- * writes them, or has copied them. */
+/* Records of heaps: see heap_image.h. They are read without atomics: the caller makes sure that
+ * nobody writes them, or works on a copy. */
 #include <string.h>
 
 #include "heap/heap_image.h"
@@ -31,13 +31,13 @@ void acre__heap_image_free(acre_heap_segment *image, size_t count) {
 
 /* ---- slabs ---- */
 
-/* What a page is. The labels of slabs outlive them. */
+/* The kind of a page. Labels of slabs outlive the slab. */
 static uint32_t page_kind(const acre__heap_page *page) {
     uint32_t kind = ACRE__HEAP_KIND(page->info);
     return kind == ACRE__HEAP_SLAB && !page->freed ? (uint32_t)ACRE__HEAP_FREE : kind;
 }
 
-/* Slots that were ever handed out, and are live if their bit is not set. */
+/* The number of slots that were ever allocated; they are live if their bit is not set. */
 static uint32_t slab_used(const acre__heap_page *page) {
     uint32_t used = ACRE__HEAP_COUNT(page->bump), cap = ACRE__HEAP_CAP(page->bump);
     return used < cap ? used : cap;
@@ -75,7 +75,7 @@ int acre__heap_image_walk(const acre_heap_segment *image, size_t count, char *ad
 }
 
 static void count_slab(const acre__heap_page *page, uint32_t info, acre_heap_stats *stats) {
-    /* Where a kernel is making a slab just now the two words are of different ones. */
+    /* While a kernel makes a slab, the two words may be of different slabs. */
     uint32_t freed = ACRE__HEAP_COUNT(page->freed), used = slab_used(page);
     uint32_t live = ACRE__HEAP_SORT(page->freed) == ACRE__HEAP_SORT(page->bump) && used > freed
                         ? used - freed

@@ -1,7 +1,7 @@
-/* What debug builds of kernels know about live blocks (acre/heap/debug.h): how much was asked for,
- * the tag, and whether the canary behind it is whole. It lies at the blocks' ends, so their memory
- * is copied to the host, in windows of up to 2 MiB: blocks come by rising addresses, so many share
- * one. */
+/* The marks of debug builds on live blocks (acre/heap/debug.h): the requested size, the tag, and
+ * whether the canary is intact. Marks are at the ends of the blocks, so the blocks are copied to
+ * the host, in windows of up to 2 MiB. Blocks come in the order of addresses, so many share a
+ * window. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +16,11 @@ struct inspect {
     acre_heap_inspect_fn fn;
     void *user;
     unsigned char *window; /* ACRE__HEAP_SEGMENT_BYTES */
-    uint64_t at, bytes;    /* of the heap's memory, that it has a copy of */
+    uint64_t at, bytes;    /* the part of the heap's memory that it holds a copy of */
     acre_status status;
 };
 
-/* Memory of blocks, at most a window of it; NULL and the status if it cannot be read. */
+/* Returns a copy of up to a window of memory; NULL, and the status, if it cannot be read. */
 static const unsigned char *inspect_bytes(struct inspect *inspect, uint64_t at, uint64_t bytes) {
     if (at >= inspect->at && at + bytes <= inspect->at + inspect->bytes)
         return inspect->window + (at - inspect->at);
@@ -45,7 +45,7 @@ static int inspect_one(void *user, void *address, uint64_t bytes) {
     memcpy(&mark, tail + seen - sizeof mark, sizeof mark);
     if (bytes >= ACRE__HEAP_DEBUG_BYTES &&
         acre__heap_mark_is(mark.check, mark.slack, (uintptr_t)address, bytes)) {
-        /* No more than a window is behind what was asked for: blocks are whole segments at most. */
+        /* The window has all of the slack: blocks are rounded up to whole segments at most. */
         uint64_t slack = mark.slack < seen ? mark.slack : seen;
         block.asked_bytes = bytes - mark.slack;
         block.tag = mark.tag;
@@ -61,7 +61,7 @@ static acre_status inspect_all(acre_heap *heap, acre_heap_inspect_fn fn, void *u
     struct inspect inspect = {.heap = heap, .fn = fn, .user = user};
     inspect.window = malloc(ACRE__HEAP_SEGMENT_BYTES);
     if (!inspect.window)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory to look at the blocks of a heap");
+        return acre__fail(ACRE_E_HOST_MEMORY, "no host memory to read the blocks of a heap");
     acre_status status = acre__heap_walk(heap, inspect_one, &inspect);
     free(inspect.window);
     return status ? status : inspect.status;
@@ -77,7 +77,7 @@ acre_status acre_heap_inspect(acre_heap *heap, acre_heap_inspect_fn fn, void *us
 
 /* ---- leaks by tag ---- */
 
-/* Lines that a log is to have at most; what has other tags is told together. */
+/* Most lines in the log; blocks with other tags are reported together. */
 enum { INSPECT_TAGS = 32 };
 
 struct tags {
@@ -112,7 +112,7 @@ static int tag_compare(const void *a, const void *b) {
 static void tag_log(const acre_heap *heap, const char *name, const struct tag *tag) {
     if (tag->blocks)
         acre__log(ACRE_LOG_WARN, "heap",
-                  "%s: %s: %" PRIu64 " blocks not freed, %" PRIu64 " bytes asked for, %" PRIu64
+                  "%s: %s: %" PRIu64 " blocks not freed, %" PRIu64 " bytes requested, %" PRIu64
                   " written past their end",
                   heap->dev->label, name, tag->blocks, tag->bytes, tag->overruns);
 }

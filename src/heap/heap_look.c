@@ -1,5 +1,5 @@
-/* Statistics and walks of a heap: its records are copied to the host, a batch at a time, and read
- * there (heap_image.c). */
+/* Statistics and walks of a heap. Its records are copied to the host in batches, and read there
+ * (heap_image.c). */
 #include <stdlib.h>
 
 #include "base/options.h"
@@ -11,8 +11,8 @@ acre_status acre__heap_opened(acre_heap *heap, uint64_t *opened) {
     return acre__heap_read(heap, opened, (uintptr_t)&heap->h.control->opened, sizeof *opened);
 }
 
-/* Calls `fn` with the records of all segments that have one, in batches, until it returns
- * something. Lock held. */
+/* Calls `fn` with the records of all opened segments, in batches, until it returns a value other
+ * than 0. Lock held. */
 typedef int (*look_fn)(const acre_heap_segment *batch, uint64_t first, uint64_t count, void *user);
 static acre_status look_batches(acre_heap *heap, look_fn fn, void *user) {
     acre_heap_segment *batch = malloc(ACRE__HEAP_BATCH * sizeof *batch);

@@ -1,7 +1,7 @@
-/* Growth while kernels run, and ahead of them: a thread for each heap that looks at the wish in
- * pinned memory and maps more. A GPU cannot wake a thread, so it looks every 100 us: a kernel that
- * has to wait does so for a millisecond anyway, and the looks cost half a percent of one processor.
- */
+/* Growth while kernels run, and growth ahead of use. A thread for each heap polls the request in
+ * pinned memory and maps more memory. It polls every 100 us, since a GPU cannot wake a thread. A
+ * kernel that has to wait does so for about a millisecond anyway, and polling costs half a percent
+ * of one processor. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,20 +12,20 @@
 #include "base/thread.h"
 #include "heap/heap.h"
 
-/* Segments that it may grow by. */
+/* The number of segments that the limit leaves. */
 static uint64_t serve_left(const acre_heap *heap) {
     return heap->limit > heap->committed ? heap->limit - heap->committed : 0;
 }
 
-/* A step, or what is wanted if that is more; where there is no memory for a step, what is wanted.
- */
+/* Grows by a step, or by the request if that is more. If there is no memory for a step, grows by
+ * the request. */
 static acre_status serve_grow(acre_heap *heap, uint64_t bytes) {
     uint64_t wanted = acre__heap_segments_for(bytes), left = serve_left(heap);
     uint64_t more = wanted > heap->step ? wanted : heap->step;
     wanted = wanted ? wanted : 1;
     if (wanted > left)
         return acre__fail(ACRE_E_LIMIT,
-                          "a kernel wants %llu bytes, more than the heap's limit leaves",
+                          "a kernel requested %llu bytes, more than the heap's limit leaves",
                           (unsigned long long)bytes);
     more = more < left ? more : left;
     acre_status status = acre__heap_grow_to(heap, heap->committed + more, 0);
@@ -43,12 +43,12 @@ int acre__heap_serve(acre_heap *heap) {
         uint64_t before = heap->committed, bytes = __atomic_load_n(&wish->bytes, __ATOMIC_ACQUIRE);
         heap->asks++;
         acre_status status = serve_grow(heap, bytes);
-        /* Without memory nobody waits again, until somebody adds some by hand. Who wants more than
-         * can ever be does not close it for the others, nor does a driver that refuses once. */
+        /* After a lack of memory no kernel waits again until the program adds memory. A request
+         * above the limit does not mark the heap as full, nor does a single driver failure. */
         if (acre__is_no_memory(status))
             heap->is_full = 1;
         if (heap->committed == before)
-            acre__log(ACRE_LOG_WARN, "heap", "%s: a kernel's wish for %llu bytes is refused: %s",
+            acre__log(ACRE_LOG_WARN, "heap", "%s: a kernel's request for %llu bytes failed: %s",
                       heap->dev->label, (unsigned long long)bytes, acre_last_detail());
         if (status)
             acre__heap_say(heap);
@@ -61,8 +61,8 @@ int acre__heap_serve(acre_heap *heap) {
 
 /* ---- growing ahead ---- */
 
-/* Segments that are wholly free, by the tree that knows them, and those that nobody had yet. The
- * tree is read while kernels change it: about right is enough. */
+/* Counts the segments that are entirely free, from their tree, and those that were never opened.
+ * Kernels may change the tree at the same time: the count is approximate. */
 static acre_status ahead_free(acre_heap *heap, uint64_t *count) {
     uint32_t leaves = acre__heap_leaves(heap->h.max_segments);
     uint64_t opened = 0, at = (uint64_t)(uintptr_t)acre__heap_tree(heap->h, ACRE__HEAP_RUNS - 1) +
@@ -95,7 +95,8 @@ void acre__heap_grow_ahead(acre_heap *heap) {
 
 /* ---- the thread ---- */
 
-/* Every tenth time it looks for a wish it looks how much is free: that takes two copies. */
+/* Polls for requests, and every tenth time checks how much memory is free, which takes two
+ * copies. */
 static void *service_main(void *user) {
     acre_heap *heap = user;
     const struct timespec nap = {0, 100000};
@@ -112,14 +113,16 @@ static void *service_main(void *user) {
     return NULL;
 }
 
-/* Under the seeded scheduler there is none: a thread of ours would not follow its order. Tests call
- * acre__heap_serve themselves. */
+/* Under the seeded scheduler there is no thread, since it would not follow the scheduler's order.
+ * Tests call acre__heap_serve themselves. */
 acre_status acre__heap_service_begin(acre_heap *heap) {
     if (!heap->wish_address || acre__device_is_seeded(heap->dev))
         return ACRE_OK;
     int code = acre__thread_start(&heap->thread, service_main, heap);
     heap->has_thread = code == 0;
-    return code ? acre__fail(ACRE_E_SYSTEM, "no thread for a heap: %s", strerror(code)) : ACRE_OK;
+    return code ? acre__fail(ACRE_E_SYSTEM, "cannot start the service thread of a heap: %s",
+                             strerror(code))
+                : ACRE_OK;
 }
 
 void acre__heap_service_end(acre_heap *heap) {

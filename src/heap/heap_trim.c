@@ -1,13 +1,13 @@
-/* Trimming and resetting a heap: nobody else uses it meanwhile. See heap.h. */
+/* Trim and reset of a heap. No kernel uses the heap at that time. See heap.h. */
 #include <stdlib.h>
 
 #include "base/status.h"
 #include "heap/heap.h"
 #include "heap/heap_image.h"
 
-/* All runs of pages are in the trees before the first segment is free, so that what is forgotten
- * can be found if it ends half way; the trees of slabs stay, for those that are not forgotten yet.
- */
+/* Puts all runs of pages into the trees before the first segment is free, so that freed pages can
+ * be found if the reset fails half way. The trees of slabs stay, for slabs that are not freed
+ * yet. */
 static acre_status reset_runs(acre_heap *heap, uint64_t opened) {
     acre_heap_control *image = malloc(acre__heap_control_bytes(heap->h.max_segments));
     if (!image)
@@ -18,15 +18,15 @@ static acre_status reset_runs(acre_heap *heap, uint64_t opened) {
     return status;
 }
 
-/* Segments that kernels have not opened stay so, and what lies on desks stays there: either would
- * have two owners, or none, if this ended half way. */
+/* Segments that kernels have not opened stay unopened, and pages on desks stay there. If the reset
+ * failed half way, either of them could have two owners, or none. */
 acre_status acre_heap_reset(acre_heap *heap) {
     acre_heap_stats now = {.struct_size = sizeof now};
     uint64_t desks[1 << ACRE__HEAP_DESKS_LOG2], opened = 0;
     acre_status status = acre__heap_lock(heap);
     if (status)
         return status;
-    status = acre__heap_census(heap, &now); /* for the peak */
+    status = acre__heap_census(heap, &now); /* updates the peak */
     if (status == ACRE_OK)
         status = acre__heap_opened(heap, &opened);
     if (status == ACRE_OK)
@@ -40,7 +40,7 @@ acre_status acre_heap_reset(acre_heap *heap) {
     return acre__heap_unlock(heap, status);
 }
 
-/* Pages of a segment that are free, those on desks too. */
+/* The free pages of a segment, including those on desks. */
 static uint32_t trim_free(const acre_heap_handle image, uint64_t segment) {
     uint32_t pages = image.segments[segment].free_pages;
     for (uint32_t i = 0; i < 1u << ACRE__HEAP_DESKS_LOG2 && pages != 0xffffffffu; i++)
@@ -49,7 +49,7 @@ static uint32_t trim_free(const acre_heap_handle image, uint64_t segment) {
     return pages;
 }
 
-/* Segments up to the last one that is not wholly free. */
+/* The number of segments up to the last one that is not entirely free. */
 static uint64_t trim_used(const acre_heap_handle image, uint64_t segments) {
     while (segments > 0 &&
            (segments > image.control->opened || trim_free(image, segments - 1) == 0xffffffffu))
@@ -57,7 +57,7 @@ static uint64_t trim_used(const acre_heap_handle image, uint64_t segments) {
     return segments;
 }
 
-/* Takes the segments behind `keep`, all of them free, out of the trees and off the desks. */
+/* Removes the segments from `keep` on, which are all free, from the trees and desks. */
 static void trim_cut(acre_heap_handle image, uint64_t keep) {
     uint64_t opened = image.control->opened;
     uint32_t spread = acre__heap_spread_of(keep, ACRE__HEAP_LEAST_LOG2);
@@ -74,14 +74,14 @@ static void trim_cut(acre_heap_handle image, uint64_t keep) {
     image.control->committed = keep;
 }
 
-/* The core works on any memory, so the records are brought here, and what arenas hold is put back
- * by the heap's own means. Writing that back may fail at any piece, with kernels to come that use
- * what is there then. So first go the trees, which may know of free pages that are none yet; then
- * the segments, each of which is whole by itself, and whose slabs have no slots left for the arenas
- * that still name them; desks keep what they have, but for segments that are to go; and at last the
- * control, with the arenas empty, whose number of segments
- * and trees of runs go in one copy: kernels must not find pages by a tree that are to be opened
- * again. */
+/* The heap code works on any memory, so the records are copied to the host, and acre__heap_flush
+ * detaches the slabs of the arenas there. Writing the records back may fail at any piece, and
+ * kernels that come later use what is there then. So the order is:
+ * - The trees go first. They may have hints to free pages that are not free yet.
+ * - Then the segments. Each is consistent by itself, and its slabs have no slots left for arenas
+ *   that still name them. Desks keep their pages, except for segments that are to be unmapped.
+ * - The control goes last, with empty arenas. The number of segments and the trees of runs are in
+ *   one copy, since kernels must not find pages in a tree whose segments are to be opened again. */
 _Static_assert(sizeof(acre_heap_control) +
                        ACRE__HEAP_RUNS * (65 + ACRE__HEAP_SEGMENTS_MOST / 64) * sizeof(uint64_t) <=
                    ACRE__HEAP_BATCH * sizeof(acre_heap_segment),
@@ -119,7 +119,7 @@ static acre_status trim_to(acre_heap *heap, uint64_t keep) {
     free(image.segments);
     if (status)
         return status;
-    /* Chunks go whole: what stays mapped behind `keep` is added again as if it were new. */
+    /* Only whole chunks are unmapped: segments that stay mapped behind `keep` count as new. */
     (void)acre__extent_shrink(&heap->blocks, (size_t)keep * ACRE__HEAP_SEGMENT_BYTES);
     acre__heap_book(heap);
     if (heap->committed > heap->blocks.mapped / ACRE__HEAP_SEGMENT_BYTES)
@@ -133,7 +133,7 @@ acre_status acre_heap_trim(acre_heap *heap, uint64_t bytes) {
     acre_status status = acre__heap_lock(heap);
     if (status)
         return status;
-    /* More may be mapped than kernels know, where growing failed half way. */
+    /* If growth failed half way, more may be mapped than kernels know. */
     uint64_t keep = acre__heap_segments_for(bytes);
     if (keep < heap->blocks.mapped / ACRE__HEAP_SEGMENT_BYTES)
         status = trim_to(heap, keep < heap->committed ? keep : heap->committed);

@@ -272,7 +272,7 @@ static void heap_debug_tells_leaks_by_tag(void **state) {
     api_ok(acre_heap_destroy(job.heap, &blocks, &bytes));
     api_ok(acre_log_set(NULL, NULL, ACRE_LOG_WARN));
     assert_int_equal(blocks, 9);
-    assert_non_null(strstr(said, "a heap ends with 9 blocks"));
+    assert_non_null(strstr(said, "heap destroyed with 9 blocks"));
     assert_non_null(strstr(said, "tag 7: 6 blocks not freed"));
     assert_non_null(strstr(said, "tag 100: 2 blocks not freed"));
     assert_non_null(strstr(said, "tag 101: 1 blocks not freed"));

@@ -1,11 +1,11 @@
-/* What the heap needs of the processor it runs on: atomics with their order, and the lanes of a
- * warp. Part of acre_heap.h, not to be included by itself.
+/* What the heap needs from the processor: atomics with memory orders, and the lanes of a warp. Part
+ * of acre_heap.h, not to be included by itself.
  *
- * Compiled by nvcc these are PTX instructions of device scope and the warp intrinsics; elsewhere
- * the compiler's atomics and the lanes of acre/soft.h, which for a plain thread are a warp of one.
- * An order is a word of the call (relaxed, acquire, release, acq_rel), so that one line of the heap
- * says the same on both. In test builds every atomic is a point where the seeded scheduler may let
- * another virtual thread run. */
+ * With nvcc these are PTX instructions of device scope and the warp intrinsics. Elsewhere they are
+ * the compiler's atomics and the lanes of acre/soft.h, where a plain thread is a warp of one lane.
+ * Every call names its order (relaxed, acquire, release, acq_rel), so that one line of the heap
+ * means the same on both. In test builds the seeded scheduler may switch to another virtual thread
+ * at every atomic. */
 #ifndef ACRE_HEAP_BASE_H
 #define ACRE_HEAP_BASE_H
 
@@ -15,12 +15,12 @@
 #ifdef __CUDACC__
 
 #define ACRE__HEAP_FN static __device__ inline
-/* Ways that are seldom taken are called, so that the common one keeps few registers. That alone
- * does not do it: ptxas adds up the registers of a chain of direct calls (170 for malloc). Where
- * the first of a chain is called by its address (ACRE__HEAP_APART), each of them saves what it
- * needs, and a kernel has the most that one of them takes. But what one lane saves takes the room
- * of a whole warp in the cache, so that a chain of three costs more than all that it does: ways
- * that are taken now and then are one call deep. */
+/* Rare paths are calls, so that the common path needs few registers. A direct call is not enough:
+ * ptxas adds up the registers of a chain of direct calls (170 for malloc). If the first function of
+ * a chain is called by its address (ACRE__HEAP_APART), each function saves the registers that it
+ * needs, and a kernel needs only as many as the largest of them. But the registers that one lane
+ * saves take the space of a whole warp in the cache, so a chain of three calls costs more than its
+ * work. So paths that are taken now and then are only one call deep. */
 #define ACRE__HEAP_SLOW static __device__ __noinline__
 #define ACRE__HEAP_APART(type, name, function) type volatile name = function
 
@@ -101,13 +101,13 @@ ACRE__HEAP_PTX_ALL(64, "l")
 #define acre__heap_cas32(p, e, v, order) acre__heap_cas32_##order(p, e, v)
 #define acre__heap_cas64(p, e, v, order) acre__heap_cas64_##order(p, e, v)
 
-/* An atomic that has returned was performed, for the whole chip, what is done with its result comes
- * after it, and a fence has made what was written before it visible to all. So free memory needs
- * one fence, by whoever frees it, and none by those who take it, or pass it on from one word to the
- * next by atomics whose results they wait for: that order is called `chip`, and `chip_acquire`
- * where loads follow that do not depend on the result. Fences, and what they do to the caches, cost
- * far more than the atomics. Plain stores need one before what publishes them. Elsewhere the order
- * is the atomics' own. */
+/* The order `chip`. An atomic that has returned is performed for the whole chip, and operations
+ * that use its result come after it. A fence makes all earlier writes of a thread visible to all.
+ * So free memory needs one fence, by the thread that frees it. It needs none by threads that take
+ * it, or that move it from one word to another by atomics whose results they wait for.
+ * `chip_acquire` is for atomics that are followed by loads which do not depend on the result.
+ * Fences, and what they do to the caches, cost far more than the atomics. Plain stores need a fence
+ * before they are published. On the CPU `chip` is acquire and release. */
 #define ACRE__HEAP_PTX_CHIP(op, bits)                                                              \
     ACRE__HEAP_FN uint##bits##_t acre__heap_##op##bits##_chip(uint##bits##_t *p,                   \
                                                               uint##bits##_t v) {                  \
@@ -132,7 +132,7 @@ ACRE__HEAP_FN void acre__heap_fence(void) {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
-/* A hint that rarely changes: may come from the multiprocessor's own cache. */
+/* Loads a hint that rarely changes; it may come from the multiprocessor's own cache. */
 ACRE__HEAP_FN uint64_t acre__heap_hint64(const uint64_t *p) {
     uint64_t v;
     asm volatile("ld.relaxed.cta.global.u64 %0, [%1];" : "=l"(v) : "l"(p));
@@ -144,7 +144,7 @@ ACRE__HEAP_FN uint32_t acre__heap_hint32(const uint32_t *p) {
     return v;
 }
 
-/* A word in the host's memory, mapped for the device. */
+/* Stores to a word in host memory that is mapped for the device. */
 ACRE__HEAP_FN void acre__heap_tell_host(uint64_t *p, uint64_t v) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
@@ -188,7 +188,7 @@ ACRE__HEAP_FN uint32_t acre__heap_warp(void) {
 #define acre__heap_time_ns() acre__heap_timer()
 #define acre__heap_pause(tries) __nanosleep((tries) < 6 ? 32u << (tries) : 2048u)
 
-/* Which thread of its block, and of how many. */
+/* The number of the thread in its block, and the number of threads of the block. */
 ACRE__HEAP_FN uint32_t acre__heap_thread(void) {
     return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
@@ -202,7 +202,7 @@ ACRE__HEAP_FN uint64_t acre__heap_timer(void) {
     return now;
 }
 
-/* All bits of the lanes in `peers`, which all call this. */
+/* Returns the union of the bits of all lanes in `peers`, which all call this. */
 ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {
 #if __CUDA_ARCH__ >= 800
     uint32_t low = __reduce_or_sync(peers, (uint32_t)bits);
@@ -222,7 +222,7 @@ ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {
 
 #include "../soft.h"
 
-/* Not every program uses every function, and a header cannot know. */
+/* unused: a program need not use every function. */
 #define ACRE__HEAP_FN __attribute__((unused)) static inline
 #define ACRE__HEAP_SLOW __attribute__((unused)) static
 #define ACRE__HEAP_APART(type, name, function) type name = function
@@ -245,7 +245,7 @@ extern "C"
 #define ACRE__HEAP_ORDER_chip __ATOMIC_ACQ_REL
 #define ACRE__HEAP_ORDER_chip_acquire __ATOMIC_ACQ_REL
 #define acre__heap_fence() ((void)0)
-/* What a compare-and-swap that failed has seen is used, so it is an acquire where that matters. */
+/* Callers use the value that a failed compare-and-swap has read, so that is an acquire, too. */
 #define ACRE__HEAP_FAILED_relaxed __ATOMIC_RELAXED
 #define ACRE__HEAP_FAILED_acquire __ATOMIC_ACQUIRE
 #define ACRE__HEAP_FAILED_acq_rel __ATOMIC_ACQUIRE
@@ -312,7 +312,7 @@ ACRE__HEAP_FN uint64_t acre__heap_time_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Lanes of one warp may be fibers of one thread, of which only a yield lets others run. */
+/* Lanes of a warp may be fibers of one thread: only a yield lets the others run. */
 ACRE__HEAP_FN void acre__heap_pause(uint32_t tries) {
     ACRE__HEAP_POINT();
     (void)tries;
@@ -328,9 +328,9 @@ ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {
 
 #endif
 
-/* Where a warp runs, as hints. Seven warps of an SM that run at once have seven places, which for
- * the 132 of the largest chips makes somewhat less than there are arenas; `spin` is another number
- * for every warp that runs, in which all bits are as good as random. */
+/* Hints for spreading warps. Seven warps that run on an SM at the same time have seven different
+ * places; for the 132 SMs of the largest chips that is slightly less than the number of arenas.
+ * `spin` differs for all warps that run at the same time, and all its bits are pseudo-random. */
 ACRE__HEAP_FN uint32_t acre__heap_place(void) {
     return acre__heap_sm() * 7 + acre__heap_warp() % 7;
 }

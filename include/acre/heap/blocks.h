@@ -1,17 +1,17 @@
-/* Blocks of a heap: what a call of malloc or free does, for the lanes that come to it together.
- * Part of acre_heap.h, not to be included by itself.
+/* Blocks: what a call of malloc or free does for the lanes that reach it together. Part of
+ * acre_heap.h, not to be included by itself.
  *
- * The active lanes are asked for once, when a call begins, and go through it together; of those
- * that want the same class one, the leader, acts for all. Between a
- * leader's acquire and the others' use of the memory, and between their use and its release, lies a
- * __syncwarp, since shuffles order nothing. */
+ * A call queries the active lanes once, when it begins, and these lanes go through it together. Of
+ * the lanes that want the same size class, one, the leader, acts for all. Shuffles order no memory
+ * accesses. So a __syncwarp separates the leader's acquire from the use of the memory by the other
+ * lanes, and their use from the leader's release. */
 #ifndef ACRE_HEAP_BLOCKS_H
 #define ACRE_HEAP_BLOCKS_H
 
 #include "slab.h"
 
-/* A warp that wants this many bytes of a class gets pages of its own: refilling an arena for each
- * or every second warp would be a chain of misses for each SM. */
+/* A warp that wants this many bytes of a class gets its own pages. Refilling an arena for every
+ * warp, or every second one, would make the warps of an SM miss one after the other. */
 #define ACRE__HEAP_OWN_BYTES ((uint32_t)48 << 10)
 
 ACRE__HEAP_FN uint32_t acre__heap_group(uint32_t mask, uint32_t key) {
@@ -23,11 +23,11 @@ ACRE__HEAP_FN uint32_t acre__heap_group(uint32_t mask, uint32_t key) {
 
 /* ---- more memory ---- */
 
-/* Asks for the next answer of the host, unless somebody has, and waits for it: 0 if it takes too
- * long. Numbers only rise, and each has one who tells it: who comes late with an old one must not
- * overwrite what the host has yet to read. Who asked looks at the host's memory; the others look at
- * a word in the device's, so that polling does not load the bus, and only now and then at the
- * host's, should the one who asked be gone. */
+/* Requests the next answer of the host, unless another warp has, and waits for it. Returns 0 if
+ * that takes too long. Numbers only rise, and one warp sends each number: a warp that is late with
+ * an old number must not overwrite a request that the host has yet to read. The warp that sent the
+ * request polls host memory. The others poll a word in device memory, so that they do not load the
+ * bus, and read host memory only now and then, in case the warp that sent the request has ended. */
 ACRE__HEAP_FN int acre__heap_ask(acre_heap_handle h, acre__heap_wish *wish, size_t bytes) {
     acre_heap_control *control = h.control;
     uint64_t number = (acre__heap_load64(&control->answers, relaxed) >> 1) + 1;
@@ -50,8 +50,8 @@ ACRE__HEAP_FN int acre__heap_ask(acre_heap_handle h, acre__heap_wish *wish, size
     return 1;
 }
 
-/* 1 if there is more memory than the `seen` segments, after asking for it if need be. Twice, since
- * the first answer may be one to a question from before they were there. */
+/* Returns 1 if there is more memory than the `seen` segments, and requests it if needed. It tries
+ * twice, since the first answer may belong to a request from before these segments were there. */
 ACRE__HEAP_SLOW int acre__heap_more(acre_heap_handle h, size_t bytes, uint64_t seen) {
     acre_heap_control *control = h.control;
     for (int i = 0; i < 2; i++) {
@@ -76,7 +76,8 @@ ACRE__HEAP_FN void *acre__heap_fail(acre_heap_handle h, uint32_t count, size_t b
 
 /* ---- blocks by class ---- */
 
-/* Grants travel from the leader to the others in one word, and the bits, if any, in another. */
+/* Packs a grant into one word, which the leader sends to the other lanes. Bits need a second
+ * word. */
 ACRE__HEAP_FN uint64_t acre__heap_pack(acre__heap_grant grant) {
     return (uint64_t)grant.is_bits << 56 | (uint64_t)grant.count << 48 |
            (uint64_t)grant.slot << 32 | grant.page;
@@ -97,7 +98,7 @@ ACRE__HEAP_FN int acre__heap_is_own(uint32_t size_class, uint32_t count) {
     return bytes >= ACRE__HEAP_OWN_BYTES && over <= bytes / 16;
 }
 
-/* Pages for one warp alone, `page` being the first of those that it got. */
+/* Pages for one warp only: how many, and the slab made of them; `page` is the first. */
 ACRE__HEAP_FN uint32_t acre__heap_own_pages(uint32_t size_class, uint32_t wanted) {
     uint32_t bytes = wanted * acre__heap_class_bytes(size_class);
     return (bytes + (1u << ACRE__HEAP_PAGE_LOG2) - 1) >> ACRE__HEAP_PAGE_LOG2;
@@ -114,8 +115,9 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_own(acre_heap_handle h, uint32_t size_
     return grant;
 }
 
-/* When the arenas gave nothing, or are not asked: pages, what others hold, then more memory. What
- * is short is not for an arena, where others could not get at it. */
+/* Finds slots when the arenas have none: in new pages, in slabs of other arenas, in more memory.
+ * The slab does not go to an arena: while memory is short, other warps must be able to use the rest
+ * of it. */
 ACRE__HEAP_SLOW acre__heap_grant acre__heap_scrape(acre_heap_handle h, uint32_t size_class,
                                                    uint32_t wanted, acre__heap_reserved *reserved) {
     acre__heap_grant grant;
@@ -134,8 +136,8 @@ ACRE__HEAP_SLOW acre__heap_grant acre__heap_scrape(acre_heap_handle h, uint32_t 
 typedef acre__heap_grant (*acre__heap_scrape_fn)(acre_heap_handle h, uint32_t size_class,
                                                  uint32_t wanted, acre__heap_reserved *reserved);
 
-/* The leader's next step for `wanted` slots: a packed grant, and its bits; 0: there is no memory.
- */
+/* The leader's next attempt to get `wanted` slots. Returns a packed grant and its bits; 0 if there
+ * is no memory. */
 ACRE__HEAP_FN uint64_t acre__heap_next(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
                                        acre__heap_reserved *reserved, uint64_t *bits) {
     ACRE__HEAP_APART(acre__heap_scrape_fn, scrape, acre__heap_scrape);
@@ -155,7 +157,7 @@ ACRE__HEAP_FN uint64_t acre__heap_next(acre_heap_handle h, uint32_t size_class, 
     return acre__heap_pack(grant);
 }
 
-/* One load and one atomic, if the arena has slots that were never used, or the desk has pages. */
+/* One load and one atomic: works if the arena has unused slots, or the desk has pages. */
 ACRE__HEAP_FN uint64_t acre__heap_first(acre_heap_handle h, uint32_t size_class, uint32_t wanted) {
     if (acre__heap_is_own(size_class, wanted)) {
         uint64_t desk;
@@ -171,10 +173,11 @@ ACRE__HEAP_FN uint64_t acre__heap_first(acre_heap_handle h, uint32_t size_class,
         acre__heap_take_front(h, ACRE__HEAP_ARENA_PAGE(arena), size_class, wanted));
 }
 
-/* One block for each lane of `mask` that wants one of a class (the others have none, and `peers` of
- * their own): NULL where there is none. The leaders of all groups act at the same time, each for
- * its own, and all lanes of the mask go round together until nobody waits for anything, so that
- * every lane takes part in every collective, with the same mask. What leaders call has none. */
+/* Allocates one block for each lane of `mask` that wants one of a class; NULL if there is no
+ * memory. The other lanes have no class, and `peers` of their own. The leaders of all groups act at
+ * the same time, each for its group. All lanes of the mask loop together until none waits for
+ * anything, so that every lane takes part in every collective, with the same mask. Functions that
+ * leaders call have no collectives. */
 ACRE__HEAP_FN void *acre__heap_malloc_class(acre_heap_handle h, uint32_t size_class, uint32_t mask,
                                             uint32_t peers) {
     uint32_t lane = acre__heap_lane(), leader = acre__heap_ctz32(peers), done = 0;
@@ -196,7 +199,7 @@ ACRE__HEAP_FN void *acre__heap_malloc_class(acre_heap_handle h, uint32_t size_cl
         if (rank - done < got)
             p = acre__heap_granted(h, size_class, where, bits, rank - done);
         done += got;
-        if (!got) /* of those who still wanted some: there is no more */
+        if (!got) /* for lanes that still want a block there is no more memory */
             count = done;
     }
     acre__heap_syncwarp(mask);
@@ -233,7 +236,7 @@ ACRE__HEAP_FN uint32_t acre__heap_take_pages(acre_heap_handle h, size_t bytes, s
     return page;
 }
 
-/* For one lane by itself. */
+/* For a single lane. */
 ACRE__HEAP_SLOW void *acre__heap_pages_slow(acre_heap_handle h, size_t bytes, size_t align) {
     uint64_t seen;
     if (bytes > (uint64_t)h.max_segments << ACRE__HEAP_SEGMENT_LOG2)
@@ -261,7 +264,7 @@ ACRE__HEAP_FN void acre__heap_free_pages(acre_heap_handle h, uint32_t page, uint
     acre_heap_segment *segment = acre__heap_segment_of(h, page);
     uint32_t large = acre__heap_load32(&segment->length, relaxed);
     uint32_t *label = &acre__heap_page_of(h, page)->info;
-    /* Two that free it at once: one has it. */
+    /* If two lanes free the block at the same time, one succeeds. */
     if (!acre__heap_cas32(label, &info, 0, relaxed)) {
         acre__heap_add64(&h.control->double_frees, 1, relaxed);
         return;
@@ -280,12 +283,12 @@ ACRE__HEAP_FN void acre__heap_free_pages(acre_heap_handle h, uint32_t page, uint
 enum {
     ACRE__HEAP_IS_SLOT,
     ACRE__HEAP_IS_PAGES,
-    ACRE__HEAP_IS_DOUBLE, /* free already */
+    ACRE__HEAP_IS_DOUBLE, /* already free */
     ACRE__HEAP_IS_FOREIGN,
     ACRE__HEAP_IS_INTERIOR
 };
 
-/* What an address is: reads records only, never the memory. */
+/* What is at an address. It is found in the records, without reading the memory. */
 typedef struct acre__heap_found {
     uint32_t what, page, slot, info;
     uint64_t bump; /* of a slab */
@@ -295,12 +298,12 @@ ACRE__HEAP_FN acre__heap_found acre__heap_find(acre_heap_handle h, const void *p
     acre__heap_found found = {ACRE__HEAP_IS_FOREIGN, 0, 0, 0, 0};
     uint64_t offset = (uint64_t)((uintptr_t)p - (uintptr_t)h.base);
     uint64_t segment = offset >> ACRE__HEAP_SEGMENT_LOG2;
-    /* It only grows while kernels run, so an old value that is large enough will do. */
+    /* It only grows while kernels run, so an old value suffices if it is large enough. */
     if (segment >= acre__heap_hint64(&h.control->committed) &&
         segment >= acre__heap_load64(&h.control->committed, relaxed))
         return found;
     uint32_t page = (uint32_t)(offset >> ACRE__HEAP_PAGE_LOG2);
-    /* All at once: most slabs are of one page, and what is read too early is read again. */
+    /* Loads all words at once: most slabs have one page. For others it loads two words again. */
     acre__heap_page *record = acre__heap_page_of(h, page);
     found.info = acre__heap_load32(&record->info, relaxed);
     uint64_t bump = acre__heap_load64(&record->bump, relaxed);
@@ -320,7 +323,7 @@ ACRE__HEAP_FN acre__heap_found acre__heap_find(acre_heap_handle h, const void *p
         uint32_t used = ACRE__HEAP_CAP(bump);
         used = used < ACRE__HEAP_COUNT(bump) ? used : ACRE__HEAP_COUNT(bump);
         if (found.slot >= used || ACRE__HEAP_SORT(freed) != size_class + 1)
-            found.what = ACRE__HEAP_IS_DOUBLE; /* never handed out, or no slab any more */
+            found.what = ACRE__HEAP_IS_DOUBLE; /* never allocated, or no slab any more */
         else if (found.slot * acre__heap_class_bytes(size_class) != inside)
             found.what = ACRE__HEAP_IS_INTERIOR;
         else
@@ -344,9 +347,9 @@ ACRE__HEAP_SLOW void acre__heap_wrong(acre_heap_handle h, uint32_t what, uint32_
     acre__heap_add64(counter, (uint64_t)count, relaxed);
 }
 
-/* Lanes whose slots have their bits in one word: two atomics, or one if they are all of a slab and
- * none of it was free, as with slabs that were made for a warp. The bits that were set already were
- * freed before, and lanes that bring the same one freed it twice. */
+/* Frees the slots of lanes whose bits are in one word. This takes two atomics, or one if these are
+ * all slots of a slab and none of them was free, as with slabs for one warp. A bit that was already
+ * set was freed before, and two lanes with the same bit are a double free. */
 ACRE__HEAP_FN void acre__heap_free_slots(acre_heap_handle h, acre__heap_found found,
                                          uint32_t peers) {
     uint64_t bits = acre__heap_union(peers, (uint64_t)1 << (found.slot & 63));

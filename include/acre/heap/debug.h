@@ -1,18 +1,20 @@
-/* Debug builds of the heap's calls: what a file does that defines ACRE_HEAP_DEBUG before it
- * includes acre_heap.h. Part of that, not to be included by itself.
+/* Debug builds of the heap functions: for files that define ACRE_HEAP_DEBUG before they include
+ * acre_heap.h. Part of acre_heap.h, not to be included by itself.
  *
- * A block gets 32 bytes more than was asked for, at its end, so that its address is that of any
- * block and code built without this can free it:
+ * A block gets 32 bytes more than requested, at its end. So its address is like that of any block,
+ * and code that was built without debug can free it:
  *
- *   | asked for: poisoned when handed out, and when freed | canary, 16 bytes or more | mark, 16 |
+ *   | requested bytes: poisoned by malloc and by free | canary, 16 bytes or more | mark, 16 bytes |
  *
- * The mark says that there is one, how much was asked for, and a number of the program's. It is
- * known by a check word made from the block's address and size, so that what lies at the end of a
- * block of code without this is not taken for one. free looks at the canary: a byte that is another
- * is counted as an overrun, with the address of the first block that had one. What has no mark is
- * freed as any other and counted: code without this made it, or it was written far past its end.
+ * The mark holds the requested size and a tag of the program. A check word, computed from the
+ * address and size of the block, identifies it. So the last bytes of a block that a build without
+ * debug allocated do not look like a mark.
  *
- * The mark is also a lock: of two that free a block at once, one poisons it. */
+ * free checks the canary. A changed byte counts as an overrun, and the address of the first such
+ * block is kept. A block without a mark is freed like any other and counted: a build without debug
+ * allocated it, or it was written far past its end.
+ *
+ * The mark is also a lock: if two threads free a block at the same time, one of them poisons it. */
 #ifndef ACRE_HEAP_DEBUG_H
 #define ACRE_HEAP_DEBUG_H
 
@@ -24,32 +26,32 @@
 
 enum {
     ACRE__HEAP_POISON_NEW = 0xa5,    /* as in pools with ACRE_POOL_DEBUG */
-    ACRE__HEAP_POISON_CANARY = 0xfb, /* behind what was asked for */
+    ACRE__HEAP_POISON_CANARY = 0xfb, /* behind the requested bytes */
     ACRE__HEAP_POISON_FREED = 0xdd,
-    ACRE__HEAP_DEBUG_BYTES = 32 /* of canary and mark, at least */
+    ACRE__HEAP_DEBUG_BYTES = 32 /* least size of canary and mark together */
 };
 
 /* The last 16 bytes of a block. */
 typedef struct acre__heap_mark {
     uint64_t check;
     uint32_t tag;
-    uint32_t slack; /* bytes of the block that were not asked for, these among them */
+    uint32_t slack; /* bytes of the block that were not requested, the mark included */
 } acre__heap_mark;
 
-/* Odd; the same number less one is the check of a block that is being freed. */
+/* The check word of a mark, always odd. While a block is being freed, its check is one less. */
 ACRE__HEAP_FN uint64_t acre__heap_mark_check(uint64_t address, uint64_t bytes, uint32_t slack) {
     uint64_t x = (address ^ bytes << 16 ^ slack) * 0x9e3779b97f4a7c15u;
     return (x ^ x >> 31) | 1;
 }
 
-/* 1 if these are of the mark of a block of so many bytes at the address. */
+/* Returns 1 if `check` and `slack` are those of a block of `bytes` at `address`. */
 ACRE__HEAP_FN int acre__heap_mark_is(uint64_t check, uint32_t slack, uint64_t address,
                                      uint64_t bytes) {
     return slack >= ACRE__HEAP_DEBUG_BYTES && slack <= bytes &&
            check == acre__heap_mark_check(address, bytes, slack);
 }
 
-/* Bytes before the mark that are not the canary's any more. */
+/* Counts the bytes of the canary that were changed. */
 ACRE__HEAP_FN uint32_t acre__heap_canary_damage(const unsigned char *canary, size_t bytes) {
     uint32_t damage = 0;
     for (size_t i = 0; i < bytes; i++)
@@ -63,7 +65,7 @@ ACRE__HEAP_FN acre__heap_mark *acre__heap_mark_of(const void *p, size_t bytes) {
     return (acre__heap_mark *)(void *)((char *)(uintptr_t)p + bytes) - 1;
 }
 
-/* The mark of a live block of this many bytes; NULL if it has none. */
+/* Returns the mark of a live block of `bytes`; NULL if it has none. */
 ACRE__HEAP_FN acre__heap_mark *acre__heap_mark_find(const void *p, size_t bytes) {
     if (bytes < ACRE__HEAP_DEBUG_BYTES)
         return NULL;
@@ -73,8 +75,8 @@ ACRE__HEAP_FN acre__heap_mark *acre__heap_mark_find(const void *p, size_t bytes)
     return acre__heap_mark_is(check, slack, (uintptr_t)p, bytes) ? mark : NULL;
 }
 
-/* Who frees a block a second time may look at the mark while its next owner writes it, hence
- * atomics. */
+/* Writes the mark with atomics: a thread that frees the block twice may read the mark while the
+ * next owner writes it. */
 ACRE__HEAP_SLOW void *acre__heap_debug_malloc(acre_heap_handle h, size_t bytes, size_t align,
                                               uint32_t tag) {
     bytes = bytes ? bytes : 1;
@@ -97,14 +99,14 @@ ACRE__HEAP_SLOW void *acre__heap_debug_malloc(acre_heap_handle h, size_t bytes, 
     return p;
 }
 
-/* Counts an overrun and keeps the address of the first. */
+/* Counts an overrun, and keeps the address of the first one. */
 ACRE__HEAP_FN void acre__heap_debug_overrun(acre_heap_handle h, const void *p) {
     uint64_t none = 0;
     acre__heap_add64(&h.control->overruns, (uint64_t)1, relaxed);
     (void)acre__heap_cas64(&h.control->overrun_at, &none, (uint64_t)(uintptr_t)p, relaxed);
 }
 
-/* Looks at a live block and poisons it: 1, or 0 if somebody else is freeing it. */
+/* Checks a live block and poisons it. Returns 0 if another thread is freeing it. */
 ACRE__HEAP_FN int acre__heap_debug_close(acre_heap_handle h, char *p, size_t bytes) {
     acre__heap_mark *mark = acre__heap_mark_of(p, bytes);
     uint64_t check = acre__heap_load64(&mark->check, relaxed);
@@ -119,7 +121,7 @@ ACRE__HEAP_FN int acre__heap_debug_close(acre_heap_handle h, char *p, size_t byt
     if (acre__heap_canary_damage((unsigned char *)(void *)mark - canary, canary))
         acre__heap_debug_overrun(h, p);
     acre__heap_fill_part(p, ACRE__HEAP_POISON_FREED, bytes - sizeof *mark, 0, 1);
-    /* No mark any more: it would be taken for that of a block of code that makes none. */
+    /* Removes the mark: a build without debug may get the block next, and writes none. */
     acre__heap_store64(&mark->check, (uint64_t)0, release);
     return 1;
 }
@@ -132,7 +134,7 @@ ACRE__HEAP_SLOW void acre__heap_debug_free(acre_heap_handle h, void *p) {
         acre__heap_plain_free(h, p);
 }
 
-/* What was asked for, so that nobody uses the canary. */
+/* Returns the requested size, so that the program does not write to the canary. */
 ACRE__HEAP_SLOW size_t acre__heap_debug_usable_size(acre_heap_handle h, const void *p) {
     size_t bytes = acre__heap_plain_usable_size(h, p);
     acre__heap_mark *mark = acre__heap_mark_find(p, bytes);

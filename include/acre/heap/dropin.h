@@ -1,36 +1,39 @@
-/* malloc and free of one file's kernels by a heap: what a file gets that defines
- * ACRE_HEAP_AS_MALLOC before it includes acre_heap.h. Part of that, not to be included by itself.
+/* Replaces malloc and free in the kernels of one file by a heap. A file gets this header if it
+ * defines ACRE_HEAP_AS_MALLOC before it includes acre_heap.h. Part of acre_heap.h, not to be
+ * included by itself.
  *
  *   #define ACRE_HEAP_AS_MALLOC
  *   #include <acre_heap.h>
  *   ...
  *   acre_heap_as_malloc(heap);    before the first launch
  *
- * From there on malloc, free and __nv_aligned_device_malloc in this file's device code are calls of
- * that heap, and in its host code what they were.
+ * After that call, malloc, free and __nv_aligned_device_malloc in the device code of the file use
+ * that heap. In its host code they stay what they were.
  *
- * nvcc. They are functions of those names and no macros, so std::malloc, a function's address and
- * members called free are what they look like: CUDA declares malloc for both sides and defines
- * neither; this header defines it in the compilation for the device, which the one for the host
- * does not see. What is not mapped: other files of the program, each of which has to define
- * ACRE_HEAP_AS_MALLOC and to call acre_heap_as_malloc itself; operator new, which calls CUDA's own
- * malloc, and delete CUDA's own free, but in builds with -G (a pointer from new given to free, or
- * the other way round, is a mistake in C++ too, and counted as a foreign free). With -rdc=true one
- * file of a program defines it, for all of them; two are refused by the linker.
+ * With nvcc, the replacements are functions with these names, not macros. So std::malloc, the
+ * address of malloc and members called free work as usual. CUDA declares malloc for host and device
+ * and defines neither. This header defines it in the device compilation, which the host compilation
+ * does not see. Two things are not replaced:
+ * - Other files of the program: each must define ACRE_HEAP_AS_MALLOC and call acre_heap_as_malloc
+ *   itself. With -rdc=true one file defines the macro for all files; the linker refuses two.
+ * - operator new and delete, which call CUDA's own malloc and free, except in builds with -G.
+ *   Passing a pointer from new to free, or from malloc to delete, is a bug in C++ too; it counts as
+ *   a foreign free.
  *
- * C and C++ for the CPU, where kernels are functions run by acre_soft_launch: a call inside a
- * kernel is the heap's, any other the C library's (acre_soft_in_kernel tells them apart). There the
- * two are macros that look like functions, since a file cannot have a malloc of its own. So
- * std::malloc(n) is mapped too; the address of malloc is the C library's function, in kernels as
- * well; and a member that is called free, if it was declared before the include, is written
- * (object.free)(p). Behind the include nothing may declare malloc or free: <stdlib.h> and
- * <malloc.h> are included here. calloc and realloc, which device code does not have, are the C
- * library's. */
+ * In C and C++ for the CPU, a kernel is a function run by acre_soft_launch. A call inside a kernel
+ * uses the heap; any other call uses the C library (acre_soft_in_kernel distinguishes them). Here
+ * malloc and free are function-like macros, since a file cannot define its own malloc:
+ * - std::malloc(n) is replaced, too.
+ * - The address of malloc is that of the C library's function, also in kernels.
+ * - A member called free that was declared before the include is called as (object.free)(p).
+ * - No header after this one may declare malloc or free. This header includes <stdlib.h> and
+ *   <malloc.h>.
+ * - calloc and realloc, which device code does not have, stay the C library's. */
 #ifndef ACRE_HEAP_DROPIN_H
 #define ACRE_HEAP_DROPIN_H
 
 #ifdef __cplusplus
-#include <cstdlib> /* which would take the macros below away */
+#include <cstdlib> /* here, since later it would undefine the macros below */
 #endif
 #ifndef __CUDACC__
 #include <malloc.h>
@@ -40,8 +43,9 @@
 
 #ifdef __CUDACC__
 
-/* For who loads the module by the driver: found by this name with cuModuleGetGlobal. All lanes read
- * it at every call and nobody writes it meanwhile, which is what constant memory is for. */
+/* The heap of this file. Programs that load the module with the driver API find it by this name
+ * with cuModuleGetGlobal. It is in constant memory because all lanes read it in every call, and
+ * nobody writes it while kernels run. */
 extern "C" {
 __constant__ acre_heap_handle acre__heap_as_malloc;
 }
@@ -58,7 +62,7 @@ extern "C" __host__ __device__ void free(void *p) __THROW {
         acre_heap_free(h, p);
 }
 
-/* What CUDA's inline function of the same name without the end calls. */
+/* CUDA's inline function __nv_aligned_device_malloc calls this. */
 extern "C" __device__ void *__nv_aligned_device_malloc_impl(size_t bytes, size_t align) {
     acre_heap_handle h = acre__heap_as_malloc;
     return h.control ? acre_heap_aligned_malloc(h, bytes, align) : NULL;
@@ -84,7 +88,7 @@ ACRE__HEAP_FN void acre__heap_file_free(void *p) {
         acre_heap_free(h, p);
 }
 
-/* For device code alone, as CUDA's: NULL outside kernels. NOLINTNEXTLINE: the name is CUDA's. */
+/* For device code only, as in CUDA: NULL outside kernels. NOLINTNEXTLINE: the name is CUDA's. */
 ACRE__HEAP_FN void *__nv_aligned_device_malloc(size_t bytes, size_t align) {
     acre_heap_handle h = acre__heap_as_malloc;
     return h.control && acre_soft_in_kernel() ? acre_heap_aligned_malloc(h, bytes, align) : NULL;
@@ -102,10 +106,11 @@ using ::acre__heap_file_malloc;
 #endif
 
 #ifndef __CUDACC_RTC__
-/* The heap that this file's kernels call from now on; NULL: none, and malloc gives NULL. Under nvcc
- * for the CUDA device that is current, which is the heap's, by the CUDA runtime; waits for what is
- * queued on the default stream.
- * Returns ACRE_E_HANDLE; ACRE_E_DRIVER: the runtime refused, cudaGetLastError says why. */
+/* Sets the heap that malloc and free in this file's kernels use. NULL means none: malloc then
+ * returns NULL. Under nvcc it applies to the current CUDA device, which must be the heap's, and
+ * uses the CUDA runtime.
+ * Returns ACRE_E_HANDLE; ACRE_E_DRIVER if the runtime failed: cudaGetLastError says why.
+ * Sync: under nvcc, waits for the work queued on the default stream. */
 static inline acre_status acre_heap_as_malloc(acre_heap *heap) {
     acre_heap_handle h;
     memset(&h, 0, sizeof h);

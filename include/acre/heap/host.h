@@ -1,4 +1,4 @@
-/* The host's side of a heap. Part of acre_heap.h, not to be included by itself. */
+/* Host functions of heaps. Part of acre_heap.h, not to be included by itself. */
 #ifndef ACRE_HEAP_HOST_H
 #define ACRE_HEAP_HOST_H
 
@@ -11,92 +11,98 @@ extern "C" {
 
 typedef struct acre_heap acre_heap;
 
-#define ACRE_HEAP_NO_SERVICE 1u /* grows by hand alone: NULL is immediate when it is full */
+#define ACRE_HEAP_NO_SERVICE 1u /* no service thread: a full heap returns NULL at once */
 
 /* Zero in any field means the default. */
 typedef struct acre_heap_options {
     size_t struct_size;
-    uint64_t initial_bytes; /* mapped at once; 8 MiB */
-    uint64_t limit_bytes;   /* that it may grow to, 512 GiB at most; the device's memory */
-    uint64_t step_bytes;    /* by which it grows at least while kernels run; 64 MiB */
-    uint64_t wait_ns;       /* that a kernel waits for more, at most; 1 s */
+    uint64_t initial_bytes; /* mapped by acre_heap_create; default 8 MiB */
+    uint64_t limit_bytes;   /* up to 512 GiB; default the device's memory */
+    uint64_t step_bytes;    /* least growth while kernels run; default 64 MiB */
+    uint64_t wait_ns;       /* longest wait of a kernel for more memory; default 1 s */
     uint32_t flags;         /* ACRE_HEAP_NO_SERVICE */
     uint32_t reserved;
-    uint64_t ahead_bytes; /* that are to be free at any time: see acre_heap_grow; 0: none */
+    uint64_t ahead_bytes; /* free memory to keep in advance, see acre_heap_grow; default none */
 } acre_heap_options;
 
-/* Makes a heap on a device that can map memory; `options` may be NULL. All sizes are rounded up to
- * 2 MiB. Addresses are reserved for the limit, memory is mapped for the initial size and, apart
- * from it, for records: 0.9 % of it.
- * Returns ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_OPTIONS, ACRE_E_INVALID (limit below initial),
+/* Creates a heap on a device with virtual memory management. Sizes are rounded up to 2 MiB. The
+ * call reserves addresses for the limit and maps memory for the initial size. Records need another
+ * 0.9 % of the mapped memory. acre_heap_destroy destroys the heap, or the last acre_close of the
+ * device.
+ * Returns ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_OPTIONS, ACRE_E_INVALID (limit below initial size),
  * ACRE_E_UNSUPPORTED, ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_ADDRESS_SPACE. */
 ACRE_API acre_status acre_heap_create(acre_device *device, const acre_heap_options *options,
                                       acre_heap **heap);
 
-/* Destroys a heap and frees all its memory; no kernel may use it any more. Blocks that were not
- * freed are counted in *leaked_blocks and *leaked_bytes, which may be NULL, and logged, by tag
- * those that have one. NULL is a no-op. After a failure to read the records, as on a lost device,
- * the counts are 0. Returns ACRE_E_HANDLE; ACRE_E_DRIVER: the device could not be waited for, and
- * the heap stays. Sync: waits for all work of the device that is queued, as cudaFree does. */
+/* Destroys a heap and frees all its memory. NULL is a no-op. No kernel may use the heap any more.
+ * Live blocks leak: the call logs them, by tag if they have one, and counts them in *leaked_blocks
+ * and *leaked_bytes, which may be NULL. If the records cannot be read, as on a lost device, the
+ * counts are 0.
+ * Returns ACRE_E_HANDLE; ACRE_E_DRIVER if waiting for the device failed, and the heap still exists.
+ * Sync: like cudaFree, waits for all work queued on the device. */
 ACRE_API acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks,
                                        uint64_t *leaked_bytes);
 
-/* What is passed to kernels; good until the heap ends. */
+/* Gets the handle that kernels use. It is valid until the heap is destroyed. */
 ACRE_API acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle);
 
-/* Maps more memory, so that the heap has `bytes` in all, or what it has if that is more. Kernels
- * may be running. ACRE_E_LIMIT beyond the limit, ACRE_E_DEVICE_MEMORY: nothing has changed. After
- * another failure of the driver memory may have been added that kernels do not see yet: the next
- * call that grows the heap tells them of it.
+/* Maps more memory until the heap has `bytes` in all. If the heap has more already, the call is a
+ * no-op. Kernels may be running.
+ * Returns ACRE_E_LIMIT above the limit, ACRE_E_DEVICE_MEMORY. After another driver failure the heap
+ * may have memory that kernels do not see yet; the next call that grows the heap makes it visible.
  *
- * By itself a heap grows when a kernel has found no memory and waits. With `ahead_bytes` it grows
- * before that: when less than so much is in segments (of 2 MiB) that are wholly free, it gets a
- * step. The service looks every millisecond, whether kernels run or not; without a service
- * acre_heap_get_handle looks. */
+ * A heap also grows by itself: when a kernel finds no memory and waits, the service thread maps
+ * more. With `ahead_bytes` it grows earlier, by at least a step: as soon as the segments of 2 MiB
+ * that are entirely free have less than `ahead_bytes`. The service thread checks that every
+ * millisecond, whether kernels run or not. Without a service thread acre_heap_get_handle checks
+ * it. */
 ACRE_API acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes);
 
-/* How far the heap may grow, rounded up to 2 MiB: what it was made with, and what is set
- * later, at any time, whether kernels run or not. Below what it has, it only stops growing
- * (acre_heap_trim releases memory). The counterpart of CUDA's cudaLimitMallocHeapSize.
- * ACRE_E_ADDRESS_SPACE beyond what it was made with: it has no more addresses. */
+/* Gets the limit of a heap in bytes, a multiple of 2 MiB. */
 ACRE_API acre_status acre_heap_get_limit(acre_heap *heap, uint64_t *bytes);
+
+/* Sets the limit of a heap, rounded up to 2 MiB, like CUDA's cudaLimitMallocHeapSize. Kernels may
+ * be running. A limit below the mapped memory only stops growth; acre_heap_trim releases memory.
+ * Returns ACRE_E_ADDRESS_SPACE above the limit that the heap was created with: it reserved no more
+ * addresses. */
 ACRE_API acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes);
 
-/* Unmaps free memory at the end until `bytes` are left, or as few as live blocks allow. No kernel
- * that uses the heap may be running or start meanwhile. After a failure all blocks are what they
- * were. */
+/* Unmaps free memory at the end of a heap until `bytes` are left, or as few as live blocks allow.
+ * No kernel that uses the heap may run or start during the call. After a failure all blocks are
+ * unchanged. */
 ACRE_API acre_status acre_heap_trim(acre_heap *heap, uint64_t bytes);
 
-/* Forgets all blocks, as if all were freed, and sets the counts to 0; the memory stays mapped. No
- * kernel that uses the heap may be running or start meanwhile. After a failure some blocks may be
- * forgotten and others not: call it again. */
+/* Frees all blocks of a heap at once, and sets the counters of failed requests, invalid frees and
+ * overruns to 0. The memory stays mapped. No kernel that uses the heap may run or start during the
+ * call. After a failure some blocks may be freed and others not: repeat the call. */
 ACRE_API acre_status acre_heap_reset(acre_heap *heap);
 
 typedef struct acre_heap_class_stats {
-    uint64_t bytes; /* of a block */
+    uint64_t bytes; /* size of a block */
     uint64_t live_blocks;
-    uint64_t free_blocks; /* in slabs of the class: allocated again without a new page */
+    uint64_t free_blocks; /* in slabs of this class; can be allocated without a new page */
 } acre_heap_class_stats;
 
+/* Every statistic of a heap: name, meaning. */
 #define ACRE_HEAP_STATS_LIST(X)                                                                    \
-    X(mapped_bytes, "memory for blocks that the heap has now")                                     \
-    X(record_bytes, "memory for records that it has now")                                          \
-    X(limit_bytes, "that it may grow to")                                                          \
-    X(live_blocks, "blocks allocated now")                                                         \
-    X(live_bytes, "their bytes now, as they really are")                                           \
-    X(peak_bytes, "the most live_bytes that statistics, trim or reset have seen")                  \
-    X(free_bytes, "in pages that belong to no block and no class")                                 \
-    X(failed, "requests that got NULL")                                                            \
-    X(failed_bytes, "bytes of those")                                                              \
-    X(bad_alignment, "requests with an alignment that cannot be")                                  \
-    X(double_frees, "frees of what was free already")                                              \
+    X(mapped_bytes, "memory for blocks that is mapped now")                                        \
+    X(record_bytes, "memory for records that is mapped now")                                       \
+    X(limit_bytes, "the limit")                                                                    \
+    X(live_blocks, "live blocks now")                                                              \
+    X(live_bytes, "bytes of live blocks now, after rounding")                                      \
+    X(peak_bytes, "highest live_bytes that acre_heap_get_stats or acre_heap_reset has seen")       \
+    X(free_bytes, "bytes of pages that belong to no block and no slab now")                        \
+    X(failed, "requests that returned NULL")                                                       \
+    X(failed_bytes, "bytes of the requests that returned NULL")                                    \
+    X(bad_alignment, "requests with an invalid alignment")                                         \
+    X(double_frees, "frees of memory that was already free")                                       \
     X(foreign_frees, "frees of addresses outside the heap")                                        \
     X(interior_frees, "frees of addresses inside a block")                                         \
     X(grows, "times that memory was added")                                                        \
-    X(asks, "times that a kernel asked for more")                                                  \
-    X(overruns, "blocks that were written past their end, found when debug builds freed them")     \
-    X(overrun_at, "address of the first of those; 0: there was none")                              \
-    X(unmarked_frees, "blocks without a mark that debug builds freed")
+    X(asks, "requests of kernels for more memory that the service answered")                       \
+    X(overruns, "blocks written past their end, detected when debug builds freed them")            \
+    X(overrun_at, "address of the first block written past its end; 0: none")                      \
+    X(unmarked_frees, "blocks without a debug mark that debug builds freed")
 
 typedef struct acre_heap_stats {
     size_t struct_size; /* set by the caller */
@@ -106,32 +112,36 @@ typedef struct acre_heap_stats {
     acre_heap_class_stats classes[ACRE_HEAP_CLASSES];
 } acre_heap_stats;
 
-/* Counted from the records, which are copied to the host; while kernels run, about right. */
+/* Gets the statistics of a heap. The call copies the heap's records to the host and counts there.
+ * While kernels run, the values are approximate. */
 ACRE_API acre_status acre_heap_get_stats(acre_heap *heap, acre_heap_stats *stats);
 
-/* Called for each live block; a result other than 0 ends the walk. It must not call into acre. */
+/* Called for each live block. A result other than 0 ends the walk. The heap's lock is held: the
+ * function must not call into acre, nor wait for a thread that does. */
 typedef int (*acre_heap_walk_fn)(void *user, void *block, uint64_t bytes);
 
-/* Every live block with its usable size, by rising addresses. No kernel that uses the heap may be
- * running. ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_HOST_MEMORY, ACRE_E_DEVICE_LOST. */
+/* Calls `fn` for every live block with its usable size, in the order of addresses. No kernel that
+ * uses the heap may run during the call.
+ * Returns ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_HOST_MEMORY, ACRE_E_DEVICE_LOST. */
 ACRE_API acre_status acre_heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user);
 
-/* What is known about a live block. Debug builds (ACRE_HEAP_DEBUG) mark theirs. */
+/* A live block. Debug builds (ACRE_HEAP_DEBUG) mark the blocks that they allocate. */
 typedef struct acre_heap_block {
     void *address;
-    uint64_t bytes;       /* as it really is, as acre_heap_walk tells it */
-    uint64_t asked_bytes; /* for by who made it; `bytes` if it has no mark */
-    uint32_t tag;         /* 0 if it has no mark */
+    uint64_t bytes;       /* usable size, as in acre_heap_walk */
+    uint64_t asked_bytes; /* requested size; `bytes` if the block has no mark */
+    uint32_t tag;         /* 0 if the block has no mark */
     uint32_t flags;       /* ACRE_HEAP_BLOCK_* */
 } acre_heap_block;
 
-#define ACRE_HEAP_BLOCK_MARKED 1u  /* made by a debug build */
-#define ACRE_HEAP_BLOCK_OVERRUN 2u /* and written past its end */
+#define ACRE_HEAP_BLOCK_MARKED 1u  /* allocated by a debug build */
+#define ACRE_HEAP_BLOCK_OVERRUN 2u /* marked, and written past its end */
 
+/* Called for each live block, under the rules of acre_heap_walk_fn. */
 typedef int (*acre_heap_inspect_fn)(void *user, const acre_heap_block *block);
 
-/* As acre_heap_walk, with what debug builds know, for which the blocks' own memory is copied to the
- * host as well: it takes as long as that. */
+/* Calls `fn` for every live block, with the marks of debug builds. To read the marks, the call
+ * copies the blocks to the host, and takes as long as that copy. Otherwise like acre_heap_walk. */
 ACRE_API acre_status acre_heap_inspect(acre_heap *heap, acre_heap_inspect_fn fn, void *user);
 
 #ifdef __cplusplus

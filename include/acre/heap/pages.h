@@ -1,13 +1,13 @@
-/* Pages and segments of a heap: who gets which. Part of acre_heap.h, not to be included by itself.
+/* Allocation of pages and segments. Part of acre_heap.h, not to be included by itself.
  *
- * A segment's mask of free pages is the truth, and a run of pages is claimed by one atomic that
- * clears its bits. Trees of bits over the segments say where to look: one tree for each length of
- * run, 1, 2, 4 .. 32 pages. They are hints: who changes a mask changes them afterwards, and looks
- * at the mask again after taking a hint away, so that none that is needed stays missing
- * (docs/design.md has the proof); one that is not needed costs a look.
+ * A segment's mask of free pages is authoritative. One atomic that clears its bits claims a run of
+ * pages. Trees of bits over the segments say where to search: one tree for each length of run, 1,
+ * 2, 4 .. 32 pages. The trees are hints. A thread that changes a mask updates the trees afterwards,
+ * and reads the mask again after it has cleared a hint, so that no hint that is needed stays
+ * missing (docs/design.md has the proof). A hint that is not needed costs one load.
  *
- * Segments behind `opened` are in no tree. They are opened in their order when nothing else is
- * left, which is how memory that the host adds while kernels run comes in: the host writes
+ * Segments from `opened` on are in no tree. Kernels open them in order when nothing else is left.
+ * This is also how memory arrives that the host adds while kernels run: the host writes
  * `committed`, and no word that kernels write. */
 #ifndef ACRE_HEAP_PAGES_H
 #define ACRE_HEAP_PAGES_H
@@ -15,11 +15,11 @@
 #include "layout.h"
 
 #define ACRE__HEAP_NONE 0xffffffffu
-/* A segment is looked at once in a search; this bounds one through a heap of 8 GiB that changes
- * under its hands, and is far from what a search needs. */
+/* A search visits a segment once. This bounds a search through a heap of 8 GiB that other warps
+ * change at the same time, and is far more than a search needs. */
 #define ACRE__HEAP_LOOKS 4096u
-/* Segments that are opened at once: one after the other would be a chain of all who want one, and
- * many make one clean their records while the others wait. */
+/* Segments that are opened at once. With fewer, all warps that need one would open them one after
+ * the other. With more, one warp would clear many records while the others wait. */
 #define ACRE__HEAP_OPENS 8u
 
 /* ---- trees ---- */
@@ -34,7 +34,7 @@ ACRE__HEAP_FN void acre__heap_tree_set(acre_heap_handle h, uint32_t tree, uint32
     }
 }
 
-/* The bit of a level whose word below may have become 0, and those above it. */
+/* Clears the bit of a level whose word below may have become 0, and the bits above it. */
 ACRE__HEAP_FN void acre__heap_tree_clear_up(acre_heap_handle h, uint32_t tree, uint32_t level,
                                             uint32_t i) {
     uint64_t *words = acre__heap_tree(h, tree);
@@ -51,7 +51,7 @@ ACRE__HEAP_FN void acre__heap_tree_clear_up(acre_heap_handle h, uint32_t tree, u
     }
 }
 
-/* The caller looks at what the bit stands for afterwards, and sets it again if need be. */
+/* Afterwards the caller reads the record that the bit stands for, and sets it again if needed. */
 ACRE__HEAP_FN void acre__heap_tree_clear(acre_heap_handle h, uint32_t tree, uint32_t i) {
     uint64_t *word = acre__heap_tree(h, tree) + acre__heap_level(0) + (i >> 6);
     uint64_t bit = (uint64_t)1 << (i & 63);
@@ -59,8 +59,8 @@ ACRE__HEAP_FN void acre__heap_tree_clear(acre_heap_handle h, uint32_t tree, uint
         acre__heap_tree_clear_up(h, tree, 1, i >> 6);
 }
 
-/* The first word of segments from *leaf on that is not 0, and its number in *leaf; 0 if there is
- * none. From the top, so that an empty tree costs one look. */
+/* Returns the first word of level 0 from *leaf on that is not 0, and its number in *leaf; 0 if
+ * there is none. It starts at the top, so that an empty tree costs one load. */
 ACRE__HEAP_FN uint64_t acre__heap_tree_next(acre_heap_handle h, uint32_t tree, uint32_t *leaf) {
     const uint64_t *words = acre__heap_tree(h, tree);
     uint64_t top = acre__heap_load64(words, relaxed);
@@ -85,14 +85,14 @@ ACRE__HEAP_FN uint64_t acre__heap_tree_next(acre_heap_handle h, uint32_t tree, u
     return 0;
 }
 
-/* A set bit of a word that has some, the first from bit `spin` on. */
+/* Returns the first set bit from bit `spin` on, with wraparound. The word must not be 0. */
 ACRE__HEAP_FN uint32_t acre__heap_turned_bit(uint64_t word, uint32_t spin) {
     spin &= 63;
     uint64_t turned = spin ? word >> spin | word << (64 - spin) : word;
     return (acre__heap_ctz64(turned) + spin) & 63;
 }
 
-/* The n-th set bit, which must be there. */
+/* Returns the n-th set bit, which must exist. */
 ACRE__HEAP_FN uint32_t acre__heap_nth_bit(uint64_t word, uint32_t n) {
     uint32_t at = 0;
     for (uint32_t half = 32; half; half >>= 1) {
@@ -105,11 +105,11 @@ ACRE__HEAP_FN uint32_t acre__heap_nth_bit(uint64_t word, uint32_t n) {
     return at;
 }
 
-/* Goes through the bits of a tree: the lowest word first, in which `spin` says where to begin, so
- * that warps do not meet in one segment and yet stay close together. */
+/* Iterates over the bits of a tree, the lowest word first. `spin` selects the first bit in each
+ * word, so that warps use different segments and yet stay close together. */
 typedef struct acre__heap_look {
     uint32_t tree, spin, leaf, looks;
-    uint64_t seen; /* bits of the word that were returned already */
+    uint64_t seen; /* bits of the word that were already returned */
 } acre__heap_look;
 
 ACRE__HEAP_FN uint32_t acre__heap_look_next(acre_heap_handle h, acre__heap_look *look) {
@@ -135,7 +135,7 @@ ACRE__HEAP_FN uint32_t acre__heap_look_next(acre_heap_handle h, acre__heap_look 
 
 /* ---- runs of pages in a segment ---- */
 
-/* Bit i: pages i .. i + count - 1 are all in the mask. */
+/* In the result, bit i says that pages i .. i + count - 1 are all in the mask. */
 ACRE__HEAP_FN uint32_t acre__heap_runs(uint32_t mask, uint32_t count) {
     uint32_t have = 1;
     for (; have * 2 <= count; have *= 2)
@@ -143,7 +143,7 @@ ACRE__HEAP_FN uint32_t acre__heap_runs(uint32_t mask, uint32_t count) {
     return count > have ? mask & mask >> (count - have) : mask;
 }
 
-/* How many of the trees know this mask: those of runs 1, 2, 4 .. that it has. */
+/* The number of trees that a mask belongs to: the trees of the runs 1, 2, 4 .. that it has. */
 ACRE__HEAP_FN uint32_t acre__heap_rank(uint32_t mask) {
     uint32_t rank = 0;
     for (uint32_t have = 1; mask; have *= 2, rank++)
@@ -151,7 +151,7 @@ ACRE__HEAP_FN uint32_t acre__heap_rank(uint32_t mask) {
     return rank;
 }
 
-/* Trees [from, to) learn of a segment, all at once: what is above the leaves seldom changes. */
+/* Adds a segment to the trees [from, to). The leaves come first: upper levels rarely change. */
 ACRE__HEAP_FN void acre__heap_note_more(acre_heap_handle h, uint32_t segment, uint32_t from,
                                         uint32_t to) {
     uint64_t bit = (uint64_t)1 << (segment & 63);
@@ -165,7 +165,7 @@ ACRE__HEAP_FN void acre__heap_note_more(acre_heap_handle h, uint32_t segment, ui
         acre__heap_tree_set(h, acre__heap_ctz32(up), 1, segment >> 6);
 }
 
-/* And these forget it; it is known when this returns. */
+/* Removes a segment from the trees [from, to). When it returns, the bits are cleared. */
 ACRE__HEAP_FN void acre__heap_note_less(acre_heap_handle h, uint32_t segment, uint32_t from,
                                         uint32_t to) {
     uint64_t bit = (uint64_t)1 << (segment & 63);
@@ -179,7 +179,7 @@ ACRE__HEAP_FN void acre__heap_note_less(acre_heap_handle h, uint32_t segment, ui
         acre__heap_tree_clear_up(h, acre__heap_ctz32(up), 1, segment >> 6);
 }
 
-/* After a mask went from `before` to `after`. */
+/* Updates the trees after a mask changed from `before` to `after`. */
 ACRE__HEAP_FN void acre__heap_note(acre_heap_handle h, uint32_t segment, uint32_t before,
                                    uint32_t after) {
     uint32_t had = acre__heap_rank(before), has = acre__heap_rank(after);
@@ -198,7 +198,7 @@ ACRE__HEAP_FN uint32_t acre__heap_mask(uint32_t count) {
     return count >= 32 ? 0xffffffffu : (1u << count) - 1;
 }
 
-/* Every count-th bit: runs that lie side by side. */
+/* Every count-th bit, the starts of adjacent runs. */
 ACRE__HEAP_FN uint32_t acre__heap_every(uint32_t count) {
     uint32_t bits = 1;
     for (uint32_t step = count; step < 32; step *= 2)
@@ -206,9 +206,9 @@ ACRE__HEAP_FN uint32_t acre__heap_every(uint32_t count) {
     return bits;
 }
 
-/* One of the runs: as far from the end as a number of runs of its length if it can be, so that they
- * leave no gaps, and of those as `spin` says, so that many who come at once do not want the same.
- */
+/* Chooses one of the runs. It prefers runs that begin at a multiple of their length, so that they
+ * leave no gaps. Among those `spin` decides, so that warps that come at the same time choose
+ * different runs. */
 ACRE__HEAP_FN uint32_t acre__heap_pick(uint32_t runs, uint32_t count, uint32_t spin) {
     uint32_t even = runs & acre__heap_every(count), turn = spin & 31;
     if (!even)
@@ -217,7 +217,7 @@ ACRE__HEAP_FN uint32_t acre__heap_pick(uint32_t runs, uint32_t count, uint32_t s
     return (acre__heap_ctz32(even) + turn) & 31;
 }
 
-/* Gives pages of a segment back, whose labels are gone already. */
+/* Frees pages of a segment. Labels of runs were cleared before; labels of slabs stay. */
 ACRE__HEAP_SLOW void acre__heap_give(acre_heap_handle h, uint32_t segment, uint32_t pages) {
     uint32_t before = acre__heap_or32(&h.segments[segment].free_pages, pages, chip);
     acre__heap_note(h, segment, before, before | pages);
@@ -228,9 +228,9 @@ ACRE__HEAP_FN void acre__heap_release(acre_heap_handle h, uint32_t page, uint32_
     acre__heap_give(h, page >> 5, acre__heap_mask(count) << (page & 31));
 }
 
-/* Pages of this segment, or ACRE__HEAP_NONE. `places` has a bit for each page that the run may
- * begin at. Bits are taken by one atomic that cannot fail because of others who take other pages;
- * who gets a part only gives it back. */
+/* Claims a run of pages in a segment, or returns ACRE__HEAP_NONE. `places` has a bit for each page
+ * that the run may begin at. The bits are taken by one atomic, which cannot fail because other
+ * warps take other pages. A warp that gets only a part of the run frees that part. */
 ACRE__HEAP_FN uint32_t acre__heap_take_in(acre_heap_handle h, uint32_t segment, uint32_t count,
                                           uint32_t places, uint32_t spin) {
     uint32_t *mask = &h.segments[segment].free_pages;
@@ -252,8 +252,7 @@ ACRE__HEAP_FN uint32_t acre__heap_take_in(acre_heap_handle h, uint32_t segment, 
     return ACRE__HEAP_NONE;
 }
 
-/* The tree's bit for a segment was of no use: takes it away if the mask does not have such a run.
- */
+/* Clears a tree's bit for a segment that had no run to take, unless its mask has such a run now. */
 ACRE__HEAP_FN void acre__heap_unhint(acre_heap_handle h, uint32_t tree, uint32_t segment) {
     const uint32_t *mask = &h.segments[segment].free_pages;
     if (acre__heap_rank(acre__heap_load32(mask, relaxed)) > tree)
@@ -277,15 +276,16 @@ ACRE__HEAP_SLOW uint32_t acre__heap_search(acre_heap_handle h, uint32_t tree, ui
     }
 }
 
-/* Lifts a word that only rises. */
+/* Raises a word that never falls to at least `to`. */
 ACRE__HEAP_FN void acre__heap_raise(uint64_t *word, uint64_t to) {
     uint64_t now = acre__heap_load64(word, relaxed);
     while (now < to && !acre__heap_cas64(word, &now, to, acq_rel))
         continue;
 }
 
-/* Passes on what the host has said. It writes nothing in device memory while kernels run: copies of
- * its own would wait behind those of the program, which may wait for the kernel. */
+/* Copies the host's last answer to the control. The host itself writes nothing to device memory
+ * while kernels run: its copies would wait behind copies of the program, which may wait for the
+ * kernel. */
 ACRE__HEAP_FN void acre__heap_hear(acre_heap_handle h) {
     acre__heap_wish *wish =
         (acre__heap_wish *)(uintptr_t)acre__heap_load64(&h.control->host, relaxed);
@@ -298,8 +298,8 @@ ACRE__HEAP_FN void acre__heap_hear(acre_heap_handle h) {
     acre__heap_raise(&h.control->answers, answers);
 }
 
-/* The record of a segment that nobody had yet: whatever its memory held, no page is anything, and
- * no slab has free slots. The rest of it is written before it is read. */
+/* Initialises the records of segments that were never used, whatever their memory held: no page has
+ * a label, and no slab has free slots. The rest of a record is written before it is read. */
 ACRE__HEAP_FN void acre__heap_clean(acre_heap_handle h, uint32_t first, uint32_t count) {
     for (uint32_t s = first; s < first + count; s++) {
         acre_heap_segment *segment = h.segments + s;
@@ -311,8 +311,8 @@ ACRE__HEAP_FN void acre__heap_clean(acre_heap_handle h, uint32_t first, uint32_t
     }
 }
 
-/* The bits of whole segments, all of one owner, in all trees of runs: word by word, so that a block
- * of gigabytes does not take thousands of atomics. */
+/* Sets or clears the bits of whole segments in all trees of runs. It works word by word, so that a
+ * block of gigabytes does not need thousands of atomics. */
 ACRE__HEAP_FN void acre__heap_note_whole(acre_heap_handle h, uint32_t first, uint32_t count,
                                          int is_free) {
     for (uint32_t tree = 0; tree < ACRE__HEAP_RUNS; tree++)
@@ -330,7 +330,7 @@ ACRE__HEAP_FN void acre__heap_note_whole(acre_heap_handle h, uint32_t first, uin
         }
 }
 
-/* Who finds that somebody else is opening segments waits for those, a little. */
+/* If another warp is opening segments, waits for it, with a bound, and returns 1; else 0. */
 ACRE__HEAP_FN int acre__heap_open_wait(acre_heap_handle h) {
     if (!acre__heap_load64(&h.control->opening, acquire))
         return 0;
@@ -339,9 +339,9 @@ ACRE__HEAP_FN int acre__heap_open_wait(acre_heap_handle h) {
     return 1;
 }
 
-/* Puts segments that have memory, and that nobody had yet, into the trees, a few of them: 1, or 0
- * if there are none. `opening` is counted before `opened` shows it: who comes too late for these
- * segments knows that they are about to be found. */
+/* Opens the next few segments: puts them into the trees. Returns 0 if there are none. `opening` is
+ * counted before `opened` changes: a warp that comes too late for these segments knows that they
+ * will soon be in the trees. */
 ACRE__HEAP_FN int acre__heap_open(acre_heap_handle h) {
     uint64_t committed = acre__heap_load64(&h.control->committed, acquire);
     uint64_t opened = acre__heap_load64(&h.control->opened, acquire), end;
@@ -364,23 +364,23 @@ ACRE__HEAP_FN int acre__heap_open(acre_heap_handle h) {
 
 /* ---- desks ----
  *
- * Many warps that look for pages at once would all find the same ones. So runs of pages, whole
- * segments if there are any, lie on desks, each for the warps of some SMs: {segment + 1, end,
- * next}. Taking some is one load and one add, which tells what was taken even if the desk has
- * another run by now, and which may run past the end. Pages on a desk are in no segment's mask;
- * those that are freed go to the masks, for everybody. */
-#define ACRE__HEAP_DESK_BUSY ((uint64_t)1 << 63) /* somebody is finding a run; its end is 0 */
+ * If many warps searched for pages at the same time, they would all find the same ones. So runs of
+ * pages, whole segments if possible, are put on desks, each for the warps of some SMs. A desk is
+ * the word {segment + 1, end, next}. Taking pages is one load and one add. The add returns which
+ * pages were taken, even if the desk has another run by then, and it may run past the end. Pages on
+ * a desk are in no segment's mask. Freed pages go to the masks, where all warps find them. */
+#define ACRE__HEAP_DESK_BUSY ((uint64_t)1 << 63) /* a warp is looking for a run; end is 0 */
 #define ACRE__HEAP_DESK_NEXT(desk) ((uint32_t)(desk))
 #define ACRE__HEAP_DESK_END(desk) ((uint32_t)((desk) >> 32) & 63u)
 #define ACRE__HEAP_DESK_SEGMENT(desk) ((uint32_t)((desk) >> 40) - 1)
-#define ACRE__HEAP_DESK_MOST 16u /* pages: longer runs are found in the trees */
+#define ACRE__HEAP_DESK_MOST 16u /* pages; longer runs come from the trees */
 #define ACRE__HEAP_DESK_TRIES 32u
 
 ACRE__HEAP_FN uint64_t acre__heap_desk(uint32_t segment, uint32_t end, uint32_t next) {
     return (uint64_t)(segment + 1) << 40 | (uint64_t)end << 32 | next;
 }
 
-/* The pages that lie on it. */
+/* Returns the pages on a desk. */
 ACRE__HEAP_FN uint32_t acre__heap_desk_pages(uint64_t desk) {
     uint32_t end = ACRE__HEAP_DESK_END(desk), next = ACRE__HEAP_DESK_NEXT(desk);
     return next < end ? acre__heap_mask(end - next) << next : 0;
@@ -392,9 +392,10 @@ ACRE__HEAP_FN void acre__heap_desk_give(acre_heap_handle h, uint64_t desk) {
         acre__heap_give(h, ACRE__HEAP_DESK_SEGMENT(desk), pages);
 }
 
-/* A whole segment in a word of their tree, or ACRE__HEAP_NONE. Whoever takes a hint away is the
- * only one to look there, so that many who come at once part. The other trees forget it before
- * anybody can get a page of it, and give it back. */
+/* Takes a whole segment from one word of the tree of whole segments, or returns ACRE__HEAP_NONE.
+ * Only the warp that clears a hint searches that segment, so that warps that come at the same time
+ * spread. The other trees drop the segment before another warp can get a page of it and free that
+ * page. */
 ACRE__HEAP_FN uint32_t acre__heap_take_leaf(acre_heap_handle h, uint32_t leaf, uint32_t spin) {
     uint64_t *at = acre__heap_tree(h, ACRE__HEAP_RUNS - 1) + acre__heap_level(0) + leaf;
     for (uint64_t word = acre__heap_load64(at, relaxed); word;) {
@@ -416,8 +417,8 @@ ACRE__HEAP_FN uint32_t acre__heap_take_leaf(acre_heap_handle h, uint32_t leaf, u
     return ACRE__HEAP_NONE;
 }
 
-/* The same, of any: near the one that was there before, or in one of the eight lowest words, so
- * that few are begun. */
+/* Takes a whole segment near the one that the desk had before, else from one of the eight lowest
+ * words, so that few segments are partly used. */
 ACRE__HEAP_FN uint32_t acre__heap_take_whole(acre_heap_handle h, uint32_t before, uint32_t spin) {
     const uint64_t *words = acre__heap_tree(h, ACRE__HEAP_RUNS - 1);
     uint32_t leaf = before >> 6;
@@ -435,14 +436,14 @@ ACRE__HEAP_FN uint32_t acre__heap_take_whole(acre_heap_handle h, uint32_t before
         uint32_t segment = acre__heap_take_leaf(h, leaf, spin >> 3);
         if (segment != ACRE__HEAP_NONE)
             return segment;
-        /* A bit above it may have been set late, and would lead here for ever. */
+        /* A bit above it may have been set late, and would lead here again and again. */
         acre__heap_tree_clear_up(h, ACRE__HEAP_RUNS - 1, 1, leaf);
     }
     return ACRE__HEAP_NONE;
 }
 
-/* What a desk has next where no segment is whole, of which `count` pages are the caller's: as long
- * a run as there is. 0: there is none. */
+/* Finds the next run for a desk if no segment is entirely free: the longest run that there is. Its
+ * first `count` pages belong to the caller. Returns 0 if there is none. */
 ACRE__HEAP_SLOW uint64_t acre__heap_desk_rest(acre_heap_handle h, uint32_t count) {
     uint32_t spin = acre__heap_spin();
     while (acre__heap_open(h)) {
@@ -459,8 +460,8 @@ ACRE__HEAP_SLOW uint64_t acre__heap_desk_rest(acre_heap_handle h, uint32_t count
 }
 typedef uint64_t (*acre__heap_rest_fn)(acre_heap_handle h, uint32_t count);
 
-/* The desk is the caller's to refill, it is BUSY: a run from what comes, or ACRE__HEAP_NONE. Those
- * who look for what lies on desks see BUSY until it is there. */
+/* Refills a desk, which the caller has set to BUSY, and takes a run of `count` pages from it, or
+ * returns ACRE__HEAP_NONE. Warps that clear desks see BUSY until the refill is done. */
 ACRE__HEAP_FN uint32_t acre__heap_desk_next(acre_heap_handle h, uint32_t which, uint64_t left,
                                             uint32_t count) {
     ACRE__HEAP_APART(acre__heap_rest_fn, rest, acre__heap_desk_rest);
@@ -480,7 +481,8 @@ ACRE__HEAP_FN uint32_t acre__heap_desks_last(acre_heap_handle h) {
     return (1u << acre__heap_desks_log2(acre__heap_hint64(&h.control->committed))) - 1;
 }
 
-/* A run that lies on a desk, by one load and one atomic: ACRE__HEAP_NONE, and what it had. */
+/* Takes a run from a desk with one load and one atomic. If the desk has too few pages, returns
+ * ACRE__HEAP_NONE and the desk's word in *now. */
 ACRE__HEAP_FN uint32_t acre__heap_desk_take(acre_heap_handle h, uint32_t which, uint32_t count,
                                             uint64_t *now) {
     uint64_t *desk = &h.control->desks[which];
@@ -498,9 +500,9 @@ ACRE__HEAP_FN uint32_t acre__heap_desk_take(acre_heap_handle h, uint32_t which, 
     return ACRE__HEAP_NONE;
 }
 
-/* A run from a desk, or ACRE__HEAP_NONE. Where one is being refilled the next will do; and where it
- * cannot be refilled some others may have what is wanted. Who gives up makes all desks be cleared,
- * so nobody does for having waited a little. */
+/* Takes a run from some desk, or returns ACRE__HEAP_NONE. While one desk is being refilled it tries
+ * the next. If a desk cannot be refilled, others may still have pages. A warp that gives up causes
+ * all desks to be cleared, so it does not give up after a short wait. */
 ACRE__HEAP_SLOW uint32_t acre__heap_desk_claim(acre_heap_handle h, uint32_t count) {
     uint32_t place = acre__heap_place(), last = acre__heap_desks_last(h), dry = 0;
     for (uint32_t tries = 0; tries < 512 && dry <= (last < 8 ? last : 8); tries++) {
@@ -526,8 +528,8 @@ ACRE__HEAP_SLOW uint32_t acre__heap_desk_claim(acre_heap_handle h, uint32_t coun
 }
 typedef uint32_t (*acre__heap_desk_fn)(acre_heap_handle h, uint32_t count);
 
-/* Gives back what lies on the desks of one word: 0 if there was nothing, 1 if there will be, since
- * somebody is about to put a run on one, 2 or 3 if there was. */
+/* Frees the pages on the desks of one word. Returns 0 if there were none, 1 if a warp is about to
+ * put a run on one of them, 2 or 3 if there were some. */
 ACRE__HEAP_FN uint32_t acre__heap_clear_word(acre_heap_handle h, uint32_t word) {
     uint64_t busy = 0;
     uint32_t any = 0;
@@ -549,7 +551,7 @@ ACRE__HEAP_FN uint32_t acre__heap_clear_word(acre_heap_handle h, uint32_t word) 
     return any | (busy != 0);
 }
 
-/* Gives what lies on desks back to everybody; returns as above. */
+/* Frees the pages on all desks. Returns as acre__heap_clear_word does. */
 ACRE__HEAP_SLOW uint32_t acre__heap_clear_desks(acre_heap_handle h) {
     uint32_t some = 0, any = 0;
     for (uint32_t i = 0; i < 1u << (ACRE__HEAP_DESKS_LOG2 - 6); i++)
@@ -559,8 +561,8 @@ ACRE__HEAP_SLOW uint32_t acre__heap_clear_desks(acre_heap_handle h) {
     return any;
 }
 
-/* A run of 1 to 32 pages, beginning at a multiple of `align` (a power of two) pages, from anywhere
- * but desks, or from those after all. */
+/* Claims a run of 1 to 32 pages that begins at a multiple of `align` pages, a power of two. It
+ * searches the trees, then opens segments, then clears the desks. */
 ACRE__HEAP_SLOW uint32_t acre__heap_claim_rest(acre_heap_handle h, uint32_t count, uint32_t align) {
     uint32_t spin = acre__heap_spin(), busy = 0;
     uint32_t low = acre__heap_log2(count), high = low + ((count & (count - 1)) != 0);
@@ -580,7 +582,7 @@ ACRE__HEAP_SLOW uint32_t acre__heap_claim_rest(acre_heap_handle h, uint32_t coun
     return ACRE__HEAP_NONE;
 }
 
-/* The same, and first from desks. */
+/* As acre__heap_claim_rest, but tries the desks first. */
 ACRE__HEAP_FN uint32_t acre__heap_claim(acre_heap_handle h, uint32_t count, uint32_t align) {
     uint32_t page = ACRE__HEAP_NONE;
     if (count <= ACRE__HEAP_DESK_MOST && align == 1)
@@ -588,7 +590,7 @@ ACRE__HEAP_FN uint32_t acre__heap_claim(acre_heap_handle h, uint32_t count, uint
     return page == ACRE__HEAP_NONE ? acre__heap_claim_rest(h, count, align) : page;
 }
 
-/* Says what pages belong to; they are the caller's alone. */
+/* Writes the labels of pages that belong to the caller. */
 ACRE__HEAP_FN void acre__heap_label(acre_heap_handle h, uint32_t page, uint32_t count,
                                     uint32_t info) {
     for (uint32_t i = 0; i < count; i++)
@@ -604,7 +606,7 @@ ACRE__HEAP_FN void acre__heap_give_segments(acre_heap_handle h, uint32_t first, 
     acre__heap_note_whole(h, first, count, 1);
 }
 
-/* All of them or none. */
+/* Takes whole segments, all or none. */
 ACRE__HEAP_FN int acre__heap_take_segments(acre_heap_handle h, uint32_t first, uint32_t count) {
     for (uint32_t i = first; i < first + count; i++) {
         uint32_t whole = 0xffffffffu;
@@ -618,7 +620,7 @@ ACRE__HEAP_FN int acre__heap_take_segments(acre_heap_handle h, uint32_t first, u
     return 1;
 }
 
-/* From the top, since small blocks begin at the bottom. */
+/* Searches from the top, since small blocks begin at the bottom. */
 ACRE__HEAP_FN uint32_t acre__heap_find_segments(acre_heap_handle h, uint32_t count) {
     const uint64_t *words = acre__heap_tree(h, ACRE__HEAP_RUNS - 1) + acre__heap_level(0);
     uint64_t opened = acre__heap_load64(&h.control->opened, relaxed);
@@ -637,7 +639,7 @@ ACRE__HEAP_FN uint32_t acre__heap_find_segments(acre_heap_handle h, uint32_t cou
     return ACRE__HEAP_NONE;
 }
 
-/* Straight from the segments that nobody had yet. */
+/* Takes segments that were never opened. */
 ACRE__HEAP_FN uint32_t acre__heap_open_segments(acre_heap_handle h, uint32_t count) {
     uint64_t committed = acre__heap_load64(&h.control->committed, acquire);
     uint64_t opened = acre__heap_load64(&h.control->opened, relaxed);
@@ -651,22 +653,22 @@ ACRE__HEAP_FN uint32_t acre__heap_open_segments(acre_heap_handle h, uint32_t cou
     return (uint32_t)opened;
 }
 
-/* The lock is the caller's. */
+/* The caller holds the lock. */
 ACRE__HEAP_SLOW uint32_t acre__heap_claim_locked(acre_heap_handle h, uint32_t count) {
     uint32_t first, tries = 0;
     do {
         first = acre__heap_find_segments(h, count);
         if (first == ACRE__HEAP_NONE)
             first = acre__heap_open_segments(h, count);
-        /* What is left may lie on both sides of the border, or on desks. */
+        /* Free segments may be on both sides of `opened`, or on desks. */
     } while (first == ACRE__HEAP_NONE &&
              (acre__heap_open(h) || (!tries++ && acre__heap_clear_desks(h))));
     return first;
 }
 
-/* Two that search at once would take each other's segments and both fail, hence a lock, which small
- * blocks never take. All that it guards is inside the loop: lanes of one warp that wait for it and
- * the one that has it would else wait for each other where the loop ends. */
+/* Two warps that search at the same time would take each other's segments, and both fail. Hence a
+ * lock, which small blocks never take. The guarded code is inside the loop: otherwise the lane that
+ * holds the lock would wait behind the loop for lanes of its warp that wait for the lock. */
 ACRE__HEAP_SLOW uint32_t acre__heap_claim_segments(acre_heap_handle h, uint32_t count) {
     uint32_t first = ACRE__HEAP_NONE;
     int is_done = count > h.max_segments;

@@ -1,5 +1,5 @@
-/* The heap's calls as they are without ACRE_HEAP_DEBUG, and the parts of copies and fills. Part of
- * acre_heap.h, which says what they do; not to be included by itself. */
+/* The heap functions without ACRE_HEAP_DEBUG, and the parts of copies and fills. acre_heap.h
+ * documents the functions. Part of acre_heap.h, not to be included by itself. */
 #ifndef ACRE_HEAP_PLAIN_H
 #define ACRE_HEAP_PLAIN_H
 
@@ -13,7 +13,7 @@ ACRE__HEAP_FN void *acre__heap_plain_aligned_malloc(acre_heap_handle h, size_t b
         bytes = SIZE_MAX;
         align = 1;
     } else if (align > 16) {
-        /* Slots of 2^k bytes lie at multiples of 2^k. */
+        /* Slots of 2^k bytes are aligned to 2^k. */
         bytes = bytes > align ? bytes : align;
         if (bytes <= ACRE__HEAP_CLASS_MOST)
             bytes = (size_t)2 << acre__heap_log2((uint32_t)bytes - 1);
@@ -40,7 +40,7 @@ ACRE__HEAP_FN void acre__heap_plain_free(acre_heap_handle h, void *p) {
     if (p) {
         found = acre__heap_find(h, p);
         if (found.what == ACRE__HEAP_IS_SLOT)
-            key = (found.page << 6) + (found.slot >> 6); /* of all pages and words one */
+            key = (found.page << 6) + (found.slot >> 6); /* one for each word of a page's bits */
     }
     uint32_t peers = acre__heap_group(mask, key);
     if (found.what == ACRE__HEAP_IS_SLOT)
@@ -51,7 +51,7 @@ ACRE__HEAP_FN void acre__heap_plain_free(acre_heap_handle h, void *p) {
         acre__heap_free_pages(h, found.page, found.info);
 }
 
-/* 0 if `p` is not the address of a live block. */
+/* Returns 0 if `p` is not the address of a live block. */
 ACRE__HEAP_FN size_t acre__heap_plain_usable_size(acre_heap_handle h, const void *p) {
     acre__heap_found found = acre__heap_find(h, p);
     if (found.what == ACRE__HEAP_IS_SLOT) {
@@ -82,7 +82,7 @@ __attribute__((may_alias))
 #endif
 acre__heap_quad;
 
-/* The part of lane `rank` of `count`: neighbours access neighbouring quads. */
+/* Copies the part of lane `rank` of `count`. Adjacent lanes access adjacent quads. */
 ACRE__HEAP_FN void acre__heap_copy_part(void *dest, const void *src, size_t bytes, uint32_t rank,
                                         uint32_t count) {
     size_t done = 0;

@@ -1,41 +1,40 @@
-/* Slabs of a heap: blocks of up to 32 KiB, for the lanes of a warp together. Part of acre_heap.h,
- * not to be included by itself.
+/* Slabs: allocation of blocks of up to 32 KiB, for the lanes of a warp together. Part of
+ * acre_heap.h, not to be included by itself.
  *
- * An arena is the current slab of a class for some SMs. While slots that were never used are left
- * in it (FRONT), a warp's request is one load, of the arena, and one atomic add, on the slab's bump
- * word, which also says how many slots there are and of what class: a slab that is used up, or
- * that has become another one meanwhile, cannot be mistaken. Otherwise (HOLES) the request first
- * takes its number off the slab's count of freed slots and then finds that many freed bits, which
- * must be there: bits are set before they are counted.
+ * An arena is the current slab of a size class for some SMs. While the slab has slots that were
+ * never used (FRONT), a warp's request is one load of the arena and one atomic add on the slab's
+ * bump word. That word also has the capacity and the class, so a slab that is used up, or that has
+ * become another slab, cannot be mistaken. Otherwise (HOLES) the request first subtracts its number
+ * from the slab's count of freed slots. It then finds that many freed bits, which must exist: bits
+ * are set before they are counted.
  *
- * So the count of freed slots decides everything about a slab. Whoever brings it to the capacity
- * takes the slab apart, by a compare-and-swap against everybody who would still reserve; whoever
- * lifts it past a threshold hints at the slab in the tree of its class. Arenas need not be kept in
- * step with that: an arena whose slab has nothing left is refilled by one, and the others take the
- * next one meanwhile. */
+ * So the count of freed slots decides everything about a slab. The thread that raises it to the
+ * capacity retires the slab, by a compare-and-swap against all threads that would still reserve
+ * slots. The thread that raises it past a threshold adds a hint to the tree of its class. Arenas
+ * need not be kept in step with that: one warp refills an arena whose slab has nothing left, while
+ * other warps use the next arena. */
 #ifndef ACRE_HEAP_SLAB_H
 #define ACRE_HEAP_SLAB_H
 
 #include "pages.h"
 
 enum {
-    ACRE__HEAP_ROOMY = 0, /* a quarter of the slots is free: good to refill an arena from */
-    ACRE__HEAP_SOME = 1,  /* at least one is: for when there is nothing better */
+    ACRE__HEAP_ROOMY = 0, /* a quarter of the slots is free: good for refilling an arena */
+    ACRE__HEAP_SOME = 1,  /* at least one slot is free: used if there is nothing better */
     ACRE__HEAP_TRIES = 64,
-    ACRE__HEAP_FLUSHES = 16 /* others attach slabs while one warp takes them away */
+    ACRE__HEAP_FLUSHES = 16 /* tries, since other warps attach slabs while one detaches them */
 };
 
-/* Slots for some lanes: `count` of them from `slot` on, or those of the bits of word `slot`. */
+/* Slots for some lanes: `count` slots from `slot` on, or the slots of `bits` in word `slot`. */
 typedef struct acre__heap_grant {
-    uint32_t page;  /* the slab's first */
-    uint32_t slot;  /* the first, or the number of the word */
+    uint32_t page;  /* first page of the slab */
+    uint32_t slot;  /* first slot, or the number of the word */
     uint32_t count; /* 0: none */
     uint32_t is_bits;
     uint64_t bits;
 } acre__heap_grant;
 
-/* What a leader is in the middle of: slots taken off a slab's count whose bits it has yet to find.
- */
+/* Slots that a leader has subtracted from a slab's count, and whose bits it has yet to find. */
 typedef struct acre__heap_reserved {
     uint32_t page, cap, count, word;
 } acre__heap_reserved;
@@ -53,7 +52,7 @@ ACRE__HEAP_FN void acre__heap_tier_set(acre_heap_handle h, uint32_t tier, uint32
         acre__heap_tree_set(h, acre__heap_tier_tree(tier, size_class), 0, page >> 5);
 }
 
-/* 1 if this call took it away. */
+/* Returns 1 if this call cleared the hint. */
 ACRE__HEAP_FN int acre__heap_tier_clear(acre_heap_handle h, uint32_t tier, uint32_t size_class,
                                         uint32_t page) {
     uint32_t *mask = &acre__heap_segment_of(h, page)->tiers[tier][size_class];
@@ -69,8 +68,8 @@ ACRE__HEAP_FN int acre__heap_tier_clear(acre_heap_handle h, uint32_t tier, uint3
     return (old & bit) != 0;
 }
 
-/* Some slab of the tier, of which others may know too; ACRE__HEAP_NONE. It is in no tier any more.
- */
+/* Takes some slab out of a tier, and out of the other one, too; ACRE__HEAP_NONE if there is none.
+ * Other warps may still know the slab. */
 ACRE__HEAP_SLOW uint32_t acre__heap_tier_pop(acre_heap_handle h, uint32_t tier,
                                              uint32_t size_class) {
     uint32_t tree = acre__heap_tier_tree(tier, size_class);
@@ -94,10 +93,10 @@ ACRE__HEAP_SLOW uint32_t acre__heap_tier_pop(acre_heap_handle h, uint32_t tier,
     }
 }
 
-/* ---- slots that come back ---- */
+/* ---- freed slots ---- */
 
-/* Takes the hints to a slab away that is none any more. One that comes late is of no use to whoever
- * finds it, since what it leads to is no slab of that class. */
+/* Clears the hints to a slab that was retired. A hint that another warp adds late does no harm: the
+ * page it leads to is no slab of that class. */
 ACRE__HEAP_FN void acre__heap_untier(acre_heap_handle h, uint32_t size_class, uint32_t page) {
     acre_heap_segment *segment = acre__heap_segment_of(h, page);
     uint32_t bit = 1u << (page & 31), old[ACRE__HEAP_TIERS];
@@ -113,8 +112,9 @@ ACRE__HEAP_FN void acre__heap_untier(acre_heap_handle h, uint32_t size_class, ui
     }
 }
 
-/* All slots are free and nobody can reserve one any more. The labels stay, since the slab's count
- * of freed slots is 0 from now on, which says enough; stores would need a fence. */
+/* Frees the pages of a slab whose slots are all free; no thread can reserve one any more. The
+ * labels stay, since stores would need a fence. The word `freed` is 0 by now, which says that there
+ * is no slab. */
 ACRE__HEAP_SLOW void acre__heap_retire(acre_heap_handle h, uint32_t page, uint32_t info) {
     uint32_t pages = ACRE__HEAP_LENGTH(info);
     if (!(info & ACRE__HEAP_OWN))
@@ -124,13 +124,14 @@ ACRE__HEAP_SLOW void acre__heap_retire(acre_heap_handle h, uint32_t page, uint32
 
 #define ACRE__HEAP_NO_SLAB (~(uint64_t)0)
 
-/* After `count` bits of a slab were set, which is the last thing that needs a fence before it:
- * counts them, and does what that brings about. Returns the count with the slab's class, 0 when the
- * slab ended with it, or ACRE__HEAP_NO_SLAB when it had ended before: somebody freed the same. */
+/* Counts freed slots after `count` of their bits were set, and retires the slab or adds hints. The
+ * bits are the last writes that need a fence before them. Returns the new count with the slab's
+ * class; 0 if the slab was retired; ACRE__HEAP_NO_SLAB if it was retired before, which means a
+ * double free. */
 ACRE__HEAP_FN uint64_t acre__heap_count_freed(acre_heap_handle h, uint32_t page, uint32_t count) {
     uint64_t *freed = &acre__heap_page_of(h, page)->freed;
     uint64_t old = acre__heap_add64(freed, (uint64_t)count, chip), now = old + count;
-    if (!ACRE__HEAP_SORT(old)) { /* not by an add, which could take from a slab that comes */
+    if (!ACRE__HEAP_SORT(old)) { /* undone by a cas: a subtraction could hit a new slab here */
         while (!ACRE__HEAP_SORT(now) && !acre__heap_cas64(freed, &now, 0, chip))
             continue;
         return ACRE__HEAP_NO_SLAB;
@@ -153,8 +154,8 @@ ACRE__HEAP_FN uint64_t acre__heap_count_freed(acre_heap_handle h, uint32_t page,
     return now;
 }
 
-/* Slots [first, first + count) that were taken from the front and that nobody wants. They are
- * counted when their bits are there, which is known from what they were before. */
+/* Frees slots [first, first + count) that were taken from the front and are not needed. The result
+ * of each atomic shows that the bits are set; then they are counted. */
 ACRE__HEAP_SLOW void acre__heap_give_back(acre_heap_handle h, uint32_t page, uint32_t first,
                                           uint32_t count) {
     uint64_t *bits = acre__heap_bits_of(h, page);
@@ -172,17 +173,17 @@ ACRE__HEAP_SLOW void acre__heap_give_back(acre_heap_handle h, uint32_t page, uin
 typedef void (*acre__heap_give_back_fn)(acre_heap_handle h, uint32_t page, uint32_t first,
                                         uint32_t count);
 
-/* Whether a slab with these counts of freed slots and of slots from the front has none that is
- * live, and was used for a while: what is left of its front is better taken too, so that the pages
- * come back, than that others look for its holes. */
+/* Returns 1 if a slab with these counts has no live slot and has been in use for a while. It is
+ * then better to take the rest of its front too, so that its pages become free, than to let other
+ * warps search its holes. */
 ACRE__HEAP_FN int acre__heap_is_idle(uint64_t freed, uint64_t bump) {
     uint32_t used = ACRE__HEAP_COUNT(bump), cap = ACRE__HEAP_CAP(bump);
     return ACRE__HEAP_COUNT(freed) == used && used < cap && used > cap / 4 &&
            ACRE__HEAP_SORT(freed) == ACRE__HEAP_SORT(bump);
 }
 
-/* Takes the rest of an idle slab's front, if it is still as it was; and the pages, if nobody has
- * taken a hole meanwhile. */
+/* Takes the rest of an idle slab's front, if its bump word is unchanged. Then retires the slab, if
+ * no warp has taken a hole in the meantime. */
 ACRE__HEAP_SLOW void acre__heap_close(acre_heap_handle h, uint32_t page, uint64_t bump) {
     acre__heap_page *record = acre__heap_page_of(h, page);
     uint32_t used = ACRE__HEAP_COUNT(bump), cap = ACRE__HEAP_CAP(bump);
@@ -198,9 +199,9 @@ ACRE__HEAP_SLOW void acre__heap_close(acre_heap_handle h, uint32_t page, uint64_
     }
 }
 
-/* ---- slots that go out ---- */
+/* ---- allocated slots ---- */
 
-/* From the front of a slab that should be one of this class. */
+/* Takes slots from the front of a slab that should have this class. */
 ACRE__HEAP_FN acre__heap_grant acre__heap_take_front(acre_heap_handle h, uint32_t page,
                                                      uint32_t size_class, uint32_t wanted) {
     uint64_t old = acre__heap_add64(&acre__heap_page_of(h, page)->bump, (uint64_t)wanted, chip);
@@ -212,14 +213,14 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_take_front(acre_heap_handle h, uint32_
     if (ACRE__HEAP_SORT(old) == size_class + 1) {
         grant.slot = at;
         grant.count = count;
-    } else { /* the arena was old news: the page is a slab of another class by now */
+    } else { /* the arena was stale: the page is a slab of another class now */
         ACRE__HEAP_APART(acre__heap_give_back_fn, give_back, acre__heap_give_back);
         give_back(h, page, at, count);
     }
     return grant;
 }
 
-/* Takes up to `wanted` off the count of freed slots. */
+/* Subtracts up to `wanted` from the count of freed slots. Returns 0 if there are none. */
 ACRE__HEAP_FN int acre__heap_reserve(acre_heap_handle h, uint32_t page, uint32_t size_class,
                                      uint32_t wanted, acre__heap_reserved *reserved) {
     uint64_t *freed = &acre__heap_page_of(h, page)->freed;
@@ -237,9 +238,9 @@ ACRE__HEAP_FN int acre__heap_reserve(acre_heap_handle h, uint32_t page, uint32_t
     return 1;
 }
 
-/* Some of the reserved slots: those of one word. There are as many bits as are reserved, so a
- * search ends unless others take those that it finds, and then they get on. Words are looked at
- * four at a time, since a slab of small slots has many. */
+/* Finds some of the reserved slots: those of one word. There are as many bits as reserved slots, so
+ * a search ends unless other warps take the bits that it finds, and then those make progress. It
+ * reads four words at a time, since a slab of small slots has many. */
 ACRE__HEAP_SLOW acre__heap_grant acre__heap_find_reserved(acre_heap_handle h,
                                                           acre__heap_reserved *reserved) {
     uint64_t *bits = acre__heap_bits_of(h, reserved->page);
@@ -270,10 +271,10 @@ typedef acre__heap_grant (*acre__heap_find_fn)(acre_heap_handle h, acre__heap_re
 
 /* ---- new slabs ---- */
 
-/* Makes a slab of claimed pages, whose first `taken` slots are the caller's. Slots are handed out
- * from the front when this is published; one that is for a warp alone (ACRE__HEAP_OWN) never has
- * any there, and others know of it by addresses that they get from the warp: what the caller does
- * not take is freed at once. */
+/* Makes a slab of claimed pages. Its first `taken` slots belong to the caller. Once an arena has
+ * the slab, other warps take slots from its front. A slab for one warp (ACRE__HEAP_OWN) has no
+ * slots at its front: other warps know it only by addresses that they get from that warp. So the
+ * slots that the caller does not take are freed at once. */
 ACRE__HEAP_FN void acre__heap_make_slab(acre_heap_handle h, uint32_t page, uint32_t pages,
                                         uint32_t size_class, uint32_t taken, uint32_t own) {
     acre__heap_page *record = acre__heap_page_of(h, page);
@@ -288,14 +289,15 @@ ACRE__HEAP_FN void acre__heap_make_slab(acre_heap_handle h, uint32_t page, uint3
         if (taken < cap)
             acre__heap_give_back(h, page, taken, cap - taken);
     } else {
-        /* Who finds the slab in an arena must find it so, or would take it for one that is used up.
-         * A store could be overtaken by the arena's; an atomic that has returned cannot. */
+        /* A warp that finds the slab in an arena must see this value, or it would take the slab for
+         * one that is used up. A store could be overtaken by the arena's store; an atomic that has
+         * returned cannot. */
         (void)acre__heap_exch64(&record->bump, acre__heap_word(size_class, cap, taken), acq_rel);
     }
 }
 
-/* Pages for a slab of its class's size, or of a smaller one if that is all there is; whatever lay
- * on desks is in the trees by then. */
+/* Claims pages for a slab of its class's size, or for a smaller slab if there is nothing better. By
+ * then the pages of all desks are in the trees. */
 ACRE__HEAP_FN uint32_t acre__heap_claim_slab(acre_heap_handle h, uint32_t size_class,
                                              uint32_t *pages) {
     uint32_t spread = acre__heap_hint32(&h.control->spread[size_class]);
@@ -313,7 +315,7 @@ ACRE__HEAP_FN uint32_t acre__heap_claim_slab(acre_heap_handle h, uint32_t size_c
     return page;
 }
 
-/* Counts the pages of a new slab, and lets its class spread when there are many. */
+/* Counts the pages of a new slab, and raises the spread of its class if there are many. */
 ACRE__HEAP_FN void acre__heap_count_slab(acre_heap_handle h, uint32_t size_class, uint32_t pages) {
     uint32_t used = pages + acre__heap_add32(&h.control->slab_pages[size_class], pages, relaxed);
     uint32_t *spread = &h.control->spread[size_class];
@@ -331,7 +333,7 @@ ACRE__HEAP_FN void acre__heap_count_slab(acre_heap_handle h, uint32_t size_class
 
 #define ACRE__HEAP_STATE(arena) ((uint32_t)(arena)&3u)
 #define ACRE__HEAP_ARENA_PAGE(arena) ((uint32_t)(arena) >> 2)
-/* Another sequence number, and EMPTY: who has read the arena before cannot change it any more. */
+/* The next sequence number, and EMPTY: a warp that read the arena before cannot change it. */
 #define ACRE__HEAP_NEXT(arena) (((arena) >> 32 << 32) + ((uint64_t)1 << 32))
 
 ACRE__HEAP_FN uint32_t acre__heap_arena_of(acre_heap_handle h, uint32_t size_class) {
@@ -339,7 +341,7 @@ ACRE__HEAP_FN uint32_t acre__heap_arena_of(acre_heap_handle h, uint32_t size_cla
     return acre__heap_place() & ((1u << acre__heap_arenas_log2(size_class, spread)) - 1);
 }
 
-/* A slab of new pages, and the caller's slots of it: {page, state}. */
+/* Makes a slab of new pages and takes the caller's slots. Returns {page, state}. */
 ACRE__HEAP_FN uint32_t acre__heap_new_slab(acre_heap_handle h, uint32_t size_class, uint32_t page,
                                            uint32_t pages, uint32_t wanted,
                                            acre__heap_grant *grant) {
@@ -351,7 +353,7 @@ ACRE__HEAP_FN uint32_t acre__heap_new_slab(acre_heap_handle h, uint32_t size_cla
     return page << 2 | ACRE__HEAP_FRONT;
 }
 
-/* A slab for an arena, and the caller's slots of it: {page, state}, or ACRE__HEAP_EMPTY. */
+/* Finds a slab for an arena and takes the caller's slots. {page, state}, or ACRE__HEAP_EMPTY. */
 ACRE__HEAP_SLOW uint32_t acre__heap_refill(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
                                            acre__heap_grant *grant, acre__heap_reserved *reserved) {
     uint32_t page, pages;
@@ -371,7 +373,8 @@ ACRE__HEAP_SLOW uint32_t acre__heap_refill(acre_heap_handle h, uint32_t size_cla
 typedef uint32_t (*acre__heap_refill_fn)(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
                                          acre__heap_grant *grant, acre__heap_reserved *reserved);
 
-/* The same, without calls, or with one, if no slab has much room and there are pages for desks. */
+/* As acre__heap_refill, but with at most one call, if no slab has much room and the desks have
+ * pages. */
 ACRE__HEAP_FN uint32_t acre__heap_refill_quick(acre_heap_handle h, uint32_t size_class,
                                                uint32_t wanted, acre__heap_grant *grant,
                                                acre__heap_reserved *reserved) {
@@ -391,7 +394,7 @@ ACRE__HEAP_FN uint32_t acre__heap_refill_quick(acre_heap_handle h, uint32_t size
     return acre__heap_new_slab(h, size_class, page, pages, wanted, grant);
 }
 
-/* What an arena let go of is found by the trees again. */
+/* Makes a slab that an arena no longer has findable in the trees. */
 ACRE__HEAP_SLOW void acre__heap_detach(acre_heap_handle h, uint32_t size_class, uint64_t arena) {
     uint32_t page = ACRE__HEAP_ARENA_PAGE(arena);
     acre__heap_page *record = acre__heap_page_of(h, page);
@@ -406,8 +409,8 @@ ACRE__HEAP_SLOW void acre__heap_detach(acre_heap_handle h, uint32_t size_class, 
         acre__heap_tier_set(h, ACRE__HEAP_SOME, size_class, page);
 }
 
-/* Takes the slabs away that a word of attached arenas knows of: 0 if there were none. Who is about
- * to attach one has said so before. */
+/* Detaches the slabs of all arenas in a word of `attached`. Returns 0 if there were none. A warp
+ * that attaches a slab sets the bit of its arena first. */
 ACRE__HEAP_SLOW int acre__heap_flush_word(acre_heap_handle h, uint32_t size_class, uint32_t word) {
     uint64_t *attached = &h.control->attached[size_class][word], busy = 0;
     int any = 0;
@@ -426,7 +429,7 @@ ACRE__HEAP_SLOW int acre__heap_flush_word(acre_heap_handle h, uint32_t size_clas
     }
     if (busy)
         (void)acre__heap_or64(attached, busy, chip);
-    if (any) { /* memory is short, so that the class shall not spread again before it is used */
+    if (any) { /* memory is short: the class must not spread again before it is used */
         uint64_t segments = acre__heap_load64(&h.control->committed, relaxed);
         acre__heap_store32(&h.control->spread[size_class],
                            acre__heap_spread_of(segments, ACRE__HEAP_LEAST_LOG2), relaxed);
@@ -436,11 +439,11 @@ ACRE__HEAP_SLOW int acre__heap_flush_word(acre_heap_handle h, uint32_t size_clas
     return any || busy;
 }
 
-/* Takes the slabs of all arenas away, so that what is free in them is for everybody and slabs that
- * are all free become pages again: 0 if there was nothing to take away. Before anybody is told that
- * there is no memory: who finds that another warp is in the middle of it waits for that, with a
- * bound. Most words are 0, and all of a class are looked at in one go, since each look is a way
- * through the whole chip. */
+/* Detaches the slabs of all arenas, so that all warps can use their free slots, and slabs without
+ * live slots become pages again. Returns 0 if there was nothing to detach. It is called before a
+ * request fails, so a warp that finds another one detaching slabs waits for it, with a bound. Most
+ * words are 0. All words of a class are loaded together, since each load goes across the whole
+ * chip. */
 ACRE__HEAP_SLOW int acre__heap_flush(acre_heap_handle h) {
     enum { WORDS = 1 << (ACRE__HEAP_ARENAS_LOG2 - 6) };
     uint32_t before = acre__heap_load32(&h.control->flushes, relaxed);
@@ -457,21 +460,21 @@ ACRE__HEAP_SLOW int acre__heap_flush(acre_heap_handle h) {
     return any || acre__heap_load32(&h.control->flushes, relaxed) != before;
 }
 
-/* The arena is the caller's to refill: it is BUSY now, and was `before`. */
+/* Refills an arena, which the caller has set to BUSY; its word was `before`. */
 ACRE__HEAP_FN acre__heap_grant acre__heap_attach(acre_heap_handle h, uint32_t at, uint64_t before,
                                                  uint32_t size_class, uint32_t wanted,
                                                  acre__heap_reserved *reserved) {
     acre__heap_grant grant = {0, 0, 0, 0, 0};
     uint64_t bit = (uint64_t)1 << (at & 63);
     uint32_t next = acre__heap_refill_quick(h, size_class, wanted, &grant, reserved);
-    if (next != ACRE__HEAP_EMPTY) /* for those who look for it; who comes between sees BUSY */
+    if (next != ACRE__HEAP_EMPTY) /* for warps that flush; until the store below they see BUSY */
         (void)acre__heap_or64(&h.control->attached[size_class][at >> 6], bit, chip);
     acre__heap_store64(&h.control->arenas[size_class][at], ACRE__HEAP_NEXT(before) | next, chip);
     ACRE__HEAP_APART(acre__heap_find_fn, find, acre__heap_find_reserved);
     return reserved->count ? find(h, reserved) : grant;
 }
 
-/* Without an arena: what is left of the slab is for everybody. */
+/* Takes slots of a slab without an arena: all warps can use the rest of the slab. */
 ACRE__HEAP_SLOW acre__heap_grant acre__heap_take_apart(acre_heap_handle h, uint32_t size_class,
                                                        uint32_t wanted,
                                                        acre__heap_reserved *reserved) {
@@ -483,8 +486,8 @@ ACRE__HEAP_SLOW acre__heap_grant acre__heap_take_apart(acre_heap_handle h, uint3
     return reserved->count ? acre__heap_find_reserved(h, reserved) : grant;
 }
 
-/* One leader's way to slots, which may be fewer than wanted; none when nothing was found. Where an
- * arena is being refilled the next one will do. */
+/* Takes slots for a leader, possibly fewer than wanted, or none. While an arena is being refilled
+ * it tries the next. */
 ACRE__HEAP_FN acre__heap_grant acre__heap_take_slots(acre_heap_handle h, uint32_t size_class,
                                                      uint32_t wanted,
                                                      acre__heap_reserved *reserved) {
@@ -492,7 +495,7 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_take_slots(acre_heap_handle h, uint32_
     uint32_t spread = acre__heap_load32(&h.control->spread[size_class], relaxed);
     uint32_t at = acre__heap_place();
     if (spread != acre__heap_hint32(&h.control->spread[size_class]))
-        acre__heap_fence(); /* forgets the hint */
+        acre__heap_fence(); /* discards the cached hint */
     uint32_t last = (1u << acre__heap_arenas_log2(size_class, spread)) - 1;
     for (uint32_t tries = 0; tries < ACRE__HEAP_TRIES; tries++) {
         uint64_t *arena = &h.control->arenas[size_class][at & last];
