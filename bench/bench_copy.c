@@ -1,10 +1,10 @@
-/* Copies of every size and way: through acre, by the driver's own calls, and as the floor for
- * pageable memory the driver's copy of pinned memory, which is as fast as the link goes.
+/* Copies of all sizes and directions: by acre and by the driver. The floor of pageable copies is
+ * the driver's copy of pinned memory, which is limited by the link only.
  *
- * A figure is one copy until its data is there, queued and waited for alone. Each party's turn goes
- * on where the last one ended in buffers of the largest size, so that small copies do not find
- * their bytes in a cache because the party before read them. The bytes copied count once, also for
- * copies inside the device, which read and write them. */
+ * A figure is the time of one copy, from queueing it to its completion. The turns of all parties
+ * walk through buffers of the largest size: each continues where the previous one ended, so that a
+ * small copy does not find its bytes in a cache because the previous party read them. Bytes copied
+ * count once, also for copies inside the device. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ struct copy_case {
     const char *name;
     enum copy_way way;
     enum copy_host host;
-    unsigned parties; /* the first ones */
+    unsigned parties; /* how many take part, in the order of enum copy_party */
     uint64_t least_bytes;
 };
 
@@ -29,13 +29,13 @@ struct copies {
     const struct acre__driver *drv;
     acre_stream stream;
     CUstream driver_stream;
-    char *pageable;      /* malloc, touched */
-    void *pinned;        /* acre's */
-    void *driver_pinned; /* cuMemHostAlloc's */
-    void *memory[2];     /* of the device */
-    uint64_t whole;      /* bytes of each of them */
-    uint64_t at;         /* where the next copy begins */
-    /* The case. */
+    char *pageable;      /* from malloc, touched */
+    void *pinned;        /* from acre */
+    void *driver_pinned; /* from cuMemHostAlloc */
+    void *memory[2];     /* device memory */
+    uint64_t whole;      /* bytes of each buffer */
+    uint64_t at;         /* offset of the next copy */
+    /* The current case. */
     const struct copy_case *what;
     uint64_t bytes;
     unsigned count; /* copies of one turn */
@@ -43,7 +43,7 @@ struct copies {
 
 #define COPY_MIB (UINT64_C(1) << 20)
 
-/* What a turn copies at least, in up to 64 copies: enough that the clock is no part of it. */
+/* A turn copies at least this much, in up to 64 copies: reading the clock then does not matter. */
 #define COPY_TURN_BYTES (4 * COPY_MIB)
 
 static unsigned copy_count(uint64_t bytes) {
@@ -82,7 +82,7 @@ static int copy_one(const struct copies *c, unsigned party, char *host) {
     return party == COPY_ACRE ? copy_by_acre(c, to, from) : copy_by_driver(c, to, from);
 }
 
-/* The host's side of a party's next copy; MAP_FAILED without memory. */
+/* Returns the host buffer of a party's next copy, or MAP_FAILED if out of memory. */
 static char *copy_host(const struct copies *c, unsigned party) {
     if (party == COPY_FLOOR) {
         return (char *)c->driver_pinned + c->at;
@@ -135,7 +135,7 @@ static int copy_measure(struct bench *bench, struct copies *c) {
     }
     bench_case_name(c->what->name, c->bytes, name);
     for (unsigned i = 0; i < c->what->parties; i++) {
-        if (c->bytes >= COPY_MIB) { /* bytes a nanosecond are 10^9 bytes a second */
+        if (c->bytes >= COPY_MIB) { /* bytes per nanosecond are 10^9 bytes per second */
             bench_result(bench, name, who[i], (double)c->bytes / ns[i][0], "GB/s");
         } else {
             bench_result(bench, name, who[i], ns[i][0] / 1e3, "us");
@@ -163,7 +163,7 @@ static int copy_begin(struct copies *c) {
     return 1;
 }
 
-/* Streams and acre's memory are nothing when they are NULL. */
+/* Frees everything. NULL is a no-op for acre's functions. */
 static void copy_end(struct copies *c) {
     free(c->pageable);
     if (c->driver_pinned) {
@@ -181,7 +181,7 @@ static void copy_end(struct copies *c) {
 int bench_copy(struct bench *bench) {
     static const uint64_t wanted[] = {4096,         65536,         262144,         COPY_MIB,
                                       4 * COPY_MIB, 64 * COPY_MIB, 1024 * COPY_MIB};
-    /* Pageable, twice pinned, an untouched one; the fifth is for staging and the rest. */
+    /* One pageable buffer, two pinned, one untouched; the fifth is for staging and the rest. */
     static const struct bench_room room = {.device_blocks = 2, .host_blocks = 5};
     static const struct copy_case cases[] = {
         {"h2d pageable", COPY_H2D, COPY_PAGEABLE, 3, 0},
@@ -210,7 +210,7 @@ int bench_copy(struct bench *bench) {
             }
         }
     }
-    if (ok) { /* after a failure nothing is called that could replace the detail */
+    if (ok) { /* after a failure, more calls could replace the detail */
         copy_end(&c);
     } else {
         free(c.pageable);

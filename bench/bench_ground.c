@@ -1,5 +1,5 @@
-/* What acre's checks and books add to a driver call: streams and events through acre, and by the
- * driver's own functions. The floor is the driver's call alone, with the context current. */
+/* The overhead of acre's checks and bookkeeping on streams and events: acre's functions against the
+ * driver's own, with the context current. */
 #include <stddef.h>
 
 #include "bench.h"

@@ -1,16 +1,15 @@
-/* An array that grows: a vec of acre against what programs do without it, the driver's bare calls
- * as the floor.
+/* An array that grows: acre's vec against what programs do without it. The floor is the driver's
+ * bare calls.
  *
- *   doubling, steps  every growth from one size to the next, and the whole course; what was copied
- *                    for it, by the driver table's own count, and how often the address changed
- *   grow ahead       one small growth, with memory mapped ahead by a thread
- *   fill             how much of the free memory one array can have
- *   append           many small appends, against the same copies into memory that is there already
+ *   doubling, steps  each growth from one size to the next, and their sum; the bytes copied, as the
+ *                    driver table counts them, and how often the address changed
+ *   grow ahead       one small growth, while a thread maps memory ahead
+ *   fill             the share of free memory that one array can have
+ *   append           many small appends, against the same copies into an existing block
  *   busy             the longest call while another stream is kept busy for 50 ms
  *
- * Each round gives every way its turn. acre begins each without cached chunks, as the bare calls
- * do.
- */
+ * Each round gives every way its turn. acre starts each turn without cached chunks, as the bare
+ * calls do. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,12 +22,12 @@
 
 enum { GROW_SIZES = 72, GROW_ROUNDS = 5, GROW_BUSY_MS = 50 };
 
-/* The sizes that an array goes through, and what each way took for each. */
+/* The sizes that an array grows through, and the times of each way. */
 struct course {
     const char *name;
     uint64_t sizes[GROW_SIZES];
     size_t count;
-    size_t reach[GROW_WAYS]; /* sizes that the way goes through; 0: it is not here */
+    size_t reach[GROW_WAYS]; /* number of sizes that the way grows through; 0: not supported */
     double ns[GROW_WAYS][GROW_SIZES];
     double total_ns[GROW_WAYS];
     uint64_t copied[GROW_WAYS], moves[GROW_WAYS];
@@ -45,7 +44,7 @@ static void grow_pause(uint64_t ns) {
 
 /* ---- doubling and steps ---- */
 
-/* One array's whole life, its growths timed. */
+/* Grows one array through all sizes and measures each growth. */
 static int course_run(struct grow *grow, struct course *course, enum grow_way way,
                       double ns[GROW_SIZES]) {
     uint64_t before = acre__driver_copied_bytes(grow->drv);
@@ -66,13 +65,13 @@ static int course_run(struct grow *grow, struct course *course, enum grow_way wa
 static int course_measure(struct grow *grow, struct course *course) {
     static double times[GROW_WAYS][GROW_SIZES][GROW_ROUNDS], totals[GROW_WAYS][GROW_ROUNDS];
     unsigned rounds = grow_rounds(grow);
-    /* First calls of a GPU's driver load and start things. */
+    /* The first calls of a GPU's driver load code and start threads. */
     unsigned warm = grow->drv->is_soft || bench_is_quick(grow->bench) ? 0 : 1;
     for (unsigned round = 0; round < rounds + warm; round++) {
-        unsigned at = round < warm ? 0 : round - warm; /* the warm-up is written over */
+        unsigned at = round < warm ? 0 : round - warm; /* round 1 overwrites the warm-up round */
         for (unsigned turn = 0; turn < GROW_WAYS; turn++) {
             unsigned way =
-                (turn + 3 * round) % GROW_WAYS; /* who comes after whom costs something */
+                (turn + 3 * round) % GROW_WAYS; /* varies the order, which affects the times */
             double ns[GROW_SIZES];
             if (course->reach[way] == 0) {
                 continue;
@@ -96,7 +95,7 @@ static int course_measure(struct grow *grow, struct course *course) {
     return 1;
 }
 
-/* "steps to 64MiB" */
+/* Writes a name such as "steps to 64MiB". */
 static const char *course_case(const struct course *course, const char *what, size_t reach,
                                char name[BENCH_NAME_BYTES]) {
     char start[BENCH_NAME_BYTES];
@@ -104,7 +103,7 @@ static const char *course_case(const struct course *course, const char *what, si
     return bench_case_name(start, course->sizes[reach - 1], name);
 }
 
-/* The time to get as far as `reach`, for all ways that got there. */
+/* Reports the total time to grow through `reach` sizes, for all ways that reach them. */
 static void course_total(struct bench *bench, const struct course *course, size_t reach) {
     char name[BENCH_NAME_BYTES];
     course_case(course, "", reach, name);
@@ -152,7 +151,7 @@ static void course_report(struct bench *bench, const struct course *course) {
     course_counts(bench, course, " moved", course->moves, "moves");
 }
 
-/* Which ways there are, and how far each goes. */
+/* Determines which ways are supported and how many sizes each grows through. */
 static void course_reach(const struct grow *grow, struct course *course) {
     for (int way = 0; way < GROW_WAYS; way++) {
         uint64_t most = grow_reach(grow, (enum grow_way)way, course->sizes[course->count - 1]);
@@ -171,8 +170,9 @@ static void course_doubling(const struct grow *grow, uint64_t top, struct course
     course_reach(grow, course);
 }
 
-/* 64 steps to half of what doubling reaches, 256 MiB each on a large device; fewer where the
- * smallest chunk is larger than that, and on a soft device, where a copy takes the host's time. */
+/* Chooses 64 steps up to half of what doubling reaches, 256 MiB each on a large device. There are
+ * fewer if the smallest chunk is larger than a step, and on a soft device, where copies use the
+ * host. */
 static void course_steps(const struct grow *grow, uint64_t top, struct course *course) {
     uint64_t most = top / (grow->drv->is_soft ? 4 : 2), step = most / 64;
     most = most < 4 * grow->unit ? 4 * grow->unit : most;
@@ -189,13 +189,13 @@ static void course_steps(const struct grow *grow, uint64_t top, struct course *c
 
 enum { GROW_SMALL = 256 };
 
-/* Single growths by one unit, with a pause between them in which a program would work. */
+/* Measures growths by one unit, with pauses in which a program would work. */
 static int small_median(struct grow *grow, enum grow_way way, unsigned count, double *median) {
     double ns[GROW_SMALL];
     if (!grow_begin(grow, way, (count + 1) * grow->unit) || !grow_to(grow, grow->unit, &ns[0])) {
         return 0;
     }
-    grow_pause(20000000); /* the thread begins */
+    grow_pause(20000000); /* lets the thread start */
     for (unsigned i = 0; i < count; i++) {
         if (!grow_to(grow, grow->bytes + grow->unit, &ns[i])) {
             return 0;
@@ -230,8 +230,8 @@ static int grow_small(struct grow *grow) {
 
 /* ---- fill ---- */
 
-/* Large steps, then smaller ones, until one unit is refused. Nothing is in the array, so the
- * copying way leaves its copy out: how far it gets depends on the two blocks, old and new. */
+/* Grows in large steps, then in smaller ones, until even one unit fails. The array has no contents,
+ * so the copying way skips its copy: its limit is that old and new block must both fit. */
 static int fill_to(struct grow *grow, uint64_t *bytes) {
     uint64_t step = grow->unit;
     while (step <= grow->info.free_bytes / 128) {
@@ -268,7 +268,7 @@ static int grow_fill(struct grow *grow) {
         if (!grow_begin(grow, ways[i], 0)) {
             return 0;
         }
-        /* What others have on the device may have changed, and trimming has given some back. */
+        /* Free memory may have changed: by other processes, and by trimming. */
         if (acre_device_get_info(grow->device, &info) || !fill_to(grow, &bytes) ||
             !grow_end(grow)) {
             return 0;
@@ -290,7 +290,8 @@ struct append {
     uint64_t pinned_bytes;
 };
 
-/* Both parties' memory is new each time: a soft device's is made by the first touch. */
+/* Both parties use new memory each time, since the first touch of a soft device's memory costs
+ * time. */
 static int append_turn(void *user, unsigned party, double *ns) {
     struct append *append = user;
     struct grow *grow = append->grow;
@@ -348,8 +349,8 @@ static int grow_append(struct grow *grow) {
 
 /* ---- busy ---- */
 
-/* A kernel of one thread that runs for `ns`, in the driver's own assembly language, so that the
- * tool needs no compiler for the device. */
+/* A kernel of one thread that runs for `ns`, in PTX, so that the tool needs no compiler for the
+ * device. */
 static const char busy_kernel[] = ".version 6.4\n"
                                   ".target sm_60\n"
                                   ".address_size 64\n"
@@ -367,10 +368,10 @@ static const char busy_kernel[] = ".version 6.4\n"
                                   "  ret;\n"
                                   "}\n";
 
-/* What keeps a stream busy: a kernel on a GPU, a host function on a soft device. */
+/* Keeps a stream busy: with a kernel on a GPU, with a host function on a soft device. */
 struct busy {
     acre_stream stream;
-    CUmodule module; /* NULL: no kernels here */
+    CUmodule module; /* NULL on a soft device */
     CUfunction kernel;
 };
 
@@ -379,12 +380,13 @@ static void busy_sleep(void *user) {
     grow_pause(UINT64_C(1000000) * GROW_BUSY_MS);
 }
 
-/* Few, and fewer where the old and the new block of a copying way have no room. */
+/* Returns the number of growths; fewer on a device that is too small for the two blocks of a way
+ * that copies. */
 static uint64_t busy_growths(const struct grow *grow) {
     return grow->info.free_bytes < 8 * grow->unit ? 2 : 4;
 }
 
-/* The longest of the array's calls, its shrinking and its end among them. */
+/* Returns the longest call of the array, including shrink and destroy. */
 static int busy_longest(struct grow *grow, double *longest) {
     double ns = 0;
     *longest = 0;
@@ -462,14 +464,14 @@ static int grow_busy(struct grow *grow) {
 
 /* ---- the suite ---- */
 
-/* Cumulative times over sizes. */
+/* Draws cumulative times over sizes. */
 static void grow_chart(struct bench *bench, const struct course courses[2], uint64_t step) {
     static double bytes[2][GROW_SIZES], sums[2][GROW_WAYS][GROW_SIZES];
     char titles[2][BENCH_NAME_BYTES], text[CLI_NUMBER_BYTES];
     struct chart chart = {.title = "Time to grow an array to a size, for each way of growing it",
                           .panel_count = 2};
-    snprintf(titles[0], sizeof titles[0], "doubling: time until then");
-    snprintf(titles[1], sizeof titles[1], "steps of %s: time until then", cli_bytes(step, text));
+    snprintf(titles[0], sizeof titles[0], "doubling: cumulative time");
+    snprintf(titles[1], sizeof titles[1], "steps of %s: cumulative time", cli_bytes(step, text));
     for (size_t i = 0; i < 2; i++) {
         const struct course *course = &courses[i];
         struct chart_panel *panel = &chart.panels[i];
@@ -496,7 +498,7 @@ static void grow_say_lacks(const struct grow *grow) {
     for (int way = 0; way < GROW_WAYS; way++) {
         const char *why = grow_lacks(grow, (enum grow_way)way);
         if (why) {
-            cli_say("suite grow: %s is left out: %s", grow_who((enum grow_way)way), why);
+            cli_say("suite grow: %s skipped: %s", grow_who((enum grow_way)way), why);
         }
     }
 }
@@ -507,7 +509,7 @@ static int grow_run(struct grow *grow, uint64_t top) {
     course_doubling(grow, top, &courses[0]);
     course_steps(grow, top, &courses[1]);
     for (size_t i = 0; i < 2; i++) {
-        /* Two steps ahead, or what a doubling has to map in the middle of its course. */
+        /* Two steps ahead; for doubling, about what a growth in the middle has to map. */
         grow->ahead_bytes = 2 * courses[1].sizes[0];
         if (!course_measure(grow, &courses[i])) {
             return 0;
@@ -521,7 +523,7 @@ static int grow_run(struct grow *grow, uint64_t top) {
 }
 
 int bench_grow(struct bench *bench) {
-    /* The old block and the new one of a way that copies. */
+    /* A way that copies needs the old and the new block at the same time. */
     static const struct bench_room room = {.device_blocks = 2, .host_blocks = 0};
     static struct grow grow;
     memset(&grow, 0, sizeof grow);
@@ -542,7 +544,7 @@ int bench_grow(struct bench *bench) {
     }
     grow_say_lacks(&grow);
     if (!grow_run(&grow, sizes[count - 1])) {
-        return 1; /* nothing more is called, which could replace the detail */
+        return 1; /* without cleaning up: more calls could replace the detail */
     }
     return acre_stream_destroy(grow.device, grow.stream) != ACRE_OK;
 }

@@ -1,16 +1,19 @@
-/* Memory inside kernels: acre's heap against the same kernel without an allocator (floor), a bump
- * pointer that cannot free (bump) and CUDA's own malloc (driver).
+/* malloc and free inside kernels: acre's heap against the same kernel without an allocator (floor),
+ * a bump pointer that cannot free (bump) and CUDA's own malloc (driver).
  *
- *   alloc   a block for each thread and back, by size and number of threads (heap_alloc.c)
- *   driver  the same against CUDA's own malloc, few of them, since it needs seconds (heap_alloc.c)
- *   churn   malloc, use and free in one kernel, many times (heap_churn.c)
- *   fill    until there is no more, free all, and again (heap_full.c)
- *   rounds  a block for each thread, one in sixteen kept, until there is no more (heap_full.c)
- *   grow    from 8 MiB on, while the kernel runs that needs it (heap_full.c)
- *   threads of the host, on a soft device's heap, against glibc's malloc (heap_threads.c)
+ *   alloc    each thread allocates a block, then frees it, by size and number of threads
+ *            (heap_alloc.c)
+ *   driver   case alloc against CUDA's own malloc, with few sizes, since it takes seconds
+ *            (heap_alloc.c)
+ *   churn    malloc, use and free in one kernel, many times (heap_churn.c)
+ *   fill     allocate until the heap is full, free all, and fill again (heap_full.c)
+ *   rounds   each thread allocates a block, one in sixteen is kept, until the heap is full
+ *            (heap_full.c)
+ *   grow     a heap of 8 MiB grows while a kernel allocates from it (heap_full.c)
+ *   threads  host threads use the heap of a soft device, against glibc's malloc (heap_threads.c)
  *
- * Kernels are written once (heap_jobs.h) and run on soft devices too, with fewer threads; their
- * times there tell nothing about a GPU. */
+ * The kernels are written once (heap_jobs.h) and also run on soft devices, with fewer threads.
+ * Their times there say nothing about a GPU. */
 #include <stdio.h>
 
 #include "cli.h"
@@ -42,7 +45,7 @@ int bench_heap(struct bench *bench) {
         return 1;
     }
     if (lacks) {
-        cli_say("suite heap is left out: %s", lacks);
+        cli_say("suite heap skipped: %s", lacks);
         return 0;
     }
     for (size_t i = 0; i < HEAP_CASES; i++) {
@@ -50,7 +53,7 @@ int bench_heap(struct bench *bench) {
             continue;
         }
         if (acre_device_get_info(b.device, &b.info) || !heap_cases[i].run(&b)) {
-            return 1; /* nothing more is called, which could replace the detail */
+            return 1; /* without cleaning up: more calls could replace the detail */
         }
     }
     return !heap_close(&b);

@@ -1,5 +1,5 @@
-/* Pinned memory made and given back: by acre, by the driver, and as the floor the system's part of
- * it: pages mapped, touched by one thread, unmapped, pinned for nobody. */
+/* Allocating and freeing pinned memory: by acre and by the driver. The floor is the operating
+ * system's part of it: one thread maps pages, touches and unmaps them, without pinning. */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -53,7 +53,7 @@ static int pin_give(const struct pins *pins, unsigned party, void *p) {
     }
 }
 
-/* ns[0]: to make a block, ns[1]: to give it back. */
+/* ns[0] is the time to allocate a block, ns[1] the time to free it. */
 static int pin_turn(void *user, unsigned party, double *ns) {
     struct pins *pins = user;
     uint64_t begin = cli_now_ns();
@@ -85,8 +85,8 @@ int bench_pin(struct bench *bench) {
                         .drv = bench_driver(bench),
                         .page = (size_t)sysconf(_SC_PAGESIZE)};
     if (pins.drv->is_soft) {
-        cli_say("suite pin: the driver of a soft device maps pinned memory and leaves touching it "
-                "for later: its figures are no measure");
+        cli_say("suite pin: driver figures are not comparable: the soft device maps pinned memory "
+                "without touching it");
     }
     for (size_t i = 0; i < count; i++) {
         double ns[BENCH_PARTIES][BENCH_FIGURES];

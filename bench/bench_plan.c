@@ -1,11 +1,12 @@
-/* Memory planned ahead: what plans need, and what they cost.
+/* Plans: the memory that they need and the time that they take.
  *
- *   place  buffers with lifetimes, made from seeds: acre's placer against greedy placing by size,
- *          into the lowest gap (first fit) and the smallest one (best fit); the floor is the lower
- *          bound (plan_place.c, plan_instances.c, plan_greedy.c)
- *   loop   alloc and free as hits of a recorded loop against the pool and malloc; the floor is one
- *          comparison and a load (plan_calls.c)
- *   want   wishes queued and satisfied, at once, and for some steps with a commit (plan_calls.c) */
+ *   place  packs buffers with lifetimes, generated from seeds: acre's placer against greedy
+ *          placement by size, into the lowest gap (first fit) or the smallest one (best fit). The
+ *          floor is the lower bound (plan_place.c, plan_instances.c, plan_greedy.c)
+ *   loop   alloc and free as hits of a recorded loop, against the pool and malloc. The floor is one
+ *          comparison and one load (plan_calls.c)
+ *   want   requests: queued and then satisfied, satisfied at once, and for some steps with a commit
+ *          (plan_calls.c) */
 #include "cli.h"
 #include "plan_bench.h"
 
@@ -34,7 +35,7 @@ int bench_plan(struct bench *bench) {
             continue;
         }
         if (acre_device_get_info(p.device, &p.info) || !plan_cases[i].run(&p)) {
-            return 1; /* nothing more is called, which could replace the detail */
+            return 1; /* without cleaning up: more calls could replace the detail */
         }
     }
     bench_blame(bench, false);

@@ -1,26 +1,27 @@
-/* Memory in stream order: acre's pool against the driver's own (cuMemAllocAsync, where the driver
- * has it) and, for what a call costs at all on this machine, glibc's malloc.
+/* Stream-ordered allocation: acre's pool against the driver's (cuMemAllocAsync, if the driver has
+ * it). glibc's malloc shows what a call costs at all on this machine.
  *
- *   pair          a block and back, at once; malloc's has 64 bytes. Then on a stream that may be
- *                 captured, and on the legacy stream: what a hit costs where the driver is asked
- *   random        1000 live blocks of 256 B to 2 MiB, log-uniform, one replaced at a time
- *   live          the same with 256 B to 4 KiB and ever more live blocks
+ *   pair          allocate a block and free it at once; malloc's block has 64 bytes. Also on the
+ *                 legacy stream and on a stream that may be captured, where a hit must query the
+ *                 driver
+ *   random        1000 live blocks of 256 B to 2 MiB, log-uniform, replaced one by one
+ *   live          blocks of 256 B to 4 KiB, replaced one by one, with more and more live blocks
  *   threads       pairs of 64 KiB, each thread with its own stream, all with one pool
  *   cross-thread  one thread allocates, another frees
- *   handover      the same by eight pairs of threads, beside their queues alone
+ *   handover      as cross-thread, by eight pairs of threads, against their queues alone
  *   cross-stream  blocks are allocated on one stream and freed on another
- *   busy          the longest call while a function of the host holds up another stream
+ *   busy          the longest call while a host function blocks another stream
  *   frag          memory that a long-tailed mix of sizes needs (pool_frag.c)
- *   drift         memory that sizes need which change from step to step (pool_drift.c)
+ *   drift         memory that is needed if sizes change from step to step (pool_drift.c)
  *   idle          memory that idle threads and streams hold (pool_held.c)
  *   survivors     memory that few survivors among many small blocks hold (pool_held.c)
  *   streams       pairs on thousands of streams, and in a thousand pools, in turn (pool_many.c)
- *   trim          giving back what millions of small blocks had (pool_many.c)
- *   use           how fast kernels and copies are in a pool's memory, on a GPU (pool_use.c)
- *   trace         pairs of 64 KiB while a trace is written, and without one (pool_trace.c)
+ *   trim          the time to release the memory of millions of small blocks (pool_many.c)
+ *   use           speed of kernels and copies in a pool's memory, on a GPU (pool_use.c)
+ *   trace         pairs of 64 KiB with and without a trace (pool_trace.c)
  *
- * No work is queued, but for `busy`: what is measured is the host's path. Sizes and places are
- * drawn before the clock starts, alike for all parties. */
+ * These cases queue no work, except busy, use, and frag and drift with a lag: they measure the host
+ * path. Sizes and positions are drawn before the clock starts and are the same for all parties. */
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -77,7 +78,7 @@ int pool_has_room(const struct pool_bench *p, const char *name, uint64_t bytes) 
     if (p->info.free_bytes >= bytes) {
         return 1;
     }
-    cli_say("suite pool: %s is left out: it needs a device with %s free", name,
+    cli_say("suite pool: %s skipped: it needs %s of free device memory", name,
             cli_bytes(bytes, text));
     return 0;
 }
@@ -101,7 +102,8 @@ static int pair_turn(void *user, unsigned party, double *ns) {
     return ok;
 }
 
-/* The pair on streams about which the caller has promised nothing: malloc has no part in it. */
+/* Measures pairs on streams without ACRE_STREAM_NO_CAPTURE. malloc, which has no streams, does not
+ * take part. */
 static int pool_pair_streams(struct pool_bench *p) {
     enum pool_party parties[POOL_PARTIES];
     unsigned count = pool_parties(p, false, parties);
@@ -128,7 +130,7 @@ static int pool_pair_cases(struct pool_bench *p) {
         double ns[BENCH_PARTIES][BENCH_FIGURES];
         char name[BENCH_NAME_BYTES];
         snprintf(name, sizeof name, "pair %zu", sizes[i]);
-        /* Once for each party. */
+        /* Acre and the driver each hold one block. */
         if (!pool_has_room(p, name, 2 * sizes[i])) {
             continue;
         }
@@ -146,7 +148,7 @@ static int pool_pair_cases(struct pool_bench *p) {
 
 /* ---- many live blocks, one replaced at a time ---- */
 
-/* What to replace by what; as many as are drawn, then again from the first. */
+/* The position to replace and the new size. After the last draw the first one follows. */
 struct pool_draw {
     uint32_t place, bytes;
 };
@@ -158,7 +160,7 @@ struct pool_live {
     struct pool_draw *draws;
     uint32_t live; /* blocks of each party */
     uint64_t count;
-    void **blocks[POOL_PARTIES]; /* by turn; NULL where there is none */
+    void **blocks[POOL_PARTIES]; /* by turn; NULL until allocated */
     uint64_t at[POOL_PARTIES];   /* draws used so far */
 };
 
@@ -218,7 +220,7 @@ POOL_INLINE int live_empty(struct pool_live *live, unsigned turn, enum pool_part
     return ok;
 }
 
-/* Every party has its blocks all the time. What is left of one is given back at the end. */
+/* Measures all parties. Each keeps its blocks live until the end and then frees them. */
 static int live_measure(struct pool_live *live, uint32_t (*size)(uint64_t *),
                         double ns[BENCH_PARTIES][BENCH_FIGURES]) {
     uint64_t state = 88172645463325252;
@@ -235,7 +237,7 @@ static int live_measure(struct pool_live *live, uint32_t (*size)(uint64_t *),
     }
     ok = ok && bench_rounds(live->p->bench, live_turn, live, live->party_count, 1, ns);
     for (unsigned i = 0; i < live->party_count && live->blocks[i]; i++) {
-        /* After a failure nothing of acre's is called, which could replace the detail. */
+        /* After a failure, more calls of acre could replace the detail. */
         if (ok || live->parties[i] == POOL_MALLOC) {
             ok = POOL_EACH(live->parties[i], live_empty, live, i) && ok;
         }
@@ -252,7 +254,7 @@ static int pool_random_case(struct pool_bench *p) {
     struct pool_live live = {
         .p = p, .parties = parties, .live = 1000, .count = pool_count(p, 50000)};
     live.party_count = pool_parties(p, true, parties);
-    /* 232 MiB are live for each party; a class of sizes has a slab at least. */
+    /* Each party has 232 MiB live; each size class in use has at least one slab. */
     if (!pool_has_room(p, name, 768 * POOL_MIB)) {
         return 1;
     }
@@ -263,7 +265,7 @@ static int pool_random_case(struct pool_bench *p) {
     return 1;
 }
 
-/* How many blocks can be live here: malloc's lie in the host's memory, with all of their pages. */
+/* Returns how many blocks can be live on this machine. malloc's blocks use host memory. */
 static uint32_t live_most(const struct pool_bench *p) {
     uint64_t host =
         (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4096 / 2;
@@ -286,7 +288,7 @@ static int pool_live_cases(struct pool_bench *p) {
         snprintf(name, sizeof name, "live 1e%d", power);
         if (live.live > most) {
             if (!bench_is_quick(p->bench)) {
-                cli_say("suite pool: %s is left out: there is no room for so many", name);
+                cli_say("suite pool: %s skipped: there is not enough memory", name);
             }
             continue;
         }
@@ -351,8 +353,8 @@ static void busy_note(uint64_t begin, double *longest) {
     *longest = ns > *longest ? ns : *longest;
 }
 
-/* Blocks of ever larger sizes, so that the pool needs memory too: each once for this stream, and
- * once freed on the one that is held up, whose memory must not be waited for. */
+/* Allocates blocks of increasing sizes, so that the pool also needs new memory. Frees half of them
+ * on the blocked stream: the pool must not wait for that memory. */
 POOL_INLINE int busy_calls(const struct pool_bench *p, double *longest, enum pool_party party) {
     size_t most = p->info.free_bytes < 512 * POOL_MIB ? 1 << 20 : 32 << 20;
     for (size_t bytes = 256; bytes <= most; bytes *= 2) {
@@ -417,10 +419,11 @@ static unsigned pool_cores(void) {
 static int pool_begin(struct pool_bench *p) {
     p->parties[p->party_count++] = POOL_ACRE;
     if (p->drv->is_soft) {
-        cli_say("suite pool: driver is left out: the soft device has what it does, not its speed");
+        cli_say("suite pool: driver skipped: the soft device emulates its behaviour, not its "
+                "speed");
     } else if (p->drv->missing[ACRE__ENTRY_cuMemAllocAsync] ||
                p->drv->missing[ACRE__ENTRY_cuMemFreeAsync]) {
-        cli_say("suite pool: driver is left out: it does not have cuMemAllocAsync");
+        cli_say("suite pool: driver skipped: it lacks cuMemAllocAsync");
     } else {
         p->parties[p->party_count++] = POOL_DRIVER;
     }
@@ -445,7 +448,7 @@ static int pool_end(struct pool_bench *p) {
         return 0;
     }
     if (leaks) {
-        cli_say("suite pool: %llu blocks were not given back", (unsigned long long)leaks);
+        cli_say("suite pool: %llu blocks leaked", (unsigned long long)leaks);
         return 0;
     }
     for (unsigned i = 0; i < POOL_STREAMS; i++) {
@@ -456,7 +459,7 @@ static int pool_end(struct pool_bench *p) {
     return 1;
 }
 
-/* Between the cases the memory of the one before goes back. */
+/* Releases the memory of the previous case. */
 static int pool_settle(struct pool_bench *p) {
     bench_blame(p->bench, false);
     return acre_device_sync(p->device) == ACRE_OK && acre_pool_trim(p->pool, 0) == ACRE_OK &&
@@ -502,7 +505,7 @@ int bench_pool(struct bench *bench) {
             continue;
         }
         if (!pool_settle(&p) || !pool_cases[i].run(&p)) {
-            return 1; /* nothing more is called, which could replace the detail */
+            return 1; /* without cleaning up: more calls could replace the detail */
         }
     }
     bench_blame(bench, false);

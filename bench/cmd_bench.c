@@ -1,5 +1,5 @@
-/* acre bench: runs suites on a device, prints a table with ratios, or JSON (schema acre-bench/1).
- */
+/* acre bench: runs suites on a device and prints a table with ratios, or JSON (schema
+ * acre-bench/1). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,17 +12,15 @@
 #include "device/device.h"
 
 static const struct bench_suite bench_suites[] = {
-    {"ground", "streams and events against the driver's own calls", bench_ground, NULL, false},
-    {"copy", "copies of every size, pageable and pinned, against the driver's own", bench_copy,
-     NULL, false},
-    {"pin", "pinned memory made and freed, against the driver's own", bench_pin, NULL, false},
-    {"grow", "an array that grows, in place and by copying to larger blocks", bench_grow, NULL,
-     true},
-    {"pool", "memory in stream order, against the driver's own and malloc", bench_pool,
+    {"ground", "streams and events, against the driver", bench_ground, NULL, false},
+    {"copy", "copies of pageable and pinned memory, against the driver", bench_copy, NULL, false},
+    {"pin", "allocating and freeing pinned memory, against the driver", bench_pin, NULL, false},
+    {"grow", "growing an array in place, against allocating and copying", bench_grow, NULL, true},
+    {"pool", "stream-ordered allocation, against cuMemAllocAsync and malloc", bench_pool,
      bench_pool_case, false},
-    {"heap", "malloc and free inside kernels, against CUDA's own", bench_heap, bench_heap_case,
+    {"heap", "malloc and free inside kernels, against CUDA's malloc", bench_heap, bench_heap_case,
      true},
-    {"plan", "memory planned ahead, against greedy placing, the pool and malloc", bench_plan,
+    {"plan", "planned memory, against greedy placement, the pool and malloc", bench_plan,
      bench_plan_case, false},
 };
 
@@ -32,11 +30,11 @@ enum {
     BENCH_LEAST_ROUNDS = 3
 };
 
-/* A case ends after this, if it has its least rounds: all of them together are to stay below a
- * minute on a GPU and a third of that on a soft device. */
+/* A case starts no further round after this time, once it has its minimum of rounds. All cases of a
+ * suite together should take less than a minute on a GPU and a third of that on a soft device. */
 #define BENCH_CASE_NS UINT64_C(1200000000)
 #define BENCH_CASE_SOFT_NS UINT64_C(350000000)
-/* A soft device copies in host memory: larger blocks show nothing more, and take seconds. */
+/* A soft device copies host memory: larger blocks show nothing more and take seconds. */
 #define BENCH_SOFT_BYTES (UINT64_C(256) << 20)
 
 struct bench_figure {
@@ -52,15 +50,15 @@ struct bench {
     const struct acre__driver *drv;
     bool is_soft, is_quick;
     const char *suite;
-    const char *const *cases; /* the ones that are wanted; case_count 0 for all */
+    const char *const *cases; /* selected by --case; case_count 0: all */
     size_t case_count;
-    bool wants_chart; /* of the suite that runs */
+    bool wants_chart; /* of the current suite */
     bool has_finding;
     char *chart; /* an SVG document, or NULL */
     struct bench_figure *figures;
     size_t count;
-    bool is_others_failure; /* the party that failed was not acre: there is no detail of ours */
-    char reason[256];       /* why acre failed in another thread; else empty */
+    bool is_others_failure; /* the failed call was not acre's: acre_last_detail does not apply */
+    char reason[256];       /* overrides acre_last_detail; empty if not set */
 };
 
 acre_device *bench_device(struct bench *bench) {
@@ -139,11 +137,11 @@ int bench_rounds(struct bench *bench, bench_turn_fn turn, void *user, unsigned p
         for (unsigned i = 0; i < parties; i++) {
             double took[BENCH_FIGURES] = {0};
             if (!turn(user, i, took)) {
-                bench->is_others_failure = i > 0; /* acre is the first */
+                bench->is_others_failure = i > 0; /* acre is the first party */
                 return 0;
             }
             for (unsigned k = 0; k < figures; k++) {
-                times[i][k][done] = took[k]; /* the round that warms up is written over */
+                times[i][k][done] = took[k]; /* round 1 overwrites the warm-up round */
             }
         }
         done = round;
@@ -209,8 +207,8 @@ const char *bench_case_name(const char *what, uint64_t bytes, char name[BENCH_NA
     return name;
 }
 
-/* Half of what the host could give without swapping, the other half is for others; UINT64_MAX when
- * it does not say. */
+/* Returns half of the host's available memory, leaving the rest to other programs; UINT64_MAX if it
+ * is unknown. */
 static uint64_t bench_host_bytes(void) {
     uint64_t kib = 0;
     char line[128];
@@ -227,7 +225,7 @@ static uint64_t bench_host_bytes(void) {
     return kib ? kib << 9 : UINT64_MAX;
 }
 
-/* The largest power of two that there is room for. */
+/* Returns the largest power of two of which all blocks fit into memory. */
 static uint64_t bench_room_bytes(const struct bench *bench, const struct bench_room *room) {
     acre_device_info info = {.struct_size = sizeof info};
     if (acre_device_get_info(bench->device, &info) != ACRE_OK) {
@@ -248,14 +246,14 @@ size_t bench_sizes(struct bench *bench, const uint64_t *wanted, size_t count,
                    const struct bench_room *room, uint64_t quick_bytes,
                    uint64_t sizes[BENCH_SIZES]) {
     uint64_t most = bench_room_bytes(bench, room);
-    const char *why = "there is no room for more";
+    const char *why = "there is not enough memory for more";
     if (bench->is_soft && most > BENCH_SOFT_BYTES) {
         most = BENCH_SOFT_BYTES;
-        why = "more would show nothing on a soft device";
+        why = "larger ones show nothing more on a soft device";
     }
     if (bench->is_quick && most > quick_bytes) {
         most = quick_bytes;
-        why = NULL; /* asked for */
+        why = NULL; /* the user requested it */
     }
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
@@ -266,15 +264,17 @@ size_t bench_sizes(struct bench *bench, const uint64_t *wanted, size_t count,
     }
     char text[CLI_NUMBER_BYTES];
     if (why && wanted[count - 1] > most) {
-        cli_say("suite %s: sizes end at %s: %s", bench->suite, cli_bytes(most, text), why);
+        cli_say("suite %s: sizes limited to %s: %s", bench->suite, cli_bytes(most, text), why);
     }
     return found;
 }
 
 /* ---- printing ---- */
 
-static json_t *bench_json(const struct bench *bench, const acre_device_info *info) {
+static json_t *bench_json(const struct bench *bench, const acre_device_info *info, int argc,
+                          char **argv) {
     json_t *root = cli_json_begin("acre-bench/1");
+    bench_where(root, argc, argv);
     cli_json_set(root, "device", cli_device_json(info));
     json_t *results = json_array();
     for (size_t i = 0; i < bench->count; i++) {
@@ -296,7 +296,7 @@ static bool bench_write(const char *text, const char *path) {
     FILE *out = fopen(path, "we");
     bool failed = !out || !text || fputs(text, out) == EOF || fputc('\n', out) == EOF;
     if ((out && fclose(out) != 0) || failed) {
-        cli_say("cannot write %s: %s", path, text ? strerror(errno) : "there is nothing to write");
+        cli_say("cannot write %s: %s", path, text ? strerror(errno) : "nothing to write");
         failed = true;
     }
     return !failed;
@@ -310,7 +310,7 @@ static bool bench_write_json(json_t *root, const char *path) {
     return written;
 }
 
-/* acre's figure for the same case in the same unit, or NULL. */
+/* Returns acre's figure for the same case and unit, or NULL. */
 static const struct bench_figure *bench_ours(const struct bench *bench,
                                              const struct bench_figure *other) {
     for (size_t i = 0; i < bench->count; i++) {
@@ -329,7 +329,7 @@ static bool bench_is_rate(const char *unit) {
     return length > 2 && strcmp(unit + length - 2, "/s") == 0;
 }
 
-/* A speed or a time: what can be faster or slower. */
+/* Whether a unit is a rate or a time, which can be faster or slower. */
 static bool bench_is_speed(const char *unit) {
     static const char *const times[] = {"ns", "ns/pair", "ns/op", "us", "ms", "s"};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
@@ -340,7 +340,8 @@ static bool bench_is_speed(const char *unit) {
     return bench_is_rate(unit);
 }
 
-/* How acre compares, in words, since larger is better for some units and smaller for others. */
+/* Describes acre's figure as "2.1x faster" or "slower": larger is better for some units, smaller
+ * for others. */
 static const char *bench_ratio(const struct bench_figure *ours, const struct bench_figure *other,
                                char text[CLI_NUMBER_BYTES]) {
     double faster =
@@ -394,7 +395,7 @@ struct bench_args {
     size_t case_count;
 };
 
-/* The suite that is wanted, if it is one alone; NULL otherwise. */
+/* Returns the selected suite if there is exactly one, else NULL. */
 static const struct bench_suite *bench_only(const struct bench_args *args) {
     const struct bench_suite *only = NULL;
     for (size_t i = 0; i < BENCH_SUITES; i++) {
@@ -408,7 +409,7 @@ static const struct bench_suite *bench_only(const struct bench_args *args) {
     return only;
 }
 
-/* Whose chart --chart means: the first one's that is wanted and has one. */
+/* Returns the suite whose chart --chart draws: the first selected one that has a chart. */
 static const struct bench_suite *bench_charted(const struct bench_args *args) {
     for (size_t i = 0; i < BENCH_SUITES; i++) {
         if (bench_suites[i].has_chart && (args->wanted[i] || !args->some)) {
@@ -422,7 +423,7 @@ static void bench_parse_cases(struct argp_state *state) {
     const struct bench_args *args = state->input;
     const struct bench_suite *only = bench_only(args);
     if (!only || !only->case_at) {
-        argp_error(state, "--case chooses cases of one suite: acre bench pool --case frag");
+        argp_error(state, "--case needs exactly one suite: acre bench pool --case frag");
         return;
     }
     for (size_t i = 0; i < args->case_count; i++) {
@@ -435,11 +436,11 @@ static void bench_parse_cases(struct argp_state *state) {
     }
 }
 
-/* What does not go together. */
+/* Rejects combinations of options that are not supported. */
 static void bench_parse_end(struct argp_state *state) {
     const struct bench_args *args = state->input;
     if (args->chart && !bench_charted(args)) {
-        argp_error(state, "a chart is drawn by the suites grow and heap alone");
+        argp_error(state, "--chart needs the suite grow or heap");
     }
     if (args->case_count) {
         bench_parse_cases(state);
@@ -476,7 +477,7 @@ static error_t bench_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case BENCH_KEY_CASE:
         if (args->case_count == BENCH_CASES) {
-            argp_error(state, "more than %d cases", BENCH_CASES);
+            argp_error(state, "--case can be given at most %d times", BENCH_CASES);
         }
         args->cases[args->case_count++] = arg;
         return 0;
@@ -487,6 +488,82 @@ static error_t bench_parse(int key, char *arg, struct argp_state *state) {
         return ARGP_ERR_UNKNOWN;
     }
 }
+
+/* The end of --help. */
+static const char bench_details[] =
+    "All suites run if none is named. Each case is measured for all parties in\n"
+    "turn, round by round; a figure is the median of the rounds. Each suite takes\n"
+    "less than a minute on a GPU.\n"
+    "\n"
+    "Columns:\n"
+    "  SUITE, CASE  what is measured\n"
+    "  WHO          the party: acre; driver (CUDA's own calls); malloc (glibc);\n"
+    "               floor (a lower bound: the same work without an allocator); or\n"
+    "               another peer\n"
+    "  VALUE, UNIT  the median; larger is better for units in /s, smaller for\n"
+    "               times; 'times' and 'ratio' are quotients\n"
+    "  ACRE IS      how many times faster or slower acre is than this party\n"
+    "The JSON has more figures than the table: every growth of the suite grow, and\n"
+    "every number of threads of the suite heap.\n"
+    "\n"
+    "Cases of the suite pool, for --case:\n"
+    "  pair          one allocation and its free, 256 bytes to 64 MiB\n"
+    "  random        1000 live blocks of 256 B to 2 MiB, replaced one by one\n"
+    "  threads       pairs of 64 KiB by 1 to 16 threads with one pool\n"
+    "  cross-thread  one thread allocates, another frees\n"
+    "  handover      eight threads allocate, eight others free\n"
+    "  cross-stream  allocated on one stream, freed on another\n"
+    "  live          1000 to 10^6 live blocks, replaced one by one\n"
+    "  busy          the longest call while another stream is blocked for 50 ms\n"
+    "  frag          reserved memory / live memory for a long-tailed mix of sizes\n"
+    "  drift         reserved memory / live memory if sizes change from step to\n"
+    "                step\n"
+    "  idle          memory held by idle threads\n"
+    "  survivors     memory held for the 2 % of small blocks that survive\n"
+    "  streams       pairs on 4096 streams in turn, and in 1000 pools in turn\n"
+    "  trim          time of acre_pool_trim after 8 million frees\n"
+    "  use           GPU only: bandwidth of kernels and copies in memory of a pool\n"
+    "  trace         pairs of 64 KiB with and without a trace\n"
+    "\n"
+    "Cases of the suite heap, for --case:\n"
+    "  alloc    each of 2^10 to 2^20 threads allocates a block, then frees it;\n"
+    "           'cold' is the first use of a heap\n"
+    "  driver   alloc against CUDA's malloc\n"
+    "  churn    allocate, use and free in one kernel, many times\n"
+    "  fill     fill a heap, free all, fill it again; time to get NULL when it is\n"
+    "           full\n"
+    "  rounds   15 of 16 blocks are freed at random until the heap is full\n"
+    "  grow     a kernel needs 1 GiB of a heap that starts with 8 MiB\n"
+    "  threads  host threads use the heap of a soft device, against malloc\n"
+    "\n"
+    "Cases of the suite plan, for --case:\n"
+    "  place  pack generated buffers, against greedy first fit and best fit\n"
+    "  loop   a step of 1000 blocks served by a recorded plan, against the pool and\n"
+    "         malloc\n"
+    "  want   10,000 requests, queued and satisfied or satisfied at once, against\n"
+    "         malloc; and with lifetimes and a commit\n"
+    "\n"
+    "Sizes are limited by the memory of the device and the host, and to 256 MiB on\n"
+    "a soft device. Cases that need more memory are skipped. A message reports\n"
+    "both. The suite heap checks the contents of blocks between the timed kernels,\n"
+    "and the suite plan checks its plans. Without nvcc at build time there are no\n"
+    "kernels for a GPU, and the suite heap is skipped there.\n"
+    "\n"
+    "Examples:\n"
+    "  acre bench\n"
+    "  acre bench copy --device cuda\n"
+    "  acre bench copy pin --output figures.json\n"
+    "  acre bench grow --chart growth.svg\n"
+    "  acre bench pool --case frag --case drift\n"
+    "  acre bench heap --case alloc --chart heap.svg\n"
+    "  acre bench plan --case place\n"
+    "  acre bench --json | jq '.results[] | select(.who == \"acre\")'\n"
+    "\n"
+    "Exit status:\n"
+    "  0   success\n"
+    "  1   a suite found an error, such as overlapping blocks\n"
+    "  2   a suite could not be measured, or a file cannot be written\n"
+    "  64  wrong usage\n";
 
 static char *bench_help_filter(int key, const char *text, void *input) {
     (void)input;
@@ -500,42 +577,24 @@ static char *bench_help_filter(int key, const char *text, void *input) {
         free(help);
         help = longer;
     }
-    char *list = cli_format("\nCases, for --case:");
-    for (size_t s = 0; s < BENCH_SUITES; s++) {
-        for (size_t i = 0; bench_suites[s].case_at && bench_suites[s].case_at(i); i++) {
-            char *begin =
-                i ? cli_format("%s", list) : cli_format("%s\n  %-8s", list, bench_suites[s].name);
-            free(list);
-            list = cli_format("%s %s", begin, bench_suites[s].case_at(i));
-            free(begin);
-        }
-    }
-    char *whole = cli_format("%s%s\n\nExamples:\n  acre bench\n  acre bench copy --device cuda\n"
-                             "  acre bench copy pin --output figures.json\n"
-                             "  acre bench grow --chart growth.svg\n"
-                             "  acre bench pool --case frag\n"
-                             "  acre bench heap --case alloc --chart heap.svg\n"
-                             "  acre bench plan --case place\n"
-                             "  acre bench --json | jq '.results[] | select(.who == \"acre\")'\n",
-                             help, list);
+    char *whole = cli_format("%s\n%s", help, bench_details);
     free(help);
-    free(list);
     return whole;
 }
 
-/* Runs the suites with the device's context current, as a program that uses CUDA has it. */
+/* Runs the suites with the device's context current, as in a program that uses CUDA. */
 static int bench_run(struct bench *bench, const struct bench_args *args,
                      const acre_device_info *info) {
     CUdevice device;
     CUcontext context;
     if (bench->drv->cuDeviceGet(&device, (int)info->ordinal) ||
         bench->drv->cuDevicePrimaryCtxRetain(&context, device)) {
-        cli_say("the driver gives no context");
+        cli_say("cannot get a context from the driver");
         return CLI_CANNOT;
     }
     int code = CLI_OK;
     if (bench->drv->cuCtxSetCurrent(context)) {
-        cli_say("the driver does not make its context current");
+        cli_say("cannot make the driver's context current");
         code = CLI_CANNOT;
     }
     for (size_t i = 0; i < BENCH_SUITES && code == CLI_OK; i++) {
@@ -548,7 +607,7 @@ static int bench_run(struct bench *bench, const struct bench_args *args,
         if (bench_suites[i].run(bench)) {
             const char *detail = *bench->reason ? bench->reason : acre_last_detail();
             cli_say("suite %s could not be measured: %s", bench->suite,
-                    bench->is_others_failure || !*detail ? "the driver refused one of its own calls"
+                    bench->is_others_failure || !*detail ? "a call that is not acre's failed"
                                                          : detail);
             code = CLI_CANNOT;
         }
@@ -560,18 +619,27 @@ static int bench_run(struct bench *bench, const struct bench_args *args,
 
 int cmd_bench(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-bench/1)", 0},
-        {"device", CLI_KEY_DEVICE, "NAME", 0, "on this one: auto, cuda, cuda:1, soft, soft:1", 0},
-        {"output", CLI_KEY_OUTPUT, "FILE", 0, "write the JSON to FILE, besides the table", 0},
-        {"chart", BENCH_KEY_CHART, "FILE", 0, "grow, heap: draw its curves as SVG into FILE", 0},
-        {"case", BENCH_KEY_CASE, "NAME", 0, "pool, heap, plan: only this case; may be repeated", 0},
-        {"quick", BENCH_KEY_QUICK, NULL, 0, "small sizes, few rounds: only to see it work", 0},
+        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-bench/1) instead of a table", 0},
+        {"device", CLI_KEY_DEVICE, "NAME", 0,
+         "device to use: auto, cuda, cuda:1, soft, soft:1, ... (default: auto)", 0},
+        {"output", CLI_KEY_OUTPUT, "FILE", 0,
+         "write the JSON to FILE; the table goes to standard output", 0},
+        {"chart", BENCH_KEY_CHART, "FILE", 0,
+         "draw the results of the suite grow or heap into FILE as SVG; if both run, those of grow",
+         0},
+        {"case", BENCH_KEY_CASE, "NAME", 0,
+         "run only this case of the suite pool, heap or plan, which must be the only suite; may be "
+         "repeated",
+         0},
+        {"quick", BENCH_KEY_QUICK, NULL, 0,
+         "use small sizes and few rounds, to test that all works; the figures mean little", 0},
         {0}};
     const struct argp argp = {.options = options,
                               .parser = bench_parse,
                               .args_doc = "[SUITE...]",
-                              .doc = "Measures acre against the driver and other peers, each case "
-                                     "for all of them in one run.\v",
+                              .doc =
+                                  "Benchmarks acre against the driver and other allocators, each "
+                                  "case for all of them in one run.\v",
                               .help_filter = bench_help_filter};
     struct bench_args args = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
@@ -597,10 +665,10 @@ int cmd_bench(int argc, char **argv) {
     if (code == CLI_OK && args.chart && !bench_write(bench.chart, args.chart)) {
         code = CLI_CANNOT;
     } else if (code == CLI_OK && args.output &&
-               !bench_write_json(bench_json(&bench, &info), args.output)) {
+               !bench_write_json(bench_json(&bench, &info, argc, argv), args.output)) {
         code = CLI_CANNOT;
     } else if (code == CLI_OK && args.json) {
-        cli_json_end(bench_json(&bench, &info));
+        cli_json_end(bench_json(&bench, &info, argc, argv));
     } else if (code == CLI_OK) {
         bench_print_table(&bench);
     }

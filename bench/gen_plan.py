@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Makes a planning instance of the kind that compiled graphs of large models are.
+"""Generates an instance for the placer that resembles the compiled graph of a large model.
 
-    gen_plan.py [COUNT [SEED]] >instance.csv        COUNT is 62000, SEED is 1
+    gen_plan.py [COUNT [SEED]] >instance.csv        default: COUNT 62000, SEED 1
 
-Writes id,lower,upper,size. The same count and seed give the same instance everywhere. Shares of
-lifetimes and the range of sizes are those of S_1, an instance of 28,526 buffers: most live for a few
-steps, one in nine from the beginning to three fifths of all, few in between; sizes are products of
-small powers of 2 and 3, and one.
+Writes id,lower,upper,size. The same count and seed give the same instance on every machine. The
+distributions of lifetimes and sizes are those of S_1, an instance of 28,526 buffers. Most buffers
+live for a few steps, one in nine lives from the start to three fifths of the time, and few are in
+between. A size is a product of small powers of 2 and 3, plus 1.
 """
 
 import sys
 
 MASK = (1 << 64) - 1
 
-# Of 1000 buffers so many live for LEAST steps and up to MORE - 1 more; the last two as parts of all.
+# (SHARE, LEAST, MORE): SHARE of 1000 buffers live for LEAST steps and up to MORE - 1 more.
+# LONG has (SHARE, LEAST, MOST): at least 1/LEAST of the time, and up to 1/MOST of it more.
 LIVES = [(56, 1, 2), (698, 3, 7), (59, 10, 90), (23, 100, 900)]
 LONG = [(44, 45, 9), (7, 9, 3)]
 

@@ -1,15 +1,15 @@
-/* Ways to make an array larger; see grow.h.
+/* Ways to grow an array; see grow.h.
  *
- * A growth is timed until the contents are in their new place and the old block, where there is
- * one, has been given back: once a growth the stream is waited for, by each way that copies. The
- * pool behind cudaMallocAsync is as it comes, and gives memory back when a stream is waited for.
- * What is done once in an array's life, such as reserving addresses, is not timed for any way. */
+ * The time of a growth ends when the contents are in their new place and the old block, if there is
+ * one, is freed: each way that copies waits for its stream once per growth. The pool of
+ * cudaMallocAsync has default settings and releases memory when a stream is synchronised. Work that
+ * is done once per array, such as reserving addresses, is not timed for any way. */
 #include <string.h>
 
 #include "cli.h"
 #include "grow.h"
 
-/* Managed memory beyond what a device can hold may hang a machine, so it stays small. */
+/* Managed memory beyond the device's memory may hang a machine, so these arrays stay small. */
 #define GROW_MANAGED_MOST (UINT64_C(2) << 30)
 
 const char *grow_who(enum grow_way way) {
@@ -28,22 +28,22 @@ const char *grow_who(enum grow_way way) {
 const char *grow_lacks(const struct grow *grow, enum grow_way way) {
     const unsigned char *missing = grow->drv->missing;
     if (way == GROW_FLOOR && !grow->info.has_vmm) {
-        return "the device cannot map memory by hand";
+        return "the device has no virtual memory management";
     }
     if (way == GROW_ASYNC &&
         (missing[ACRE__ENTRY_cuMemAllocAsync] || missing[ACRE__ENTRY_cuMemFreeAsync])) {
-        return "the driver does not have it";
+        return "the driver lacks cuMemAllocAsync";
     }
     if (way == GROW_MANAGED &&
         (!grow->info.has_managed || missing[ACRE__ENTRY_cuMemPrefetchAsync])) {
-        return "the device does not have it";
+        return "the device lacks managed memory or prefetching";
     }
     return NULL;
 }
 
 uint64_t grow_reach(const struct grow *grow, enum grow_way way, uint64_t most) {
-    /* Old and new block exist at once, and both together take no more than a quarter of what is
-     * free. */
+    /* Old and new block exist at the same time; together they take at most a quarter of the free
+     * memory. */
     uint64_t managed = grow->info.free_bytes / 8;
     managed = managed < GROW_MANAGED_MOST ? managed : GROW_MANAGED_MOST;
     return way == GROW_MANAGED && managed < most ? managed : most;
@@ -177,7 +177,7 @@ int grow_begin(struct grow *grow, enum grow_way way, uint64_t most) {
     return way != GROW_FLOOR || grow_floor_begin(grow, most);
 }
 
-/* Where the array is now. */
+/* Returns the current address of the array. */
 static uintptr_t grow_place(const struct grow *grow) {
     return grow_is_acre(grow->way) ? (uintptr_t)acre_vec_data(grow->vec) : (uintptr_t)grow->at;
 }

@@ -1,9 +1,10 @@
-/* A block for each of many threads and back: acre's heap, the same kernel without an allocator and
- * a bump pointer that cannot free; and CUDA's own malloc, where it takes no minutes.
+/* Each of many threads allocates a block, and a second kernel frees them: acre's heap, the same
+ * kernel without an allocator, a bump pointer that cannot free, and CUDA's own malloc unless it
+ * takes minutes.
  *
- * Cold is the first use of a heap that was created large enough, and for the floor of memory that
- * was just mapped; warm what follows. What is timed is the kernel: it asks, stores the address and
- * writes one word to the block. Contents are looked at between the timed kernels. */
+ * Cold is the first use of a heap that was created large enough; for the floor, the first use of
+ * newly mapped memory. Warm are all later uses. The timed kernel allocates, stores the address and
+ * writes one word to the block. Contents are checked between the timed kernels. */
 #include <string.h>
 
 #include "chart.h"
@@ -30,7 +31,7 @@ struct cell {
     acre_heap *heap;
     void *plane, *at;
     struct heap_job jobs[HEAP_PARTIES];
-    /* Microseconds of each step: medians. */
+    /* Medians in microseconds, for each step. */
     double cold[HEAP_PARTIES][HEAP_STEPS], warm[HEAP_PARTIES][HEAP_STEPS];
 };
 
@@ -49,7 +50,7 @@ static void cell_choose(const struct heap_bench *b, struct cell *cell, uint32_t 
     cell->log2 = log2;
     cell->threads = UINT64_C(1) << log2;
     cell->plane_bytes = cell->threads * stride;
-    /* Room beyond the blocks, since every multiprocessor has pages of each size for itself. */
+    /* More than the blocks need, since every multiprocessor owns pages of each size. */
     cell->heap_bytes =
         cell->plane_bytes + cell->plane_bytes / 8 + (b->is_soft ? 16 : 256) * HEAP_MIB;
 }
@@ -82,7 +83,7 @@ static int cell_close(struct heap_bench *b, struct cell *cell) {
     return heap_unmake(b, cell->heap) && acre_mem_free(b->device, cell->plane) == ACRE_OK;
 }
 
-/* The array of addresses is no part of what is cold. */
+/* Allocates the array of addresses and touches it, so that it is not part of the cold times. */
 static int cell_begin(struct heap_bench *b, struct cell *cell) {
     size_t bytes = cell->threads * sizeof(void *);
     bench_blame(b->bench, false);
@@ -96,7 +97,7 @@ static int cell_end(struct heap_bench *b, struct cell *cell) {
 
 /* ---- rounds ---- */
 
-/* A block for each thread and back. */
+/* Allocates a block for each thread and frees them. */
 static int cell_turn(struct heap_bench *b, struct cell *cell, enum heap_party party, bool checks,
                      double us[HEAP_STEPS]) {
     const struct heap_job *job = &cell->jobs[party];
@@ -115,7 +116,7 @@ static void cell_medians(double times[HEAP_PARTIES][HEAP_STEPS][HEAP_WARM_ROUNDS
     }
 }
 
-/* All parties in turn; what was freed is checked to be whole in the last round. */
+/* Measures all parties in turn. Checks the contents of all blocks in the last round. */
 static int cell_warm(struct heap_bench *b, struct cell *cell, const enum heap_party *parties,
                      unsigned count) {
     double times[HEAP_PARTIES][HEAP_STEPS][HEAP_WARM_ROUNDS] = {0};
@@ -135,7 +136,7 @@ static int cell_warm(struct heap_bench *b, struct cell *cell, const enum heap_pa
     return 1;
 }
 
-/* New memory each time; the last round's is then used warm. */
+/* Measures cold with new memory in each round, then warm with the memory of the last round. */
 static int cell_measure(struct heap_bench *b, struct cell *cell) {
     double times[HEAP_PARTIES][HEAP_STEPS][HEAP_WARM_ROUNDS] = {0};
     unsigned rounds = b->is_quick ? 1 : HEAP_COLD_ROUNDS;
@@ -143,7 +144,7 @@ static int cell_measure(struct heap_bench *b, struct cell *cell) {
         if (!cell_open(b, cell)) {
             return 0;
         }
-        for (unsigned i = 0; i < 2; i++) { /* bump has the floor's memory */
+        for (unsigned i = 0; i < 2; i++) { /* without bump, which shares the floor's memory */
             double us[HEAP_STEPS];
             if (!cell_turn(b, cell, heap_parties[i], true, us)) {
                 return 0;
@@ -164,7 +165,7 @@ static int cell_measure(struct heap_bench *b, struct cell *cell) {
 
 static void cell_report(struct heap_bench *b, const struct cell *cell, bool is_top) {
     static const char *const steps[HEAP_STEPS] = {"alloc", "free"};
-    /* The table has the most threads alone. */
+    /* The table has only the largest number of threads. */
     void (*say)(struct bench *, const char *, const char *, double, const char *) =
         is_top ? bench_result : bench_detail;
     char name[BENCH_NAME_BYTES], cold[16];
@@ -189,12 +190,12 @@ static void cell_report(struct heap_bench *b, const struct cell *cell, bool is_t
         cell->cold[HEAP_ACRE][0] / cell->warm[HEAP_ACRE][0], "times");
 }
 
-/* ---- the chart: the most threads, time over the size of a block ---- */
+/* ---- the chart: time over the size of a block, for the largest number of threads ---- */
 
 static void alloc_chart(struct heap_bench *b, const struct cell *cells, size_t count) {
     static const char *const names[] = {"acre", "floor", "bump", "acre cold", "floor cold"};
     static double bytes[HEAP_SIZES], ns[HEAP_STEPS][5][HEAP_SIZES];
-    struct chart chart = {.title = "a block for each thread and back, by its size",
+    struct chart chart = {.title = "Time to allocate and to free a block per thread, by block size",
                           .panel_count = HEAP_STEPS};
     size_t points = 0;
     for (size_t i = 0; i < count && cells[i].bytes; i++, points++) {
@@ -225,7 +226,7 @@ static void alloc_chart(struct heap_bench *b, const struct cell *cells, size_t c
 
 /* ---- the case ---- */
 
-/* Powers of two that are measured, ascending. */
+/* Chooses the numbers of threads, as powers of two, ascending. */
 static unsigned alloc_log2s(const struct heap_bench *b, unsigned log2s[HEAP_LOG2S]) {
     unsigned count = 0, most = b->is_soft ? 10 : b->is_quick ? 16 : 20;
     unsigned least = b->is_soft ? 8 : 10, step = b->is_soft || !b->is_quick ? 2 : 6;
@@ -263,11 +264,12 @@ int heap_alloc_cases(struct heap_bench *b) {
 /* ---- against CUDA's own malloc ---- */
 
 enum {
-    DRIVER_LOG2 = 14,     /* of the threads: a megabyte of blocks takes seconds of some sizes */
-    DRIVER_TOP_LOG2 = 20, /* for 64 bytes alone */
-    DRIVER_LIMIT_S = 10   /* then no new size is begun */
+    DRIVER_LOG2 = 14,     /* of the threads: some sizes take seconds for a megabyte of blocks */
+    DRIVER_TOP_LOG2 = 20, /* for 64 bytes only */
+    DRIVER_LIMIT_S = 10   /* no further size starts after this time */
 };
-/* CUDA's malloc has no second try: a turn of it takes up to a second. */
+
+/* Measures one turn of CUDA's malloc without repetition, since it takes up to a second. */
 static int driver_measure(struct heap_bench *b, struct cell *cell) {
     static const enum heap_party acre_alone[] = {HEAP_ACRE};
     static const char *const steps[HEAP_STEPS] = {"driver alloc", "driver free"};
@@ -292,7 +294,7 @@ int heap_driver_cases(struct heap_bench *b) {
         return 0;
     }
     for (unsigned s = 0; b->has_driver && s <= HEAP_SIZES;
-         s++) { /* the one with most threads first */
+         s++) { /* the case with most threads first */
         struct cell cell;
         char name[BENCH_NAME_BYTES];
         bool is_top = s == 0 && !b->is_quick;
@@ -303,7 +305,8 @@ int heap_driver_cases(struct heap_bench *b) {
                     is_top ? DRIVER_TOP_LOG2 : DRIVER_LOG2);
         b->doing = cell_name(&cell, "driver alloc", name);
         if (cli_now_ns() - begin > UINT64_C(1000000000) * DRIVER_LIMIT_S) {
-            cli_say("suite heap: %s is left out: CUDA's malloc has had its time", name);
+            cli_say("suite heap: %s skipped: CUDA's malloc has used its limit of %d s", name,
+                    DRIVER_LIMIT_S);
             continue;
         }
         if (!cell_begin(b, &cell) || !driver_measure(b, &cell) || !cell_end(b, &cell)) {

@@ -1,9 +1,9 @@
-/* What the files of `acre bench heap` share: the device that kernels run on, how they are launched
- * and timed, and the figures.
+/* Shared by the files of `acre bench heap`: launching and timing kernels, jobs, heaps, and the
+ * cases.
  *
- * On a GPU kernels are those of heap_kernels_*.cu, launched by the driver's calls and timed by
- * events; on a soft device those of heap_soft.c, timed by the host's clock. Functions return 0 when
- * something was refused, which the suite then reports. */
+ * On a GPU the kernels are those of heap_kernels_acre.cu and heap_kernels_driver.cu, launched by
+ * the driver's calls and timed by events. On a soft device they are those of heap_soft.c, timed by
+ * the host's clock. Functions return 0 on failure, which the suite then reports. */
 #ifndef ACRE_BENCH_HEAP_BENCH_H
 #define ACRE_BENCH_HEAP_BENCH_H
 
@@ -24,7 +24,7 @@ enum heap_kernel {
 /* clang-format on */
 
 #define HEAP_MIB (UINT64_C(1) << 20)
-/* Of CUDA's own heap: 2^20 blocks of 64 bytes, and 2^14 of 8 KiB, with what it needs itself. */
+/* Size of CUDA's own heap: room for 2^20 blocks of 64 bytes, or 2^14 of 8 KiB, and its overhead. */
 #define HEAP_DRIVER_BYTES (1024 * HEAP_MIB)
 
 struct heap_bench {
@@ -34,72 +34,73 @@ struct heap_bench {
     acre_device_info info;
     bool is_soft, is_quick;
     acre_stream stream;
-    acre_event begin, end;              /* of a GPU */
-    CUmodule module, driver_module;     /* of a GPU; the second once it is asked for */
-    CUfunction functions[HEAP_KERNELS]; /* of a GPU */
-    void *words; /* of the device: what kernels count, and bump's word behind it */
+    acre_event begin, end;              /* GPU only */
+    CUmodule module, driver_module;     /* GPU only; heap_open_driver loads the second */
+    CUfunction functions[HEAP_KERNELS]; /* GPU only */
+    void *words; /* device memory: the counts of the kernels, then the word of bump */
     bool is_driver_tried, has_driver;
-    const char *doing; /* the case, for messages */
+    const char *doing; /* the current case, for messages */
 };
 
 /* ---- heap_device.c ---- */
 
 const char *heap_who(enum heap_party party);
 
-/* "alloc cold 64B 2^20" into `name`, which is returned; 0 bytes are mixed, and a `log2` of 0 says
- * nothing of threads. */
+/* Writes a name such as "alloc cold 64B 2^20" into `name` and returns it. 0 bytes are mixed sizes;
+ * with a `log2` of 0 the name has no number of threads. */
 const char *heap_case_name(const char *what, uint32_t bytes, unsigned log2,
                            char name[BENCH_NAME_BYTES]);
 
-/* The party's form of a kernel: heap_kernel_of(HEAP_K_alloc_acre, HEAP_BUMP). */
+/* Returns a party's version of a kernel: heap_kernel_of(HEAP_K_alloc_acre, HEAP_BUMP). */
 enum heap_kernel heap_kernel_of(enum heap_kernel acres, enum heap_party party);
 
-/* Opens what kernels need. *lacks is what is missing here, in words, or NULL. */
+/* Loads the kernels and creates the objects that they need. *lacks says why the suite cannot run
+ * here, or is NULL. */
 int heap_open(struct heap_bench *b, const char **lacks);
 int heap_close(struct heap_bench *b);
 
-/* CUDA's own heap, and the kernels that use it, once; `has_driver` says whether they are there, and
- * a message why not. */
+/* Sets up CUDA's own heap and the kernels that use it, once. Sets `has_driver`, or prints why
+ * CUDA's malloc is skipped. */
 int heap_open_driver(struct heap_bench *b);
 
-/* Queues a kernel with a thread for each of the job's. A soft device is waited for. */
+/* Queues a kernel with job->threads threads. On a soft device also waits for it. */
 int heap_launch(struct heap_bench *b, enum heap_kernel kernel, const struct heap_job *job);
 
-/* Waits for all that is queued. A kernel that does not end within a long time ends the program,
- * which says so: there is nothing else to be done with it. */
+/* Waits for all queued work. If a kernel does not finish within 20 seconds, prints a message and
+ * ends the program, since a kernel cannot be cancelled. */
 int heap_wait(struct heap_bench *b);
 
-/* Launches a kernel, waits for it, and says what it took. */
+/* Launches a kernel, waits for it, and measures its time. */
 int heap_time(struct heap_bench *b, enum heap_kernel kernel, const struct heap_job *job,
               double *us);
 
-/* Fills memory of the device with zeros, on the stream. */
+/* Fills device memory with zeros, in stream order. */
 int heap_clear(struct heap_bench *b, void *p, size_t bytes);
 
-/* A job with the device's words, the counts being 0. */
+/* Initialises a job and sets all counts to 0. */
 int heap_job_begin(struct heap_bench *b, struct heap_job *job);
-/* What kernels have counted. */
+/* Waits for the kernels and copies their counts. */
 int heap_job_counts(struct heap_bench *b, uint64_t counts[HEAP_COUNTS]);
 
-/* Says of these what is wrong, as findings of the suite. */
+/* Reports the errors among the counts as findings of the suite. */
 void heap_job_judge(struct heap_bench *b, enum heap_party party, const uint64_t counts[HEAP_COUNTS],
                     bool may_be_null);
 
-/* Writes all blocks of the job full and looks at them; what is wrong is a finding of the suite. */
+/* Fills all blocks of the job and checks their contents. Reports errors as findings. */
 int heap_job_check(struct heap_bench *b, enum heap_party party, const struct heap_job *job);
 
-/* A heap that has all its memory from the start. */
+/* Creates a heap that has all its memory from the start. */
 acre_heap *heap_make(struct heap_bench *b, uint64_t bytes, acre_heap_handle *handle);
-/* Ends it; blocks that are left are a finding. */
+/* Destroys a heap. Live blocks are a finding. */
 int heap_unmake(struct heap_bench *b, acre_heap *heap);
 
-/* False, after it was said, when the device has no room for a heap of so many bytes, its records
- * and other memory. */
+/* Returns false, after the message that the case is skipped, if the device has too little memory
+ * for a heap of this size, its records and other memory. */
 bool heap_has_room(struct heap_bench *b, const char *name, uint64_t heap, uint64_t other);
 
 /* ---- heap_soft.c ---- */
 
-/* NULL for kernels that there are none of: CUDA's own malloc. */
+/* Returns the soft device's version of a kernel; NULL for kernels of CUDA's own malloc. */
 acre_soft_kernel heap_soft_kernel(enum heap_kernel kernel);
 
 /* ---- the cases ---- */

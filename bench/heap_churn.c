@@ -1,6 +1,5 @@
-/* Blocks that are asked for, used and given back in one kernel, many times: what a heap does when
- * its memory goes round. A bump pointer, which cannot free, has no part in it. CUDA's own malloc
- * has one with fewer threads. */
+/* Allocates, uses and frees blocks in one kernel, many times: the steady state of a heap. The bump
+ * pointer cannot free and does not take part. CUDA's own malloc runs with fewer threads. */
 #include <string.h>
 
 #include "cli.h"
@@ -44,7 +43,7 @@ static int churn_open(struct heap_bench *b, struct churn *churn) {
     return 1;
 }
 
-/* After one that warms up; CUDA's malloc once. */
+/* Measures one party: several kernels after a warm-up, or a single one for CUDA's malloc. */
 static int churn_party(struct heap_bench *b, struct churn *churn, enum heap_party party,
                        const char *name) {
     enum heap_kernel kernel = heap_kernel_of(HEAP_K_churn_acre, party);

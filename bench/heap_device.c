@@ -1,5 +1,4 @@
-/* Kernels of `acre bench heap` on a device: loading, launching and timing them, and what they
- * found. */
+/* Loads, launches and times the kernels of `acre bench heap`, and evaluates their counts. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,7 +7,7 @@
 #include "cli.h"
 #include "heap_bench.h"
 
-/* Where no nvcc was, there are no kernels for a GPU. */
+/* Without nvcc there are no kernels for a GPU. */
 #ifdef ACRE_HAVE_KERNELS
 extern const unsigned char acre__heap_kernels_acre_fatbin[];
 extern const unsigned char acre__heap_kernels_driver_fatbin[];
@@ -20,9 +19,9 @@ static const unsigned char *const heap_driver_image = NULL;
 #endif
 
 enum {
-    /* Long enough for the host to queue an event, a kernel and an event behind it. */
+    /* Long enough for the host to queue an event, a kernel and another event. */
     HEAP_HOLD_NS = 30000,
-    /* The slowest that is measured, CUDA's malloc for 2^20 threads, takes a second. */
+    /* The slowest measured kernel, CUDA's malloc for 2^20 threads, takes a second. */
     HEAP_WAIT_S = 20
 };
 
@@ -60,21 +59,21 @@ static const char *const heap_names[HEAP_KERNELS] = {
     HEAP_COMMON_KERNELS(HEAP_KERNEL_NAME) HEAP_ALL_ROUNDS(HEAP_PARTY_NAME)
         HEAP_ALL_PARTIES(HEAP_PARTY_NAME)};
 
-/* A call of the driver's that was refused; says which and why. */
+/* Records which driver call failed and why. Returns 0. */
 static int heap_refused(struct heap_bench *b, const char *call, CUresult result) {
     const char *name = NULL;
     char text[128];
     if (b->drv->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name) {
         name = "unknown";
     }
-    snprintf(text, sizeof text, "%s: %s gave %s", b->doing, call, name);
+    snprintf(text, sizeof text, "%s: %s failed: %s", b->doing, call, name);
     bench_blame(b->bench, false);
     bench_reason(b->bench, text);
     return 0;
 }
 
-/* Finds the kernels from `first` to before `end` and runs each with no thread at work: what is
- * loaded at a kernel's first launch is not to be measured. */
+/* Looks up the kernels from `first` to before `end` and runs each once without work, since lazy
+ * loading at the first launch must not be measured. */
 static int heap_load(struct heap_bench *b, const void *image, CUmodule *module,
                      enum heap_kernel first, enum heap_kernel end) {
     struct heap_job job;
@@ -122,18 +121,18 @@ int heap_open(struct heap_bench *b, const char **lacks) {
                                    heap_kernel_of(HEAP_K_alloc_acre, HEAP_DRIVER));
 }
 
-/* What is missing for CUDA's own malloc, or NULL. */
+/* Returns why CUDA's own malloc cannot be measured, or NULL. */
 static const char *heap_driver_lacks(struct heap_bench *b) {
     if (b->is_soft) {
-        return "a soft device has no malloc of its own";
+        return "a soft device has no device-side malloc";
     }
     if (b->info.free_bytes < 4 * HEAP_DRIVER_BYTES) {
-        return "there is no room for its heap";
+        return "there is not enough memory for its heap";
     }
-    /* Only before the first module that uses it is loaded. */
+    /* The limit can only be set before a module that uses the heap is loaded. */
     return b->drv->cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, HEAP_DRIVER_BYTES) == CUDA_SUCCESS
                ? NULL
-               : "the driver does not let its heap be made larger";
+               : "the driver does not allow a larger heap";
 }
 
 int heap_open_driver(struct heap_bench *b) {
@@ -143,7 +142,7 @@ int heap_open_driver(struct heap_bench *b) {
     b->is_driver_tried = true;
     const char *lacks = heap_driver_lacks(b);
     if (lacks) {
-        cli_say("suite heap: driver is left out: %s", lacks);
+        cli_say("suite heap: driver skipped: %s", lacks);
         return 1;
     }
     b->has_driver = heap_load(b, heap_driver_image, &b->driver_module,
@@ -169,10 +168,10 @@ int heap_close(struct heap_bench *b) {
 /* ---- running ---- */
 
 int heap_launch(struct heap_bench *b, enum heap_kernel kernel, const struct heap_job *job) {
-    struct heap_job copy = *job; /* neither call takes a constant */
+    struct heap_job copy = *job; /* neither launch accepts a pointer to const */
     uint64_t blocks = (job->threads + HEAP_BLOCK_THREADS - 1) / HEAP_BLOCK_THREADS;
     uint32_t grid = blocks ? (uint32_t)blocks : 1;
-    bool is_one = kernel == HEAP_K_hold; /* it has no use for more */
+    bool is_one = kernel == HEAP_K_hold; /* needs a single thread */
     if (b->is_soft) {
         return acre_soft_launch(
                    b->device, b->stream, heap_soft_kernel(kernel), (uint32_t[]){grid, 1, 1},
@@ -186,14 +185,14 @@ int heap_launch(struct heap_bench *b, enum heap_kernel kernel, const struct heap
     return result ? heap_refused(b, heap_names[kernel], result) : 1;
 }
 
-/* Looks again and again, since a wait that has no end cannot be given up. */
+/* Polls the event, since a blocking wait has no timeout. */
 static int heap_wait_event(struct heap_bench *b, acre_event event) {
     uint64_t begin = cli_now_ns();
     acre_status status;
     while ((status = acre_event_query(b->device, event)) == ACRE_E_NOT_READY) {
         struct timespec pause = {0, 20000};
         if (cli_now_ns() - begin > UINT64_C(1000000000) * HEAP_WAIT_S) {
-            cli_say("suite heap: %s: a kernel has not ended within %d s", b->doing, HEAP_WAIT_S);
+            cli_say("suite heap: %s: a kernel did not finish within %d s", b->doing, HEAP_WAIT_S);
             _exit(CLI_CANNOT);
         }
         nanosleep(&pause, NULL);
@@ -240,7 +239,7 @@ int heap_job_begin(struct heap_bench *b, struct heap_job *job) {
 }
 
 int heap_job_counts(struct heap_bench *b, uint64_t counts[HEAP_COUNTS]) {
-    /* A copy to the stack would wait for the kernels itself, and without an end. */
+    /* Waits first: a copy to pageable memory would wait for the kernels without a timeout. */
     return heap_wait(b) &&
            acre_copy(b->device, counts, b->words, HEAP_COUNTS * sizeof *counts, b->stream) ==
                ACRE_OK &&
@@ -251,9 +250,9 @@ void heap_job_judge(struct heap_bench *b, enum heap_party party, const uint64_t 
                     bool may_be_null) {
     static const char *const what[HEAP_WRONGS] = {[HEAP_NULLS] = "requests got NULL",
                                                   [HEAP_DAMAGED] =
-                                                      "threads found other than was written",
-                                                  [HEAP_ODD] = "blocks are not aligned to 16",
-                                                  [HEAP_STRAY] = "blocks lie outside of the heap"};
+                                                      "threads found overwritten contents",
+                                                  [HEAP_ODD] = "blocks are not aligned to 16 bytes",
+                                                  [HEAP_STRAY] = "blocks are outside of the heap"};
     for (unsigned i = 0; i < HEAP_WRONGS; i++) {
         if (counts[i] && (i != HEAP_NULLS || !may_be_null)) {
             bench_finding(b->bench, "suite heap: %s, %s: %llu %s", b->doing, heap_who(party),
@@ -290,7 +289,7 @@ int heap_unmake(struct heap_bench *b, acre_heap *heap) {
         return 0;
     }
     if (blocks) {
-        bench_finding(b->bench, "suite heap: %s: %llu blocks were freed and are still live",
+        bench_finding(b->bench, "suite heap: %s: %llu blocks are still live after all frees",
                       b->doing, (unsigned long long)blocks);
     }
     return 1;
@@ -302,7 +301,7 @@ bool heap_has_room(struct heap_bench *b, const char *name, uint64_t heap, uint64
     if (b->info.free_bytes >= bytes) {
         return true;
     }
-    cli_say("suite heap: %s is left out: it needs a device with %s free", name,
+    cli_say("suite heap: %s skipped: it needs %s of free device memory", name,
             cli_bytes(bytes, text));
     return false;
 }

@@ -1,7 +1,8 @@
-/* What a heap makes of its memory: filled to the end, emptied and filled again; with one block in
- * sixteen kept, round by round, until there is no more; and growing while a kernel runs.
+/* How much of its memory a heap can use: it is filled, emptied and filled again (fill); one block
+ * in sixteen is kept, round by round, until the heap is full (rounds); the heap grows while a
+ * kernel runs (grow).
  *
- * A share is of the heap's memory, which its records are not part of. */
+ * A share is relative to the heap's memory without its records. */
 #include <string.h>
 
 #include "cli.h"
@@ -9,10 +10,10 @@
 
 enum {
     FULL_LOG2 = 16,      /* of the threads */
-    FULL_NULL_LOG2 = 20, /* that find it full, at most */
+    FULL_NULL_LOG2 = 20, /* of the threads that find the heap full, at most */
     FULL_SOFT_LOG2 = 8,
     ROUND_SOFT_LOG2 = 10,
-    ROUND_QUEUED = 64 /* rounds between two looks at what they found */
+    ROUND_QUEUED = 64 /* rounds between two reads of the counts */
 };
 
 static unsigned full_log2(const struct heap_bench *b) {
@@ -24,12 +25,12 @@ static uint64_t full_bytes(const struct heap_bench *b) {
     return (b->is_quick ? mib / 2 : mib) * HEAP_MIB;
 }
 
-/* A soft device needs seconds for as many blocks as a heap of small ones has. */
+/* A soft device needs seconds for the number of small blocks in a heap: quick runs skip them. */
 static bool full_is_too_many(const struct heap_bench *b, uint32_t bytes) {
     return b->is_soft && b->is_quick && bytes == 64;
 }
 
-/* Memory of one case: the heap, the plane of the others, and an array of addresses. */
+/* The memory of one case: the heap, the plane of the other parties, and an array of addresses. */
 struct full {
     uint64_t bytes; /* of the heap, and of the plane */
     acre_heap *heap;
@@ -71,7 +72,7 @@ static int full_job(struct heap_bench *b, const struct full *full, enum heap_par
 
 static const char *const fill_names[2] = {"fill", "fill again"};
 
-/* What is live, as the heap's own records have it. */
+/* Computes the live share from the heap's own statistics. */
 static int fill_share(struct heap_bench *b, const struct full *full, uint64_t taken,
                       double *share) {
     acre_heap_stats stats = {.struct_size = sizeof stats};
@@ -79,14 +80,14 @@ static int fill_share(struct heap_bench *b, const struct full *full, uint64_t ta
         return 0;
     }
     if (stats.live_blocks != taken) {
-        bench_finding(b->bench, "suite heap: %s: %llu blocks were handed out, %llu are live",
+        bench_finding(b->bench, "suite heap: %s: %llu blocks were allocated, but %llu are live",
                       b->doing, (unsigned long long)taken, (unsigned long long)stats.live_blocks);
     }
     *share = (double)stats.live_bytes / (double)stats.mapped_bytes;
     return 1;
 }
 
-/* How long it takes many threads to hear that there is no more, and the one that waits longest. */
+/* Measures how long many threads take to get NULL from a full heap, and the longest single call. */
 static int fill_null(struct heap_bench *b, const struct full *full, uint32_t bytes, unsigned log2) {
     char name[BENCH_NAME_BYTES];
     uint64_t threads = UINT64_C(1) << log2;
@@ -101,7 +102,7 @@ static int fill_null(struct heap_bench *b, const struct full *full, uint32_t byt
     job.threads = threads;
     job.bytes = bytes ? bytes : HEAP_MIXED_MOST;
     if (!heap_time(b, HEAP_K_null, &job, &us) ||
-        /* A few may have got what was left. */
+        /* A few threads may have got the last blocks. */
         !heap_launch(b, HEAP_K_free_acre, &job) || !heap_job_counts(b, counts)) {
         return 0;
     }
@@ -111,18 +112,18 @@ static int fill_null(struct heap_bench *b, const struct full *full, uint32_t byt
     if (counts[HEAP_LONGEST]) {
         bench_result(b->bench, name, "acre", (double)counts[HEAP_LONGEST] / 1e6, "ms");
     } else {
-        bench_finding(b->bench, "suite heap: %s: every thread got memory of a full heap", name);
+        bench_finding(b->bench, "suite heap: %s: every thread got memory from a full heap", name);
     }
     return acre_mem_free(b->device, other.at) == ACRE_OK;
 }
 
-/* As many threads as have filled it, and as many as there are in the other cases. */
+/* Measures with as many threads as have filled the heap, and with as many as in the other cases. */
 static int fill_nulls(struct heap_bench *b, const struct full *full, uint32_t bytes) {
     return fill_null(b, full, bytes, full_log2(b)) &&
            (b->is_soft || fill_null(b, full, bytes, FULL_NULL_LOG2));
 }
 
-/* One party's two fills. */
+/* Fills and empties the heap twice, for one party. */
 static int fill_party(struct heap_bench *b, const struct full *full, enum heap_party party,
                       struct heap_job *job) {
     char name[BENCH_NAME_BYTES], what[32];
@@ -180,7 +181,7 @@ static int fill_size(struct heap_bench *b, uint32_t bytes) {
     for (unsigned i = 0; i < sizeof parties / sizeof parties[0]; i++) {
         struct heap_job job;
         if (!bytes && parties[i] != HEAP_ACRE) {
-            continue; /* what fits of mixed sizes is for the heap alone to say */
+            continue; /* for mixed sizes only the heap knows how much fits */
         }
         if (!full_job(b, &full, parties[i], &job)) {
             return 0;
@@ -188,7 +189,7 @@ static int fill_size(struct heap_bench *b, uint32_t bytes) {
         job.threads = threads;
         job.bytes = bytes;
         job.stride = bytes;
-        /* Some threads get more than others, where there is somebody to ask. */
+        /* With an allocator, some threads get more blocks than others. */
         job.rounds = (uint32_t)(parties[i] == HEAP_FLOOR ? each : 8 * each + 8);
         if (!fill_party(b, &full, parties[i], &job)) {
             return 0;
@@ -197,7 +198,7 @@ static int fill_size(struct heap_bench *b, uint32_t bytes) {
     return full_close(b, &full);
 }
 
-/* CUDA's heap with few large blocks: small ones would take it a minute. */
+/* Fills CUDA's heap with few large blocks: small ones would take a minute. */
 static int fill_driver(struct heap_bench *b) {
     enum { DRIVER_THREADS = 4096, DRIVER_BYTES = 8192 };
     char name[BENCH_NAME_BYTES];
@@ -228,7 +229,8 @@ int heap_fill_cases(struct heap_bench *b) {
 
 /* ---- rounds ---- */
 
-/* Rounds until a thread got NULL, or as many as a heap that wastes nothing could not have. */
+/* Runs rounds until a thread gets NULL, or until `most`, which even a heap without any waste cannot
+ * reach. */
 static int rounds_run(struct heap_bench *b, enum heap_party party, struct heap_job *job,
                       uint64_t most, uint64_t counts[HEAP_COUNTS]) {
     bool is_acre = party == HEAP_ACRE;
@@ -246,7 +248,7 @@ static int rounds_run(struct heap_bench *b, enum heap_party party, struct heap_j
     return heap_job_counts(b, counts);
 }
 
-/* All that is live is looked at and given back. */
+/* Checks and frees all live blocks. */
 static int rounds_end(struct heap_bench *b, struct heap_job *job,
                       const uint64_t before[HEAP_COUNTS]) {
     uint64_t counts[HEAP_COUNTS];
@@ -290,7 +292,7 @@ static int rounds_size(struct heap_bench *b, uint32_t bytes, uint64_t heap) {
         double rounds = (double)(counts[HEAP_END] ? counts[HEAP_END] : job.round);
         double us = (double)(cli_now_ns() - begin) / 1e3 / rounds;
         if (!counts[HEAP_END]) {
-            bench_finding(b->bench, "suite heap: %s, %s: there was no end", name,
+            bench_finding(b->bench, "suite heap: %s, %s: the heap never became full", name,
                           heap_who(parties[i]));
         }
         if (parties[i] == HEAP_ACRE && !rounds_end(b, &job, counts)) {
@@ -315,7 +317,7 @@ int heap_round_cases(struct heap_bench *b) {
 
 enum { GROW_BYTES = 1024 };
 
-/* All threads together take `bytes`; what was had in the end, and how long it took. */
+/* All threads together allocate `bytes`. *had gets the bytes that they got, *us the time. */
 static int grow_fill(struct heap_bench *b, const struct full *full, enum heap_party party,
                      uint64_t bytes, uint64_t *had, double *us) {
     struct heap_job job;

@@ -1,53 +1,53 @@
-/* The kernels of `acre bench heap`, written once: for nvcc (heap_kernels_*.cu) and as kernels of
- * the soft device (heap_soft.c).
+/* The kernels of `acre bench heap`, written once: for nvcc (heap_kernels_acre.cu and
+ * heap_kernels_driver.cu) and for the soft device (heap_soft.c).
  *
- * Every kernel has one argument, a job. Those that hand out memory exist once for each party, which
- * is a constant in them, so that no party pays for the choice. All loops are bounded by numbers of
- * the job. Atomics and lanes are spelled as in acre/heap/base.h, which has them for both worlds. */
+ * Every kernel has one argument, a job. Kernels that allocate or free are compiled once per party,
+ * which is a constant in them, so that no party pays for the choice. Fields of the job bound all
+ * loops. acre/heap/base.h defines atomics and warp functions for both compilers. */
 #ifndef ACRE_BENCH_HEAP_JOBS_H
 #define ACRE_BENCH_HEAP_JOBS_H
 
 #include "acre_heap.h"
 
-/* Who hands out memory. */
+/* The allocators. */
 enum heap_party {
     HEAP_ACRE,
-    HEAP_FLOOR,  /* nobody: a thread computes where its block is */
-    HEAP_BUMP,   /* one atomic of a warp on one word; cannot free */
+    HEAP_FLOOR,  /* none: a thread computes the address of its block */
+    HEAP_BUMP,   /* bump pointer: one atomic per warp on one word; cannot free */
     HEAP_DRIVER, /* CUDA's own malloc and free */
     HEAP_PARTIES
 };
 
-/* What kernels count, in words of the device. */
+/* The counts of kernels, in device memory. */
 enum heap_count {
-    HEAP_NULLS,   /* requests that got NULL */
-    HEAP_DAMAGED, /* threads that found other than was written */
-    HEAP_ODD,     /* blocks at no multiple of 16 */
-    HEAP_STRAY,   /* blocks outside of the memory that they are to be in */
-    HEAP_WRONGS,  /* so far what must not be, but for NULL where memory ends */
-    HEAP_TAKEN = HEAP_WRONGS,
-    HEAP_GIVEN,
-    HEAP_KEPT,    /* blocks of rounds that are not given back */
-    HEAP_END,     /* the round in which a thread got NULL, and 1; 0: none yet */
-    HEAP_LONGEST, /* nanoseconds that a thread was in malloc at most, until its NULL */
+    HEAP_NULLS,               /* requests that got NULL */
+    HEAP_DAMAGED,             /* threads that found overwritten contents */
+    HEAP_ODD,                 /* blocks that are not aligned to 16 bytes */
+    HEAP_STRAY,               /* blocks outside of their memory */
+    HEAP_WRONGS,              /* the counts above are errors, except NULL from a full heap */
+    HEAP_TAKEN = HEAP_WRONGS, /* blocks allocated */
+    HEAP_GIVEN,               /* blocks freed */
+    HEAP_KEPT,                /* blocks that rounds do not free */
+    HEAP_END,                 /* 1 + the round in which a thread got NULL; 0: none yet */
+    HEAP_LONGEST,             /* longest time in malloc until NULL, in nanoseconds */
     HEAP_COUNTS
 };
 
 enum { HEAP_BLOCK_THREADS = 256, HEAP_MIXED_LEAST = 16, HEAP_MIXED_MOST = 4096 };
 
 struct heap_job {
-    acre_heap_handle heap; /* acre's alone, zero for others */
+    acre_heap_handle heap; /* of acre; zero for other parties */
     char *plane;           /* memory of floor and bump */
     uint64_t plane_bytes;
-    uint64_t *bumped; /* bytes of the plane that bump has handed out */
-    void **at;        /* a block for each thread; heap_do_fill has two words for each */
-    void **kept;      /* of rounds */
+    uint64_t *bumped; /* bytes of the plane that bump has allocated */
+    void **at;        /* the block of each thread; heap_do_fill uses two words per thread */
+    void **kept;      /* blocks that rounds keep */
     uint64_t *counts; /* HEAP_COUNTS */
     uint64_t threads; /* a power of two for rounds */
-    uint64_t stride;  /* floor: from one block to the next */
+    uint64_t stride;  /* floor: distance of two blocks */
     uint32_t bytes;   /* of a block; 0: mixed */
-    uint32_t rounds;  /* of a thread: blocks one after the other, or at most at a time */
-    uint32_t round;   /* which one this launch is */
+    uint32_t rounds;  /* churn: blocks per thread, one after the other; fill: live at most */
+    uint32_t round;   /* number of this launch */
     uint32_t hold_ns;
 };
 
@@ -78,7 +78,7 @@ struct heap_job {
     (acre_soft_block_index(0) * (uint64_t)acre_soft_block_size(0) + acre_soft_thread_index(0))
 #endif
 
-/* Name, for each party; and those that are the same for all. */
+/* Kernels that are compiled for each party. */
 #define HEAP_PARTY_KERNELS(X, party, number)                                                       \
     X(alloc, party, number)                                                                        \
     X(free, party, number)                                                                         \
@@ -92,7 +92,7 @@ struct heap_job {
     HEAP_PARTY_KERNELS(X, bump, HEAP_BUMP)                                                         \
     HEAP_PARTY_KERNELS(X, driver, HEAP_DRIVER)
 
-/* Those of rounds, which floor and driver have no part in. */
+/* Kernels of rounds, in which floor and driver do not take part. */
 #define HEAP_ROUND_KERNELS(X, party, number)                                                       \
     X(round_take, party, number)                                                                   \
     X(round_give, party, number)                                                                   \
@@ -108,7 +108,7 @@ struct heap_job {
     X(paint, heap_do_paint)                                                                        \
     X(check, heap_do_check)
 
-/* ---- what is drawn ---- */
+/* ---- random sizes ---- */
 
 HEAP_FN uint32_t heap_hash(uint64_t i) {
     uint32_t x = (uint32_t)i ^ (uint32_t)(i >> 32) * 0x9e3779b9u;
@@ -117,7 +117,7 @@ HEAP_FN uint32_t heap_hash(uint64_t i) {
     return x ^ x >> 16;
 }
 
-/* The size of the i-th block. */
+/* Returns the size of the i-th block. */
 HEAP_FN uint32_t heap_bytes_of(const struct heap_job *job, uint64_t i) {
     if (job->bytes)
         return job->bytes;
@@ -126,11 +126,11 @@ HEAP_FN uint32_t heap_bytes_of(const struct heap_job *job, uint64_t i) {
 
 /* ---- one block of each party ---- */
 
-/* The sum of what the lanes of the mask below this one have, and of all. */
+/* Returns the sum of `mine` over the lower lanes of the mask; *all gets the sum over all lanes. */
 HEAP_FN uint64_t heap_sum_below(uint32_t mask, uint64_t mine, uint64_t *all) {
     uint64_t below = 0;
     *all = 0;
-    if (mask == 0xffffffffu) { /* in five steps */
+    if (mask == 0xffffffffu) { /* a prefix sum in five steps */
         uint32_t lane = acre__heap_lane();
         uint64_t sum = mine;
         for (uint32_t step = 1; step < 32; step *= 2) {
@@ -152,7 +152,7 @@ HEAP_FN uint64_t heap_sum_below(uint32_t mask, uint64_t mine, uint64_t *all) {
 HEAP_FN void *heap_bump(const struct heap_job *job, uint32_t bytes) {
     uint32_t mask = acre__heap_active(), leader = acre__heap_ctz32(mask);
     uint64_t mine = (bytes + 15u) & ~15u, below, all, begin = 0;
-    if (job->bytes) { /* all alike */
+    if (job->bytes) { /* all sizes are equal */
         below = mine * acre__heap_popc32(mask & ((1u << acre__heap_lane()) - 1));
         all = mine * acre__heap_popc32(mask);
     } else {
@@ -164,7 +164,7 @@ HEAP_FN void *heap_bump(const struct heap_job *job, uint32_t bytes) {
     return below + mine <= job->plane_bytes ? job->plane + below : NULL;
 }
 
-/* `place` is where the floor's block is, in strides. */
+/* Allocates a block. `place` is the position of the floor's block, in strides. */
 HEAP_FN void *heap_take(const struct heap_job *job, uint32_t party, uint64_t place,
                         uint32_t bytes) {
     if (party == HEAP_ACRE)
@@ -185,11 +185,11 @@ HEAP_FN void heap_give(const struct heap_job *job, uint32_t party, void *p) {
     else if (party == HEAP_DRIVER)
         free(p);
 #endif
-    else if ((uintptr_t)p == 1) /* never so: the pointer has to be read */
+    else if ((uintptr_t)p == 1) /* never true, but makes the kernel read the pointer */
         job->counts[HEAP_STRAY] = 1;
 }
 
-/* ---- a block for each thread, and back ---- */
+/* ---- alloc: a block for each thread ---- */
 
 HEAP_FN void heap_do_alloc(const struct heap_job *job, uint32_t party) {
     uint64_t i = HEAP_INDEX();
@@ -198,7 +198,7 @@ HEAP_FN void heap_do_alloc(const struct heap_job *job, uint32_t party) {
     uint32_t *p = (uint32_t *)heap_take(job, party, i, heap_bytes_of(job, i));
     job->at[i] = p;
     if (p)
-        *p = (uint32_t)i; /* who asks for memory writes to it */
+        *p = (uint32_t)i; /* as programs do with new memory */
 }
 
 HEAP_FN void heap_do_free(const struct heap_job *job, uint32_t party) {
@@ -207,7 +207,7 @@ HEAP_FN void heap_do_free(const struct heap_job *job, uint32_t party) {
         heap_give(job, party, job->at[i]);
 }
 
-/* As above where there is no memory left, and how long the one waits that waits longest. */
+/* Allocates from a full heap and records the longest call that returned NULL. */
 HEAP_FN void heap_do_null(const struct heap_job *job) {
     uint64_t i = HEAP_INDEX();
     if (i >= job->threads)
@@ -222,20 +222,21 @@ HEAP_FN void heap_do_null(const struct heap_job *job) {
     }
 }
 
-/* ---- contents: all words of all blocks are written, then all are looked at ---- */
+/* ---- contents: one kernel writes all words of all blocks, a second one checks them ---- */
 
 HEAP_FN uint32_t heap_word(uint64_t i, uint32_t k) {
     return (uint32_t)i * 0x9e3779b1u + k * 0x85ebca77u + (uint32_t)(i >> 32);
 }
 
-/* Is it in the memory of its party, to its last byte? CUDA's heap does not say where it is. */
+/* Whether the whole block is in the memory of its party. The location of CUDA's heap is unknown. */
 HEAP_FN int heap_is_inside(const struct heap_job *job, const char *p, uint32_t bytes) {
     if (job->heap.base)
         return acre_heap_owns(job->heap, p) && acre_heap_owns(job->heap, p + bytes - 1);
     return !job->plane || (p >= job->plane && p + bytes <= job->plane + job->plane_bytes);
 }
 
-/* The lanes of a warp do one lane's block after the other together, for whole lines. */
+/* Writes or checks a block. All lanes of a warp work on the block of one lane after the other, for
+ * coalesced access. */
 HEAP_FN uint32_t heap_walk(const struct heap_job *job, uint64_t i, int paints) {
     uint32_t mask = acre__heap_active(), wrong = 0, lanes = acre__heap_popc32(mask);
     uint32_t rank = acre__heap_popc32(mask & ((1u << acre__heap_lane()) - 1));
@@ -271,7 +272,7 @@ HEAP_FN void heap_do_check(const struct heap_job *job) {
     uint64_t i = HEAP_INDEX();
     if (i >= job->threads)
         return;
-    uint32_t wrong = heap_walk(job, i, 0); /* first, while the lanes are together */
+    uint32_t wrong = heap_walk(job, i, 0); /* first, before the lanes diverge */
     const char *p = (const char *)job->at[i];
     heap_count(job, HEAP_NULLS, !p);
     heap_count(job, HEAP_STRAY, p && !heap_is_inside(job, p, heap_bytes_of(job, i)));
@@ -279,7 +280,7 @@ HEAP_FN void heap_do_check(const struct heap_job *job) {
     heap_count(job, HEAP_DAMAGED, wrong != 0);
 }
 
-/* ---- a block, used and given back, many times ---- */
+/* ---- churn: allocate, use and free a block, many times ---- */
 
 HEAP_FN void heap_do_churn(const struct heap_job *job, uint32_t party) {
     uint64_t i = HEAP_INDEX();
@@ -301,9 +302,10 @@ HEAP_FN void heap_do_churn(const struct heap_job *job, uint32_t party) {
     heap_count(job, HEAP_DAMAGED, damaged);
 }
 
-/* ---- blocks until there is no more, and all of them back ----
+/* ---- fill and drain: allocate until the memory is full, then free all ----
  *
- * A thread has its blocks in a chain, each with its number in front and at its end. */
+ * A thread keeps its blocks in a linked list. Each block has its number at its start and at its
+ * end. */
 
 struct heap_link {
     struct heap_link *next;
@@ -347,7 +349,7 @@ HEAP_FN void heap_do_drain(const struct heap_job *job, uint32_t party) {
         uint64_t which = i + (left - 1) * job->threads;
         uint32_t bytes = heap_bytes_of(job, which);
         if (!p || !heap_is_inside(job, (char *)p, bytes)) {
-            stray = 1; /* a chain that was written over leads anywhere */
+            stray = 1; /* an overwritten link can point anywhere */
             break;
         }
         struct heap_link *next = p->next;
@@ -364,8 +366,8 @@ HEAP_FN void heap_do_drain(const struct heap_job *job, uint32_t party) {
 
 /* ---- rounds: a block for each thread, of which one in sixteen is kept ----
  *
- * The first NULL ends the rounds: launches that follow do nothing, so that many can be queued, and
- * what is live then stays so. */
+ * The first NULL ends the rounds: later launches are no-ops, so that many can be queued, and live
+ * blocks stay live. */
 
 HEAP_FN void heap_do_round_take(const struct heap_job *job, uint32_t party) {
     uint64_t i = HEAP_INDEX(), end = acre__heap_load64(&job->counts[HEAP_END], relaxed);
@@ -386,7 +388,7 @@ HEAP_FN void heap_do_round_take(const struct heap_job *job, uint32_t party) {
         heap_count(job, HEAP_TAKEN, taken);
 }
 
-/* Another thread's block, so that frees come in another order. */
+/* Frees the block of another thread, so that frees come in a different order. */
 HEAP_FN void heap_do_round_give(const struct heap_job *job, uint32_t party) {
     uint64_t i = HEAP_INDEX();
     if (i >= job->threads || acre__heap_load64(&job->counts[HEAP_END], relaxed))
@@ -408,7 +410,7 @@ HEAP_FN void heap_do_round_give(const struct heap_job *job, uint32_t party) {
         heap_give(job, party, p);
 }
 
-/* What was kept, a block for each thread. */
+/* Checks and frees the kept blocks, one per thread. */
 HEAP_FN void heap_do_round_end(const struct heap_job *job, uint32_t party) {
     uint64_t i = HEAP_INDEX();
     if (i >= job->threads)
@@ -423,7 +425,7 @@ HEAP_FN void heap_do_round_end(const struct heap_job *job, uint32_t party) {
     heap_give(job, party, p);
 }
 
-/* ---- a pause, behind which the device finds all that is queued ---- */
+/* ---- hold: a pause in which the host queues the following work ---- */
 
 HEAP_FN void heap_do_hold(const struct heap_job *job) {
     uint64_t begin = acre__heap_time_ns();

@@ -1,4 +1,4 @@
-/* Kernels of `acre bench heap` with acre's heap, with none and with a bump pointer. */
+/* Kernels of `acre bench heap` with acre's heap, without an allocator, and with a bump pointer. */
 #include "heap_jobs.h"
 
 HEAP_COMMON_KERNELS(HEAP_KERNEL)

@@ -1,5 +1,5 @@
-/* Kernels of `acre bench heap` with CUDA's own malloc. Apart from the others, since loading them
- * fixes the size of CUDA's heap. */
+/* Kernels of `acre bench heap` with CUDA's own malloc. They are in a separate module, since loading
+ * it fixes the size of CUDA's heap. */
 #define HEAP_WITH_DRIVER 1
 #include "heap_jobs.h"
 

@@ -1,4 +1,4 @@
-/* The kernels of `acre bench heap` for soft devices: the same bodies as a GPU's. */
+/* The kernels of `acre bench heap` for soft devices, with the same bodies as for a GPU. */
 #include "heap_bench.h"
 
 /* clang-format off */

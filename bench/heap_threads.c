@@ -1,9 +1,9 @@
-/* Threads of the host with one heap of a soft device, each a warp of one lane, against glibc's
- * malloc; the floor computes its addresses. Each thread has 64 live blocks and replaces the oldest,
- * writing a word to each.
+/* Host threads use one heap of a soft device, each as a warp of one lane, against glibc's malloc.
+ * The floor computes its addresses. Each thread has 64 live blocks, replaces the oldest one, and
+ * writes a word to each.
  *
- * A soft device's memory is open to the process while a kernel runs there. So one does, which
- * sleeps until the threads are done. */
+ * The process can access a soft device's memory only while a kernel runs there. So the case runs a
+ * kernel that sleeps until the threads are done. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@
 enum {
     TEAM_THREADS = 16, /* at most */
     TEAM_LIVE = 64,
-    TEAM_DRAWS = 1024, /* sizes, used over and over */
-    TEAM_STEP = 512,   /* pairs between two looks at the clock */
+    TEAM_DRAWS = 1024, /* sizes, used cyclically */
+    TEAM_STEP = 512,   /* pairs between two clock reads */
     TEAM_GATE_S = 5
 };
 
-/* 4 MiB are live, and every thread may have pages of each size for itself. */
+/* At most 4 MiB are live, and every thread may own pages of each size. */
 #define TEAM_HEAP_BYTES (64 * HEAP_MIB)
 
 enum team_party { TEAM_ACRE, TEAM_MALLOC, TEAM_FLOOR, TEAM_PARTIES };
@@ -43,12 +43,12 @@ struct member {
     struct team *team;
     enum team_party party;
     void *live[TEAM_LIVE];
-    char *own; /* the floor's memory */
+    char *own; /* memory of the floor */
     uint64_t pairs, begin_ns, end_ns;
     int ok;
 };
 
-/* ---- the memory is open ---- */
+/* ---- access to the device's memory ---- */
 
 struct gate {
     _Atomic int is_open, is_over;
@@ -67,7 +67,8 @@ static void gate_kernel(void *arg) {
     }
 }
 
-/* 0 when refused. *is_open stays 0 where kernels run only when they are waited for. */
+/* Starts the kernel. Returns 0 on failure. gate->is_open stays 0 if the device runs kernels only
+ * while the host waits, as with ACRE_SOFT_SEED. */
 static int gate_begin(struct heap_bench *b, struct gate *gate) {
     uint64_t begin = cli_now_ns();
     const uint32_t one[3] = {1, 1, 1};
@@ -102,7 +103,7 @@ TEAM_INLINE void *team_take(struct member *m, enum team_party party, uint32_t by
     default:
         p = m->own + (size_t)place * HEAP_MIXED_MOST;
     }
-    __asm__ volatile("" : "+r"(p) : : "memory"); /* else the compiler takes it away */
+    __asm__ volatile("" : "+r"(p) : : "memory"); /* keeps malloc from being removed */
     return p;
 }
 
@@ -162,7 +163,7 @@ static void *team_member(void *user) {
 
 /* ---- all of them ---- */
 
-/* Nanoseconds for one pair of all threads together. */
+/* Measures the nanoseconds per pair, over all threads together. */
 static int team_turn(void *user, unsigned party, double *ns) {
     struct team *team = user;
     struct member *members = cli_alloc(team->count * sizeof *members);
@@ -176,8 +177,8 @@ static int team_turn(void *user, unsigned party, double *ns) {
         members[i].party = (enum team_party)party;
         members[i].own = party == TEAM_FLOOR ? cli_alloc(TEAM_LIVE * HEAP_MIXED_MOST) : NULL;
         if (pthread_create(&ids[i], NULL, team_member, &members[i]) != 0) {
-            cli_say("suite heap: the system gives no more threads");
-            exit(CLI_CANNOT); /* those that were made wait for the others */
+            cli_say("suite heap: cannot create more threads");
+            exit(CLI_CANNOT); /* threads already created wait for the others */
         }
     }
     for (unsigned i = 0; i < team->count; i++) {
@@ -234,8 +235,7 @@ int heap_thread_cases(struct heap_bench *b) {
     struct team team = {.b = b, .last_ns = b->is_quick ? 1000000 : 20000000};
     b->doing = "threads";
     if (!b->is_soft) {
-        cli_say("suite heap: threads is left out: the host's threads reach the heap of a soft "
-                "device alone");
+        cli_say("suite heap: threads skipped: host threads can only use the heap of a soft device");
         return 1;
     }
     if (!heap_has_room(b, "threads", TEAM_HEAP_BYTES, 0)) {
@@ -249,7 +249,7 @@ int heap_thread_cases(struct heap_bench *b) {
     if (atomic_load(&gate.is_open)) {
         ok = team_measure(&team);
     } else {
-        cli_say("suite heap: threads is left out: kernels do not run by themselves here");
+        cli_say("suite heap: threads skipped: the device runs kernels only while the host waits");
     }
     return gate_end(b, &gate) && ok && heap_unmake(b, heap);
 }

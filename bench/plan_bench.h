@@ -1,4 +1,4 @@
-/* What bench_plan.c, plan_place.c and plan_calls.c share. */
+/* Shared by bench_plan.c, plan_place.c, plan_greedy.c and plan_calls.c. */
 #ifndef ACRE_BENCH_PLAN_BENCH_H
 #define ACRE_BENCH_PLAN_BENCH_H
 
@@ -13,14 +13,14 @@ struct plan_bench {
     bool is_quick;
 };
 
-/* Each returns 0 when something was refused. */
+/* Each runs some cases and returns 0 on failure. */
 int plan_place_cases(struct plan_bench *p);
 int plan_loop_cases(struct plan_bench *p);
 int plan_want_cases(struct plan_bench *p);
 
-/* The peers of the placer: by size, the largest first, each into the lowest gap that it fits into
- * (`is_best`: the smallest one). Alignment is not looked at; moments have 32 bits.
- * Returns the bytes of the plan. */
+/* Places greedily, as a peer of the placer: the largest buffer first, each into the lowest gap that
+ * is large enough (with `is_best`: the smallest such gap). Ignores alignment and uses 32 bits of
+ * times. Returns the size of the plan. */
 uint64_t plan_greedy(struct acre__place_buffer *buffers, size_t count, bool is_best);
 
 #endif

@@ -1,8 +1,7 @@
-/* What calls on a plan cost: loops whose steps are served from a plan, and wishes.
+/* The cost of calls on a plan: loops whose steps are served from a plan, and requests (wishes).
  *
- * A step is a script of blocks that are asked for and given back. Every party reads the same
- * script, so that the floor, which compares each entry with a recording and loads an address from
- * it, is part of all. */
+ * A step is a script of allocations and frees. Every party reads the same script. The floor
+ * compares each entry with a recording and loads an address from it; all parties pay this cost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,12 +11,12 @@
 
 #define CALLS_INLINE static inline __attribute__((always_inline))
 #define CALLS_MIB (UINT64_C(1) << 20)
-#define CALLS_ROOM (64 * CALLS_MIB) /* what a case needs at most, on the device */
+#define CALLS_ROOM (64 * CALLS_MIB) /* device memory that a case needs at most */
 
 enum {
-    LOOP_BLOCKS = 1000,     /* of a step */
-    LOOP_STEPS = 100,       /* of a turn */
-    CALLS_MALLOC_BYTES = 64 /* of malloc's blocks: their size is not part of the comparison */
+    LOOP_BLOCKS = 1000,     /* per step */
+    LOOP_STEPS = 100,       /* per turn */
+    CALLS_MALLOC_BYTES = 64 /* of malloc's blocks: the size is not part of the comparison */
 };
 
 static bool calls_have_room(const struct plan_bench *p, const char *name) {
@@ -25,7 +24,7 @@ static bool calls_have_room(const struct plan_bench *p, const char *name) {
     if (p->info.free_bytes >= CALLS_ROOM) {
         return true;
     }
-    cli_say("suite plan: %s is left out: it needs a device with %s free", name,
+    cli_say("suite plan: %s skipped: it needs %s of free device memory", name,
             cli_bytes(CALLS_ROOM, text));
     return false;
 }
@@ -36,7 +35,7 @@ enum loop_party { LOOP_PLAN, LOOP_POOL, LOOP_MALLOC, LOOP_FLOOR, LOOP_PARTIES };
 
 struct loop_entry {
     uint32_t block;
-    uint32_t bytes; /* 0: it is given back */
+    uint32_t bytes; /* 0: free */
 };
 
 struct loop_bench {
@@ -47,9 +46,9 @@ struct loop_bench {
     struct {
         void *address;
         uint32_t bytes;
-    } recording[2 * LOOP_BLOCKS]; /* the floor's */
+    } recording[2 * LOOP_BLOCKS]; /* for the floor */
     void *blocks[LOOP_BLOCKS];
-    uint64_t steps; /* of a turn */
+    uint64_t steps; /* per turn */
     unsigned failed;
 };
 
@@ -63,7 +62,7 @@ CALLS_INLINE int loop_alloc(struct loop_bench *l, size_t at, enum loop_party par
         return acre_alloc(l->p->device, entry->bytes, l->p->stream, block) == ACRE_OK;
     case LOOP_MALLOC:
         *block = malloc(CALLS_MALLOC_BYTES);
-        __asm__ volatile("" : : "r"(*block) : "memory"); /* else the compiler takes it away */
+        __asm__ volatile("" : : "r"(*block) : "memory"); /* keeps malloc from being removed */
         return *block != NULL;
     default:
         *block = l->recording[at].address;
@@ -95,7 +94,7 @@ CALLS_INLINE int loop_script(struct loop_bench *l, enum loop_party party) {
     return 1;
 }
 
-/* Steps of one party; ns[0] is for a pair, ns[1] for the begin and end of a step. */
+/* Runs the steps of one party. ns[0] is the time of a pair, ns[1] of begin and end of a step. */
 CALLS_INLINE int loop_steps(struct loop_bench *l, double *ns, enum loop_party party) {
     uint64_t begin = cli_now_ns(), inner = 0;
     for (uint64_t i = 0; i < l->steps; i++) {
@@ -137,7 +136,7 @@ static void loop_add(struct loop_bench *l, uint32_t block, uint32_t bytes) {
     l->script[l->length++] = (struct loop_entry){block, bytes};
 }
 
-/* Every block is given back before the next one is asked for. */
+/* Frees every block before the next one is allocated. */
 static void loop_make_pairs(struct loop_bench *l) {
     for (uint32_t i = 0; i < LOOP_BLOCKS; i++) {
         loop_add(l, i, 65536);
@@ -145,7 +144,8 @@ static void loop_make_pairs(struct loop_bench *l) {
     }
 }
 
-/* Half of the blocks are kept until the way back, the last one first; 512 B to 64 KiB. */
+/* Keeps half of the blocks until the backward pass, which frees the last one first; 512 B to
+ * 64 KiB. */
 static void loop_make_layers(struct loop_bench *l) {
     for (uint32_t i = 0; i < LOOP_BLOCKS; i += 2) {
         loop_add(l, i, 512u << i * 5 % 8);
@@ -157,8 +157,8 @@ static void loop_make_layers(struct loop_bench *l) {
     }
 }
 
-/* After the first two steps, of which one is recorded and the next one has it placed, all are to be
- * hits: a miss would be the pool's figure. */
+/* The first step is recorded, and the second one places the recording. All later steps must be
+ * hits: a miss would measure the pool. */
 static int loop_measure(struct loop_bench *l, const char *name,
                         double ns[BENCH_PARTIES][BENCH_FIGURES]) {
     acre_plan_stats before = {.struct_size = sizeof before}, after = before;
@@ -213,7 +213,7 @@ int plan_loop_cases(struct plan_bench *p) {
            loop_case(p, "loop layers", loop_make_layers);
 }
 
-/* ---- wishes ---- */
+/* ---- requests ---- */
 
 enum want_party { WANT_DEFERRED, WANT_AT_ONCE, WANT_MALLOC, WANT_FLOOR, WANT_PARTIES };
 
@@ -256,13 +256,13 @@ static int want_by_malloc(struct want_bench *w, double *ns) {
     return done == w->count;
 }
 
-/* Addresses counted up, in memory that is there. */
+/* The floor: increments an address, as in memory that is already allocated. */
 static int want_by_counting(struct want_bench *w, double *ns) {
     char *at = NULL;
     uint64_t begin = cli_now_ns();
     for (size_t i = 0; i < w->count; i++) {
         w->blocks[i] = at;
-        __asm__ volatile("" : "+r"(at) : : "memory"); /* else the compiler counts several at once */
+        __asm__ volatile("" : "+r"(at) : : "memory"); /* prevents vectorisation */
         at = (char *)((uintptr_t)at + ((want_bytes(i) + 255) & ~(size_t)255));
     }
     *ns = (double)(cli_now_ns() - begin) / (double)w->count;
@@ -311,7 +311,7 @@ static int want_case(struct plan_bench *p, size_t count) {
            !acre_plan_destroy(w.plans[WANT_AT_ONCE]);
 }
 
-/* ---- wishes for some steps ---- */
+/* ---- requests for some steps ---- */
 
 enum { COMMIT_ROUNDS = 3, COMMIT_MOST_BYTES = 65536 };
 
@@ -324,7 +324,7 @@ struct commit_bench {
     double ratio;
 };
 
-/* A new plan each time: one that has memory already would look for no more than a plan that fits
+/* Creates a new plan each time: a plan that already has memory would accept any placement that fits
  * into it. */
 static int commit_by_plan(struct commit_bench *c, size_t round) {
     acre_plan *plan;
@@ -356,7 +356,7 @@ static int commit_by_plan(struct commit_bench *c, size_t round) {
     return acre_plan_destroy(plan) == ACRE_OK;
 }
 
-/* The floor of a commit: its placing alone. */
+/* The floor of a commit: the placer alone. */
 static int commit_by_placer(struct commit_bench *c, size_t round) {
     struct acre__place_result result;
     uint64_t begin = cli_now_ns();

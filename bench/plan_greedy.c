@@ -1,4 +1,4 @@
-/* Greedy placing: what a program would do with an hour for it. */
+/* Greedy placement: what a programmer would write in an hour. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ struct greedy_span {
     uint64_t begin, end;
 };
 
-/* What is placed, sorted by `begin`. Looking for a gap is one walk through the lives, most of which
- * do not meet; so they are apart, and small. */
+/* The placed buffers, sorted by `begin`. The search for a gap scans all lifetimes, most of which do
+ * not overlap; lifetimes are therefore in a separate, compact array. */
 struct greedy_placed {
     struct greedy_life *lives;
     struct greedy_span *spans;

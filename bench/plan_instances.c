@@ -1,5 +1,5 @@
-/* How instances are made: see plan_instances.h. Integers alone, but for quantiles, whose results
- * are rounded to few bits: exp2 need not be the same everywhere. */
+/* Generates instances: see plan_instances.h. All arithmetic is on integers, except quantiles. Their
+ * results are rounded to few bits, since exp2 may differ between machines. */
 #include "plan_instances.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ static uint64_t random_next(uint64_t *state) {
     return x ^ (x >> 31);
 }
 
-/* From `least` to `most`, both included. */
+/* Returns a number from `least` to `most`, both included. */
 static uint64_t random_in(uint64_t *state, uint64_t least, uint64_t most) {
     return least + random_next(state) % (most - least + 1);
 }
@@ -24,23 +24,23 @@ static void set_life(struct acre__place_buffer *buffer, uint64_t lower, uint64_t
 /* ---- tight ---- */
 
 enum {
-    TIGHT_UNIT = 1024, /* bytes, and moments */
-    TIGHT_SIDE = 1024, /* units of either */
-    TIGHT_LEAST = 4    /* what is shorter or smaller than twice this is not cut */
+    TIGHT_UNIT = 1024, /* in bytes, and in time */
+    TIGHT_SIDE = 1024, /* size and duration of the whole, in units */
+    TIGHT_LEAST = 4    /* smallest part, in units: a length below twice this is not cut */
 };
 
 static uint64_t life_of(const struct acre__place_buffer *buffer) {
     return (uint64_t)(buffer->upper - buffer->lower);
 }
 
-/* Where to cut `length`, in percent of it from `least` to its complement. */
+/* Returns where to cut `length`: a random position from `least` to 100 - `least` percent. */
 static uint64_t cut_at(uint64_t *state, uint64_t length, uint64_t least) {
     uint64_t at = length * random_in(state, least, 100 - least) / 100;
     at = at < TIGHT_LEAST ? TIGHT_LEAST : at;
     return at > length - TIGHT_LEAST ? length - TIGHT_LEAST : at;
 }
 
-/* In two, along time or size. */
+/* Cuts a buffer in two, along time or size. */
 static void cut_in_two(struct acre__place_buffer *whole, struct acre__place_buffer *rest,
                        uint64_t *state, int in_time, uint64_t least) {
     *rest = *whole;
@@ -53,7 +53,7 @@ static void cut_in_two(struct acre__place_buffer *whole, struct acre__place_buff
     }
 }
 
-/* In five, four around one: no cut goes through all of it. */
+/* Cuts a buffer in five, four around one, so that no straight cut separates them. */
 static void cut_in_five(struct acre__place_buffer *whole, struct acre__place_buffer rest[4],
                         uint64_t *state) {
     uint64_t life = life_of(whole), bytes = whole->size;
@@ -74,7 +74,7 @@ static void cut_in_five(struct acre__place_buffer *whole, struct acre__place_buf
     rest[3].offset += low;
 }
 
-/* The one to cut: of all, or of a few, the one with the largest area. */
+/* Chooses the buffer to cut: the one with the largest area, of all (EVEN) or of four at random. */
 static size_t cut_which(const struct acre__place_buffer *buffers, size_t count, enum plan_cut cut,
                         uint64_t *state) {
     size_t best = 0, tries = cut == PLAN_EVEN ? count : 4;
@@ -90,7 +90,7 @@ static size_t cut_which(const struct acre__place_buffer *buffers, size_t count, 
     return best;
 }
 
-/* Slack: what does not live at one of four moments, which stay full, loses some of its life. */
+/* Adds slack: shortens a buffer, unless it is live at one of four times when memory stays full. */
 static void trim(struct acre__place_buffer *buffer, enum plan_cut cut, uint64_t *state) {
     uint64_t life = life_of(buffer), draw = random_in(state, 0, 9);
     int64_t loss = (int64_t)random_in(state, 0, cut == PLAN_EVEN ? life * 9 / 10 : life / 3);
@@ -148,9 +148,9 @@ void plan_make_tight(struct acre__place_buffer *buffers, size_t count, enum plan
 
 /* ---- training ---- */
 
-enum { LAYER_BUFFERS = 8, LAYER_MOMENTS = 4 /* on either way */ };
+enum { LAYER_BUFFERS = 8, LAYER_MOMENTS = 4 /* in each pass */ };
 
-/* A fraction of `most` by a power of two and a little, rounded up. */
+/* Returns `most` divided by a random power of two, times 5/8 to 1, rounded up to 512. */
 static uint64_t tensor_bytes(uint64_t *state, uint64_t most, unsigned least_shift,
                              unsigned most_shift) {
     uint64_t bytes = most >> random_in(state, least_shift, most_shift);
@@ -158,7 +158,8 @@ static uint64_t tensor_bytes(uint64_t *state, uint64_t most, unsigned least_shif
     return (bytes / 512 + 1) * 512;
 }
 
-/* The i-th buffer of a layer, which goes there at `there` and back at `back`. */
+/* Generates the i-th buffer of a layer, whose forward pass is at `there` and backward pass at
+ * `back`. */
 static void layer_buffer(struct acre__place_buffer *b, unsigned i, uint64_t there, uint64_t back,
                          uint64_t end, uint64_t most, uint64_t *state) {
     static const struct {
@@ -170,7 +171,7 @@ static void layer_buffer(struct acre__place_buffer *b, unsigned i, uint64_t ther
     case 0: /* activation */
         set_life(b, there + 1, back + 3);
         break;
-    case 1: /* kept for the way back as well */
+    case 1: /* also kept for the backward pass */
         set_life(b, there + 2, back + 2);
         break;
     case 2: /* workspace */
@@ -179,7 +180,7 @@ static void layer_buffer(struct acre__place_buffer *b, unsigned i, uint64_t ther
     case 3: /* statistics */
         set_life(b, there + 3, back + 1);
         break;
-    case 4: /* gradient, which the layer before reads */
+    case 4: /* gradient, which the previous layer reads */
         set_life(b, back + 1, back + LAYER_MOMENTS + 2);
         break;
     case 5:
@@ -200,7 +201,7 @@ void plan_make_training(struct acre__place_buffer *buffers, size_t count, uint64
     uint64_t turn = layers * LAYER_MOMENTS, end = 2 * turn + LAYER_MOMENTS;
     for (size_t i = 0; i < count; i++) {
         uint64_t layer = i / LAYER_BUFFERS, there = layer * LAYER_MOMENTS;
-        /* Layers that come later have smaller activations. */
+        /* Later layers have smaller activations. */
         uint64_t most = most_bytes >> (layer * 3 / layers);
         layer_buffer(&buffers[i], i % LAYER_BUFFERS, there, 2 * turn - there - LAYER_MOMENTS, end,
                      most, &state);
@@ -213,7 +214,7 @@ struct quantile {
     double share, log2;
 };
 
-/* The value that `share` of all do not exceed; between two of the table by its logarithm. */
+/* Returns the value that `share` of all do not exceed; interpolates the logarithms of the table. */
 static double quantile_at(const struct quantile *table, double share) {
     while (table[1].share < share) {
         table++;
@@ -226,7 +227,7 @@ static double random_share(uint64_t *state) {
     return (double)(random_next(state) >> 11) * 0x1p-53;
 }
 
-/* An element more than a product of powers of two and a small number. */
+/* Returns a small number times a power of two, plus 1. */
 static uint64_t graph_bytes(uint64_t *state) {
     static const struct quantile sizes[] = {{0, 1},    {.1, 3.2},   {.25, 7.2},
                                             {.5, 14},  {.75, 17.3}, {.9, 20.2},
@@ -245,7 +246,8 @@ void plan_make_graph(struct acre__place_buffer *buffers, size_t count, uint64_t 
     for (size_t i = 0; i < count; i++) {
         double life = quantile_at(lives, random_share(&state));
         uint64_t lower = random_in(&state, 0, end - 16), latest = end, draw = random_next(&state);
-        if (life > 16) { /* the table is for 44,681 moments; short lives are as short everywhere */
+        if (life >
+            16) { /* the table is for 44,681 steps; only long lives scale with the instance */
             life = 16 + (life - 16) * (double)end / 44681;
             lower = lower * 45 / 100;
             latest = end * 62 / 100;

@@ -1,4 +1,4 @@
-/* Instances for the placer, made from a seed: the same on every machine. */
+/* Generates instances for the placer from a seed: the same on every machine. */
 #ifndef ACRE_BENCH_PLAN_INSTANCES_H
 #define ACRE_BENCH_PLAN_INSTANCES_H
 
@@ -7,23 +7,25 @@
 
 #include "plan/place.h"
 
-/* A capacity of 1 MiB, cut into `count` buffers that fill it, of which some then begin later or end
- * earlier. So there is a plan that needs no more than the lower bound, and few others do. EVEN:
- * sizes differ little, and there is slack between a few moments that are full. WILD: sizes and
- * lifetimes from a hundredth to all, and hardly any slack. KNOTS: the same, and now and then four
- * lie around a fifth. The offsets are those of that plan. */
+/* Generates tight instances: a capacity of 1 MiB is cut into `count` buffers that fill it. Some
+ * buffers are then shortened in time. So a plan at the lower bound exists, and there are few such
+ * plans. EVEN: sizes differ little, and there is slack except at a few times when memory is full.
+ * WILD: sizes and lifetimes vary from a hundredth of the whole to all of it, with hardly any slack.
+ * KNOTS: as WILD, but sometimes four buffers surround a fifth. The offsets are those of that
+ * plan. */
 enum plan_cut { PLAN_EVEN, PLAN_WILD, PLAN_KNOTS };
 void plan_make_tight(struct acre__place_buffer *buffers, size_t count, enum plan_cut cut,
                      uint64_t seed);
 
-/* A step of training: activations that live until the way back, short workspaces, gradients of
- * weights that live to the end. Sizes are multiples of 512, up to `most_bytes`. */
+/* Generates a training step: activations that live until the backward pass, short workspaces, and
+ * gradients of weights that live to the end. Sizes are multiples of 512, up to about
+ * `most_bytes`. */
 void plan_make_training(struct acre__place_buffer *buffers, size_t count, uint64_t most_bytes,
                         uint64_t seed);
 
-/* What a compiler has for a large graph: most buffers live for a few moments, many of them at the
- * very first; one in ten lives for a good part of all, from the first half on; sizes from bytes to
- * hundreds of MiB, and none of them aligned. */
+/* Generates the buffers of a large compiler graph. Most buffers live for a few steps, many of them
+ * from the first step on. One in ten starts in the first half and lives long. Sizes range from
+ * bytes to hundreds of MiB and are not aligned. */
 void plan_make_graph(struct acre__place_buffer *buffers, size_t count, uint64_t seed);
 
 #endif

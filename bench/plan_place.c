@@ -1,4 +1,4 @@
-/* The placer against greedy placing and the lower bound. */
+/* The placer against greedy placement and the lower bound. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +8,19 @@
 #include "plan_instances.h"
 
 #define PLACE_MIB (UINT64_C(1) << 20)
-/* No further round of a case after this. */
+/* A case starts no further round after this time. */
 #define PLACE_CASE_NS UINT64_C(1500000000)
 
 enum place_family { PLACE_EVEN, PLACE_WILD, PLACE_KNOTS, PLACE_TRAINING, PLACE_GRAPH };
 enum place_party { PLACE_ACRE, PLACE_FIRST_FIT, PLACE_BEST_FIT, PLACE_PARTIES };
 enum {
     PLACE_ROUNDS = 3,
-    /* Search nodes: a sixth of a second to some seconds for what is not solved. */
+    /* Search nodes: a sixth of a second to some seconds for instances that are not solved. */
     PLACE_BUDGET = 1 << 16,
     PLACE_QUICK_BUDGET = 1 << 14
 };
 
-/* A family is made from one seed; a quick run has those that say so. */
+/* The instances, each with its seed. A quick run uses those with is_quick. */
 static const struct place_case {
     const char *name;
     enum place_family family;
@@ -78,7 +78,7 @@ static bool place_is_tight(const struct place_case *what) {
     return what->family <= PLACE_KNOTS;
 }
 
-/* Tight ones have a capacity, as they come with one; else as small as possible. */
+/* Runs acre's placer. Tight instances have a capacity; others are packed as small as possible. */
 static int place_acre(struct place_run *run) {
     struct acre__place_options options = {
         .capacity = place_is_tight(run->what) ? run->bound : 0,
@@ -95,7 +95,7 @@ static int place_acre(struct place_run *run) {
     return 1;
 }
 
-/* Every party places the same; each plan is checked, outside of what is timed. */
+/* Runs one party on a copy of the instance. Checks the plan outside of the timed part. */
 static int place_turn(struct place_run *run, unsigned party, double *ns) {
     size_t count = run->what->count, first = 0, second = 0;
     memcpy(run->work, run->given, count * sizeof *run->work);
@@ -107,7 +107,7 @@ static int place_turn(struct place_run *run, unsigned party, double *ns) {
     }
     *ns = (double)(cli_now_ns() - begin);
     if (acre__place_verify(run->work, count, run->bytes[party], &first, &second)) {
-        bench_finding(run->p->bench, "suite plan: %s, %s: buffers %zu and %zu are placed wrong",
+        bench_finding(run->p->bench, "suite plan: %s, %s: invalid plan: buffers %zu and %zu",
                       run->what->name, place_who(party), first, second);
     }
     return 1;

@@ -1,5 +1,5 @@
 /* Sizes that change from step to step, as in training on sequences of varying length: how much
- * memory a pool needs for what is live.
+ * memory a pool reserves for the live blocks.
  *
  * A step has 16 layers. In the forward pass each layer leaves six activations for the backward
  * pass. One of them grows with the square of the length. The backward pass frees them from last to
@@ -62,7 +62,7 @@ int pool_drift(struct pool_bench *p) {
         return 0;
     }
     if (p->info.free_bytes < needed) {
-        cli_say("suite pool: drift is skipped: it needs a device with %s free",
+        cli_say("suite pool: drift skipped: it needs %s of free device memory",
                 cli_bytes(needed, text));
         return 1;
     }

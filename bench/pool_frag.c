@@ -1,8 +1,8 @@
-/* The long-tailed mix: how much memory a pool needs for what is live, and what that costs.
+/* The long-tailed mix: how much memory a pool reserves for the live blocks, and the time it takes.
  *
  * 20,000 operations. Sizes are log-uniform: 60 % of 512 B to 64 KiB, 30 % of 64 KiB to 4 MiB, 10 %
  * of 4 to 512 MiB. Before a block would raise live memory above 40 GiB, randomly chosen live blocks
- * are freed. All operations are drawn beforehand and are the same for all parties. Each turn starts
+ * are freed. All operations are drawn in advance and are the same for all parties. Each turn starts
  * with an empty pool. */
 #include <math.h>
 #include <stdlib.h>
@@ -53,11 +53,11 @@ static uint64_t frag_most_live(const struct pool_bench *p) {
         return FRAG_LIVE_GIB * FRAG_GIB;
     }
     if (most < FRAG_GIB) {
-        cli_say("suite pool: frag is left out: it needs a device with %s free",
+        cli_say("suite pool: frag skipped: it needs %s of free device memory",
                 cli_bytes(2 * FRAG_GIB, text[0]));
         return 0;
     }
-    cli_say("suite pool: frag has at most %s live, not %d GiB: the device has %s free",
+    cli_say("suite pool: frag limited to %s live, not %d GiB: the device has %s free",
             cli_bytes(most, text[0]), FRAG_LIVE_GIB, cli_bytes(p->info.free_bytes, text[1]));
     return most;
 }

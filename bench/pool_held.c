@@ -2,9 +2,9 @@
  *
  *   idle       threads allocate and free one block of each size class from 64 KiB to 1 MiB on each
  *              of 16 streams, and then rest: what the pool holds with nothing live
- *   survivors  of a million blocks of 4 KiB, 2 % at random survive. Then 80 turnovers: a trim, then
- *              half of the survivors are freed at random and as many allocated. At first survivors
- *              are spread everywhere; a pool that prefers low addresses compacts them
+ *   survivors  of a million blocks of 4 KiB, 2 % at random survive. Then 80 turnovers: each frees
+ *              half of the survivors at random, allocates as many and trims. At first survivors are
+ *              spread everywhere; a pool that prefers low addresses compacts them
  *   drift      512 MiB of blocks of one size, freed and waited for, then of the next larger size,
  *              from 8 KiB to 2 MiB (part of the case drift, see pool_drift.c)
  *
@@ -62,7 +62,7 @@ static int held_end(struct held *held) {
     return held->party != POOL_ACRE || acre_pool_destroy(held->own.pool, NULL, NULL) == ACRE_OK;
 }
 
-/* What the pool holds, in MiB. */
+/* Reads the memory that the pool holds, in MiB. */
 static int held_now(struct held *held, double *mib) {
     acre_pool_stats stats = {.struct_size = sizeof stats};
     size_t free_bytes = 0;
@@ -131,7 +131,7 @@ static int idle_threads(struct idle *idle, unsigned count, double *mib) {
     for (unsigned i = 0; i < count; i++) {
         threads[i].idle = idle;
         if (pthread_create(&threads[i].id, NULL, idle_run, &threads[i]) != 0) {
-            cli_say("suite pool: the system gives no more threads");
+            cli_say("suite pool: cannot create more threads");
             exit(CLI_CANNOT); /* threads already created wait for the others */
         }
     }
@@ -213,7 +213,7 @@ static int survivors_trim(struct survivors *s) {
            (s->held.party != POOL_ACRE || acre_pool_trim(own->pool, 0) == ACRE_OK);
 }
 
-/* Measures what is held with the first survivors, and at the end. */
+/* Measures the memory held with the first survivors, and after all turnovers. */
 POOL_INLINE int survivors_turn(struct survivors *s, double mib[2], enum pool_party party) {
     int ok = survivors_more(s, 0, s->count, party) && survivors_fewer(s, s->count, s->kept, party);
     ok = ok && survivors_trim(s) && held_now(&s->held, &mib[0]);

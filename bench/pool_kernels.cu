@@ -1,5 +1,5 @@
-/* The kernel of `acre bench pool --case use`: a copy as kernels make it, 16 bytes a load and a
- * store. Each thread has four loads in flight, since one is too few to keep the memory busy. */
+/* The kernel of `acre bench pool --case use`: a copy with loads and stores of 16 bytes. Each thread
+ * has four loads in flight, since one does not saturate the memory. */
 
 extern "C" __global__ void pool_copy(uint4 *to, const uint4 *from, unsigned long long count) {
     unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;

@@ -2,8 +2,8 @@
  *
  *   streams  pairs of 4 KiB and of 64 KiB, round-robin over 4096 streams; pairs of 64 KiB over 1000
  *            pools, on one stream; and for the ratios a pair on one stream of one pool
- *   trim     8 million blocks of 256 bytes, allocated and freed: how long it takes to return all of
- *            them to the device
+ *   trim     8 million blocks of 256 bytes, allocated and freed: the time to release their memory
+ * to the device
  *
  * A thread's cache has room for 4096 blocks of 4 KiB, but not of 64 KiB: those measure misses. */
 #include <stdio.h>
@@ -97,7 +97,7 @@ static int many_turn(void *user, unsigned turn, double *ns) {
     return 1;
 }
 
-/* Uses each once beforehand: the first use takes memory from the device. */
+/* Uses each once before the measurement: the first use takes memory from the device. */
 static int many_measure(struct many *many, const char *what) {
     struct bench *bench = many->p->bench;
     bool has_driver = many->streams && many->p->party_count == POOL_PARTIES;

@@ -134,7 +134,7 @@ int pool_ops_measure(struct pool_bench *p, const char *name, struct pool_ops *op
     double figures[BENCH_PARTIES][BENCH_FIGURES];
     char title[BENCH_NAME_BYTES];
     if (!p->drv->is_soft && lag > LAG_GPU_OPERATIONS) {
-        cli_say("suite pool: %s at lag %llu is skipped: a GPU's queue is full at %d", name,
+        cli_say("suite pool: %s at lag %llu skipped: a GPU can lag at most %d operations", name,
                 (unsigned long long)lag, LAG_GPU_OPERATIONS);
         return 1;
     }

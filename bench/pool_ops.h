@@ -1,5 +1,5 @@
-/* A list of allocations and frees, drawn before, and what a pool needs for it: memory against what
- * is live, and time; with the device lagging behind the host or not. */
+/* A list of allocations and frees, drawn in advance. Measures the memory that a pool reserves for
+ * it, relative to live memory, and the time, with or without a lag of the device. */
 #ifndef ACRE_BENCH_POOL_OPS_H
 #define ACRE_BENCH_POOL_OPS_H
 
@@ -7,7 +7,7 @@
 
 struct pool_op {
     uint32_t block; /* each is allocated once */
-    uint32_t bytes; /* 0: it is freed */
+    uint32_t bytes; /* 0: free */
 };
 
 struct pool_ops {
@@ -17,15 +17,15 @@ struct pool_ops {
     uint64_t live, peak_live;
 };
 
-/* One more operation. An allocation returns the block's number. */
+/* Append an operation. pool_ops_alloc returns the number of the block. */
 uint32_t pool_ops_alloc(struct pool_ops *ops, uint32_t bytes);
 void pool_ops_free(struct pool_ops *ops, uint32_t block, uint32_t bytes);
 void pool_ops_end(struct pool_ops *ops);
 
-/* All parties but malloc in turn, each with an empty pool, on one stream: reports `name` as the
- * ratio of reserved to live memory and as nanoseconds an operation. A lag that the device cannot
- * have is skipped, which is said. What is reserved is what the driver says is no longer free, asked
- * after each operation and outside of the clock. Returns 0 when something was refused. */
+/* Runs the list on one stream for all parties except malloc, each with an empty pool. Reports the
+ * ratio of reserved to live memory and the nanoseconds per operation under `name`. Reserved memory
+ * is the drop of free memory that the driver reports after each operation, outside of the timed
+ * part. A lag that the device does not support is skipped with a message. Returns 0 on failure. */
 int pool_ops_measure(struct pool_bench *p, const char *name, struct pool_ops *ops, uint64_t lag);
 
 #endif

@@ -207,7 +207,7 @@ static int team_turn(void *user, unsigned party, double *ns) {
                                           .start = &start,
                                           .ring = &rings[i / 2]};
         if (pthread_create(&ids[i], NULL, team->run[i % 2], &threads[i]) != 0) {
-            cli_say("suite pool: the system gives no more threads");
+            cli_say("suite pool: cannot create more threads");
             exit(CLI_CANNOT); /* threads already created wait for the others */
         }
     }

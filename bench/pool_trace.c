@@ -1,7 +1,7 @@
 /* The cost of a trace: pairs of 64 KiB without a trace, and while one is written.
  *
- * Both are measured in the same rounds. The file is in a temporary folder of its own. Every start
- * truncates it, and it is removed at the end. */
+ * Both are measured in the same rounds. The file is in its own temporary folder. Every start
+ * truncates the file, and the case removes it at the end. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,7 +43,8 @@ static int trace_turn(void *user, unsigned party, double *ns) {
     return ok;
 }
 
-/* Returns 0 if acre refuses. *is_busy: ACRE_TRACE has started a trace already. */
+/* Tries to start and stop a trace. Returns 0 on failure. *is_busy: ACRE_TRACE has already started
+ * one. */
 static int trace_try(const struct pool_trace *trace, bool *is_busy) {
     acre_status status = acre_trace_start(trace->path, NULL);
     *is_busy = status == ACRE_E_BUSY;
@@ -57,7 +58,7 @@ int pool_trace_cases(struct pool_bench *p) {
     snprintf(trace.folder, sizeof trace.folder, "%.200s/acre-bench-XXXXXX",
              where && *where ? where : "/tmp");
     if (!mkdtemp(trace.folder)) {
-        cli_say("suite pool: trace is left out: there is no folder for temporary files");
+        cli_say("suite pool: trace skipped: cannot create a temporary folder");
         return 1;
     }
     snprintf(trace.path, sizeof trace.path, "%s/trace", trace.folder);
@@ -67,7 +68,7 @@ int pool_trace_cases(struct pool_bench *p) {
     unlink(trace.path);
     rmdir(trace.folder);
     if (is_busy) {
-        cli_say("suite pool: trace is left out: ACRE_TRACE has one under way");
+        cli_say("suite pool: trace skipped: ACRE_TRACE has already started a trace");
         return 1;
     }
     if (!ok) {

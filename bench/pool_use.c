@@ -1,10 +1,10 @@
 /* How fast a GPU accesses the memory of a pool, compared with cuMemAlloc and with other mappings.
  *
  * The case copies the first half of 8 GiB to the second, with a kernel and with cuMemcpyDtoDAsync.
- * Bytes read and written both count: 8 GiB in total. Each way (pool_use_ways.c) is made, measured
- * and unmade in turn, seven times, so that all get the same physical memory about as often. The
- * suite prints each layout (address, and chunks as the driver reports them), since that could
- * explain a difference. */
+ * Bytes read and written both count: 8 GiB in total. Each way (pool_use_ways.c) is created,
+ * measured and destroyed in turn, seven times, so that all get the same physical memory about
+ * equally often. The suite prints each layout (address, and chunks as the driver reports them),
+ * since that could explain a difference. */
 #include "pool_use.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static int use_refused(const struct use *use, const char *call, CUresult result)
     if (use->p->drv->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name) {
         name = "unknown";
     }
-    snprintf(text, sizeof text, "use: %s gave %s", call, name);
+    snprintf(text, sizeof text, "use: %s failed: %s", call, name);
     bench_blame(use->p->bench, false);
     bench_reason(use->p->bench, text);
     return 0;
@@ -124,8 +124,8 @@ static void use_describe(const struct use *use, const struct use_place *place) {
         uint64_t more = use_chunks(use, place->to, place->to + place->bytes, &least, &most);
         count = count && more ? count + more : 0;
     }
-    cli_say("suite pool: use, %s (%s): from 0x%llx, a multiple of %s, to 0x%llx, of %s; chunks: "
-            "%llu, of %s to %s",
+    cli_say("suite pool: use, %s (%s): source 0x%llx (aligned to %s), destination 0x%llx (aligned "
+            "to %s); %llu chunks of %s to %s",
             way->name, way->who, (unsigned long long)place->from,
             cli_bytes(place->from & -place->from, text[0]), (unsigned long long)place->to,
             cli_bytes(place->to & -place->to, text[1]), (unsigned long long)count,
@@ -210,7 +210,7 @@ static int use_end(struct use *use) {
 int pool_use(struct pool_bench *p) {
     static struct use use;
     if (p->drv->is_soft || !use_image) {
-        cli_say("suite pool: use is skipped: %s",
+        cli_say("suite pool: use skipped: %s",
                 p->drv->is_soft
                     ? "it needs a GPU"
                     : "this tool was built without nvcc, so it has no kernel for a GPU");

@@ -1,5 +1,4 @@
-/* Memory that is copied inside, and the ways in which it is made; shared by pool_use.c and
- * pool_use_ways.c alone. */
+/* The ways to allocate the memory of the case `use`; private to pool_use.c and pool_use_ways.c. */
 #ifndef ACRE_BENCH_POOL_USE_H
 #define ACRE_BENCH_POOL_USE_H
 
@@ -8,42 +7,42 @@
 enum use_kind {
     USE_PLAIN, /* cuMemAlloc */
     USE_ASYNC, /* cuMemAllocAsync */
-    USE_POOL,  /* a pool of acre's, made for it */
+    USE_POOL,  /* a new pool of acre */
     USE_MEM,   /* acre_mem_alloc */
-    USE_CHUNKS /* chunks of one size, mapped by hand one behind the other */
+    USE_CHUNKS /* chunks of one size, mapped one after the other with acre_vm */
 };
 
 struct use_way {
     const char *name, *who;
     enum use_kind kind;
-    bool is_two;           /* two blocks; else the halves of one */
-    size_t alignment;      /* pool: asked for */
-    size_t before_bytes;   /* pool: a block that is allocated before and stays */
-    size_t piece_bytes;    /* pool: all was in such blocks before; chunks: their size */
-    size_t behind_1gib;    /* chunks: the first address is so far behind a multiple of 1 GiB */
-    size_t distance_bytes; /* plain: between the end of the first half and the second one */
+    bool is_two;         /* two blocks; else the two halves of one block */
+    size_t alignment;    /* pool: requested alignment */
+    size_t before_bytes; /* pool: size of a block that is allocated first and stays live */
+    size_t piece_bytes;  /* pool: size of blocks that used the memory before; chunks: their size */
+    size_t behind_1gib;  /* chunks: distance of the first address from a multiple of 1 GiB */
+    size_t distance_bytes; /* plain: gap between the two halves */
 };
 
-/* Memory that was made; zeroed before. */
+/* Allocated memory; zeroed first. */
 struct use_place {
     const struct use_way *way;
     uint64_t from, to;       /* `bytes` each */
     size_t bytes;            /* of a half */
-    CUdeviceptr plain[2];    /* what is to be freed: by the driver, */
-    void *blocks[2];         /* by the pool or acre_mem_free, */
-    void *before;            /* by the pool */
-    void *reserved, *mapped; /* and unmapped */
+    CUdeviceptr plain[2];    /* freed by the driver */
+    void *blocks[2];         /* freed by the pool or acre_mem_free */
+    void *before;            /* freed by the pool */
+    void *reserved, *mapped; /* addresses to free, and to unmap */
     acre_pool *pool;
 };
 
-/* The index-th way, NULL past the last one. The first is a block of a pool, the second one of
- * cuMemAlloc; all others are compared with that one. */
+/* Returns the index-th way, NULL past the last one. The first is a block of a pool. The second is a
+ * block of cuMemAlloc, with which all others are compared. */
 const struct use_way *use_way(unsigned index);
 
-/* Whether the device can have it. */
+/* Returns true if the device supports the way. */
 bool use_is_possible(const struct pool_bench *p, const struct use_way *way);
 
-/* Each returns 0 when something was refused. */
+/* Allocate and free the memory of a way. Each returns 0 on failure. */
 int use_make(struct pool_bench *p, const struct use_way *way, size_t half, struct use_place *place);
 int use_unmake(struct pool_bench *p, struct use_place *place);
 

@@ -1,4 +1,4 @@
-/* The ways to make memory for the case `use`: see pool_use.h. */
+/* The ways to allocate memory for the case `use`: see pool_use.h. */
 #include "pool_use.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #define USE_MIB ((size_t)1 << 20)
 #define USE_GIB ((size_t)1 << 30)
 
-/* Blocks of a pool lie where the pool places them: in fresh memory, at an odd address, or where
- * other blocks were, whose chunks they inherit. */
+/* Blocks of a pool differ in their place: in new memory, behind a small block, or in memory that
+ * other blocks used, whose chunks they inherit. */
 static const struct use_way use_ways[] = {
     {.name = "one block", .who = "acre", .kind = USE_POOL},
     {.name = "one block", .who = "driver", .kind = USE_PLAIN},
@@ -80,7 +80,7 @@ static int use_unmake_driver(struct pool_bench *p, struct use_place *place) {
 
 /* ---- a pool ---- */
 
-/* Allocates all of the memory in smaller blocks, and frees them. */
+/* Allocates all the memory in smaller blocks and frees them. */
 static int use_pieces(struct pool_bench *p, struct use_place *place) {
     size_t each = place->way->piece_bytes, count = 2 * place->bytes / each;
     void **pieces = calloc(count + 1, sizeof *pieces);
@@ -181,7 +181,7 @@ int use_make(struct pool_bench *p, const struct use_way *way, size_t half,
     }
 }
 
-/* Also trims what acre would cache, so that no way inherits the memory of another. */
+/* Frees the memory. Also trims acre's cache, so that no way inherits the memory of another. */
 int use_unmake(struct pool_bench *p, struct use_place *place) {
     bool is_drivers = place->way->kind == USE_PLAIN || place->way->kind == USE_ASYNC;
     int ok = 0;

@@ -1,4 +1,4 @@
-/* Times over sizes, as SVG; see chart.h. */
+/* Draws a chart of times over sizes as SVG; see chart.h. */
 #include "chart.h"
 
 #include <math.h>
@@ -11,9 +11,9 @@ enum {
     CHART_WIDTH = 1000,
     CHART_TITLE = 22, /* above the plot */
     CHART_PLOT = 300, /* height of the plot */
-    CHART_FOOT = 34,  /* the sizes, under the plot */
+    CHART_FOOT = 34,  /* the sizes, below the plot */
     CHART_LEFT = 70,  /* the times, left of the plot */
-    CHART_RIGHT = 30, /* half of the last size's text */
+    CHART_RIGHT = 30, /* half of the label of the last size */
     CHART_KEY = 22,   /* a row of the legend */
     CHART_KEY_COLUMNS = 4
 };
@@ -34,7 +34,7 @@ static const char chart_style[] =
     ".ch .dashed { stroke-dasharray: 5 4; }\n"
     "</style>\n";
 
-/* Where a panel is, and what its axes reach over, in logarithms to the base of 2 and of 10. */
+/* Position of a panel, and the ranges of its axes as logarithms: base 2 for x, base 10 for y. */
 struct chart_frame {
     double left, right, top, bottom;
     double x_low, x_high, y_low, y_high;
@@ -50,7 +50,7 @@ static double chart_y(const struct chart_frame *frame, double ns) {
     return frame->bottom - part * (frame->bottom - frame->top);
 }
 
-/* The axes that hold all points: sizes exactly, times to whole powers of ten. */
+/* Chooses axes that contain all points: the exact range of sizes, whole powers of ten for times. */
 static void chart_fit(struct chart_frame *frame, const struct chart_panel *panel) {
     double x_low = INFINITY, x_high = -INFINITY, y_low = INFINITY, y_high = -INFINITY;
     for (size_t i = 0; i < panel->curve_count; i++) {
@@ -79,7 +79,7 @@ static void chart_grid(FILE *out, const struct chart_frame *frame) {
         svg_text(out, NULL, frame->left - 8, y + 4.5, SVG_END, "%s",
                  svg_time(pow(10, power), text));
     }
-    /* Six sizes at most have room for their names. */
+    /* There is room for at most about six labels. */
     int step = (int)ceil((frame->x_high - frame->x_low) / 6);
     for (int power = (int)ceil(frame->x_low); power <= (int)frame->x_high; power += step) {
         double x = chart_x(frame, pow(2, power));
@@ -91,7 +91,7 @@ static void chart_grid(FILE *out, const struct chart_frame *frame) {
 
 static void chart_curves(FILE *out, const struct chart_frame *frame,
                          const struct chart_panel *panel) {
-    for (size_t i = panel->curve_count; i-- > 0;) { /* the first one lies on top */
+    for (size_t i = panel->curve_count; i-- > 0;) { /* the first curve is drawn on top */
         const struct chart_curve *curve = &panel->curves[i];
         if (curve->count == 0) {
             continue;
@@ -106,7 +106,7 @@ static void chart_curves(FILE *out, const struct chart_frame *frame,
     }
 }
 
-/* Does any panel have points of the i-th curve? */
+/* Returns the i-th curve of the first panel where it has points, or NULL. */
 static const struct chart_curve *chart_curve_of(const struct chart *chart, size_t i) {
     for (size_t k = 0; k < chart->panel_count; k++) {
         const struct chart_panel *panel = &chart->panels[k];

@@ -1,5 +1,5 @@
-/* acre demo: one row for each part of acre, each tried for real on one device, and a page that
- * shows what happened. Parts that come later get a row here and a figure on the page. */
+/* acre demo: tries each part of acre on one device, prints a row for each, and writes a page with
+ * the results. A new part of acre gets a row here and a figure on the page. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,18 +7,18 @@
 
 #include "demo.h"
 
-/* What a run needs besides its result; streams and events are NULL when not made. */
+/* The state of a run besides its result. Streams and events are NULL until they are created. */
 struct demo {
     const char *device_name;
     acre_device *device;
     acre_stream streams[2];
     acre_event events[DEMO_HANDOVERS];
-    uint64_t begin_ns; /* the first step */
-    const char *doing; /* for the message, when a call fails */
+    uint64_t begin_ns; /* of the first step */
+    const char *doing; /* the current action, for the message if a call fails */
     struct demo_result *result;
 };
 
-/* Runs one call; on failure leaves the function with its status. */
+/* Runs one call. On failure returns its status from the calling function. */
 #define DEMO_TRY(demo, what, call)                                                                 \
     do {                                                                                           \
         (demo)->doing = (what);                                                                    \
@@ -51,7 +51,7 @@ static acre_status demo_open(struct demo *demo) {
     DEMO_TRY(demo, "open", acre_open(demo->device_name, NULL, &demo->device));
     result->open_ns = cli_now_ns() - begin;
     result->device = (acre_device_info){.struct_size = sizeof result->device};
-    DEMO_TRY(demo, "read the facts of", acre_device_get_info(demo->device, &result->device));
+    DEMO_TRY(demo, "read the properties of", acre_device_get_info(demo->device, &result->device));
     demo_part(demo, "device", true, result->open_ns, "%s:%" PRIu32 " opened: %s, %s, driver %s",
               result->device.driver, result->device.ordinal, result->device.name,
               cli_bytes(result->device.total_bytes, bytes),
@@ -61,7 +61,7 @@ static acre_status demo_open(struct demo *demo) {
 
 /* ---- streams and events ---------------------------------------------------------------------- */
 
-/* One timed call of the host, noted as a step. */
+/* Makes one call, measures its time and records it as a step. */
 static acre_status demo_step(struct demo *demo, enum demo_call call, uint32_t stream,
                              uint32_t event) {
     struct demo_result *result = demo->result;
@@ -90,8 +90,8 @@ static acre_status demo_step(struct demo *demo, enum demo_call call, uint32_t st
     return status;
 }
 
-/* Event i is recorded on stream i % 2, and the other stream is made to wait for it: work would go
- * back and forth between the two. */
+/* Records event i on stream i % 2 and makes the other stream wait for it, as if work went back and
+ * forth between the two streams. */
 static acre_status demo_hand_over(struct demo *demo) {
     demo->result->step_count = 0;
     for (uint32_t i = 0; i < DEMO_HANDOVERS; i++) {
@@ -103,9 +103,10 @@ static acre_status demo_hand_over(struct demo *demo) {
     return demo_step(demo, DEMO_SYNC, (DEMO_HANDOVERS - 1) % 2, DEMO_HANDOVERS - 1);
 }
 
-/* The device's clock is not the host's: only differences of events are known. No event was passed
- * before its record call began, none after the last sync came back. What remains is a range of
- * offsets between the clocks; the middle of it is taken, its half is the slack. */
+/* Fits the device's clock to the host's. The device only reports differences between events. No
+ * event can complete before its record call begins, and none after the last sync returns. These
+ * limits leave a range of offsets between the clocks: its middle is used, and half of it is the
+ * slack. */
 static void demo_join_clocks(struct demo_result *result, const double device_ns[DEMO_HANDOVERS]) {
     double last_ns = (double)result->steps[result->step_count - 1].end_ns;
     double low = 0, high = last_ns - device_ns[DEMO_HANDOVERS - 1];
@@ -127,40 +128,41 @@ static acre_status demo_order(struct demo *demo) {
     double device_ns[DEMO_HANDOVERS] = {0};
     uint64_t begin = cli_now_ns();
     for (size_t i = 0; i < 2; i++) {
-        DEMO_TRY(demo, "make a stream on",
+        DEMO_TRY(demo, "create a stream on",
                  acre_stream_create(demo->device, ACRE_STREAM_NON_BLOCKING, &demo->streams[i]));
     }
     for (size_t i = 0; i < DEMO_HANDOVERS; i++) {
-        DEMO_TRY(demo, "make an event on",
+        DEMO_TRY(demo, "create an event on",
                  acre_event_create(demo->device, ACRE_EVENT_TIMING, &demo->events[i]));
     }
-    /* Once to warm up: first calls load and start things, and would be all there is to see. */
+    /* The first time warms up: the first calls load code and start threads, which would dominate
+     * the timeline. */
     DEMO_TRY(demo, demo->doing, demo_hand_over(demo));
     DEMO_TRY(demo, demo->doing, demo_hand_over(demo));
     uint64_t end = cli_now_ns();
 
-    /* The last event is done, so all before it must be, and in this order. */
+    /* The last event is complete, so all earlier events must be, in their order. */
     bool ordered = true;
     for (size_t i = 0; i < DEMO_HANDOVERS; i++) {
         acre_status status = acre_event_query(demo->device, demo->events[i]);
         if (status != ACRE_OK && status != ACRE_E_NOT_READY) {
-            demo->doing = "ask for an event of";
+            demo->doing = "query an event of";
             return status;
         }
         ordered = ordered && status == ACRE_OK;
     }
     for (size_t i = 1; ordered && i < DEMO_HANDOVERS; i++) {
         float milliseconds = 0;
-        DEMO_TRY(demo, "measure between events of",
+        DEMO_TRY(demo, "measure the time between events of",
                  acre_event_elapsed(demo->device, demo->events[0], demo->events[i], &milliseconds));
         device_ns[i] = (double)milliseconds * 1e6;
-        /* A GPU's event clock ticks in up to a microsecond. */
+        /* The event clock of a GPU has a resolution of up to a microsecond. */
         ordered = device_ns[i] >= device_ns[i - 1] - 1000;
     }
     demo_join_clocks(demo->result, device_ns);
     demo_part(demo, "streams and events", ordered, end - begin,
-              ordered ? "2 streams handed work over %d times, each time in order"
-                      : "2 streams handed work over %d times, out of order",
+              ordered ? "2 streams waited for each other %d times, always in order"
+                      : "2 streams waited for each other %d times, but ran out of order",
               DEMO_HANDOVERS - 1);
     return ACRE_OK;
 }
@@ -193,31 +195,32 @@ static acre_status demo_memory(struct demo *demo) {
 
 static const char demo_fault[] = "cuStreamDestroy:1:once";
 
-/* A device opened while one refusal is planned: the stream that the driver would not take back must
- * be counted, and gone after a trim. A plan of the user's own stays, and nothing is planned. */
+/* Destroys a stream while one failure of cuStreamDestroy is planned (ACRE_FAULT). The statistic
+ * limbo_count must count the stream, and acre_trim must destroy it. If the user has set ACRE_FAULT,
+ * that setting stays and no failure is planned. */
 static acre_status demo_limbo(struct demo *demo, bool planned) {
     acre_stream stream = NULL;
     acre_device_stats before = {.struct_size = sizeof before};
     acre_device_stats after = {.struct_size = sizeof after};
     DEMO_TRY(demo, "open", acre_open(demo->device_name, NULL, &demo->device));
-    DEMO_TRY(demo, "make a stream on",
+    DEMO_TRY(demo, "create a stream on",
              acre_stream_create(demo->device, ACRE_STREAM_DEFAULT, &stream));
-    (void)acre_stream_destroy(demo->device, stream); /* refused, if planned; the counts tell */
-    DEMO_TRY(demo, "count on", acre_device_get_stats(demo->device, &before));
+    (void)acre_stream_destroy(demo->device, stream); /* fails if planned; the statistics show it */
+    DEMO_TRY(demo, "read the statistics of", acre_device_get_stats(demo->device, &before));
     uint64_t begin = cli_now_ns();
     DEMO_TRY(demo, "trim", acre_trim(demo->device));
     uint64_t end = cli_now_ns();
-    DEMO_TRY(demo, "count on", acre_device_get_stats(demo->device, &after));
+    DEMO_TRY(demo, "read the statistics of", acre_device_get_stats(demo->device, &after));
     demo->result->stats = after;
     bool ok = after.limbo_count == 0 && before.limbo_count == (planned ? 1 : 0);
     if (planned) {
         demo_part(demo, "limbo and trim", ok, end - begin,
-                  "the driver was made to refuse 1 stream: %" PRIu64 " kept aside, %" PRIu64
+                  "1 stream destroy made to fail: %" PRIu64 " waiting for a retry, %" PRIu64
                   " after trim",
                   before.limbo_count, after.limbo_count);
     } else {
         demo_part(demo, "limbo and trim", ok, end - begin,
-                  "%" PRIu64 " kept aside, %" PRIu64 " after trim", before.limbo_count,
+                  "%" PRIu64 " waiting for a retry, %" PRIu64 " after trim", before.limbo_count,
                   after.limbo_count);
     }
     return ACRE_OK;
@@ -228,14 +231,13 @@ static acre_status demo_limbo(struct demo *demo, bool planned) {
 static acre_status demo_close(struct demo *demo) {
     for (size_t i = 0; i < DEMO_HANDOVERS; i++) {
         if (demo->events[i]) {
-            DEMO_TRY(demo, "give an event back to",
+            DEMO_TRY(demo, "destroy an event of",
                      acre_event_destroy(demo->device, demo->events[i]));
             demo->events[i] = NULL;
         }
     }
     for (size_t i = 0; i < 2; i++) {
-        DEMO_TRY(demo, "give a stream back to",
-                 acre_stream_destroy(demo->device, demo->streams[i]));
+        DEMO_TRY(demo, "destroy a stream of", acre_stream_destroy(demo->device, demo->streams[i]));
         demo->streams[i] = NULL;
     }
     acre_device *device = demo->device;
@@ -251,11 +253,11 @@ static acre_status demo_run(struct demo *demo) {
         return status;
     }
     demo_cuda(&demo->result->parts[demo->result->part_count++]);
-    /* No device is open now, so no thread of the library reads the environment. */
+    /* No device is open now, so no thread of the library reads the environment during setenv. */
     const char *own = getenv("ACRE_FAULT");
     bool planned = !(own && *own) && setenv("ACRE_FAULT", demo_fault, 1) == 0;
     if (planned) {
-        (void)acre_log_set(NULL, NULL, ACRE_LOG_ERROR); /* the refusal to come is no news */
+        (void)acre_log_set(NULL, NULL, ACRE_LOG_ERROR); /* the planned failure is expected */
     }
     status = demo_limbo(demo, planned);
     if (status != ACRE_OK) {
@@ -269,19 +271,19 @@ static acre_status demo_run(struct demo *demo) {
 }
 
 static void demo_print_table(const struct demo_result *result, const char *page) {
-    static const char *const titles[] = {"PART", "STATE", ">TIME", "WHAT HAPPENED"};
+    static const char *const titles[] = {"PART", "STATE", ">TIME", "DETAILS"};
     struct cli_table table;
     char text[CLI_NUMBER_BYTES];
     cli_table_begin(&table, titles, sizeof titles / sizeof titles[0]);
     for (size_t i = 0; i < result->part_count; i++) {
         const struct demo_part *part = &result->parts[i];
         cli_table_cell(&table, CLI_PLAIN, "%s", part->name);
-        cli_table_cell(&table, part->ok ? CLI_GREEN : CLI_RED, "%s", part->ok ? "ok" : "wrong");
+        cli_table_cell(&table, part->ok ? CLI_GREEN : CLI_RED, "%s", part->ok ? "ok" : "failed");
         cli_table_cell(&table, CLI_PLAIN, "%s", cli_duration(part->time_ns, text));
         cli_table_cell(&table, CLI_PLAIN, "%s", part->text);
     }
     cli_table_end(&table);
-    printf("\nA page that shows it: %s\n", page);
+    printf("\nPage with the results: %s\n", page);
 }
 
 static json_t *demo_growth_json(const struct demo_growth *growth) {
@@ -339,9 +341,11 @@ static void demo_print_json(const struct demo_result *result, const char *folder
 
 int cmd_demo(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-demo/1)", 0},
-        {"device", CLI_KEY_DEVICE, "NAME", 0, "device to use: auto (default), cuda, soft, ...", 0},
-        {"output", CLI_KEY_OUTPUT, "FOLDER", 0, "where the page goes (default acre-demo)", 0},
+        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-demo/1) instead of a table", 0},
+        {"device", CLI_KEY_DEVICE, "NAME", 0,
+         "device to use: auto, cuda, cuda:1, soft, soft:1, ... (default: auto)", 0},
+        {"output", CLI_KEY_OUTPUT, "FOLDER", 0,
+         "folder for index.html and plan.svg; created if needed (default: acre-demo)", 0},
         {0}};
     struct cli_args args;
     struct demo_result result = {0};
@@ -349,8 +353,34 @@ int cmd_demo(int argc, char **argv) {
         return demo_cuda_program();
     }
     cli_parse_args(argc, argv, options,
-                   "Tries every part of acre and writes a page that shows what happened.\v"
-                   "Exit code: 0 all parts worked, 1 one did not, 2 it could not run.\n",
+                   "Tries every part of acre on one device and writes a page with the results.\v"
+                   "Parts:\n"
+                   "  device              opens the device\n"
+                   "  streams and events  two streams wait for each other\n"
+                   "  kinds of memory     copies through registered, device, pinned, mapped,\n"
+                   "                      managed and pageable memory\n"
+                   "  copies              bandwidth of pinned and pageable copies\n"
+                   "  pool                allocates and frees in stream order; compared with\n"
+                   "                      malloc\n"
+                   "  growing array       grows in place; compared with allocating and copying\n"
+                   "  plan                packs the buffers of a training step\n"
+                   "  CUDA's own calls    runs a program of the CUDA runtime on a soft device\n"
+                   "  limbo and trim      retries a destroy that failed\n"
+                   "\n"
+                   "The page index.html shows the device, the results, a timeline of the two\n"
+                   "streams, the bandwidth of copies, the growing array and the plan. It is\n"
+                   "complete in one file. The picture of the plan is also in plan.svg.\n"
+                   "\n"
+                   "Examples:\n"
+                   "  acre demo\n"
+                   "  acre demo --device soft --output /tmp/demo\n"
+                   "  acre demo --json | jq '.parts[] | select(.ok | not)'\n"
+                   "\n"
+                   "Exit status:\n"
+                   "  0   all parts worked\n"
+                   "  1   a part failed\n"
+                   "  2   the demo could not run, or could not write the page\n"
+                   "  64  wrong usage\n",
                    &args);
     struct demo demo = {.device_name = args.device ? args.device : "auto", .result = &result};
     const char *folder = args.output ? args.output : "acre-demo";

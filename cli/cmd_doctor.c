@@ -1,4 +1,4 @@
-/* acre doctor: a list of checks, each ok, warn or problem, and what to do about it. */
+/* acre doctor: a list of checks. Each one is ok, warn or problem, with advice. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ void doctor_add(struct doctor *doctor, const char *area, const char *name,
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (char *at = text; *at; at++) { /* values of variables are the user's: no escape codes */
+    for (char *at = text; *at; at++) { /* values of variables may contain escape codes */
         *at = (unsigned char)*at < ' ' || *at == 127 ? ' ' : *at;
     }
     doctor->checks[doctor->count++] =
@@ -53,13 +53,13 @@ static void doctor_free(struct doctor *doctor) {
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-/* What the library logged; its callback may come from any thread. */
+/* The lines that the library logged. It may call the log callback from any thread. */
 struct doctor_log {
     pthread_mutex_t lock;
     struct {
         char area[32];
         char line[512];
-    } lines[64]; /* more is a flood that says nothing new */
+    } lines[64]; /* further lines are dropped: a flood of them says nothing new */
     size_t count;
 };
 
@@ -77,7 +77,7 @@ static void doctor_log_line(void *user, acre_log_level level, const char *area, 
     pthread_mutex_unlock(&doctor_log.lock);
 }
 
-/* The variables that are set, and what opening the device of ACRE_DEVICE makes of them. */
+/* Lists the ACRE_* variables that are set and tries to open the automatic device. */
 static void doctor_check_configuration(struct doctor *doctor) {
     static const char area[] = "configuration";
     const char *name, *kind, *meaning;
@@ -171,13 +171,34 @@ static void doctor_print_json(const struct doctor *doctor) {
 
 int cmd_doctor(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-doctor/1)", 0}, {0}};
+        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-doctor/1) instead of text", 0},
+        {0}};
     struct cli_args args;
     struct doctor doctor = {0};
     cli_parse_args(argc, argv, options,
-                   "Checks this machine: driver, devices, limits, configuration.\v"
-                   "Exit code: 0 all well or warnings only, 1 a problem was found, 2 no device "
-                   "could be opened.\n",
+                   "Checks this machine and says what to fix.\v"
+                   "Checks:\n"
+                   "  driver         GPUs on the PCI bus, device files, kernel module,\n"
+                   "                 CUDA_VISIBLE_DEVICES, driver library\n"
+                   "  device         for each device: whether it opens, its free memory and\n"
+                   "                 capabilities, whether events order two streams\n"
+                   "  host           memory, limits (addresses, locked memory, open files,\n"
+                   "                 mappings), overcommit, huge pages, /dev/shm\n"
+                   "  configuration  ACRE_* variables that are set, and the device that auto\n"
+                   "                 opens\n"
+                   "\n"
+                   "The result of a check is ok, warn or problem. Warnings and problems come\n"
+                   "with advice. The checks change nothing on the machine.\n"
+                   "\n"
+                   "Examples:\n"
+                   "  acre doctor\n"
+                   "  acre doctor --json | jq '.checks[] | select(.result != \"ok\")'\n"
+                   "\n"
+                   "Exit status:\n"
+                   "  0   no problem; there may be warnings\n"
+                   "  1   a check found a problem\n"
+                   "  2   no device could be opened\n"
+                   "  64  wrong usage\n",
                    &args);
     (void)acre_log_set(doctor_log_line, NULL, ACRE_LOG_WARN);
     doctor_check_driver(&doctor);

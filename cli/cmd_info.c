@@ -1,4 +1,4 @@
-/* acre info: every device with its facts, GPUs first, then soft devices. */
+/* acre info: lists all devices with their properties, GPUs first, then soft devices. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +7,13 @@
 
 struct info_item {
     acre_device_info info;
-    struct cli_link link; /* 0 bytes: not measured */
+    struct cli_link link; /* bytes is 0 if not measured */
 };
 
 struct info_list {
     struct info_item *items;
     size_t count;
-    bool measure; /* speeds of links are wanted too */
+    bool measure; /* also measure copy bandwidths */
 };
 
 acre_status cli_device_look(const char *name, acre_device_info *info) {
@@ -25,7 +25,7 @@ acre_status cli_device_look(const char *name, acre_device_info *info) {
     }
     status = acre_device_get_info(device, info);
     if (status != ACRE_OK) {
-        return status; /* without a close, which would replace the detail */
+        return status; /* does not close the device: that would replace the detail */
     }
     return acre_close(device);
 }
@@ -43,7 +43,7 @@ char *cli_device_capabilities(const acre_device_info *info) {
     return text;
 }
 
-/* As people write it: 8-4-4-4-12; NULL when the driver gave none. */
+/* Formats a UUID as 8-4-4-4-12; NULL if the driver reported none. */
 static char *info_uuid(const uint8_t uuid[16]) {
     static const uint8_t none[16];
     char hex[33];
@@ -83,7 +83,7 @@ json_t *cli_device_json(const acre_device_info *info) {
     return device;
 }
 
-/* Says what went wrong otherwise. */
+/* Measures copies on a device. Prints a message on failure. */
 static bool info_measure(const char *name, struct cli_link *link) {
     acre_device *device = NULL;
     const char *doing = "open";
@@ -104,7 +104,7 @@ static bool info_measure(const char *name, struct cli_link *link) {
     return status == ACRE_OK;
 }
 
-/* Looks at one device and adds it. Says what went wrong otherwise. */
+/* Reads the properties of one device and adds it. Prints a message on failure. */
 static bool info_add(struct info_list *list, const char *name) {
     struct info_item item = {0};
     acre_status status = cli_device_look(name, &item.info);
@@ -125,7 +125,7 @@ static bool info_add(struct info_list *list, const char *name) {
     return measured;
 }
 
-/* Adds all devices of a driver. That there is no GPU is no failure, only said. */
+/* Adds all devices of a driver. A missing GPU is reported but is not a failure. */
 static bool info_add_driver(struct info_list *list, const char *driver) {
     uint32_t count = 0;
     acre_status status = acre_device_count(driver, &count);
@@ -144,7 +144,7 @@ static bool info_add_driver(struct info_list *list, const char *driver) {
         return false;
     }
     if (cuda && count == 0) {
-        cli_say("no GPU: the driver is installed but sees none");
+        cli_say("no GPU: the driver is installed but finds no device");
     }
     bool all = true;
     for (uint32_t i = 0; i < count; i++) {
@@ -209,17 +209,51 @@ static void info_print_json(const struct info_list *list) {
 
 int cmd_info(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-info/1)", 0},
-        {"device", CLI_KEY_DEVICE, "NAME", 0, "only this one: auto, cuda, cuda:1, soft, soft:1", 0},
+        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-info/1) instead of a table", 0},
+        {"device", CLI_KEY_DEVICE, "NAME", 0,
+         "list only this device: auto, cuda, cuda:1, soft, soft:1, ... (default: all)", 0},
         {"measure", CLI_KEY_MEASURE, NULL, 0,
-         "also how fast copies of pinned memory and inside the device go", 0},
+         "also measure the bandwidth of copies: pinned memory to the device (H2D), back (D2H), and "
+         "inside the device (D2D). Takes less than a second per device",
+         0},
         {0}};
     struct cli_args args;
     struct info_list list = {0};
     cli_parse_args(argc, argv, options,
-                   "Lists the devices and what they can do: GPUs first, then soft devices.\v"
-                   "Examples:\n  acre info\n  acre info --measure\n  acre info --json | jq "
-                   "'.devices[].bytes'\n",
+                   "Lists devices and their capabilities, GPUs first, then soft devices.\v"
+                   "Columns:\n"
+                   "  DEVICE         name for --device\n"
+                   "  NAME           name that the driver reports\n"
+                   "  BYTES, FREE    total and free memory\n"
+                   "  CHUNK          granularity of physical memory; - if memory cannot be\n"
+                   "                 mapped\n"
+                   "  DRIVER         CUDA version that the driver supports\n"
+                   "  CAPABILITIES   see below\n"
+                   "  H2D, D2H, D2D  with --measure: bandwidth of copies of 64 MiB (less if\n"
+                   "                 little memory is free) in 10^9 bytes per second; bytes\n"
+                   "                 copied count once\n"
+                   "\n"
+                   "Capabilities:\n"
+                   "  vmm         can map physical device memory to reserved addresses\n"
+                   "  host-vmm    can map physical host memory to reserved addresses\n"
+                   "  fd-sharing  can share memory between processes by file descriptor\n"
+                   "  fabric      can share memory between machines over NVLink\n"
+                   "  rdma        other PCI devices can access its memory\n"
+                   "  managed     has managed memory\n"
+                   "  integrated  shares physical memory with the host\n"
+                   "\n"
+                   "Without a GPU, one line on standard error says why there is none.\n"
+                   "\n"
+                   "Examples:\n"
+                   "  acre info\n"
+                   "  acre info --measure\n"
+                   "  acre info --device soft --json\n"
+                   "  acre info --json | jq '.devices[].bytes'\n"
+                   "\n"
+                   "Exit status:\n"
+                   "  0   all devices were listed\n"
+                   "  2   a device could not be opened or measured\n"
+                   "  64  wrong usage\n",
                    &args);
     list.measure = args.measure;
     cli_log_to_stderr();

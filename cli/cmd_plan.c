@@ -1,8 +1,8 @@
-/* acre plan: places buffers with lifetimes in as few bytes as it can, or checks where somebody
- * placed them; for a trace, also what a pool needs for the same allocations.
+/* acre plan: packs buffers with lifetimes into as few bytes as possible, or checks an existing
+ * plan. For a trace it also measures the memory that a pool reserves for the same allocations.
  *
- * The placer works without a device. A pool is replayed on a soft device that is large enough,
- * unless another one is named. */
+ * The placer needs no device. The pool runs on a soft device that is large enough for the trace,
+ * unless --device names another one. */
 #include "cmd_plan.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@
 #include "wishes.h"
 
 enum {
-    PLAN_TRACE_ALIGN = 256, /* what pools and acre_plan give */
-    PLAN_LINE = 160         /* that progress takes at most */
+    PLAN_TRACE_ALIGN = 256, /* the alignment of pools and of acre_plan */
+    PLAN_LINE = 160         /* width of the progress line, at most */
 };
 
 struct plan_args {
@@ -32,7 +32,7 @@ struct plan_args {
     size_t file_count;
 };
 
-/* One file: what was read from it. */
+/* The contents of one file. */
 struct plan_input {
     const char *path;
     struct file_bytes packed, text; /* names may point into either */
@@ -52,28 +52,42 @@ enum {
 };
 
 static const struct argp_option plan_options[] = {
-    {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-plan/1)", 0},
+    {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-plan/1) instead of tables", 0},
     {"capacity", PLAN_KEY_CAPACITY, "BYTES", 0,
-     "any plan of at most so many bytes will do; exit code 1 if none is found", 0},
-    {"budget", PLAN_KEY_BUDGET, "NODES", 0,
-     "search no more than so many nodes; a larger budget never gives a larger plan", 0},
-    {"align", PLAN_KEY_ALIGN, "BYTES", 0,
-     "offsets are multiples of this at least (default: 1; of a trace 256)", 0},
-    {"out", CLI_KEY_OUTPUT, "FILE", 0, "write id,offset as CSV", 0},
-    {"svg", PLAN_KEY_SVG, "FILE", 0, "draw the plan, time against address", 0},
-    {"check", PLAN_KEY_CHECK, "OFFSETS", 0,
-     "place nothing: check the plan in OFFSETS (id,offset and other columns); exit code 1 if it is "
-     "wrong",
+     "accept the first plan of at most BYTES and stop the search; if none is found, the exit "
+     "status is 1 (default: search for the smallest plan)",
      0},
-    {"device", CLI_KEY_DEVICE, "NAME", 0, "of the pool that a trace is replayed on (default soft)",
+    {"budget", PLAN_KEY_BUDGET, "NODES", 0,
+     "search at most NODES nodes, each about a microsecond; a larger budget never gives a larger "
+     "plan (default: 1 million, or 2 million with --capacity)",
+     0},
+    {"align", PLAN_KEY_ALIGN, "BYTES", 0,
+     "align all offsets that are not fixed to this power of two; the column alignment can require "
+     "more (default: 1; for a trace 256)",
+     0},
+    {"out", CLI_KEY_OUTPUT, "FILE", 0,
+     "write the plan to FILE as CSV: id,offset in the order of the input. Not written if the plan "
+     "does not fit",
+     0},
+    {"svg", PLAN_KEY_SVG, "FILE", 0,
+     "draw the plan into FILE as SVG: time to the right, addresses upwards, one box per buffer, "
+     "coloured by size; below it the live bytes",
+     0},
+    {"check", PLAN_KEY_CHECK, "OFFSETS", 0,
+     "do not place: check the plan in the file OFFSETS, which has the columns id and offset; other "
+     "columns are ignored",
+     0},
+    {"device", CLI_KEY_DEVICE, "NAME", 0,
+     "device of the pool on which a trace is replayed (default: a soft device; without "
+     "ACRE_SOFT_BYTES twice as large as the trace needs)",
      0},
     {0}};
 
 static uint64_t plan_parse_bytes(struct argp_state *state, const char *name, const char *text) {
     uint64_t value = 0;
     if (acre__parse_bytes(text, &value) != 0 || value == 0) {
-        argp_error(state, "%s takes a size from 1 on such as 4096, 512M or 2GiB, not '%s'", name,
-                   text);
+        argp_error(state, "%s takes a size of at least 1, such as 4096, 512M or 2GiB, not '%s'",
+                   name, text);
     }
     return value;
 }
@@ -89,7 +103,7 @@ static uint64_t plan_parse_align(struct argp_state *state, const char *text) {
 static uint64_t plan_parse_budget(struct argp_state *state, const char *text) {
     uint64_t value = 0;
     if (acre__parse_number(text, &value) != 0 || value == 0) {
-        argp_error(state, "--budget takes a number of nodes from 1 on, not '%s'", text);
+        argp_error(state, "--budget takes a number of nodes of at least 1, not '%s'", text);
     }
     return value;
 }
@@ -99,7 +113,7 @@ static void plan_parse_end(struct argp_state *state, const struct plan_args *arg
         argp_error(state, "--out, --svg and --check take one FILE, not %zu", args->file_count);
     }
     if (args->check && (args->out || args->budget)) {
-        argp_error(state, "--check places nothing, so that it takes neither --out nor --budget");
+        argp_error(state, "--check places nothing: it cannot be combined with --out or --budget");
     }
 }
 
@@ -188,7 +202,7 @@ struct plan_progress {
     uint64_t begin_ns, shown_ns;
 };
 
-/* On a terminal alone, and for work that takes longer than a moment. */
+/* Shows progress on a terminal, every 200 ms. */
 static void plan_show(void *arg, const struct acre__place_result *so_far) {
     struct plan_progress *progress = arg;
     uint64_t now = cli_now_ns();
@@ -198,13 +212,13 @@ static void plan_show(void *arg, const struct acre__place_result *so_far) {
     }
     progress->shown_ns = now;
     fprintf(stderr,
-            "\r%.40s: %s, %" PRIu64 " nodes, best %" PRIu64 " of at least %" PRIu64
-            " bytes; Ctrl-C takes it  ",
+            "\r%.40s: %s, %" PRIu64 " nodes, best %" PRIu64 " bytes, lower bound %" PRIu64
+            "; Ctrl-C accepts it  ",
             progress->path, cli_duration(now - progress->begin_ns, text), so_far->nodes,
             so_far->bytes, so_far->lower_bound);
 }
 
-/* The buffer with which sizes and alignments become more than the placer counts with. */
+/* Returns the first buffer with which sizes, alignments or offsets exceed the placer's limit. */
 static size_t plan_too_many(const struct wishes *wishes) {
     const uint64_t most = UINT64_C(1) << 62;
     uint64_t sum = 0;
@@ -243,18 +257,18 @@ static int plan_clash(const char *path, const struct wishes *wishes) {
 }
 
 static int plan_refused(const char *path, const struct wishes *wishes, int error) {
-    if (error == -EINVAL) { /* all else was refused when it was read */
+    if (error == -EINVAL) { /* the reader has already rejected all other invalid input */
         return plan_clash(path, wishes);
     }
     size_t i = error == -EOVERFLOW ? plan_too_many(wishes) : wishes->count;
     if (i < wishes->count && wishes->names[i].line) {
         return events_refuse(path, wishes->names[i].line, wishes->names[i].column,
-                             "with this buffer the sizes sum up to more than can be placed");
+                             "with this buffer the sizes exceed the limit of 2^62 bytes");
     }
     cli_say("%s: %s", path,
-            error == -EOVERFLOW ? "the sizes sum up to more than can be placed"
+            error == -EOVERFLOW ? "the sizes or the number of buffers exceed the placer's limit"
             : error == -ENOMEM  ? "out of memory"
-                                : "the placer's plan is wrong: a fault of acre");
+                                : "the placer's plan is invalid: this is a bug in acre");
     return CLI_CANNOT;
 }
 
@@ -269,7 +283,7 @@ static void plan_say_misfit(const struct plan_answer *answer) {
     }
 }
 
-/* The first Ctrl-C ends the search, a second one the program. */
+/* Places the buffers. The first Ctrl-C ends the search, a second one ends the program. */
 static int plan_place(const struct plan_args *args, struct wishes *wishes,
                       struct plan_answer *answer) {
     struct plan_progress progress = {.path = answer->path, .begin_ns = cli_now_ns()};
@@ -300,8 +314,8 @@ static int plan_place(const struct plan_args *args, struct wishes *wishes,
 
 /* ---- a pool for comparison ------------------------------------------------------------------- */
 
-/* A soft device's memory is there where it is used, and a replay uses none: so it can be as large
- * as the trace asks for. A size that the user has set stays. */
+/* Opens the device. A soft device only uses host memory that is touched, and a replay touches none,
+ * so the device can be as large as the trace needs. A user's ACRE_SOFT_BYTES takes precedence. */
 static acre_status plan_open(const struct plan_args *args, uint64_t peak_bytes,
                              acre_device **device) {
     enum { ROOM = 1 << 30 };
@@ -319,8 +333,8 @@ static acre_status plan_open(const struct plan_args *args, uint64_t peak_bytes,
     return status;
 }
 
-/* That the device has no memory for a trace is no finding about the plan: what is asked for could
- * not be found out. */
+/* Replays the trace on a pool. If the device has too little memory, that is not a finding about the
+ * plan: the comparison could not be made, so the code is CLI_CANNOT. */
 static int plan_replay(const struct plan_args *args, const struct plan_input *input,
                        struct plan_answer *answer) {
     struct replay_results results = {0};
@@ -343,7 +357,7 @@ static int plan_replay(const struct plan_args *args, const struct plan_input *in
     return code == CLI_OK ? CLI_OK : CLI_CANNOT;
 }
 
-/* ---- files that are written ------------------------------------------------------------------ */
+/* ---- output files ---------------------------------------------------------------------------- */
 
 static FILE *plan_create(const char *path) {
     FILE *out = fopen(path, "we");
@@ -407,7 +421,7 @@ static struct plan_answer *plan_add(struct plan_answers *answers) {
     return &answers->list[answers->count++];
 }
 
-/* What is fixed stays where it is. */
+/* Raises the alignment of all buffers that are not fixed. */
 static void plan_align(struct wishes *wishes, uint64_t align) {
     for (size_t i = 0; i < wishes->count; i++) {
         struct acre__place_buffer *buffer = &wishes->list[i];
@@ -417,7 +431,8 @@ static void plan_align(struct wishes *wishes, uint64_t align) {
     }
 }
 
-/* A plan that could not be made has no answer; one that is wrong or does not fit has. */
+/* Places or checks the buffers of a file and adds an answer, also for a plan that is invalid or
+ * does not fit. Adds none if there is no plan. */
 static int plan_answer(const struct plan_args *args, struct plan_input *input,
                        struct plan_answers *answers) {
     struct plan_answer answer = {.path = input->path,
@@ -441,10 +456,10 @@ static int plan_answer(const struct plan_args *args, struct plan_input *input,
         code = plan_worse(code, plan_write_offsets(args->out, &input->wishes));
     }
     if (args->svg && answer.wrong && !answer.placed.bytes) {
-        cli_say("%s: nothing to draw: not every buffer has a place", args->svg);
+        cli_say("%s: nothing to draw: not every buffer has a valid offset", args->svg);
     } else if (args->svg && answer.placed.is_refused) {
         cli_say("%s: nothing to draw: nothing was placed", args->svg);
-    } else if (args->svg) { /* of a wrong plan, too: it shows what overlaps */
+    } else if (args->svg) { /* also draws an invalid plan: the picture shows the overlap */
         code = plan_worse(code, plan_draw(args->svg, input, &answer));
     }
     if (input->is_trace) {
@@ -463,7 +478,7 @@ static int plan_files(const struct plan_args *args, struct plan_answers *answers
         plan_input_free(&input);
         worst = plan_worse(worst, code);
         if (atomic_load_explicit(&plan_stop, memory_order_relaxed) && i + 1 < args->file_count) {
-            cli_say("interrupted: %zu files are left out", args->file_count - i - 1);
+            cli_say("interrupted: %zu files skipped", args->file_count - i - 1);
             return CLI_CANNOT;
         }
     }
@@ -475,22 +490,64 @@ int cmd_plan(int argc, char **argv) {
         .options = plan_options,
         .parser = plan_parse,
         .args_doc = "FILE...",
-        .doc =
-            "Places buffers with lifetimes in as few bytes as it can. For a trace of allocations, "
-            "also says what a pool needs for the same.\v"
-            "A FILE has the columns id, lower, upper, size and, if need be, alignment and offset; "
-            "a "
-            "buffer is live from lower to before upper, and stays at its offset if it has one. Or "
-            "it is a trace that 'acre replay' reads. Either "
-            "may "
-            "be packed with gzip.\n\n"
-            "Examples:\n  acre plan buffers.csv --out offsets.csv --svg plan.svg\n"
-            "  acre plan --capacity 1MiB *.csv\n"
-            "  acre plan buffers.csv --check somebodys.csv\n"
-            "  acre plan training.rmm.csv.gz\n"
-            "  acre plan *.csv --json | jq -c '.results[] | [.file, .ratio, .optimal]'\n\n"
-            "Exit code: 0 all plans fit or are right, 1 one does not fit or is wrong, 2 it could "
-            "not run.\n"};
+        .doc = "Packs buffers with known lifetimes into as little memory as possible, or checks "
+               "such a plan.\v"
+               "Files:\n"
+               "  A CSV file has these columns in any order, named in its first line:\n"
+               "    id            any text, unique\n"
+               "    lower, upper  the buffer is live from lower to before upper; whole numbers\n"
+               "                  in any unit\n"
+               "    size          bytes\n"
+               "    alignment     optional: a power of two\n"
+               "    offset        optional: the buffer is fixed there; an empty field leaves\n"
+               "                  the buffer to the placer\n"
+               "  A trace is a file that 'acre replay' reads. Its blocks are the buffers,\n"
+               "  numbered from 0 in the order of their allocation. Time counts the events of\n"
+               "  the trace. A block that is not freed is live to the end. A block that\n"
+               "  changes its size becomes a second buffer that overlaps the first in time.\n"
+               "  A file may be compressed with gzip. Blank lines in CSV files are ignored.\n"
+               "\n"
+               "Columns:\n"
+               "  BUFFERS      number of buffers\n"
+               "  BYTES        size of the plan: its highest end\n"
+               "  LOWER BOUND  no plan can be smaller: the peak of live bytes, with alignment,\n"
+               "               or the end of a fixed buffer\n"
+               "  RATIO        BYTES divided by LOWER BOUND\n"
+               "  NODES, TIME  cost of the search\n"
+               "  RESULT       optimal: it is proven that no plan is smaller; best found;\n"
+               "               fits: within --capacity; does not fit; with --check: valid or\n"
+               "               invalid\n"
+               "For a trace, a second table compares the plan with a pool:\n"
+               "  OPS                   operations of the trace\n"
+               "  LIVE                  peak of requested bytes that are live\n"
+               "  PLAN, POOL            bytes that the plan needs, and that a pool of acre\n"
+               "                        reserves for the same operations (see 'acre replay')\n"
+               "  PLAN/LIVE, POOL/LIVE  their ratios to LIVE\n"
+               "  SAVED                 the share of POOL that the plan saves\n"
+               "\n"
+               "The same file and budget give the same plan on every machine. A capacity below\n"
+               "the lower bound is refused without a search. Ctrl-C ends the search with the\n"
+               "best plan so far; a second Ctrl-C ends the program. On a terminal, long\n"
+               "searches show their progress.\n"
+               "\n"
+               "--out, --svg and --check need exactly one FILE. Otherwise all files are tried,\n"
+               "and the exit status is the largest one. A damaged file is refused with its\n"
+               "line and column. With --check, a message names the two buffers that overlap,\n"
+               "or the buffer that is not aligned, exceeds the capacity, has no offset, or is\n"
+               "not at its fixed offset.\n"
+               "\n"
+               "Examples:\n"
+               "  acre plan buffers.csv --out offsets.csv --svg plan.svg\n"
+               "  acre plan --capacity 1MiB *.csv\n"
+               "  acre plan buffers.csv --check offsets.csv\n"
+               "  acre plan training.rmm.csv.gz\n"
+               "  acre plan *.csv --json | jq -c '.results[] | [.file, .ratio, .optimal]'\n"
+               "\n"
+               "Exit status:\n"
+               "  0   all plans fit, or are valid\n"
+               "  1   a plan does not fit, or is invalid\n"
+               "  2   a file is damaged or cannot be written, or a trace could not be replayed\n"
+               "  64  wrong usage\n"};
     struct plan_args args = {0};
     struct plan_answers answers = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {

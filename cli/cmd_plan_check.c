@@ -1,4 +1,4 @@
-/* Whether somebody's plan is right, and if not, which buffers are to blame. */
+/* Checks an existing plan and names the buffers that make it invalid. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static void plan_wrong(struct plan_answer *answer, const struct wishes *wishes, 
     cli_say("%s: %s", answer->offsets, what);
 }
 
-/* What is wrong with one buffer by itself. */
+/* Describes what is invalid about a single buffer: its alignment, or its end. */
 static char *plan_blame(const struct plan_answer *answer, const struct wishes *wishes,
                         size_t index) {
     const struct acre__place_buffer *buffer = &wishes->list[index];
@@ -40,7 +40,8 @@ static char *plan_blame(const struct plan_answer *answer, const struct wishes *w
     return what;
 }
 
-/* Ends must not wrap around before anything is compared with them. */
+/* Checks that no end overflows, and computes the size of the plan. Must run before ends are
+ * compared. */
 static bool plan_ends(const struct wishes *wishes, struct plan_answer *answer) {
     for (size_t i = 0; i < wishes->count; i++) {
         const struct acre__place_buffer *buffer = &wishes->list[i];
@@ -79,7 +80,7 @@ static int plan_verify(const struct wishes *wishes, struct plan_answer *answer) 
     return CLI_FINDING;
 }
 
-/* What the file fixes must be there. `fixed` are its offsets. */
+/* Checks that fixed buffers are at their offsets in `fixed`. */
 static int plan_check_fixed(const struct wishes *wishes, const uint64_t *fixed,
                             struct plan_answer *answer) {
     for (size_t i = 0; i < wishes->count; i++) {

@@ -1,4 +1,4 @@
-/* What plans came to: tables, or JSON (schema acre-plan/1). */
+/* Prints the results of `acre plan` as tables or as JSON (schema acre-plan/1). */
 #include <inttypes.h>
 
 #include "cmd_plan.h"
@@ -8,7 +8,7 @@ double plan_ratio(const struct plan_answer *answer) {
     return placed->lower_bound ? (double)placed->bytes / (double)placed->lower_bound : 1;
 }
 
-/* The part of what the pool needed that a plan does without; below 0 when it needs more. */
+/* Returns the share of the pool's memory that the plan saves; negative if the plan needs more. */
 static double plan_saved(const struct plan_answer *answer) {
     return 1 - (double)answer->placed.bytes / (double)answer->pool_bytes;
 }
@@ -19,7 +19,7 @@ static void plan_verdict(struct cli_table *table, const struct plan_answer *answ
     const struct acre__place_result *placed = &answer->placed;
     if (answer->offsets) {
         cli_table_cell(table, answer->wrong ? CLI_RED : CLI_GREEN, "%s",
-                       answer->wrong ? "wrong" : "right");
+                       answer->wrong ? "invalid" : "valid");
     } else if (!placed->is_fitting) {
         cli_table_cell(table, CLI_RED, "does not fit");
     } else if (placed->is_optimal) {

@@ -1,4 +1,4 @@
-/* acre replay: replays traces of allocations on a pool; see replay.h for what is measured. */
+/* acre replay: replays allocation traces on a pool; replay.h lists the results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 enum {
     REPLAY_KEY_POOL = 'p',
     REPLAY_KEY_PASSES = 'n',
-    REPLAY_KEY_LAG = 512, /* no letter: -l, -t and -w mean other things elsewhere */
+    REPLAY_KEY_LAG = 512, /* no short options: -l and -w have other meanings in other commands */
     REPLAY_KEY_THREADS,
     REPLAY_KEY_WARMUP,
     REPLAY_PASSES = 1000
@@ -35,7 +35,7 @@ static error_t replay_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case REPLAY_KEY_POOL:
         if (strcmp(arg, "acre") != 0 && strcmp(arg, "driver") != 0) {
-            argp_error(state, "there is no pool '%s': there are acre and driver", arg);
+            argp_error(state, "--pool takes acre or driver, not '%s'", arg);
         }
         args->how.pool = strcmp(arg, "driver") == 0 ? REPLAY_DRIVER : REPLAY_ACRE;
         return 0;
@@ -71,7 +71,7 @@ static error_t replay_parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-/* All files are tried; the worst code counts. */
+/* Replays all files, also after a failure. Returns the largest exit code. */
 static int replay_files(acre_device *device, const struct replay_args *args,
                         struct replay_results *results) {
     int worst = CLI_OK;
@@ -90,20 +90,27 @@ static int replay_files(acre_device *device, const struct replay_args *args,
 }
 
 static const struct argp_option replay_options[] = {
-    {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-replay/1)", 0},
-    {"device", CLI_KEY_DEVICE, "NAME", 0, "on this one: auto, cuda, cuda:1, soft, soft:1", 0},
-    {"pool", REPLAY_KEY_POOL, "NAME", 0, "acre (the default), or driver: cuMemAllocAsync", 0},
+    {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-replay/1) instead of a table", 0},
+    {"device", CLI_KEY_DEVICE, "NAME", 0,
+     "device to use: auto, cuda, cuda:1, soft, soft:1, ... (default: auto)", 0},
+    {"pool", REPLAY_KEY_POOL, "NAME", 0,
+     "pool to use: acre (default), or driver (cuMemAllocAsync and cuMemFreeAsync)", 0},
     {"passes", REPLAY_KEY_PASSES, "N", 0,
-     "replay each file N times on one pool; what is live at the end is freed between", 0},
+     "replay each file N times on one pool, 1 to 1000 (default: 1). Blocks that are live at the "
+     "end of a pass are freed before the next",
+     0},
     {"lag", REPLAY_KEY_LAG, "N|Nms", 0,
-     "the device is N operations, or N milliseconds, behind the host, as a busy GPU is; every "
-     "operation queues work. On a GPU at most 1000 operations",
+     "let the device lag N operations, or N milliseconds, behind the host, as a busy GPU does; "
+     "every operation then queues work on its block. On a GPU at most 1000 operations (default: no "
+     "lag)",
      0},
     {"threads", REPLAY_KEY_THREADS, NULL, 0,
-     "replay each thread of the trace by a thread of its own, in the order of the trace", 0},
+     "replay each thread of the trace in its own thread, at most 256; they take turns in the order "
+     "of the trace",
+     0},
     {"warmup", REPLAY_KEY_WARMUP, "N", 0,
-     "leave the first N operations of a pass out of what is counted: driver calls, and bytes "
-     "created and released",
+     "do not count the driver calls, and bytes created and released, of the first N operations of "
+     "each pass (default: 0)",
      0},
     {0}};
 
@@ -112,15 +119,55 @@ int cmd_replay(int argc, char **argv) {
         .options = replay_options,
         .parser = replay_parse,
         .args_doc = "FILE...",
-        .doc = "Replays traces of allocations on a pool and says what they cost there: time, and "
-               "memory that the pool needed against what the trace asked for.\v"
-               "Files are RMM's log (Thread,Time,Action,Pointer,Size,Stream) or lifetimes "
-               "(id,lower,upper,size), or traces that acre wrote, packed with gzip or not.\n\n"
-               "Examples:\n  acre replay training.rmm.csv.gz\n"
+        .doc = "Replays allocation traces on a pool and measures the time of calls and the memory "
+               "that the pool reserves.\v"
+               "Files:\n"
+               "  acre       a trace that acre wrote (ACRE_TRACE)\n"
+               "  rmm        RMM's log: Thread,Time,Action,Pointer,Size,Stream\n"
+               "  lifetimes  id,lower,upper,size, as for 'acre plan'; at equal times frees\n"
+               "             come first\n"
+               "The contents of a file determine its format. A file may be compressed with\n"
+               "gzip.\n"
+               "\n"
+               "The pool has default options. Each stream of the trace has its own stream of\n"
+               "the device. The calls are made in the order of the file, by one thread unless\n"
+               "--threads is given.\n"
+               "\n"
+               "Columns:\n"
+               "  PASS         number of the pass over the file, from 1\n"
+               "  OPS          operations replayed\n"
+               "  P50, P99     median and 99th percentile of the time of a call, minus the\n"
+               "               cost of reading the clock\n"
+               "  LIVE         peak of requested bytes that are live\n"
+               "  LOWER BOUND  that peak in whole chunks: no pool can reserve less\n"
+               "  RESERVED     largest drop of the device's free memory since before the pool\n"
+               "               was created; queried from the driver after each call, so other\n"
+               "               processes on the device disturb it\n"
+               "  RES/LIVE     RESERVED divided by LIVE\n"
+               "  CALLS        driver calls for memory: create, map, set access, unmap,\n"
+               "               release, alloc. A pass includes those of the frees before it\n"
+               "  CREATED      bytes of physical memory created\n"
+               "  RELEASED     bytes of physical memory released\n"
+               "  MOVED        chunks moved to other addresses, or released so that others\n"
+               "               could be mapped\n"
+               "  WAITS        waits inserted into streams\n"
+               "The columns from CALLS on are for acre's pool only.\n"
+               "\n"
+               "All files are replayed, and the exit status is the largest one. A damaged file\n"
+               "is refused with its line and column.\n"
+               "\n"
+               "Examples:\n"
+               "  acre replay training.rmm.csv.gz\n"
                "  ACRE_SOFT_BYTES=64GiB acre replay --device soft *.csv.gz --passes 2\n"
                "  acre replay --lag 1000 training.rmm.csv.gz\n"
                "  acre replay trace.csv --pool driver\n"
-               "  acre replay *.csv --json | jq '.results[] | {file, reserved_over_requested}'\n"};
+               "  acre replay *.csv --json | jq '.results[] | {file, reserved_over_requested}'\n"
+               "\n"
+               "Exit status:\n"
+               "  0   success\n"
+               "  1   the device has too little memory for a trace\n"
+               "  2   a file is damaged, or a trace could not be replayed\n"
+               "  64  wrong usage\n"};
     struct replay_args args = {.how = {.passes = 1}};
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
         return CLI_USAGE;
@@ -144,7 +191,7 @@ int cmd_replay(int argc, char **argv) {
             replay_print(&results);
         }
     } else {
-        cli_say("--pool driver is unsupported on %s: it does not have cuMemAllocAsync",
+        cli_say("--pool driver is not supported on %s: the driver lacks cuMemAllocAsync",
                 info.driver);
     }
     for (size_t i = 0; i < results.count; i++) {

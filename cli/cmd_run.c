@@ -1,8 +1,8 @@
-/* acre run: a program with acre's stand-ins for NVIDIA's libraries under it.
+/* acre run: runs a program with acre's stand-ins for NVIDIA's libraries.
  *
- * The stand-ins (standin/) are preloaded by their paths: a library that is there already is the one
- * that the program's own names mean, wherever its RPATH points. Then the program takes this one's
- * place, so that its signals, its terminal and its exit code are its own. */
+ * The stand-ins (standin/) are preloaded by their paths. The loader uses a library that is already
+ * loaded for any later request of the same name, whatever the program's RPATH is. The program then
+ * replaces this process by execvp, so that signals, terminal and exit code are the program's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,7 +15,7 @@
 #include "cli.h"
 #include "elf_static.h"
 
-/* The folder of the libraries as seen from an installed tool's; the build says which. */
+/* Path from the folder of the installed tool to the library folder; the build sets it. */
 #ifndef ACRE_TO_LIBRARIES
 #define ACRE_TO_LIBRARIES "../lib"
 #endif
@@ -24,47 +24,87 @@ enum {
     RUN_KEY_STATS = 's',
     RUN_KEY_LEAKS = 'l',
     RUN_KEY_BYTES = 'b',
-    RUN_NOT_FOUND = 127, /* as shells and env(1) say it of a program */
+    RUN_NOT_FOUND = 127, /* the exit codes of shells and env(1) */
     RUN_NOT_STARTED = 126,
-    RUN_FIRST_FD = 100 /* programs count on the low numbers */
+    RUN_FIRST_FD = 100 /* programs may rely on low descriptor numbers being free */
 };
 
 static const char *const run_libraries[] = {"libcuda.so.1", "libcudart.so.13"};
 enum { RUN_LIBRARIES = sizeof run_libraries / sizeof run_libraries[0] };
 
 struct run_args {
-    const char *device, *bytes; /* NULL when not given */
+    const char *device, *bytes; /* NULL if not given */
     bool stats, leaks;
-    char **program; /* and its arguments, ended by NULL */
+    char **program; /* and its arguments, terminated by NULL */
 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const struct argp_option run_options[] = {
-    {"device", CLI_KEY_DEVICE, "NAME", 0, "soft, the only one so far: in software, on any machine",
+    {"device", CLI_KEY_DEVICE, "NAME", 0,
+     "required: soft, a device in software (the only one supported)", 0},
+    {"stats", RUN_KEY_STATS, NULL, 0,
+     "when the program exits, print a table of its memory on stderr: for each kind, the number of "
+     "allocations and frees, the peak, and what is left",
      0},
-    {"stats", RUN_KEY_STATS, NULL, 0, "at the end, say what memory the program had, on stderr", 0},
     {"leaks", RUN_KEY_LEAKS, NULL, 0,
-     "at the end, list what was not freed, on stderr; the exit code is then 1 in place of 0", 0},
+     "when the program exits, list memory that was not freed on stderr, grouped by call and "
+     "caller; if there is any, exit status 0 becomes 1",
+     0},
     {"bytes", RUN_KEY_BYTES, "BYTES", 0,
-     "memory of the device, as 8GiB (default: ACRE_SOFT_BYTES, or a quarter of RAM)", 0},
+     "memory of the device, such as 8GiB; 2MiB to 16TiB (default: ACRE_SOFT_BYTES, or a quarter of "
+     "RAM)",
+     0},
     {0}};
 
 static const char run_doc[] =
     "Runs a program that uses CUDA's memory, streams and events on a machine without a GPU."
     "\v"
-    "The program must be linked with the shared CUDA 13 runtime (nvcc -cudart shared), with the "
-    "driver, or with neither and look them up. Kernels need a GPU: launching one fails with "
-    "cudaErrorNotSupported. Host code that touches device memory dies as it does with a GPU, and "
-    "a line says which allocation it was. In lists, 'addr2line -e PROGRAM 0x11d8' gives the line "
-    "of program+0x11d8.\n\n"
+    "acre preloads its own libcuda.so.1 and libcudart.so.13 under the program. They\n"
+    "implement the calls for memory, streams and events in software, with the\n"
+    "results and error codes that CUDA documents. Neither a GPU nor NVIDIA's\n"
+    "software is needed.\n"
+    "\n"
+    "Programs:\n"
+    "  The program must be linked with the shared CUDA 13 runtime (nvcc -cudart\n"
+    "  shared) or with the driver library, or load them at run time. It can be\n"
+    "  built without NVIDIA's toolkit, with acre's headers in include/soft. A\n"
+    "  program that is linked statically does not see the soft device; programs\n"
+    "  that it starts do.\n"
+    "\n"
+    "Limits:\n"
+    "  Kernels need a GPU: a launch fails with cudaErrorNotSupported. So do all\n"
+    "  calls outside of memory, streams and events. A line on standard error names\n"
+    "  each such call, the first time.\n"
+    "\n"
+    "Faults:\n"
+    "  Host code that accesses device memory or freed memory faults, as it does\n"
+    "  with a GPU. A line on standard error names the allocation, the offset in it,\n"
+    "  and where it was allocated and freed. A program that handles SIGSEGV itself\n"
+    "  gets no such line.\n"
+    "\n"
+    "Reports:\n"
+    "  --stats and --leaks print when the program exits. A program that ends by a\n"
+    "  signal or by _exit prints neither. --leaks also lists memory that was still\n"
+    "  allocated when its context was destroyed or reset. 'addr2line -e PROGRAM\n"
+    "  0x11d8' shows the source line of program+0x11d8.\n"
+    "  Processes that the program starts have their own soft devices. They print\n"
+    "  their own reports, with their process number.\n"
+    "  With ACRE_SOFT_CHECK=yes, uses of memory that nothing orders are reported at\n"
+    "  exit.\n"
+    "\n"
     "Examples:\n"
     "  acre run --device soft -- ./program --its --arguments\n"
     "  acre run --device soft --leaks --bytes 2GiB -- ctest\n"
-    "  ACRE_SOFT_CHECK=yes acre run --device soft -- ./program\n\n"
-    "Exit codes: the program's own; 1 if it was 0 and --leaks or ACRE_SOFT_CHECK found "
-    "something; 2 if it could not be run on that device, 126 or 127 if there is no such "
-    "program, 64 wrong use.";
+    "  ACRE_SOFT_CHECK=yes acre run --device soft -- ./program\n"
+    "\n"
+    "Exit status:\n"
+    "  The exit status is the program's, with these exceptions:\n"
+    "  1    the program returned 0, and --leaks or ACRE_SOFT_CHECK found something\n"
+    "  2    the program could not use CUDA, or the device or libraries are missing\n"
+    "  64   wrong usage\n"
+    "  126  the program cannot be started\n"
+    "  127  there is no such program\n";
 
 static void run_parse_bytes(struct argp_state *state, const char *text) {
     uint64_t value = 0;
@@ -108,7 +148,7 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
 
 /* ---- the libraries --------------------------------------------------------------------------- */
 
-/* The first of them that the folder lacks; NULL: it has all. */
+/* Returns the first library that the folder lacks, or NULL if it has all. */
 static const char *run_missing(const char *folder) {
     for (size_t i = 0; i < RUN_LIBRARIES; i++) {
         char *path = cli_format("%s/%s", folder, run_libraries[i]);
@@ -121,7 +161,8 @@ static const char *run_missing(const char *folder) {
     return NULL;
 }
 
-/* The folder that the stand-ins are in, to be freed; NULL, and it was said: none. */
+/* Finds the folder of the stand-ins; the caller frees it. Returns NULL after a message if there is
+ * none. */
 static char *run_find_libraries(void) {
     const char *named = getenv("ACRE_SOFT_LIBRARIES");
     if (named && *named) {
@@ -136,7 +177,7 @@ static char *run_find_libraries(void) {
     char tool[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", tool, sizeof tool - 1);
     if (length < 0) {
-        cli_say("cannot tell where the tool is: %s; set ACRE_SOFT_LIBRARIES to the folder of %s",
+        cli_say("cannot find the path of the tool: %s; set ACRE_SOFT_LIBRARIES to the folder of %s",
                 strerror(errno), run_libraries[0]);
         return NULL;
     }
@@ -155,8 +196,8 @@ static char *run_find_libraries(void) {
     return NULL;
 }
 
-/* The same folder without what separates or expands names in LD_PRELOAD: through a descriptor that
- * the program inherits. */
+/* Replaces a path with characters that are special in LD_PRELOAD by /proc/self/fd/N, with a
+ * descriptor that the program inherits. Frees or returns `folder`. */
 static char *run_plain_folder(char *folder) {
     if (!strpbrk(folder, " \t\n:;$")) {
         return folder;
@@ -182,15 +223,16 @@ static void run_set(const char *name, char *value) {
     free(value);
 }
 
-/* VALUE, and what the variable has already behind it. */
+/* Returns VALUE followed by the current value of the variable. */
 static char *run_in_front(const char *value, const char *name) {
     const char *before = getenv(name);
     return cli_format("%s%s%s", value, before && *before ? ":" : "", before ? before : "");
 }
 
-/* What is preloaded already stays in front: a sanitizer's library must be the first, and where the
- * program itself brings it, it must not mind that it is not. Programs that open a library by
- * another name, libcuda.so, find it in the folder, and it is the one that is there already. */
+/* Sets the environment of the program. Libraries that are already preloaded stay in front, since a
+ * sanitizer's library must be the first. If the program itself links the sanitizer,
+ * verify_asan_link_order=0 keeps it from complaining that it is not the first. Programs that open
+ * libcuda.so by that name find it through LD_LIBRARY_PATH: it is the library already loaded. */
 static void run_set_environment(const struct run_args *args, const char *folder) {
     const char *before = getenv("LD_PRELOAD");
     run_set("LD_PRELOAD",
@@ -210,8 +252,8 @@ static bool run_can_start(const char *path) {
     return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
 }
 
-/* Whether the program has no loader, that would put the libraries under it. It is looked for where
- * execvp will look. */
+/* Whether the program is linked statically, so that no loader preloads the libraries. Searches PATH
+ * as execvp does. */
 static bool run_is_static(const char *program) {
     const char *folders = getenv("PATH");
     if (strchr(program, '/')) {
@@ -240,13 +282,12 @@ int cmd_run(int argc, char **argv) {
         return CLI_USAGE;
     }
     if (strcmp(args.device, "soft") != 0 && strcmp(args.device, "soft:0") != 0) {
-        cli_say("not yet: a program can be run on --device soft alone, not on '%.40s'",
-                args.device);
+        cli_say("--device '%.40s' is not supported yet: use --device soft", args.device);
         return CLI_CANNOT;
     }
     if (run_is_static(args.program[0])) {
-        cli_say("%.200s was linked statically: no library can be put under it, so it does not see "
-                "the soft device, only programs that it starts do; link it dynamically",
+        cli_say("%.200s is linked statically: acre cannot preload libraries, so the program does "
+                "not see the soft device (programs that it starts do); link it dynamically",
                 args.program[0]);
     }
     char *folder = run_find_libraries();

@@ -1,5 +1,5 @@
-/* acre stats: the statistics that a program keeps in a file (ACRE_STATS), while it runs or after.
- */
+/* acre stats: prints the statistics that a program keeps in a file (ACRE_STATS), while the program
+ * runs or after it has ended. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { STATS_KEY_WATCH = 'w' };
 struct stats_args {
     bool json;
     double watch_seconds; /* 0: once */
-    const char *what;     /* a file or a process's number */
+    const char *what;     /* a file or a process number */
 };
 
 static uint64_t stats_now_ns(void) {
@@ -54,12 +54,12 @@ static void print_row(struct cli_table *table, const struct acre__stats_names *n
 }
 
 static void stats_print(const struct stats_view *view, bool is_running) {
-    static const char *const titles[] = {"OF", "COUNTER", ">VALUE"};
+    static const char *const titles[] = {"OBJECT", "COUNTER", ">VALUE"};
     char text[CLI_NUMBER_BYTES];
     struct acre__stats_row row;
     struct cli_table table;
     printf("process %" PRIu32 "%s, acre %s, last written %s ago\n\n", view->header.pid,
-           is_running ? "" : " (gone)", view->header.library,
+           is_running ? "" : " (ended)", view->header.library,
            cli_duration(age_ns(stats_refreshed_ns(view)), text));
     cli_table_begin(&table, titles, 3);
     for (unsigned kind = 1; kind < ACRE__STATS_KINDS; kind++) {
@@ -71,7 +71,8 @@ static void stats_print(const struct stats_view *view, bool is_running) {
     }
     cli_table_end(&table);
     if (view->header.rows_missing) {
-        printf("\n%" PRIu32 " things more had no room in the file\n", view->header.rows_missing);
+        printf("\n%" PRIu32 " more devices or pools did not fit into the file\n",
+               view->header.rows_missing);
     }
     fflush(stdout);
 }
@@ -117,7 +118,7 @@ static void stats_sleep(double seconds) {
     }
 }
 
-/* Until the program has gone. */
+/* Prints once, or with --watch until the program ends. */
 static void stats_show(const struct stats_view *view, const struct stats_args *args) {
     for (;;) {
         bool is_running = stats_is_running(view);
@@ -127,7 +128,7 @@ static void stats_show(const struct stats_view *view, const struct stats_args *a
             stats_print(view, is_running);
         }
         if (!is_running) {
-            cli_say("process %" PRIu32 " has gone: these are its last figures", view->header.pid);
+            cli_say("process %" PRIu32 " has ended: these are its last figures", view->header.pid);
         }
         if (args->watch_seconds == 0 || !is_running || ferror(stdout)) {
             return;
@@ -149,12 +150,12 @@ static error_t stats_parse(int key, char *arg, struct argp_state *state) {
     case STATS_KEY_WATCH:
         args->watch_seconds = strtod(arg, &end);
         if (end == arg || *end || !(args->watch_seconds >= 0.01) || args->watch_seconds > 86400) {
-            argp_error(state, "'%.40s' is no number of seconds from 0.01 to 86400", arg);
+            argp_error(state, "--watch takes seconds from 0.01 to 86400, not '%.40s'", arg);
         }
         return 0;
     case ARGP_KEY_ARG:
         if (args->what) {
-            argp_error(state, "one file or process at a time");
+            argp_error(state, "more than one file or process given");
         }
         args->what = arg;
         return 0;
@@ -168,21 +169,37 @@ static error_t stats_parse(int key, char *arg, struct argp_state *state) {
 
 int cmd_stats(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0, "Print JSON", 0},
-        {"watch", STATS_KEY_WATCH, "SECONDS", 0, "Again and again, until the program has gone", 0},
+        {"json", CLI_KEY_JSON, NULL, 0,
+         "print JSON (schema acre-stats/1); with --watch one document each time", 0},
+        {"watch", STATS_KEY_WATCH, "SECONDS", 0,
+         "print again every SECONDS (0.01 to 86400) until the program ends", 0},
         {0}};
     static const struct argp argp = {
         .options = options,
         .parser = stats_parse,
         .args_doc = "FILE|PID",
         .doc = "Shows the statistics of a running program.\v"
-               "The program must have been started with ACRE_STATS=file."};
+               "The program must run with ACRE_STATS=FILE. The argument is that file, or the\n"
+               "number of the process. The table has the counters of each device and each\n"
+               "pool. If the program has ended, the file has its last figures, and a message\n"
+               "says so.\n"
+               "\n"
+               "Examples:\n"
+               "  ACRE_STATS=program.stats ./program &\n"
+               "  acre stats program.stats\n"
+               "  acre stats --watch 1 $!\n"
+               "  acre stats --json program.stats | jq '.rows[] | {name, values}'\n"
+               "\n"
+               "Exit status:\n"
+               "  0   success\n"
+               "  2   there is no such process, or the file is damaged or cannot be read\n"
+               "  64  wrong usage\n"};
     struct stats_args args = {0};
     struct stats_view view;
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
         return CLI_USAGE;
     }
-    /* A number is a process, unless there is a file that is called so. */
+    /* A number is a process, unless there is a file with that name. */
     bool is_pid = args.what[0] && strspn(args.what, "0123456789") == strlen(args.what) &&
                   access(args.what, F_OK) != 0;
     int code = is_pid ? stats_open_process(strtoull(args.what, NULL, 10), &view)

@@ -1,4 +1,4 @@
-/* acre trace: shows, lists or packs a trace that the library wrote. */
+/* acre trace: summarises, lists or compresses a trace that the library wrote. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 enum { TRACE_KEY_LIST = 'l', TRACE_KEY_PACK = 'p', TRACE_STEP = 1 << 20 };
 
-/* A small file can unpack to endless bytes. */
+/* A small gzip file can unpack to any number of bytes. */
 #define TRACE_BYTES_MOST ((size_t)16 << 30)
 
 struct trace_args {
@@ -43,18 +43,19 @@ static int bytes_grow(struct trace_bytes *bytes) {
     return 1;
 }
 
-/* Packed or not. */
+/* Reads a whole file, and unpacks it if it is compressed with gzip. */
 static int file_read(const char *path, int fd, struct trace_bytes *bytes) {
     gzFile file = gzdopen(fd, "rb");
     if (!file) {
         close(fd);
-        cli_say("%s: no memory to read it", path);
+        cli_say("%s: out of memory", path);
         return CLI_CANNOT;
     }
     int got = 1;
     while (got > 0) {
         if (!bytes_grow(bytes)) {
-            cli_say("%s: there is no memory for so much", path);
+            cli_say("%s: the trace is too large: out of memory, or more than 16 GiB unpacked",
+                    path);
             gzclose(file);
             return CLI_CANNOT;
         }
@@ -67,14 +68,14 @@ static int file_read(const char *path, int fd, struct trace_bytes *bytes) {
     const char *why = gzerror(file, &code);
     int is_good = got == 0 && (code == Z_OK || code == Z_STREAM_END);
     if (!is_good) {
-        cli_say("%s: byte %zu: it cannot be read: %s", path, bytes->count,
+        cli_say("%s: byte %zu: cannot read: %s", path, bytes->count,
                 code == Z_ERRNO ? strerror(errno) : why);
     }
     gzclose(file);
     return is_good ? CLI_OK : CLI_CANNOT;
 }
 
-/* *is_written: a program has it locked. */
+/* Opens a trace. *is_written: a program holds the lock of the file, so it is still writing. */
 static int file_open(const char *path, int *fd, bool *is_written) {
     struct stat now;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -86,13 +87,13 @@ static int file_open(const char *path, int *fd, bool *is_written) {
         return CLI_CANNOT;
     }
     if (!S_ISREG(now.st_mode)) {
-        cli_say("%s: this is no file", path);
+        cli_say("%s: not a regular file", path);
         close(*fd);
         return CLI_CANNOT;
     }
     *is_written = flock(*fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
     if (!*is_written) {
-        flock(*fd, LOCK_UN); /* a program that is about to write it must not find it locked */
+        flock(*fd, LOCK_UN); /* a program that is about to write must not find the file locked */
     }
     return CLI_OK;
 }
@@ -133,7 +134,7 @@ static int trace_pack(const char *path, const struct trace_bytes *bytes, const c
     }
     struct stat now;
     char before[CLI_NUMBER_BYTES], after[CLI_NUMBER_BYTES];
-    cli_say("%s: %s became %s", out, cli_bytes(bytes->count, before),
+    cli_say("%s: packed %s into %s", out, cli_bytes(bytes->count, before),
             cli_bytes(stat(out, &now) ? 0 : (uint64_t)now.st_size, after));
     return CLI_OK;
 }
@@ -184,7 +185,7 @@ static error_t trace_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (args->path) {
-            argp_error(state, "one file at a time");
+            argp_error(state, "more than one file given");
         }
         args->path = arg;
         return 0;
@@ -193,7 +194,7 @@ static error_t trace_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (args->json + args->list + (args->pack != NULL) > 1) {
-            argp_error(state, "--json, --list and --pack do not go together");
+            argp_error(state, "--json, --list and --pack cannot be combined");
         }
         return 0;
     default:
@@ -203,17 +204,53 @@ static error_t trace_parse(int key, char *arg, struct argp_state *state) {
 
 int cmd_trace(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0, "Print the summary as JSON", 0},
-        {"list", TRACE_KEY_LIST, NULL, 0, "Print one line an event", 0},
-        {"pack", TRACE_KEY_PACK, "FILE", 0, "Write the trace to FILE, packed with gzip", 0},
+        {"json", CLI_KEY_JSON, NULL, 0, "print the summary as JSON (schema acre-trace/1)", 0},
+        {"list", TRACE_KEY_LIST, NULL, 0, "print one line per event instead of a summary", 0},
+        {"pack", TRACE_KEY_PACK, "OUT", 0, "write the trace to OUT, compressed with gzip", 0},
         {0}};
     static const struct argp argp = {
         .options = options,
         .parser = trace_parse,
         .args_doc = "FILE",
-        .doc = "Shows what a program did with memory, from the trace it wrote.\v"
-               "A program writes one with ACRE_TRACE=file or acre_trace_start. It may still be "
-               "running, or have been killed. Packed files are read as they are."};
+        .doc = "Shows what a program did with memory, from its trace.\v"
+               "A program writes a trace with ACRE_TRACE=FILE or acre_trace_start. The program\n"
+               "may still be running, or have been killed: the trace has all events until\n"
+               "then. FILE may be compressed with gzip.\n"
+               "\n"
+               "Summary:\n"
+               "  process    process number, and when the trace started\n"
+               "  recorded   duration, and how the trace ended\n"
+               "  events     number, average size, and blocks of the file\n"
+               "  threads    number of threads\n"
+               "  streams    number of streams\n"
+               "  pool, tag  number and name of each pool and tag\n"
+               "  live       peak of live memory, as requested and as allocated after\n"
+               "             rounding; memory that is live at the end\n"
+               "  physical   physical memory created, released and moved; waits inserted into\n"
+               "             streams\n"
+               "  refused    allocations and frees that failed, by status\n"
+               "  mark       marks of the program (acre_trace_mark)\n"
+               "A table of the number of events by kind follows.\n"
+               "\n"
+               "Lines of --list:\n"
+               "  Each line has the seconds since the start, the thread, the kind of event,\n"
+               "  and the fields of that kind. Two kinds appear only here: free-tried is a\n"
+               "  free that was refused; free-missing is a free that the trace lacks, inferred\n"
+               "  because its address was allocated again.\n"
+               "\n"
+               "A damaged file is refused with the byte at which the damage is.\n"
+               "\n"
+               "Examples:\n"
+               "  ACRE_TRACE=program.trace ./program\n"
+               "  acre trace program.trace\n"
+               "  acre trace --list program.trace | grep ' alloc '\n"
+               "  acre trace --pack program.trace.gz program.trace\n"
+               "  acre trace --json program.trace | jq .peak_bytes\n"
+               "\n"
+               "Exit status:\n"
+               "  0   success\n"
+               "  2   FILE is damaged or cannot be read, or OUT cannot be written\n"
+               "  64  wrong usage\n"};
     struct trace_args args = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
         return CLI_USAGE;

@@ -1,4 +1,4 @@
-/* What `acre demo` found out: filled by cmd_demo.c, demo_memory.c, demo_pool.c, demo_grow.c,
+/* The results of `acre demo`: filled by cmd_demo.c, demo_memory.c, demo_pool.c, demo_grow.c,
  * demo_plan.c and demo_cuda.c, drawn by demo_page.c. Times are nanoseconds of the host's clock
  * since the first step. */
 #ifndef ACRE_CLI_DEMO_H
@@ -8,9 +8,9 @@
 #include "wishes.h"
 
 enum {
-    DEMO_HANDOVERS = 12, /* events handed from one stream to the other, in turn */
+    DEMO_HANDOVERS = 12, /* events, recorded on the two streams in turn */
     DEMO_PARTS = 9,
-    DEMO_SIZES = 12, /* that an array grows through */
+    DEMO_SIZES = 12, /* sizes that an array grows through, at most */
     DEMO_STEPS = 2 * DEMO_HANDOVERS + 4
 };
 
@@ -19,7 +19,7 @@ enum demo_call { DEMO_RECORD, DEMO_WAIT, DEMO_SYNC };
 /* One call of the host. */
 struct demo_step {
     enum demo_call call;
-    uint32_t stream; /* 0 or 1; of a sync: the stream that is waited for */
+    uint32_t stream; /* 0 or 1; for a sync: the stream that the host waits for */
     uint32_t event;
     uint64_t begin_ns, end_ns;
 };
@@ -42,12 +42,12 @@ struct demo_growth {
     acre_vec_info info[DEMO_WAYS];    /* at the end */
 };
 
-/* Wishes of a step, placed. */
+/* The placed buffers of a training step. */
 struct demo_plan {
     struct wishes wishes;
-    uint64_t wanted_bytes; /* of all together */
-    uint64_t bytes;        /* that they were placed in */
-    uint64_t bound_bytes;  /* that are needed at least */
+    uint64_t wanted_bytes; /* sum of all sizes */
+    uint64_t bytes;        /* size of the plan */
+    uint64_t bound_bytes;  /* lower bound of any plan */
 };
 
 struct demo_result {
@@ -57,16 +57,16 @@ struct demo_result {
     size_t part_count;
     struct demo_step steps[DEMO_STEPS];
     size_t step_count;
-    double done_ns[DEMO_HANDOVERS]; /* when the device passed event i, on the host's clock */
-    struct cli_link link;           /* how fast copies went */
+    double done_ns[DEMO_HANDOVERS]; /* when the device completed event i, on the host's clock */
+    struct cli_link link;           /* copy bandwidths */
     struct demo_growth growth;
     struct demo_plan plan;
-    double clock_slack_ns;   /* the two clocks agree to within this */
-    acre_device_stats stats; /* of the last device opened, before it was closed */
+    double clock_slack_ns;   /* uncertainty of the offset between the two clocks */
+    acre_device_stats stats; /* of the last open device, before it was closed */
 };
 
-/* One part each, in demo_memory.c, demo_pool.c, demo_grow.c and demo_plan.c. On failure *doing says
- * what failed, as in "cannot <doing> soft". */
+/* Each runs one part (in demo_memory.c, demo_pool.c, demo_grow.c and demo_plan.c). On failure
+ * *doing names the failed action, as in "cannot <doing> soft". */
 acre_status demo_kinds(acre_device *device, bool has_managed, struct demo_part *part,
                        const char **doing);
 acre_status demo_copies(acre_device *device, struct demo_part *part, struct cli_link *link,
@@ -79,15 +79,14 @@ acre_status demo_grow(acre_device *device, const acre_device_info *info, struct 
 acre_status demo_plan(acre_device *device, struct demo_part *part, struct demo_plan *found,
                       const char **doing);
 
-/* In demo_cuda.c: runs `acre demo --cuda-program`, which is demo_cuda_program and known to nobody
- * else, under the stand-ins for NVIDIA's libraries. */
+/* In demo_cuda.c: runs `acre demo --cuda-program`, an undocumented option that calls
+ * demo_cuda_program, under the stand-ins for NVIDIA's libraries. */
 #define DEMO_CUDA_PROGRAM "--cuda-program"
 void demo_cuda(struct demo_part *part);
 int demo_cuda_program(void);
 
-/* Writes <folder>/index.html, and beside it the picture of the plan, plan.svg, making the folder
- * and those above it. Returns the page's path, to be freed, or NULL after saying what went wrong.
- */
+/* Writes <folder>/index.html and the picture of the plan, <folder>/plan.svg. Creates the folder and
+ * its parents. Returns the path of the page, which the caller frees, or NULL after a message. */
 char *demo_page_write(const struct demo_result *result, const char *folder);
 
 #endif

@@ -1,7 +1,7 @@
-/* The part of `acre demo` that shows CUDA's own calls without a GPU: a program of CUDA's runtime,
- * run by `acre run --device soft --leaks`. The program is this tool again, called in a way that is
- * no command of its own; it looks the calls up in libcudart.so.13, as programs do that have no CUDA
- * to link with. What it says is the row's text, and its exit code tells of leaks too. */
+/* The part of `acre demo` that makes CUDA calls without a GPU: a program of the CUDA runtime, run
+ * by `acre run --device soft --leaks`. The program is this tool again, with an undocumented option.
+ * It looks up the calls in libcudart.so.13 by dlsym, so that the tool needs no CUDA to link. The
+ * program's output is the text of the row; its exit code also reports leaks. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@
 
 enum { CALLED_BYTES = 1 << 20, CALLED_KINDS = 4 };
 
-/* The calls, as they were found. */
+/* The functions of the library. */
 struct called {
 #define CALLS_MEMBER(name) __typeof__(&name) name;
     CALLS_LIST(CALLS_MEMBER)
@@ -58,7 +58,7 @@ static bool called_find(struct called *called) {
     return true;
 }
 
-/* There and back through memory that one of the kinds of allocation gave. */
+/* Copies bytes to a block and back, and compares them. */
 static cudaError_t called_round(struct called *called, void *p) {
     memset(called->back, 0, sizeof called->back);
     cudaError_t error = called->cudaMemcpyAsync(p, called->sent, sizeof called->sent,
@@ -111,7 +111,7 @@ int demo_cuda_program(void) {
     static struct called called;
     void *none = NULL;
     if (!called_find(&called)) {
-        printf("libcudart.so.13 lacks calls");
+        printf("libcudart.so.13 lacks a function that the demo needs");
         return CLI_FINDING;
     }
     for (size_t i = 0; i < sizeof called.sent; i++) {
@@ -125,18 +125,19 @@ int demo_cuda_program(void) {
         error = called.cudaStreamDestroy(called.stream);
     }
     if (error != cudaSuccess) {
-        printf("a call of CUDA failed: %s", called.cudaGetErrorName(error));
+        printf("a CUDA call failed: %s", called.cudaGetErrorName(error));
         return CLI_FINDING;
     }
-    printf("cudaMalloc, MallocHost, MallocManaged and MallocAsync without a GPU: all bytes came "
-           "back; of 2^60: %s",
+    printf("cudaMalloc, MallocHost, MallocManaged and MallocAsync without a GPU: all bytes "
+           "correct; cudaMalloc of 2^60 bytes: %s",
            called.cudaGetErrorName(called.cudaMalloc(&none, (size_t)1 << 60)));
     return CLI_OK;
 }
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
-/* The tool under the tool. Failures planned for this process, and its seed, are not that one's. */
+/* Starts the tool again. ACRE_FAULT and ACRE_SOFT_SEED apply to this process only and are not
+ * passed on. */
 static int ran_start(int out, pid_t *pid) {
     static const char *const words[] = {"acre",           "run",     "--device",       "soft",
                                         "--leaks",        "--bytes", "64MiB",          "--",
@@ -174,7 +175,7 @@ static int ran_start(int out, pid_t *pid) {
     return error;
 }
 
-/* All that it says, as far as there is room, until it says no more. */
+/* Reads the output until its end and keeps as much as fits into `text`. */
 static void ran_read(int in, char *text, size_t text_bytes) {
     size_t length = 0;
     char rest[256];
@@ -215,6 +216,6 @@ void demo_cuda(struct demo_part *part) {
     if (error != 0) {
         snprintf(part->text, sizeof part->text, "cannot run: %s", strerror(error));
     } else if (!part->ok && !part->text[0]) {
-        snprintf(part->text, sizeof part->text, "acre run --device soft did not work");
+        snprintf(part->text, sizeof part->text, "acre run --device soft failed");
     }
 }

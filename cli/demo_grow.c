@@ -1,5 +1,5 @@
-/* The part of `acre demo` that grows an array: once in place, once by copying it to larger blocks,
- * as programs do that have nothing else. */
+/* The part of `acre demo` that grows an array: once in place, and once by copying it to larger
+ * blocks, as programs do without virtual memory management. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ enum { GROWN_PROBE_BYTES = 4096 };
 
 static const uint64_t GROWN_FIRST = (uint64_t)2 << 20; /* a chunk */
 static const uint64_t GROWN_MOST = (uint64_t)4 << 30;
-/* A soft device copies in host memory, so less of it shows as much. */
+/* A soft device copies host memory, so larger arrays would take time and show nothing more. */
 static const uint64_t GROWN_SOFT_MOST = (uint64_t)64 << 20;
 
 struct grown {
@@ -30,7 +30,8 @@ struct grown {
         }                                                                                          \
     } while (0)
 
-/* Sizes by doubling, as far as an old and a new block have room twice over. */
+/* Chooses sizes by doubling, up to a quarter of free memory: an old and a new block then need at
+ * most half of it. */
 static void grown_sizes(const acre_device_info *info, struct demo_growth *growth) {
     uint64_t most = strcmp(info->driver, "soft") == 0 ? GROWN_SOFT_MOST : GROWN_MOST;
     uint64_t bytes = GROWN_FIRST;
@@ -42,15 +43,16 @@ static void grown_sizes(const acre_device_info *info, struct demo_growth *growth
     } while (bytes <= most && growth->count < DEMO_SIZES);
 }
 
-/* One array's life; its contents go in after the first growth and are read back after the last. */
+/* Grows one array through all sizes. Writes its contents after the first growth and reads them back
+ * after the last. */
 static acre_status grown_run(struct grown *grown, enum demo_way way, struct demo_growth *growth) {
     acre_vec_options options = {.struct_size = sizeof options,
                                 .strategy = way == DEMO_COPYING ? ACRE_VEC_COPY : ACRE_VEC_AUTO};
     double spent = 0;
     if (way == DEMO_COPYING) {
-        options.address_bytes = GROWN_FIRST; /* else its first block would do */
+        options.address_bytes = GROWN_FIRST; /* else the first block would be large enough */
     }
-    GROWN_TRY(grown, "make a vec on", acre_vec_create(grown->device, 1, &options, &grown->vec));
+    GROWN_TRY(grown, "create a vec on", acre_vec_create(grown->device, 1, &options, &grown->vec));
     for (size_t i = 0; i < growth->count; i++) {
         uint64_t begin = cli_now_ns();
         GROWN_TRY(grown, "grow a vec on",
@@ -69,22 +71,22 @@ static acre_status grown_run(struct grown *grown, enum demo_way way, struct demo
               acre_copy(grown->device, grown->back, acre_vec_data(grown->vec), sizeof grown->back,
                         grown->stream));
     growth->info[way] = (acre_vec_info){.struct_size = sizeof growth->info[way]};
-    GROWN_TRY(grown, "ask about a vec on", acre_vec_get_info(grown->vec, &growth->info[way]));
-    GROWN_TRY(grown, "give a vec back to", acre_vec_destroy(grown->vec, grown->stream));
+    GROWN_TRY(grown, "query a vec of", acre_vec_get_info(grown->vec, &growth->info[way]));
+    GROWN_TRY(grown, "destroy a vec of", acre_vec_destroy(grown->vec, grown->stream));
     return ACRE_OK;
 }
 
-/* Each way twice, since first calls load and start things, and without chunks of the time before.
- */
+/* Runs each way twice, since the first calls load code and start threads. Trims after each, so that
+ * no run reuses cached chunks of the previous one. */
 static acre_status grown_all(struct grown *grown, struct demo_growth *growth, bool *is_right) {
-    GROWN_TRY(grown, "make a stream on",
+    GROWN_TRY(grown, "create a stream on",
               acre_stream_create(grown->device, ACRE_STREAM_NON_BLOCKING, &grown->stream));
     for (int i = 0; i < 2 * DEMO_WAYS; i++) {
         GROWN_TRY(grown, grown->doing, grown_run(grown, (enum demo_way)(i % DEMO_WAYS), growth));
         *is_right = *is_right && memcmp(grown->sent, grown->back, sizeof grown->sent) == 0;
         GROWN_TRY(grown, "trim", acre_trim(grown->device));
     }
-    GROWN_TRY(grown, "give a stream back to", acre_stream_destroy(grown->device, grown->stream));
+    GROWN_TRY(grown, "destroy a stream of", acre_stream_destroy(grown->device, grown->stream));
     return ACRE_OK;
 }
 
@@ -94,11 +96,11 @@ static void grown_tell(const struct demo_growth *growth, bool is_right, struct d
     char top[CLI_NUMBER_BYTES], ours[CLI_NUMBER_BYTES], theirs[CLI_NUMBER_BYTES];
     char copied[2][CLI_NUMBER_BYTES];
     snprintf(part->text, sizeof part->text,
-             "2 MiB to %s in %s, %s copied, %s; by copying %s, %s copied%s",
+             "2 MiB to %s in %s, %s copied, %s; by copying in %s, %s copied%s",
              cli_bytes((uint64_t)growth->bytes[last], top),
              cli_duration((uint64_t)growth->ns[DEMO_IN_PLACE][last], ours),
              cli_bytes(here->copied_bytes, copied[0]),
-             here->moves ? "the address changed" : "the address stayed",
+             here->moves ? "address changed" : "address unchanged",
              cli_duration((uint64_t)growth->ns[DEMO_COPYING][last], theirs),
              cli_bytes(there->copied_bytes, copied[1]), is_right ? "" : "; bytes are wrong");
 }
@@ -115,7 +117,7 @@ acre_status demo_grow(acre_device *device, const acre_device_info *info, struct 
     acre_status status = grown_all(&grown, growth, &is_right);
     uint64_t end = cli_now_ns();
     *doing = grown.doing;
-    /* Where a device cannot map memory by hand there is only copying, and nothing wrong. */
+    /* Without virtual memory management the device can only copy, which is not a failure. */
     bool is_in_place =
         growth->info[DEMO_IN_PLACE].strategy != ACRE_VEC_VMM ||
         (growth->info[DEMO_IN_PLACE].copied_bytes == 0 && growth->info[DEMO_IN_PLACE].moves == 0);

@@ -1,5 +1,4 @@
-/* The parts of `acre demo` that are about memory: one block of every kind, and how fast copies go.
- */
+/* Two parts of `acre demo`: one block of every kind of memory, and the bandwidth of copies. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +7,13 @@
 
 enum { KINDS_BYTES = 1 << 20, KINDS_PAGE = 4096 };
 
-/* Blocks of every kind; NULL when not made. */
+/* Blocks of every kind; NULL until allocated. */
 struct kinds {
     acre_device *device;
     acre_stream stream;
     void *memory, *pinned, *mapped, *managed;
-    void *seen;                 /* the device's address of `mapped` */
-    unsigned char *own, *again; /* the program's memory: registered, pageable */
+    void *seen;                 /* device address of `mapped` */
+    unsigned char *own, *again; /* host memory: registered, pageable */
     const char *doing;
 };
 
@@ -29,25 +28,25 @@ struct kinds {
 
 static acre_status kinds_make(struct kinds *kinds, bool has_managed) {
     acre_device *device = kinds->device;
-    KINDS_TRY(kinds, "make a stream on",
+    KINDS_TRY(kinds, "create a stream on",
               acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &kinds->stream));
-    KINDS_TRY(kinds, "take memory of",
+    KINDS_TRY(kinds, "allocate memory on",
               acre_mem_alloc(device, ACRE_KIND_DEVICE, KINDS_BYTES, 0, &kinds->memory));
-    KINDS_TRY(kinds, "make pinned memory for",
+    KINDS_TRY(kinds, "allocate pinned memory for",
               acre_mem_alloc(device, ACRE_KIND_PINNED, KINDS_BYTES, 0, &kinds->pinned));
-    KINDS_TRY(kinds, "make mapped memory for",
+    KINDS_TRY(kinds, "allocate mapped memory for",
               acre_mem_alloc(device, ACRE_KIND_MAPPED, KINDS_BYTES, 0, &kinds->mapped));
-    KINDS_TRY(kinds, "ask for the address of mapped memory on",
+    KINDS_TRY(kinds, "get the address of mapped memory on",
               acre_mem_device_pointer(device, kinds->mapped, &kinds->seen));
     if (has_managed) {
-        KINDS_TRY(kinds, "make managed memory on",
+        KINDS_TRY(kinds, "allocate managed memory on",
                   acre_mem_alloc(device, ACRE_KIND_MANAGED, KINDS_BYTES, 0, &kinds->managed));
     }
     KINDS_TRY(kinds, "register memory for", acre_mem_register(device, kinds->own, KINDS_BYTES, 0));
     return ACRE_OK;
 }
 
-/* The bytes go from one kind to the next and end in pageable memory. */
+/* Copies the bytes from one kind of memory to the next, last to pageable memory. */
 static acre_status kinds_use(struct kinds *kinds) {
     acre_device *device = kinds->device;
     void *const stops[] = {kinds->own,  kinds->memory,  kinds->pinned,
@@ -73,9 +72,9 @@ static acre_status kinds_free(struct kinds *kinds) {
     void *const blocks[] = {kinds->memory, kinds->pinned, kinds->mapped, kinds->managed};
     KINDS_TRY(kinds, "unregister memory of", acre_mem_unregister(kinds->device, kinds->own));
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        KINDS_TRY(kinds, "give memory back to", acre_mem_free(kinds->device, blocks[i]));
+        KINDS_TRY(kinds, "free memory of", acre_mem_free(kinds->device, blocks[i]));
     }
-    KINDS_TRY(kinds, "give a stream back to", acre_stream_destroy(kinds->device, kinds->stream));
+    KINDS_TRY(kinds, "destroy a stream of", acre_stream_destroy(kinds->device, kinds->stream));
     return ACRE_OK;
 }
 
@@ -88,7 +87,7 @@ static acre_status kinds_run(struct kinds *kinds, bool has_managed, acre_device_
         status = kinds_free(kinds);
     }
     if (status == ACRE_OK) {
-        kinds->doing = "count on";
+        kinds->doing = "read the statistics of";
         status = acre_device_get_stats(kinds->device, left);
     }
     return status;
@@ -117,13 +116,13 @@ acre_status demo_kinds(acre_device *device, bool has_managed, struct demo_part *
     *part = (struct demo_part){
         .name = "kinds of memory", .ok = whole && none_left, .time_ns = end - begin};
     snprintf(part->text, sizeof part->text,
-             "1 MiB through registered, device, pinned, mapped%s and pageable memory: %s, %" PRIu64
-             " blocks left",
-             has_managed ? ", managed" : "", whole ? "all bytes arrived" : "bytes are wrong",
+             "1 MiB copied through registered, device, pinned, mapped%s and pageable memory: %s, "
+             "%" PRIu64 " blocks leaked",
+             has_managed ? ", managed" : "", whole ? "all bytes correct" : "bytes are wrong",
              left.mem_blocks + left.mem_registered);
     free(kinds.again);
     if (status == ACRE_OK) {
-        free(own); /* else it may still be registered */
+        free(own); /* after a failure it may still be registered */
     }
     return status;
 }

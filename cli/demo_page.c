@@ -1,7 +1,7 @@
-/* The page of `acre demo`: one self-contained HTML file, light and dark, no script, no outside
- * files. Written so that it is well-formed XML too, which a test checks.
+/* The page of `acre demo`: one self-contained HTML file without scripts and external files, for
+ * light and dark schemes. It is also well-formed XML, which a test checks.
  *
- * All text that comes from outside (device names) goes through svg_escape. */
+ * svg_escape escapes all text from outside (device names). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static const char page_head[] =
     "td:first-child { white-space: nowrap; }\n"
     "tr:last-child td { border-bottom: 0; }\n"
     "td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }\n"
-    ".ok { color: var(--good); font-weight: 600; } .wrong { color: var(--bad); font-weight: 600; "
+    ".ok { color: var(--good); font-weight: 600; } .failed { color: var(--bad); font-weight: 600; "
     "}\n"
     "svg { display: block; width: 100%; min-width: 46rem; height: auto; }\n"
     "svg text { fill: var(--soft); font-size: 12px; } svg .lane { fill: var(--ink);\n"
@@ -110,11 +110,11 @@ static void page_device(FILE *out, const struct demo_result *result) {
 static void page_parts(FILE *out, const struct demo_result *result) {
     char text[CLI_NUMBER_BYTES];
     fputs("<h2>Parts</h2>\n<div class=\"card wide\"><table>\n<tr><th>part</th><th>state</th>"
-          "<th class=\"n\">time</th><th>what happened</th></tr>\n",
+          "<th class=\"n\">time</th><th>details</th></tr>\n",
           out);
     for (size_t i = 0; i < result->part_count; i++) {
         const struct demo_part *part = &result->parts[i];
-        const char *state = part->ok ? "ok" : "wrong";
+        const char *state = part->ok ? "ok" : "failed";
         fprintf(out, "<tr><td>%s</td><td class=\"%s\">%s</td><td class=\"n\">%s</td><td>",
                 part->name, state, state, cli_duration(part->time_ns, text));
         svg_escape(out, part->text);
@@ -126,8 +126,8 @@ static void page_parts(FILE *out, const struct demo_result *result) {
 /* ---- the timeline ---------------------------------------------------------------------------- */
 
 enum {
-    LINE_LEFT = 92,   /* the lanes' names stand here */
-    LINE_RIGHT = 964, /* half a mark's text goes past it */
+    LINE_LEFT = 92,   /* the names of the lanes are left of it */
+    LINE_RIGHT = 964, /* half of the last label extends beyond it */
     LINE_WIDTH = 1000,
     LINE_HEIGHT = 262,
     LINE_TOP = 26,
@@ -181,7 +181,7 @@ static void page_host_lane(FILE *out, const struct demo_result *result,
 
 static void page_stream_lanes(FILE *out, const struct demo_result *result,
                               const struct page_scale *scale) {
-    for (size_t i = 0; i < result->step_count; i++) { /* from the call to where it took effect */
+    for (size_t i = 0; i < result->step_count; i++) { /* from the call to the completed event */
         const struct demo_step *step = &result->steps[i];
         if (step->call == DEMO_RECORD) {
             fprintf(out, "<path class=\"drop\" d=\"M%.2f %d L%.2f %d\"/>\n",
@@ -190,7 +190,7 @@ static void page_stream_lanes(FILE *out, const struct demo_result *result,
                     line_stream_y[step->stream] - 6);
         }
     }
-    for (size_t i = 0; i + 1 < DEMO_HANDOVERS; i++) { /* one stream lets the other go on */
+    for (size_t i = 0; i + 1 < DEMO_HANDOVERS; i++) { /* one stream unblocks the other */
         double x = page_x(scale, result->done_ns[i]), next = page_x(scale, result->done_ns[i + 1]);
         int y = line_stream_y[i % 2], other = line_stream_y[(i + 1) % 2];
         int middle = (y + other) / 2;
@@ -200,11 +200,12 @@ static void page_stream_lanes(FILE *out, const struct demo_result *result,
     for (size_t i = 0; i < DEMO_HANDOVERS; i++) {
         char text[CLI_NUMBER_BYTES];
         double at = result->done_ns[i] > 0 ? result->done_ns[i] : 0;
-        fprintf(out,
-                "<circle class=\"%s\" cx=\"%.2f\" cy=\"%d\" r=\"5.5\"><title>event %zu passed on "
-                "stream %c at %s</title></circle>\n",
-                i % 2 ? "fb" : "fa", page_x(scale, result->done_ns[i]), line_stream_y[i % 2], i,
-                i % 2 ? 'B' : 'A', cli_duration((uint64_t)at, text));
+        fprintf(
+            out,
+            "<circle class=\"%s\" cx=\"%.2f\" cy=\"%d\" r=\"5.5\"><title>event %zu completed on "
+            "stream %c at %s</title></circle>\n",
+            i % 2 ? "fb" : "fa", page_x(scale, result->done_ns[i]), line_stream_y[i % 2], i,
+            i % 2 ? 'B' : 'A', cli_duration((uint64_t)at, text));
     }
 }
 
@@ -231,7 +232,7 @@ static void page_timeline(FILE *out, const struct demo_result *result) {
     }
     const struct page_scale scale = {span};
     char text[CLI_NUMBER_BYTES];
-    fputs("<h2>Two streams hand work over</h2>\n<div class=\"card wide\">\n", out);
+    fputs("<h2>Two streams wait for each other</h2>\n<div class=\"card wide\">\n", out);
     page_key(out);
     svg_begin(out, NULL, LINE_WIDTH, LINE_HEIGHT,
               "Timeline of the host's calls and of the events on two streams", NULL);
@@ -246,17 +247,17 @@ static void page_timeline(FILE *out, const struct demo_result *result) {
     page_stream_lanes(out, result, &scale);
     svg_end(out);
     fprintf(out,
-            "<p class=\"soft note\">Above, what each call took on the host. Below, when the device "
-            "passed each event: a curve is one stream letting the other go on. The device's clock "
-            "is fitted to the host's so that no event comes before its call and none after the "
-            "wait for it; that leaves %s either way.</p>\n</div>\n",
+            "<p class=\"soft note\">Above: the duration of each call on the host. Below: when the "
+            "device completed each event; a curve leads from an event to the stream that waited "
+            "for it. The device's clock is fitted to the host's, so that no event completes before "
+            "its call or after the final wait; its error is at most %s.</p>\n</div>\n",
             cli_duration((uint64_t)result->clock_slack_ns, text));
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 enum {
-    BARS_LEFT = 176, /* their names stand before it */
+    BARS_LEFT = 176, /* the names of the bars are left of it */
     BARS_RIGHT = 880,
     BARS_WIDTH = 1000,
     BARS_STEP = 34,
@@ -280,8 +281,8 @@ static void page_copies(FILE *out, const struct demo_result *result) {
     }
     fprintf(out, "<h2>Copies of %s</h2>\n<div class=\"card wide\">\n",
             cli_bytes(link->bytes, text));
-    svg_begin(out, NULL, BARS_WIDTH, BARS_STEP * BARS, "Speeds of copies between host and device",
-              NULL);
+    svg_begin(out, NULL, BARS_WIDTH, BARS_STEP * BARS,
+              "Bandwidth of copies between host and device", NULL);
     for (int i = 0; i < BARS; i++) {
         double width = bars[i].speed / most * (BARS_RIGHT - BARS_LEFT);
         int y = i * BARS_STEP + (BARS_STEP - BARS_THICK) / 2, middle = y + BARS_THICK / 2 + 5;
@@ -291,9 +292,9 @@ static void page_copies(FILE *out, const struct demo_result *result) {
     }
     svg_end(out);
     fprintf(out,
-            "<p class=\"soft note\">Pinned memory is what the device reads and writes by "
-            "itself. Pageable memory, as from malloc, goes through pinned buffers of acre, filled "
-            "or emptied by threads of its own. Inside the device: %.0f GB/s.</p>\n</div>\n",
+            "<p class=\"soft note\">The device reads and writes pinned memory directly. acre "
+            "copies pageable memory, such as memory from malloc, through pinned staging buffers "
+            "with several threads. Copies inside the device: %.0f GB/s.</p>\n</div>\n",
             link->d2d);
 }
 
@@ -301,13 +302,13 @@ static void page_copies(FILE *out, const struct demo_result *result) {
 
 static void page_growth(FILE *out, const struct demo_result *result) {
     static const char *const names[DEMO_WAYS] = {"acre_vec", "a larger block, a copy, a free"};
-    /* Their places in the chart, and so their colours: as in the chart of acre bench grow. */
+    /* Curve numbers choose the colours: the same as in the chart of acre bench grow. */
     static const size_t places[DEMO_WAYS] = {0, 4};
     const struct demo_growth *growth = &result->growth;
     struct chart chart = {.title = "Time to grow an array to a size, in place and by copying",
                           .panel_count = 1};
     struct chart_panel *panel = &chart.panels[0];
-    panel->title = "time from the first growth on";
+    panel->title = "cumulative time";
     panel->curve_count = CHART_CURVES;
     for (size_t way = 0; way < DEMO_WAYS; way++) {
         panel->curves[places[way]] =
@@ -316,15 +317,14 @@ static void page_growth(FILE *out, const struct demo_result *result) {
     fputs("<h2>An array that grows</h2>\n<div class=\"card wide\">\n", out);
     chart_write(out, &chart);
     char text[CLI_NUMBER_BYTES];
-    fprintf(
-        out,
-        "<p class=\"soft note\">Both arrays double from 2 MiB on, and what was in them is still "
-        "there at the end. In place, memory is put behind addresses that were reserved: %s "
-        "copied, ",
-        cli_bytes(growth->info[DEMO_IN_PLACE].copied_bytes, text));
     fprintf(out,
-            "the address changed %" PRIu64 " times. Without that: %s copied, changed %" PRIu64
-            " times, and there must be room for the old block and the new one.</p>\n</div>\n",
+            "<p class=\"soft note\">Both arrays double from 2 MiB on and keep their contents. "
+            "acre_vec maps more physical memory to reserved addresses: %s copied, ",
+            cli_bytes(growth->info[DEMO_IN_PLACE].copied_bytes, text));
+    fprintf(out,
+            "address changed %" PRIu64 " times. The other array allocates a larger block and "
+            "copies: %s copied, address changed %" PRIu64
+            " times; old and new block need memory at the same time.</p>\n</div>\n",
             growth->info[DEMO_IN_PLACE].moves,
             cli_bytes(growth->info[DEMO_COPYING].copied_bytes, text),
             growth->info[DEMO_COPYING].moves);
@@ -334,7 +334,7 @@ static void page_growth(FILE *out, const struct demo_result *result) {
 
 static struct picture page_picture(const struct demo_plan *plan) {
     return (struct picture){.wishes = &plan->wishes,
-                            .title = "A step of training, planned",
+                            .title = "Plan of a training step",
                             .time_unit = "steps: forwards through the layers, then backwards",
                             .bytes = plan->bytes,
                             .lower_bound = plan->bound_bytes};
@@ -344,17 +344,16 @@ static void page_plan(FILE *out, const struct demo_result *result) {
     const struct demo_plan *plan = &result->plan;
     const struct picture picture = page_picture(plan);
     char text[2][CLI_NUMBER_BYTES];
-    fputs("<h2>Memory planned ahead</h2>\n<div class=\"card wide\">\n", out);
+    fputs("<h2>Planned memory</h2>\n<div class=\"card wide\">\n", out);
     picture_write(out, &picture);
-    fprintf(
-        out,
-        "<p class=\"soft note\">A program that says beforehand when it needs what gets all of it "
-        "in one piece, in which wishes that are not needed at the same time share memory: %zu "
-        "wishes of %s in %s. Each of them was filled in its first step, and still had its bytes "
-        "in its last. Point at a box to see which wish it is; the picture is also in "
-        "<code>plan.svg</code>.</p>\n</div>\n",
-        plan->wishes.count, cli_bytes(plan->wanted_bytes, text[0]),
-        cli_bytes(plan->bytes, text[1]));
+    fprintf(out,
+            "<p class=\"soft note\">A program declares its buffers and their lifetimes in advance. "
+            "acre packs them into one block, in which buffers that are not live at the same time "
+            "share memory: %zu buffers of %s in %s. Each buffer was filled in its first step and "
+            "checked in its last. Point at a box to see its buffer; the picture is also in "
+            "<code>plan.svg</code>.</p>\n</div>\n",
+            plan->wishes.count, cli_bytes(plan->wanted_bytes, text[0]),
+            cli_bytes(plan->bytes, text[1]));
 }
 
 /* ---- the calls ------------------------------------------------------------------------------- */
@@ -365,9 +364,9 @@ static int page_compare(const void *a, const void *b) {
 }
 
 static void page_calls(FILE *out, const struct demo_result *result) {
-    fputs("<h2>What the calls cost the host</h2>\n<div class=\"card wide\"><table>\n<tr><th>call"
-          "</th><th class=\"n\">calls</th><th class=\"n\">least</th><th class=\"n\">median</th>"
-          "<th class=\"n\">most</th></tr>\n",
+    fputs("<h2>Time of calls on the host</h2>\n<div class=\"card wide\"><table>\n<tr><th>call"
+          "</th><th class=\"n\">calls</th><th class=\"n\">minimum</th><th class=\"n\">median</th>"
+          "<th class=\"n\">maximum</th></tr>\n",
           out);
     for (int call = DEMO_RECORD; call <= DEMO_SYNC; call++) {
         uint64_t times[DEMO_STEPS];
@@ -393,7 +392,7 @@ static void page_calls(FILE *out, const struct demo_result *result) {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Makes a folder and those above it; 0 or -1 with errno. */
+/* Creates a folder and its parents. Returns 0, or -1 with errno. */
 static int page_make_folders(const char *folder) {
     char *path = cli_format("%s", folder);
     int result = 0;
@@ -417,7 +416,8 @@ static int page_make_folders(const char *folder) {
     return result;
 }
 
-/* Ends a file; `out` may be NULL with errno. False after saying what went wrong. */
+/* Closes a file. `out` is NULL, with errno, if it could not be opened. Returns false after a
+ * message if the file was not written. */
 static bool page_close(const char *path, FILE *out) {
     bool failed = !out || ferror(out) != 0;
     if (out && fclose(out) != 0) {
@@ -457,12 +457,12 @@ static void page_write(const struct demo_result *result, FILE *out) {
 }
 
 char *demo_page_write(const struct demo_result *result, const char *folder) {
-    if (*folder == '\0') { /* with the slash after it this would be the root */
-        cli_say("the folder for the page has no name");
+    if (*folder == '\0') { /* "/index.html" would be in the root folder */
+        cli_say("the name of the output folder is empty");
         return NULL;
     }
     if (page_make_folders(folder) != 0) {
-        cli_say("cannot make the folder %s: %s", folder, strerror(errno));
+        cli_say("cannot create the folder %s: %s", folder, strerror(errno));
         return NULL;
     }
     char *path = cli_format("%s/index.html", folder);

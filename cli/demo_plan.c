@@ -1,16 +1,17 @@
-/* The part of `acre demo` that plans: a step of training asks beforehand for all memory that it
- * needs, gets it in one piece, uses it as it said, and looks whether anything was overwritten. */
+/* The part of `acre demo` that plans memory: a training step declares all its buffers in advance
+ * and acre packs them into one block. The demo uses the buffers as declared and checks that none
+ * was overwritten. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "demo.h"
 
-/* Layers are gone through forwards and then backwards, one in each step. */
+/* The layers run forwards and then backwards, one in each step. */
 enum {
     PLANNED_LAYERS = 12,
     PLANNED_STEPS = 2 * PLANNED_LAYERS,
-    PLANNED_KINDS = 5, /* for each layer: weights, activations, gradients, and twice scratch */
+    PLANNED_KINDS = 5, /* for each layer: weights, activations, gradients, two scratch buffers */
     PLANNED_WISHES = PLANNED_LAYERS * PLANNED_KINDS,
     PLANNED_NAME_BYTES = 12,
     PLANNED_KIB = 1024
@@ -38,7 +39,7 @@ struct planned {
         }                                                                                          \
     } while (0)
 
-/* ---- what is wished for ---------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void planned_wish(struct planned *planned, const char *kind, unsigned layer, uint64_t kib,
                          unsigned first, unsigned last) {
@@ -54,8 +55,8 @@ static void planned_wish(struct planned *planned, const char *kind, unsigned lay
                                           .flags = ACRE_WISH_STEPS};
 }
 
-/* As in a network for pictures: every third layer has half as many points, and twice the weights.
- */
+/* Sizes as in a network for images: every third layer halves the number of points and doubles the
+ * weights. */
 static void planned_wishes(struct planned *planned) {
     for (unsigned layer = 0; layer < PLANNED_LAYERS; layer++) {
         unsigned third = layer / 3, backward = PLANNED_STEPS - 1 - layer;
@@ -71,7 +72,7 @@ static void planned_wishes(struct planned *planned) {
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-/* Whether all bytes are those that the wish was filled with in its first step. */
+/* Checks that a buffer still has the bytes that were written in its first step. */
 static acre_status planned_look(struct planned *planned, size_t index) {
     uint64_t bytes = planned->wishes[index].bytes;
     PLANNED_TRY(
@@ -84,8 +85,8 @@ static acre_status planned_look(struct planned *planned, size_t index) {
     return ACRE_OK;
 }
 
-/* Each wish is filled in its first step and looked at in its last, when all that live with it have
- * been filled. */
+/* Fills each buffer in its first step and checks it in its last step, when all buffers that are
+ * live at the same time have been filled. */
 static acre_status planned_use(struct planned *planned) {
     for (unsigned step = 0; step < PLANNED_STEPS; step++) {
         for (size_t i = 0; i < planned->count; i++) {
@@ -109,24 +110,25 @@ static acre_status planned_run(struct planned *planned, acre_plan_stats *stats) 
                                        .device_bytes = ACRE_PLAN_AS_NEEDED,
                                        .host_bytes = ACRE_PLAN_AS_NEEDED};
     stats->struct_size = sizeof *stats;
-    PLANNED_TRY(planned, "make a stream on",
+    PLANNED_TRY(planned, "create a stream on",
                 acre_stream_create(planned->device, ACRE_STREAM_NON_BLOCKING, &planned->stream));
-    PLANNED_TRY(planned, "make a plan on",
+    PLANNED_TRY(planned, "create a plan on",
                 acre_plan_create(planned->device, &options, &planned->plan));
     PLANNED_TRY(planned, "plan memory of",
                 acre_plan_want_many(planned->plan, planned->wishes, planned->count, 0));
-    PLANNED_TRY(planned, "place a plan on", acre_plan_commit(planned->plan));
-    PLANNED_TRY(planned, "ask about a plan on", acre_plan_get_stats(planned->plan, stats));
+    PLANNED_TRY(planned, "commit a plan on", acre_plan_commit(planned->plan));
+    PLANNED_TRY(planned, "read the statistics of a plan on",
+                acre_plan_get_stats(planned->plan, stats));
     PLANNED_TRY(planned, planned->doing, planned_use(planned));
-    PLANNED_TRY(planned, "give a plan back to", acre_plan_destroy(planned->plan));
-    PLANNED_TRY(planned, "give a stream back to",
+    PLANNED_TRY(planned, "destroy a plan of", acre_plan_destroy(planned->plan));
+    PLANNED_TRY(planned, "destroy a stream of",
                 acre_stream_destroy(planned->device, planned->stream));
     return ACRE_OK;
 }
 
-/* ---- what came of it ------------------------------------------------------------------------- */
+/* ---- the result ------------------------------------------------------------------------------ */
 
-/* The plan for its picture: where each wish lies from the lowest one on. */
+/* Copies the plan for its picture, with offsets relative to the lowest buffer. */
 static void planned_note(const struct planned *planned, const acre_plan_stats *stats,
                          struct demo_plan *found) {
     uintptr_t lowest = UINTPTR_MAX;
@@ -162,9 +164,9 @@ static void planned_tell(const struct demo_plan *found, const struct planned *pl
                          struct demo_part *part) {
     char text[2][CLI_NUMBER_BYTES];
     snprintf(part->text, sizeof part->text,
-             "%zu wishes for %d steps in %s%s; each for itself %s: %.0f %% saved; %s",
-             planned->count, PLANNED_STEPS, cli_bytes(found->bytes, text[0]),
-             found->bytes == found->bound_bytes ? ", the least there is" : "",
+             "%zu buffers of %d steps in %s%s; separately %s: %.0f %% saved; %s", planned->count,
+             PLANNED_STEPS, cli_bytes(found->bytes, text[0]),
+             found->bytes == found->bound_bytes ? ", the lower bound" : "",
              cli_bytes(found->wanted_bytes, text[1]),
              100 * (1 - (double)found->bytes / (double)found->wanted_bytes),
              planned->is_right ? "no byte was overwritten" : "bytes were overwritten");

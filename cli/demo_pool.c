@@ -1,5 +1,5 @@
-/* The part of `acre demo` that takes memory of a pool and gives it back: how long that takes, what
- * malloc takes for it, and that blocks are apart, aligned, and cannot be freed twice. */
+/* The part of `acre demo` that allocates from a pool and frees: its time compared with malloc's.
+ * Checks that blocks do not overlap, are aligned, and that a double free is rejected. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +26,10 @@ struct pooled {
         }                                                                                          \
     } while (0)
 
-/* Every block gets a number of its own, and has it when all others have theirs. */
+/* Fills every block with its own number and then checks that no block was overwritten. */
 static acre_status pooled_check(struct pooled *pooled) {
     for (uint32_t i = 0; i < POOLED_BLOCKS; i++) {
-        POOLED_TRY(pooled, "take memory of the pool of",
+        POOLED_TRY(pooled, "allocate from the pool of",
                    acre_alloc(pooled->device, POOLED_BYTES, pooled->stream, &pooled->blocks[i]));
         POOLED_TRY(
             pooled, "fill memory of the pool of",
@@ -47,7 +47,7 @@ static acre_status pooled_check(struct pooled *pooled) {
         pooled->is_right = pooled->is_right && ends[0] == i && ends[1] == i;
     }
     for (uint32_t i = 0; i < POOLED_BLOCKS; i++) {
-        POOLED_TRY(pooled, "give memory back to the pool of",
+        POOLED_TRY(pooled, "free memory of the pool of",
                    acre_free(pooled->blocks[i], pooled->stream));
         pooled->is_right =
             pooled->is_right && acre_free(pooled->blocks[i], pooled->stream) == ACRE_E_POINTER;
@@ -59,15 +59,15 @@ static acre_status pooled_time(struct pooled *pooled) {
     uint64_t begin = cli_now_ns();
     for (uint32_t i = 0; i < POOLED_PAIRS; i++) {
         void *block;
-        POOLED_TRY(pooled, "take memory of the pool of",
+        POOLED_TRY(pooled, "allocate from the pool of",
                    acre_alloc(pooled->device, POOLED_BYTES, pooled->stream, &block));
-        POOLED_TRY(pooled, "give memory back to the pool of", acre_free(block, pooled->stream));
+        POOLED_TRY(pooled, "free memory of the pool of", acre_free(block, pooled->stream));
     }
     pooled->pool_ns = cli_now_ns() - begin;
     begin = cli_now_ns();
     for (uint32_t i = 0; i < POOLED_PAIRS; i++) {
         void *block = malloc(POOLED_MALLOC_BYTES);
-        __asm__ volatile("" : : "r"(block) : "memory"); /* else the compiler takes both away */
+        __asm__ volatile("" : : "r"(block) : "memory"); /* keeps the compiler from removing both */
         free(block);
     }
     pooled->malloc_ns = cli_now_ns() - begin;
@@ -75,12 +75,11 @@ static acre_status pooled_time(struct pooled *pooled) {
 }
 
 static acre_status pooled_run(struct pooled *pooled) {
-    POOLED_TRY(pooled, "make a stream on",
+    POOLED_TRY(pooled, "create a stream on",
                acre_stream_create(pooled->device, ACRE_STREAM_NON_BLOCKING, &pooled->stream));
     POOLED_TRY(pooled, pooled->doing, pooled_check(pooled));
     POOLED_TRY(pooled, pooled->doing, pooled_time(pooled));
-    POOLED_TRY(pooled, "give a stream back to",
-               acre_stream_destroy(pooled->device, pooled->stream));
+    POOLED_TRY(pooled, "destroy a stream of", acre_stream_destroy(pooled->device, pooled->stream));
     return ACRE_OK;
 }
 
@@ -92,8 +91,9 @@ acre_status demo_pool(acre_device *device, struct demo_part *part, const char **
     *part =
         (struct demo_part){.name = "pool", .ok = pooled.is_right, .time_ns = cli_now_ns() - begin};
     snprintf(part->text, sizeof part->text,
-             "64 KiB in stream order and back in %.0f ns, malloc(64) and free in %.0f ns; %s",
+             "64 KiB allocated and freed in stream order in %.0f ns, malloc(64) and free in %.0f "
+             "ns; %s",
              (double)pooled.pool_ns / POOLED_PAIRS, (double)pooled.malloc_ns / POOLED_PAIRS,
-             pooled.is_right ? "no block met another" : "blocks are wrong");
+             pooled.is_right ? "no blocks overlap" : "blocks are wrong");
     return status;
 }

@@ -1,5 +1,5 @@
-/* The list of checks that `acre doctor` makes: filled by doctor_device.c and doctor_host.c, printed
- * by cmd_doctor.c. */
+/* The list of checks of `acre doctor`: doctor_device.c and doctor_host.c fill it, cmd_doctor.c
+ * prints it. */
 #ifndef ACRE_CLI_DOCTOR_H
 #define ACRE_CLI_DOCTOR_H
 
@@ -11,25 +11,26 @@ struct doctor_check {
     const char *area; /* "driver", "device", "host", "configuration" */
     char *name;
     enum doctor_result result;
-    char *text;   /* what was found, one line */
-    char *advice; /* what to do, one line; NULL when all is well */
+    char *text;   /* the finding, one line */
+    char *advice; /* what to do, one line; NULL if there is nothing to do */
 };
 
 struct doctor {
     struct doctor_check *checks;
     size_t count, room;
     uint32_t devices_opened;
-    uint32_t gpu_count; /* GPUs that the driver sees */
-    bool gpu_rdma;      /* one of them can be reached by other PCI devices */
+    uint32_t gpu_count; /* GPUs that the driver reports */
+    bool gpu_rdma;      /* other PCI devices can access the memory of one of them */
 };
 
-/* Appends a check; `advice` may be NULL, texts are copied. */
+/* Appends a check. `advice` may be NULL. Copies name, text and advice; `area` must outlive the
+ * list. */
 void doctor_add(struct doctor *doctor, const char *area, const char *name,
                 enum doctor_result result, const char *advice, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
-/* The first line of a small file without its line end, in a buffer of `room` bytes; false if it
- * cannot be read. */
+/* Reads the first line of a small file, without its line end, into a buffer of `room` bytes.
+ * Returns false if the file cannot be read. */
 bool doctor_read_line(const char *path, char *line, size_t room);
 
 void doctor_check_driver(struct doctor *doctor);

@@ -1,5 +1,5 @@
-/* Checks of the driver and of every device: is there a GPU, may this user reach it, does it open,
- * what can it do, do its streams and events keep their order. */
+/* Checks of the driver and of every device: whether there is a GPU, whether this user may access
+ * it, whether it opens, its capabilities, and whether events order its streams. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@ static const char device_area[] = "device";
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
-/* Display controllers (class 03xxxx) and accelerators made by NVIDIA (vendor 10de) on the PCI bus,
- * whether or not a driver knows them. */
+/* Counts NVIDIA's (vendor 10de) display controllers and accelerators (class 03xxxx) on the PCI bus,
+ * with or without a driver. */
 static uint32_t driver_count_pci(void) {
     static const char folder[] = "/sys/bus/pci/devices";
     uint32_t count = 0;
@@ -44,7 +44,7 @@ static bool driver_is_gpu_node(const char *name) {
            (strncmp(name, "nvidia", 6) == 0 && name[6] >= '0' && name[6] <= '9');
 }
 
-/* The device files; returns how many there are. */
+/* Checks the device files and returns their number. */
 static uint32_t driver_check_nodes(struct doctor *doctor) {
     uint32_t count = 0, closed = 0;
     bool uvm = false;
@@ -95,8 +95,8 @@ static void driver_check_module(struct doctor *doctor, bool hardware) {
         doctor_add(doctor, driver_area, "kernel module", DOCTOR_OK, NULL, "%s", text);
     } else if (hardware) {
         doctor_add(doctor, driver_area, "kernel module", DOCTOR_PROBLEM,
-                   "modprobe nvidia (as root); after an update of the kernel rebuild the module",
-                   "a GPU is there, but its kernel module is not loaded");
+                   "modprobe nvidia (as root); after a kernel update rebuild the module",
+                   "there is a GPU, but its kernel module is not loaded");
     }
 }
 
@@ -111,7 +111,7 @@ static void driver_check_hidden(struct doctor *doctor) {
     }
 }
 
-/* What acre_device_count("cuda") says, read together with what the machine has. */
+/* Checks the driver library. A missing GPU is a problem only if the machine has the hardware. */
 static void driver_check_library(struct doctor *doctor, bool hardware) {
     uint32_t count = 0;
     acre_status status = acre_device_count("cuda", &count);
@@ -121,25 +121,26 @@ static void driver_check_library(struct doctor *doctor, bool hardware) {
     if (status == ACRE_OK && count > 0) {
         doctor->gpu_count = count;
         doctor_add(doctor, driver_area, "GPU", DOCTOR_OK, NULL,
-                   "the driver library sees %" PRIu32 " GPU%s", count, count == 1 ? "" : "s");
+                   "the driver library reports %" PRIu32 " GPU%s", count, count == 1 ? "" : "s");
     } else if (status == ACRE_OK || status == ACRE_E_NO_DEVICE) {
         doctor_add(doctor, driver_area, "GPU", absent,
-                   hardware ? "nvidia-smi shows whether the driver sees it; look for NVRM lines in "
-                              "dmesg"
-                            : "nothing, to work on the soft device",
-                   "the driver library is installed but sees no GPU (%s)",
-                   status == ACRE_OK ? "it counts 0" : reason);
+                   hardware
+                       ? "nvidia-smi shows whether the driver finds it; look for NVRM lines in "
+                         "dmesg"
+                       : "nothing to do for soft devices: they work without a GPU",
+                   "the driver library is installed but finds no GPU (%s)",
+                   status == ACRE_OK ? "its device count is 0" : reason);
     } else if (status == ACRE_E_NO_DRIVER) {
         doctor_add(doctor, driver_area, "GPU", absent,
                    driver_in_container()
-                       ? "to use a GPU start the container with it (docker run --gpus all); the "
-                         "soft device works without"
-                       : "to use a GPU install NVIDIA's driver; the soft device works without",
+                       ? "to use a GPU, start the container with it (docker run --gpus all); soft "
+                         "devices work without"
+                       : "to use a GPU, install NVIDIA's driver; soft devices work without",
                    "no driver library: %s", reason);
     } else if (status == ACRE_E_DRIVER_OLD) {
         doctor_add(doctor, driver_area, "GPU", DOCTOR_PROBLEM,
-                   "update NVIDIA's driver; the soft device works without",
-                   "the driver is too old: %s", reason);
+                   "update NVIDIA's driver; soft devices work without", "the driver is too old: %s",
+                   reason);
     } else {
         doctor_add(doctor, driver_area, "GPU", DOCTOR_PROBLEM, cli_advice(status), "%s: %s",
                    acre_status_text(status), reason);
@@ -180,8 +181,10 @@ static void device_check_facts(struct doctor *doctor, const char *name,
                full ? "end the programs that hold it; nvidia-smi lists them" : NULL, "%s, %s free",
                cli_bytes(info->total_bytes, all), cli_bytes(info->free_bytes, left));
     free(memory);
-    device_capability(doctor, name, "vmm", info->has_vmm, "addresses and memory can be had apart",
-                      "addresses and memory cannot be had apart",
+    device_capability(doctor, name, "vmm", info->has_vmm,
+                      "physical memory can be mapped to reserved addresses",
+                      "physical memory cannot be mapped to reserved addresses: arrays grow by "
+                      "copying",
                       "expected on some virtual GPUs and old drivers; else update the driver");
     device_capability(doctor, name, "fd sharing", info->has_fd_sharing,
                       "memory can be shared between processes by file descriptor",
@@ -193,14 +196,14 @@ static void device_check_facts(struct doctor *doctor, const char *name,
                           : "no fabric: a soft device has none",
                       NULL);
     device_capability(
-        doctor, name, "rdma", info->has_rdma, "other PCI devices can reach its memory",
-        gpu ? "other PCI devices cannot reach its memory" : "no RDMA: a soft device has none",
+        doctor, name, "rdma", info->has_rdma, "other PCI devices can access its memory",
+        gpu ? "other PCI devices cannot access its memory" : "no RDMA: a soft device has none",
         NULL);
     doctor->gpu_rdma = doctor->gpu_rdma || (gpu && info->has_rdma);
 }
 
-/* Work on `second` is made to wait for `first`; when it is done, what was marked on `first` must be
- * done too. *step says how far it came. */
+/* Makes stream `second` wait for an event on stream `first`. When an event on `second` is complete,
+ * the event on `first` must be complete too. *step names the current step. */
 static acre_status device_order(acre_device *device, acre_stream *first, acre_stream *second,
                                 acre_event *marked, acre_event *last, const char **step) {
     acre_status status = ACRE_OK;
@@ -209,15 +212,16 @@ static acre_status device_order(acre_device *device, acre_stream *first, acre_st
     if ((status = (call)) != ACRE_OK) {                                                            \
         return status;                                                                             \
     }
-    ORDER_TRY("make a stream", acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, first))
-    ORDER_TRY("make a second stream", acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, second))
-    ORDER_TRY("make an event", acre_event_create(device, ACRE_EVENT_DEFAULT, marked))
-    ORDER_TRY("make a second event", acre_event_create(device, ACRE_EVENT_DEFAULT, last))
+    ORDER_TRY("create a stream", acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, first))
+    ORDER_TRY("create a second stream",
+              acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, second))
+    ORDER_TRY("create an event", acre_event_create(device, ACRE_EVENT_DEFAULT, marked))
+    ORDER_TRY("create a second event", acre_event_create(device, ACRE_EVENT_DEFAULT, last))
     ORDER_TRY("record an event", acre_event_record(device, *marked, *first))
     ORDER_TRY("make a stream wait", acre_stream_wait(device, *second, *marked))
     ORDER_TRY("record a second event", acre_event_record(device, *last, *second))
     ORDER_TRY("wait for the second event", acre_event_sync(device, *last))
-    ORDER_TRY("see the first event done", acre_event_query(device, *marked))
+    ORDER_TRY("find the first event complete", acre_event_query(device, *marked))
 #undef ORDER_TRY
     return ACRE_OK;
 }
@@ -280,7 +284,7 @@ void doctor_check_devices(struct doctor *doctor) {
     for (size_t i = 0; i < 2; i++) {
         uint32_t count = 0;
         acre_status status = acre_device_count(drivers[i], &count);
-        if (status != ACRE_OK && i == 1) { /* that of "cuda" was reported with the driver */
+        if (status != ACRE_OK && i == 1) { /* doctor_check_driver has reported that of "cuda" */
             doctor_add(doctor, device_area, "soft open", DOCTOR_PROBLEM, cli_advice(status),
                        "cannot open soft: %s (%s)", acre_status_text(status), acre_last_detail());
         }

@@ -1,7 +1,7 @@
-/* Checks of the host: limits, kernel settings, memory. All of them read, none changes anything.
+/* Checks of the host: limits, kernel settings, memory. The checks only read.
  *
- * A setting is worth a warning when it is below what a default Debian or Ubuntu has, or when it is
- * known to make calls fail that acre makes; never merely because more would be possible. */
+ * A setting causes a warning if it is below the default of Debian or Ubuntu, or if it is known to
+ * make acre's calls fail; never merely because more would be possible. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static bool host_read_number(const char *path, uint64_t *number) {
     return true;
 }
 
-/* A line "Key:   123 kB" of /proc/meminfo, in bytes. */
+/* Reads a line "Key:   123 kB" of /proc/meminfo, in bytes. */
 static bool host_meminfo(const char *key, uint64_t *bytes) {
     char line[128];
     FILE *file = fopen("/proc/meminfo", "re");
@@ -71,7 +71,7 @@ static void host_check_memlock(struct doctor *doctor) {
         doctor_add(doctor, host_area, "locked memory", DOCTOR_OK, NULL, "no limit");
         return;
     }
-    /* The GPU's driver pins past this limit; network cards and mlock do not. */
+    /* The GPU driver ignores this limit when it pins memory; network cards and mlock obey it. */
     bool small = limit.rlim_cur < (UINT64_C(64) << 20) && doctor->gpu_rdma;
     doctor_add(doctor, host_area, "locked memory", small ? DOCTOR_WARN : DOCTOR_OK,
                small ? "ulimit -l unlimited, or memlock in /etc/security/limits.conf: network "
@@ -116,10 +116,9 @@ static void host_check_maps(struct doctor *doctor) {
     }
     bool small = count < 65530; /* the kernel's default */
     doctor_add(doctor, host_area, "mappings", small ? DOCTOR_WARN : DOCTOR_OK,
-               small
-                   ? "sysctl vm.max_map_count=65530, or more: exported chunks and host chunks take "
-                     "a mapping each"
-                   : NULL,
+               small ? "sysctl vm.max_map_count=65530, or more: each exported chunk and each host "
+                       "chunk needs a mapping"
+                     : NULL,
                "vm.max_map_count %" PRIu64, count);
 }
 
@@ -131,8 +130,8 @@ static void host_check_overcommit(struct doctor *doctor) {
     static const char *const meaning[] = {"heuristic", "always", "never"};
     bool strict = mode == 2;
     doctor_add(doctor, host_area, "overcommit", strict ? DOCTOR_WARN : DOCTOR_OK,
-               strict ? "sysctl vm.overcommit_memory=0: under this setting soft devices larger "
-                        "than free memory may be refused"
+               strict ? "sysctl vm.overcommit_memory=0: with 2, a soft device larger than free "
+                        "memory may fail to open"
                       : NULL,
                "vm.overcommit_memory %" PRIu64 " (%s)", mode, mode < 3 ? meaning[mode] : "unknown");
 }
@@ -182,10 +181,11 @@ static void host_check_memory(struct doctor *doctor) {
     }
     bool small = available < (UINT64_C(256) << 20);
     doctor_add(doctor, host_area, "memory", small ? DOCTOR_WARN : DOCTOR_OK,
-               small ? "end other programs: what a soft device really holds comes from this memory"
+               small ? "end other programs: soft devices take the memory that they use from here"
                      : NULL,
                "%s, %s free", cli_bytes(total, all), cli_bytes(available, left));
-    /* In a container the group's limit counts, and the kernel kills instead of refusing. */
+    /* In a container the limit of the control group applies. The kernel kills a process that
+     * exceeds it; allocations do not fail. */
     if (host_read_number("/sys/fs/cgroup/memory.max", &limit) && limit < total) {
         bool tight = limit < (UINT64_C(512) << 20);
         doctor_add(doctor, host_area, "memory limit", tight ? DOCTOR_WARN : DOCTOR_OK,

@@ -1,5 +1,5 @@
-/* Reads the few parts of an ELF file that tell whether a loader starts it; see elf_static.h. The
- * file is not trusted: every place in it is read with pread, and read whole or not at all. */
+/* Reads the parts of an ELF file that show whether it is linked statically; see elf_static.h. The
+ * file is untrusted: pread reads every part, and a short read counts as failure. */
 #include "elf_static.h"
 
 #include <elf.h>
@@ -8,14 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More than any linker writes; what is behind them is not looked at. */
+/* More than any linker writes; further entries are ignored. */
 enum { ELF_SEGMENTS = 256, ELF_DYNAMIC_ENTRIES = 512 };
 
 static bool elf_read(int fd, uint64_t offset, void *out, size_t bytes) {
     return offset <= INT64_MAX && pread(fd, out, bytes, (off_t)offset) == (ssize_t)bytes;
 }
 
-/* Does the dynamic section say that this is a program? Libraries do not. */
+/* Whether the dynamic section has the flag DF_1_PIE, which programs have and libraries lack. */
 static bool elf_is_pie(int fd, const Elf64_Phdr *dynamic) {
     for (uint64_t i = 0; i < dynamic->p_filesz / sizeof(Elf64_Dyn) && i < ELF_DYNAMIC_ENTRIES;
          i++) {
@@ -51,7 +51,7 @@ static bool elf_fd_is_static(int fd) {
 
 bool elf_is_static(const char *path) {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* waits for nobody */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* never blocks */
     if (fd < 0) {
         return false;
     }

@@ -1,12 +1,12 @@
-/* Programs that no loader starts. */
+/* Detects statically linked programs. */
 #ifndef ACRE_ELF_STATIC_H
 #define ACRE_ELF_STATIC_H
 
 #include <stdbool.h>
 
-/* Whether the file is a program that was linked statically, of 64 bits: it says so itself, by
- * naming no loader, and by not being a library either, as loaders are. What cannot be read, or is
- * no such file, a script for one, is not. */
+/* Returns true if the file is a 64-bit ELF program that is linked statically: it names no loader,
+ * and it is not a shared library. Returns false for files that cannot be read and for other files,
+ * such as scripts. */
 bool elf_is_static(const char *path);
 
 #endif

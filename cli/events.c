@@ -1,4 +1,4 @@
-/* Reading a file of events: choosing the reader by what is in it; see events.h. */
+/* Reads a file of events: detects its format and calls the reader of that format; see events.h. */
 #include "events.h"
 #include "trace_decode.h"
 
@@ -16,7 +16,7 @@ int events_refuse(const char *path, size_t line, size_t column, const char *form
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    for (char *c = what; *c; c++) { /* a damaged file must not steer the terminal */
+    for (char *c = what; *c; c++) { /* a damaged file must not send escape codes to the terminal */
         if ((unsigned char)*c < ' ' || *c == 0x7f) {
             *c = '?';
         }
@@ -76,7 +76,7 @@ static int events_choose(const char *path, const unsigned char *bytes, size_t co
         return events_read_acre(path, bytes, count, events);
     }
     return events_refuse(path, 1, 1,
-                         "this is no trace: the first line is neither "
+                         "this is not a trace: the first line is neither "
                          "Thread,Time,Action,Pointer,Size,Stream nor id,lower,upper,size");
 }
 

@@ -1,8 +1,8 @@
-/* Allocations and frees read from a file: the one form that all trace formats become.
+/* Allocations and frees read from a file, in one form for all trace formats.
  *
- * Files are read by what is in them, not by their names: RMM's CSV log, lifetimes as CSV, acre's
- * own trace, each of them packed with gzip or not. Readers get the whole file in memory, do not
- * trust a byte of it, and say what is wrong as "file:line:column: what". */
+ * The contents of a file determine its format, not its name: RMM's CSV log, lifetimes as CSV, or
+ * acre's own trace, each optionally compressed with gzip. Readers get the whole file in memory and
+ * trust no byte of it. They report errors as "file:line:column: what". */
 #ifndef ACRE_CLI_EVENTS_H
 #define ACRE_CLI_EVENTS_H
 
@@ -13,15 +13,15 @@ enum {
     EVENT_ALLOC,
     EVENT_FREE,
     EVENT_REALLOC,
-    EVENT_OTHER /* something that is not replayed */
+    EVENT_OTHER /* not replayed */
 };
 
 struct event {
-    uint64_t id;      /* of the block, whatever its address was; ended by its free */
-    uint64_t bytes;   /* requested; of a free: those of the block, or 0 */
-    uint64_t stream;  /* any number that tells streams apart */
-    uint64_t time_ns; /* since some moment; lifetimes: their own unit */
-    uint32_t thread;  /* any number that tells threads apart */
+    uint64_t id;      /* of the block: unique in the file, unlike its address */
+    uint64_t bytes;   /* requested; for a free: the size of the block, or 0 */
+    uint64_t stream;  /* any number that identifies the stream */
+    uint64_t time_ns; /* since an arbitrary point in time; lifetimes: in the unit of the file */
+    uint32_t thread;  /* any number that identifies the thread */
     uint32_t tag;     /* 0: none; else tag_names[tag - 1] */
     uint8_t kind;     /* EVENT_* */
 };
@@ -32,40 +32,40 @@ struct events {
     size_t count, room;
     char **tag_names;
     size_t tag_count;
-    /* After events_settle. */
-    size_t blocks, streams, threads; /* ids, streams and threads are below these */
+    /* Valid after events_settle. */
+    size_t blocks, streams, threads; /* numbers of ids, streams and threads */
     uint64_t ops;                    /* events that can be replayed */
-    uint64_t peak_bytes;             /* most that was live at a time; UINT64_MAX for more */
+    uint64_t peak_bytes;             /* peak of live bytes; UINT64_MAX if it overflows */
 };
 
-/* What a reader takes: unpacked, and in lines of the text formats. */
+/* Limits of the readers. */
 enum {
-    EVENTS_BYTES = 1 << 30, /* 10^7 events of RMM's; a small file can unpack to endless bytes */
+    EVENTS_BYTES = 1 << 30, /* unpacked size; 10^7 events of RMM. A small gzip file can be a bomb */
     EVENTS_LINE_BYTES = 4096,
     EVENTS_STREAMS = 1024 /* each becomes a stream of the device */
 };
 
-/* Reads a file. Returns 0, or CLI_CANNOT after it has said what is wrong; there is nothing to be
- * freed then. */
+/* Reads a file. Returns 0, or CLI_CANNOT after a message; then there is nothing to free. */
 int events_read(const char *path, struct events *events);
-/* The same for the bytes of a file; `path` is for messages. */
+/* Reads the bytes of a file. `path` is for messages. Returns as events_read. */
 int events_parse(const char *path, const unsigned char *bytes, size_t count, struct events *events);
 void events_free(struct events *events);
 
-/* Makes events ready to be replayed: ids, streams and threads become numbers from 0 on, what cannot
- * be replayed (a free of a block that is not live, which a trace begun late has) becomes
- * EVENT_OTHER, and the fields at the end are filled. Returns as events_read, and frees as well. */
+/* Prepares events for a replay. Renumbers ids, streams and threads from 0. Events that cannot be
+ * replayed become EVENT_OTHER, for example the free of a block that was allocated before the trace
+ * started. Fills the fields at the end of struct events. Returns as events_read; on failure it also
+ * frees the events. */
 int events_settle(const char *path, struct events *events);
 
-/* One more event, zeroed. */
+/* Appends a zeroed event. */
 struct event *events_add(struct events *events);
 
-/* Says "file:line:column: what", or with line 0 "file: byte column: what", for files that have no
- * lines; returns CLI_CANNOT. */
+/* Prints "file:line:column: what", or with line 0 "file: byte column: what" for binary files.
+ * Returns CLI_CANNOT. */
 int events_refuse(const char *path, size_t line, size_t column, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ---- readers of one format: as events_parse, but what was added is freed by the caller ---- */
+/* ---- readers of one format: as events_parse, but the caller frees the events on failure ---- */
 
 int events_read_rmm(const char *path, const unsigned char *bytes, size_t count,
                     struct events *events);

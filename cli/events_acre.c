@@ -1,8 +1,7 @@
-/* The library's own trace as events to replay: see events.h and trace_decode.h.
+/* Converts acre's own trace to events: see events.h and trace_decode.h.
  *
- * Blocks get numbers, so that an address which is used again is another block.
- * What has no part in a replay (chunks, waits, refusals, a free of a block from
- * before the trace) is EVENT_OTHER. */
+ * Blocks have unique numbers, so that a reused address is a different block. Records that are not
+ * replayed (chunks, waits, refusals, frees of blocks from before the trace) become EVENT_OTHER. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +9,13 @@
 #include "events.h"
 #include "trace_decode.h"
 
-enum { ACRE_PER_THREAD = 2 }; /* CUDA's handle of each thread's own default stream */
+enum { ACRE_PER_THREAD = 2 }; /* CUDA's handle of the per-thread default stream */
 
 struct acre_reading {
     struct trace_reader reader;
     struct events *events;
-    uint64_t blocks; /* the largest number so far */
-    uint32_t *tags;  /* numbers that the trace has for events->tag_names */
+    uint64_t blocks; /* the largest block number so far */
+    uint32_t *tags;  /* the trace's numbers of events->tag_names */
 };
 
 static uint64_t stream_of(const struct trace_record *record) {
@@ -35,7 +34,7 @@ static char *tag_name(const struct trace_reader *reader, uint32_t tag) {
     return cli_format("tag %u", tag);
 }
 
-/* The number that events have for a tag; it is made at its first use. */
+/* Maps a tag of the trace to the number that events use; adds the tag at its first use. */
 static uint32_t tag_of(struct acre_reading *r, uint32_t tag) {
     struct events *events = r->events;
     if (!tag) {
@@ -47,7 +46,7 @@ static uint32_t tag_of(struct acre_reading *r, uint32_t tag) {
         }
     }
     if (events->tag_count == EVENTS_STREAMS) {
-        return 0; /* hardly a program's: the rest has none */
+        return 0; /* unlikely in a real program: further tags are dropped */
     }
     size_t count = events->tag_count + 1;
     char **names = cli_alloc(count * sizeof *names);
@@ -74,7 +73,7 @@ static void add_record(struct acre_reading *r, const struct trace_record *record
     case ACRE__TRACE_ALLOC:
         kind = EVENT_ALLOC;
         break;
-    case ACRE__TRACE_REALLOC: /* of a block from before the trace: a new one */
+    case ACRE__TRACE_REALLOC: /* a realloc of a block from before the trace becomes an alloc */
         kind = record->id > r->blocks ? EVENT_ALLOC : EVENT_REALLOC;
         break;
     case ACRE__TRACE_FREE:

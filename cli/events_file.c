@@ -1,4 +1,4 @@
-/* Files into memory, and what gzip packed; see events_file.h. */
+/* Loads files and unpacks gzip; see events_file.h. */
 #include "events_file.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "cli.h"
 #include "events.h"
 
-/* Makes room for `more` bytes behind what is there; 0 when that would be too many. */
+/* Makes room for `more` bytes at the end. Returns 0 if that would exceed EVENTS_BYTES. */
 static int file_reserve(struct file_bytes *bytes, size_t more) {
     if (bytes->room - bytes->count >= more) {
         return 1;
@@ -38,7 +38,7 @@ static bool gzip_is(const unsigned char *bytes, size_t count) {
     return count >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-/* Where the text has got to, for what is wrong with the packed bytes behind it. */
+/* Reports an error in the gzip data at the line and column that were unpacked last. */
 static int gzip_refuse(const char *path, const struct file_bytes *text, const char *what) {
     size_t line = 1, column = 1;
     for (size_t i = 0; i < text->count; i++) {
@@ -61,7 +61,7 @@ static int gzip_member(const char *path, z_stream *stream, struct file_bytes *te
         code = inflate(stream, Z_NO_FLUSH);
         text->count += room - stream->avail_out;
         if (code == Z_BUF_ERROR || (code == Z_OK && stream->avail_in == 0 && stream->avail_out)) {
-            return gzip_refuse(path, text, "the file is cut off: its gzip data ends here");
+            return gzip_refuse(path, text, "the file is truncated: its gzip data ends here");
         }
     }
     return code == Z_STREAM_END
@@ -69,10 +69,10 @@ static int gzip_member(const char *path, z_stream *stream, struct file_bytes *te
                : gzip_refuse(path, text, "the gzip data is damaged here or before");
 }
 
-/* A file may have several members, one behind the other. */
+/* Unpacks all members of a gzip file. */
 static int gzip_unpack(const char *path, const unsigned char *bytes, size_t count,
                        struct file_bytes *text) {
-    enum { GZIP_WINDOW = 15 + 16 }; /* the largest window, and gzip's frame */
+    enum { GZIP_WINDOW = 15 + 16 }; /* the largest window, and the gzip header */
     z_stream stream = {0};
     if (inflateInit2(&stream, GZIP_WINDOW) != Z_OK) {
         cli_say("out of memory");
@@ -83,7 +83,7 @@ static int gzip_unpack(const char *path, const unsigned char *bytes, size_t coun
     int code = gzip_member(path, &stream, text);
     while (code == 0 && stream.avail_in) {
         if (!gzip_is(stream.next_in, stream.avail_in) || inflateReset(&stream) != Z_OK) {
-            code = gzip_refuse(path, text, "something else follows the gzip data");
+            code = gzip_refuse(path, text, "other data follows the gzip data");
             break;
         }
         code = gzip_member(path, &stream, text);
@@ -101,7 +101,7 @@ int file_unpack(const char *path, const unsigned char **bytes, size_t *count,
         *count = text->count;
     }
     if (code == 0 && *count >= 3 && memcmp(*bytes, "\xef\xbb\xbf", 3) == 0) {
-        *bytes += 3; /* the mark by which some programs say that what follows is UTF-8 */
+        *bytes += 3; /* skips the byte order mark of UTF-8 */
         *count -= 3;
     }
     return code;
@@ -115,7 +115,7 @@ int file_load(const char *path, struct file_bytes *bytes) {
     while (got > 0) {
         if (!file_reserve(bytes, 4096)) {
             close(fd);
-            cli_say("%s: the file has more than 1 GiB", path);
+            cli_say("%s: the file is larger than 1 GiB", path);
             return CLI_CANNOT;
         }
         got = read(fd, bytes->at + bytes->count, bytes->room - bytes->count);

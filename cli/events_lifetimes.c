@@ -1,8 +1,8 @@
-/* Lifetimes as events: a block that is live from `lower` to before `upper` (wishes.h has the
- * reader).
+/* Converts lifetimes to events: a block is live from `lower` to before `upper` (wishes.h declares
+ * the reader).
  *
- * The blocks become allocations and frees in the order of time; at one time frees come first, since
- * a block that ends there does not overlap one that begins. All on one stream. */
+ * The events are sorted by time. At equal times frees come first, since a block that ends at a time
+ * does not overlap one that begins then. All events are on one stream. */
 #include <stdlib.h>
 
 #include "events.h"

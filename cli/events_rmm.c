@@ -1,8 +1,9 @@
-/* RMM's log of allocations: Thread,Time,Action,Pointer,Size,Stream, in the order of the calls.
+/* Reads RMM's log of allocations: Thread,Time,Action,Pointer,Size,Stream, in the order of the
+ * calls.
  *
- * Actions are allocate, free and "allocate failure", which took no memory. Pointers and streams are
- * hexadecimal. Addresses are used again, so each allocation gets a number of its own; the tree has
- * the blocks that are live, by their addresses. */
+ * Actions are allocate, free and "allocate failure", which allocates nothing. Pointers and streams
+ * are hexadecimal. Addresses are reused, so each allocation gets a unique number. A tree holds the
+ * live blocks by address. */
 #include <inttypes.h>
 #include <search.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static const char *const rmm_names[RMM_COLUMNS] = {"Thread",  "Time", "Action",
 struct rmm_block {
     uint64_t pointer;
     uint64_t id, bytes;
-    size_t line; /* that allocated it */
+    size_t line; /* of its allocation */
 };
 
 struct rmm {
@@ -34,7 +35,7 @@ static int rmm_compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* "HH:MM:SS" and a fraction behind '.' or ':', as versions of RMM write it. */
+/* Parses "HH:MM:SS" and a fraction after '.' or ':'; versions of RMM differ. */
 static int rmm_time(const struct text *text, uint64_t *time_ns) {
     static const char form[] = "00:00:00";
     const struct text_field *field = &text->field[RMM_TIME];
@@ -44,7 +45,7 @@ static int rmm_time(const struct text *text, uint64_t *time_ns) {
         char byte = at < field->length ? field->at[at] : '\0';
         int good = form[at] == ':' ? byte == ':' : byte >= '0' && byte <= '9';
         if (!good) {
-            text_refuse(text, RMM_TIME, at, "Time is not as in 12:34:56.789012");
+            text_refuse(text, RMM_TIME, at, "Time is not of the form 12:34:56.789012");
             return 0;
         }
         part[at / 3] = byte == ':' ? part[at / 3] : part[at / 3] * 10 + (uint64_t)(byte - '0');
@@ -52,10 +53,10 @@ static int rmm_time(const struct text *text, uint64_t *time_ns) {
     for (size_t i = at; i < field->length; i++) {
         char byte = field->at[i];
         if (i == at ? byte != '.' && byte != ':' : byte < '0' || byte > '9') {
-            text_refuse(text, RMM_TIME, i, "Time is not as in 12:34:56.789012");
+            text_refuse(text, RMM_TIME, i, "Time is not of the form 12:34:56.789012");
             return 0;
         }
-        if (i > at && unit > 1) { /* less than a nanosecond is left out */
+        if (i > at && unit > 1) { /* digits below a nanosecond are ignored */
             fraction = fraction * 10 + (uint64_t)(byte - '0');
             unit /= 10;
         }
@@ -67,10 +68,10 @@ static int rmm_time(const struct text *text, uint64_t *time_ns) {
 static int rmm_alloc(struct rmm *rmm, uint64_t pointer, struct event *event) {
     const struct text *text = &rmm->text;
     if (event->bytes == 0) {
-        return text_refuse(text, RMM_SIZE, 0, "Size is 0: there are no blocks without bytes");
+        return text_refuse(text, RMM_SIZE, 0, "Size is 0: a block has at least one byte");
     }
     if (pointer == 0) {
-        return text_refuse(text, RMM_POINTER, 0, "a block begins at address 0");
+        return text_refuse(text, RMM_POINTER, 0, "Pointer of an allocation is 0");
     }
     struct rmm_block *block = cli_alloc(sizeof *block);
     *block = (struct rmm_block){pointer, rmm->allocated, event->bytes, text->line};
@@ -83,7 +84,7 @@ static int rmm_alloc(struct rmm *rmm, uint64_t pointer, struct event *event) {
     if (*found != block) {
         free(block);
         return text_refuse(text, RMM_POINTER, 0,
-                           "0x%" PRIx64 " is a live block already, allocated in line %zu", pointer,
+                           "0x%" PRIx64 " is already live, allocated in line %zu", pointer,
                            (*found)->line);
     }
     event->kind = EVENT_ALLOC;
@@ -96,7 +97,7 @@ static int rmm_free(struct rmm *rmm, uint64_t pointer, struct event *event) {
     struct rmm_block **found = tfind(&key, &rmm->live, rmm_compare);
     if (!found) {
         return text_refuse(&rmm->text, RMM_POINTER, 0,
-                           "0x%" PRIx64 " is freed, and is no block that is live", pointer);
+                           "0x%" PRIx64 " is freed but is not a live block", pointer);
     }
     struct rmm_block *block = *found;
     event->kind = EVENT_FREE;
@@ -107,7 +108,7 @@ static int rmm_free(struct rmm *rmm, uint64_t pointer, struct event *event) {
     return 0;
 }
 
-/* One line, whose fields are there. */
+/* Parses one line, which has all its fields. */
 static int rmm_line(struct rmm *rmm) {
     const struct text *text = &rmm->text;
     const struct text_field *action = &text->field[RMM_ACTION];
@@ -120,7 +121,7 @@ static int rmm_line(struct rmm *rmm) {
     bool is_alloc = text_is(action, "allocate"), is_free = text_is(action, "free");
     if (!is_alloc && !is_free && !text_is(action, "allocate failure")) {
         return text_refuse(text, RMM_ACTION, 0,
-                           "Action is '%.*s'; there are allocate, free and allocate failure",
+                           "unknown Action '%.*s': expected allocate, free or allocate failure",
                            (int)(action->length < 40 ? action->length : 40), action->at);
     }
     if (!text_number(text, RMM_POINTER, 16, &pointer) ||

@@ -1,7 +1,7 @@
-/* Making events ready to be replayed: numbers from 0 on, and only what makes sense; see events.h.
+/* Prepares events for a replay: renumbers them and removes invalid ones; see events.h.
  *
- * Whatever a reader gave, after this a block is allocated before it is freed or changed, and freed
- * once. */
+ * Afterwards every block is allocated before it is freed or reallocated, and freed at most once,
+ * whatever the file contained. */
 #include <stdlib.h>
 
 #include "cli.h"
@@ -12,7 +12,7 @@ static int settle_compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts numbers and takes out those that are there twice; returns how many are left. */
+/* Sorts numbers and removes duplicates. Returns how many are left. */
 static size_t settle_unique(uint64_t *numbers, size_t count) {
     size_t kept = 0;
     if (count) {
@@ -26,14 +26,14 @@ static size_t settle_unique(uint64_t *numbers, size_t count) {
     return kept;
 }
 
-/* The place of a number, SIZE_MAX when it is not there. */
+/* Returns the index of a number, or SIZE_MAX if it is not in the list. */
 static size_t settle_find(const uint64_t *numbers, size_t count, uint64_t number) {
     const uint64_t *found =
         count ? bsearch(&number, numbers, count, sizeof *numbers, settle_compare) : NULL;
     return found ? (size_t)(found - numbers) : SIZE_MAX;
 }
 
-/* Ids from 0 on. `numbers` has room for all events. */
+/* Renumbers ids from 0. `numbers` has room for all events. */
 static void settle_ids(struct events *events, uint64_t *numbers) {
     size_t count = 0;
     for (size_t i = 0; i < events->count; i++) {
@@ -52,7 +52,8 @@ static void settle_ids(struct events *events, uint64_t *numbers) {
     }
 }
 
-/* Walks through the events with the bytes of each block, 0 for one that is not live. */
+/* Simulates the events and drops inconsistent ones. `live_bytes` has the size of each block, 0 if
+ * it is not live. */
 static void settle_walk(struct events *events, uint64_t *live_bytes) {
     uint64_t live = 0;
     for (size_t i = 0; i < events->count; i++) {
@@ -114,9 +115,9 @@ int events_settle(const char *path, struct events *events) {
     free(numbers);
     const char *what = NULL;
     if (events->ops == 0) {
-        what = "there is nothing in it that could be replayed";
+        what = "there are no allocations to replay";
     } else if (events->streams > EVENTS_STREAMS) {
-        what = "it has more than 1024 streams";
+        what = "the trace has more than 1024 streams";
     }
     if (what) {
         cli_say("%s: %s", path, what);

@@ -1,6 +1,6 @@
-/* Lines of comma-separated fields; see events_text.h.
+/* Parses lines of comma-separated fields; see events_text.h.
  *
- * Nothing is copied: fields point into the file's bytes, and no byte outside of them is read. */
+ * Nothing is copied: fields point into the bytes of the file. */
 #include "events_text.h"
 
 #include <ctype.h>
@@ -24,7 +24,7 @@ int text_refuse(const struct text *text, size_t field, size_t skip, const char *
     return events_refuse(text->path, text->line, text->field[field].column + skip, "%s", what);
 }
 
-/* The next line's bytes without its end, "\n" or "\r\n", which the last one may lack. */
+/* Finds the next line, without its end, "\n" or "\r\n". The last line may lack its end. */
 static int text_line(struct text *text, const char **begin, const char **end) {
     if (text->at == text->end) {
         return 0;
@@ -43,7 +43,8 @@ static int text_line(struct text *text, const char **begin, const char **end) {
     text->at = stop ? stop + 1 : text->end;
     const char *zero = memchr(*begin, '\0', (size_t)(*end - *begin));
     if (zero) {
-        events_refuse(text->path, text->line, (size_t)(zero - *begin) + 1, "there is a NUL byte");
+        events_refuse(text->path, text->line, (size_t)(zero - *begin) + 1,
+                      "the line contains a NUL byte");
         return -1;
     }
     if (*end > *begin && (*end)[-1] == '\r') {
@@ -52,8 +53,8 @@ static int text_line(struct text *text, const char **begin, const char **end) {
     return 1;
 }
 
-/* Adds the field that begins at `at` and ends before a comma or at `end`; the place behind it, or
- * NULL for the last one. */
+/* Adds the field that begins at `at` and ends before a comma or at `end`. Returns the start of the
+ * next field, or NULL after the last one. */
 static const char *text_field(struct text *text, size_t index, const char *begin, const char *at,
                               const char *end) {
     const char *comma = memchr(at, ',', (size_t)(end - at));
@@ -103,7 +104,7 @@ int text_begin(struct text *text, const char *path, const unsigned char *bytes, 
     }
     for (size_t i = 0; found == 1 && i < columns; i++) {
         if (!text_is(&text->field[i], names[i])) {
-            return text_refuse(text, i, 0, "the column %s should stand here", names[i]);
+            return text_refuse(text, i, 0, "expected the column %s here", names[i]);
         }
     }
     return found == 1 ? 0 : CLI_CANNOT;
@@ -111,7 +112,7 @@ int text_begin(struct text *text, const char *path, const unsigned char *bytes, 
 
 /* ---- columns in any order -------------------------------------------------------------------- */
 
-/* "id, lower and upper", for a message. */
+/* Writes "id, lower and upper", for a message. */
 static void text_list(const char *const *names, size_t count, char *list, size_t room) {
     size_t length = 0;
     for (size_t i = 0; i < count && length < room; i++) {
@@ -120,7 +121,7 @@ static void text_list(const char *const *names, size_t count, char *list, size_t
     }
 }
 
-/* Finds the name of column `index` among those known. */
+/* Looks up the name of column `index` among the known names. */
 static int text_name_column(struct text *text, size_t index, const char *const *names,
                             size_t name_count, int others, size_t *columns) {
     const struct text_field *field = &text->field[index];
@@ -130,7 +131,7 @@ static int text_name_column(struct text *text, size_t index, const char *const *
             continue;
         }
         if (columns[k] != TEXT_NONE) {
-            return text_refuse(text, index, 0, "the column %s stands here again", names[k]);
+            return text_refuse(text, index, 0, "duplicate column %s", names[k]);
         }
         columns[k] = index;
         text->named[index] = names[k];
@@ -140,7 +141,7 @@ static int text_name_column(struct text *text, size_t index, const char *const *
         return 0;
     }
     text_list(names, name_count, list, sizeof list);
-    return text_refuse(text, index, 0, "there is no column '%.*s': there are %s",
+    return text_refuse(text, index, 0, "unknown column '%.*s': expected %s",
                        (int)(field->length < 40 ? field->length : 40), field->at, list);
 }
 
@@ -200,7 +201,7 @@ int text_has_column(const unsigned char *bytes, size_t count, const char *name) 
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-/* What stands there, for a message. */
+/* Formats a byte for a message. */
 static const char *text_shown(char byte, char shown[8]) {
     snprintf(shown, 8, isgraph((unsigned char)byte) ? "'%c'" : "byte %d", (unsigned char)byte);
     return shown;
@@ -236,12 +237,12 @@ int text_number(const struct text *text, size_t field, unsigned base, uint64_t *
     for (; at < from->length; at++) {
         unsigned digit = (unsigned)text_digit(from->at[at]);
         if (digit >= base) {
-            text_refuse(text, field, at, "%s is no number: it has %s", name,
+            text_refuse(text, field, at, "%s is not a number: it contains %s", name,
                         text_shown(from->at[at], shown));
             return 0;
         }
         if (*value > (UINT64_MAX - digit) / base) {
-            text_refuse(text, field, 0, "%s is more than 64 bits hold", name);
+            text_refuse(text, field, 0, "%s does not fit into 64 bits", name);
             return 0;
         }
         *value = *value * base + digit;

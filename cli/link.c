@@ -1,8 +1,8 @@
-/* How fast copies go on a device: what `acre info --measure` and `acre demo` show.
+/* Measures the bandwidth of copies on a device, for `acre info --measure` and `acre demo`.
  *
- * Each way is measured for a tenth of a second or so, in batches of copies that are waited for
- * together, and the median batch counts: short enough for a command that people wait for. The suite
- * `copy` of acre bench measures closely. */
+ * Each direction is measured for about a tenth of a second, in batches of copies with one wait per
+ * batch. The result is the median batch. That is short enough for an interactive command; the suite
+ * `copy` of acre bench measures more precisely. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ enum { LINK_BATCH = 4, LINK_BATCHES = 9 };
 #define LINK_LEAST_BYTES UINT64_C(65536)
 #define LINK_WAY_NS UINT64_C(100000000)
 
-/* What a measurement holds; all NULL at first. */
+/* The objects of a measurement; all NULL at first. */
 struct link {
     acre_device *device;
     size_t bytes;
@@ -58,11 +58,11 @@ static acre_status link_way(struct link *link, void *to, const void *from, doubl
     } while (count < LINK_BATCHES && cli_now_ns() - begin < LINK_WAY_NS);
     qsort(times, count, sizeof times[0], link_compare);
     uint64_t median = times[count / 2];
-    *speed = LINK_BATCH * (double)link->bytes / (double)median; /* bytes a ns are GB a second */
+    *speed = LINK_BATCH * (double)link->bytes / (double)median; /* bytes per ns are GB/s */
     return ACRE_OK;
 }
 
-/* A pattern that does not repeat: a piece in another's place is seen. */
+/* A pattern that does not repeat, so that a piece at a wrong offset is detected. */
 static uint64_t link_word(size_t i) {
     return i * UINT64_C(0x9e3779b97f4a7c15);
 }
@@ -88,17 +88,17 @@ static acre_status link_pageable(struct link *link, struct cli_link *found) {
 static acre_status link_run(struct link *link, bool with_pageable, struct cli_link *found) {
     acre_device *device = link->device;
     acre_device_info info = {.struct_size = sizeof info};
-    LINK_TRY(link, "read the facts of", acre_device_get_info(device, &info));
+    LINK_TRY(link, "read the properties of", acre_device_get_info(device, &info));
     uint64_t room = info.free_bytes / 4 / LINK_LEAST_BYTES * LINK_LEAST_BYTES;
-    room = room > 0 ? room : LINK_LEAST_BYTES; /* what cannot be had is the driver's to say */
+    room = room > 0 ? room : LINK_LEAST_BYTES; /* if that is too much, the driver reports it */
     link->bytes = room < LINK_BYTES ? room : LINK_BYTES;
     found->bytes = link->bytes;
-    LINK_TRY(link, "make a stream on",
+    LINK_TRY(link, "create a stream on",
              acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &link->stream));
-    LINK_TRY(link, "make pinned memory for",
+    LINK_TRY(link, "allocate pinned memory for",
              acre_mem_alloc(device, ACRE_KIND_PINNED, link->bytes, 0, &link->pinned));
     for (int i = 0; i < 2; i++) {
-        LINK_TRY(link, "take memory of",
+        LINK_TRY(link, "allocate memory on",
                  acre_mem_alloc(device, ACRE_KIND_DEVICE, link->bytes, 0, &link->memory[i]));
     }
     memset(link->pinned, 1, link->bytes);
@@ -108,11 +108,11 @@ static acre_status link_run(struct link *link, bool with_pageable, struct cli_li
     LINK_TRY(link, link->doing, link_way(link, link->memory[0], link->pinned, &found->pinned_h2d));
     LINK_TRY(link, link->doing, link_way(link, link->pinned, link->memory[0], &found->pinned_d2h));
     LINK_TRY(link, link->doing, link_way(link, link->memory[1], link->memory[0], &found->d2d));
-    LINK_TRY(link, "give memory back to", acre_mem_free(device, link->pinned));
-    LINK_TRY(link, "give memory back to", acre_mem_free(device, link->memory[0]));
-    LINK_TRY(link, "give memory back to", acre_mem_free(device, link->memory[1]));
-    LINK_TRY(link, "give a stream back to", acre_stream_destroy(device, link->stream));
-    LINK_TRY(link, "trim", acre_trim(device)); /* staging, if there was some */
+    LINK_TRY(link, "free memory of", acre_mem_free(device, link->pinned));
+    LINK_TRY(link, "free memory of", acre_mem_free(device, link->memory[0]));
+    LINK_TRY(link, "free memory of", acre_mem_free(device, link->memory[1]));
+    LINK_TRY(link, "destroy a stream of", acre_stream_destroy(device, link->stream));
+    LINK_TRY(link, "trim", acre_trim(device)); /* releases staging buffers */
     return ACRE_OK;
 }
 

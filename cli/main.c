@@ -1,6 +1,6 @@
-/* The `acre` tool: finds the command in one table and runs it.
+/* The `acre` tool: looks up the command in one table and runs it.
  *
- * Options before the command are the tool's own; what follows belongs to the command. */
+ * Options before the command belong to the tool, options after it to the command. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +13,15 @@ struct main_command {
 };
 
 static const struct main_command main_commands[] = {
-    {"info", "which devices there are and what they can do", cmd_info},
-    {"doctor", "what is wrong or missing on this machine, and what to do", cmd_doctor},
-    {"demo", "try every part of acre and draw what happened", cmd_demo},
-    {"replay", "replay traces of allocations on a pool", cmd_replay},
-    {"plan", "place buffers with lifetimes in as little memory as can be", cmd_plan},
-    {"bench", "measure acre against the driver and other peers", cmd_bench},
-    {"trace", "what a program did with memory, from the trace it wrote", cmd_trace},
-    {"stats", "the statistics of a running program", cmd_stats},
-    {"run", "a program that uses CUDA, on a machine without a GPU", cmd_run},
+    {"info", "list devices and their capabilities", cmd_info},
+    {"doctor", "check this machine and say what to fix", cmd_doctor},
+    {"demo", "try every part of acre and write a page with the results", cmd_demo},
+    {"replay", "replay allocation traces on a pool", cmd_replay},
+    {"plan", "pack buffers with known lifetimes into as little memory as possible", cmd_plan},
+    {"bench", "benchmark acre against the driver and other allocators", cmd_bench},
+    {"trace", "show what a program did with memory, from its trace", cmd_trace},
+    {"stats", "show the statistics of a running program", cmd_stats},
+    {"run", "run a CUDA program on a machine without a GPU", cmd_run},
 };
 
 enum { MAIN_COMMAND_COUNT = sizeof main_commands / sizeof main_commands[0] };
@@ -31,7 +31,28 @@ static void main_version(FILE *stream, struct argp_state *state) {
     fprintf(stream, "acre %s\n", acre_version());
 }
 
-/* The end of --help: commands, examples, variables and exit codes, each from its own table. */
+/* Prints text from column 26 on and wraps it at column 78: argp would continue at column 0. */
+static void main_wrap(FILE *out, const char *text) {
+    enum { LEFT = 26, RIGHT = 78 };
+    int column = LEFT;
+    while (*text) {
+        int length = (int)strcspn(text, " ");
+        if (column > LEFT && column + 1 + length > RIGHT) {
+            fprintf(out, "\n%*s", LEFT, "");
+            column = LEFT;
+        } else if (column > LEFT) {
+            fputc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", length, text);
+        column += length;
+        text += length;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+/* Appends commands, devices, examples, variables and exit codes to --help. */
 static char *main_help_filter(int key, const char *text, void *input) {
     (void)input;
     if (key != ARGP_KEY_HELP_POST_DOC) {
@@ -47,12 +68,20 @@ static char *main_help_filter(int key, const char *text, void *input) {
     for (size_t i = 0; i < MAIN_COMMAND_COUNT; i++) {
         fprintf(out, "  %-8s %s\n", main_commands[i].name, main_commands[i].help);
     }
-    fputs("\n'acre COMMAND --help' says what a command takes.\n", out);
+    fputs("\n'acre COMMAND --help' describes a command and its options.\n", out);
+    fputs("\nDevices:\n"
+          "  cuda, cuda:1   a GPU, through NVIDIA's driver\n"
+          "  soft, soft:1   a soft device: the driver's calls in software, on any machine\n"
+          "  auto           the first GPU, or the soft device if there is none\n"
+          "\nData goes to standard output, messages to standard error. Sizes accept the\n"
+          "suffixes K, M, G, T and KiB, MiB, GiB, TiB (powers of 1024), and KB, MB, GB,\n"
+          "TB (powers of 1000).\n",
+          out);
     fputs("\nExamples:\n"
-          "  acre info                     all devices, GPUs first\n"
+          "  acre info                     list all devices, GPUs first\n"
           "  acre info --json | jq -r '.devices[0].driver'\n"
-          "  acre doctor                   checks this machine\n"
-          "  acre demo --output /tmp/demo  writes /tmp/demo/index.html\n"
+          "  acre doctor                   check this machine\n"
+          "  acre demo --output /tmp/demo  write /tmp/demo/index.html\n"
           "  acre plan buffers.csv --svg plan.svg\n"
           "  acre run --device soft --leaks -- ./program\n"
           "  ACRE_SOFT_BYTES=64GiB acre info --device soft\n",
@@ -60,10 +89,19 @@ static char *main_help_filter(int key, const char *text, void *input) {
     fputs("\nEnvironment:\n", out);
     const char *name, *kind, *meaning;
     for (size_t i = 0; acre_config_describe(i, &name, &kind, &meaning) == ACRE_OK; i++) {
-        fprintf(out, "  %-19s %s\n", name, meaning);
+        fprintf(out, "  %-23s ", name);
+        main_wrap(out, meaning);
     }
-    fputs("  NO_COLOR            no colour, even on a terminal\n", out);
-    fputs("\nExit codes: 0 all well, 1 something was found, 2 could not run, 64 wrong use.\n", out);
+    fputs("  NO_COLOR                if set and not empty: no colour, even on a terminal\n", out);
+    fputs("\nA value that cannot be parsed is an error. An unknown variable that begins\n"
+          "with ACRE_ causes a warning.\n",
+          out);
+    fputs("\nExit status:\n"
+          "  0   success\n"
+          "  1   the command ran and found a problem\n"
+          "  2   the command could not run\n"
+          "  64  wrong usage\n",
+          out);
     if (fclose(out) != 0) {
         free(help);
         return NULL;
@@ -77,7 +115,7 @@ static error_t main_parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG:
         (void)arg;
         *command_index = state->next - 1;
-        state->next = state->argc; /* the rest is the command's */
+        state->next = state->argc; /* the command parses the rest */
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "no command given");
@@ -96,7 +134,7 @@ static int main_unknown(const char *word) {
             best_distance = distance;
         }
     }
-    /* Two slips, or half of a short word: further away it is another word, not a slip. */
+    /* A typo changes at most two letters, and at most half of a short word. */
     size_t length = strlen(word);
     bool near = best_distance <= 2 && best_distance * 2 <= length;
     if (near) {
@@ -108,11 +146,11 @@ static int main_unknown(const char *word) {
     for (size_t i = 0; i < MAIN_COMMAND_COUNT; i++) {
         fprintf(stderr, "%s %s", i == 0 ? "" : ",", main_commands[i].name);
     }
-    fputs("; 'acre --help' says what they do\n", stderr);
+    fputs("; 'acre --help' describes them\n", stderr);
     return CLI_USAGE;
 }
 
-/* Runs a command; argv[0] becomes its name as messages show it. */
+/* Runs a command. argv[0] becomes "acre <command>", the name that messages show. */
 static int main_run(const char *word, int argc, char **argv) {
     for (size_t i = 0; i < MAIN_COMMAND_COUNT; i++) {
         if (strcmp(word, main_commands[i].name) == 0) {
@@ -130,14 +168,14 @@ static int main_run(const char *word, int argc, char **argv) {
 int main(int argc, char **argv) {
     static const struct argp argp = {.parser = main_parse,
                                      .args_doc = "COMMAND [OPTION...]",
-                                     .doc = "GPU memory, looked at and tried.\v ",
+                                     .doc = "Inspect and test GPU memory.\v ",
                                      .help_filter = main_help_filter};
     int command_index = 0;
 
     cli_streams_init();
     argp_err_exit_status = CLI_USAGE;
     argp_program_version_hook = main_version;
-    if (argc < 1) { /* execve allows it; argp does not */
+    if (argc < 1) { /* execve allows an empty argv, argp does not */
         return CLI_USAGE;
     }
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &command_index) != 0) {

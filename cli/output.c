@@ -1,6 +1,6 @@
-/* Messages, numbers, tables and JSON of the tool. Nothing here knows a command.
+/* Messages, numbers, tables and JSON of the tool, independent of any command.
  *
- * Out of memory ends the tool with a message: it holds nothing that would be lost. */
+ * Out of memory ends the tool with a message: the tool has no state that would be lost. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 /* ---- standard streams and messages ----------------------------------------------------------- */
 
-/* Runs at exit, after argp's --help too: a reader must not take half an answer for a whole one. */
+/* Runs at exit, also after argp's --help: truncated output must not look complete. */
 static void output_check_stdout(void) {
     bool failed = ferror(stdout) != 0;
     errno = 0;
@@ -30,8 +30,8 @@ static void output_check_stdout(void) {
 }
 
 void cli_streams_init(void) {
-    /* Open the wrong way round, so that using one still fails as if it were closed; stderr alone
-     * may be written, its text has nowhere to go. */
+    /* Stdin is opened for writing and stdout for reading, so that using one still fails as if it
+     * were closed. Only stderr can be written: its text has nowhere else to go. */
     static const int mode[] = {O_WRONLY, O_RDONLY, O_WRONLY};
     for (int fd = 0; fd <= 2; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", mode[fd]) < 0) {
@@ -66,9 +66,9 @@ const char *cli_advice(acre_status status) {
     case ACRE_E_DRIVER_OLD:
         return "update NVIDIA's driver, or use the CPU with --device soft";
     case ACRE_E_NO_DEVICE:
-        return "'acre info' lists the devices there are";
+        return "'acre info' lists the available devices";
     case ACRE_E_CONFIG:
-        return "correct or unset that variable; 'acre --help' lists them all";
+        return "correct or unset that variable; 'acre --help' lists all variables";
     case ACRE_E_DEVICE_LOST:
         return "the device was lost: run the command again; if it is lost again, look for NVRM "
                "lines in dmesg and reset the GPU";
@@ -80,7 +80,7 @@ const char *cli_advice(acre_status status) {
     case ACRE_E_INVALID:
         return "a device is called auto, cuda, cuda:1, soft or soft:1";
     default:
-        return "'acre doctor' looks for the cause";
+        return "run 'acre doctor' to find the cause";
     }
 }
 
@@ -133,7 +133,7 @@ char *cli_format(const char *format, ...) {
 }
 
 size_t cli_distance(const char *a, const char *b) {
-    enum { ROOM = 32 }; /* longer words are cut: they are near to nothing anyway */
+    enum { ROOM = 32 }; /* longer words are cut: no known word is as long */
     size_t row[ROOM + 1];
     size_t a_length = strnlen(a, ROOM), b_length = strnlen(b, ROOM);
     for (size_t j = 0; j <= b_length; j++) {
@@ -236,7 +236,7 @@ const char *cli_style_end(FILE *stream) {
     return cli_colour(stream) ? "\033[0m" : "";
 }
 
-/* Columns a text takes: bytes that continue a UTF-8 character take none. */
+/* Counts the columns of a text: continuation bytes of UTF-8 characters have none. */
 static size_t output_width(const char *text) {
     size_t width = 0;
     for (; *text; text++) {
@@ -263,7 +263,7 @@ void cli_table_cell(struct cli_table *table, enum cli_style style, const char *f
     va_start(arguments, format);
     char *text = output_vformat(format, arguments);
     va_end(arguments);
-    for (char *c = text; *c; c++) { /* a device's name must not steer the terminal */
+    for (char *c = text; *c; c++) { /* a device name must not send escape codes to the terminal */
         if (iscntrl((unsigned char)*c)) {
             *c = '?';
         }
@@ -285,7 +285,7 @@ static void output_table_cell(const struct cli_table *table, size_t column, cons
 void cli_table_end(struct cli_table *table) {
     size_t width[CLI_TABLE_COLUMNS];
     if (table->columns == 0) {
-        return; /* never begun */
+        return; /* cli_table_begin was not called */
     }
     for (size_t i = 0; i < table->columns; i++) {
         width[i] = output_width(table->title[i]);
@@ -354,7 +354,7 @@ json_t *cli_json_begin(const char *schema) {
 }
 
 void cli_json_end(json_t *value) {
-    /* A failed write is found at exit: stdout keeps its error. */
+    /* A failed write is detected at exit, since stdout keeps its error flag. */
     (void)json_dumpf(value, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(value);

@@ -9,8 +9,8 @@
 #include "cli.h"
 #include "svg.h"
 
-/* Colours stand in plain rules and not in variables, which viewers other than browsers do not know.
- * Small buffers are near to the background, large ones far from it, in either scheme. */
+/* Colours are in plain rules, since viewers other than browsers do not support CSS variables. In
+ * both schemes small buffers have colours close to the background, large ones far from it. */
 static const char picture_style[] =
     "<style>\n"
     ".pl .bg { fill: #ffffff; }\n"
@@ -39,7 +39,7 @@ static const char picture_style[] =
     "</style>\n";
 
 double picture_x(const struct picture_frame *frame, int64_t time) {
-    /* Differences first: moments of 63 bits would lose theirs as doubles. */
+    /* Subtract before converting: times of 63 bits lose precision as doubles. */
     double part = (double)((uint64_t)time - (uint64_t)frame->first) / (double)frame->span;
     return PICTURE_LEFT + part * (PICTURE_RIGHT - PICTURE_LEFT);
 }
@@ -62,7 +62,7 @@ const char *picture_bytes(double bytes, char text[CLI_NUMBER_BYTES]) {
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-/* Addresses: eight marks at most, a power of two apart. */
+/* Draws the address axis: at most eight marks, a power of two apart. */
 static void picture_addresses(FILE *out, const struct picture_frame *frame) {
     double step = 1;
     char text[CLI_NUMBER_BYTES];
@@ -76,7 +76,7 @@ static void picture_addresses(FILE *out, const struct picture_frame *frame) {
     }
 }
 
-/* Moments: ten marks at most, 1, 2 or 5 times a power of ten apart. */
+/* Draws the time axis: at most ten marks, 1, 2 or 5 times a power of ten apart. */
 static void picture_times(FILE *out, const struct picture_frame *frame) {
     int64_t step = (int64_t)svg_step((double)frame->span, 10);
     uint64_t to_next = (uint64_t)((step - frame->first % step) % step);
@@ -96,9 +96,9 @@ static void picture_times(FILE *out, const struct picture_frame *frame) {
             (PICTURE_TOP + PICTURE_BOTTOM) / 2, (PICTURE_LIVE_TOP + PICTURE_LIVE_BOTTOM) / 2);
 }
 
-/* ---- the ends of the plan -------------------------------------------------------------------- */
+/* ---- levels: the plan, its lower bound, the capacity ----------------------------------------- */
 
-/* A level across the plot with its name on the right, which is kept off the name above it. */
+/* Draws a horizontal line with its name on the right, below the name of the line above. */
 static void picture_level(FILE *out, const struct picture_frame *frame, const char *class,
                           const char *name, uint64_t bytes, double *next_y) {
     char text[CLI_NUMBER_BYTES];
@@ -111,7 +111,7 @@ static void picture_level(FILE *out, const struct picture_frame *frame, const ch
              picture_bytes((double)bytes, text));
 }
 
-/* From the highest down; what the plan fills exactly is said with the plan. */
+/* Draws the levels from the highest down. A level equal to the plan shares its line. */
 static void picture_levels(FILE *out, const struct picture_frame *frame) {
     const struct picture *picture = frame->picture;
     uint64_t bytes = picture->bytes, capacity = picture->capacity;
@@ -141,7 +141,7 @@ struct live_change {
     bool is_end;
 };
 
-/* Ends first: what ends at a moment is not live then. */
+/* Sorts by time, ends first: a buffer that ends at a time is not live then. */
 static int live_compare(const void *a, const void *b) {
     const struct live_change *x = a, *y = b;
     if (x->time != y->time) {
@@ -151,9 +151,9 @@ static int live_compare(const void *a, const void *b) {
 }
 
 struct live_curve {
-    double most[LIVE_COLUMNS]; /* bytes, by column of pixels */
+    double most[LIVE_COLUMNS]; /* maximum of live bytes, by column of pixels */
     double peak;
-    int64_t peak_begin, peak_end; /* the first time that it is live */
+    int64_t peak_begin, peak_end; /* the first interval at the peak */
 };
 
 static int live_column(const struct picture_frame *frame, int64_t time) {
@@ -210,7 +210,7 @@ static void picture_live(FILE *out, const struct picture_frame *frame) {
     fprintf(out, "H%dV%dZ\"/>\n", PICTURE_RIGHT, PICTURE_LIVE_BOTTOM);
     double x = (picture_x(frame, curve->peak_begin) + picture_x(frame, curve->peak_end)) / 2;
     svg_line(out, "l", x, PICTURE_TOP, x, PICTURE_LIVE_BOTTOM);
-    svg_text(out, "s", PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 8, SVG_START, "most live");
+    svg_text(out, "s", PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 8, SVG_START, "peak");
     svg_text(out, NULL, PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 23, SVG_START, "%s",
              picture_bytes(curve->peak, text));
     svg_text(out, NULL, PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 38, SVG_START, "at %" PRId64,
@@ -226,7 +226,7 @@ static void picture_head(FILE *out, const struct picture_frame *frame) {
     double ratio = picture->lower_bound ? (double)picture->bytes / (double)picture->lower_bound : 1;
     svg_text(out, "t", 12, 24, SVG_START, "%s", picture->title);
     svg_text(out, NULL, PICTURE_WIDTH - 12, 24, SVG_END,
-             "%zu buffers in %" PRIu64 " bytes, at least %" PRIu64 " needed: %.4f",
+             "%zu buffers in %" PRIu64 " bytes, lower bound %" PRIu64 ": ratio %.4f",
              picture->wishes->count, picture->bytes, picture->lower_bound, ratio);
     svg_text(out, NULL, PICTURE_LEFT, 56, SVG_START, "size up to");
     for (size_t i = 0; i < frame->class_count; i++) {
@@ -250,7 +250,7 @@ static void picture_fit(struct picture_frame *frame) {
     frame->first = first;
     frame->span = (uint64_t)last - (uint64_t)first;
     frame->top_bytes = fmax((double)frame->picture->bytes, 1);
-    /* A capacity far above the plan would leave it a strip at the bottom. */
+    /* With a capacity far above the plan, the plan would be a thin strip at the bottom. */
     double capacity = (double)frame->picture->capacity;
     if (capacity > frame->top_bytes && capacity < 2 * frame->top_bytes) {
         frame->top_bytes = capacity;

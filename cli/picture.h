@@ -1,7 +1,7 @@
 /* The picture of a plan as one <svg> element: time to the right, addresses upwards, one box for
- * each buffer, and below how many bytes are live. Readable for few buffers and for tens of
- * thousands: what is smaller than a few pixels is merged, what is large enough has its name. Light
- * and dark by itself, no script, no outside files. */
+ * each buffer, and a curve of the live bytes below. It is readable for few buffers and for tens of
+ * thousands: boxes smaller than a few pixels are merged, large ones show their name. It adapts to
+ * light and dark schemes and needs no script and no external files. */
 #ifndef ACRE_CLI_PICTURE_H
 #define ACRE_CLI_PICTURE_H
 
@@ -14,35 +14,34 @@ struct picture {
     const struct wishes *wishes; /* with their offsets */
     const char *title;
     const char *time_unit; /* "time", "events" */
-    uint64_t bytes;        /* highest end */
+    uint64_t bytes;        /* the highest end */
     uint64_t lower_bound;
     uint64_t capacity; /* 0: none */
 };
 
-/* Errors stay in the stream. */
+/* Writes the picture. Errors stay in the stream. */
 void picture_write(FILE *out, const struct picture *picture);
 
-/* ---- what the files of the picture share ------------------------------------------------------
- */
+/* ---- shared by picture.c and picture_boxes.c ------------------------------------------------- */
 
 enum {
     PICTURE_WIDTH = 1200,
-    PICTURE_LEFT = 84, /* the addresses, left of the plot */
+    PICTURE_LEFT = 84, /* the addresses are left of it */
     PICTURE_RIGHT = 1070,
-    PICTURE_TOP = 76, /* title and legend above */
+    PICTURE_TOP = 76, /* title and legend are above it */
     PICTURE_BOTTOM = 680,
-    PICTURE_LIVE_TOP = 700, /* the live bytes, below the plot */
+    PICTURE_LIVE_TOP = 700, /* the curve of live bytes, below the plot */
     PICTURE_LIVE_BOTTOM = 790,
     PICTURE_HEIGHT = 836,
-    PICTURE_CLASSES = 8 /* of sizes, one colour each */
+    PICTURE_CLASSES = 8 /* classes of sizes, one colour each */
 };
 
 struct picture_frame {
     const struct picture *picture;
-    int64_t first;    /* moment, at PICTURE_LEFT */
+    int64_t first;    /* time at PICTURE_LEFT */
     uint64_t span;    /* of time, at least 1 */
-    double top_bytes; /* at PICTURE_TOP */
-    /* The largest size of each class, ascending; the last one is the largest of all. */
+    double top_bytes; /* address at PICTURE_TOP */
+    /* The largest size of each class, ascending. The last one is the largest size of all. */
     uint64_t class_bytes[PICTURE_CLASSES];
     size_t class_count;
 };
@@ -50,10 +49,10 @@ struct picture_frame {
 double picture_x(const struct picture_frame *frame, int64_t time);
 double picture_y(const struct picture_frame *frame, double address);
 
-/* Four digits, of which some may stand behind the point: marks are at quarters too. */
+/* Formats bytes with four significant digits, since marks can be at quarters of a unit. */
 const char *picture_bytes(double bytes, char text[CLI_NUMBER_BYTES]);
 
-/* In picture_boxes.c: fills the classes, says the colour of one, draws all buffers. */
+/* In picture_boxes.c: compute the classes, return the colour of a class, draw all buffers. */
 void picture_classify(struct picture_frame *frame);
 unsigned picture_colour(const struct picture_frame *frame, size_t class);
 void picture_boxes(FILE *out, const struct picture_frame *frame);

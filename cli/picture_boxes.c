@@ -1,8 +1,8 @@
-/* The buffers of a picture; see picture.h.
+/* Draws the buffers of a picture; see picture.h.
  *
- * A buffer of a few pixels and more is a box with an edge, in one path for each colour, with its
- * name where that fits. A smaller one fills cells of a pixel, at least one, and equal cells become
- * one box: so that the file stays small, and what is drawn shows how full the memory is. */
+ * A buffer of at least a few pixels is a box with an edge, and with its name if that fits. A
+ * smaller buffer fills cells of one pixel, at least one. Adjacent cells of one colour become one
+ * box, so that the file stays small and the picture still shows how full the memory is. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 enum {
     CELL_COLUMNS = PICTURE_RIGHT - PICTURE_LEFT,
     CELL_ROWS = PICTURE_BOTTOM - PICTURE_TOP,
-    BOX_TITLES = 3000, /* boxes that say what they are when pointed at: each is an element */
-    BOX_NAMES = 600,   /* names that are written, of the largest */
+    BOX_TITLES = 3000, /* up to this many boxes have a tooltip, which needs an element each */
+    BOX_NAMES = 600,   /* names that are written, largest boxes first */
     NAME_LETTERS = 24
 };
 
-static const double BOX_PIXELS = 2.5; /* a smaller one would be all edge */
+static const double BOX_PIXELS = 2.5; /* a smaller box would be all edge */
 static const double LETTER_PIXELS = 6.6, NAME_PIXELS = 11;
 
 struct box {
@@ -40,8 +40,7 @@ static int class_compare(const void *a, const void *b) {
     return (x->size > y->size) - (x->size < y->size);
 }
 
-/* Classes that cover about equal parts of the picture, so that it shows as many colours as it can.
- */
+/* Chooses classes that cover about equal areas of the picture, so that all colours appear. */
 void picture_classify(struct picture_frame *frame) {
     const struct wishes *wishes = frame->picture->wishes;
     struct class_size *sizes = cli_alloc(wishes->count * sizeof *sizes);
@@ -61,7 +60,7 @@ void picture_classify(struct picture_frame *frame) {
         if (!is_last && sizes[i + 1].size == sizes[i].size) {
             continue;
         }
-        /* A class ends where its part of the area is reached; the last one has the rest. */
+        /* A class ends when it reaches its share of the area; the last class has the rest. */
         bool is_full = sum >= all * (double)(frame->class_count + 1) / PICTURE_CLASSES;
         if (is_last || (is_full && frame->class_count + 1 < PICTURE_CLASSES)) {
             frame->class_bytes[frame->class_count++] = sizes[i].size;
@@ -70,7 +69,7 @@ void picture_classify(struct picture_frame *frame) {
     free(sizes);
 }
 
-/* Few classes are spread over all colours. */
+/* Returns the colour of a class. Few classes are spread over all colours. */
 unsigned picture_colour(const struct picture_frame *frame, size_t class) {
     size_t last = frame->class_count - 1;
     return (unsigned)(last ? class * (PICTURE_CLASSES - 1) / last : PICTURE_CLASSES / 2);
@@ -84,13 +83,13 @@ static unsigned char box_colour(const struct picture_frame *frame, uint64_t size
     return (unsigned char)picture_colour(frame, i);
 }
 
-/* ---- small ones: cells ----------------------------------------------------------------------- */
+/* ---- small buffers: cells -------------------------------------------------------------------- */
 
 static int cell_clip(double at, int most) {
     return at < 0 ? 0 : at >= most ? most - 1 : (int)at;
 }
 
-/* Cells whose middle it covers, or the one that it is in. */
+/* Fills the cells whose middle the box covers, or the one cell that contains it. */
 static void cells_fill(unsigned char *cells, const struct box *box) {
     int left = cell_clip(box->left - PICTURE_LEFT, CELL_COLUMNS);
     int right = cell_clip(box->right - PICTURE_LEFT - 0.5, CELL_COLUMNS);
@@ -112,8 +111,8 @@ static int cells_same(const unsigned char *cells, unsigned char colour, int coun
     return 1;
 }
 
-/* The next box of one colour from a cell on: as far to the right as it goes, then downwards. It is
- * taken out of the cells. */
+/* Draws the largest box of one colour that starts at a cell: first to the right, then downwards.
+ * Clears its cells. */
 static void cells_box(FILE *out, unsigned char *cells, int row, int column) {
     unsigned char *from = &cells[row * CELL_COLUMNS + column], colour = *from;
     int width = 1, height = 1;
@@ -148,14 +147,14 @@ static void cells_draw(FILE *out, unsigned char *cells) {
     }
 }
 
-/* ---- large ones: boxes ----------------------------------------------------------------------- */
+/* ---- large buffers: boxes -------------------------------------------------------------------- */
 
 static void box_path(FILE *out, const struct box *box) {
     fprintf(out, "M%.1f %.1fH%.1fV%.1fH%.1fZ", box->left, box->top, box->right, box->bottom,
             box->left);
 }
 
-/* Each an element of its own that says what it is. */
+/* Draws each box as its own element with a tooltip. */
 static void boxes_told(FILE *out, const struct picture_frame *frame, const struct box *boxes,
                        size_t count) {
     const struct wishes *wishes = frame->picture->wishes;
@@ -207,7 +206,8 @@ static void name_write(FILE *out, const struct box *box, double y, bool is_uprig
     fputs("</text>\n", out);
 }
 
-/* The name where it fits, across or upright, with the size below where that fits too. */
+/* Writes the name if it fits, horizontally or vertically, and the size below it if that fits too.
+ * Returns 1 if the name was written. */
 static int box_name(FILE *out, const struct picture_frame *frame, const struct box *box) {
     const struct wishes *wishes = frame->picture->wishes;
     char name[WISH_NAME_BYTES], size[CLI_NUMBER_BYTES];
@@ -237,7 +237,7 @@ static int box_name(FILE *out, const struct picture_frame *frame, const struct b
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* The largest in the picture first. */
+/* Sorts by area in the picture, largest first. */
 static int box_compare(const void *a, const void *b) {
     const struct box *x = a, *y = b;
     double x_area = (x->right - x->left) * (x->bottom - x->top);

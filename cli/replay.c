@@ -1,4 +1,4 @@
-/* Replays events on a pool, pass by pass; see replay.h. One pass is in replay_pass.c. */
+/* Replays events on a pool, pass by pass; see replay.h. replay_pass.c runs one pass. */
 #include "replay.h"
 
 #include <stdlib.h>
@@ -56,8 +56,8 @@ static struct replay_result *replay_add(const struct replay *replay, unsigned pa
     return result;
 }
 
-/* A pass is charged with the frees that make way for it too: what they cost is part of going round
- * again. */
+/* The counts of a pass include the frees of the blocks that the previous pass left: they are part
+ * of the cost of repeating a trace. */
 static int replay_passes(struct replay *replay, struct replay_results *results) {
     struct replay_counts before = {0}, after = {0};
     acre_status status = replay_counts(replay, &before);
@@ -98,8 +98,8 @@ static uint64_t replay_clock_ns(void) {
     return took[READS / 2];
 }
 
-/* Everything that the file before left with the library goes back first: memory that is kept for
- * the next pool would look free of charge. */
+/* Creates the pool and streams. Trims first: the new pool would reuse cached memory of the previous
+ * file, and that memory would not be counted. */
 static acre_status replay_begin(struct replay *replay) {
     const struct events *events = replay->events;
     replay->streams = cli_alloc(events->streams * sizeof(acre_stream));
@@ -122,7 +122,7 @@ static acre_status replay_begin(struct replay *replay) {
     return status;
 }
 
-/* What a pass needs beyond a pool: 0 when it cannot be had, which was said. */
+/* Starts the lag and the threads. Returns 0 after a message if that fails. */
 static int replay_begin_more(struct replay *replay) {
     const struct replay_how *how = replay->how;
     acre_status status = lag_begin(replay->device, how->lag_operations, how->lag_ns, &replay->lag);
@@ -156,12 +156,12 @@ static int replay_end(struct replay *replay, int code) {
     free(replay->stream_of);
     free(replay->ns);
     if (status && code != CLI_CANNOT) {
-        code = replay_cannot(replay, "give everything back", status);
+        code = replay_cannot(replay, "release the pool and streams", status);
     }
     return code;
 }
 
-/* The driver's own calls need a current context, as a program that uses CUDA has it. */
+/* Makes the device's context current, which direct driver calls need. */
 static CUresult replay_enter(struct replay *replay, CUdevice *device) {
     CUresult code = replay->drv->cuDeviceGet(device, (int)replay->info.ordinal);
     code = code ? code : replay->drv->cuDevicePrimaryCtxRetain(&replay->context, *device);
@@ -179,10 +179,10 @@ int replay_run(acre_device *device, const struct replay_how *how, const char *pa
                             .clock_ns = replay_clock_ns()};
     CUdevice own = 0;
     acre_status status = replay_begin(&replay);
-    int code = status ? replay_cannot(&replay, "get a pool", status) : CLI_OK;
+    int code = status ? replay_cannot(&replay, "create a pool", status) : CLI_OK;
     bool entered = code == CLI_OK;
     if (entered && replay_enter(&replay, &own)) {
-        cli_say("%s: the driver gives no context", path);
+        cli_say("%s: cannot get a context from the driver", path);
         code = CLI_CANNOT;
     }
     if (code == CLI_OK && !replay_begin_more(&replay)) {

@@ -1,4 +1,4 @@
-/* A device that lags behind the host: see replay_lag.h. */
+/* Makes a device lag behind the host: see replay_lag.h. */
 #include "replay_lag.h"
 
 #include <pthread.h>
@@ -13,13 +13,13 @@
 enum {
     LAG_STEP = 100, /* operations of a stream between two gates, on a GPU */
     LAG_STREAMS = 1024,
-    LAG_PATIENCE_MS = 20 /* without a new operation: then the host waits for the device */
+    LAG_PATIENCE_MS = 20 /* after this time without an operation, the host must be waiting */
 };
 
-/* Holds up the stream that it is queued on. */
+/* Blocks the stream that it is queued on. */
 struct lag_gate {
     struct lag *lag;
-    uint64_t opens_at; /* operations */
+    uint64_t opens_at; /* number of operations */
     uint64_t opens_ns;
     struct lag_gate *next;
 };
@@ -34,10 +34,10 @@ struct lag {
     acre_device *device;
     const struct acre__driver *drv;
     uint64_t operations, ns;
-    pthread_mutex_t lock; /* guards the rest, which only a GPU needs */
+    pthread_mutex_t lock; /* guards the fields below; only a GPU needs it */
     pthread_cond_t moved;
     uint64_t done;   /* operations of the host */
-    uint64_t opened; /* gates up to this one are open, whatever they wait for */
+    uint64_t opened; /* gates with opens_at up to this are open, whatever `done` is */
     struct lag_gate *gates;
     struct lag_stream streams[LAG_STREAMS];
     size_t stream_count;
@@ -49,8 +49,8 @@ static struct timespec lag_time(uint64_t ns) {
     return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 }
 
-/* Runs on a thread of the driver's. A host that makes no operation for a while waits for the
- * device: everything opens. */
+/* Runs on a thread of the driver. If the host makes no operation for LAG_PATIENCE_MS, it waits for
+ * the device, and all gates open. */
 static void lag_gate_wait(void *user) {
     struct lag_gate *gate = user;
     struct lag *lag = gate->lag;
@@ -84,7 +84,7 @@ static struct lag_stream *lag_stream(struct lag *lag, acre_stream stream) {
     return i < LAG_STREAMS ? &lag->streams[i] : NULL;
 }
 
-/* The gate that the stream needs now; NULL if the last one is near enough. */
+/* Creates a gate if the stream needs one now. Returns NULL if the last gate is recent enough. */
 static struct lag_gate *lag_gate(struct lag *lag, acre_stream stream) {
     struct lag_stream *own = lag_stream(lag, stream);
     uint64_t now = cli_now_ns();
@@ -119,7 +119,7 @@ static acre_status lag_gpu_work(struct lag *lag, acre_stream stream) {
     return lag->drv->cuLaunchHostFunc(stream, lag_gate_wait, gate) ? ACRE_E_DRIVER : ACRE_OK;
 }
 
-/* ---- for others ---- */
+/* ---- interface ---- */
 
 acre_status lag_begin(acre_device *device, uint64_t operations, uint64_t ns, struct lag **out) {
     const struct acre__driver *drv = device->drv;
@@ -128,7 +128,7 @@ acre_status lag_begin(acre_device *device, uint64_t operations, uint64_t ns, str
     if (drv->is_soft) {
         status = acre_soft_set_lag(device, operations, ns);
     } else if (operations > LAG_GPU_OPERATIONS) {
-        cli_say("a GPU can lag by at most %d operations: then its queue is full",
+        cli_say("a GPU can lag at most %d operations: more do not fit into its queue",
                 LAG_GPU_OPERATIONS);
         status = ACRE_E_UNSUPPORTED;
     }
@@ -153,7 +153,8 @@ acre_status lag_work(struct lag *lag, acre_stream stream, void *block, size_t by
     if (!lag->drv->is_soft) {
         return lag_gpu_work(lag, stream);
     }
-    /* The first byte, and now and then the last one, where blocks of other sizes begin. */
+    /* Writes the first byte or, every other time, the last byte, where blocks of other sizes may
+     * begin. */
     char *at = ++lag->done % 2 ? block : (char *)block + bytes - 1;
     return acre_fill(lag->device, at, 0, 1, stream);
 }

@@ -1,9 +1,10 @@
-/* One pass over the events of a trace; see replay_pass.h.
+/* Runs one pass over the events of a trace; see replay_pass.h.
  *
- * Calls are made in the order of the file, each on the stream of the device that stands for the
- * trace's, by one thread or by one for each thread of the trace, which take turns. The clock runs
- * during a call alone; what reading it costs is taken off. After each call the device is asked how
- * much memory it has free: what is reserved is what the driver says, not what the pool believes. */
+ * A pass makes the calls in the order of the file. Each stream of the trace has its own stream of
+ * the device. One thread makes all calls, or one thread for each thread of the trace; threads take
+ * turns. Only the call itself is timed, and the cost of reading the clock is subtracted. After each
+ * call the pass queries the device's free memory: reserved memory is what the driver reports, not
+ * the pool's own count. */
 #include "replay_pass.h"
 
 #include <inttypes.h>
@@ -13,13 +14,13 @@
 
 #include "driver/driver.h"
 
-/* A pass that is under way. */
+/* The state of a pass. */
 struct pass {
     struct replay *replay;
     struct replay_counts *before;
     struct replay_result *result;
-    uint64_t live;
-    size_t next; /* event */
+    uint64_t live; /* bytes */
+    size_t next;   /* event */
     int code;
 };
 
@@ -31,7 +32,7 @@ static acre_status replay_status(CUresult code) {
                                               : ACRE_E_DRIVER;
 }
 
-/* The driver's pool has no realloc: a program takes a new block, copies and frees. */
+/* Makes a call on the driver's pool. It has no realloc: the replay allocates, copies and frees. */
 static acre_status replay_driver_call(const struct replay *replay, const struct event *event,
                                       void **block) {
     const struct acre__driver *drv = replay->drv;
@@ -75,8 +76,7 @@ static acre_status replay_call(const struct replay *replay, const struct event *
     return status;
 }
 
-/* ---- progress, on a terminal alone ------------------------------------------------------------
- */
+/* ---- progress, only on a terminal ------------------------------------------------------------ */
 
 static void replay_show(struct replay *replay, unsigned pass, size_t done, uint64_t now) {
     if (now - replay->shown_ns < 100000000 || !isatty(STDERR_FILENO)) {
@@ -93,15 +93,15 @@ void replay_show_end(void) {
     }
 }
 
-/* ---- what went wrong ------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
-/* Memory that is not there is found by a replay; anything else keeps it from running. */
+/* Out of memory is a finding of the replay; any other failure means that it could not run. */
 static int replay_code(acre_status status) {
     switch (status) {
     case ACRE_E_DEVICE_MEMORY:
     case ACRE_E_ADDRESS_SPACE:
     case ACRE_E_LIMIT:
-    case ACRE_E_INVALID: /* more bytes than any block can have */
+    case ACRE_E_INVALID: /* larger than any block can be */
         return CLI_FINDING;
     default:
         return CLI_CANNOT;
@@ -127,7 +127,7 @@ static int pass_failed(const struct pass *pass, acre_status status) {
         acre_status_text(status), *detail ? " (" : "", detail, *detail ? ")" : "");
     replay_show_end();
     cli_say("%s: %s", replay->path, pass->result->failed);
-    cli_say("%s: %s were live then, and the trace has up to %s; the device has %s, of which %s "
+    cli_say("%s: %s were live then; the trace needs up to %s; the device has %s, of which %s "
             "were free at the start",
             replay->path, cli_bytes(pass->live, text[0]),
             cli_bytes(replay->events->peak_bytes, text[1]),
@@ -171,7 +171,8 @@ static void pass_count(struct pass *pass, const struct event *event) {
     pass->replay->stream_of[event->id] = (uint32_t)event->stream;
 }
 
-/* Work of the trace's program: it uses a block after it was allocated and before it is freed. */
+/* Queues the work of the traced program, which uses a block after it is allocated and before it is
+ * freed. */
 static acre_status pass_work(const struct replay *replay, const struct event *event) {
     void *block = replay->blocks[event->id];
     return lag_work(replay->lag, replay->streams[event->stream], block,
@@ -201,10 +202,10 @@ static int pass_event(struct pass *pass, const struct event *event) {
         status = replay_counts(replay, pass->before);
     }
     replay_show(replay, result->pass, pass->next, end);
-    return status ? replay_cannot(replay, "ask the device for its memory", status) : CLI_OK;
+    return status ? replay_cannot(replay, "query the memory of the device", status) : CLI_OK;
 }
 
-/* Replays events up to one that `thread` did not make; UINT32_MAX: of all threads. */
+/* Replays events up to the next one of a thread other than `thread`; UINT32_MAX replays all. */
 static void pass_go_on(struct pass *pass, uint32_t thread) {
     const struct events *events = pass->replay->events;
     while (pass->next < events->count && pass->code == CLI_OK) {
@@ -225,7 +226,7 @@ struct replay_team {
     const struct replay *replay;
     pthread_mutex_t lock;
     pthread_cond_t turn;
-    struct pass *pass; /* under way, or NULL */
+    struct pass *pass; /* the current one, or NULL */
     bool is_over;
     size_t count;
     struct member {
@@ -235,7 +236,7 @@ struct replay_team {
     } members[REPLAY_THREADS];
 };
 
-/* The thread whose turn it is; UINT32_MAX when nothing is left to do. */
+/* Returns the thread whose turn it is; UINT32_MAX if nothing is left to do. */
 static uint32_t team_turn(const struct replay_team *team) {
     const struct pass *pass = team->pass;
     if (!pass || pass->code != CLI_OK) {
@@ -275,7 +276,7 @@ struct replay_team *replay_team_begin(struct replay *replay) {
         team->count += !error;
     }
     if (error) {
-        cli_say("%s: the system has no more threads than %zu", replay->path, team->count);
+        cli_say("%s: cannot create more than %zu threads", replay->path, team->count);
         replay_team_end(team);
         return NULL;
     }
@@ -342,7 +343,7 @@ int replay_clear(struct replay *replay) {
         if (replay->blocks[id]) {
             acre_status status = replay_call(replay, &event);
             if (status) {
-                return replay_cannot(replay, "free what is left of a pass", status);
+                return replay_cannot(replay, "free the blocks that a pass left", status);
             }
             replay->bytes_of[id] = 0;
         }

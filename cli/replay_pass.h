@@ -1,4 +1,4 @@
-/* One pass over the events of a trace; shared by replay.c and replay_pass.c alone. */
+/* One pass over the events of a trace; private to replay.c and replay_pass.c. */
 #ifndef ACRE_CLI_REPLAY_PASS_H
 #define ACRE_CLI_REPLAY_PASS_H
 
@@ -8,7 +8,7 @@
 struct acre__driver;
 struct replay_team;
 
-/* What the driver and the pool counted so far. */
+/* The counters of the device and the pool at one moment. */
 struct replay_counts {
     acre_device_stats device;
     acre_pool_stats pool;
@@ -25,33 +25,33 @@ struct replay {
     acre_pool *pool;
     struct lag *lag;
     acre_stream *streams;
-    void **blocks;            /* by id; NULL for one that is not live */
-    uint64_t *bytes_of;       /* by id: requested; 0 for one that is not live */
-    uint32_t *stream_of;      /* by id: the stream that it was asked for */
+    void **blocks;            /* by id; NULL if not live */
+    uint64_t *bytes_of;       /* by id: requested bytes; 0 if not live */
+    uint32_t *stream_of;      /* by id: the stream of the block's last operation */
     uint64_t *ns;             /* by operation */
-    uint64_t clock_ns;        /* of reading the clock */
-    uint64_t free_bytes;      /* before the pool was made */
+    uint64_t clock_ns;        /* cost of reading the clock */
+    uint64_t free_bytes;      /* of the device, before the pool was created */
     uint64_t shown_ns;        /* when progress was last shown */
-    struct replay_team *team; /* the trace's threads; NULL: the calling thread does it all */
+    struct replay_team *team; /* the threads; NULL: the calling thread replays all events */
 };
 
-/* Says what cannot be done; returns CLI_CANNOT. */
+/* Prints "cannot <what>" with the reason. Returns CLI_CANNOT. */
 int replay_cannot(const struct replay *replay, const char *what, acre_status status);
 
 /* Reads the counters. */
 acre_status replay_counts(const struct replay *replay, struct replay_counts *counts);
 
-/* Replays all events once. *before are the counts when the pass began; they become those after its
- * warm-up. Returns as replay_run. */
+/* Replays all events once. *before has the counters at the start of the pass; at the end of the
+ * warm-up they are read again. Returns as replay_run. */
 int replay_pass(struct replay *replay, struct replay_counts *before, struct replay_result *result);
 
-/* Frees what a pass left, each on the stream that used it last. */
+/* Frees the blocks that a pass left, each on the stream of its last operation. */
 int replay_clear(struct replay *replay);
 
-/* Takes the line that shows progress away. */
+/* Erases the progress line. */
 void replay_show_end(void);
 
-/* A thread for each of the trace's; NULL when the system refuses one, which was said. */
+/* Starts one thread for each thread of the trace. Returns NULL after a message on failure. */
 struct replay_team *replay_team_begin(struct replay *replay);
 void replay_team_end(struct replay_team *team);
 

@@ -1,4 +1,4 @@
-/* What replays showed: a table, or JSON (schema acre-replay/1). */
+/* Prints the results of replays as a table or as JSON (schema acre-replay/1). */
 #include <inttypes.h>
 
 #include "replay.h"
@@ -49,7 +49,7 @@ static void replay_row(struct cli_table *table, const struct replay_result *resu
 
 void replay_print(const struct replay_results *results) {
     static const char *const titles[] = {
-        "FILE",      ">PASS",     ">OPS",   ">P50",     ">P99",      ">LIVE",  ">AT LEAST",
+        "FILE",      ">PASS",     ">OPS",   ">P50",     ">P99",      ">LIVE",  ">LOWER BOUND",
         ">RESERVED", ">RES/LIVE", ">CALLS", ">CREATED", ">RELEASED", ">MOVED", ">WAITS"};
     struct cli_table table;
     if (results->count == 0) {

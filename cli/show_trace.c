@@ -1,4 +1,4 @@
-/* What `acre trace` shows: one line an event, or a summary of all. */
+/* The output of `acre trace`: one line per event, or a summary. */
 #include "show_trace.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 enum { SHOW_STREAMS = 4096, SHOW_STATUSES = 64, SHOW_MARKS = 100 };
 
-/* A text of the file, with what could steer a terminal replaced; to be freed. */
+/* Copies a text of the file and replaces control characters; the caller frees it. */
 static char *show_text(const char *text, size_t bytes) {
     char *clean = cli_alloc(bytes + 1);
     for (size_t i = 0; i < bytes; i++) {
@@ -110,7 +110,7 @@ struct show_sums {
 static void sum_stream(struct show_sums *sums, uint64_t stream) {
     for (size_t i = 0; i < sums->stream_count; i++) {
         if (sums->streams[i] == stream) {
-            sums->streams[i] = sums->streams[i / 2]; /* the ones that are used come forward */
+            sums->streams[i] = sums->streams[i / 2]; /* moves frequent streams to the front */
             sums->streams[i / 2] = stream;
             return;
         }
@@ -163,13 +163,13 @@ static void sum_record(struct show_sums *sums, const struct trace_record *record
 static const char *show_state(const struct trace_reader *reader, bool is_written) {
     switch (reader->header.state) {
     case ACRE__TRACE_RUNNING:
-        return is_written ? "being written" : "the program ended without stopping it";
+        return is_written ? "being written" : "the program ended without stopping the trace";
     case ACRE__TRACE_STOPPED:
         return "stopped by the program";
     case ACRE__TRACE_FULL:
-        return "ended early: its limit of bytes was reached";
+        return "ended early: the trace reached its size limit";
     default:
-        return "ended early: its file could not be grown";
+        return "ended early: the file could not grow";
     }
 }
 
@@ -195,19 +195,18 @@ static void print_kinds(const struct show_sums *sums) {
 static void print_memory(const struct trace_reader *reader, const struct show_sums *sums) {
     char a[CLI_NUMBER_BYTES], b[CLI_NUMBER_BYTES], c[CLI_NUMBER_BYTES];
     const struct trace_live *live = &reader->live;
-    printf("live        most %s asked for (%s really), at the end %s in %zu blocks\n",
+    printf("live        peak %s requested (%s allocated); at the end %s in %zu blocks\n",
            cli_bytes(live->peak_bytes, a), cli_bytes(live->peak_real, b), cli_bytes(live->bytes, c),
            live->count);
     printf("physical    %s created, %s released, %s moved, %" PRIu64 " waits inserted\n",
            cli_bytes(sums->created_bytes, a), cli_bytes(sums->released_bytes, b),
            cli_bytes(sums->moved_bytes, c), sums->kinds[ACRE__TRACE_WAIT]);
     if (reader->unknown_frees) {
-        printf("note        %" PRIu64 " blocks were freed that the trace did not see handed out\n",
+        printf("note        %" PRIu64 " freed blocks were allocated outside of the trace\n",
                reader->unknown_frees);
     }
     if (reader->made_up_frees) {
-        printf("note        %" PRIu64 " blocks were freed without a word in the trace\n",
-               reader->made_up_frees);
+        printf("note        %" PRIu64 " frees are missing from the trace\n", reader->made_up_frees);
     }
 }
 
@@ -237,10 +236,10 @@ static void summary_print(const struct trace_reader *reader, const struct show_s
     if (gmtime_r(&seconds, &tm)) {
         strftime(begun, sizeof begun, "%Y-%m-%d %H:%M:%S UTC", &tm);
     }
-    printf("process     %" PRIu32 ", begun %s\n", reader->header.pid, begun);
+    printf("process     %" PRIu32 ", started %s\n", reader->header.pid, begun);
     printf("recorded    %s, %s%s\n", cli_duration(sums->end_ns, text),
            show_state(reader, is_written),
-           reader->header.is_ring ? "; what is oldest may have been overwritten" : "");
+           reader->header.is_ring ? "; the oldest events may have been overwritten" : "");
     printf("events      %" PRIu64 ", %.2f bytes each, in %zu blocks of %" PRIu32 " bytes\n",
            sums->events, bytes_an_event(reader, sums), reader->blocks, reader->header.block_bytes);
     printf("threads     %zu\n", reader->thread_count - reader->name_threads);

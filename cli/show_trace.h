@@ -1,4 +1,4 @@
-/* What `acre trace` shows of a trace. */
+/* Printing a trace, for `acre trace`. */
 #ifndef ACRE_CLI_SHOW_TRACE_H
 #define ACRE_CLI_SHOW_TRACE_H
 
@@ -6,8 +6,8 @@
 
 #include "trace_decode.h"
 
-/* Both read the trace to its end and return an exit code; damage is said by the caller, who finds
- * it in the reader. */
+/* Both read the trace to its end and print it. On damage they stop and leave reader->fault to the
+ * caller, who reports it. */
 void trace_list(struct trace_reader *reader);
 void trace_summary(struct trace_reader *reader, const char *path, bool is_written, bool json);
 

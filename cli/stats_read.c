@@ -1,4 +1,4 @@
-/* Reading a file of statistics: see stats_read.h. */
+/* Reads a statistics file: see stats_read.h. */
 #include "stats_read.h"
 
 #include <dirent.h>
@@ -22,28 +22,28 @@ static int stats_refuse(const char *path, const char *what) {
 
 static const char *names_fault(const struct acre__stats_names *names) {
     if (names->count > ACRE__STATS_COUNTERS || !memchr(names->name, '\0', sizeof names->name)) {
-        return "damaged: it names counters that cannot be";
+        return "damaged: invalid names of counters";
     }
     for (uint64_t i = 0; i < names->count; i++) {
         if (!memchr(names->counters[i], '\0', sizeof names->counters[i])) {
-            return "damaged: the name of a counter has no end";
+            return "damaged: the name of a counter is not terminated";
         }
     }
     return NULL;
 }
 
-/* NULL when all is well. */
+/* Checks the header. Returns NULL if it is valid. */
 static const char *header_fault(struct acre__stats_header *header, size_t bytes) {
     if (memcmp(header->magic, ACRE__STATS_MAGIC, sizeof header->magic) != 0) {
-        return "this is no file of acre's statistics";
+        return "this is not a statistics file of acre";
     }
     if (header->version != ACRE__STATS_VERSION) {
-        return "its format is not known here: it was written by another version of acre";
+        return "unsupported format: another version of acre wrote the file";
     }
     if (header->header_bytes != sizeof *header ||
         header->row_bytes != sizeof(struct acre__stats_row) ||
         header->row_count > (bytes - sizeof *header) / sizeof(struct acre__stats_row)) {
-        return "damaged: it is shorter than it says";
+        return "damaged: the file is shorter than its header says";
     }
     header->library[sizeof header->library - 1] = '\0';
     for (unsigned i = 0; i < ACRE__STATS_KINDS; i++) {
@@ -55,7 +55,7 @@ static const char *header_fault(struct acre__stats_header *header, size_t bytes)
     return NULL;
 }
 
-/* Takes the descriptor over. */
+/* Fills the view, which owns the descriptor from then on. */
 static int view_begin(const char *path, int fd, struct stats_view *view) {
     struct stat now;
     *view = (struct stats_view){.fd = fd};
@@ -63,11 +63,11 @@ static int view_begin(const char *path, int fd, struct stats_view *view) {
         return stats_refuse(path, strerror(errno));
     }
     if (!S_ISREG(now.st_mode) || (size_t)now.st_size < sizeof view->header) {
-        return stats_refuse(path, "this is no file of acre's statistics");
+        return stats_refuse(path, "this is not a statistics file of acre");
     }
-    /* Read, not mapped: a file that becomes shorter meanwhile is then no signal. */
+    /* Read instead of mapped: if the file is truncated meanwhile, pread fails without SIGBUS. */
     if (pread(fd, &view->header, sizeof view->header, 0) != (ssize_t)sizeof view->header) {
-        return stats_refuse(path, "damaged: it is shorter than it says");
+        return stats_refuse(path, "damaged: the file is shorter than its header says");
     }
     const char *fault = header_fault(&view->header, (size_t)now.st_size);
     if (fault) {
@@ -88,11 +88,11 @@ int stats_open(const char *path, struct stats_view *view) {
     return code;
 }
 
-/* A descriptor for the file behind an open one of the process, if that has statistics; else -1. */
+/* Opens a file of the process (/proc/PID/fd/N) if it is a statistics file; else returns -1. */
 static int file_of_process(const char *path) {
     char magic[sizeof ACRE__STATS_MAGIC - 1];
     struct stat now;
-    /* A pipe or a terminal is not to be opened, only looked at. */
+    /* Opening a pipe or a terminal could have side effects: only regular files are opened. */
     if (stat(path, &now) || !S_ISREG(now.st_mode)) {
         return -1;
     }
@@ -111,7 +111,7 @@ int stats_open_process(uint64_t pid, struct stats_view *view) {
     DIR *list = opendir(folder);
     if (!list) {
         cli_say("process %" PRIu64 ": %s", pid,
-                errno == ENOENT ? "there is none with that number" : strerror(errno));
+                errno == ENOENT ? "no such process" : strerror(errno));
         return CLI_CANNOT;
     }
     int fd = -1;
@@ -124,7 +124,7 @@ int stats_open_process(uint64_t pid, struct stats_view *view) {
     }
     closedir(list);
     if (fd < 0) {
-        cli_say("process %" PRIu64 ": it keeps no statistics (ACRE_STATS=file), or is ending", pid);
+        cli_say("process %" PRIu64 ": keeps no statistics: start it with ACRE_STATS=FILE", pid);
         return CLI_CANNOT;
     }
     snprintf(path, sizeof path, "process %" PRIu64, pid);
@@ -142,7 +142,7 @@ void stats_close(struct stats_view *view) {
     view->fd = -1;
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 bool stats_is_running(const struct stats_view *view) {
     if (flock(view->fd, LOCK_SH | LOCK_NB) == 0) {
@@ -165,8 +165,8 @@ int stats_row(const struct stats_view *view, size_t index, struct acre__stats_ro
     if (index >= view->header.row_count) {
         return 0;
     }
-    /* Whole only if its sequence was even and is the same before and after. A program that was
-     * killed in between leaves it odd: after some tries the row is taken as it is. */
+    /* A row is consistent if its sequence is even and the same before and after reading. A program
+     * that was killed while writing leaves it odd; after 1000 tries the row is used as it is. */
     for (unsigned i = 0; i < 1000; i++) {
         if (pread(view->fd, row, sizeof *row, at) != (ssize_t)sizeof *row ||
             pread(view->fd, &again, sizeof again.sequence, at) != (ssize_t)sizeof again.sequence) {

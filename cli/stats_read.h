@@ -1,6 +1,6 @@
-/* Reading the file of statistics that a program keeps with ACRE_STATS (src/watch/stats_format.h).
+/* Reads the statistics file that a program keeps with ACRE_STATS (src/watch/stats_format.h).
  *
- * The file may be written meanwhile, and nothing in it is trusted. */
+ * The program may write to the file at the same time. Nothing in the file is trusted. */
 #ifndef ACRE_CLI_STATS_READ_H
 #define ACRE_CLI_STATS_READ_H
 
@@ -12,21 +12,21 @@
 
 struct stats_view {
     int fd;
-    struct acre__stats_header header; /* as it was when the file was opened */
+    struct acre__stats_header header; /* read when the file was opened */
 };
 
-/* Opens a file; 0, or CLI_CANNOT after it has said why. */
+/* Opens a statistics file. Returns 0, or CLI_CANNOT after a message. */
 int stats_open(const char *path, struct stats_view *view);
-/* The same for a process that keeps one, found among its open files. */
+/* Opens the statistics file of a process, found among its open files. Returns as stats_open. */
 int stats_open_process(uint64_t pid, struct stats_view *view);
 void stats_close(struct stats_view *view);
 
-/* 1 if the program that writes it is there. */
+/* Returns true if the program that writes the file is running. */
 bool stats_is_running(const struct stats_view *view);
-/* When something was last written, since 1970. */
+/* Returns the time of the last write, in nanoseconds since 1970. */
 uint64_t stats_refreshed_ns(const struct stats_view *view);
 
-/* A row as it was at one moment: 1, or 0 when there is none. */
+/* Reads a consistent copy of a row. Returns 1, or 0 if the row is not in use or cannot be read. */
 int stats_row(const struct stats_view *view, size_t index, struct acre__stats_row *row);
 
 #endif

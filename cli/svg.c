@@ -1,4 +1,4 @@
-/* Elements of SVG; see svg.h. */
+/* Writes SVG elements; see svg.h. */
 #include "svg.h"
 
 #include <stdarg.h>

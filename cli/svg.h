@@ -1,7 +1,7 @@
-/* Elements of SVG, for the charts of acre bench, the picture of a plan and the page of acre demo.
+/* Writes SVG elements, for the charts of acre bench, the picture of a plan and the page of acre
+ * demo.
  *
- * Coordinates have one digit behind the point. A class is NULL for none. Errors stay in the stream.
- */
+ * Coordinates have one decimal. `class` may be NULL. Errors stay in the stream. */
 #ifndef ACRE_CLI_SVG_H
 #define ACRE_CLI_SVG_H
 
@@ -9,31 +9,31 @@
 
 #include "cli.h"
 
-enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END }; /* the part of a text that is at its place */
+enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END }; /* the part of a text that is at (x, y) */
 
-/* The drawing itself. The label says what it shows, for who cannot see it; the style, a <style>
- * element, may be NULL. */
+/* Opens the <svg> element. `label` describes the drawing for screen readers. `style` is a <style>
+ * element, or NULL. */
 void svg_begin(FILE *out, const char *class, double width, double height, const char *label,
                const char *style);
 void svg_end(FILE *out);
 
 void svg_line(FILE *out, const char *class, double x1, double y1, double x2, double y2);
-/* With round corners of `radius`. */
+/* Draws a rectangle with rounded corners. */
 void svg_rect(FILE *out, const char *class, double x, double y, double width, double height,
               double radius);
 
-/* A line of text, as printf has it and escaped; 255 characters at most. */
+/* Formats and escapes a line of text; at most 255 characters. */
 void svg_text(FILE *out, const char *class, double x, double y, enum svg_anchor anchor,
               const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-/* XML text; what is not printable ASCII becomes '?'. */
+/* Escapes text for XML. Bytes that are not printable ASCII become '?'. */
 void svg_escape(FILE *out, const char *text);
 
-/* How far marks are apart, of which `span` has `most` at the most: 1, 2 or 5 times a power of ten.
- */
+/* Returns the distance of marks, such that `span` has at most `most` intervals: 1, 2 or 5 times a
+ * power of ten. */
 double svg_step(double span, double most);
 
-/* The text of a mark, such as "20 us". */
+/* Formats the label of a mark, such as "20 us". */
 const char *svg_time(double ns, char text[CLI_NUMBER_BYTES]);
 
 #endif

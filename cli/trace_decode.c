@@ -1,9 +1,9 @@
 /* Reading a trace: see trace_decode.h.
  *
- * Each thread has its blocks in the order in which they were begun and one event read ahead; a heap
- * gives the earliest of those. An alloc of an address that is live, or a free of one that is not,
- * is put back with a later time, once: meanwhile the event that it depends on comes,
- * if there is one. */
+ * Each thread has a list of its blocks in file order and one decoded event, its head. A heap yields
+ * the thread with the earliest head. An alloc of an address that is live, or a free of one that is
+ * not, goes back into the heap with a later time, once. If the event that it depends on exists, it
+ * comes first. */
 #include "trace_decode.h"
 
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 
 #include "trace_decode_block.h"
 
-/* The clock is read ahead by what a processor has under way, less than a microsecond; but who waits
- * makes those wait that wait for it. */
+/* How long a head waits for another event. Out-of-order execution reads the clock less than a
+ * microsecond early, but waits add up: a held event delays the events that depend on it. */
 enum { TRACE_HOLD_NS = 100000 };
 
-/* A block of the file, while they are sorted. */
+/* A block of the file, for sorting. */
 struct trace_piece {
     uint64_t thread, sequence;
     size_t offset;
@@ -27,7 +27,7 @@ int trace_fault(struct trace_reader *reader, size_t offset, const char *what) {
 }
 
 static int fault_memory(struct trace_reader *reader) {
-    return trace_fault(reader, 0, "there is no memory for it");
+    return trace_fault(reader, 0, "out of memory");
 }
 
 const char *trace_kind_name(enum acre__trace_kind kind) {
@@ -96,7 +96,7 @@ static bool is_alloc(const struct trace_record *record) {
     return record->kind == ACRE__TRACE_ALLOC || record->kind == ACRE__TRACE_REALLOC;
 }
 
-/* The event fits to what is live. */
+/* Whether the event is consistent with the live blocks. */
 static bool head_fits(const struct trace_reader *reader, const struct trace_record *head) {
     bool is_live = trace_live_find(&reader->live, head->address) != NULL;
     if (head->kind == ACRE__TRACE_REALLOC) {
@@ -106,7 +106,8 @@ static bool head_fits(const struct trace_reader *reader, const struct trace_reco
     return is_free(head) ? is_live : !is_alloc(head) || !is_live;
 }
 
-/* Counts the block; 1, or 0 when a free has to come first, which is then *record. */
+/* Applies the event to the live blocks. Returns 1, or 0 if the trace lacks a free before it; then
+ * *record becomes that free. */
 static int live_change(struct trace_reader *reader, struct trace_record *record) {
     struct trace_block block = {0}, old;
     if (is_free(record)) {
@@ -148,7 +149,7 @@ static int live_change(struct trace_reader *reader, struct trace_record *record)
     return 1;
 }
 
-/* The head of the earliest thread is done with: the next one takes its place. */
+/* Replaces the head of the earliest thread by its next event. */
 static void heap_advance(struct trace_reader *reader) {
     struct trace_thread *thread = reader->heap[0];
     if (!trace_head_read(reader, thread)) {
@@ -159,13 +160,13 @@ static void heap_advance(struct trace_reader *reader) {
     heap_sink(reader, 0);
 }
 
-/* 1 for a free that the event behind it in its block calls off. */
+/* Whether the head is a free that the next event of its block reports as refused. */
 static bool head_is_refused(const struct trace_thread *thread) {
     return thread->head.kind == ACRE__TRACE_FREE && thread->at < thread->end &&
            *thread->at == ACRE__TRACE_FREE_REFUSED;
 }
 
-/* Puts a thread whose key became smaller where it belongs. */
+/* Restores the heap after the key of entry `i` became smaller. */
 static void heap_rise(struct trace_reader *reader, size_t i) {
     while (i && head_before(reader->heap[i], reader->heap[(i - 1) / 2])) {
         struct trace_thread *kept = reader->heap[i];
@@ -175,7 +176,7 @@ static void heap_rise(struct trace_reader *reader, size_t i) {
     }
 }
 
-/* Something happened to the address: who waited for that goes on at once. */
+/* Wakes the threads whose heads wait for a change at the address. */
 static void held_wake(struct trace_reader *reader, uint64_t address) {
     for (size_t i = 0; reader->held && i < reader->heap_count; i++) {
         struct trace_thread *thread = reader->heap[i];
@@ -190,10 +191,10 @@ static void held_wake(struct trace_reader *reader, uint64_t address) {
     }
 }
 
-/* 1 if the earliest event has to wait, and was put back. */
+/* Returns 1 if the earliest event has to wait; it is then back in the heap with a later time. */
 static int head_hold(struct trace_reader *reader) {
     struct trace_thread *thread = reader->heap[0];
-    if (thread->is_held) { /* for long enough */
+    if (thread->is_held) { /* the wait is over */
         thread->is_held = false;
         reader->held--;
         thread->was_held = true;
@@ -235,27 +236,27 @@ int trace_next(struct trace_reader *reader, struct trace_record *record) {
 static int header_read(struct trace_reader *reader) {
     struct acre__trace_header *header = &reader->header;
     if (reader->count < sizeof *header || !trace_is(reader->bytes, reader->count)) {
-        return trace_fault(reader, 0, "this is no trace of acre's");
+        return trace_fault(reader, 0, "this is not an acre trace");
     }
     memcpy(header, reader->bytes, sizeof *header);
     header->clock[sizeof header->clock - 1] = '\0';
     header->library[sizeof header->library - 1] = '\0';
     if (header->version != ACRE__TRACE_VERSION) {
         return trace_fault(reader, offsetof(struct acre__trace_header, version),
-                           "a version of the format that is not known here");
+                           "unsupported version of the trace format");
     }
     if (header->header_bytes < sizeof *header || header->header_bytes > reader->count) {
         return trace_fault(reader, offsetof(struct acre__trace_header, header_bytes),
-                           "a header of a length that cannot be");
+                           "invalid header length");
     }
     if (header->block_bytes < ACRE__TRACE_BLOCK_LEAST ||
         header->block_bytes > ACRE__TRACE_BLOCK_MOST) {
         return trace_fault(reader, offsetof(struct acre__trace_header, block_bytes),
-                           "blocks of a length that cannot be");
+                           "invalid block length");
     }
     if (!header->rate) {
         return trace_fault(reader, offsetof(struct acre__trace_header, rate),
-                           "a clock that stands still");
+                           "the clock rate is 0");
     }
     reader->hold_units = ((uint64_t)TRACE_HOLD_NS << 32) / header->rate;
     return 1;
@@ -269,7 +270,7 @@ static int piece_compare(const void *a, const void *b) {
     return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
-/* Looks at the block at `offset`; *is_there: it has events. */
+/* Checks the header of the block at `offset`. *is_there: the block has events. */
 static int piece_read(struct trace_reader *reader, size_t offset, struct trace_piece *piece,
                       bool *is_there) {
     struct acre__trace_block block;
@@ -280,21 +281,21 @@ static int piece_read(struct trace_reader *reader, size_t offset, struct trace_p
     }
     memcpy(&block, reader->bytes + offset, sizeof block);
     if (block.magic == 0 && block.committed == 0) {
-        return 1; /* the program ended before it was begun */
+        return 1; /* the program ended before it used the block */
     }
     if (block.magic != ACRE__TRACE_BLOCK_MAGIC) {
-        return trace_fault(reader, offset, "no block begins where one should");
+        return trace_fault(reader, offset, "there is no block where one should begin");
     }
     size_t whole = left < reader->header.block_bytes ? left : reader->header.block_bytes;
     if (block.committed > whole - sizeof block) {
-        return trace_fault(reader, offset, "a block says that it has more than there is");
+        return trace_fault(reader, offset, "the length of a block is more than its size");
     }
     *piece = (struct trace_piece){block.thread, block.sequence, offset};
     *is_there = true;
     return 1;
 }
 
-/* All blocks with events, by thread and in the order in which they were begun. */
+/* Finds all blocks with events and sorts them by thread and sequence. */
 static struct trace_piece *pieces_read(struct trace_reader *reader) {
     size_t step = reader->header.block_bytes, begin = reader->header.header_bytes;
     size_t most = (reader->count - begin) / step + 1;
@@ -329,12 +330,12 @@ static int name_add(struct trace_reader *reader, const struct trace_record *reco
     return 1;
 }
 
-/* Names have blocks of their own, read at once. */
+/* Reads all names at once. They have their own blocks. */
 static int names_read(struct trace_reader *reader, struct trace_thread *thread) {
     while (trace_head_read(reader, thread)) {
         enum acre__trace_kind kind = thread->head.kind;
         if (kind != ACRE__TRACE_TAG_NAME && kind != ACRE__TRACE_POOL_NAME) {
-            return trace_fault(reader, thread->head.offset, "something that is no name");
+            return trace_fault(reader, thread->head.offset, "an event that is not a name");
         }
         if (!name_add(reader, &thread->head)) {
             return 0;
@@ -343,7 +344,7 @@ static int names_read(struct trace_reader *reader, struct trace_thread *thread) 
     return reader->fault.what == NULL;
 }
 
-/* The threads, each with its part of `offsets`, in the order of their first blocks. */
+/* Creates the threads, each with its part of `offsets`, in the order of their numbers. */
 static int threads_make(struct trace_reader *reader, const struct trace_piece *pieces,
                         const size_t *offsets) {
     size_t count = 0;
@@ -363,7 +364,7 @@ static int threads_make(struct trace_reader *reader, const struct trace_piece *p
             thread->id = pieces[i].thread;
             thread->os_thread = block.os_thread;
             thread->index = (uint32_t)(reader->thread_count++ - reader->name_threads);
-            reader->name_threads += thread->id == 0; /* the first, if any */
+            reader->name_threads += thread->id == 0; /* names come first, if there are any */
             thread->blocks = offsets + i;
         }
         reader->threads[reader->thread_count - 1].block_count++;

@@ -1,11 +1,11 @@
-/* How events are coded, read: see trace_decode_block.h and src/watch/trace_format.h.
+/* Decodes events: see trace_decode_block.h and src/watch/trace_format.h.
  *
- * A block is decoded with the same table of places and contexts that its writer kept. */
+ * The decoder rebuilds the table of places and contexts that the writer of a block kept. */
 #include "trace_decode_block.h"
 
 #include <string.h>
 
-/* ---- numbers: each leaves thread->at behind what it read, and is 0 when there is none ---- */
+/* ---- numbers: each advances thread->at, and returns 0 at the end of the block ---- */
 
 static int get_byte(struct trace_thread *thread, unsigned char *value) {
     if (thread->at >= thread->end) {
@@ -206,7 +206,7 @@ static int get_move(struct trace_thread *thread, struct trace_record *record) {
     return 1;
 }
 
-/* What stands behind kind and time. */
+/* Decodes the fields after kind and time. */
 static int get_rest(struct trace_thread *thread, struct trace_record *record) {
     switch (record->kind) {
     case ACRE__TRACE_ALLOC:
@@ -246,7 +246,7 @@ static int get_rest(struct trace_thread *thread, struct trace_record *record) {
     }
 }
 
-/* The short form, of which `first` was read. */
+/* Decodes an event in the short form, whose first byte is `first`. */
 static int get_short(struct trace_thread *thread, unsigned char first, uint64_t *delta,
                      struct trace_record *record) {
     unsigned char low, time;
@@ -275,7 +275,7 @@ static int get_short(struct trace_thread *thread, unsigned char first, uint64_t 
 
 /* ---- blocks ---- */
 
-/* Begins the thread's next block; 0 when there is none. */
+/* Starts the thread's next block. Returns 0 if there is none. */
 static int block_begin(const struct trace_reader *reader, struct trace_thread *thread) {
     struct acre__trace_block block;
     if (thread->block_next == thread->block_count) {
@@ -284,7 +284,7 @@ static int block_begin(const struct trace_reader *reader, struct trace_thread *t
     size_t offset = thread->blocks[thread->block_next++];
     memcpy(&block, reader->bytes + offset, sizeof block);
     thread->at = reader->bytes + offset + sizeof block;
-    thread->end = thread->at + block.committed; /* was looked at by piece_add */
+    thread->end = thread->at + block.committed; /* piece_read has checked it */
     thread->units = block.units;
     thread->address = 0;
     thread->bytes = 0;
@@ -322,7 +322,7 @@ int trace_head_read(struct trace_reader *reader, struct trace_thread *thread) {
             is_read = get_varint(thread, &delta) && get_rest(thread, record);
         }
         if (!is_read || delta > UINT64_MAX - thread->units) {
-            return trace_fault(reader, offset, "an event that cannot be read");
+            return trace_fault(reader, offset, "invalid event");
         }
         thread->units += delta;
         thread->head_units = thread->units;

@@ -1,4 +1,4 @@
-/* One event of one thread, for trace_decode.c: the part that knows how events are coded. */
+/* Decodes the events of one thread, for trace_decode.c. */
 #ifndef ACRE_CLI_TRACE_DECODE_BLOCK_H
 #define ACRE_CLI_TRACE_DECODE_BLOCK_H
 
@@ -12,7 +12,7 @@ struct trace_context {
 struct trace_thread {
     uint64_t id;
     uint32_t index, os_thread;
-    const size_t *blocks; /* where they are in the file */
+    const size_t *blocks; /* their offsets in the file */
     size_t block_count, block_next;
     const unsigned char *at, *end; /* in the block */
     uint64_t units, address, bytes;
@@ -20,18 +20,18 @@ struct trace_thread {
     uint16_t epoch;
     struct trace_context contexts[ACRE__TRACE_CONTEXTS];
     bool has_context[ACRE__TRACE_CONTEXTS];
-    struct acre__trace_place *places; /* ACRE__TRACE_PLACES; NULL when the thread is done */
-    struct trace_record head;         /* read ahead */
-    uint64_t head_units;              /* its time, or until when it waits */
-    bool is_held;                     /* it waits for another event */
-    bool was_held;
+    struct acre__trace_place *places; /* ACRE__TRACE_PLACES; NULL when the thread is finished */
+    struct trace_record head;         /* the next event, already decoded */
+    uint64_t head_units;              /* time of the head; if held: when the wait ends */
+    bool is_held;                     /* the head waits for an event of another thread */
+    bool was_held;                    /* the head has waited long enough */
 };
 
-/* The file is damaged there; returns 0. */
+/* Records damage at an offset of the file. Returns 0. */
 int trace_fault(struct trace_reader *reader, size_t offset, const char *what);
 
-/* Reads the thread's next event into its head, contexts not counted: 1, 0 at the end or when it is
- * damaged. */
+/* Decodes the thread's next event into its head and skips context definitions. Returns 1, or 0 at
+ * the end or on damage. */
 int trace_head_read(struct trace_reader *reader, struct trace_thread *thread);
 
 #endif

@@ -1,5 +1,5 @@
-/* Live blocks by address: see trace_live.h. A table with linear probing, at most half full; what is
- * taken out closes the gap, so there are no graves. */
+/* Live blocks by address: see trace_live.h. A hash table with linear probing, at most half full.
+ * Removing an entry moves later entries back, so there are no tombstones. */
 #include "trace_live.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static size_t live_slot(const struct trace_live *live, uint64_t address) {
     return (size_t)(mixed >> 20) & (live->room - 1);
 }
 
-/* Where the address is, or would be. */
+/* Returns the slot of an address, or the free slot where it belongs. */
 static size_t live_place(const struct trace_live *live, uint64_t address) {
     size_t i = live_slot(live, address);
     while (live->table[i].address && live->table[i].address != address) {
@@ -52,7 +52,7 @@ int trace_live_add(struct trace_live *live, struct trace_block *block) {
     }
     block->id = block->id ? block->id : ++live->ids;
     if (!block->address) {
-        return 1; /* 0 is no address: such a block cannot be found again */
+        return 1; /* address 0 marks a free slot: the table cannot hold such a block */
     }
     live->table[live_place(live, block->address)] = *block;
     live->count++;

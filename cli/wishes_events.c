@@ -1,4 +1,4 @@
-/* Lifetimes from a trace of allocations; see wishes.h. */
+/* Converts an allocation trace to lifetimes; see wishes.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 enum { NUMBER_DIGITS = 20 }; /* of 64 bits */
 
-/* Begins a wish at an event; its end is found later. */
+/* Starts a wish at an event. Its end is set later. */
 static size_t wish_begin(struct wishes *wishes, const struct event *event, size_t now) {
     size_t index = wishes->count++;
     char *name = wishes->text + index * (NUMBER_DIGITS + 1);
@@ -36,7 +36,7 @@ void wishes_from_events(const struct events *events, struct wishes *wishes) {
             continue;
         }
         if (event->kind != EVENT_ALLOC) {
-            /* What is copied elsewhere is live until that is done. */
+            /* A realloc may copy: the old buffer stays live during the event. */
             wishes->list[current[event->id]].upper = (int64_t)now + (event->kind == EVENT_REALLOC);
         }
         if (event->kind != EVENT_FREE) {

@@ -1,4 +1,4 @@
-/* Reading lifetimes, id,lower,upper,size[,alignment][,offset], and offsets, id,offset; see
+/* Reads lifetimes, id,lower,upper,size[,alignment][,offset], and offsets, id,offset; see
  * wishes.h. */
 #include "wishes.h"
 
@@ -51,7 +51,7 @@ const char *wishes_name(const struct wishes *wishes, size_t index, char text[WIS
     return text;
 }
 
-/* ---- names in order -------------------------------------------------------------------------- */
+/* ---- sorted names ---------------------------------------------------------------------------- */
 
 struct wish_order {
     const struct wish_name *name;
@@ -64,7 +64,7 @@ static int wishes_compare_names(const struct wish_name *x, const struct wish_nam
     return order ? order : (x->length > y->length) - (x->length < y->length);
 }
 
-/* By name, and of equal ones the earlier line first. */
+/* Compares by name, then by position in the file. */
 static int wishes_compare(const void *a, const void *b) {
     const struct wish_order *x = a, *y = b;
     int order = wishes_compare_names(x->name, y->name);
@@ -98,11 +98,11 @@ static size_t wishes_find(const struct wish_order *sorted, size_t count,
 }
 
 static int wishes_refuse_twice(const char *path, const struct wish_name *name, size_t line) {
-    return events_refuse(path, name->line, name->column, "id '%.*s' stands in line %zu already",
+    return events_refuse(path, name->line, name->column, "duplicate id '%.*s', first in line %zu",
                          (int)(name->length < 40 ? name->length : 40), name->at, line);
 }
 
-/* Every id stands in one line. */
+/* Checks that ids are unique. */
 static int wishes_check_ids(const char *path, const struct wishes *wishes) {
     struct wish_order *sorted = wishes_sorted(wishes);
     int code = 0;
@@ -135,14 +135,14 @@ bool wishes_are(const unsigned char *bytes, size_t count) {
     return text_has_column(bytes, count, "id") || text_has_column(bytes, count, "lower");
 }
 
-/* A moment: moments are counted in 63 bits. */
+/* Parses a time, which has at most 63 bits. */
 static int life_time(const struct text *text, size_t column, int64_t *time) {
     uint64_t value = 0;
     if (!text_number(text, column, 10, &value)) {
         return 0;
     }
     if (value > INT64_MAX) {
-        text_refuse(text, column, 0, "%s is more than 63 bits hold", text->names[column]);
+        text_refuse(text, column, 0, "%s does not fit into 63 bits", text->names[column]);
         return 0;
     }
     *time = (int64_t)value;
@@ -158,13 +158,13 @@ static int life_alignment(const struct text *text, size_t column, uint64_t *alig
         return 0;
     }
     if (*align == 0 || (*align & (*align - 1))) {
-        text_refuse(text, column, 0, "alignment is no power of two");
+        text_refuse(text, column, 0, "alignment is not a power of two");
         return 0;
     }
     return 1;
 }
 
-/* Where the buffer is fixed, if its field is not empty. */
+/* Parses the offset of a fixed buffer. An empty field leaves the buffer to the placer. */
 static int life_offset(const struct text *text, size_t column, struct acre__place_buffer *buffer) {
     if (column == TEXT_NONE || text->field[column].length == 0) {
         return 1;
@@ -173,7 +173,7 @@ static int life_offset(const struct text *text, size_t column, struct acre__plac
         return 0;
     }
     if (buffer->offset & (buffer->align - 1)) {
-        text_refuse(text, column, 0, "offset is no multiple of the alignment");
+        text_refuse(text, column, 0, "offset is not a multiple of the alignment");
         return 0;
     }
     buffer->is_fixed = 1;
@@ -185,7 +185,7 @@ static struct wish_name life_name(const struct text *text, size_t column) {
     return (struct wish_name){field->at, field->length, text->line, field->column};
 }
 
-/* One line, whose fields are there. */
+/* Parses one line, which has all its fields. */
 static int life_line(const struct text *text, const size_t *columns, struct wishes *wishes) {
     struct acre__place_buffer buffer = {0};
     if (text->field[columns[LIFE_ID]].length == 0) {
@@ -199,12 +199,11 @@ static int life_line(const struct text *text, const size_t *columns, struct wish
         return CLI_CANNOT;
     }
     if (buffer.upper <= buffer.lower) {
-        return text_refuse(text, columns[LIFE_UPPER], 0,
-                           "the block ends before it begins, or at once");
+        return text_refuse(text, columns[LIFE_UPPER], 0, "upper must be greater than lower");
     }
     if (buffer.size == 0) {
         return text_refuse(text, columns[LIFE_SIZE], 0,
-                           "size is 0: there are no blocks without bytes");
+                           "size is 0: a buffer has at least one byte");
     }
     wishes_add(wishes, buffer, life_name(text, columns[LIFE_ID]));
     return 0;
@@ -238,7 +237,7 @@ struct offsets {
     size_t columns[OFFSET_COLUMNS];
     struct wishes *wishes;
     struct wish_order *sorted;
-    size_t *lines; /* by wish: where its offset stands, 0 for none */
+    size_t *lines; /* by wish: the line of its offset, 0 for none */
 };
 
 static int offsets_line(struct offsets *offsets) {
@@ -250,7 +249,8 @@ static int offsets_line(struct offsets *offsets) {
     }
     size_t index = wishes_find(offsets->sorted, offsets->wishes->count, &name);
     if (index == offsets->wishes->count) {
-        return text_refuse(text, offsets->columns[OFFSET_ID], 0, "id '%.*s' is none of the buffers",
+        return text_refuse(text, offsets->columns[OFFSET_ID], 0,
+                           "unknown id '%.*s': no buffer has it",
                            (int)(name.length < 40 ? name.length : 40), name.at);
     }
     if (offsets->lines[index]) {

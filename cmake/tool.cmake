@@ -1,4 +1,4 @@
-# The tool `acre` and its man page. The tool alone needs jansson and zlib: without them, and without
+# The tool `acre` and the man pages. The tool alone needs jansson and zlib: without them, and without
 # ACRE_TOOL=ON, only the tool is left out.
 if(NOT ACRE_TOOL)
     return()
@@ -28,6 +28,12 @@ file(GLOB tool_sources CONFIGURE_DEPENDS cli/*.c bench/*.c)
 add_executable(acre_cli ${tool_sources} $<TARGET_OBJECTS:acre_pure_objects>)
 set_target_properties(acre_cli PROPERTIES OUTPUT_NAME acre)
 target_compile_definitions(acre_cli PRIVATE _GNU_SOURCE)
+# Results of `acre bench` name the commit.
+add_custom_target(acre_commit BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/bench_commit.h VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+        -DOUTPUT=${PROJECT_BINARY_DIR}/generated/bench_commit.h -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)
+add_dependencies(acre_cli acre_commit)
+target_include_directories(acre_cli PRIVATE ${PROJECT_BINARY_DIR}/generated)
 # src/ is for bench/ and replay, which make driver calls; tests/check/check_layers.py sees to the rest.
 target_include_directories(acre_cli PRIVATE cli src)
 # Kernels that `acre bench heap` measures on a GPU; without nvcc it measures soft devices alone.
@@ -45,17 +51,30 @@ set_source_files_properties(cli/cmd_run.c PROPERTIES
 # The installed tool finds its library the same way, whatever prefix was chosen.
 set_target_properties(acre_cli PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
 
-find_program(ACRE_SCDOC scdoc)
+# Man pages: of the tool and each command from its --help, of the library from the comments of the
+# headers. A tool for another architecture does not run here.
+find_program(ACRE_HELP2MAN help2man)
+find_package(Python3 COMPONENTS Interpreter QUIET)
 set(man_pages "")
-if(ACRE_SCDOC)
-    file(GLOB man_sources CONFIGURE_DEPENDS man/*.scd)
-    foreach(source IN LISTS man_sources)
-        cmake_path(GET source STEM LAST_ONLY page)
-        set(page ${PROJECT_BINARY_DIR}/${page})
-        add_custom_command(OUTPUT ${page} DEPENDS ${source} VERBATIM
-            COMMAND sh -c "\"$1\" <\"$2\" >\"$3\"" - ${ACRE_SCDOC} ${source} ${page})
+if(ACRE_HELP2MAN AND NOT CMAKE_CROSSCOMPILING AND NOT ACRE_SANITIZE)
+    foreach(command "" info doctor demo replay plan bench trace stats run)
+        set(page ${PROJECT_BINARY_DIR}/man/acre-${command}.1)
+        string(REPLACE acre-.1 acre.1 page ${page})
+        add_custom_command(OUTPUT ${page} DEPENDS acre_cli scripts/man-command VERBATIM
+            COMMAND ${PROJECT_SOURCE_DIR}/scripts/man-command $<TARGET_FILE:acre_cli> ${page} ${command})
         list(APPEND man_pages ${page})
     endforeach()
+endif()
+if(Python3_FOUND)
+    file(GLOB public_headers CONFIGURE_DEPENDS include/*.h include/acre/*.h include/acre/heap/*.h)
+    set(page ${PROJECT_BINARY_DIR}/man/acre.3)
+    add_custom_command(OUTPUT ${page} DEPENDS ${public_headers} scripts/man-library VERBATIM
+        COMMAND sh -c "\"$1\" \"$2\" \"$3\" \"$4\" >\"$5\"" - ${Python3_EXECUTABLE}
+            ${PROJECT_SOURCE_DIR}/scripts/man-library ${PROJECT_SOURCE_DIR}/include ${PROJECT_VERSION} ${page})
+    list(APPEND man_pages ${page})
+endif()
+if(man_pages)
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man)
     add_custom_target(acre_man ALL DEPENDS ${man_pages})
     add_dependencies(acre_product acre_man)
 endif()

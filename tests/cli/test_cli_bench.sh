@@ -17,7 +17,9 @@ suites=(copy ground grow heap pin plan pool)
 is_sanitized && suites=(copy ground grow pin plan pool) # the heap has tests of its own there
 run_leaks "$no_gpu" "$acre" bench "${suites[@]}" --device soft --quick --json --chart "$work/growth.svg"
 expect_rc 0
-expect_json 'keys == ["device", "results", "schema", "version"]'
+expect_json 'keys == ["command", "commit", "date", "device", "host", "results", "schema", "version"]'
+expect_json '(.date | test("^20[0-9-]{8}$")) and (.commit | test("^([0-9a-f]{7,}(-dirty)?|unknown)$"))'
+expect_json '(.host | test("^[0-9]+ cores [(]")) and (.command | startswith("acre bench"))'
 expect_json '.schema == "acre-bench/1" and .device.driver == "soft"'
 expect_json 'all(.results[]; keys == ["case", "suite", "unit", "value", "who"])'
 expect_json "[.results | group_by(.suite)[][0].suite] | join(\" \") == \"${suites[*]}\""
@@ -117,7 +119,7 @@ expect_rc 2
 expect_err '^acre: cannot write /dev/full: No space left'
 run "$acre" bench copy --chart "$work/none.svg"
 expect_rc 64
-expect_err 'a chart is drawn by the suites grow and heap alone'
+expect_err '--chart needs the suite grow or heap'
 for call in cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemAlloc cuMemcpyDtoDAsync \
     cuLaunchHostFunc cuMemAddressReserve; do
     run "$no_gpu" "ACRE_FAULT=$call:1:from:999" "$acre" bench grow --quick
@@ -128,7 +130,7 @@ done
 
 # A pool: everybody's pairs, and what follows from them.
 of_suite pool
-expect_err 'suite pool: driver is left out: the soft device has what it does, not its speed'
+expect_err 'suite pool: driver skipped: the soft device emulates its behaviour, not its speed'
 expect_json 'all(.results[]; .value > 0 and (.who | IN("acre", "driver", "malloc", "floor")))'
 for case in 'pair 256' 'pair 65536' 'pair 2097152' 'pair 67108864' 'random 256B..2MiB 1000 live' \
     'cross-thread free' 'live 1e3' 'live 1e4'; do
@@ -179,7 +181,7 @@ if ! is_sanitized; then
     # Some cases alone. The long-tailed mix: as much as the device has room for, the same each time.
     run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --device soft --json
     expect_rc 0
-    expect_err 'suite pool: frag has at most 1.5 GiB live, not 40 GiB: the device has 3 GiB free'
+    expect_err 'suite pool: frag limited to 1.5 GiB live, not 40 GiB: the device has 3 GiB free'
     expect_json '[.results[] | [.suite, .case, .who, .unit]]
         == [["pool", "frag", "acre", "ratio"], ["pool", "frag", "acre", "ns/op"],
             ["pool", "frag, lag 1000", "acre", "ratio"], ["pool", "frag, lag 1000", "acre", "ns/op"]]'
@@ -191,18 +193,18 @@ if ! is_sanitized; then
     expect_json '[.results[].case] == ["cross-stream", "frag", "frag", "frag, lag 1000", "frag, lag 1000"]'
     run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case drift --device soft --json
     expect_rc 0
-    expect_err 'suite pool: drift is skipped: it needs a device with 24 GiB free'
+    expect_err 'suite pool: drift skipped: it needs 24 GiB of free device memory'
     run "$no_gpu" ACRE_SOFT_BYTES=30GiB "$acre" bench pool --case drift --quick --device soft --json
     expect_rc 0
     expect_json '[.results[].case] | unique
         == ["drift", "drift, lag 1000", "drift, lag 100000", "drift, synchronised, 16MiB live: held"]'
     run "$no_gpu" ACRE_SOFT_BYTES=1GiB "$acre" bench pool --case frag --json
     expect_rc 0
-    expect_err 'suite pool: frag is left out: it needs a device with 2 GiB free'
+    expect_err 'suite pool: frag skipped: it needs 2 GiB of free device memory'
     expect_json '.results == []'
     run "$no_gpu" "$acre" bench pool --case use --device soft --json
     expect_rc 0
-    expect_err 'suite pool: use is skipped: it needs a GPU'
+    expect_err 'suite pool: use skipped: it needs a GPU'
     expect_json '.results == []'
     # The other cases by name, each with nothing but its own.
     while read -r name pattern; do
@@ -224,19 +226,19 @@ for words in '--case frag' 'copy --case frag' 'copy pool --case frag'; do
     # shellcheck disable=SC2086 # the words of a command
     run "$acre" bench $words
     expect_rc 64
-    expect_err '--case chooses cases of one suite'
+    expect_err '--case needs exactly one suite'
 done
 
 # Little memory: what needs more is left out, and that is said.
 run "$no_gpu" ACRE_SOFT_BYTES=64MiB "$acre" bench pool --quick --json
 expect_rc 0
-expect_err 'suite pool: pair 67108864 is left out: it needs a device with 128 MiB free'
-expect_err 'suite pool: random 256B..2MiB 1000 live is left out'
-expect_err 'suite pool: idle is left out: it needs a device with 512 MiB free'
+expect_err 'suite pool: pair 67108864 skipped: it needs 128 MiB of free device memory'
+expect_err 'suite pool: random 256B..2MiB 1000 live skipped'
+expect_err 'suite pool: idle skipped: it needs 512 MiB of free device memory'
 expect_json '[.results[].case] | index("pair 2097152") and index("live 1e4") and index("busy")'
 run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench pool --quick
 expect_rc 2
-expect_err "suite pool could not be measured: .* bytes wanted, .* are free"
+expect_err "suite pool could not be measured: .* bytes requested, .* are free"
 if ! is_sanitized; then # where memory cannot be mapped by hand
     run "$no_gpu" ACRE_VMM=no "$acre" bench pool --quick --json
     expect_rc 0
@@ -251,7 +253,7 @@ done
 # Blocks inside kernels: every size for everybody, cold and warm.
 if ! is_sanitized; then
     of_suite heap
-    expect_err 'suite heap: driver is left out: a soft device has no malloc of its own'
+    expect_err 'suite heap: driver skipped: a soft device has no device-side malloc'
     expect_json 'all(.results[]; (.value > 0 or .who == "bump")
         and (.who | IN("acre", "floor", "bump", "malloc", "acre made large")))'
     for size in 16B 64B 256B 1KiB 4KiB 8KiB mixed; do
@@ -303,7 +305,7 @@ if ! is_sanitized; then
     run "$no_gpu" "$acre" bench heap --case alloc --device soft --quick --chart "$work/heap.svg"
     expect_rc 0
     expect_heap_chart
-    check "nothing is left out" sh -c "! grep 'left out' '$err'"
+    check "nothing is skipped" sh -c "! grep 'skipped' '$err'"
     expect_out '^heap +alloc 16B 2\^8 +bump .* us .*[0-9]x (faster|slower)$| as fast$'
     run "$no_gpu" "$acre" bench heap --case driver --device soft --quick --json
     expect_rc 0
@@ -315,7 +317,7 @@ if ! is_sanitized; then
     done
     run "$no_gpu" "$acre" bench heap --case rounds --case grow --device soft --quick --json
     expect_rc 0
-    check "nothing is left out" sh -c "! grep 'left out' '$err'"
+    check "nothing is skipped" sh -c "! grep 'skipped' '$err'"
     expect_json '[.results[].case | split(" ")[0]] | unique == ["grow", "rounds"]'
     # What must not be is said, and all figures are there.
     run "$no_gpu" ACRE_CHUNK_LIMIT_BYTES=52MiB "$acre" bench heap --case grow --device soft --quick --json
@@ -328,23 +330,23 @@ expect_rc 64
 expect_err "the suite heap has no case 'frag'"
 run "$acre" bench pool heap --case alloc
 expect_rc 64
-expect_err '--case chooses cases of one suite'
+expect_err '--case needs exactly one suite'
 run "$no_gpu" ACRE_VMM=no "$acre" bench heap --device soft --quick --json
 expect_rc 0
-expect_err 'suite heap is left out: soft:0 cannot map device memory by hand'
+expect_err 'suite heap skipped: soft:0 has no virtual memory management for device memory'
 expect_json '.results == []'
 if ! is_sanitized; then
     run "$no_gpu" ACRE_SOFT_BYTES=28MiB "$acre" bench heap --device soft --case alloc --quick --json \
         --chart "$work/heap.svg"
     expect_rc 0
     expect_heap_chart
-    expect_err 'suite heap: alloc 8KiB 2.8 is left out: it needs a device with '
+    expect_err 'suite heap: alloc 8KiB 2.8 skipped: it needs .* of free device memory'
     expect_json '[.results[].case] | index("alloc 1KiB 2^8") and (index("alloc 8KiB 2^8") | not)'
 fi
 run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench heap --device soft --quick --json
 expect_rc 0
 for name in 'churn mixed 2.8' 'fill 1KiB' 'rounds 1KiB' 'grow 8MiB to 16MiB' threads; do
-    expect_err "suite heap: $name is left out: it needs a device with "
+    expect_err "suite heap: $name skipped: it needs .* of free device memory"
 done
 for call in cuMemCreate cuStreamCreate cuEventCreate cuMemsetD8Async; do
     run "$no_gpu" "ACRE_FAULT=$call:1:from:999" "$acre" bench heap --quick
@@ -400,7 +402,7 @@ expect_rc 0
 run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench plan --device soft --quick --json
 expect_rc 0
 for name in 'loop pairs' 'loop layers' 'want 1000' 'commit 1000'; do
-    expect_err "suite plan: $name is left out: it needs a device with 64 MiB free"
+    expect_err "suite plan: $name skipped: it needs 64 MiB of free device memory"
 done
 expect_json '.results | length > 0 and all(.case | startswith("place "))'
 for call in cuMemCreate cuStreamCreate; do
@@ -413,7 +415,7 @@ done
 # No room: sizes end earlier, and that is said.
 run "$no_gpu" ACRE_SOFT_BYTES=8MiB "$acre" bench copy --quick --json
 expect_rc 0
-expect_err 'suite copy: sizes end at 2 MiB: there is no room for more'
+expect_err 'suite copy: sizes limited to 2 MiB: there is not enough memory for more'
 expect_json '[.results[].case] | index("h2d pageable 2MiB") and (index("h2d pageable 4MiB") | not)'
 
 # The JSON in a file, the table on stdout, from one run.

@@ -9,13 +9,13 @@ expect_rc 0
 expect_plain
 expect_out '^device +ok '
 expect_out '^streams and events +ok '
-expect_out '^kinds of memory +ok .*all bytes arrived, 0 blocks left'
+expect_out '^kinds of memory +ok .*all bytes correct, 0 blocks leaked'
 expect_out '^copies +ok .* GB/s pinned, .* pageable; back at '
-expect_out '^pool +ok .*64 KiB in stream order and back in [0-9]+ ns, .*; no block met another$'
-expect_out '^growing array +ok .*2 MiB to .* 0 B copied, the address stayed; by copying .* [MG]iB copied$'
-expect_out '^plan +ok .* 60 wishes for 24 steps in .*; each for itself .*: [0-9]+ % saved; no byte was overwritten$'
-expect_out "^CUDA's own calls +ok .* all bytes came back; of 2\^60: cudaErrorMemoryAllocation$"
-expect_out '^limbo and trim +ok .*1 kept aside, 0 after trim'
+expect_out '^pool +ok .*64 KiB allocated and freed in stream order in [0-9]+ ns, .*; no blocks overlap$'
+expect_out '^growing array +ok .*2 MiB to .* 0 B copied, address unchanged; by copying in .* [MG]iB copied$'
+expect_out '^plan +ok .* 60 buffers of 24 steps in .*; separately .*: [0-9]+ % saved; no byte was overwritten$'
+expect_out "^CUDA's own calls +ok .* all bytes correct; cudaMalloc of 2\^60 bytes: cudaErrorMemoryAllocation$"
+expect_out '^limbo and trim +ok .*1 waiting for a retry, 0 after trim'
 expect_out 'acre-demo/index.html$'
 check "last line says where the page is" sh -c "tail -1 '$out' | grep -q acre-demo/index.html"
 page=$work/acre-demo/index.html
@@ -64,7 +64,7 @@ expect_no_page() {
 }
 mkdir -p taken/index.html full taken_too/plan.svg
 ln -s /dev/full full/index.html
-expect_no_page /dev/null/page '^acre: cannot make the folder '
+expect_no_page /dev/null/page '^acre: cannot create the folder '
 expect_no_page taken '^acre: cannot write taken/index.html: '
 expect_no_page '' '^acre: '
 expect_no_page full '^acre: cannot write full/index.html: No space left'
@@ -93,6 +93,6 @@ expect_out '^pool +ok '
 # What cannot be had is said.
 run "$no_gpu" ACRE_FAULT='cuMemHostRegister:2:from:2' "$acre" demo --output refused
 expect_rc 2
-expect_err '^acre: cannot make mapped memory for auto: out of host memory'
+expect_err '^acre: cannot allocate mapped memory for auto: out of host memory'
 
 finish

@@ -6,7 +6,7 @@
 run "$acre" --help
 expect_rc 0
 expect_no_err
-for word in info doctor demo replay plan bench trace stats run Examples: ACRE_SOFT_BYTES NO_COLOR 'Exit codes'; do
+for word in info doctor demo replay plan bench trace stats run Examples: ACRE_SOFT_BYTES NO_COLOR 'Exit status'; do
     expect_out "$word"
 done
 cp "$out" "$work/help"

@@ -22,7 +22,7 @@ for name in $hard; do
     expect_rc 0
     run "$no_gpu" "$acre" plan --capacity 1048576 "$file" --check "$name.csv"
     expect_rc 0
-    expect_out ' right$'
+    expect_out ' valid$'
 done
 
 # plan_of FILE RATIO: a plan that is right, and at most so many times its lower bound.

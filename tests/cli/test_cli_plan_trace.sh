@@ -38,7 +38,7 @@ check "what is not freed is live to the end" grep -q '3: 500000 bytes .* live 5 
 check "the axis says so" grep -q 'events of the trace' small.svg
 plan small.csv --check offsets.csv
 expect_rc 0
-expect_out ' right$'
+expect_out ' valid$'
 expect_out '^TRACE +OPS +LIVE +PLAN +PLAN/LIVE +POOL +POOL/LIVE +SAVED$'
 plan small.csv --align 1 --json
 expect_rc 0
@@ -90,7 +90,7 @@ printf '%s\n' "$rmm" 1,00:00:00.0,free,0x2000,256,0 >bad.csv
 plan bad.csv
 expect_rc 2
 expect_no_out
-expect_err '^acre: bad.csv:2:19: 0x2000 is freed, and is no block that is live'
+expect_err '^acre: bad.csv:2:19: 0x2000 is freed but is not a live block'
 head -c 100 own.trace >bad.trace
 plan bad.trace
 expect_rc 2
@@ -99,6 +99,6 @@ expect_err '^acre: bad.trace: '
 echo "$rmm" >bad.csv
 plan bad.csv
 expect_rc 2
-expect_err '^acre: bad.csv: there is nothing in it'
+expect_err '^acre: bad.csv: there are no allocations to replay'
 
 finish

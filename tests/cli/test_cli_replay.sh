@@ -70,7 +70,7 @@ head -c -1 two_streams.csv >no_end.csv
 replay no_end.csv
 expect_rc 0
 expect_plain
-expect_out '^FILE +PASS +OPS +P50 +P99 +LIVE +AT LEAST +RESERVED +RES/LIVE +CALLS +CREATED +RELEASED +MOVED +WAITS$'
+expect_out '^FILE +PASS +OPS +P50 +P99 +LIVE +LOWER BOUND +RESERVED +RES/LIVE +CALLS +CREATED +RELEASED +MOVED +WAITS$'
 expect_out '^no_end.csv +1 +4 .* 3\.8 MiB +4 MiB .* [0-9]+\.[0-9]{3} +[0-9]+ .*[0-9]+ +[0-9]+$'
 
 # A real trace. What came before it does not change what it needs: all of that was given back.
@@ -155,30 +155,30 @@ rmm_bad() {
 }
 
 good=1,00:00:00.0,allocate,0x100,256,0
-rmm_bad 3:15 "Action is 'alocate'; there are allocate, free" "$good" 1,00:00:00.00,alocate,0x200,256,0
-rmm_bad 3:19 '0x200 is freed, and is no block that is live' "$good" 1,00:00:00.0,free,0x200,256,0
-rmm_bad 4:19 '0x100 is freed, and is no block' "$good" \
+rmm_bad 3:15 "unknown Action 'alocate': expected allocate, free" "$good" 1,00:00:00.00,alocate,0x200,256,0
+rmm_bad 3:19 '0x200 is freed but is not a live block' "$good" 1,00:00:00.0,free,0x200,256,0
+rmm_bad 4:19 '0x100 is freed but is not a live block' "$good" \
     1,00:00:00.0,free,0x100,256,0 1,00:00:00.0,free,0x100,256,0
-rmm_bad 3:23 '0x100 is a live block already, allocated in line 2' "$good" "$good"
+rmm_bad 3:23 '0x100 is already live, allocated in line 2' "$good" "$good"
 rmm_bad 2:29 'Size is 0' 1,00:00:00.0,allocate,0x100,0,0
 rmm_bad 2:29 'Size is negative' 1,00:00:00.0,allocate,0x100,-5,0
-rmm_bad 2:29 'Size is more than 64 bits hold' 1,00:00:00.0,allocate,0x100,18446744073709551616,0
-rmm_bad 2:31 "Size is no number: it has 'k'" 1,00:00:00.0,allocate,0x100,12k,0
+rmm_bad 2:29 'Size does not fit into 64 bits' 1,00:00:00.0,allocate,0x100,18446744073709551616,0
+rmm_bad 2:31 "Size is not a number: it contains 'k'" 1,00:00:00.0,allocate,0x100,12k,0
 rmm_bad 2:29 'Size is empty' 1,00:00:00.0,allocate,0x100,,0
-rmm_bad 2:23 'a block begins at address 0' '1,00:00:00.0,allocate,(nil),256,0'
-rmm_bad 2:25 "Pointer is no number: it has 'z'" 1,00:00:00.0,allocate,0xz00,256,0
-rmm_bad 2:23 'Pointer is more than 64 bits hold' 1,00:00:00.0,allocate,0x10000000000000000,256,0
-rmm_bad 2:33 "Stream is no number: it has 'q'" 1,00:00:00.0,allocate,0x100,256,q
+rmm_bad 2:23 'Pointer of an allocation is 0' '1,00:00:00.0,allocate,(nil),256,0'
+rmm_bad 2:25 "Pointer is not a number: it contains 'z'" 1,00:00:00.0,allocate,0xz00,256,0
+rmm_bad 2:23 'Pointer does not fit into 64 bits' 1,00:00:00.0,allocate,0x10000000000000000,256,0
+rmm_bad 2:33 "Stream is not a number: it contains 'q'" 1,00:00:00.0,allocate,0x100,256,q
 rmm_bad 2:1 'Thread is negative' -1,00:00:00.0,allocate,0x100,256,0
-rmm_bad 2:5 'Time is not as in 12:34:56.789012' 1,00.00:00.0,allocate,0x100,256,0
-rmm_bad 2:13 'Time is not as in 12:34:56.789012' 1,00:00:00.0z,allocate,0x100,256,0
+rmm_bad 2:5 'Time is not of the form 12:34:56.789012' 1,00.00:00.0,allocate,0x100,256,0
+rmm_bad 2:13 'Time is not of the form 12:34:56.789012' 1,00:00:00.0z,allocate,0x100,256,0
 rmm_bad 2:32 'the line ends here, without the column Stream' 1,00:00:00.0,allocate,0x100,256
 rmm_bad 3:1 'the line ends here, without the column Time' "$good" '' "$good"
 rmm_bad 2:34 'there are more than 6 columns' "$good,0"
 printf '%s\n' Thread,Time,Action,Pointer,Size "$good" >bad.csv
 refuse 1:32 'the line ends here, without the column Stream'
 printf '%s\n' Thread,Time,Action,Pointer,Bytes,Stream "$good" >bad.csv
-refuse 1:28 'the column Size should stand here'
+refuse 1:28 'expected the column Size here'
 
 # lives_bad WHERE WHAT LINE...
 lives_bad() {
@@ -187,51 +187,51 @@ lives_bad() {
     printf '%s\n' "$lives" "$@" >bad.csv
     refuse "$where" "$what"
 }
-lives_bad 2:5 'the block ends before it begins' a,7,3,100
-lives_bad 2:5 'the block ends before it begins, or at once' a,7,7,100
+lives_bad 2:5 'upper must be greater than lower' a,7,3,100
+lives_bad 2:5 'upper must be greater than lower' a,7,7,100
 lives_bad 2:7 'size is 0' a,1,3,0
 lives_bad 2:3 'lower is negative' a,-1,3,100
-lives_bad 3:1 "id 'a' stands in line 2 already" a,1,3,100 a,4,5,100
+lives_bad 3:1 "duplicate id 'a', first in line 2" a,1,3,100 a,4,5,100
 lives_bad 2:1 'id is empty' ,1,3,100
-lives_bad 2:3 'lower is more than 63 bits hold' a,9223372036854775808,9223372036854775809,1
+lives_bad 2:3 'lower does not fit into 63 bits' a,9223372036854775808,9223372036854775809,1
 lives_bad 2:6 'the line ends here, without the column size' a,1,3
-lives_bad 2:7 'size is more than 64 bits hold' a,1,3,99999999999999999999999999
+lives_bad 2:7 'size does not fit into 64 bits' a,1,3,99999999999999999999999999
 
 : >bad.csv
 refuse 1:1 'the file is empty'
 printf 'hello\n' >bad.csv
-refuse 1:1 'this is no trace'
+refuse 1:1 'this is not a trace'
 head -c 5000 "$acre" >bad.csv
-refuse 1:1 'this is no trace'
+refuse 1:1 'this is not a trace'
 printf '%s\n1,00:00\0:00,free' "$rmm" >bad.csv
-refuse 2:8 'there is a NUL byte'
+refuse 2:8 'the line contains a NUL byte'
 { echo "$rmm" && head -c 10000 /dev/zero | tr '\0' 1; } >bad.csv
 refuse 2:4097 'the line has more than 4096 bytes'
 head -c 5000 "$trace" >bad.csv
-refuse '[0-9]{3,4}:[0-9]+' 'the file is cut off'
+refuse '[0-9]{3,4}:[0-9]+' 'the file is truncated'
 { head -c 4000 "$trace" && printf garbage && tail -c +4008 "$trace"; } >bad.csv
 refuse '[0-9]{3,4}:[0-9]+' 'the gzip data is damaged'
 { cat "$trace" && echo more; } >bad.csv
-refuse '[0-9]+:[0-9]+' 'something else follows the gzip data'
+refuse '[0-9]+:[0-9]+' 'other data follows the gzip data'
 gzip -c </dev/null >bad.csv
 refuse 1:1 'the file is empty'
 printf '\037\213' >bad.csv
-refuse 1:1 'the file is cut off'
+refuse 1:1 'the file is truncated'
 # Messages do not steer the terminal.
 printf '%s\n1,00:00:00.0,\033[31mred,0x1,1,0\n' "$rmm" >bad.csv
-refuse 2:14 "Action is '[?].31mred'"
+refuse 2:14 "unknown Action '[?].31mred'"
 
 echo "$rmm" >bad.csv
 replay bad.csv
 expect_rc 2
-expect_err '^acre: bad.csv: there is nothing in it that could be replayed'
+expect_err '^acre: bad.csv: there are no allocations to replay'
 {
     echo "$rmm"
     seq 1 1025 | sed 's/.*/1,00:00:00.0,allocate,0x&00,1,0x&/'
 } >bad.csv
 replay bad.csv
 expect_rc 2
-expect_err '^acre: bad.csv: it has more than 1024 streams'
+expect_err '^acre: bad.csv: the trace has more than 1024 streams'
 replay no_such_file.csv
 expect_rc 2
 expect_err '^acre: cannot read no_such_file.csv: No such file'
@@ -250,7 +250,7 @@ printf '%s\n' "$lives" a,0,9,1000 b,1,9,5000000000 c,2,9,1000 >big.csv
 replay big.csv two_streams.csv --json
 expect_rc 1
 expect_err '^acre: big.csv: pass 1, event 2 of 6: cannot allocate 4\.7 GiB: '
-expect_err '^acre: big.csv: 1000 B were live then, .* up to 4\.7 GiB; the device has 4 GiB'
+expect_err '^acre: big.csv: 1000 B were live then; the trace needs up to 4\.7 GiB; the device has 4 GiB'
 expect_json '.results | length == 2'
 expect_json '.results[0] | (.failed | test("cannot allocate")) and has("ns_p50") == false
     and has("reserved_over_requested") == false'

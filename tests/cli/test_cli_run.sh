@@ -134,7 +134,7 @@ if [ -n "$static" ] && ! is_sanitized; then
     expect_rc 1
     check "said once" test "$(wc -l <"$err")" -eq 2
     expect_err '^acre: static could not use CUDA$'
-    expect_err '^acre: the program brings a CUDA runtime of its own, .* -cudart shared'
+    expect_err '^acre: the program contains its own CUDA runtime .* -cudart shared'
 fi
 
 # A program that no loader starts gets no libraries, but what it starts does.
@@ -147,7 +147,7 @@ for flags in -static -static-pie; do
         run PATH="$work:$PATH" "$acre" run --device soft -- "$program"
         expect_rc 0
         expect_out '^ran$'
-        expect_err "^acre: $program was linked statically: .*; link it dynamically$"
+        expect_err "^acre: $program is linked statically: .*; link it dynamically$"
     done
     for bytes in 0 4 20 63 64 100 200 400; do
         head -c "$bytes" plain >part # which may not be run, so that it is only looked at
@@ -176,16 +176,16 @@ fi
 soft --stats -- "$cases" fault-device
 expect_rc 139
 expect_out '^now$'
-expect_err '^acre: the host touched 0x[0-9a-f]+, which is device memory: byte 16 of 4096 that cudaMalloc gave, called at run_cases\+0x[0-9a-f]+$'
+expect_err '^acre: the host touched 0x[0-9a-f]+, which is device memory: byte 16 of 4096 from cudaMalloc, called at run_cases\+0x[0-9a-f]+$'
 soft -- "$cases" fault-reserved
 expect_rc 139
-expect_err 'an address with no memory mapped to it: byte 4096 of 8388608 that cuMemAddressReserve gave'
+expect_err 'an address with no memory mapped to it: byte 4096 of 8388608 from cuMemAddressReserve, '
 soft -- "$cases" fault-freed
 expect_rc 139
-expect_err '^acre: the host touched 0x[0-9a-f]+, which is no memory since cudaFreeHost, called at run_cases\+0x[0-9a-f]+: byte 16 of 4096 that cudaMallocHost gave, called at run_cases\+0x[0-9a-f]+$'
+expect_err '^acre: the host touched 0x[0-9a-f]+, which was freed by cudaFreeHost, called at run_cases\+0x[0-9a-f]+: byte 16 of 4096 from cudaMallocHost, called at run_cases\+0x[0-9a-f]+$'
 soft -- "$cases" fault-reset
 expect_rc 139
-expect_err ', which is no memory since its context ended: byte 16 of 4096 that cudaMallocHost gave, called at run_cases\+0x[0-9a-f]+$'
+expect_err ', which was freed with its context: byte 16 of 4096 from cudaMallocHost, called at run_cases\+0x[0-9a-f]+$'
 soft -- "$cases" fault-other
 expect_rc 139
 check "nothing about other faults" test "$(grep -c '^acre:' "$err")" -eq 0
@@ -214,7 +214,7 @@ expect_rc 0
 check "some were refused" test "$n" -gt 5
 run ACRE_FAULT=nonsense "$acre" run --device soft -- "$cases" careful
 expect_rc 0
-expect_err '^acre: no call will fail: .*nonsense'
+expect_err '^acre: ACRE_FAULT is ignored: .*nonsense'
 
 # ---- settings ----
 
@@ -319,7 +319,7 @@ for device in cuda auto soft:1 ''; do
     run "$acre" run --device "$device" -- "$cases" clean
     expect_rc 2
     expect_no_out
-    expect_err '^acre: not yet: .* --device soft alone'
+    expect_err '^acre: --device .* is not supported yet: use --device soft$'
 done
 run "$acre" run -- "$cases" clean
 expect_rc 64

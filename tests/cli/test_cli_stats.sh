@@ -10,9 +10,9 @@ expect_rc 0
 run "$acre" stats demo.stats
 expect_rc 0
 expect_plain
-expect_out '^process [0-9]+ \(gone\), acre [0-9.]+, last written '
-expect_out '^OF +COUNTER +VALUE$'
-expect_err 'has gone: these are its last figures'
+expect_out '^process [0-9]+ \(ended\), acre [0-9.]+, last written '
+expect_out '^OBJECT +COUNTER +VALUE$'
+expect_err 'has ended: these are its last figures'
 run_leaks "$acre" stats --json demo.stats
 expect_rc 0
 expect_json '.schema == "acre-stats/1" and (.is_running | not) and .pid > 0 and .rows == []'
@@ -38,14 +38,14 @@ fi
 wait "$pid" "$idle"
 run "$acre" stats "running.$pid"
 expect_rc 0
-expect_out '\(gone\)'
+expect_out '\(ended\)'
 
 # Files that are none, and damaged ones.
 echo 'dear reader' >letter
 expect_unreadable stats /nonexistent . letter /dev/null
 run "$acre" stats 999999999
 expect_rc 2
-expect_err 'there is none with that number'
+expect_err 'no such process'
 for bytes in 8 100 5000 20000; do
     head -c "$bytes" demo.stats >"cut"
     expect_unreadable stats cut
@@ -54,7 +54,7 @@ expect_borne stats demo.stats '\377\377\377\377\377\377\377\377' 8 12 16 20 140 
 make_broken demo.stats 8 '\377'
 run "$acre" stats broken
 expect_rc 2
-expect_err 'its format is not known here'
+expect_err 'unsupported format'
 # A row of nonsense steers no terminal.
 header=$(od -An -tu4 -j12 -N4 demo.stats | tr -d ' ')
 make_broken demo.stats "$header" '\2\0\0\0\1\0\0\0' "$((header + 24))" '\033[31mname'

@@ -12,11 +12,11 @@ run "$acre" trace demo.trace
 expect_rc 0
 expect_no_err
 expect_plain
-expect_out '^process +[0-9]+, begun 20[0-9][0-9]-'
-expect_out '^recorded .* the program ended without stopping it$'
+expect_out '^process +[0-9]+, started 20[0-9][0-9]-'
+expect_out '^recorded .* the program ended without stopping the trace$'
 expect_out '^events +[0-9]+, [0-9.]+ bytes each'
 expect_out '^pool +[0-9]+ soft:0 device'
-expect_out '^live +most '
+expect_out '^live +peak '
 expect_out '^alloc +[0-9]+$'
 expect_out '^chunk-create +[0-9]+$'
 
@@ -43,7 +43,7 @@ cp "$out" list
 run_leaks "$acre" trace --pack demo.gz demo.trace
 expect_rc 0
 expect_no_out
-expect_err 'demo.gz: .* became '
+expect_err 'demo.gz: packed .* into '
 check "it is gzip" gzip -t demo.gz
 check "it is smaller" test "$(stat -c %s demo.gz)" -lt "$(($(stat -c %s demo.trace) / 2))"
 check "it is the file" cmp <(gzip -dc demo.gz) demo.trace
@@ -61,13 +61,13 @@ expect_err 'cannot write none/demo.gz'
 # A limit, and a ring.
 run "$no_gpu" ACRE_TRACE=small.trace ACRE_TRACE_BYTES=1MiB "$acre" bench pool --quick --device soft
 expect_rc 0
-expect_err 'warning.*trace has ended: 1048576 bytes'
+expect_err 'warning.*trace has ended: it reached its limit of 1048576 bytes'
 check "it is no larger" test "$(stat -c %s small.trace)" -le 1048576
 run "$acre" trace --json small.trace
 expect_rc 0
 expect_json '.state == "full"'
 run "$acre" trace small.trace
-expect_out 'ended early: its limit of bytes was reached'
+expect_out 'ended early: the trace reached its size limit'
 run "$no_gpu" ACRE_TRACE=ring.trace ACRE_TRACE_BYTES=2MiB ACRE_TRACE_RING=yes \
     "$acre" bench pool --quick --device soft --case pair --case random
 expect_rc 0
@@ -80,7 +80,7 @@ if ! is_sanitized && ! grep -q '^ACRE_COVERAGE:BOOL=ON' "$ACRE_BUILD/CMakeCache.
     # shellcheck disable=SC2016 # for the inner shell
     run "$no_gpu" ACRE_TRACE=full.trace bash -c 'ulimit -f 2; exec "$0" "$@"' "$acre" info --device cuda
     expect_rc 2
-    expect_err 'warning.*there will be no trace: full.trace: File too large'
+    expect_err 'warning.*no trace is written: full.trace: File too large'
 fi
 
 # %p, and files that cannot be.
@@ -90,7 +90,7 @@ check "a file with the number" compgen -G 'p[0-9]*.trace'
 echo 'dear reader' >letter
 run "$no_gpu" ACRE_TRACE=letter "$acre" info --device soft
 expect_rc 2
-expect_err 'ACRE_TRACE: letter is something else'
+expect_err 'ACRE_TRACE: letter is a file of another kind'
 check "the letter is as it was" grep -q 'dear reader' letter
 run "$no_gpu" ACRE_TRACE=/nonexistent/t "$acre" info --device soft
 expect_rc 2
@@ -101,7 +101,7 @@ expect_unreadable trace /nonexistent . letter /dev/null
 : >empty
 run "$acre" trace empty
 expect_rc 2
-expect_err 'empty: byte 0: this is no trace'
+expect_err 'empty: byte 0: this is not an acre trace'
 size=$(stat -c %s demo.trace)
 for bytes in 8 100 4095 5000 "$((size - 60000))"; do
     head -c "$bytes" demo.trace >"cut"
@@ -113,7 +113,7 @@ expect_borne trace demo.trace '\377\377\377\377' 8 16 4100 4104 8192 70000
 make_broken demo.trace 4096 '\377\377\377\377'
 run "$acre" trace broken
 expect_rc 2
-expect_err '^acre: broken: byte 4096: no block begins where one should$'
+expect_err '^acre: broken: byte 4096: there is no block where one should begin$'
 head -c 3000 demo.gz >cut.gz
 run "$acre" trace cut.gz
 expect_rc 2
