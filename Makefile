@@ -18,7 +18,7 @@ ARGS ?=
 # The groups of scripts/deps that presets need.
 needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter asan tsan,$(1)),clang)
 
-.PHONY: all configured cross-configured examples demo test test-all bench lint format abi coverage install uninstall clean help
+.PHONY: all configured cross-configured examples demo test test-all bench lint format abi coverage docs measurements install uninstall clean help
 
 all: configured ## build libacre.so, libacre.a and the tool acre
 	@cmake --build $(BUILD) --target acre_product
@@ -51,7 +51,7 @@ test-all: ## the tests of every preset, with a table at the end
 bench: all ## measure
 	@$(BUILD)/acre bench $(ARGS)
 
-lint: ## format, static analysis, shell scripts; changes nothing
+lint: ## format, static analysis, shell scripts, spelling; changes nothing
 	@scripts/deps build tool clang lint
 	@scripts/lint
 
@@ -78,6 +78,14 @@ cross-configured:
 coverage: ## run the tests and show how many lines of src/ and include/ they reach; a page in build/coverage
 	@scripts/deps build tool test coverage
 	@scripts/coverage $(ARGS)
+
+docs: ## the public headers and documents as HTML, in build/docs/html; the picture of the layers
+	@scripts/deps docs
+	@scripts/docs
+
+measurements: ## write the tables of docs/measurements.md from bench/results
+	@scripts/deps docs
+	@scripts/measurements
 
 install: $(BUILD)/build.ninja ## install to PREFIX (/usr/local), below DESTDIR if that is set; LIBDIR for libraries
 	@scripts/configure $(BUILD) $(if $(TOOL),ACRE_TOOL=$(TOOL)) PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)"
