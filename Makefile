@@ -51,9 +51,9 @@ test-all: ## the tests of every preset, with a table at the end
 bench: all ## measure
 	@$(BUILD)/acre bench $(ARGS)
 
-lint: ## format, static analysis, shell scripts, spelling; changes nothing
+lint: ## format, static analysis, shell scripts, spelling; changes nothing (ARGS=--quick: without the analyzer)
 	@scripts/deps build tool clang lint
-	@scripts/lint
+	@scripts/lint $(ARGS)
 
 format: ## rewrite the C sources in the project's format
 	@scripts/deps lint

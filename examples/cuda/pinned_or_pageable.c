@@ -1,7 +1,7 @@
-/* The same copies from pageable, pinned and registered memory. Pinned pages do not move, so the
- * device reads them directly, and only their copies are asynchronous. Pageable memory goes through
- * a buffer of the driver. Speeds differ between machines, so they go to stderr; stdout is the same
- * everywhere. */
+/* Copies the same data from pageable, pinned and registered memory. Pinned pages do not move, so
+ * the device reads them directly, and only their copies are asynchronous. Pageable memory goes
+ * through a buffer of the driver. Speeds differ between machines, so they go to stderr; stdout is
+ * the same everywhere. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -28,7 +28,7 @@
 
 /* Loads a pointer that the caller only dereferences. Every processor that acre runs on orders a
  * load after the load that produced its address (data dependency). So the load needs no acquire,
- * which on some processors delays all later loads. memory_order_consume means the same, but
+ * which on some processors delays all later loads. memory_order_consume is meant for this, but
  * compilers turn it into an acquire. The thread sanitizer does not track dependencies. */
 #if defined(__SANITIZE_THREAD__) || defined(ACRE_SANITIZE_tsan)
 #define acre__load_dependent(p) atomic_load_explicit((p), memory_order_acquire)

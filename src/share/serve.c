@@ -3,8 +3,8 @@
  * One poll covers the listening socket, the importers' connections and the stop event. An importer
  * sends one message at a time and gets at most one answer to each. An importer that does not read
  * therefore fills only its own connection, which is then closed. The descriptors of a message exist
- * only while it is built and sent. Chunks of an answer in progress are kept for at most
- * offer.patience_ms after the importer's last message.
+ * only while it is built and sent. The ids of an incomplete request and the chunks of an answer in
+ * progress are kept for at most offer.patience_ms after the importer's last message.
  *
  * Locks: the extent's lock while its record is read; none around a driver call or the network. */
 #include "share/serve.h"
@@ -34,7 +34,7 @@ enum {
 struct importer {
     int socket;
     int is_known;        /* it got an answer: the connection is its lease */
-    int64_t deadline_ns; /* of the first request or of the answer in progress; 0: none */
+    int64_t deadline_ns; /* of the first request, or of what is in progress; 0: none */
     uint64_t *have;      /* ids of the request received so far */
     uint32_t have_count, have_total;
     struct acre__taken answer; /* chunks [sent, count) are still to be sent */
@@ -140,6 +140,7 @@ static int serve_view(struct acre__server *server, struct importer *importer) {
                             importer->answer.count);
     if (status) {
         importer_end_answer(importer);
+        importer_end_request(importer);
         serve_refuse(server, importer->socket, status, acre_last_detail());
         return 1;
     }
@@ -243,7 +244,7 @@ static int serve_message(struct acre__server *server, struct importer *importer)
     else
         serve_refuse(server, importer->socket, ACRE_E_PROTOCOL,
                      "only the owner sends this message type");
-    if (goes_on && (importer->answer.count || !importer->is_known))
+    if (goes_on && (importer->have || importer->answer.count || !importer->is_known))
         importer->deadline_ns = serve_patience_ns(server);
     return goes_on;
 }
@@ -291,6 +292,7 @@ static int serve_deadlines(struct acre__server *server) {
         struct importer *importer = &server->importers[i];
         if (importer->deadline_ns && importer->deadline_ns <= now_ns) {
             importer_end_answer(importer);
+            importer_end_request(importer);
             if (!importer->is_known)
                 importer_end(importer);
         }

@@ -267,7 +267,8 @@ static acre_status chunk_no_memory(acre_device *dev, acre_status status, size_t 
                       dev->label);
 }
 
-/* Counts a new chunk of `bytes` bytes if the limit allows it; releases the cache before it fails. */
+/* Counts a new chunk of `bytes` bytes if the limit allows it; releases the cache before it fails.
+ */
 static acre_status store_charge(struct chunk_store *store, acre_device *dev, size_t bytes) {
     uint64_t limit, ignored;
     acre_status status = acre__config_bytes(ACRE__CONFIG_CHUNK_LIMIT_BYTES, UINT64_MAX, &limit);

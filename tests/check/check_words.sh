@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Words that do not belong in the tree: marks of unfinished work, folders of somebody's machine, and
-# in the documents make targets and presets that do not exist.
+# Words that do not belong in the tree: marks of unfinished work, folders of somebody's machine,
+# phrases for which the field has a term (phrases.txt), and in the documents make targets and presets
+# that do not exist.
 #   check_words.sh [ROOT]
 set -euo pipefail
 
@@ -37,6 +38,13 @@ complain "unfinished work" < <(grep -HInwE "$marks" -- "${not_documents[@]}" | c
 folders="ho""me|ro""ot|wo""rk|Us""ers"
 complain "a folder of one machine" < <(
     grep -HInE "(^|[^A-Za-z0-9_.}~)-])/($folders)/[A-Za-z0-9_.]" -- "${files[@]}" | cut -c1-160)
+
+# Recorded output stays as it is; the checks themselves name the phrases.
+phrases=$(dirname "$0")/phrases.txt
+mapfile -t prose < <(printf '%s\n' "${files[@]}" | grep -vE '^tests/(data|check|fuzz/corpus)|\.svg$')
+while IFS=$'\t' read -r phrase instead; do
+    complain "write \"$instead\"" < <(grep -HInE -- "$phrase" "${prose[@]}" | cut -c1-160)
+done <"$phrases"
 
 # commands_of FILE: the lines `LINE make WORD...` that a document shows, in a block of code or
 # between backticks.
