@@ -45,7 +45,7 @@ for file in examples/*.c examples/cuda/*.c examples/cuda/*.cpp; do
 done
 
 # Links between documents lead somewhere.
-for file in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md examples/README.md; do
+for file in *.md docs/*.md examples/README.md src/*/README.md cli/README.md bench/README.md standin/README.md; do
     grep -o '](\([^)#]*\)' "$file" | sed 's/^](//' | grep -v '^[a-z]*:' | sort -u >"$work/links"
     while read -r link; do
         [ -z "$link" ] || check "$file links to $link" test -e "$(dirname "$file")/$link"
