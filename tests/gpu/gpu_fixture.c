@@ -31,9 +31,9 @@ int gpu_setup(void **state) {
     CUdevice device;
     void *mailbox;
     if (acre_open("cuda", NULL, &gpu->dev))
-        gpu_missing("there is no GPU");
+        gpu_missing("no GPU found");
     if (!gpu_kernels)
-        gpu_missing("there was no nvcc to build the kernels with");
+        gpu_missing("built without nvcc, so there are no kernels");
     gpu->drv = gpu->dev->drv;
     assert_int_equal(gpu->drv->cuDeviceGet(&device, 0), CUDA_SUCCESS);
     assert_int_equal(gpu->drv->cuDevicePrimaryCtxRetain(&ctx, device), CUDA_SUCCESS);

@@ -1,5 +1,5 @@
-/* Kernels for the tests of the ground: one that waits for the host, one that writes, one that
- * faults. All waiting is bounded, so that a failed test cannot hang the machine. */
+/* Kernels that wait for the host, write, and fault. All waits are bounded, so that a failed test
+ * cannot hang the machine. */
 
 static __device__ unsigned long long now_ns() {
     unsigned long long ns;
@@ -7,14 +7,15 @@ static __device__ unsigned long long now_ns() {
     return ns;
 }
 
-/* Waits until *flag is not 0, at most two seconds. */
+/* Waits until *flag is not 0, for at most two seconds. */
 extern "C" __global__ void ground_wait(volatile unsigned long long *flag) {
     unsigned long long begin = now_ns();
     while (*flag == 0 && now_ns() - begin < 2000000000ull)
         ;
 }
 
-/* Waits until *address is not 0, then writes `value` to the count words there. */
+/* Waits until *address is not 0, for at most two seconds, then writes `value` to `count` words
+ * there. */
 extern "C" __global__ void ground_write_when_told(volatile unsigned long long *address,
                                                   unsigned value, unsigned long long count) {
     unsigned long long begin = now_ns();
@@ -33,12 +34,12 @@ extern "C" __global__ void ground_write(unsigned *words, unsigned value, unsigne
         words[i] = value + (unsigned)i;
 }
 
-/* An address that nothing is mapped at. */
+/* Writes to an unmapped address. */
 extern "C" __global__ void ground_fault() {
     *(volatile unsigned *)8 = 1;
 }
 
-/* Reads and writes where the words are. */
+/* Adds `value` to each word in place. */
 extern "C" __global__ void ground_add(unsigned *words, unsigned value, unsigned long long count) {
     unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
     if (i < count)

@@ -1,6 +1,6 @@
-/* What kernels of the heap's tests are told, and how they are written once: compiled by nvcc they
- * are kernels of a GPU (heap_kernels.cu), otherwise kernels of the soft device (heap_world.c), so
- * that what runs on the GPU has run before on every machine. */
+/* The arguments of the heap tests' kernels, and macros to write each kernel once for two targets.
+ * nvcc compiles them for a GPU (heap_kernels.cu); a C compiler compiles them for the soft device
+ * (heap_world.c). So the code that runs on the GPU is also tested on every machine. */
 #ifndef ACRE_TESTS_GPU_HEAP_JOB_H
 #define ACRE_TESTS_GPU_HEAP_JOB_H
 
@@ -10,21 +10,21 @@ enum {
     HEAP_NULLS,   /* requests that got NULL */
     HEAP_WRONG,   /* checks that failed */
     HEAP_WHERE,   /* the first of them: line << 32 | thread */
-    HEAP_BLOCKS,  /* handed out */
-    HEAP_NULL_NS, /* the longest time that a NULL took */
+    HEAP_BLOCKS,  /* blocks allocated */
+    HEAP_NULL_NS, /* longest time until a request returned NULL */
     HEAP_COUNTS = 16
 };
 
-/* Passed by value. */
+/* The kernels' argument, passed by value. */
 struct heap_job {
     acre_heap_handle h, other;
     uint64_t *at;       /* a block for each thread, or a list of them */
-    uint64_t *more;     /* a second one */
+    uint64_t *more;     /* a second table like `at` */
     uint64_t *counts;   /* HEAP_COUNTS */
-    uint32_t threads;   /* that take part: a power of two */
-    uint32_t lanes;     /* of a warp, 1 or 32 */
+    uint32_t threads;   /* threads that take part: a power of two */
+    uint32_t lanes;     /* lanes of a warp, 1 or 32 */
     uint32_t salt;      /* makes rounds differ */
-    uint32_t is_log;    /* sizes: small ones are as likely as large ones */
+    uint32_t is_log;    /* 1: small sizes are as likely as large ones */
     uint64_t low, high; /* bytes of a block */
     uint64_t most;      /* blocks for a thread */
 };
@@ -36,7 +36,7 @@ struct heap_job {
         name##_body(&job);                                                                         \
     }                                                                                              \
     static __device__ void name##_body(const struct heap_job *job)
-/* A word of the block's shared memory. */
+/* Declares a word in the block's shared memory. */
 #define HEAP_SHARED(name)                                                                          \
     __shared__ void *name##_shared;                                                                \
     void **name = &name##_shared
@@ -57,7 +57,8 @@ ACRE__HEAP_FN void heap_count(const struct heap_job *job, uint32_t which, uint64
     (void)acre__heap_add64(&job->counts[which], n, relaxed);
 }
 
-/* What failed first is kept, so that one run on a GPU tells it. */
+/* Counts a failed check and records the line and thread of the first one, so that one run on a GPU
+ * suffices to find it. */
 #define HEAP_CHECK(is_right)                                                                       \
     do {                                                                                           \
         if (!(is_right))                                                                           \
@@ -88,7 +89,7 @@ ACRE__HEAP_FN uint64_t heap_random(const struct heap_job *job, uint64_t i) {
     return heap_mix(i << 32 | job->salt);
 }
 
-/* The size of block i: low .. high. */
+/* Returns the size of block i, between low and high. */
 ACRE__HEAP_FN uint64_t heap_bytes(const struct heap_job *job, uint64_t i) {
     uint64_t r = heap_random(job, i), high = job->high;
     if (job->is_log)
@@ -96,14 +97,14 @@ ACRE__HEAP_FN uint64_t heap_bytes(const struct heap_job *job, uint64_t i) {
     return high <= job->low ? job->low : job->low + (r & 0xffffffffffffu) % (high - job->low + 1);
 }
 
-/* Another thread, each one once. */
+/* Returns the index of another thread. Different threads get different partners. */
 ACRE__HEAP_FN uint32_t heap_partner(const struct heap_job *job, uint32_t i) {
     return (i * 2654435761u + job->salt * 40503u) & (job->threads - 1);
 }
 
-/* ---- contents: words that no other block has, from the beginning to the end ---- */
+/* ---- contents: words that differ from those of every other block ---- */
 
-/* Of a block beyond this many words only both ends are written. */
+/* Unless is_whole is set, a block gets only this many words at either end. */
 #define HEAP_ENDS 1024u
 
 ACRE__HEAP_FN uint64_t heap_skip(uint64_t words, uint64_t k, uint32_t is_whole) {

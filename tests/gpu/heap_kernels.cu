@@ -1,2 +1,2 @@
-/* The kernels of the heap's tests, for a GPU. */
+/* The kernels of the heap's tests, compiled for a GPU. */
 #include "heap_kernels.h"

@@ -1,32 +1,32 @@
-/* Kernels of the heap's tests; see heap_job.h. Whatever they wait for is bounded. */
+/* Kernels of the heap's tests; see heap_job.h. All waits are bounded. */
 #ifndef ACRE_TESTS_GPU_HEAP_KERNELS_H
 #define ACRE_TESTS_GPU_HEAP_KERNELS_H
 
 #include "heap_job.h"
 
-/* All of them, with what they do. */
+/* All kernels and their purpose. */
 #define HEAP_KERNEL_LIST(X)                                                                        \
-    X(heap_take)    /* a block for each thread, written from end to end */                         \
-    X(heap_aligned) /* the same, aligned to every power of two */                                  \
-    X(heap_refused) /* alignments and sizes that cannot be */                                      \
-    X(heap_zeroed)  /* the same by calloc */                                                       \
-    X(heap_verify)  /* another thread looks at it */                                               \
-    X(heap_give)    /* another thread looks at it and frees it */                                  \
-    X(heap_ask)     /* what is known about blocks */                                               \
-    X(heap_asked)   /* what is known about freed ones */                                           \
+    X(heap_take)    /* allocates a block for each thread and writes all of it */                   \
+    X(heap_aligned) /* as heap_take, aligned to every power of two */                              \
+    X(heap_refused) /* requests alignments and sizes that must fail */                             \
+    X(heap_zeroed)  /* as heap_take, with calloc */                                                \
+    X(heap_verify)  /* checks the contents of another thread's block */                            \
+    X(heap_give)    /* checks and frees another thread's block */                                  \
+    X(heap_ask)     /* queries size and ownership of live blocks, frees them */                    \
+    X(heap_asked)   /* queries freed blocks */                                                     \
     X(heap_change)  /* realloc, up and down */                                                     \
-    X(heap_groups)  /* blocks for warps and blocks, copies and fills by them */                    \
-    X(heap_diverge) /* lanes that part */                                                          \
-    X(heap_misuse)  /* frees that are wrong */                                                     \
-    X(heap_mistake) /* frees in another heap */                                                    \
-    X(heap_fill)    /* as many blocks as there are, in a list for each thread */                   \
+    X(heap_groups)  /* allocations, copies and fills by warps and blocks */                        \
+    X(heap_diverge) /* lanes of a warp take different branches */                                  \
+    X(heap_misuse)  /* wrong frees */                                                              \
+    X(heap_mistake) /* frees blocks to the wrong heap */                                           \
+    X(heap_fill)    /* allocates until NULL, in one list per thread */                             \
     X(heap_drain)   /* frees the lists */                                                          \
-    X(heap_round)   /* one more block for each thread */                                           \
-    X(heap_thin)    /* keeps one of 16 of them, frees the others */                                \
-    X(heap_soak)    /* a step of a table of blocks that come and go */                             \
-    X(heap_soaked)  /* frees what is left in it */
+    X(heap_round)   /* allocates one more block for each thread */                                 \
+    X(heap_thin)    /* keeps 1 of 16 of those blocks, frees the others */                          \
+    X(heap_soak)    /* one random step on a table of blocks */                                     \
+    X(heap_soaked)  /* frees the blocks left in the table */
 
-/* ---- one block a thread ---- */
+/* ---- one block per thread ---- */
 
 ACRE__HEAP_SLOW void heap_keep(const struct heap_job *job, uint32_t i, void *p, uint64_t bytes) {
     job->at[i] = (uintptr_t)p;
@@ -48,7 +48,7 @@ HEAP_KERNEL(heap_take) {
     uint64_t bytes = heap_bytes(job, i);
     void *p = acre_heap_malloc(job->h, (size_t)bytes);
     heap_keep(job, i, p, bytes);
-    /* No class wastes more than a third of a block. */
+    /* No size class wastes more than a third of a block. */
     if (p && bytes > 32 && bytes <= 32768)
         HEAP_CHECK(2 * acre_heap_usable_size(job->h, p) <= 3 * bytes);
 }
@@ -114,7 +114,7 @@ HEAP_KERNEL(heap_give) {
     job->at[i] = 0;
 }
 
-/* Of live blocks, which are freed then. */
+/* Queries live blocks, then frees them. */
 HEAP_KERNEL(heap_ask) {
     uint32_t i = heap_index();
     if (i >= job->threads)
@@ -132,8 +132,8 @@ HEAP_KERNEL(heap_ask) {
     acre_heap_free(job->h, p);
 }
 
-/* In a launch of its own: a lane may be back from a free that another one is still doing for both.
- */
+/* Queries freed blocks. This needs a separate launch: a lane may return from a free while another
+ * lane still carries it out for both. */
 HEAP_KERNEL(heap_asked) {
     uint32_t i = heap_index();
     if (i >= job->threads)
@@ -143,7 +143,7 @@ HEAP_KERNEL(heap_asked) {
     HEAP_CHECK(acre_heap_owns(job->h, p));
 }
 
-/* The sizes that a block goes through; the middle ones are pages for some threads. */
+/* Returns the size of a block at a step; the middle sizes take whole pages for some threads. */
 ACRE__HEAP_FN uint64_t heap_step(uint32_t i, uint32_t step) {
     switch (step) {
     case 0:
@@ -182,7 +182,7 @@ HEAP_KERNEL(heap_change) {
     }
     HEAP_CHECK(acre_heap_realloc(job->h, p, 20) == (void *)p);
     HEAP_CHECK(acre_heap_realloc(job->h, p, SIZE_MAX - 100) == NULL);
-    HEAP_CHECK(acre_heap_realloc(job->h, p + 2, 100) == NULL); /* interior */
+    HEAP_CHECK(acre_heap_realloc(job->h, p + 2, 100) == NULL); /* an interior pointer */
     HEAP_CHECK(heap_is_right(p, 24, i, 1));
     acre_heap_free(job->h, p);
 }
@@ -194,7 +194,7 @@ ACRE__HEAP_FN void heap_group_block(const struct heap_job *job, void **slot) {
     size_t bytes = 40u * n + 7 + heap_index() / n % 16, k;
     unsigned char *one = (unsigned char *)acre_heap_block_malloc(job->h, bytes, slot);
     unsigned char *two = (unsigned char *)acre_heap_block_malloc(job->h, bytes, slot);
-    if (!one || !two) { /* for all threads of the block */
+    if (!one || !two) { /* all threads of the block get the same result */
         heap_count(job, HEAP_NULLS, 1);
         return;
     }
@@ -225,7 +225,7 @@ ACRE__HEAP_SLOW void heap_group_warp(const struct heap_job *job, uint32_t mask, 
     void *whole;
     unsigned char *part =
         (unsigned char *)acre_heap_coalesced_malloc(job->h, mask, 1 + i % 70, &whole);
-    if (!one || !two || !part) { /* for all lanes of the mask */
+    if (!one || !two || !part) { /* all lanes of the mask get the same result */
         heap_count(job, HEAP_NULLS, 1);
         return;
     }
@@ -242,7 +242,8 @@ ACRE__HEAP_SLOW void heap_group_warp(const struct heap_job *job, uint32_t mask, 
     acre_heap_warp_free(job->h, mask, whole);
 }
 
-/* All threads of full blocks. Two of three lanes are one group, the third ones another. */
+/* All threads of full blocks call this. Two of three lanes form one group, the others form a second
+ * one. */
 HEAP_KERNEL(heap_groups) {
     HEAP_SHARED(slot);
     uint32_t i = heap_index(), full = job->lanes == 32 ? 0xffffffffu : 1u;
@@ -256,7 +257,7 @@ HEAP_KERNEL(heap_groups) {
         heap_group_warp(job, full & ~thirds, i);
 }
 
-/* ---- lanes that part ---- */
+/* ---- divergent lanes ---- */
 
 ACRE__HEAP_FN void *heap_some(const struct heap_job *job, uint32_t i, uint64_t r) {
     void *p = NULL;
@@ -305,7 +306,8 @@ HEAP_KERNEL(heap_diverge) {
 
 /* ---- wrong frees ---- */
 
-/* at[0] is freed by all, at[1] inside; both have 32 bytes at least. */
+/* All threads free at[0], and pointers into the interior of at[1]. Both blocks have at least 32
+ * bytes. */
 HEAP_KERNEL(heap_misuse) {
     uint32_t i = heap_index();
     if (i >= job->threads)
@@ -319,7 +321,8 @@ HEAP_KERNEL(heap_misuse) {
     acre_heap_free(job->h, job->h.base + ((size_t)job->h.max_segments << ACRE__HEAP_SEGMENT_LOG2));
 }
 
-/* A block of each heap, freed in the other one, then in its own. */
+/* Allocates a block in each heap, frees it to the other heap, which must refuse, then to its
+ * own. */
 HEAP_KERNEL(heap_mistake) {
     uint32_t i = heap_index();
     if (i >= job->threads)
@@ -347,7 +350,7 @@ struct heap_link {
     uint64_t next, mark;
 };
 
-/* Says at both ends whose the block is. */
+/* Marks both ends of the block with its address and owner. */
 ACRE__HEAP_FN void heap_link_make(const struct heap_job *job, uint32_t i, struct heap_link *p) {
     uint64_t usable = acre_heap_usable_size(job->h, p);
     p->mark = (uintptr_t)p ^ heap_mix(i);
@@ -393,7 +396,7 @@ HEAP_KERNEL(heap_drain) {
         struct heap_link *p = (struct heap_link *)(uintptr_t)at;
         at = p->next;
         if (!heap_link_is_right(job, i, p)) {
-            HEAP_CHECK(0); /* what it says cannot be followed */
+            HEAP_CHECK(0); /* its link cannot be followed */
             break;
         }
         acre_heap_free(job->h, p);
@@ -430,7 +433,7 @@ HEAP_KERNEL(heap_thin) {
     }
 }
 
-/* ---- for long ---- */
+/* ---- soak ---- */
 
 ACRE__HEAP_FN void *heap_soak_take(const struct heap_job *job, uint64_t r, uint64_t bytes) {
     if (r % 8 == 0)
@@ -440,8 +443,8 @@ ACRE__HEAP_FN void *heap_soak_take(const struct heap_job *job, uint64_t r, uint6
     return acre_heap_malloc(job->h, (size_t)bytes);
 }
 
-/* A slot of the table, another thread's each time: what is there is looked at and, mostly, freed or
- * changed; where nothing is, a block comes. */
+/* Each thread takes a slot of the table, a different one in each launch. It checks a block in the
+ * slot and mostly frees or reallocates it; into an empty slot it puts a new block. */
 HEAP_KERNEL(heap_soak) {
     uint32_t i = heap_index();
     if (i >= job->threads)

@@ -29,7 +29,7 @@ static const struct {
 };
 
 static struct heap_world heap_one;
-static const char *heap_soft_warp; /* NULL: a GPU */
+static const char *heap_soft_warp; /* NULL: use a GPU */
 
 void heap_arguments(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "soft"))
@@ -107,13 +107,14 @@ static uint64_t now_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* A kernel that hangs must not keep a GPU until somebody comes: the end of the process ends it. */
+/* A kernel that hangs must not occupy the GPU without bound: the end of the process ends the
+ * kernel. */
 static void wait_or_end(struct heap_world *w, const char *kernel, acre_stream stream) {
     uint64_t begin = now_ms(), most = w->gpu && !w->is_memcheck ? 20000 : 100000;
     acre_status status;
     while ((status = acre_stream_query(w->dev, stream)) == ACRE_E_NOT_READY) {
         if (now_ms() - begin > most) {
-            fprintf(stderr, "kernel %s hangs\n", kernel);
+            fprintf(stderr, "kernel %s hangs; the program exits to end it\n", kernel);
             fflush(NULL);
             _exit(3);
         }
@@ -145,7 +146,7 @@ static void launch(struct heap_world *w, const char *kernel, acre_stream stream)
                              ACRE_OK);
             return;
         }
-    fail_msg("no kernel %s", kernel);
+    fail_msg("no kernel named %s", kernel);
 }
 
 void heap_run_on(struct heap_world *w, const char *kernel, acre_stream stream) {
@@ -193,7 +194,7 @@ acre_heap_stats heap_stats(struct heap_world *w) {
     return stats;
 }
 
-/* In segments, by several threads, and in one block. */
+/* Allocates all memory of the heap: first in segments, by several threads, then in one block. */
 static void end_all_is_there(struct heap_world *w, uint64_t bytes) {
     assert_int_equal(acre_fill_sync(w->dev, w->job.at, 0, w->threads * 8), ACRE_OK);
     w->job.threads = 64;

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Builds acre on a machine with a GPU, runs areas of its tests there and prints a table last.
+# Builds acre on a machine with a GPU, runs areas of its tests there and prints a table at the end.
 #
 #   tests/gpu/run.sh [AREA...]      all areas by default
 #
-# Nothing is downloaded. Development packages that the machine lacks may be unpacked in .sysroot/ at
-# the root of the tree. Skipped tests count as failures: on this machine there is a GPU.
+# The script downloads nothing. Development packages that the machine lacks may be unpacked in .sysroot/
+# at the root of the tree. Skipped tests count as failures, since this machine must have a GPU.
 #
-# An area is a function area_<name> below and a word in `areas`; it may take AREA_SECONDS. It calls
-# ctest_step, memcheck_step and bench_step, each of which makes one line of the table.
+# An area is a function area_<name> below and a word in `areas`. Its time limit is AREA_SECONDS. It calls
+# ctest_step, memcheck_step and bench_step; each adds one line to the table.
 #
-# Where TORCH_DIR names a folder with work.py and acre_torch.c, the area pool compares PyTorch on acre
-# with PyTorch on its own allocator too; the area torch does nothing else.
+# If TORCH_DIR names a folder with work.py and acre_torch.c, the area pool also compares PyTorch on acre
+# with PyTorch on its default allocator. The area torch runs that comparison only.
 set -uo pipefail
 
 areas=(ground kinds grow pool heap plan cuda)
 AREA_SECONDS=360
-# PyTorch's part: of the comparison, and of all of it.
+# Time for the rounds of the PyTorch comparison, and the limit for the whole comparison.
 TORCH_SECONDS=280
 TORCH_MOST_SECONDS=420
-# One program under compute-sanitizer; far more than any of them needs.
+# Limit for one program under compute-sanitizer, far above what any of them needs.
 PROGRAM_SECONDS=120
 
 self=$(realpath "$0")
@@ -26,13 +26,13 @@ root=$(cd "$(dirname "$self")/../.." && pwd)
 build=$root/build/gpu
 cd "$root" || exit 2
 
-# The device, streams and events, the driver's answers, the tool. What other areas have is theirs.
+# Device, streams and events, the driver's results, the tool. Tests of the other areas are excluded.
 area_ground() {
     ctest_step "tests" 'unit|conformance|api|fault|model|cli|examples|gpu'
     memcheck_step "memcheck" 'conformance|api|gpu'
 }
 
-# What tests of an area have in their names.
+# Regular expressions that match the names of an area's tests.
 about_kinds='mem|copy|copies|kinds|pages|book|staging'
 about_grow='vec|extent|chunk|range|steps|vm|share|realloc|grow|space|uses'
 about_pool='pool|realloc_strategies|tags|oom|ladder'
@@ -56,7 +56,7 @@ area_grow() {
     [ -z "${OUT:-}" ] || cp "$build/bench-grow.svg" "$OUT/"
 }
 
-# Memory in stream order. The bench comes with all of its cases, those that only a GPU can show too.
+# Memory in stream order. The benchmark runs all cases, including those that need a GPU.
 area_pool() {
     ctest_step "tests" 'unit|conformance|api|fault|model|cli|examples|gpu' \
         "$about_pool|bench|cli_demo|cli_replay"
@@ -65,14 +65,14 @@ area_pool() {
     [ ! -d "${TORCH_DIR:-}" ] || torch_step "torch"
 }
 
-# PyTorch on acre's pool alone; not among the areas that run by default, since pool has it.
+# Only PyTorch on acre's pool. This area does not run by default, since the area pool includes it.
 area_torch() {
     torch_step "torch"
 }
 
-# Malloc and free inside kernels. Unit tests are left out: they have run on the soft device, where
-# all of the kernels of test_gpu_heap run too. memcheck does not know memory that was mapped since a
-# kernel began, so programs whose kernels wait for it are not for it.
+# Malloc and free inside kernels. Unit tests are left out: they run on the soft device, where all kernels
+# of test_gpu_heap run too. memcheck does not see memory that is mapped after a kernel began, so it does
+# not run programs whose kernels wait for such memory.
 area_heap() {
     ctest_step "tests" 'api|cli|examples|gpu' 'heap'
     bench_step heap --chart "$build/bench-heap.svg"
@@ -82,17 +82,17 @@ area_heap() {
     ACRE_TEST_ONLY='heap_lanes*' sanitizer_step synccheck "synccheck" gpu 'test_gpu_heap$'
 }
 
-# Memory planned ahead. The placer itself is pure, and was tested where it was built.
-# Instances that lie beside the tree are not on this machine; they need no GPU.
+# Memory planned in advance. The placer itself needs no device and is tested on the build machine.
+# The problem instances in ../shared are not on this machine; they need no GPU.
 area_plan() {
     ctest_step "tests" 'unit|api|fault|model|cli|examples|gpu' "$about_plan"
     memcheck_step "memcheck" 'api|examples|gpu' "$about_plan"
     bench_step plan
 }
 
-# CUDA's own calls: the stand-ins, which need no GPU; their tests with NVIDIA's libraries in their
-# place, which must answer the same; and the programs of examples/cuda on the real libraries, where
-# they must print what they print on the stand-ins, and free everything.
+# CUDA's own calls, in three parts. The stand-in libraries, which need no GPU. The stand-ins' tests on
+# NVIDIA's libraries, which must pass there too. The programs of examples/cuda on NVIDIA's libraries,
+# which must print what they print on the stand-ins, without leaks.
 area_cuda() {
     ctest_step "stand-ins" 'standin|conformance'
     native_step "native"
@@ -106,7 +106,7 @@ area_cuda() {
 # row WHAT PASSED FAILED SKIPPED SECONDS: one line of the table, for the current area.
 row() { printf '%-10s %-12s %7s %7s %8s %8s\n' "$area" "$@" >>"$ROWS"; }
 
-# How long the area may take: longer where it has PyTorch's part too.
+# Prints the area's time limit, which is longer if the area includes the PyTorch comparison.
 area_seconds() {
     case $area in
     torch) echo "$TORCH_MOST_SECONDS" ;;
@@ -115,10 +115,10 @@ area_seconds() {
     esac
 }
 
-# What an area leaves to others. The heap has an area of its own, and names that others' patterns would
-# find by chance (oom in room, grow in grows): what fails there is said there, and once. The ground has
-# all that nobody else has, or it would take longer than an area may; pool leaves out the longest of those
-# that use the soft device alone.
+# Prints a pattern of the tests that the area excludes. Names of heap tests match other areas' patterns by
+# chance (oom in room, grow in grows), so only the area heap runs them and a failure is reported once. The
+# area ground runs all tests that no other area runs; with more it would exceed its time limit. The area
+# pool excludes the longest tests that use the soft device only.
 left_out() {
     case $area in
     heap) echo '^$' ;;
@@ -128,8 +128,8 @@ left_out() {
     esac
 }
 
-# ctest_step WHAT LABELS [NAMES]: all tests that have one of the labels and one of the names (regular
-# expressions).
+# ctest_step WHAT LABELS [NAMES]: runs all tests that match one of the labels and one of the names
+# (regular expressions).
 ctest_step() {
     local what=$1 labels=$2 names=${3:-.} begin=$SECONDS rc=0 report=$build/junit-$area-$1.xml
     rm -f "$report"
@@ -139,25 +139,25 @@ ctest_step() {
     tests=$(count "$report" tests)
     failed=$(count "$report" failures)
     skipped=$(($(count "$report" skipped) + $(count "$report" disabled)))
-    # No report, or a complaint of ctest that is no test's failure, is a failure too.
+    # A missing report, or an error of ctest itself, is a failure too.
     [ $rc -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
     local passed=$((tests - failed - skipped))
     row "$what" $((passed > 0 ? passed : 0)) "$failed" "$skipped" $((SECONDS - begin))
 }
 
-# count REPORT ATTRIBUTE: a number out of ctest's report, 0 when there is none.
+# count REPORT ATTRIBUTE: prints a number from ctest's report, or 0 if the report lacks it.
 count() {
     local number
     number=$(grep -o "$2=\"[0-9]*\"" "$1" 2>/dev/null | head -n 1 | tr -dc 0-9)
     echo "${number:-0}"
 }
 
-# memcheck_step WHAT LABELS [NAMES]: the programs of these tests once more, under compute-sanitizer.
+# memcheck_step WHAT LABELS [NAMES]: runs the programs of these tests again, under compute-sanitizer.
 memcheck_step() { sanitizer_step memcheck "$@"; }
 
-# sanitizer_step TOOL WHAT LABELS [NAMES]: the same with another of its tools. Refused API calls are
-# not reported, since the tests provoke them. Tests that provoke a device fault have the label
-# "devicefault" and stay outside.
+# sanitizer_step TOOL WHAT LABELS [NAMES]: as memcheck_step, with the given tool of compute-sanitizer.
+# memcheck does not report failed API calls, since the tests provoke them. Tests that provoke a device
+# fault have the label "devicefault" and do not run here.
 sanitizer_step() {
     local tool=$1 what=$2 labels=$3 names=${4:-.} begin=$SECONDS
     local passed=0 failed=0 skipped=0 name words rc log=$build/$1.log
@@ -189,9 +189,9 @@ sanitizer_step() {
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
 }
 
-# native_step WHAT: the tests of the stand-ins, compiled with the toolkit's headers and linked with its
-# libraries. Left out is the one whose failures only a stand-in can plan; cases that only a stand-in
-# can answer skip themselves (tests/standin/on_standin.h).
+# native_step WHAT: runs the stand-ins' tests, compiled with the toolkit's headers and linked with its
+# libraries. It leaves out test_runtime_faults, since only a stand-in can inject faults. Cases that only a
+# stand-in can pass skip themselves (tests/standin/on_standin.h).
 native_step() {
     local what=$1 begin=$SECONDS passed=0 failed=0 source name program rc
     local cmocka_include cmocka_library
@@ -220,8 +220,8 @@ native_step() {
     row "$what" "$passed" "$failed" 0 $((SECONDS - begin))
 }
 
-# programs_step WHAT [PREFIX...]: the programs of examples/cuda, built by nvcc with the shared runtime,
-# run on the GPU behind the words of PREFIX, and what they print compared with what was recorded.
+# programs_step WHAT [PREFIX...]: builds the programs of examples/cuda with nvcc and the shared runtime,
+# runs them on the GPU with PREFIX before the command, and compares their output with tests/data/cuda.
 programs_step() {
     local what=$1 begin=$SECONDS passed=0 failed=0 source name program
     local -a flags
@@ -245,13 +245,13 @@ programs_step() {
     row "$what" "$passed" "$failed" 0 $((SECONDS - begin))
 }
 
-# torch_step WHAT: PyTorch on its own allocator and on acre (tests/gpu/torch_compare.py), with a table of
-# its own; as JSON it goes to build/gpu/torch.json and, where OUT names a folder, there too.
+# torch_step WHAT: compares PyTorch on its default allocator and on acre (tests/gpu/torch_compare.py) and
+# prints a table. The JSON goes to build/gpu/torch.json and, if OUT names a folder, there too.
 torch_step() {
     local what=$1 begin=$SECONDS rc=0 folder=${TORCH_DIR:-} file=$build/torch.json
     echo
     if [ ! -f "$folder/work.py" ] || [ ! -f "$folder/acre_torch.c" ]; then
-        echo "TORCH_DIR names no folder with work.py and acre_torch.c"
+        echo "torch: TORCH_DIR ('$folder') is not a folder with work.py and acre_torch.c"
         row "$what" 0 1 0 0
         return
     fi
@@ -267,8 +267,8 @@ torch_step() {
     esac
 }
 
-# bench_step SUITE [OPTION...]: prints the figures; as JSON they go to build/gpu/bench-SUITE.json and, where OUT
-# names a folder, there too.
+# bench_step SUITE [OPTION...]: runs a benchmark suite and prints its figures. The JSON goes to
+# build/gpu/bench-SUITE.json and, if OUT names a folder, there too.
 bench_step() {
     local suite=$1 begin=$SECONDS file=$build/bench-$1.json
     shift
@@ -281,8 +281,8 @@ bench_step() {
     fi
 }
 
-# test_commands LABELS NOT-LABELS NAMES: a line for each test with its name, a tab, and assignments
-# for the shell of two arrays, variables and command.
+# test_commands LABELS NOT-LABELS NAMES: prints a line for each test: its name, a tab, and shell
+# assignments of two arrays, variables and command.
 test_commands() {
     ctest --test-dir "$build" -L "^($1)\$" -LE "^($2)\$" -R "$3" -E "$(left_out)" --show-only=json-v1 | python3 -c '
 import json, shlex, sys
@@ -296,7 +296,7 @@ for test in json.load(sys.stdin)["tests"]:
 
 # ---- machine -------------------------------------------------------------------------------------
 
-# Makes what lies in .sysroot known to pkg-config, CMake, the shell and the dynamic linker.
+# Adds .sysroot to the search paths of pkg-config, CMake, the shell and the dynamic linker.
 use_sysroot() {
     local sysroot=$root/.sysroot arch
     [ -d "$sysroot" ] || return 0
@@ -311,11 +311,11 @@ use_sysroot() {
 build_all() {
     local generator="Unix Makefiles"
     if command -v ninja >/dev/null; then generator=Ninja; fi
-    # A folder made with the other generator cannot be used again.
+    # CMake cannot reuse a build folder of another generator.
     if ! grep -qx "CMAKE_GENERATOR:INTERNAL=$generator" "$build/CMakeCache.txt" 2>/dev/null; then
         rm -rf "$build"
     fi
-    # Kernels for this GPU alone, which takes a third of the time.
+    # Builds kernels for this GPU only, which takes a third of the time.
     local arch
     arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc 0-9)
     cmake -S "$root" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
@@ -326,7 +326,7 @@ build_all() {
 export PATH=$PATH:/usr/local/cuda/bin
 memcheck=$(command -v compute-sanitizer)
 toolkit=$(dirname "$(dirname "$(realpath "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")")
-# A GPU that a test does not find is a failure.
+# A test that finds no GPU fails instead of skipping.
 export ACRE_REQUIRE_CUDA=1
 
 if [ "${1:-}" = --inside ]; then
@@ -356,7 +356,7 @@ if build_all; then
     for area in "${areas[@]}"; do
         begin=$SECONDS
         rc=0
-        # A program of its own, so that the limit ends all that it started.
+        # A separate process, so that the time limit ends everything it started.
         timeout -k 10 "$(area_seconds)" bash "$self" --inside "$area" || rc=$?
         [ $rc -eq 0 ] || row "stopped ($rc)" 0 1 0 $((SECONDS - begin))
     done
@@ -366,5 +366,5 @@ fi
 
 printf '\n%-10s %-12s %7s %7s %8s %8s\n' area what passed failed skipped seconds
 cat "$ROWS"
-# The columns from the right, because "what" may have blanks in it.
+# Columns are counted from the right, because "what" may contain blanks.
 awk '$(NF - 2) + $(NF - 1) > 0 { bad = 1 } END { exit bad }' "$ROWS"

@@ -1,5 +1,6 @@
-/* A device that a kernel's fault has ended: every call says so, and closing and exiting work.
- * Breaks its device, so it is a program of its own and stays outside compute-sanitizer. */
+/* A device lost through a kernel's fault: every call reports it, and closing and exiting still
+ * work. The test breaks its device, so it is a separate program and does not run under
+ * compute-sanitizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,7 @@ TEST(gpu_faulting_kernel_loses_the_device) {
     assert_int_equal(acre_event_create(gpu->dev, 0, &late), ACRE_E_DEVICE_LOST);
     assert_int_equal(acre_event_record(gpu->dev, event, stream), ACRE_E_DEVICE_LOST);
     assert_int_equal(acre_device_sync(gpu->dev), ACRE_E_DEVICE_LOST);
-    assert_int_equal(acre_event_destroy(gpu->dev, event), ACRE_OK); /* books only */
+    assert_int_equal(acre_event_destroy(gpu->dev, event), ACRE_OK); /* records only */
     assert_int_equal(acre_stream_destroy(gpu->dev, stream), ACRE_OK);
     assert_int_equal(acre_device_get_stats(gpu->dev, &stats), ACRE_OK);
     assert_int_equal(stats.streams_live, 0);

@@ -1,4 +1,4 @@
-/* What only a GPU can show of the ground: kernels between acre's streams and events. */
+/* Streams and events with real kernels, which only a GPU can show. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,12 +58,13 @@ TEST(gpu_running_kernel_makes_stream_and_event_not_ready) {
     assert_int_equal(acre_stream_destroy(gpu->dev, other), ACRE_OK);
 }
 
-/* The design rests on it: growth while a kernel runs. */
+/* The design relies on this: memory grows while a kernel runs. */
 TEST(gpu_running_kernel_uses_memory_mapped_after_its_start) {
     struct gpu *gpu = *state;
     const struct acre__driver *drv = gpu->drv;
     if (getenv("ACRE_TEST_MEMCHECK")) {
-        print_message("not under compute-sanitizer: it knows the memory of the kernel's start\n");
+        print_message("skipped under compute-sanitizer: it does not see memory mapped after the "
+                      "kernel's start\n");
         return;
     }
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,

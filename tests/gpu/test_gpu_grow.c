@@ -1,5 +1,4 @@
-/* What only a GPU can show of memory that grows: kernels that use it while it grows, shrinks and is
- * mapped elsewhere. */
+/* Vecs with real kernels: kernels use the memory while it grows, shrinks and moves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +15,7 @@
 
 #define CHUNK ((size_t)2 << 20)
 
-enum { WORDS = (2 << 20) / sizeof(unsigned) }; /* of a chunk */
+enum { WORDS = (2 << 20) / sizeof(unsigned) }; /* words of a chunk */
 
 static uint64_t now_ms(void) {
     struct timespec now;
@@ -54,7 +53,7 @@ static acre_vec_info vec_info(acre_vec *vec) {
     return info;
 }
 
-/* words[i] = value + i, by a kernel. */
+/* A kernel sets words[i] = value + i. */
 static void kernel_write(struct gpu *gpu, void *words, unsigned value, size_t count,
                          acre_stream stream) {
     CUdeviceptr at = (CUdeviceptr)(uintptr_t)words;
@@ -71,7 +70,7 @@ static void kernel_add(struct gpu *gpu, void *words, unsigned value, size_t coun
     gpu_launch(gpu, "ground_add", (unsigned)((count + 255) / 256), 256, stream, params);
 }
 
-/* Runs until the mailbox is told, or for two seconds. */
+/* A kernel runs until the mailbox is set, or for two seconds. */
 static void kernel_wait(struct gpu *gpu, acre_stream stream) {
     void *params[] = {&gpu->mailbox_device};
     gpu->mailbox[0] = 0;
@@ -94,7 +93,7 @@ TEST(vec_kernel_writes_all_of_several_chunks) {
     acre_stream stream = stream_make(gpu);
     acre_vec *vec = vec_make(gpu, ACRE_KIND_DEVICE, 0);
     void *at = NULL;
-    for (size_t i = 1; i <= 5; i++) { /* of 3 MiB each, so that elements lie across chunks */
+    for (size_t i = 1; i <= 5; i++) { /* 3 MiB each, so that elements cross chunk borders */
         assert_int_equal(acre_vec_grow(vec, WORDS * 3 / 2, stream), ACRE_OK);
         assert_true(i == 1 || acre_vec_data(vec) == at);
         at = acre_vec_data(vec);
@@ -108,8 +107,8 @@ TEST(vec_kernel_writes_all_of_several_chunks) {
     stream_end(gpu, stream);
 }
 
-/* Everything a vec can do on its own stream, while a kernel runs on another. If any call waited for
- * that kernel, it would not be running any more at the end. */
+/* Makes every call of a vec on one stream while a kernel runs on another. If any call waited for
+ * that kernel, the kernel would be done at the end. */
 TEST(vec_no_call_waits_for_another_streams_kernel) {
     struct gpu *gpu = *state;
     acre_stream busy = stream_make(gpu), own = stream_make(gpu);
@@ -153,8 +152,8 @@ static void *tell_later(void *user) {
     return NULL;
 }
 
-/* A kernel that waits, and behind it one that writes all of the vec; then `change` of the vec from
- * the host. It must come back after the kernels, and the part that stays must be written. */
+/* Queues a kernel that waits and one that writes the whole vec, then calls `change` on the vec.
+ * `change` must return after both kernels are done, and the kept part must be written. */
 static void waits_for_kernels(struct gpu *gpu, acre_stream stream, acre_stream kernels,
                               acre_status (*change)(acre_vec *, acre_stream)) {
     struct teller teller = {gpu, 0};
@@ -170,7 +169,7 @@ static void waits_for_kernels(struct gpu *gpu, acre_stream stream, acre_stream k
     assert_int_equal(acre_stream_query(gpu->dev, kernels), ACRE_E_NOT_READY);
     assert_int_equal(pthread_create(&thread, NULL, tell_later, &teller), 0);
     assert_int_equal(change(vec, stream), ACRE_OK);
-    assert_true(gpu->mailbox[0] == 1); /* else it came back before the kernel was let go */
+    assert_true(gpu->mailbox[0] == 1); /* else `change` returned before the kernel was released */
     assert_int_equal(acre_stream_query(gpu->dev, kernels), ACRE_OK);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_true(now_ms() >= teller.told_ms);
@@ -240,7 +239,8 @@ TEST(vec_mapped_elsewhere_keeps_its_contents) {
 TEST(vec_running_kernel_uses_what_was_grown_after_its_start) {
     struct gpu *gpu = *state;
     if (getenv("ACRE_TEST_MEMCHECK")) {
-        print_message("not under compute-sanitizer: it knows the memory of the kernel's start\n");
+        print_message("skipped under compute-sanitizer: it does not see memory mapped after the "
+                      "kernel's start\n");
         return;
     }
     acre_stream kernels = stream_make(gpu), stream = stream_make(gpu);

@@ -1,11 +1,11 @@
-/* Heaps inside kernels: blocks of all sizes and forms, their contents, and misuse. See
- * heap_world.h for where this runs. */
+/* Heaps inside kernels: blocks of all sizes and alignments, their contents, and misuse.
+ * heap_world.h says on which devices this runs. */
 #include <string.h>
 
 #include "heap_world.h"
 
-/* Takes, looks at and frees one block a thread, twice: the second time from what was freed. Where a
- * kernel takes, another one looks, so that all of it is there at once. */
+/* Allocates, checks and frees one block per thread, twice; the second round reuses freed memory.
+ * Allocation and checks are separate kernels, so that all blocks are live at once. */
 static void take_and_give(struct heap_world *w, const char *take) {
     for (uint32_t round = 0; round < 2; round++) {
         w->job.salt++;
@@ -24,7 +24,7 @@ TEST(heap_blocks_of_every_class_are_apart) {
     for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++) {
         uint64_t bytes = acre__heap_class_bytes(c);
         w->job.threads = heap_threads_for(w, bytes, w->bytes / 4);
-        /* No size but those of the class. */
+        /* Only sizes of this size class. */
         heap_sizes(w, c ? acre__heap_class_bytes(c - 1) + 1 : 0, bytes, 0);
         take_and_give(w, "heap_take");
     }
@@ -54,7 +54,7 @@ TEST(heap_blocks_of_mixed_sizes_are_apart) {
 TEST(heap_blocks_are_aligned_as_asked) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes, 0);
-    /* 1/22 of the threads take 4 MiB each, others half of that, and so on. */
+    /* 1/22 of the threads allocate 4 MiB each, another 1/22 half of that, and so on. */
     w->job.threads = heap_threads_for(w, 8 * MIB / 22, w->bytes / 2);
     assert_true(w->job.threads >= 32);
     heap_sizes(w, 0, 5000, 1);
@@ -127,7 +127,7 @@ TEST(heap_lanes_may_part) {
 
 /* ---- the host ---- */
 
-/* What kernels wrote is copied to the host; what the host wrote is there for kernels. */
+/* The host reads what kernels wrote, and kernels read what the host wrote. */
 TEST(heap_blocks_go_to_the_host_and_back) {
     struct heap_world *w = *state;
     static uint64_t at[64], words[6000];
@@ -158,10 +158,10 @@ TEST(heap_blocks_go_to_the_host_and_back) {
     heap_end(w, 0);
 }
 
-/* Blocks live across launches while others come and go, and are listed as what they are. */
+/* Visits a block of acre_heap_walk: blocks come in rising order and do not overlap. */
 static int see(void *user, void *block, uint64_t bytes) {
     uint64_t *seen = user;
-    assert_true((uintptr_t)block >= seen[0]); /* rising, apart */
+    assert_true((uintptr_t)block >= seen[0]); /* rising, no overlap */
     seen[0] = (uintptr_t)block + bytes;
     seen[1]++;
     seen[2] += bytes;
@@ -238,7 +238,7 @@ TEST(heap_several_heaps_stay_apart) {
     heap_run(w, "heap_mistake");
     assert_int_equal(w->counts[HEAP_NULLS], 0);
     assert_int_equal(heap_stats(w).foreign_frees, threads);
-    /* A heap's block is no pool's, and not acre_mem_alloc's. */
+    /* Pools and acre_mem_free refuse a heap's block. */
     assert_int_equal(acre_free(w->job.h.base, w->stream), ACRE_E_KIND);
     assert_int_equal(acre_mem_free(w->dev, w->job.h.base), ACRE_E_KIND);
     heap_end(w, threads);

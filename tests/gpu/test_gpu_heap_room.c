@@ -1,6 +1,7 @@
-/* Heaps inside kernels that use up all there is: exhaustion, what can be allocated after it, growth
- * while a kernel runs, and a soak. See heap_world.h for where this runs. The figures that it
- * prints are what a person wants to know. ACRE_TEST_SOAK_SECONDS: how long the soak is. */
+/* Heaps inside kernels that use all of their memory: exhaustion, allocation after it, growth while
+ * a kernel runs, and a soak. heap_world.h says on which devices this runs. The printed figures are
+ * for the reader; the test checks only their bounds. ACRE_TEST_SOAK_SECONDS sets the duration of
+ * the soak. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -11,7 +12,7 @@ static double share(uint64_t bytes, uint64_t of) {
     return (double)bytes / (double)of;
 }
 
-/* Bytes that a block of this size really has. */
+/* Returns the usable bytes of a block of this size. */
 static uint64_t bytes_of(uint64_t bytes) {
     if (bytes <= ACRE__HEAP_CLASS_MOST)
         return acre__heap_class_bytes(acre__heap_class_of(bytes));
@@ -19,8 +20,8 @@ static uint64_t bytes_of(uint64_t bytes) {
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* All threads take blocks until there are none, and free them. On a soft device their number is
- * what takes time: where rounds are few, blocks are larger. */
+/* All threads allocate blocks until NULL, then free them. On a soft device the time depends on the
+ * number of blocks: with few rounds, blocks are larger. */
 static void fill_and_drain(struct heap_world *w, uint64_t bytes, uint64_t room) {
     heap_sizes(w, bytes, bytes, 0);
     heap_run(w, "heap_fill");
@@ -52,8 +53,8 @@ TEST(heap_filled_and_freed_is_filled_again) {
     heap_end(w, 0);
 }
 
-/* Every size at once: each class has a slab that is not full in the end, which is much of a small
- * heap. */
+/* Allocates all sizes at once. Each size class ends with a slab that is not full, which is a large
+ * part of a small heap. */
 TEST(heap_filled_with_mixed_sizes_is_filled_again) {
     struct heap_world *w = *state;
     uint64_t room = heap_pick(w, 2 * GIB, 32 * MIB, 8 * MIB);
@@ -73,7 +74,7 @@ TEST(heap_filled_with_mixed_sizes_is_filled_again) {
     heap_end(w, 0);
 }
 
-/* Rounds of blocks of which 15 of 16 are freed at random, until one does not fit. */
+/* Allocates rounds of blocks and frees 15 of 16 at random, until an allocation fails. */
 static void thin(struct heap_world *w, uint64_t bytes, uint64_t room, uint32_t threads) {
     heap_begin(w, room, 0);
     w->job.threads = threads;
@@ -108,16 +109,17 @@ TEST(heap_thinned_at_random_is_still_used) {
 
 /* ---- growth ---- */
 
-/* Memory that is mapped while a kernel runs is not known to compute-sanitizer, which knows what
- * there was when it began. */
+/* compute-sanitizer does not see memory that is mapped while a kernel runs, only what was mapped
+ * when the kernel began. */
 static int is_no_growth(const struct heap_world *w) {
     if (w->is_memcheck)
-        print_message("not under compute-sanitizer\n");
+        print_message("skipped under compute-sanitizer: it does not see memory mapped after the "
+                      "kernel's start\n");
     return w->is_memcheck;
 }
 
-/* More threads than a GPU has room for, so that every multiprocessor is busy while memory is added.
- */
+/* Uses more threads than the GPU can run at once, so that every multiprocessor is busy while memory
+ * is added. */
 static void grow(struct heap_world *w, acre_stream stream, uint64_t bytes) {
     uint64_t room = heap_pick(w, 2 * GIB, 0, 16 * MIB);
     heap_begin(w, heap_pick(w, 8 * MIB, 0, 2 * MIB), room + room / 4);
@@ -147,7 +149,8 @@ TEST(heap_grows_while_a_kernel_runs) {
     grow(w, w->stream, 65536);
 }
 
-/* Where programs launch by default. The heap's own copies must not wait for it. */
+/* Programs launch on the legacy stream by default. The heap's internal copies must not wait for
+ * it. */
 TEST(heap_grows_while_a_kernel_runs_on_the_legacy_stream) {
     struct heap_world *w = *state;
     if (is_no_growth(w))
@@ -166,7 +169,7 @@ TEST(heap_at_its_maximum_says_so_at_once) {
     acre_heap_stats full = heap_stats(w);
     assert_int_equal(full.mapped_bytes, most);
     assert_true(share(full.live_bytes, most) >= 0.97);
-    heap_run(w, "heap_round"); /* and again: nobody asks the host */
+    heap_run(w, "heap_round"); /* again: no thread asks the host */
     acre_heap_stats stats = heap_stats(w);
     assert_int_equal(w->counts[HEAP_NULLS], w->job.threads);
     assert_int_equal(stats.asks, full.asks);
@@ -176,7 +179,7 @@ TEST(heap_at_its_maximum_says_so_at_once) {
     heap_end(w, 0);
 }
 
-/* What can never be is refused at once, and does not stop the others. */
+/* A request above the maximum fails at once and does not stop other requests. */
 TEST(heap_too_large_a_wish_stops_nobody) {
     struct heap_world *w = *state;
     if (is_no_growth(w))
@@ -196,7 +199,7 @@ TEST(heap_too_large_a_wish_stops_nobody) {
     heap_end(w, 0);
 }
 
-/* ---- for long ---- */
+/* ---- soak ---- */
 
 static double seconds_now(void) {
     struct timespec now;
@@ -211,7 +214,7 @@ TEST(heap_soaked_is_whole_again) {
     uint64_t initial = heap_pick(w, 64 * MIB, 256 * MIB, 4 * MIB), blocks = 0, nulls = 0;
     uint32_t rounds = 0;
     heap_begin(w, initial, heap_pick(w, 2 * GIB, 256 * MIB, 32 * MIB));
-    /* Sizes up to a page and more, seldom many pages: more than fits, now and then. */
+    /* Sizes up to a page and more, seldom many pages; now and then the requests exceed the heap. */
     for (; rounds < 8 || seconds_now() - begin < most; rounds++) {
         w->job.salt = rounds;
         if (rounds % 64 == 63)

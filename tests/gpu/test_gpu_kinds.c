@@ -1,4 +1,4 @@
-/* What only a GPU can show of the kinds of memory: kernels that use each of them where it is. */
+/* Kinds of memory with real kernels: kernels use each kind of memory in place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 enum {
     COUNT = 300000
-}; /* words: larger than what the driver serves, so that ours are registered */
+}; /* words: so many that acre registers its own pages instead of using the driver's */
 
 static void add_on_device(struct gpu *gpu, void *words, unsigned value, acre_stream stream) {
     CUdeviceptr at = (CUdeviceptr)(uintptr_t)words;
@@ -100,8 +100,7 @@ TEST(mem_attached_to_the_host_waits_for_its_stream) {
     assert_int_equal(acre_stream_destroy(gpu->dev, stream), ACRE_OK);
 }
 
-/* A copy of pageable memory between two kernels of one stream sees the first and is seen by the
- * second. */
+/* Copies of pageable memory run in stream order with the kernels before and after them. */
 TEST(copy_pageable_is_in_order_with_kernels) {
     struct gpu *gpu = *state;
     size_t bytes = COUNT * sizeof(unsigned);
@@ -114,7 +113,7 @@ TEST(copy_pageable_is_in_order_with_kernels) {
     assert_int_equal(acre_mem_alloc(gpu->dev, ACRE_KIND_DEVICE, bytes, 0, &memory), ACRE_OK);
     for (unsigned round = 0; round < 50; round++) {
         assert_int_equal(acre_copy(gpu->dev, memory, host, bytes, stream), ACRE_OK);
-        memset(host, 0, bytes); /* read already */
+        memset(host, 0, bytes); /* the copy has read it */
         add_on_device(gpu, memory, 1, stream);
         assert_int_equal(acre_copy(gpu->dev, host, memory, bytes, stream), ACRE_OK);
         words_check(host, round + 1);

@@ -1,5 +1,5 @@
-/* What only a GPU can show of pools: kernels that use their blocks on several streams, while memory
- * goes from one stream to another. */
+/* Pools with real kernels: kernels use blocks on several streams while memory moves from one stream
+ * to another. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,10 +13,10 @@
 
 enum {
     BYTES = 1 << 20,
-    WORDS = BYTES / sizeof(unsigned), /* of a block */
+    WORDS = BYTES / sizeof(unsigned), /* words of a block */
     ROUNDS = 400,
     HELD = 64,   /* blocks that are freed while a kernel runs */
-    SCARCE = 64, /* more blocks than the pool has where there is no other memory */
+    SCARCE = 64, /* more blocks than the pool has when device memory runs out */
     SCARCE_ROUNDS = 8,
     HOG = 256
 };
@@ -55,7 +55,7 @@ static void *block_take(acre_pool *pool, size_t bytes, acre_stream stream) {
     return block;
 }
 
-/* words[i] = value + i, by a kernel. */
+/* A kernel sets words[i] = value + i. */
 static void kernel_write(struct gpu *gpu, void *words, unsigned value, acre_stream stream) {
     CUdeviceptr at = (CUdeviceptr)(uintptr_t)words;
     unsigned long long count = WORDS;
@@ -70,18 +70,19 @@ static void kernel_add(struct gpu *gpu, void *words, unsigned value, acre_stream
     gpu_launch(gpu, "ground_add", WORDS / 256, 256, stream, params);
 }
 
-/* Runs until the mailbox is told, or for two seconds. */
+/* A kernel runs until the mailbox is set, or for two seconds. */
 static void kernel_wait(struct gpu *gpu, acre_stream stream) {
     void *params[] = {&gpu->mailbox_device};
     gpu->mailbox[0] = 0;
     gpu_launch(gpu, "ground_wait", 1, 1, stream, params);
 }
 
-/* 1 under compute-sanitizer, where calls take so long that a kernel which waits has given up. */
+/* Returns 1 under compute-sanitizer, where calls take so long that a waiting kernel times out. */
 static int is_too_slow(void) {
     if (!getenv("ACRE_TEST_MEMCHECK"))
         return 0;
-    print_message("not under compute-sanitizer: the waiting kernel ends by itself\n");
+    print_message(
+        "skipped under compute-sanitizer: calls take so long that the waiting kernel times out\n");
     return 1;
 }
 
@@ -96,8 +97,8 @@ static void tell(struct gpu *gpu, acre_stream stream) {
 
 /* ---- contents ---- */
 
-/* Two streams in turn, without a wait of the host's: each writes a block, adds to it, copies both
- * ends to pinned memory and frees it. If a block came to a stream before the other one was done
+/* Two streams take turns without a wait on the host: each writes a block, adds to it, copies both
+ * ends to pinned memory and frees it. If a stream got a block before the other stream had finished
  * with it, its numbers would be mixed. */
 TEST(pool_blocks_written_on_two_streams_keep_their_contents) {
     struct gpu *gpu = *state;
@@ -117,7 +118,8 @@ TEST(pool_blocks_written_on_two_streams_keep_their_contents) {
         assert_int_equal(
             acre_copy(gpu->dev, &ends[2 * i + 1], block + WORDS - 1, sizeof *ends, own), ACRE_OK);
         assert_int_equal(acre_pool_free(pool, block, own), ACRE_OK);
-        if (i % 16 == 15) /* what the caches of threads have goes to the pool, and to anybody */
+        /* Moves thread-cached blocks to the pool, where any stream can get them. */
+        if (i % 16 == 15)
             assert_int_equal(acre_pool_trim(pool, UINT64_MAX), ACRE_OK);
     }
     stream_end(gpu, streams[0]);
@@ -130,8 +132,8 @@ TEST(pool_blocks_written_on_two_streams_keep_their_contents) {
     pool_end(pool);
 }
 
-/* A block is filled on one stream, read and freed on another, which was made to wait: the next
- * block that the first gets must not be written before the second has read. */
+/* A block is filled on one stream, then read and freed on another that waits for the fill. The
+ * first stream must not overwrite the block before the second has read it. */
 TEST(pool_block_freed_on_its_reader_is_not_overwritten) {
     struct gpu *gpu = *state;
     acre_stream writer = stream_make(gpu), reader = stream_make(gpu);
@@ -161,9 +163,9 @@ TEST(pool_block_freed_on_its_reader_is_not_overwritten) {
     pool_end(pool);
 }
 
-/* ---- no memory but what another stream freed ---- */
+/* ---- only memory that another stream freed ---- */
 
-/* Blocks of one round, which come from the other stream's round before. */
+/* Allocates the blocks of one round, which the other stream freed in the round before. */
 static void scarce_round(struct gpu *gpu, acre_pool *pool, unsigned round, acre_stream own,
                          unsigned count, unsigned *last) {
     void *blocks[SCARCE];
@@ -178,11 +180,11 @@ static void scarce_round(struct gpu *gpu, acre_pool *pool, unsigned round, acre_
                          ACRE_OK);
     }
     assert_int_equal(acre_pool_free_many(pool, blocks, count, own, NULL), ACRE_OK);
-    /* What the thread's cache has for this stream goes to the pool. */
+    /* Moves the blocks that the thread caches for this stream to the pool. */
     assert_int_equal(acre_pool_trim(pool, UINT64_MAX), ACRE_OK);
 }
 
-/* Takes all that the limit leaves, in large blocks and then in small ones. */
+/* Allocates all memory below the limit, in large blocks and then in small ones. */
 static unsigned hog_take(struct gpu *gpu, void **hog) {
     unsigned count = 0;
     for (size_t bytes = (size_t)64 << 20; bytes >= (size_t)2 << 20; bytes /= 2)
@@ -193,9 +195,8 @@ static unsigned hog_take(struct gpu *gpu, void **hog) {
     return count;
 }
 
-/* Two streams in turn have all the memory of the pool, and there is no other, so that each must
- * wait for the one before. The first of them is held up: all of it is queued before any of it runs.
- */
+/* Two streams take turns with all memory of the pool, and there is no other memory, so each round
+ * must wait for the one before. A kernel blocks the first stream until all rounds are queued. */
 TEST(pool_scarce_memory_goes_from_stream_to_stream_in_order) {
     struct gpu *gpu = *state;
     acre_stream streams[2] = {stream_make(gpu), stream_make(gpu)};
@@ -230,13 +231,13 @@ TEST(pool_scarce_memory_goes_from_stream_to_stream_in_order) {
     pool_end(pool);
 }
 
-/* ---- a kernel that runs for long ---- */
+/* ---- a long-running kernel ---- */
 
-/* Frees a block that kernels on `busy` use; it was allocated on `own`. */
+/* Frees a block that was allocated on `own` and that kernels on `busy` use. */
 typedef acre_status (*give_fn)(struct gpu *gpu, acre_pool *pool, void *block, acre_stream own,
                                acre_stream busy);
 
-/* How many of the blocks are among the held ones. */
+/* Returns how many of the blocks are among the held ones. */
 static unsigned count_same(void *const *blocks, void *const *held) {
     unsigned same = 0;
     for (unsigned i = 0; i < HELD; i++)
@@ -254,8 +255,8 @@ static void blocks_free(acre_pool *pool, acre_stream stream, void **blocks) {
     assert_int_equal(acre_pool_free_many(pool, blocks, HELD, stream, NULL), ACRE_OK);
 }
 
-/* Blocks that are freed behind a running kernel: another stream gets none of them while it runs,
- * and does not wait for it; when it is done, it gets each of them once. */
+/* Frees blocks behind a running kernel. While the kernel runs, another stream gets none of them and
+ * does not wait. When the kernel is done, the other stream gets each of them once. */
 static void held_by_kernel(struct gpu *gpu, acre_stream own, acre_stream busy, give_fn give) {
     acre_stream other = stream_make(gpu);
     acre_pool *pool = pool_make(gpu);
@@ -271,7 +272,7 @@ static void held_by_kernel(struct gpu *gpu, acre_stream own, acre_stream busy, g
     for (unsigned i = 0; i < HELD; i++)
         kernel_write(gpu, taken[i], 100 + i, other);
     assert_int_equal(acre_stream_sync(gpu->dev, other), ACRE_OK);
-    assert_int_equal(pool_stats(pool).waits, 0); /* there is other memory */
+    assert_int_equal(pool_stats(pool).waits, 0); /* the pool has other memory */
     still_waits(gpu, busy);
     tell(gpu, busy);
     blocks_free(pool, other, taken);
@@ -320,7 +321,7 @@ TEST(pool_recorded_use_holds_a_block_until_the_kernel_ends) {
     stream_end(gpu, own);
 }
 
-/* The event is the caller's, who may end it at once. */
+/* The caller owns the event and may destroy it at once. */
 static acre_status give_after_event(struct gpu *gpu, acre_pool *pool, void *block, acre_stream own,
                                     acre_stream busy) {
     acre_event behind;
@@ -342,7 +343,8 @@ TEST(pool_freed_after_an_event_stays_until_it_has_passed) {
     stream_end(gpu, own);
 }
 
-/* The stream ends while its kernel runs; what was freed on it must be waited for all the same. */
+/* Destroys the stream while its kernel runs. Blocks freed on the stream must still wait for the
+ * kernel. */
 TEST(pool_freed_on_a_destroyed_stream_stays_until_its_kernel_ends) {
     struct gpu *gpu = *state;
     if (is_too_slow())
@@ -401,8 +403,8 @@ static void every_call(struct gpu *gpu, acre_pool *pool, acre_stream own, acre_s
     assert_int_equal(acre_pool_trim(pool, 0), ACRE_OK);
 }
 
-/* Everything that a pool can do, while a kernel runs on another stream. If any call waited for that
- * kernel, it would not be running any more at the end. Only acre_pool_destroy is meant to wait. */
+/* Makes every call of a pool while a kernel runs on another stream. If any call waited for that
+ * kernel, the kernel would be done at the end. Only acre_pool_destroy may wait. */
 TEST(pool_no_call_waits_for_a_running_kernel) {
     struct gpu *gpu = *state;
     if (is_too_slow())
@@ -410,7 +412,7 @@ TEST(pool_no_call_waits_for_a_running_kernel) {
     acre_stream busy = stream_make(gpu), own = stream_make(gpu), ends = stream_make(gpu);
     acre_pool *pool = pool_make(gpu), *second;
     void *block;
-    every_call(gpu, pool, own, own); /* what a driver loads at first calls may wait */
+    every_call(gpu, pool, own, own); /* first calls may wait while the driver loads code */
     kernel_wait(gpu, busy);
     every_call(gpu, pool, own, busy);
     acre_pool_options options = {.struct_size = sizeof options, .initial_bytes = 8 * BYTES};
@@ -429,7 +431,7 @@ TEST(pool_no_call_waits_for_a_running_kernel) {
 }
 
 int main(void) {
-    /* So that a test can use up what there is, without using up the GPU. */
+    /* So that a test can exhaust the memory without exhausting the GPU. */
     setenv("ACRE_CHUNK_LIMIT_BYTES", "4GiB", 1);
     return tests_run_with("gpu_pool", gpu_setup, gpu_teardown);
 }

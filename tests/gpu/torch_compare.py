@@ -4,12 +4,12 @@
     torch_compare.py FOLDER PLUG [--seconds N] [--rounds N] [--output FILE]
 
 FOLDER has work.py, which is called as `work.py LABEL native|plug CASE,...` and prints a line for each
-case; PLUG is the library that puts acre under PyTorch (acre_torch.c of the same folder). The case frag,
-training steps of random lengths, is run with PyTorch's allocator, with its expandable segments and with
-acre in turn, round by round, as many rounds as fit into the time; then gpt and captures with acre once.
+case; PLUG is the library that puts acre under PyTorch (acre_torch.c of the same folder). Each round runs
+the case frag, training steps of random lengths, with PyTorch's allocator, with its expandable segments and
+with acre. The script runs as many rounds as fit into the time, then gpt and captures once with acre.
 
-Prints what work.py prints, and a table last. Exit status: 1 if a case failed, 77 without PyTorch or a GPU
-that it can use.
+Prints the output of work.py, and a table at the end. Exit status: 1 if a case failed, 77 without PyTorch or
+a GPU that it can use.
 """
 
 import argparse
@@ -33,13 +33,13 @@ GRAPH = re.compile(r"graph(?:warm)?: captured .* differ (\d+) of \d+, .* overwro
 
 
 def has_torch():
-    """Whether PyTorch is here and finds the GPU."""
+    """Returns whether PyTorch is installed and finds the GPU."""
     code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
 def run(args, way, cases):
-    """The lines that work.py prints, or None when it did not end well."""
+    """Returns the lines that work.py prints, or None if it failed."""
     environment = dict(os.environ)
     if way == "expandable":
         environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
@@ -58,7 +58,7 @@ def run(args, way, cases):
 
 
 def frag(args, way):
-    """Seconds, MiB held and live at most, and a hash of the losses; None when it failed."""
+    """Returns seconds, peak MiB held and live, and a hash of the losses; None if the case failed."""
     result = None
     for line in run(args, way, "frag") or []:
         took, memory = FRAG.search(line), (OF_ACRE if way == "plug" else OF_TORCH).search(line)
@@ -66,13 +66,13 @@ def frag(args, way):
         if took and memory:
             result = {"seconds": float(took[1]), "losses": took[2], "held_mib": int(memory[1]),
                       "live_mib": int(memory[2])}
-        if result and peak:  # the memory of acre above was looked at between steps alone
+        if result and peak:  # acre's figure above is sampled between steps only
             result["held_mib"] = int(peak[1]) >> 20
     return result
 
 
 def frag_rounds(args):
-    """Results by way; a way that failed once has None among them."""
+    """Returns the results by way; a failed run is None."""
     results = {way: [] for way in WAYS}
     begin = time.monotonic()
     longest = 0.0
@@ -87,7 +87,7 @@ def frag_rounds(args):
 
 
 def others(args):
-    """gpt and captures with acre: for each whether it went well, and its line."""
+    """Runs gpt and captures with acre. Returns for each whether it passed, and its line."""
     results = {}
     lines = run(args, "plug", "gpt,graphwarm,graph") or []
     for name in ["gpt", "graphwarm", "graph"]:
@@ -101,7 +101,7 @@ def others(args):
 
 
 def summary(results):
-    """By way the medians of those rounds that went well."""
+    """Returns the medians of the rounds that passed, by way."""
     rows = {}
     for way, runs in results.items():
         good = [r for r in runs if r]
@@ -117,7 +117,7 @@ def summary(results):
 
 
 def print_table(rows, more):
-    """What was measured, in few lines."""
+    """Prints the medians of frag and the results of the other cases."""
     native = rows["native"].get("seconds")
     print(f"\n{'frag':12}{'runs':>5}{'failed':>8}{'median s':>10}{'/ native':>10}{'held MiB':>10}"
           f"{'live MiB':>10}{'held/live':>11}  losses")
@@ -142,7 +142,7 @@ def main():
     parser.add_argument("--output")
     args = parser.parse_args()
     if not has_torch():
-        print("torch_compare: skipped: there is no PyTorch with a GPU here")
+        print("torch_compare: skipped: PyTorch with a usable GPU is not installed")
         return SKIPPED
     results = frag_rounds(args)
     more = others(args)

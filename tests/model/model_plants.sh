@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A model can fail: mistakes are put into a copy of the sources, and test_<what>_model, linked with
-# what the copy makes, must find each of them within a few operations. Read by test_<what>_plants.sh,
-# which sets `what`.
+# Checks that a model test can fail. The script plants bugs in a copy of the sources, one at a time,
+# and links test_<what>_model with the copy. The model must find each bug within a few operations.
+# test_<what>_plants.sh sets `what` and sources this file.
 #
-# tests/plants/<what>_*.patch each change one file of src. Only that file is compiled again; its
-# object comes before the library that the other tests link, and takes the place of the one there.
+# Each tests/plants/<what>_*.patch changes one file of src. The script compiles only that file again.
+# The linker takes its object before the library, so it replaces the original one.
 set -euo pipefail
 : "${what:?}"
 
@@ -13,21 +13,21 @@ build=${ACRE_BUILD:-$source/build}
 cache=$build/CMakeCache.txt
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-seeds=${seeds:-1} # tried one after the other
+seeds=${seeds:-1} # tried in order
 ops=100000
 
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)\|^ACRE_COVERAGE:BOOL=ON' "$cache"; then
-    echo "plants: it compiles the model with flags of its own; one build without sanitizers is enough"
+    echo "plants: skipped: the test compiles the model with its own flags; one build without sanitizers suffices"
     exit 77
 fi
 if ! command -v patch >/dev/null; then
-    echo "plants: patch is not installed"
+    echo "plants: skipped: patch is not installed"
     exit 77
 fi
 compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$cache")
 flags=(-std=gnu11 -O1 -g -pthread -D_GNU_SOURCE -DACRE_TEST_POINTS=1 -ftls-model=initial-exec)
 
-# Where CMake has found cmocka, which need not be where the compiler looks by itself.
+# CMake's paths of cmocka, which the compiler may not search by default.
 cmocka_include=$(sed -n 's/^ACRE_CMOCKA_INCLUDE:[A-Z]*=//p' "$cache")
 cmocka_library=$(sed -n 's/^ACRE_CMOCKA_LIBRARY:[A-Z]*=//p' "$cache")
 
@@ -38,7 +38,7 @@ link() {
     "$compiler" "${flags[@]}" -o "$tmp/model" "$tmp/model.o" "$@" "$build/libacre_test.a" \
         "$cmocka_library"
 }
-# Fails as soon as the model does.
+# Runs the model with each seed; fails as soon as the model fails.
 run() {
     local seed
     for seed in $seeds; do
@@ -46,12 +46,12 @@ run() {
     done
 }
 
-# test_<what>_model shows that it finds nothing in the sources as they are; a few operations show that
-# this holds for what is built here as well.
+# test_<what>_model finds nothing in the unchanged sources. A few operations show that this also holds
+# for the build of this script.
 rc=0
 link
 if ! seeds=1 ops=5000 run; then
-    echo "plants: the model fails without any:"
+    echo "plants: the model fails without a planted bug:"
     cat "$tmp/output"
     exit 1
 fi
@@ -60,17 +60,17 @@ for plant in "$source"/tests/plants/"$what"_*.patch; do
     file=$(sed -n 's|^+++ b/||p' "$plant")
     cp "$source/$file" "$tmp/$file"
     if ! patch -s -d "$tmp" -p1 <"$plant"; then
-        echo "plants: $name does not fit the sources any more"
+        echo "plants: $name no longer applies to the sources"
         exit 1
     fi
     "$compiler" "${flags[@]}" -I"$tmp/src" -I"$tmp/include" -c "$tmp/$file" -o "$tmp/planted.o"
     cp "$source/$file" "$tmp/$file"
     link "$tmp/planted.o"
     if run; then
-        echo "plants: $name is not found"
+        echo "plants: the model does not find $name"
         rc=1
     elif ! grep 'ACRE_TEST_SEED=[0-9]*: after' "$tmp/output" | sed "s/^/$name: /"; then
-        echo "plants: $name ends the program in another way:"
+        echo "plants: $name ends the program without the model's report:"
         cat "$tmp/output"
         rc=1
     fi

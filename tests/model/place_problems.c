@@ -1,4 +1,4 @@
-/* Problems for the placer, made by a seed. */
+/* Problems for the placer, determined by a seed. */
 #include "place_problems.h"
 
 /* splitmix64. */
@@ -26,7 +26,7 @@ void place_problem_random(struct acre__place_buffer *buffers, size_t count, uint
 }
 
 void place_problem_packed(struct acre__place_buffer *buffers, size_t count, uint64_t seed) {
-    /* `offset` is where a piece lies in the rectangle, until all are cut. */
+    /* During the cutting, `offset` is the position of a piece in the rectangle. */
     buffers[0] = (struct acre__place_buffer){.size = PLACE_PACKED_BYTES, .upper = 1000000};
     for (size_t n = 1; n < count;) {
         struct acre__place_buffer *old = &buffers[place_problem_random_number(&seed) % n];
@@ -55,7 +55,7 @@ const char *place_problem_worst_name(enum place_worst kind) {
     return names[kind];
 }
 
-/* Buffer i of a binary tree that is numbered from the top, over time 0 to 2^30. */
+/* Makes buffer i of a binary tree of lives, numbered from the root, over time 0 to 2^30. */
 static void worst_halves(struct acre__place_buffer *buffer, uint64_t i) {
     unsigned depth = 0;
     while ((i + 1) >> (depth + 1))

@@ -22,10 +22,10 @@ unsigned schedule_try(const char *name, schedule_scenario scenario, uint64_t *fi
         if (!scenario(seed, what, sizeof what) || found++)
             continue;
         *first = seed;
-        printf("%s: found with seed %llu (again: ACRE_TEST_SEED=%llu): %s\n", name,
+        printf("%s: found with seed %llu (repeat with ACRE_TEST_SEED=%llu): %s\n", name,
                (unsigned long long)seed, (unsigned long long)seed, what);
     }
-    printf("%s: %u of %llu schedules\n", name, found, (unsigned long long)(end - begin));
+    printf("%s: found by %u of %llu schedules\n", name, found, (unsigned long long)(end - begin));
     return found;
 }
 
@@ -43,7 +43,7 @@ const struct acre__driver *schedule_driver_begin(uint64_t seed, uint32_t devices
     CUcontext ctx;
     if (acre__soft_configure(&config) || drv->cuInit(0) || drv->cuDevicePrimaryCtxRetain(&ctx, 0) ||
         drv->cuCtxSetCurrent(ctx)) {
-        fprintf(stderr, "the soft driver does not start: %s\n", acre_last_detail());
+        fprintf(stderr, "cannot start the soft driver: %s\n", acre_last_detail());
         abort();
     }
     return drv;

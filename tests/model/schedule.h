@@ -1,7 +1,7 @@
-/* Trying seeds: runs a scenario under many schedules, remembers the first that found something, and
- * shows that the same seed finds it again.
+/* Runs a scenario under many schedules, one per seed, and reports the first seed that finds
+ * something. The same seed finds it again.
  *
- * ACRE_TEST_SEED=N tries that one seed alone, ACRE_TEST_SEEDS=N that many (default 1000). */
+ * ACRE_TEST_SEED=N tries only seed N. ACRE_TEST_SEEDS=N sets the number of seeds (default 1000). */
 #ifndef ACRE_TESTS_SCHEDULE_H
 #define ACRE_TESTS_SCHEDULE_H
 
@@ -9,18 +9,20 @@
 
 #include "driver/driver.h"
 
-/* A scenario runs once under `seed`; it returns 1 when it found what it looks for and then says
- * so in `what`. */
+/* Runs the scenario once under `seed`. Returns 1 if it found something, and then writes a
+ * description to `what`. */
 typedef int (*schedule_scenario)(uint64_t seed, char *what, unsigned what_bytes);
 
-/* How many seeds found something; *first is the first of them. Prints it with its report. */
+/* Returns how many seeds found something. *first is the first of them; the function prints it with
+ * its report. */
 unsigned schedule_try(const char *name, schedule_scenario scenario, uint64_t *first);
 
-/* The soft driver in its seeded, checking mode with one 64 MiB device, context pushed. */
+/* Starts the soft driver with `seed`, with the vector clocks on and with `devices` devices of 64
+ * MiB. The context of device 0 is current. */
 const struct acre__driver *schedule_driver_begin(uint64_t seed, uint32_t devices);
 void schedule_driver_end(void);
 
-/* Seeds to try: ACRE_TEST_SEEDS, else `unset`. */
+/* Returns the number of seeds to try: ACRE_TEST_SEEDS, or `unset`. */
 unsigned schedule_seed_count(unsigned unset);
 
 #endif

@@ -1,10 +1,10 @@
-/* Copies and fills under many schedules: virtual threads move values between device, pinned and
- * managed blocks and pageable memory over several streams, each use behind the block's last one.
- * Whatever the order of streams and threads, every block holds what the model says, pageable
- * memory may be changed as soon as a copy from it returns, and the vector clocks find nothing.
+/* Copies and fills under many schedules. Virtual threads move values between device, pinned and
+ * managed blocks and pageable memory on several streams, each use ordered after the block's last
+ * one. Whatever the order of streams and threads, every block holds the model's value, and the
+ * vector clocks report nothing. Pageable memory may change as soon as a copy from it returns.
  *
- * All pageable copies are staged, however small, so that staging's buffers and events are used
- * again and again; acre_trim takes them away in between. */
+ * All pageable copies are staged, however small, so that the staging buffers and events are reused
+ * many times. acre_trim releases them in between. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,12 +36,12 @@ struct world {
     acre_device *device;
     acre_stream streams[STREAMS];
     struct {
-        struct acre__lock lock; /* taken in the order of blocks */
+        struct acre__lock lock; /* locked in the order of blocks */
         void *at;
         acre_event used;
         unsigned char value;
     } blocks[BLOCKS];
-    uint64_t order; /* hash of what happened, as it happened */
+    uint64_t order; /* hash of the operations in their order */
     _Atomic int failures;
     char what[256];
 };
@@ -79,7 +79,7 @@ static void fill_one(struct walker *self, unsigned to, acre_stream stream, unsig
     world->blocks[to].value = value;
 }
 
-/* The page is read when the call returns: it may be changed at once. */
+/* acre_copy has read the page when it returns: the page may change at once. */
 static void copy_in(struct walker *self, unsigned to, acre_stream stream, unsigned char value) {
     struct world *world = self->world;
     memset(self->page, value, BLOCK_BYTES);
@@ -89,17 +89,17 @@ static void copy_in(struct walker *self, unsigned to, acre_stream stream, unsign
     world->blocks[to].value = value;
 }
 
-/* The data is there when the call returns. */
+/* acre_copy has written the page when it returns. */
 static void copy_out(struct walker *self, unsigned from, acre_stream stream) {
     struct world *world = self->world;
     memset(self->page, 0xff, BLOCK_BYTES);
     expect(world, acre_copy(world->device, self->page, world->blocks[from].at, BLOCK_BYTES, stream),
            "copy out");
     if (!is_all(self->page, world->blocks[from].value))
-        expect(world, ACRE_E_INVALID, "copied out, but not what the model says");
+        expect(world, ACRE_E_INVALID, "the copied bytes differ from the model");
 }
 
-/* In one row, or in many. */
+/* Copies the block as one piece or as rows. */
 static void copy_across(struct walker *self, unsigned to, unsigned from, acre_stream stream) {
     struct world *world = self->world;
     void *target = world->blocks[to].at, *source = world->blocks[from].at;
@@ -165,7 +165,7 @@ static void world_begin(struct world *world, uint64_t seed) {
         assert_int_equal(
             acre_stream_create(world->device, ACRE_STREAM_NON_BLOCKING, &world->streams[i]), 0);
     for (int i = 0; i < BLOCKS; i++) {
-        /* Below all ranks of the library, and rising. */
+        /* Ranks below all ranks of the library, in rising order. */
         acre__lock_init(&world->blocks[i].lock, "block of the model", 1 + i);
         assert_int_equal(
             acre_mem_alloc(world->device, block_kinds[i], BLOCK_BYTES, 0, &world->blocks[i].at), 0);
@@ -227,8 +227,8 @@ TEST(copies_with_the_same_seed_happen_in_the_same_order) {
     assert_true(world_run(1) != world_run(2));
 }
 
-/* A staged copy that fails half-way: nothing of it is still under way, so the program may go on
- * with the memory as it likes. */
+/* A staged copy that fails half-way leaves no work in flight, so the program may use the memory at
+ * once. */
 TEST(copies_that_fail_leave_nothing_under_way) {
     static unsigned char page[1 << 20];
     const struct {
@@ -267,6 +267,6 @@ TEST(copies_that_fail_leave_nothing_under_way) {
 
 int main(void) {
     setenv("ACRE_COPY_STAGE_BYTES", "0", 1);
-    setenv("ACRE_FAULT", "*:0", 1); /* the wrapper, without a plan of its own */
+    setenv("ACRE_FAULT", "*:0", 1); /* installs the fault wrapper without a fault */
     return tests_run("copy_order");
 }

@@ -1,9 +1,9 @@
-/* The heap's core against a shadow of it: who owns which 16 bytes.
+/* The heap's core compared with a shadow map that records the owner of every 16 bytes.
  *
- * One thread with random calls of every kind, and virtual threads whose atomics are switching
- * points, in orders drawn from seeds. After a call that gave memory none of it may be somebody
- * else's; in the end everything is free, and the records are sound. ACRE_TEST_SEED=<seed> runs one
- * again. */
+ * One test makes random calls of every kind in one thread. Another runs virtual threads that may
+ * switch at every atomic operation, in orders drawn from seeds. Allocated memory must not belong to
+ * another block; at the end all memory is free and the records are sound. ACRE_TEST_SEED=<seed>
+ * repeats one schedule. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,13 +22,13 @@ enum { GRAIN = 16, BLOCKS = 3000 };
 
 struct block {
     unsigned char *p;
-    size_t bytes; /* asked for */
+    size_t bytes; /* requested */
     uint16_t tag;
 };
 
 struct shadow {
     struct heap_fixture f;
-    uint16_t *owners; /* of every 16 bytes; 0: nobody */
+    uint16_t *owners; /* tag of the owner of every 16 bytes; 0: free */
     uint16_t tags;
     const char *fault;
 };
@@ -46,15 +46,15 @@ static void shadow_end(struct shadow *s) {
     free(s->owners);
 }
 
-/* The block is its owner's from now on, or was until now. */
+/* Changes the owner of the block from `from` to `to`; 0 is free. */
 static void shadow_own(struct shadow *s, const struct block *block, uint16_t from, uint16_t to) {
     size_t first = (size_t)(block->p - (unsigned char *)s->f.h.base) / GRAIN;
     size_t count = acre_heap_usable_size(s->f.h, block->p) / GRAIN;
     if (count * GRAIN < block->bytes || !count)
-        s->fault = "a block has fewer bytes than were asked for";
+        s->fault = "a block has fewer bytes than requested";
     for (size_t i = first; i < first + count; i++) {
         if (s->owners[i] != from)
-            s->fault = from ? "somebody else has a part of a block" : "memory was handed out twice";
+            s->fault = from ? "a part of a block has another owner" : "memory was allocated twice";
         s->owners[i] = to;
     }
 }
@@ -75,9 +75,9 @@ static void shadow_drop(struct shadow *s, struct block *block) {
         return;
     for (size_t i = 0; i < block->bytes && i < 64; i++)
         if (block->p[i] != (unsigned char)block->tag)
-            s->fault = "a block has other contents";
+            s->fault = "the contents of a block changed";
     if (block->bytes && block->p[block->bytes - 1] != (unsigned char)block->tag)
-        s->fault = "the end of a block has other contents";
+        s->fault = "the end of a block changed";
     shadow_own(s, block, block->tag, 0);
 }
 
@@ -177,17 +177,17 @@ enum { THREADS = 4, HELD = 6, STEPS = 24 };
 struct actor {
     struct shadow *s;
     uint64_t seed;
-    size_t unit; /* sizes are drawn around it */
+    size_t unit; /* sizes are 1 to 3 times this */
     struct block held[HELD];
 };
 
-static struct block passed; /* from actor to actor */
+static struct block passed; /* a block passed between actors */
 
 static void act(void *user) {
     struct actor *a = user;
     for (int i = 0; i < STEPS && !a->s->fault; i++) {
         struct block *block = &a->held[heap_random(&a->seed) % HELD];
-        if (heap_random(&a->seed) % 4 == 0) { /* no atomics: this is one step */
+        if (heap_random(&a->seed) % 4 == 0) { /* no atomics, so no thread switch within */
             struct block mine = *block;
             *block = passed;
             passed = mine;
@@ -202,7 +202,8 @@ static void act(void *user) {
     }
 }
 
-/* One segment, so that blocks of 20 KiB and more run out and slabs come and go all the time. */
+/* Uses one segment, so that blocks of 20 KiB and more run out and slabs are created and released
+ * often. */
 static int heap_scenario(uint64_t seed, char *what, unsigned what_bytes) {
     static const size_t units[] = {16, 600, 5000, 16384, 20000, 40000, 200000};
     struct shadow s;
@@ -219,7 +220,7 @@ static int heap_scenario(uint64_t seed, char *what, unsigned what_bytes) {
         threads[i] = (struct acre__vthread){act, &actors[i]};
     }
     if (acre__sched_run(seed, threads, THREADS) != ACRE__SCHED_DONE)
-        s.fault = "the threads got stuck";
+        s.fault = "the threads are stuck";
     if (!s.fault)
         s.fault = heap_fault(s.f.h);
     for (int i = 0; i < THREADS * HELD && !s.fault; i++)
@@ -231,7 +232,7 @@ static int heap_scenario(uint64_t seed, char *what, unsigned what_bytes) {
     if (!s.fault && s.f.h.segments[0].free_pages != 0xffffffffu)
         s.fault = "all blocks are freed, but not all pages are free";
     if (!s.fault && heap_wrong_frees(&s.f))
-        s.fault = "a free was called wrong";
+        s.fault = "the heap counted a correct free as wrong";
     if (!s.fault)
         s.fault = heap_fault(s.f.h);
     snprintf(what, what_bytes, "%s", s.fault ? s.fault : "");
@@ -246,8 +247,8 @@ TEST(heap_schedules_find_no_fault) {
 
 /* ---- hints ---- */
 
-/* Two slabs of one segment, each put into the tree and taken out of it by its own thread, and pages
- * claimed and given back beside them. Whoever is in at the end must be found. */
+/* Each of two threads adds its slab of one segment to the tree and removes it, and claims and
+ * releases pages of the segment. A slab that is added at the end must be found. */
 static void act_on_hints(void *user) {
     struct actor *a = user;
     acre_heap_handle h = a->s->f.h;
@@ -273,7 +274,7 @@ static int hint_scenario(uint64_t seed, char *what, unsigned what_bytes) {
         threads[i] = (struct acre__vthread){act_on_hints, &actors[i]};
     }
     if (acre__sched_run(seed, threads, 2) != ACRE__SCHED_DONE)
-        s.fault = "the threads got stuck";
+        s.fault = "the threads are stuck";
     if (!heap_tree_has(s.f.h, acre__heap_tier_tree(ACRE__HEAP_SOME, 3), 0))
         s.fault = "a slab with free slots is in no tree";
     if (!s.fault)

@@ -1,5 +1,5 @@
-/* The placer against brute force, on every tiny problem of some kinds; and what holds for all
- * problems: budgets, stopping, and the same plan everywhere. */
+/* The placer compared with brute force, on every tiny problem of some kinds. Also properties of all
+ * problems: budgets, stopping, and the same plan on every machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,8 @@ static int brute_meet(const struct acre__place_buffer *a, const struct acre__pla
     return a->lower < b->upper && b->lower < a->upper;
 }
 
-/* The lowest place for a buffer above those before it that it meets, and around fixed ones. */
+/* Returns the lowest offset for buffer i above the placed buffers that it overlaps in time, and
+ * clear of fixed ones. */
 static uint64_t brute_lowest(const struct brute *brute, unsigned placed, size_t i) {
     const struct acre__place_buffer *all = brute->buffers;
     uint64_t offset = 0;
@@ -52,8 +53,8 @@ static uint64_t brute_lowest(const struct brute *brute, unsigned placed, size_t 
     }
 }
 
-/* In one of all orders each buffer lies on top of those before it that it meets: some order of the
- * best plan, from the bottom up, gives that plan. */
+/* Tries all orders. Each buffer goes on top of the placed buffers that it overlaps in time. The
+ * best plan's order from the bottom up yields a plan of the same height. */
 static void brute_place(struct brute *brute, unsigned placed, uint64_t height) {
     const struct acre__place_buffer *all = brute->buffers;
     if (height >= brute->best)
@@ -111,7 +112,7 @@ static void check_against_brute_force(struct acre__place_buffer *buffers, size_t
     }
 }
 
-/* What a buffer may be like: one of all lives in so many steps, one of so many sizes. */
+/* The set of buffers to try: all lives within `steps`, sizes from 1 to `sizes`. */
 struct kinds {
     int steps;
     uint64_t sizes;
@@ -139,7 +140,8 @@ static struct acre__place_buffer kind_make(const struct kinds *kinds, uint64_t k
     return buffer;
 }
 
-/* Every choice of `count` buffers, whatever their order. */
+/* Checks every choice of `count` buffers, regardless of their order. Returns the number of
+ * problems. */
 static uint64_t check_all(const struct kinds *kinds, size_t count) {
     uint64_t chosen[TINY] = {0}, problems = 0, most = kind_count(kinds);
     for (;;) {
@@ -221,7 +223,7 @@ TEST(place_fixed_buffers_cost_what_they_must) {
     }
 }
 
-/* ---- what holds for all problems ---- */
+/* ---- properties of all problems ---- */
 
 enum { COUNT = 120 };
 
@@ -281,7 +283,7 @@ TEST(place_stopped_by_progress_gives_what_was_told) {
     }
 }
 
-/* Bisects over capacities, each with an eighth of the budget. */
+/* Finds a small capacity by bisection; each step gets an eighth of the budget. */
 static uint64_t bisect(struct acre__place_buffer *buffers, size_t count, uint64_t budget) {
     struct acre__place_result result;
     uint64_t low = acre__place_lower_bound(buffers, count), high = low;
@@ -300,7 +302,7 @@ static uint64_t bisect(struct acre__place_buffer *buffers, size_t count, uint64_
 TEST(place_least_plans_are_no_larger_than_by_bisecting) {
     enum { BUDGET = 100000 };
     static struct acre__place_buffer buffers[COUNT];
-    /* Seed 11 is one where searches at all heights in turn are worse. */
+    /* With seed 11, searching all heights in turn gives worse plans. */
     for (uint64_t seed = 11; seed < 11 + (uint64_t)ROUNDS(3, 1); seed++) {
         struct acre__place_options quick = {.budget = 2000}, options = {.budget = BUDGET};
         uint64_t random = seed;
@@ -328,7 +330,7 @@ TEST(place_cut_rectangles_are_put_together_again) {
     }
 }
 
-/* FNV-1a over all offsets. */
+/* Returns the FNV-1a hash of all offsets. */
 static uint64_t checksum(const struct acre__place_buffer *buffers, size_t count) {
     uint64_t sum = 0xcbf29ce484222325u;
     for (size_t i = 0; i < count; i++) {
@@ -338,9 +340,8 @@ static uint64_t checksum(const struct acre__place_buffer *buffers, size_t count)
     return sum;
 }
 
-/* The sums were written down once: a compiler, an optimisation or a machine that gives another plan
- * for the same buffers is found out here, and so is a change of the placer, which then has to be
- * meant. */
+/* Compares plans with recorded checksums. A compiler, optimisation or machine that yields another
+ * plan fails here. An intended change of the placer must update the checksums. */
 TEST(place_plans_are_the_same_everywhere) {
     enum { MOST = 6000 };
     static const struct {

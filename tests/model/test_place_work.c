@@ -1,5 +1,5 @@
-/* How long the placer may take, counted in units of work and not timed: for problems that are made
- * to take long, for a stop at any moment, and for capacities that are too small. */
+/* Bounds on the placer's run time, in units of work instead of seconds: for worst-case problems,
+ * for a stop at any moment, and for capacities that are too small. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,8 +33,8 @@ static struct acre__place_buffer *make(size_t count, enum place_worst kind) {
     return buffers;
 }
 
-/* One attempt may begin before the budget is spent, and there is a first plan in any case: a few
- * thousand units a buffer. */
+/* Returns the work limit. An attempt may start just before the budget is spent, and the first plan
+ * always runs: a few thousand units per buffer. */
 static uint64_t most_work(size_t count, uint64_t budget) {
     return budget * NODE + (uint64_t)count * 6000 + 5000000;
 }
@@ -67,7 +67,7 @@ static void place_first_plan_takes_little_more_than_a_sort(void **state) {
         struct acre__place_options options = {.budget = 1};
         struct acre__place_buffer *buffers = make(count, kind);
         struct acre__place_result result = place(buffers, count, &options);
-        printf("%s: %" PRIu64 " units a buffer, %.4f of the lower bound\n",
+        printf("%s: %" PRIu64 " units per buffer, %.4f of the lower bound\n",
                place_problem_worst_name(kind), result.work / count,
                (double)result.bytes / (double)result.lower_bound);
         assert_true(result.work <= most_work(count, 1));
@@ -75,7 +75,7 @@ static void place_first_plan_takes_little_more_than_a_sort(void **state) {
     }
 }
 
-/* After a stop there are some passes over the buffers at most. */
+/* After a stop the placer makes at most a few passes over the buffers. */
 static void check_stop(size_t count, enum place_worst kind, uint64_t capacity, int points) {
     struct acre__place_buffer *buffers = make(count, kind);
     struct acre__place_options options = {.budget = 10000, .capacity = capacity};
@@ -84,7 +84,7 @@ static void check_stop(size_t count, enum place_worst kind, uint64_t capacity, i
         options.stop_after = 1 + whole / (uint64_t)points * (uint64_t)i;
         struct acre__place_result result = place(buffers, count, &options);
         if (result.work > options.stop_after + 2000 * (uint64_t)count + 100000)
-            printf("%s, %zu buffers: stopped after %" PRIu64 ", went on to %" PRIu64 "\n",
+            printf("%s, %zu buffers: stop after %" PRIu64 " units, ended at %" PRIu64 "\n",
                    place_problem_worst_name(kind), count, options.stop_after, result.work);
         assert_true(result.work <= options.stop_after + 2000 * (uint64_t)count + 100000);
     }
@@ -115,7 +115,7 @@ static void place_capacity_below_the_bound_is_refused_by_one_sweep(void **state)
         assert_false(result.is_fitting);
         assert_true(result.lower_bound > options.capacity);
         assert_int_equal(result.bytes, result.lower_bound);
-        /* A sort by beginning and one by end, and a pass for each alignment. */
+        /* One sort by start, one by end, and a pass per alignment. */
         assert_true(result.work <= (uint64_t)count * 1500 + 100000);
         for (size_t i = 0; i < count; i++)
             assert_true(buffers[i].is_fixed || buffers[i].offset == 77);

@@ -1,12 +1,11 @@
-/* Plans against a shadow model, under seeded schedules: virtual threads, each with a plan of its
- * own, go through rounds of wishes, work and release, and through steps of loops that are nearly,
- * but not always, like the first. All memory is written to in the order that the plan promises and
- * no other, so that the vector clocks of the soft driver report a round that begins before the work
- * of the one before is done, and a step that is not behind the step before. The model knows what is
- * handed out: nothing that is there at the same time may share a byte, and what is refused may
- * change nothing.
+/* Plans compared with a shadow model, under seeded schedules. Virtual threads, each with its own
+ * plan, run rounds of requests, work and release, and loop steps that mostly repeat the first step.
+ * Work relies only on the order that the plan guarantees. So the vector clocks of the soft driver
+ * report a round that starts before the work of the previous round is done, and a step that is not
+ * ordered after the previous step. The model records all buffers: buffers that live at the same
+ * time must not overlap, and a failed call must change nothing.
  *
- * ACRE_TEST_OPS says how many operations, ACRE_TEST_SEED where to begin. */
+ * ACRE_TEST_OPS sets the number of operations, ACRE_TEST_SEED the first seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,17 +26,17 @@
 enum {
     STREAMS = 4,
     THREADS = 3,
-    RUNS = 4, /* of all threads in one world, which then begins anew */
+    RUNS = 4, /* runs of all threads in one world; then a new world begins */
     ROUNDS_EACH = 3,
-    WISHES = 20, /* of a round at most */
+    WISHES = 20, /* most requests of a round */
     STEPS_OF_TIME = 6,
-    BLOCKS = 12, /* of a loop at a time at most */
-    CALLS = 40,  /* of a step */
+    BLOCKS = 12, /* most live blocks of a loop */
+    CALLS = 40,  /* calls of a step */
     EDGE = 64    /* bytes written at either end */
 };
 
 struct wish {
-    char *p; /* NULL: it waits, or was refused */
+    char *p; /* NULL: not placed yet, or the request failed */
     size_t bytes, alignment;
     uint32_t place;
     uint64_t first, last;
@@ -55,8 +54,8 @@ struct walker {
     int is_deferred;
     struct wish wishes[WISHES];
     size_t wish_count;
-    int has_worked;  /* in this round; the thread's event is behind it */
-    uint64_t script; /* what the steps of its loop have in common is drawn from this */
+    int has_worked;  /* in this round; the thread's event is recorded after the work */
+    uint64_t script; /* seed of the calls that the steps of its loop share */
     int has_recorded;
     struct block blocks[BLOCKS];
 };
@@ -93,31 +92,32 @@ static acre_plan_stats stats_of(struct walker *self) {
     return stats;
 }
 
-/* Both ends of some memory, in the order of the stream. */
+/* Writes both ends of the memory, in stream order. */
 static void work(char *p, size_t bytes, acre_stream stream) {
     size_t edge = bytes < EDGE ? bytes : EDGE;
     expect(acre_fill(world.device, p, 1, edge, stream), "fill");
     expect(acre_fill(world.device, p + bytes - edge, 2, edge, stream), "fill");
 }
 
-/* ---- wishes ---- */
+/* ---- requests ---- */
 
 static int wishes_meet(const struct wish *a, const struct wish *b) {
     return a->place == b->place && a->first <= b->last && b->first <= a->last;
 }
 
-/* All that is written is aligned, and shares no byte with what lives at the same time. */
+/* Checks that all placed requests are aligned and do not overlap those that live at the same
+ * time. */
 static void check_wishes(const struct walker *self) {
     for (size_t i = 0; i < self->wish_count; i++) {
         const struct wish *a = &self->wishes[i];
         if (!a->p)
             continue;
         if ((uintptr_t)a->p % (a->alignment < 256 ? 256 : a->alignment))
-            complain("a wish", "is not aligned");
+            complain("a request", "is not aligned");
         for (size_t j = 0; j < i; j++) {
             const struct wish *b = &self->wishes[j];
             if (b->p && wishes_meet(a, b) && a->p < b->p + b->bytes && b->p < a->p + a->bytes)
-                complain("two wishes", "share memory");
+                complain("two requests", "overlap");
         }
     }
 }
@@ -126,7 +126,7 @@ static void check_same(struct walker *self, const acre_plan_stats *before) {
     acre_plan_stats now = stats_of(self);
     now.nodes = before->nodes;
     if (memcmp(&now, before, sizeof now) != 0)
-        complain("a refused call", "has changed something");
+        complain("a failed call", "changed the plan's statistics");
 }
 
 static int is_refusal(acre_status status) {
@@ -134,7 +134,7 @@ static int is_refusal(acre_status status) {
     return status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_HOST_MEMORY;
 }
 
-/* One wish; refused for want of memory it leaves everything as it was. */
+/* Makes one request. If it fails for lack of memory, nothing may change. */
 static void do_want(struct walker *self) {
     struct wish *wish = &self->wishes[self->wish_count];
     acre_plan_stats before = stats_of(self);
@@ -161,11 +161,11 @@ static void do_want(struct walker *self) {
     if (!is_refusal(status))
         complain("want", acre_last_detail());
     if (wish->p)
-        complain("want", "was refused, and an address written");
+        complain("want", "failed, but wrote an address");
     check_same(self, &before);
 }
 
-/* Places what waits; what cannot be is forgotten. */
+/* Places the pending requests; cancels them if there is no memory. */
 static void do_place(struct walker *self, acre_status (*place)(acre_plan *plan), const char *what) {
     acre_plan_stats before = stats_of(self);
     acre_status status = place(self->plan);
@@ -178,9 +178,9 @@ static void do_place(struct walker *self, acre_status (*place)(acre_plan *plan),
     expect(acre_plan_cancel(self->plan), "cancel");
 }
 
-/* What was placed is used, step after step, on one stream, which is behind this round's work so
- * far; another one is behind it in between, and before it again. What the round before did is the
- * plan's to think of. */
+/* Uses the placed buffers, step after step, on one stream that is ordered after this round's work
+ * so far. Then another stream works in between, and the first stream waits for it. The plan must
+ * order the round after the previous one. */
 static void work_steps(struct walker *self, acre_stream stream) {
     if (self->has_worked)
         expect(acre_stream_wait(world.device, stream, world.events[self->number]), "wait");
@@ -226,12 +226,12 @@ static void check_block(const struct walker *self, const struct block *block) {
         const struct block *other = &self->blocks[i];
         if (other != block && other->p && block->p < other->p + other->bytes &&
             other->p < block->p + block->bytes)
-            complain("two blocks of a step", "share memory");
+            complain("two blocks of a step", "overlap");
     }
     for (size_t i = 0; i < self->wish_count; i++) {
         const struct wish *wish = &self->wishes[i];
         if (wish->p && block->p < wish->p + wish->bytes && wish->p < block->p + block->bytes)
-            complain("a block of a step", "has memory of a wish");
+            complain("a block of a step", "overlaps a request");
     }
 }
 
@@ -251,8 +251,8 @@ static void do_call(struct walker *self, size_t index, size_t bytes, acre_stream
     work(block->p, block->bytes, stream);
 }
 
-/* The first step is the script; later ones leave calls out, ask for other sizes, or free something
- * else, now and then. */
+/* Runs a step. The first one follows the script; later ones sometimes skip calls, request other
+ * sizes, or use other blocks. */
 static void do_step(struct walker *self, int is_last) {
     uint64_t script = self->script;
     acre_stream stream = stream_draw(self);
@@ -295,7 +295,7 @@ static void walker_run(void *user) {
         do_round(self);
         do_steps(self);
         acre_stream stream = stream_draw(self);
-        /* The stream that the plan is released behind has all of the round's work before it. */
+        /* acre_plan_release gets a stream that is ordered after all of the round's work. */
         work_steps(self, stream);
         self->has_recorded = 0;
         expect(acre_plan_release(self->plan, random_draw(&self->random, 4) ? stream : NULL),
@@ -342,7 +342,7 @@ static void world_begin(uint64_t seed) {
 
 static void world_fail(uint64_t seed) {
     char what[480] = "";
-    if (acre__soft_reports(what, sizeof what)) { /* says more than what came of it */
+    if (acre__soft_reports(what, sizeof what)) { /* the report says more than its consequences */
         world.failures = 0;
         complain("the clocks", what);
     }
@@ -351,14 +351,14 @@ static void world_fail(uint64_t seed) {
                  (unsigned long long)world.ops, world.what);
 }
 
-/* Nothing is left on the device. */
+/* Expects that no memory is left on the device, and closes it. */
 static void world_end(uint64_t seed) {
     acre_device_stats stats = {.struct_size = sizeof stats};
     expect(acre_pool_trim(world.pool, 0), "trim");
     expect(acre_trim(world.device), "trim");
     expect(acre_device_get_stats(world.device, &stats), "stats");
     if (stats.chunks || stats.limbo_count || stats.mem_blocks)
-        complain("the end", "memory is left");
+        complain("the end", "memory is left on the device");
     world_fail(seed);
     assert_int_equal(acre_close(world.device), ACRE_OK);
 }
@@ -393,7 +393,7 @@ TEST(plans_under_any_schedule_match_the_model) {
                   (unsigned long long)ops);
     while (world.ops < ops)
         world_run(seed++);
-    print_message("%llu hits, %llu misses, %llu refused for want of memory, %llu waits\n",
+    print_message("%llu hits, %llu misses, %llu failed for lack of memory, %llu waits\n",
                   (unsigned long long)world.hits, (unsigned long long)world.misses,
                   (unsigned long long)world.refused, (unsigned long long)world.waits);
     assert_true(world.hits > world.misses && world.misses && world.refused && world.waits);

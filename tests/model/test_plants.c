@@ -1,8 +1,7 @@
-/* Planted mistakes that the seeded scheduler and the vector clocks must find within 1000 seeds, and
- * find again from the seed alone; and the same programs without the mistake, where they must find
- * nothing. The mistakes are those an allocator can make: memory handed to another stream without an
- * edge, an edge lost because it was kept per address while the chunk moved, an update lost between
- * two threads. */
+/* Planted bugs that the seeded scheduler and the vector clocks must find within 1000 seeds, and
+ * find again from the seed alone. Without the bug the same programs must give no report. The bugs
+ * are typical of allocators: memory reused on another stream without an edge, an edge lost because
+ * it was kept per address while the chunk moved, a lost update between two threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,9 +26,9 @@ static int report_is_there(char *what, unsigned what_bytes) {
 
 /* ---- 1. memory reused on another stream ---- */
 
-/* A cache of one block, as a pool keeps it: freed on one stream, taken on another. It asks whether
- * the event is done and, if not, must make the taker wait. The mistake: it does not. Only schedules
- * in which the first stream is late show it. */
+/* A cache of one block, as in a pool: the block is freed on one stream and allocated on another. If
+ * the event of the free is not done, the second stream must wait for it. The bug: it does not wait.
+ * Only schedules in which the first stream is late show the bug. */
 static void reuse_block(const struct acre__driver *drv, int has_mistake) {
     CUstream one, two;
     CUevent event;
@@ -39,10 +38,10 @@ static void reuse_block(const struct acre__driver *drv, int has_mistake) {
     drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
     drv->cuMemAlloc(&block, BLOCK);
     drv->cuMemsetD8Async(block, 1, BLOCK, one);
-    drv->cuEventRecord(event, one); /* freed on one */
+    drv->cuEventRecord(event, one); /* freed on stream one */
     if (drv->cuEventQuery(event) != CUDA_SUCCESS && !has_mistake)
         drv->cuStreamWaitEvent(two, event, 0);
-    drv->cuMemsetD8Async(block, 2, BLOCK, two); /* taken on two */
+    drv->cuMemsetD8Async(block, 2, BLOCK, two); /* allocated on stream two */
     drv->cuCtxSynchronize();
 }
 
@@ -71,10 +70,10 @@ static CUdeviceptr map_chunk(const struct acre__driver *drv, CUmemGenericAllocat
     return at;
 }
 
-/* A chunk is used at one address by one stream and then moved to another address for another
- * stream. The events are kept per address: the mistake is that the new address has none, so the
- * wait is skipped. The old mapping is taken away only after the first stream is done, as it must
- * be, so nothing but the clocks of the chunk can see it. */
+/* One stream uses a chunk at one address; then the chunk moves to another address for another
+ * stream. Events are kept per address. The bug: the new address has no event, so the wait is
+ * skipped. The old mapping is removed only after the first stream is done, so only the chunk's
+ * clocks can show the bug. */
 static void move_chunk(const struct acre__driver *drv, int has_mistake) {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
@@ -122,7 +121,7 @@ static void count_with_mistake(void *unused) {
     (void)unused;
     for (int i = 0; i < COUNT_EACH; i++) {
         int seen = acre__load(&counter, memory_order_relaxed);
-        acre__store(&counter, seen + 1, memory_order_relaxed); /* another may have counted */
+        acre__store(&counter, seen + 1, memory_order_relaxed); /* a lost update */
     }
 }
 
@@ -136,7 +135,7 @@ static int count_is_wrong(uint64_t seed, void (*run)(void *), char *what, unsign
     struct acre__vthread threads[2] = {{run, NULL}, {run, NULL}};
     atomic_store(&counter, 0);
     if (acre__sched_run(seed, threads, 2) != ACRE__SCHED_DONE)
-        fail_msg("the virtual threads did not end");
+        fail_msg("the virtual threads are stuck");
     int count = atomic_load(&counter);
     snprintf(what, what_bytes, "counted %d instead of %d", count, 2 * COUNT_EACH);
     return count != 2 * COUNT_EACH;
@@ -159,7 +158,8 @@ static void blank_addresses(char *text) {
             *at = '-';
 }
 
-/* Found, found again with the same words, and not found once the mistake is mended. */
+/* Expects that the bug is found, is found again with the same report, and is not found in the
+ * correct program. */
 static void expect_found(const char *name, schedule_scenario with, schedule_scenario without) {
     uint64_t seed = 0;
     unsigned found = schedule_try(name, with, &seed);
@@ -170,7 +170,7 @@ static void expect_found(const char *name, schedule_scenario with, schedule_scen
     blank_addresses(once);
     blank_addresses(again);
     assert_string_equal(once, again);
-    assert_int_equal(schedule_try("  the same without the mistake", without, &seed), 0);
+    assert_int_equal(schedule_try("  without the bug", without, &seed), 0);
 }
 
 TEST(plants_cross_stream_reuse_is_found) {

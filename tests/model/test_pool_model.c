@@ -1,18 +1,18 @@
-/* Pools against a shadow model: virtual threads alloc, free, resize and hand blocks on over several
- * streams, some of which end and begin again, while others trim. Every block is written to after it
- * is handed out and before it is freed, in stream order, so that the vector clocks of the soft
- * driver report memory that is used again without order. The model knows which blocks are handed
- * out: none may overlap another, and a walk must find just those. Threads end with their caches
- * full after each run.
+/* Pools compared with a shadow model. Virtual threads allocate, free, resize and pass on blocks on
+ * several streams, while streams are destroyed and created and other threads trim. Each block is
+ * written in stream order after its allocation and before its free, so that the vector clocks of
+ * the soft driver report memory that is reused without order. The model records the live blocks:
+ * none may overlap another, and a walk must find exactly those. After each run the threads end with
+ * full caches.
  *
- * Each world has a shape, a lag and manners, drawn from its seed. The shape says which sizes are
- * asked for: all, few small ones, so that slabs of one class take the place of another's, or few
- * large ones, so that chunks move. The lag says how far the device is behind the host; it changes
- * during a run as well. Without manners streams made with the driver are destroyed without a word,
- * and the next stream, of the driver's or of acre's, gets the dead handle at once.
+ * The seed of a world determines its shape, lag and manners. The shape sets the sizes: all sizes,
+ * few small ones, so that slabs of one class replace those of another, or few large ones, so that
+ * chunks move. The lag is the distance of the device behind the host; it also changes during a run.
+ * Without manners the program does not retire the driver's streams before it destroys them, and the
+ * next stream, of the driver or of acre, reuses the handle at once.
  *
- * ACRE_TEST_OPS says how many operations, ACRE_TEST_SEED where to begin; the same seed gives the
- * same operations in the same order. */
+ * ACRE_TEST_OPS sets the number of operations, ACRE_TEST_SEED the first seed. The same seed gives
+ * the same operations in the same order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,40 +39,40 @@
 enum {
     POOLS = 2,
     STREAMS = 5,
-    OF_DRIVER = 3, /* this stream is made with the driver, not by acre; without manners 2 as well */
-    PER_THREAD = 4, /* this one is another in each thread, with one handle */
+    OF_DRIVER = 3,  /* the driver creates this stream, not acre; without manners stream 2 too */
+    PER_THREAD = 4, /* one handle, but another stream in each thread */
     THREADS = 3,
-    BLOCKS = 160, /* handed out at most */
-    STEPS = 200,  /* of a thread in one run */
-    RUNS = 10,    /* in one world, which then begins anew */
+    BLOCKS = 160, /* most live blocks */
+    STEPS = 200,  /* steps of a thread in one run */
+    RUNS = 10,    /* runs in one world; then a new world begins */
     MANY = 6,
     EDGE = 256,     /* bytes written at either end of a block */
-    GONE = 8,       /* addresses remembered that were freed */
-    UNIT = 2 << 20, /* of chunks */
-    SIZES = 4,      /* of a world with few */
-    TIDE = 512      /* operations after which a world with few sizes turns from allocs to frees */
+    GONE = 8,       /* number of freed addresses to remember */
+    UNIT = 2 << 20, /* unit of chunks */
+    SIZES = 4,      /* sizes of a world with few */
+    TIDE = 512      /* operations until a world with few sizes turns from allocs to frees */
 };
 
 enum shape { ALL_SIZES, FEW_SMALL, FEW_LARGE, SHAPES };
 
-/* What a thread does to an entry keeps others away; there is no point where threads switch between
- * looking for one and marking it. */
+/* A thread marks an entry HELD while it works on it, which keeps others away. Threads cannot switch
+ * between finding an entry and marking it. */
 enum hold { FREE, LIVE, HELD };
 
 struct block {
     enum hold hold;
     int pool;
     char *p;
-    size_t bytes;     /* that it really has */
-    acre_event used;  /* behind its last work, unless that was told to the pool */
-    int is_used_else; /* work that `used` does not cover was told to the pool */
+    size_t bytes;     /* usable bytes */
+    acre_event used;  /* recorded after its last work, except work recorded with the pool */
+    int is_used_else; /* the pool has recorded work that `used` does not cover */
 };
 
 struct stream {
     acre_stream handle;
-    int users; /* threads in the middle of an operation with it */
+    int users; /* threads in an operation on it */
     int is_ending;
-    void *scratch; /* memory for work that only takes time */
+    void *scratch; /* memory for work that only delays the stream */
 };
 
 static struct {
@@ -87,12 +87,12 @@ static struct {
         char *p;
     } gone[GONE];
     unsigned gone_at;
-    uint64_t ops, order; /* done so far, and a hash of what happened */
+    uint64_t ops, order; /* operations so far, and a hash of their order */
     uint64_t allocs, refused;
     enum shape shape;
-    size_t sizes[SIZES]; /* of a world with few */
-    size_t block_count;  /* handed out at most in this world */
-    int has_manners;     /* streams made with the driver are retired */
+    size_t sizes[SIZES]; /* sizes of a world with few */
+    size_t block_count;  /* most live blocks in this world */
+    int has_manners;     /* the driver's streams are retired before their end */
     int failures;
     char what[512];
 } world;
@@ -128,18 +128,19 @@ static struct block *block_draw(struct walker *self, enum hold hold) {
 }
 
 static struct stream *stream_draw(struct walker *self) {
-    /* With few sizes each thread prefers a stream for a while, so that slabs are of one stream. */
+    /* With few sizes each thread prefers one stream for a while, so that slabs belong to one
+     * stream. */
     int is_drawn = world.shape == ALL_SIZES || random_draw(&self->random, 3) == 0;
     struct stream *stream =
         &world.streams[is_drawn ? random_draw(&self->random, STREAMS)
                                 : (self->number + world.ops / TIDE / 2) % STREAMS];
     for (int i = 0; stream->is_ending; i++)
-        stream = &world.streams[i]; /* one thread ends one stream at a time */
+        stream = &world.streams[i]; /* at most two streams end at once */
     stream->users++;
     return stream;
 }
 
-/* A block is handed out: it overlaps no other, is aligned and as large as asked for. */
+/* Records an allocated block and checks it: no overlap, alignment, size, ownership. */
 static void block_begin(struct block *block, int pool, void *p, size_t bytes, size_t alignment) {
     char *at = p;
     acre_pool *of = world.pools[pool];
@@ -147,18 +148,19 @@ static void block_begin(struct block *block, int pool, void *p, size_t bytes, si
     for (size_t i = 0; i < BLOCKS; i++) {
         const struct block *other = &world.blocks[i];
         if (other->p && at < other->p + other->bytes && other->p < at + has)
-            complain("a block was handed out twice", other->p == at ? "same address" : "overlap");
+            complain("memory was allocated twice", other->p == at ? "same address" : "overlap");
     }
     if ((uintptr_t)at % (alignment ? alignment : 256))
         complain("alloc", "the block is not aligned");
     if (has < bytes)
         complain("alloc", "the block is too small");
     if (world.ops % 4 == 0 && (!acre_pool_owns(of, at) || !acre_pool_owns(of, at + bytes - 1)))
-        complain("owns", "a live block is not known");
+        complain("owns", "the pool does not know a live block");
     *block = (struct block){HELD, pool, at, has, block->used, 0};
 }
 
-/* The model lets it go before the pool is told, since another thread may get it at once. */
+/* Removes the block from the model. Call this before the free, since another thread may get the
+ * memory at once. */
 static char *block_end(struct block *block) {
     char *p = block->p;
     block->p = NULL;
@@ -177,7 +179,8 @@ static void driver_expect(CUresult code, const char *what) {
         complain(what, acre__driver_error_name(code));
 }
 
-/* The driver's own calls: what is tested is the pool, and each thread has the context current. */
+/* Uses the driver directly, since only the pool is under test. The context is current in each
+ * thread. */
 static void fill(void *p, size_t bytes, acre_stream stream) {
     driver_expect(world.drv->cuMemsetD8Async((CUdeviceptr)(uintptr_t)p, 1, bytes, stream), "fill");
 }
@@ -190,9 +193,9 @@ static void record(acre_event event, acre_stream stream) {
     driver_expect(world.drv->cuEventRecord(event, stream), "record");
 }
 
-/* The beginning of a block and, now and then, its end, so that a block of another size at the same
- * place meets it too. With few small sizes all of it, with few large ones where chunks may begin.
- */
+/* Writes the start of a block and sometimes its end, so that blocks of other sizes at the same
+ * address conflict with it. With few small sizes it writes all of the block, with few large ones
+ * also where chunks may begin. */
 static void touch(const struct block *block, acre_stream stream) {
     size_t edge = block->bytes < 2 * EDGE ? block->bytes : EDGE;
     if (world.shape == FEW_SMALL)
@@ -207,7 +210,7 @@ static void touch(const struct block *block, acre_stream stream) {
         fill((void *)at, EDGE, stream);
 }
 
-/* Work on a block behind the work before it. */
+/* Queues work on a block, ordered after its last work. */
 static void work(struct block *block, acre_stream stream) {
     wait_for(block->used, stream);
     fill(block->p, block->bytes < EDGE ? block->bytes : EDGE, stream);
@@ -224,7 +227,7 @@ static size_t draw_bytes(struct walker *self) {
     if (world.shape != ALL_SIZES)
         return world.sizes[random_draw(&self->random, SIZES)];
     unsigned shift = (unsigned)random_draw(&self->random, 40);
-    shift = shift < 29 ? shift % 8 : shift < 36 ? shift % 6 + 8 : 14; /* up to 4 MiB, seldom */
+    shift = shift < 29 ? shift % 8 : shift < 36 ? shift % 6 + 8 : 14; /* seldom up to 4 MiB */
     return 1 + (size_t)random_draw(&self->random, (size_t)256 << shift);
 }
 
@@ -235,7 +238,7 @@ static size_t draw_alignment(struct walker *self) {
     return how < 6 ? (size_t)1 << (4 + 2 * how) : (size_t)1 << (20 + random_draw(&self->random, 3));
 }
 
-/* 1 if it was handed out. Memory may run short: the device is small. */
+/* Returns 1 if the allocation succeeded. Out of memory is allowed: the device is small. */
 static int alloced(acre_status status) {
     world.allocs++;
     world.refused += status == ACRE_E_DEVICE_MEMORY;
@@ -273,7 +276,7 @@ static void do_free(struct walker *self, struct stream *stream) {
     acre_pool *pool = world.pools[block->pool];
     acre_status status;
     unsigned how = (unsigned)random_draw(&self->random, 8);
-    if (block->is_used_else) /* the pool sees to that work */
+    if (block->is_used_else) /* the pool waits for that work */
         wait_for(block->used, stream->handle);
     else
         work(block, stream->handle);
@@ -289,8 +292,8 @@ static void do_free(struct walker *self, struct stream *stream) {
     block->hold = FREE;
 }
 
-/* Another stream works on it: either the block's last work is there from now on, or the pool is
- * told. */
+/* Queues work on another stream. The model records it as the block's last work, or the pool records
+ * the use. */
 static void do_use(struct walker *self, struct stream *stream) {
     struct block *block = block_draw(self, LIVE);
     if (!block)
@@ -325,7 +328,7 @@ static void do_realloc(struct walker *self, struct stream *stream) {
         block_begin(block, block->pool, p, bytes, 0);
     } else {
         if (p)
-            complain("realloc", "an address in spite of a failure");
+            complain("realloc", "failed, but wrote an address");
         block_begin(block, block->pool, before, 1, 0);
     }
     work_new(block, stream->handle);
@@ -375,15 +378,16 @@ static void do_free_many(struct walker *self, struct stream *stream) {
         blocks[i]->hold = FREE;
 }
 
-/* The device is right behind the host, or far: with few sizes far, so that streams' memory waits.
- */
+/* Sets the lag of the device. With few sizes it is long, so that freed memory waits for its
+ * stream. */
 static void lag_set(uint64_t random) {
     static const uint64_t lags[] = {0, 10, 100, 1000};
     uint64_t lag = lags[world.shape == ALL_SIZES ? random % 4 : 2 + random % 2];
     expect(acre_soft_set_lag(world.device, lag, 0), "lag");
 }
 
-/* Work that takes time, so that streams lag behind the host, or another lag. */
+/* Queues work that only takes time, so that the stream lags behind the host; sometimes changes the
+ * lag. */
 static void do_lag(struct walker *self, struct stream *stream) {
     if (random_draw(&self->random, 8) == 0)
         lag_set(random_draw(&self->random, 4));
@@ -403,7 +407,7 @@ static void do_trim(struct walker *self) {
         expect(acre_pool_trim(pool, how == 2 ? 0 : (uint64_t)8 << 20), "trim");
 }
 
-/* ---- streams that end ---- */
+/* ---- destroyed streams ---- */
 
 static int is_of_driver(int i) {
     return i == OF_DRIVER || (i == 2 && !world.has_manners);
@@ -435,19 +439,19 @@ static void stream_end(int i) {
         driver_expect(world.drv->cuStreamDestroy(stream->handle), "stream destroy");
 }
 
-/* The stream goes, and another one has its place, often with its handle. One that goes without a
- * word has no scratch memory, and nothing orders the next one behind it. */
+/* Destroys the stream and creates another one in its place, often with the same handle. A stream
+ * that is not retired has no scratch memory, and nothing orders the next stream after it. */
 static void stream_replace(int i, int other) {
     acre_event done[2];
     const int both[] = {i, other};
     int count = other < 0 ? 1 : 2;
     for (int k = 0; k < count; k++) {
-        /* Work of the next stream with this scratch memory must not race the old one's. */
+        /* The next stream's work on this scratch memory must not race with the old stream's. */
         expect(acre_event_create(world.device, 0, &done[k]), "event");
         record(done[k], world.streams[both[k]].handle);
         stream_end(both[k]);
     }
-    for (int k = 0; k < count; k++) { /* the handle that was given back last comes first */
+    for (int k = 0; k < count; k++) { /* the driver reuses the last freed handle first */
         stream_make(both[k]);
         if (world.streams[both[k]].scratch)
             wait_for(done[k], world.streams[both[k]].handle);
@@ -542,7 +546,7 @@ static void check_walk(void) {
         expect(acre_pool_walk(world.pools[pool], walk_block, &walk), "walk");
         expect(acre_pool_get_stats(world.pools[pool], &stats), "stats");
         if (walk.found != live || walk.unknown || stats.live_blocks != live)
-            complain("walk", "not the blocks that are handed out");
+            complain("walk", "the walk differs from the live blocks");
     }
 }
 
@@ -554,7 +558,7 @@ static int is_live(const char *p) {
     return 0;
 }
 
-/* What may not be freed is refused. The walk after it shows that nothing changed. */
+/* Expects that invalid frees fail. The walk afterwards shows that nothing changed. */
 static void check_refused(void) {
     for (unsigned i = 0; i < GONE; i++) {
         char *p = world.gone[i].p;
@@ -564,7 +568,7 @@ static void check_refused(void) {
         if (acre_pool_free(pool, p, NULL) != ACRE_E_POINTER || acre_free(p, NULL) != ACRE_E_POINTER)
             complain("double free", "not refused");
         if (acre_pool_owns(pool, p) || acre_pool_usable_size(pool, p))
-            complain("owns", "a freed block");
+            complain("owns", "the pool still knows a freed block");
     }
     for (size_t i = 0; i < BLOCKS; i += 8) {
         const struct block *block = &world.blocks[i];
@@ -574,15 +578,15 @@ static void check_refused(void) {
             acre_free(block->p + block->bytes - 1, NULL) != ACRE_E_INTERIOR)
             complain("interior free", "not refused");
         if (acre_pool_free(world.pools[!block->pool], block->p, NULL) != ACRE_E_HANDLE)
-            complain("free of another pool's", "not refused");
+            complain("free to the wrong pool", "not refused");
     }
 }
 
 /* ---- worlds ---- */
 
-/* What the world is like. Of few small sizes half have many slots in a slab and half have one or
- * two, so that a slab in the place of another has slots left for other streams. Large sizes are no
- * multiples of the device's unit. */
+/* Draws the world's properties. Of few small sizes, half have many slots per slab and half have one
+ * or two, so that a slab that replaces another has slots left for other streams. Large sizes are
+ * not multiples of the device's unit. */
 static void world_draw(uint64_t seed) {
     static const size_t counts[] = {
         [ALL_SIZES] = BLOCKS, [FEW_SMALL] = BLOCKS / 2, [FEW_LARGE] = BLOCKS / 8};
@@ -617,14 +621,14 @@ static void world_begin(uint64_t seed) {
     assert_int_equal(world.drv->cuCtxSetCurrent(world.context), 0);
     assert_int_equal(acre_pool_default(world.device, ACRE_KIND_DEVICE, &world.pools[0]), 0);
     assert_int_equal(acre_pool_create(world.device, NULL, &world.pools[1]), 0);
-    /* Large blocks are soon kept apart in one of them, and their chunks move. */
+    /* In one pool large blocks soon get their own chunks, and these chunks move. */
     world.pools[1]->blocks_in.slack = 0;
     world.pools[1]->blocks_in.own_bytes = (uint64_t)2 << 20;
     world.pools[1]->blocks_in.setup.chunk_most = (size_t)4 << 20;
     for (int i = 0; i < STREAMS; i++) {
         stream_make(i);
         if (i == PER_THREAD || (is_of_driver(i) && !world.has_manners))
-            continue; /* threads would have to share it, or streams without order */
+            continue; /* threads, or streams without order, would share the scratch memory */
         assert_int_equal(
             acre_mem_alloc(world.device, ACRE_KIND_DEVICE, 64, 0, &world.streams[i].scratch), 0);
     }
@@ -634,7 +638,7 @@ static void world_begin(uint64_t seed) {
 
 static void world_fail(uint64_t seed) {
     char what[480] = "";
-    if (acre__soft_reports(what, sizeof what)) { /* says more than what came of it */
+    if (acre__soft_reports(what, sizeof what)) { /* the report says more than its consequences */
         world.failures = 0;
         complain("the clocks", what);
     }
@@ -643,7 +647,7 @@ static void world_fail(uint64_t seed) {
                  (unsigned long long)world.ops, world.what);
 }
 
-/* Frees all that is left; nothing of the pools remains on the device. */
+/* Frees all blocks and expects that the pools leave nothing on the device. */
 static void world_end(uint64_t seed) {
     expect(acre_device_sync(world.device), "sync");
     for (size_t i = 0; i < BLOCKS; i++)
@@ -654,7 +658,8 @@ static void world_end(uint64_t seed) {
         stream_end(i);
         expect(acre_mem_free(world.device, world.streams[i].scratch), "free");
     }
-    expect(acre_trim(world.device), "trim"); /* what threads have of streams that are gone */
+    /* Drops the blocks that thread caches hold for destroyed streams. */
+    expect(acre_trim(world.device), "trim");
     expect(acre_device_sync(world.device), "sync");
     expect(acre_pool_trim(world.pools[0], 0), "trim");
     expect(acre_pool_destroy(world.pools[1], NULL, NULL), "destroy");
@@ -662,7 +667,7 @@ static void world_end(uint64_t seed) {
     acre_device_stats stats = {.struct_size = sizeof stats};
     expect(acre_device_get_stats(world.device, &stats), "stats");
     if (stats.chunks || stats.limbo_count || stats.mem_blocks)
-        complain("the end", "memory is left");
+        complain("the end", "memory is left on the device");
     world_fail(seed);
     assert_int_equal(world.drv->cuCtxSetCurrent(NULL), 0);
     assert_int_equal(world.drv->cuDevicePrimaryCtxRelease(0), 0);
@@ -704,12 +709,12 @@ TEST(pools_under_any_schedule_match_the_model) {
     world.ops = 0;
     while (world.ops < ops)
         world_run(seed++, ops);
-    print_message("%llu allocs, %llu refused for want of memory\n",
-                  (unsigned long long)world.allocs, (unsigned long long)world.refused);
+    print_message("%llu allocs, %llu failed for lack of memory\n", (unsigned long long)world.allocs,
+                  (unsigned long long)world.refused);
     assert_true(world.refused < world.allocs / 4);
 }
 
-/* What a program that is started anew with a seed says it did. */
+/* Runs this program again and returns the hash of its operations. */
 static uint64_t order_of_another(const char *self) {
     char command[4200], line[32] = "";
     snprintf(command, sizeof command, "ASAN_OPTIONS=detect_leaks=0 '%s' order", self);
@@ -724,14 +729,14 @@ TEST(pools_with_the_same_seed_do_the_same) {
     char self[4096] = "";
     if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE))
         skip();
-    if (world.failures) /* the others would fail as well, or go round in a torn list */
+    if (world.failures) /* the other runs would fail too, or loop in a corrupt list */
         skip();
     assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
     assert_true(order_of_another(self) == order_of_another(self));
 }
 
-/* The order of lists hangs on addresses, so these must be the same each time. Where the system does
- * not let a program have that, a seed gives the same operations, and nearly the same order. */
+/* Disables address randomisation, since the order of lists depends on addresses. Where the system
+ * forbids that, a seed gives the same operations in nearly the same order. */
 static void be_repeatable(char **argv) {
     int now = personality(0xffffffff);
     if (now & ADDR_NO_RANDOMIZE || personality((unsigned long)(now | ADDR_NO_RANDOMIZE)) == -1 ||

@@ -1,6 +1,5 @@
-/* The seeded mode itself: right programs are never blamed and always end with the right bytes, a
- * seed gives the same order again, different seeds give different orders, and what can never go on
- * is said to be stuck. */
+/* The seeded mode itself: correct programs get no report and end with the right bytes, a seed
+ * repeats its order, different seeds give different orders, and a deadlock is reported as stuck. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,8 +20,8 @@
 
 enum { STREAMS = 4, BLOCKS = 6, THREADS = 3, STEPS = 12, BLOCK_BYTES = 4096 };
 
-/* Blocks that threads pass around over streams. Each knows the event behind its last use and the
- * value that it must hold; a lock per block makes a use whole. */
+/* Blocks that threads use on several streams. Each block has the event of its last use and the
+ * value that it must hold; a lock per block makes a use atomic. */
 struct world {
     const struct acre__driver *drv;
     CUstream streams[STREAMS];
@@ -32,7 +31,7 @@ struct world {
         CUevent used;
         unsigned char value;
     } blocks[BLOCKS];
-    uint64_t order; /* hash of (thread, block, stream) as they happened */
+    uint64_t order; /* hash of (thread, block, stream) in their order */
     _Atomic int failures;
 };
 
@@ -47,14 +46,14 @@ static void expect(struct world *world, CUresult result) {
         acre__fetch_add(&world->failures, 1, memory_order_relaxed);
 }
 
-/* Uses random blocks on random streams, always behind the block's last use. */
+/* Uses random blocks on random streams, always ordered after the block's last use. */
 static void walker_run(void *user) {
     struct walker *self = user;
     struct world *world = self->world;
     const struct acre__driver *drv = world->drv;
     CUcontext ctx;
     expect(world, drv->cuDevicePrimaryCtxRetain(&ctx, 0));
-    expect(world, drv->cuCtxSetCurrent(ctx)); /* each virtual thread has a stack of its own */
+    expect(world, drv->cuCtxSetCurrent(ctx)); /* each virtual thread has its own context stack */
     for (int i = 0; i < STEPS; i++) {
         unsigned block = (unsigned)(random_next(&self->random) % BLOCKS);
         unsigned stream = (unsigned)(random_next(&self->random) % STREAMS);
@@ -87,7 +86,7 @@ static void world_begin(struct world *world, uint64_t seed) {
     assert_int_equal(world->drv->cuCtxSynchronize(), 0);
 }
 
-/* Every block holds what was written last, to its last byte. */
+/* Expects that every byte of a block holds the last written value. */
 static void world_check(struct world *world) {
     unsigned char bytes[BLOCK_BYTES];
     assert_int_equal(world->drv->cuCtxSynchronize(), 0);
@@ -112,7 +111,7 @@ static uint64_t world_run(uint64_t seed) {
     world_check(&world);
     char what[512] = "";
     if (acre__soft_reports(what, sizeof what))
-        fail_msg("seed %llu: a right program was blamed: %s", (unsigned long long)seed, what);
+        fail_msg("seed %llu: a correct program got a report: %s", (unsigned long long)seed, what);
     schedule_driver_end();
     return world.order;
 }
@@ -126,7 +125,7 @@ TEST(schedules_right_programs_are_not_blamed) {
         first = seed == 1 ? order : first;
         different += order != first;
     }
-    assert_true(seeds < 10 || different > seeds / 2); /* seeds really change the order */
+    assert_true(seeds < 10 || different > seeds / 2); /* seeds must change the order */
 }
 
 TEST(schedules_same_seed_gives_same_order) {
@@ -136,7 +135,7 @@ TEST(schedules_same_seed_gives_same_order) {
 
 /* ---- stuck ---- */
 
-/* A pair for each seed, since threads that got stuck keep theirs. */
+/* A pair of locks per seed, since stuck threads keep theirs. */
 enum { PAIRS = 200 };
 static struct { struct acre__lock a, b; } pairs[PAIRS];
 static unsigned pair;
@@ -161,7 +160,7 @@ static void take_b_then_a(void *unused) {
 
 TEST(schedules_locks_in_opposite_order_get_stuck) {
 #ifdef ACRE_DEBUG
-    skip(); /* the ranks of debug builds stop this before it can get stuck */
+    skip(); /* in debug builds the lock ranks abort before the deadlock */
 #endif
     unsigned stuck = 0;
     for (pair = 0; pair < PAIRS; pair++) {
@@ -180,7 +179,7 @@ TEST(schedules_unrecorded_event_is_not_waited_for) {
     assert_int_equal(drv->cuStreamCreate(&one, CU_STREAM_NON_BLOCKING), 0);
     assert_int_equal(drv->cuStreamCreate(&two, CU_STREAM_NON_BLOCKING), 0);
     assert_int_equal(drv->cuEventCreate(&event, 2), 0);
-    assert_int_equal(drv->cuStreamWaitEvent(two, event, 0), 0); /* never recorded: nothing */
+    assert_int_equal(drv->cuStreamWaitEvent(two, event, 0), 0); /* never recorded: a no-op */
     assert_int_equal(drv->cuStreamSynchronize(two), 0);
     schedule_driver_end();
 }

@@ -1,9 +1,10 @@
-/* The soft driver's own pools under seeded schedules: virtual threads with a stream each allocate,
- * fill, hand blocks to each other by events, read them back and free them, in a pool so small that
- * every way of getting memory is taken. Blocks never overlap, bytes are those that were written,
- * the pool's books agree with themselves, and the vector clocks find nothing.
+/* The soft driver's own pools under seeded schedules. Virtual threads, each with a stream,
+ * allocate, fill, pass on with events, read back and free blocks. The pool is so small that every
+ * path of allocation is taken. Blocks never overlap, bytes are those that were written, the pool's
+ * records are consistent, and the vector clocks report nothing.
  *
- * With a mistake planted, a pool that forgets behind which work its memory is, they do. */
+ * With a planted bug, a pool that forgets which work its memory waits for, the clocks do report
+ * it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,10 +28,10 @@
 
 enum {
     THREADS = 3,
-    BLOCKS = 5, /* that a thread has at a time */
+    BLOCKS = 5, /* most blocks of a thread */
     STEPS = 40,
     POOL_BYTES = 8 << 20,
-    BLOCK_BYTES = 3 << 19, /* at most */
+    BLOCK_BYTES = 3 << 19, /* most bytes of a block */
 };
 
 struct block {
@@ -44,14 +45,14 @@ static struct {
     CUcontext ctx;
     CUmemoryPool pool;
     struct block held[THREADS][BLOCKS];
-    struct block offered; /* to whoever comes, behind `ready` */
+    struct block offered; /* free to take, after `ready` */
     CUevent ready;
     uint64_t random[THREADS];
     int is_planted;
     const char *wrong;
 } model;
 
-/* A block changes hands, with the event that says when. */
+/* Guards the offered block and its event. */
 static struct acre__lock offer = ACRE__LOCK_INIT("offer", ACRE__RANK_DEVICE);
 
 static uint64_t draw(unsigned me, uint64_t below) {
@@ -63,7 +64,7 @@ static void check(int is_right, const char *wrong) {
         model.wrong = wrong;
 }
 
-/* ---- the pool's books ---- */
+/* ---- the pool's records ---- */
 
 static size_t segment_live_bytes(const struct soft_segment *segment) {
     size_t bytes = 0;
@@ -101,11 +102,11 @@ static void books_check(void) {
     }
     check(reserved == model.pool->reserved_bytes, "reserved bytes are wrong");
     check(used == model.pool->used_bytes, "used bytes are wrong");
-    check(reserved <= POOL_BYTES, "more than the maximum");
+    check(reserved <= POOL_BYTES, "the pool exceeds its maximum");
     acre__lock_give(&acre__soft.lock);
 }
 
-/* The mistake: what was freed is for everybody. */
+/* Plants the bug: freed memory no longer waits for its stream. */
 static void plant(void) {
     acre__lock_take(&acre__soft.lock);
     for (struct soft_segment *segment = model.pool->segments; segment; segment = segment->next) {
@@ -119,13 +120,13 @@ static void plant(void) {
     acre__lock_give(&acre__soft.lock);
 }
 
-/* ---- what threads do ---- */
+/* ---- operations of a thread ---- */
 
 static int overlaps(const struct block *a, const struct block *b) {
     return a->at && b->at && a->at < b->at + b->bytes && b->at < a->at + a->bytes;
 }
 
-/* Only the ends are written: new pages are what takes the time here. */
+/* Only the ends of a block are written, since touching new pages takes most of the time. */
 static size_t end_bytes(const struct block *block) {
     return block->bytes < 1000 ? block->bytes : 1000;
 }
@@ -149,7 +150,8 @@ static void block_take(unsigned me, struct block *block, CUstream stream) {
           "fill");
 }
 
-/* Reads it, or not: reading waits, and then less is left to the order of streams. */
+/* Frees a block, sometimes after reading it. A read waits for the stream, which leaves less to the
+ * scheduler. */
 static void block_give(unsigned me, struct block *block, CUstream stream) {
     unsigned char seen = block->value;
     struct block old = *block;
@@ -164,7 +166,8 @@ static void block_give(unsigned me, struct block *block, CUstream stream) {
     check(!model.drv->cuMemFreeAsync(old.at, stream), "free");
 }
 
-/* Offers a block, or takes the one that is offered, behind the work of who offers it. */
+/* Offers a block, or takes the offered one, ordered after the work of the thread that offered
+ * it. */
 static void block_hand_over(struct block *block, CUstream stream) {
     acre__lock_take(&offer);
     if (block->at && !model.offered.at) {
@@ -255,7 +258,7 @@ static int model_run(uint64_t seed, int is_planted, char *what, unsigned what_by
         threads[i] = (struct acre__vthread){thread_run, (void *)i};
         model.random[i] = seed * THREADS + i;
     }
-    check(acre__sched_run(seed, threads, THREADS) == ACRE__SCHED_DONE, "stuck");
+    check(acre__sched_run(seed, threads, THREADS) == ACRE__SCHED_DONE, "the threads are stuck");
     model_end();
     size_t reports = acre__soft_reports(what, what_bytes);
     if (!reports && model.wrong)

@@ -1,20 +1,19 @@
-/* Several extents and blocks of one device under random operations, against a naive model of them:
- * for every unit which chunk it has and which word was written there, and from where to where the
- * addresses reach.
+/* Several extents and blocks of one device under random operations, compared with a naive model.
+ * The model records the chunk and the written word of every unit, and the address ranges.
  *
- * After each operation: nobody's addresses are another's, the record is what the driver has, the
- * words are where they should be, and the device's free memory is all of it but the chunks. The
- * seed is printed; ACRE_TEST_SEED=<seed> runs it again. */
+ * After each operation address ranges do not overlap, the records agree with the driver's mappings,
+ * the words are in place, and the device's free memory is its total minus the chunks. The test
+ * prints the seed; ACRE_TEST_SEED=<seed> repeats it. */
 #include "unit/space_fixture.h"
 
 enum { UNITS = 32, EXTENTS = 5, BLOCKS = 2, SEEDS = 4, STEPS = 1500, RESERVE_MOST = 48 };
 
-/* What an extent should be. */
+/* The expected state of an extent. */
 struct model {
     int is_open, is_moving;
-    uint64_t at, old_at;         /* old: while it is moved */
-    size_t reserve, old_reserve; /* in units, as all the rest */
-    size_t mapped, old_mapped;   /* the old place keeps what it had */
+    uint64_t at, old_at;         /* old: the old address during a move */
+    size_t reserve, old_reserve; /* in units, like all sizes here */
+    size_t mapped, old_mapped;   /* the old address keeps its mappings */
     size_t least;
     uint64_t chunk[UNITS]; /* id of the chunk of every unit */
     uint64_t word[UNITS];  /* in its first word; its complement is in its last */
@@ -66,7 +65,7 @@ static void block_put(struct block *block) {
     space_write(world.dev, at + block->bytes - 8, ~block->word);
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
 struct stretch {
     uint64_t at, end;
@@ -96,7 +95,7 @@ static void expect_apart(void) {
             expect(all[i].end <= all[k].at || all[k].end <= all[i].at);
 }
 
-/* Record, driver and words of one extent. */
+/* Checks the record, the driver's mappings and the words of one extent. */
 static void expect_extent(struct model *m) {
     struct acre__extent *extent = &m->extent;
     expect(extent->range.bytes == m->reserve * world.unit);
@@ -114,7 +113,7 @@ static void expect_extent(struct model *m) {
         expect(space_handle_at(world.dev, m->old_at + i * world.unit) != 0);
 }
 
-/* Units of all different chunks that somebody has. */
+/* Returns the number of units in all chunks in use. */
 static size_t live_units(void) {
     size_t units = 0;
     for (size_t i = 0; i < EXTENTS; i++) {
@@ -133,10 +132,10 @@ static void expect_counts(void) {
     acre__chunk_count(world.dev, &count, &bytes, &cached);
     acre__range_count(world.dev, &reserved, &taken);
     int has_blocks = world.blocks[0].p || world.blocks[1].p;
-    /* A block may have more chunks than it needs: it gives them back by whole ones. */
+    /* A block may hold more than it needs: it releases only whole chunks. */
     expect(has_blocks ? bytes - cached >= live_units() * world.unit
                       : bytes - cached == live_units() * world.unit);
-    size_t small = 0; /* blocks below a chunk share one of the driver's */
+    size_t small = 0; /* blocks below a unit share memory of the driver */
     for (size_t i = 0; i < BLOCKS; i++)
         small += world.blocks[i].p && world.blocks[i].bytes < world.unit;
     uint64_t used = world.whole - space_free_bytes(world.dev);
@@ -183,7 +182,7 @@ static void do_move_end(struct model *m) {
     world.what = "move end";
     acre__extent_move_end(&m->moved);
     for (size_t i = 0; i < m->old_mapped; i++) {
-        int is_other = 0; /* somebody who has the addresses now */
+        int is_other = 0; /* another extent uses the addresses now */
         for (size_t k = 0; k < EXTENTS; k++)
             is_other |= &world.models[k] != m && world.models[k].is_open &&
                         m->old_at + i * world.unit - world.models[k].at <
@@ -217,7 +216,7 @@ static void do_grow(struct model *m) {
         wanted = ACRE_E_DEVICE_MEMORY;
     acre_status status = acre__extent_grow(&m->extent, bytes);
     if (status != wanted)
-        fail_msg("step %d: growing from %zu to %zu units: %s instead of %s: %s", world.step,
+        fail_msg("step %d: growing from %zu to %zu units: got %s, expected %s: %s", world.step,
                  m->mapped, to, acre_status_name(status), acre_status_name(wanted),
                  acre_last_detail());
     if (status || !more)
@@ -237,7 +236,7 @@ static void do_grow(struct model *m) {
 static void do_shrink(struct model *m) {
     world.what = "shrink";
     size_t bytes = draw((m->mapped + 1) * world.unit), keep = m->mapped;
-    for (;;) { /* whole chunks from the end on */
+    for (;;) { /* whole chunks from the end */
         size_t first = keep;
         while (first > 0 && m->chunk[first - 1] == m->chunk[keep - 1])
             first--;
@@ -268,14 +267,14 @@ static void do_trim_addresses(struct model *m) {
 
 static void do_move(struct model *m) {
     if (m->is_moving) {
-        if (m->old_mapped && m->mapped) { /* both places are the same memory */
+        if (m->old_mapped && m->mapped) { /* both addresses map the same memory */
             size_t both = m->old_mapped < m->mapped ? m->old_mapped : m->mapped;
             size_t i = draw(both);
             if (unit_has(m->old_at + i * world.unit, m->word[i])) {
                 m->word[i] = ++world.words;
                 unit_put(m->old_at + i * world.unit, m->word[i]);
             } else {
-                fail_msg("step %d: the old place has other contents", world.step);
+                fail_msg("step %d: the contents differ at the old address", world.step);
             }
         }
         do_move_end(m);

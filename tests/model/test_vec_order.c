@@ -1,8 +1,8 @@
-/* Vecs under many schedules: virtual threads grow, shrink, move and append to vecs on several
- * streams, and queue work on their elements that is still waiting when memory goes or the vec
- * moves. Whatever the order of streams and threads, every element holds what the model says, and
- * the vector clocks find nothing. Work on a stream that no call names is recorded by
- * acre_vec_record_use; with that left out, the clocks do find it. */
+/* Vecs under many schedules. Virtual threads grow, shrink, move and append to vecs on several
+ * streams, and queue work on elements that is still pending when memory is released or the vec
+ * moves. Whatever the order of streams and threads, every element holds the model's value, and the
+ * vector clocks report nothing. acre_vec_record_use records work on a stream that no call names;
+ * without it the clocks do report. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,15 +28,15 @@ enum {
     VECS = 3,
     THREADS = 3,
     STEPS = 16,
-    ELEMENT = 512 << 10, /* four of them are a chunk */
-    TOUCHED = 512,       /* bytes of an element that work is done on */
+    ELEMENT = 512 << 10, /* four elements fill a chunk */
+    TOUCHED = 512,       /* bytes of an element that work touches */
     MOST = 12            /* elements of a vec: all of them fit into the device */
 };
 
 struct model {
     struct acre__lock lock;
     acre_vec *vec;
-    acre_event used; /* the vec's last work */
+    acre_event used; /* recorded after the vec's last work */
     size_t count;
     unsigned char values[MOST];
 };
@@ -45,8 +45,8 @@ struct world {
     acre_device *device;
     acre_stream streams[STREAMS];
     struct model vecs[VECS];
-    int is_planted; /* work is not recorded */
-    uint64_t order; /* hash of what happened, as it happened */
+    int is_planted; /* planted bug: uses are not recorded */
+    uint64_t order; /* hash of the operations in their order */
     uint64_t moves;
     _Atomic int failures;
     char what[256];
@@ -71,9 +71,9 @@ static char *element(const struct model *model, size_t i) {
     return (char *)acre_vec_data(model->vec) + i * ELEMENT;
 }
 
-/* ---- steps; the model's lock is held, and the stream is behind the vec's last work ---- */
+/* ---- steps; the model's lock is held, and the stream is ordered after the vec's last work ---- */
 
-/* Queues work on elements, and says so. */
+/* Queues work on elements and records the use. */
 static void work(struct walker *self, struct model *model, size_t from, size_t to,
                  acre_stream stream) {
     struct world *world = self->world;
@@ -102,11 +102,11 @@ static void step_append(struct walker *self, struct model *model, acre_stream st
     unsigned char *page = pages[self->number];
     memset(page, value, ELEMENT);
     expect(self->world, acre_vec_append(model->vec, page, 1, stream), "append");
-    memset(page, 0, ELEMENT); /* it has been read */
+    memset(page, 0, ELEMENT); /* acre_vec_append has read it */
     model->values[model->count++] = value;
 }
 
-/* On another stream than the one whose work was queued last, as often as not. */
+/* The stream is often not the one with the last queued work. */
 static void step_shrink(struct walker *self, struct model *model, acre_stream stream) {
     size_t less = 1 + random_draw(&self->random, model->count);
     expect(self->world, acre_vec_shrink(model->vec, less, stream), "shrink");
@@ -205,7 +205,7 @@ static void world_check(struct world *world, uint64_t seed) {
     assert_int_equal(stats.vecs + stats.chunks + stats.limbo_count + stats.driver_refusals, 0);
 }
 
-/* Runs the walkers; the world is left open. */
+/* Runs the walkers and leaves the world open. */
 static void world_walk(struct world *world, uint64_t seed, int is_planted) {
     struct walker walkers[THREADS];
     struct acre__vthread threads[THREADS];
@@ -251,7 +251,7 @@ TEST(vecs_with_the_same_seed_change_in_the_same_order) {
     assert_true(world_run(1, &moves) != world_run(2, &moves));
 }
 
-/* The planted mistake: work that no call is told of is still queued when its memory goes. */
+/* The planted bug: unrecorded work is still queued when its memory is released. */
 TEST(vecs_whose_uses_are_not_recorded_are_found) {
     size_t found = 0;
     for (uint64_t seed = 1; seed <= 50 && !found; seed++) {

@@ -1,8 +1,9 @@
-/* Tests that are on the list as soon as they are written: TEST(name) { ... } in a file, and
- * tests_run in its main. They run in the order in which they stand in the file.
+/* Registers tests where they are defined: write TEST(name) { ... } in a file and call tests_run in
+ * its main. Tests run in the order of their lines in the file.
  *
- * TEST_WITH(name, setup, teardown) { ... } has a fixture, of which either may be NULL; a file or a
- * header with many such tests gives it a name of its own. All see cmocka's `state`. */
+ * TEST_WITH(name, setup, teardown) { ... } adds a fixture; setup and teardown may be NULL. A file
+ * or header with many such tests defines a macro for its fixture. Every test body sees cmocka's
+ * `state`. */
 #ifndef ACRE_TESTS_CASES_H
 #define ACRE_TESTS_CASES_H
 
@@ -21,7 +22,8 @@ static struct {
     size_t count;
 } tests_all;
 
-/* Called before main, once for each test; in which order is the compiler's affair. */
+/* A constructor of each test calls this before main. The compiler chooses the order of
+ * constructors, so the list is kept sorted by line. */
 static inline void tests_add(struct CMUnitTest test, int line) {
     size_t at = tests_all.count++;
     if (at == TESTS_MOST)
@@ -43,7 +45,7 @@ static inline void tests_add(struct CMUnitTest test, int line) {
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
-/* How many failed. */
+/* Returns the number of failed tests. */
 static inline int tests_run_with(const char *group, CMFixtureFunction setup,
                                  CMFixtureFunction teardown) {
     return _cmocka_run_group_tests(group, tests_all.list, tests_all.count, setup, teardown);

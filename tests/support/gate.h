@@ -1,11 +1,11 @@
-/* Work that is held up until the test lets it go on: a host function that waits for a gate. */
+/* A gate: a host function that blocks its stream until the test opens the gate. */
 #ifndef ACRE_TESTS_GATE_H
 #define ACRE_TESTS_GATE_H
 
 #include <stdatomic.h>
 #include <time.h>
 
-enum { PATIENCE_MS = 30000 }; /* no test is to hang for good */
+enum { PATIENCE_MS = 30000 }; /* so that no test hangs forever */
 
 static inline void sleep_ms(int ms) {
     struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
@@ -28,7 +28,7 @@ static inline void gate_close(struct gate *gate) {
     atomic_store(&gate->is_passed, 0);
 }
 
-/* The host function. */
+/* The host function that waits at the gate. */
 static inline void gate_run(void *argument) {
     struct gate *gate = argument;
     atomic_store(&gate->is_reached, 1);

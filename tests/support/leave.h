@@ -1,5 +1,5 @@
-/* Ending a process without exit handlers, as _exit does; what lines ran is still counted for
- * `make coverage`. */
+/* Ends a process without exit handlers, as _exit does, but still writes the line counts for `make
+ * coverage`. */
 #ifndef ACRE_TESTS_LEAVE_H
 #define ACRE_TESTS_LEAVE_H
 

@@ -1,4 +1,4 @@
-/* Random numbers for tests, the same for the same seed (splitmix64). */
+/* Random numbers for tests (splitmix64). A seed determines the whole sequence. */
 #ifndef ACRE_TESTS_RANDOM_H
 #define ACRE_TESTS_RANDOM_H
 
@@ -18,7 +18,7 @@ static inline uint64_t random_draw(uint64_t *state, uint64_t below) {
     return random_next(state) % below;
 }
 
-/* ACRE_TEST_SEED, or the time; printed, so that a failure can be seen again. */
+/* Returns ACRE_TEST_SEED, or the time, and prints it so that a failure can be reproduced. */
 static inline uint64_t random_seed(const char *name) {
     const char *text = getenv("ACRE_TEST_SEED");
     struct timespec now;

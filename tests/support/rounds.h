@@ -1,6 +1,6 @@
-/* How often a test repeats itself. A sanitizer makes a round ten times as long, and sees what a
- * round touches, not how often: there, and where lines are counted, a few must do. The default
- * preset does them all. */
+/* How often a test repeats its loop. A sanitizer makes a round take ten times as long, and finds
+ * bugs by what a round touches, not by how often it runs. Builds with a sanitizer or with coverage
+ * therefore run few rounds (ACRE_FEW_ROUNDS); the default preset runs all of them. */
 #ifndef ACRE_TESTS_ROUNDS_H
 #define ACRE_TESTS_ROUNDS_H
 

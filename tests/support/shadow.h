@@ -1,8 +1,8 @@
-/* For tests with real threads: the first line where a thread failed, and which blocks of a pool are
- * live, noted without a lock, so that the test orders nothing that the pool does not.
+/* For tests with real threads: records the first line where a thread failed, and which blocks of a
+ * pool are live. Recording takes no lock, so the test adds no ordering to that of the pool.
  *
- * A block is noted by its first and its last 256 bytes. Addresses count modulo 1 GiB: the small
- * blocks of one pool lie closer together than that. */
+ * The map marks the first and the last 256 bytes of a block. It takes addresses modulo 1 GiB: the
+ * small blocks of one pool lie closer together than that. */
 #ifndef ACRE_TESTS_SHADOW_H
 #define ACRE_TESTS_SHADOW_H
 
@@ -31,7 +31,7 @@ static inline _Atomic uint8_t *shadow_at(const void *p) {
     return &shadow_map[(uintptr_t)p / SHADOW_GRAIN % SHADOW_GRAINS];
 }
 
-/* Notes that a block was handed out: 0 if it, or one that overlaps it, was handed out before. */
+/* Marks a block as live. Returns 0 if the block, or one that overlaps it, is already live. */
 static inline int shadow_begin(const void *p, size_t bytes) {
     _Atomic uint8_t *first = shadow_at(p), *last = shadow_at((const char *)p + bytes - 1);
     int is_new = !atomic_exchange_explicit(first, 1, memory_order_relaxed);
@@ -40,13 +40,13 @@ static inline int shadow_begin(const void *p, size_t bytes) {
     return is_new;
 }
 
-/* To be called before the block is freed. */
+/* Removes the mark of a block. Call this before freeing the block. */
 static inline void shadow_end(const void *p, size_t bytes) {
     atomic_store_explicit(shadow_at(p), 0, memory_order_relaxed);
     atomic_store_explicit(shadow_at((const char *)p + bytes - 1), 0, memory_order_relaxed);
 }
 
-/* How many are noted. */
+/* Returns the number of marked grains. */
 static inline size_t shadow_count(void) {
     size_t count = 0;
     for (size_t i = 0; i < SHADOW_GRAINS; i++)

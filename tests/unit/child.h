@@ -1,5 +1,5 @@
-/* Running a function in a child process, for tests of fork and of aborts. The child leaves by
- * _exit, so that it neither flushes the parent's buffers nor runs its leak check. */
+/* Runs a function in a child process, for tests of fork and of aborts. The child leaves by _exit,
+ * so it neither flushes the parent's buffers nor runs its leak check. */
 #ifndef ACRE_TESTS_UNIT_CHILD_H
 #define ACRE_TESTS_UNIT_CHILD_H
 
@@ -8,7 +8,8 @@
 
 #include "support/leave.h"
 
-/* Returns what waitpid gave for a child that exits with run()'s result; -1 if there was none. */
+/* Forks a child that exits with run()'s result. Returns the child's wait status, or -1 if fork or
+ * waitpid failed. */
 static inline int child_run(int (*run)(void)) {
     pid_t pid = fork();
     if (pid < 0)
@@ -19,7 +20,7 @@ static inline int child_run(int (*run)(void)) {
     return waitpid(pid, &state, 0) == pid ? state : -1;
 }
 
-/* The line number, where an expectation in a child fails: seen as its exit code (modulo 255). */
+/* Ends the child with its line number (modulo 255) as the exit code if the condition is false. */
 #define CHILD_EXPECT(condition)                                                                    \
     do {                                                                                           \
         if (!(condition))                                                                          \

@@ -1,5 +1,6 @@
-/* For tests of the host's side of heaps on any device: what a kernel would do is done on a copy of
- * the heap's records, which the core cannot tell from the real ones, and written back. */
+/* For tests of the host side of heaps, on any device. A test copies the heap's records to host
+ * memory, does there what a kernel would do, and writes the records back. The heap's core cannot
+ * tell the copy from the real records. */
 #ifndef ACRE_TESTS_UNIT_HEAP_BRING_H
 #define ACRE_TESTS_UNIT_HEAP_BRING_H
 
@@ -7,8 +8,8 @@
 
 #include "heap/heap.h"
 
-/* The records, here, as far as there are any, after a kernel has heard what the host said. Nobody
- * waits for the host in it. */
+/* Copies the records of all committed segments to host memory and applies the host's answer, as a
+ * kernel would. `host` is 0 in the copy, so no call on it waits for the host. */
 static inline acre_heap_handle heap_bring(acre_heap *heap) {
     acre_heap_handle image = heap->h;
     size_t control = acre__heap_control_bytes(heap->h.max_segments);
@@ -31,7 +32,7 @@ static inline void heap_bring_end(acre_heap_handle image) {
     free(image.segments);
 }
 
-/* Writes them back. */
+/* Writes the copied records back to the heap and frees the copy. */
 static inline void heap_put_back(acre_heap *heap, acre_heap_handle image) {
     image.control->host = heap->wish_address;
     acre__lock_take(&heap->lock);

@@ -1,5 +1,5 @@
 /* For tests of the heap's core: a heap in ordinary host memory, whose threads are warps of one
- * lane, and a look at all of its records when nobody uses it. */
+ * lane, and a check of all its records while no thread uses the heap. */
 #ifndef ACRE_TESTS_UNIT_HEAP_FIXTURE_H
 #define ACRE_TESTS_UNIT_HEAP_FIXTURE_H
 
@@ -17,7 +17,7 @@ struct heap_fixture {
     size_t bytes;
 };
 
-/* A heap that has memory for `segments` of its `max_segments`. */
+/* Creates a heap with memory for `segments` of its `max_segments`. */
 static inline void heap_begin(struct heap_fixture *f, uint32_t segments, uint32_t max_segments) {
     f->bytes = (max_segments + (size_t)1) * ACRE__HEAP_SEGMENT_BYTES;
     f->pages = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE,
@@ -47,9 +47,9 @@ static inline uint64_t heap_wrong_frees(const struct heap_fixture *f) {
     return control->double_frees + control->foreign_frees + control->interior_frees;
 }
 
-/* ---- what must hold when nobody is inside ---- */
+/* ---- invariants while no thread is in a call ---- */
 
-/* 1 if some arena of the class has the slab. */
+/* Returns 1 if an arena of the class holds the slab. */
 static inline int heap_is_attached(acre_heap_handle h, uint32_t size_class, uint32_t page) {
     for (uint32_t i = 0; i < (1 << ACRE__HEAP_ARENAS_LOG2); i++) {
         uint64_t arena = h.control->arenas[size_class][i];
@@ -81,26 +81,26 @@ static inline const char *heap_slab_fault(acre_heap_handle h, uint32_t page) {
         uint32_t bit = (uint32_t)(bits[i >> 6] >> (i & 63) & 1);
         set += bit;
         if (bit && i >= used)
-            return "a slot is freed that was never handed out";
+            return "a slot is freed that was never allocated";
     }
     if (set != ACRE__HEAP_COUNT(record->freed))
         return "freed slots and their count differ";
     if (set == cap)
-        return "a slab is all free and still a slab";
+        return "all slots are free, but the page is still a slab";
     int is_attached = heap_is_attached(h, size_class, page);
     if (used < cap && !is_attached)
-        return "slots that were never used belong to no arena: they are lost";
+        return "slots that were never used belong to no arena: they leak";
     const acre_heap_segment *segment = acre__heap_segment_of(h, page);
     int is_hinted = 0;
     for (uint32_t tier = 0; tier < ACRE__HEAP_TIERS; tier++)
         is_hinted |= (segment->tiers[tier][size_class] >> (page & 31) & 1) &&
                      heap_tree_has(h, acre__heap_tier_tree(tier, size_class), page >> 5);
     if (set && !is_attached && !is_hinted)
-        return "freed slots that nobody can find: they are lost";
+        return "no arena and no tree lists a slab with freed slots: they leak";
     return NULL;
 }
 
-/* Pages of a segment that lie on desks. */
+/* Returns a mask of the segment's pages that are on desks. */
 static inline uint32_t heap_desked(acre_heap_handle h, uint32_t segment) {
     uint32_t pages = 0;
     for (uint32_t i = 0; i < (1 << ACRE__HEAP_DESKS_LOG2); i++)
@@ -109,20 +109,20 @@ static inline uint32_t heap_desked(acre_heap_handle h, uint32_t segment) {
     return pages;
 }
 
-/* NULL, or what is wrong. */
+/* Returns NULL if all invariants hold, or a description of the first violation. */
 static inline const char *heap_fault(acre_heap_handle h) {
     for (uint32_t s = 0; s < h.control->opened; s++) {
         const acre_heap_segment *segment = &h.segments[s];
         uint32_t desked = heap_desked(h, s), covered = segment->free_pages | desked;
         if (segment->free_pages & desked)
-            return "a page is free for everybody and on a desk";
+            return "a page is both in free_pages and on a desk";
         for (uint32_t tree = 0; tree < acre__heap_rank(segment->free_pages); tree++)
             if (!heap_tree_has(h, tree, s))
-                return "free pages that no tree knows: they are lost";
+                return "no tree lists a segment with free pages: they leak";
         for (uint32_t page = 0; page < ACRE__HEAP_PAGES; page++) {
             uint32_t info = segment->pages[page].info, kind = ACRE__HEAP_KIND(info);
             if (kind == ACRE__HEAP_SLAB && !ACRE__HEAP_BACK(info) && !segment->pages[page].freed)
-                continue; /* was one */
+                continue; /* it was a slab */
             if (kind != ACRE__HEAP_SLAB && (segment->free_pages | desked) >> page & 1 && info)
                 return "a free page has a label";
             if (kind == ACRE__HEAP_FREE || ACRE__HEAP_BACK(info))
@@ -134,19 +134,19 @@ static inline const char *heap_fault(acre_heap_handle h) {
             }
             uint32_t run = acre__heap_mask(ACRE__HEAP_LENGTH(info)) << page;
             if (covered & run)
-                return "two owners of one page";
+                return "a page has two owners";
             covered |= run;
             const char *fault = kind == ACRE__HEAP_SLAB ? heap_slab_fault(h, s * 32 + page) : NULL;
             if (fault)
                 return fault;
         }
         if (covered != 0xffffffffu)
-            return "a page that belongs to nobody: it is lost";
+            return "a page has no owner: it leaks";
     }
     for (uint32_t s = (uint32_t)h.control->opened; s < h.max_segments; s++)
         for (uint32_t tree = 0; tree < ACRE__HEAP_RUNS; tree++)
             if (acre__heap_tree(h, tree)[acre__heap_level(0) + (s >> 6)] >> (s & 63) & 1)
-                return "a segment that nobody has opened can be found: it will be had twice";
+                return "a tree lists a segment that is not opened: it would be allocated twice";
     return NULL;
 }
 
@@ -156,7 +156,7 @@ static inline void heap_expect_sound(acre_heap_handle h) {
         fail_msg("%s", fault);
 }
 
-/* Nothing is live: after a flush every page is free. */
+/* Expects that no block is live: after a flush every page is free. */
 static inline void heap_expect_empty(struct heap_fixture *f) {
     acre__heap_flush(f->h);
     acre__heap_clear_desks(f->h);

@@ -1,5 +1,5 @@
-/* What tests of the soft device's kernels share: a soft device with warps of 1 or 32, run by
- * threads or by a seed, and launches that are waited for. */
+/* Fixture for tests of soft-device kernels: a soft device with warps of 1 or 32 lanes, scheduled by
+ * threads or by a seed, and launches that wait for their kernel. */
 #ifndef ACRE_TESTS_UNIT_LAUNCH_FIXTURE_H
 #define ACRE_TESTS_UNIT_LAUNCH_FIXTURE_H
 
@@ -42,7 +42,7 @@ static inline uint32_t launch_lanes(void) {
     return launch_warp[0] == '1' ? 1 : 32;
 }
 
-/* Runs the kernel and waits for it, on a stream of its own. */
+/* Runs the kernel on a new stream and waits for it. */
 static inline void launch_run3(const uint32_t grid[3], const uint32_t block[3], size_t shared_bytes,
                                acre_soft_kernel kernel, void *arg) {
     acre_stream stream;
@@ -58,7 +58,7 @@ static inline void launch_run(uint32_t blocks, uint32_t threads, size_t shared_b
     launch_run3((uint32_t[]){blocks, 1, 1}, (uint32_t[]){threads, 1, 1}, shared_bytes, kernel, arg);
 }
 
-/* For raw driver calls on the device: its context is current in between. */
+/* Makes the device's context current for raw driver calls, until launch_driver_end. */
 static inline void launch_driver_begin(void) {
     drv = acre__driver_soft();
     assert_ok(drv->cuDevicePrimaryCtxRetain(&soft_ctx[0], 0));

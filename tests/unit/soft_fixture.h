@@ -1,8 +1,8 @@
-/* What the white-box tests of the soft driver share: starting it small, memory in one call, gates
- * that hold a stream up, bounded waiting, children that are expected to fault.
+/* Fixture for the white-box tests of the soft driver: small devices, memory in one call, gates that
+ * block a stream, bounded waits, and children that are expected to fault.
  *
- * A test starts the driver by soft_begin or as its cmocka setup (soft_setup), and ends it by
- * soft_teardown, which asks that the test did not leave a gate closed. */
+ * A test starts the driver with soft_begin or with the cmocka setup soft_setup. It ends the driver
+ * with soft_teardown, and must have opened all of its gates before. */
 #ifndef ACRE_TESTS_UNIT_SOFT_FIXTURE_H
 #define ACRE_TESTS_UNIT_SOFT_FIXTURE_H
 
@@ -34,11 +34,11 @@
 #define GIB ((size_t)1 << 30)
 #define CHUNK SOFT_CHUNK_BYTES
 
-/* Longer than anything here takes, also under a sanitizer on a busy machine. */
+/* Longer than any wait here takes, even under a sanitizer on a busy machine. */
 enum { SOFT_PATIENCE_MS = 30000 };
 
 #define assert_ok(call) assert_int_equal((call), CUDA_SUCCESS)
-/* Which code it gets is the business of the conformance suite. */
+/* The conformance suite checks the exact code. */
 #define assert_refused(call) assert_int_not_equal((call), CUDA_SUCCESS)
 
 static const struct acre__driver *drv;
@@ -73,7 +73,7 @@ static inline int soft_setup(void **state) {
     return 0;
 }
 
-/* Releases what is still retained, then drops everything. */
+/* Releases every context that is still retained, then resets the driver. */
 static inline int soft_teardown(void **state) {
     (void)state;
     CUcontext top;
@@ -87,7 +87,7 @@ static inline int soft_teardown(void **state) {
 }
 
 #define SOFT_TEST(name) TEST_WITH(name, soft_setup, soft_teardown)
-/* For tests that begin by themselves. */
+/* For tests that call soft_begin themselves. */
 #define SOFT_TEST_BARE(name) TEST_WITH(name, NULL, soft_teardown)
 
 /* ---- memory ---- */
@@ -123,14 +123,14 @@ static inline void soft_map_at(CUdeviceptr at, CUmemGenericAllocationHandle hand
     assert_ok(soft_access(at, bytes, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 }
 
-/* The same at a new address of its own. */
+/* Reserves an address range and maps the chunk there, as soft_map_at does. */
 static inline CUdeviceptr soft_map(CUmemGenericAllocationHandle handle, size_t bytes, int device) {
     CUdeviceptr at = soft_reserve(bytes);
     soft_map_at(at, handle, bytes, device);
     return at;
 }
 
-/* All bytes of device memory are `value`. */
+/* Returns 1 if all bytes of the device memory are `value`. */
 static inline int soft_is_filled(CUdeviceptr at, size_t bytes, unsigned char value) {
     unsigned char *copy = malloc(bytes);
     int is_filled = copy && drv->cuMemcpyDtoH(copy, at, bytes) == CUDA_SUCCESS;
@@ -147,7 +147,8 @@ static inline void soft_sleep_ms(int ms) {
     nanosleep(&time, NULL);
 }
 
-/* Is the condition true at some time before patience ends? */
+/* Waits until the condition is true, at most SOFT_PATIENCE_MS. Yields the condition's last
+ * value. */
 #define soft_eventually(condition)                                                                 \
     __extension__({                                                                                \
         int left_ = SOFT_PATIENCE_MS;                                                              \
@@ -156,7 +157,7 @@ static inline void soft_sleep_ms(int ms) {
         (condition);                                                                               \
     })
 
-/* Holds up the stream it is queued on, until it is opened or patience ends. */
+/* Blocks the stream it is queued on until the test opens it or SOFT_PATIENCE_MS pass. */
 struct soft_gate {
     _Atomic int is_reached, is_open, is_passed;
 };
@@ -168,7 +169,7 @@ static inline void soft_gate_wait(void *user) {
     atomic_store(&gate->is_passed, 1);
 }
 
-/* Queues a gate and waits until the stream stands at it. */
+/* Queues a gate and waits until the stream reaches it. */
 static inline void soft_gate_put(struct soft_gate *gate, CUstream stream) {
     atomic_store(&gate->is_reached, 0);
     atomic_store(&gate->is_open, 0);
@@ -177,13 +178,14 @@ static inline void soft_gate_put(struct soft_gate *gate, CUstream stream) {
     assert_true(soft_eventually(atomic_load(&gate->is_reached)));
 }
 
-/* Returns when the gate, which may be on the test's stack, is not touched any more. */
+/* Opens the gate. Returns when no thread uses the gate any more, since it may be on the test's
+ * stack. */
 static inline void soft_gate_open(struct soft_gate *gate) {
     atomic_store(&gate->is_open, 1);
     assert_true(soft_eventually(atomic_load(&gate->is_passed)));
 }
 
-/* A host function that says it ran. */
+/* A host function that counts its runs. */
 static inline void soft_note(void *user) {
     _Atomic int *flag = user;
     atomic_fetch_add(flag, 1);
@@ -195,7 +197,8 @@ static inline CUstream soft_stream(unsigned flags) {
     return stream;
 }
 
-/* How many streams the device has, its own and dying ones included. */
+/* Returns the number of streams of the device's primary context, including default streams and
+ * destroyed ones that still have work. */
 static inline size_t soft_stream_count(int device) {
     size_t count = 0;
     acre__lock_take(&acre__soft.lock);
@@ -214,14 +217,15 @@ static inline uint64_t soft_used_bytes(int device) {
 
 /* ---- children ---- */
 
-/* Does touching the byte kill a child with SIGSEGV? The child is a fork that calls nothing. */
+/* Returns 1 if an access to the byte kills a forked child with SIGSEGV. The child makes no driver
+ * call. */
 static inline int soft_faults(uint64_t address, int is_write) {
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
         struct rlimit none = {0, 0};
         setrlimit(RLIMIT_CORE, &none);
-        signal(SIGSEGV, SIG_DFL); /* a sanitizer may have taken it */
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer may have installed a handler */
         volatile char *byte = (volatile char *)(uintptr_t)address;
         char seen = *byte;
         if (is_write)

@@ -1,7 +1,7 @@
-/* For white-box tests of the space layer: a small soft device, words in device memory, the driver's
- * view of what is mapped, and driver tables of which one function is another.
+/* For white-box tests of the space layer: a small soft device, words in device memory, queries of
+ * the driver's mappings, and driver tables in which a test replaces a function.
  *
- * Driver calls here go around acre, with the device's context current for just that call. */
+ * Driver calls here bypass acre. They make the device's context current for that call only. */
 #ifndef ACRE_TESTS_UNIT_SPACE_FIXTURE_H
 #define ACRE_TESTS_UNIT_SPACE_FIXTURE_H
 
@@ -11,7 +11,7 @@
 #include "space/extent.h"
 #include "space/range.h"
 
-/* A soft device of its own size, whatever the environment says. */
+/* Opens a soft device of the given size; the environment does not matter. */
 static inline acre_device *space_open_soft(uint64_t bytes, uint32_t devices, uint32_t number) {
     acre_open_options options = {
         .struct_size = sizeof options, .soft_bytes = bytes, .soft_devices = devices};
@@ -54,7 +54,7 @@ static inline uint64_t space_read(acre_device *dev, uint64_t at) {
     return word;
 }
 
-/* The first and the last word of every unit in [from, to) of an extent. */
+/* Writes the first and the last word of every unit in [from, to) of an extent. */
 static inline void space_mark(struct acre__extent *extent, size_t from, size_t to, uint64_t mark) {
     for (size_t i = from / extent->unit; i < to / extent->unit; i++) {
         uint64_t at = extent->range.at + i * extent->unit;
@@ -72,9 +72,9 @@ static inline void space_expect_marks(struct acre__extent *extent, size_t from, 
     }
 }
 
-/* ---- what the driver says ---- */
+/* ---- queries of the driver ---- */
 
-/* The access that a device has at an address; -1 where nothing is mapped. */
+/* Returns the access that a device has at an address, or -1 if nothing is mapped there. */
 static inline int space_access_at(acre_device *dev, uint64_t at, CUdevice device) {
     struct acre__current current;
     CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
@@ -85,7 +85,7 @@ static inline int space_access_at(acre_device *dev, uint64_t at, CUdevice device
     return code ? -1 : (int)flags;
 }
 
-/* The chunk's handle that is mapped at an address; 0: none. */
+/* Returns the handle of the chunk that is mapped at an address, or 0. */
 static inline CUmemGenericAllocationHandle space_handle_at(acre_device *dev, uint64_t at) {
     struct acre__current current;
     CUmemGenericAllocationHandle handle = 0;
@@ -98,7 +98,7 @@ static inline CUmemGenericAllocationHandle space_handle_at(acre_device *dev, uin
     return handle;
 }
 
-/* NULL, or what is wrong with the record. */
+/* Returns NULL if the extent's record is consistent, or a description of the fault. */
 static inline const char *extent_fault(struct acre__extent *extent) {
     const char *fault = NULL;
     acre__lock_take(&extent->lock);
@@ -114,14 +114,14 @@ static inline const char *extent_fault(struct acre__extent *extent) {
         sum += mapping->chunk->bytes;
     }
     if (!fault && sum != extent->mapped)
-        fault = "the mappings are not as many bytes as are mapped";
+        fault = "the mappings' bytes do not add up to the mapped bytes";
     if (!fault && extent->mapped > extent->range.bytes)
-        fault = "more is mapped than there are addresses";
+        fault = "more bytes are mapped than addresses are reserved";
     acre__lock_give(&extent->lock);
     return fault;
 }
 
-/* The record of an extent is whole, and it is what the driver has. */
+/* Expects that the extent's record is consistent and agrees with the driver's mappings. */
 static inline void space_expect_truth(struct acre__extent *extent) {
     const char *fault = extent_fault(extent);
     if (fault)
@@ -143,7 +143,7 @@ static inline void space_expect_truth(struct acre__extent *extent) {
                          -1);
 }
 
-/* Nothing of the space layer is left on the device, which then is closed. */
+/* Expects that the space layer holds nothing on the device, and closes the device. */
 static inline void space_close_empty(acre_device *dev, uint64_t free_bytes) {
     uint64_t count, bytes, cached, reserved, taken;
     api_ok(acre_trim(dev));
@@ -156,9 +156,9 @@ static inline void space_close_empty(acre_device *dev, uint64_t free_bytes) {
     api_ok(acre_close(dev));
 }
 
-/* ---- another table ---- */
+/* ---- replaced driver functions ---- */
 
-/* The device's own table, and a copy of it of which a test replaces what it wants. */
+/* The device's driver table, and a copy in which a test replaces functions. */
 struct space_table {
     const struct acre__driver *real;
     struct acre__driver table;

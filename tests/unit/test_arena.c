@@ -1,7 +1,7 @@
-/* Arenas: pieces tile their regions, holes belong to what they wait for, the same calls find the
- * same places, chunks that a stream has not passed are mapped a second time, and memory is released
- * only where nothing waits. Random operations are checked against the records' invariants (the seed
- * is printed; ACRE_TEST_SEED takes one back). */
+/* Arenas. Pieces tile their regions, and holes belong to the stream whose work they wait for.
+ * Repeated calls get the same addresses. Chunks that a stream may still use are mapped a second
+ * time, and the arena releases only memory that no stream uses. Random operations check the
+ * invariants of the records; the test prints the seed, and ACRE_TEST_SEED sets it. */
 #include "arena/arena.h"
 #include "space_fixture.h"
 
@@ -36,7 +36,7 @@ static struct acre__arena_setup setup_of(acre_kind kind) {
 
 static int arena_setup(void **state) {
     (void)state;
-    setenv("ACRE_CHUNK_CACHE_BYTES", "0", 1); /* what is given back is free */
+    setenv("ACRE_CHUNK_CACHE_BYTES", "0", 1); /* released chunks go to the driver at once */
     dev = space_open_soft(DEVICE_BYTES, 1, 0);
     whole = space_free_bytes(dev);
     memset(owners, 0, sizeof owners);
@@ -56,7 +56,7 @@ static int arena_teardown(void **state) {
     return 0;
 }
 
-/* ---- invariants: each returns NULL, or what is wrong ---- */
+/* ---- invariants: each function returns NULL, or a description of the fault ---- */
 
 static const char *piece_fault(const struct acre__piece *piece) {
     const struct acre__region_part *part;
@@ -70,12 +70,12 @@ static const char *piece_fault(const struct acre__piece *piece) {
         if (node->key > covered || node->key + part->bytes <= covered)
             break;
         if (part->is_ghost != (piece->state == ACRE__PIECE_GHOST))
-            return "a ghost's chunk is where no ghost is, or the other way round";
+            return "a chunk and its piece disagree about being a ghost";
         covered = node->key + part->bytes;
     }
     if (piece->state == ACRE__PIECE_BARE)
         return covered > piece->at ? "a bare piece has memory" : NULL;
-    return covered < acre__piece_end(piece) ? "a piece without memory" : NULL;
+    return covered < acre__piece_end(piece) ? "a piece has no memory" : NULL;
 }
 
 static const char *region_fault(const struct acre__region *region, uint64_t *taken,
@@ -110,8 +110,8 @@ static const char *arena_fault(const struct acre__arena *of) {
             return fault;
     }
     if (taken != of->taken)
-        return "the pieces that are taken are not as many bytes as counted";
-    return held != of->held ? "the memory is not as many bytes as counted" : NULL;
+        return "the bytes of taken pieces differ from the count";
+    return held != of->held ? "the held bytes differ from the count" : NULL;
 }
 
 static void expect_truth(void) {
@@ -124,7 +124,7 @@ static void expect_truth(void) {
     assert_int_equal(whole - space_free_bytes(dev), arena.held);
 }
 
-/* A piece out of what is there, or new. */
+/* Takes a piece from the arena's memory, or from new memory. */
 static struct acre__piece *take(const struct acre__reach *own, size_t bytes, size_t alignment) {
     struct acre__piece *piece;
     api_ok(acre__arena_take(&arena, own, bytes, alignment, &piece));
@@ -153,11 +153,11 @@ ARENA_TEST(pieces_of_any_size_touch) {
 
 ARENA_TEST(holes_are_their_owners) {
     struct acre__piece *a = take(&reaches[0], 3 * MIB, 256), *b;
-    take(NULL, 2 * MIB, 256); /* so that the hole is not the last one */
+    take(NULL, 2 * MIB, 256); /* so that the hole is not the region's last piece */
     uint64_t at = a->at;
     acre__arena_give(a, &reaches[0]);
     api_ok(acre__arena_take(&arena, &reaches[1], 3 * MIB, 256, &b));
-    assert_true(!b || b->at != at); /* it may fit at the end */
+    assert_true(!b || b->at != at); /* the piece may fit at the region's end */
     api_ok(acre__arena_take(&arena, &reaches[0], 3 * MIB, 256, &a));
     assert_int_equal(a->at, at);
     acre__arena_give(a, &reaches[0]);
@@ -175,7 +175,8 @@ ARENA_TEST(neighbours_that_wait_for_others_stay_apart) {
     acre__arena_give(b, &reaches[1]);
     api_ok(acre__arena_take(&arena, &reaches[0], 4 * MIB, 256, &c));
     assert_true(!c || c->at != at);
-    acre__arena_ready(&owners[1][0]); /* nobody's now: the first owner's hole may reach over */
+    /* No stream uses the second hole now: the first owner's hole may join it. */
+    acre__arena_ready(&owners[1][0]);
     api_ok(acre__arena_take(&arena, &reaches[0], 2 * MIB, 256, &c));
     assert_int_equal(c->at, at);
     acre__arena_give(c, &reaches[0]);
@@ -196,7 +197,7 @@ ARENA_TEST(pieces_grow_and_shrink_in_place) {
     struct acre__piece *a = take(&reaches[0], 2 * MIB, 256), *b = take(&reaches[0], 4 * MIB, 256);
     assert_int_equal(acre__arena_extend(a, &reaches[0], 3 * MIB), 0);
     acre__arena_give(b, &reaches[0]);
-    assert_int_equal(acre__arena_extend(a, &reaches[1], 3 * MIB), 0); /* another's hole */
+    assert_int_equal(acre__arena_extend(a, &reaches[1], 3 * MIB), 0); /* another owner's hole */
     assert_int_equal(acre__arena_extend(a, &reaches[0], 3 * MIB), 1);
     assert_int_equal(a->bytes, 3 * MIB);
     expect_truth();
@@ -231,7 +232,7 @@ ARENA_TEST(memory_ahead_serves_without_the_driver) {
     expect_truth();
 }
 
-/* ---- the same calls ---- */
+/* ---- repeated calls ---- */
 
 static uint64_t draw(uint64_t *seed) {
     *seed ^= *seed << 13;
@@ -240,7 +241,7 @@ static uint64_t draw(uint64_t *seed) {
     return *seed;
 }
 
-/* Takes and gives at random and in the end gives all; the sum of the addresses in a mix. */
+/* Takes and gives pieces at random, and gives all at the end. Returns a hash of the offsets. */
 static uint64_t play(uint64_t seed, unsigned count) {
     struct acre__piece *taken[40] = {0};
     uint64_t mix = 0;
@@ -259,7 +260,7 @@ static uint64_t play(uint64_t seed, unsigned count) {
 
 ARENA_TEST(the_same_calls_find_the_same_places) {
     (void)play(12345, 2000);
-    assert_true(arena.is_joined); /* all of it was given */
+    assert_true(arena.is_joined); /* all pieces were released */
     (void)play(12345, 2000);
     uint64_t third = play(12345, 2000), made = arena.made + arena.moved, ended = arena.ended;
     assert_int_equal(play(12345, 2000), third);
@@ -268,7 +269,7 @@ ARENA_TEST(the_same_calls_find_the_same_places) {
     expect_truth();
 }
 
-/* ---- chunks that are used elsewhere ---- */
+/* ---- chunks that move ---- */
 
 /* Live memory rises to `bytes` in pieces of 8 MiB and falls again, so that pieces share chunks. */
 static void rise_and_fall(uint64_t bytes) {
@@ -282,8 +283,8 @@ static void rise_and_fall(uint64_t bytes) {
     expect_truth();
 }
 
-/* Takes pieces of 16 MiB, twice as many as are kept, and gives every second one: no hole has more.
- */
+/* Takes pieces of 16 MiB, twice as many as it keeps, and gives every second one, so that no hole
+ * exceeds 16 MiB. */
 static void make_holes(struct acre__piece **kept, unsigned count, const struct acre__reach *to) {
     struct acre__piece *given[16];
     for (unsigned i = 0; i < count; i++) {
@@ -295,7 +296,7 @@ static void make_holes(struct acre__piece **kept, unsigned count, const struct a
     expect_truth();
 }
 
-/* The contents of both places are one, until the stream has passed the old one. */
+/* Both addresses share the chunk's contents until the stream has finished with the old address. */
 ARENA_TEST(chunks_in_flight_are_mapped_a_second_time) {
     struct acre__piece *kept[4];
     rise_and_fall(128 * MIB);
@@ -310,7 +311,7 @@ ARENA_TEST(chunks_in_flight_are_mapped_a_second_time) {
     assert_int_equal(arena.made, made);
     assert_true(arena.moved > 0);
     assert_non_null(owners[0][0].ghosts);
-    assert_int_equal(space_read(dev, old), 111); /* work that is still queued can use it */
+    assert_int_equal(space_read(dev, old), 111); /* queued work can still use it */
     int is_seen = 0;
     for (uint64_t at = piece->at; at < acre__piece_end(piece); at += 2 * MIB)
         is_seen |= space_read(dev, at) == 111;
@@ -323,7 +324,8 @@ ARENA_TEST(chunks_in_flight_are_mapped_a_second_time) {
     expect_truth();
 }
 
-/* What is ready is unmapped where it was at once: there are no ghosts. */
+/* Chunks that no stream uses are unmapped from their old address at once, so there are no
+ * ghosts. */
 ARENA_TEST(chunks_that_are_ready_leave_no_ghosts) {
     struct acre__piece *kept[4];
     rise_and_fall(128 * MIB);
@@ -336,7 +338,7 @@ ARENA_TEST(chunks_that_are_ready_leave_no_ghosts) {
     expect_truth();
 }
 
-/* Another stream's memory is never gathered. */
+/* The arena never moves chunks that another stream may still use. */
 ARENA_TEST(chunks_of_another_stream_stay) {
     struct acre__piece *kept[4];
     rise_and_fall(128 * MIB);
@@ -350,7 +352,7 @@ ARENA_TEST(chunks_of_another_stream_stay) {
 
 /* ---- the budget ---- */
 
-/* How much the arena may hold if its owner's live memory was `peak` at most. */
+/* Returns how much the arena may hold if its owner's live memory peaked at `peak`. */
 static uint64_t budget_of(uint64_t peak) {
     const struct acre__account now = account;
     account = (struct acre__account){.peak = peak};
@@ -361,21 +363,21 @@ static uint64_t budget_of(uint64_t peak) {
     return 2 * peak - over;
 }
 
-/* Two percent of the peak; of a large peak one percent and 32 MiB. */
+/* The budget is the peak plus 2 %; for a large peak, plus 1 % and 32 MiB. */
 ARENA_TEST(budget_is_little_more_than_the_peak) {
     assert_int_equal(budget_of(1000 * MIB), 1020 * MIB);
     assert_int_equal(budget_of(100000 * MIB), 101032 * MIB);
 }
 
-/* Takes a piece for which there is no hole. Returns how many chunks the arena moved for it. */
+/* Takes a piece that fits no hole. Returns how many chunks the arena moved for it. */
 static uint64_t take_moving(size_t bytes, struct acre__piece **out) {
     uint64_t moved = arena.moved;
     *out = take(&reaches[0], bytes, 256);
     return arena.moved - moved;
 }
 
-/* A cycle of a program: live memory rises to 256 MiB and falls, and no hole has room for a piece of
- * `bytes`. Returns how many chunks the arena moved for that piece. */
+/* One cycle of a program: live memory rises to 256 MiB and falls, and a piece of `bytes` fits no
+ * hole. Returns how many chunks the arena moved for that piece. */
 static uint64_t cycle(size_t bytes) {
     struct acre__piece *kept[8], *piece;
     make_holes(kept, 8, &reaches[0]);
@@ -388,8 +390,8 @@ static uint64_t cycle(size_t bytes) {
     return moved;
 }
 
-/* A program that repeats itself gets up to 10 % over the peak for a size that the arena gathered
- * last time, so that later cycles need no call. */
+/* A program that repeats its cycle gets up to 10 % over the peak for a size that the arena gathered
+ * from moved chunks in the last cycle. Later cycles then need no driver call. */
 ARENA_TEST(sizes_that_come_again_get_memory_of_their_own) {
     assert_true(cycle(20 * MIB) > 0);
     assert_true(arena.held <= 261 * MIB);
@@ -421,7 +423,8 @@ ARENA_TEST(sizes_taken_before_are_gathered_four_percent_over_the_peak) {
     expect_truth();
 }
 
-/* Without that, the same size is gathered within the budget. */
+/* A size that is new in this cycle gets no memory beyond the 2 % budget: the arena moves chunks for
+ * it. */
 ARENA_TEST(sizes_that_are_new_are_gathered_beyond_the_budget) {
     struct acre__piece *kept[16], *piece;
     rise_and_fall(512 * MIB);
@@ -431,25 +434,25 @@ ARENA_TEST(sizes_that_are_new_are_gathered_beyond_the_budget) {
     expect_truth();
 }
 
-/* ---- apart ---- */
+/* ---- pieces with their own chunks ---- */
 
 ARENA_TEST(large_pieces_have_chunks_of_their_own_at_first) {
     struct acre__piece *rest = take(NULL, 900 * MIB, 256), *a = take(NULL, 99 * MIB, 256);
     assert_int_equal(a->at % arena.unit, 0);
     assert_true(rest->at != a->at);
     assert_int_equal(arena.held, 1000 * MIB);
-    acre__arena_give(a, NULL); /* 90 % are left: live memory has not fallen */
+    acre__arena_give(a, NULL); /* 90 % are still taken: live memory has not fallen */
     assert_false(arena.is_joined);
     uint64_t ended = arena.ended;
-    struct acre__piece *b = take(NULL, 97 * MIB, 256); /* nearly as large: the same place */
+    struct acre__piece *b = take(NULL, 97 * MIB, 256); /* nearly as large: reuses the address */
     assert_int_equal(arena.ended, ended);
     acre__arena_give(b, NULL);
-    take(NULL, 70 * MIB, 256); /* much smaller: the chunk is released for it, if that is needed */
+    take(NULL, 70 * MIB, 256); /* much smaller: the arena may release the chunk for it */
     assert_true(arena.held <= 1020 * MIB);
     expect_truth();
 }
 
-/* What a stream has not passed cannot be released: pieces share chunks from then on. */
+/* The arena cannot release memory that a stream may still use, so pieces begin to share chunks. */
 ARENA_TEST(large_pieces_share_chunks_when_the_device_is_behind) {
     take(NULL, 900 * MIB, 256);
     reaches[0].is_behind = 1;
@@ -459,7 +462,7 @@ ARENA_TEST(large_pieces_share_chunks_when_the_device_is_behind) {
         expect_truth();
     }
     assert_true(arena.is_joined);
-    assert_true(arena.held <= 1060 * MIB); /* of which 127 MiB were taken at most */
+    assert_true(arena.held <= 1060 * MIB); /* the pieces on top of 900 MiB were at most 127 MiB */
 }
 
 /* ---- failures ---- */
@@ -499,7 +502,7 @@ static void random_step(struct random_state *random) {
     uint64_t what = draw(&random->seed) % 64;
     if (what == 0) {
         acre__arena_ready(&owners[owner][0]);
-    } else if (what == 63) { /* what was freed last becomes what was freed before */
+    } else if (what == 63) { /* recent holes become marked holes */
         acre__arena_ready(&owners[owner][1]);
         acre__arena_inherit(&owners[owner][0], &owners[owner][1]);
     } else if (what == 1) {
@@ -543,7 +546,7 @@ ARENA_TEST(random_operations_keep_the_records) {
     acre__arena_release(&arena, UINT64_MAX);
     assert_int_equal(arena.held, 0);
     assert_null(arena.regions);
-    assert_false(arena.is_joined); /* it begins anew */
+    assert_false(arena.is_joined); /* the arena starts again */
 }
 
 /* ---- other kinds ---- */

@@ -1,4 +1,5 @@
-/* The book of blocks: what lies where, who may take it out, and what is said when not. */
+/* The book of blocks: lookup by address, removal by the right owner, and the error of every refused
+ * call. */
 #include "base/status.h"
 #include "soft_fixture.h"
 #include "space/book.h"
@@ -115,7 +116,7 @@ BOOK_TEST(book_counts_each_devices_own) {
     assert_int_equal(stats.mem_blocks, 2);
     assert_int_equal(stats.mem_bytes, 40);
     assert_int_equal(stats.mem_registered, 1);
-    /* A device that ends takes its own and no other. */
+    /* Removing all blocks of a device leaves the other device's blocks. */
     for (int i = 0; i < 3; i++) {
         struct acre__block *block = any_of(device);
         assert_non_null(block);
@@ -135,7 +136,7 @@ BOOK_TEST(book_block_that_is_pinned_or_held_is_busy) {
     void *p = (void *)4096;
     acre_status status;
     assert_true(acre__book_add(&block));
-    /* Two share it: neither ended nor changed meanwhile. */
+    /* While two callers pin the block, it can be neither removed nor changed. */
     assert_ptr_equal(acre__book_pin(device, p, &status), &block);
     assert_ptr_equal(acre__book_pin(device, p, &status), &block);
     for (int i = 0; i < 2; i++) {
@@ -145,7 +146,7 @@ BOOK_TEST(book_block_that_is_pinned_or_held_is_busy) {
         assert_int_equal(status, ACRE_E_BUSY);
         acre__book_unpin(&block);
     }
-    /* One changes it: nobody else begins to share, change or end it. */
+    /* While one caller changes the block, no other can pin, change or remove it. */
     held = acre__book_hold(device, p, ACRE__OWNED_BY_MEM, &status);
     assert_ptr_equal(held, &block);
     assert_null(acre__book_hold(device, p, ACRE__OWNED_BY_MEM, &status));
@@ -187,7 +188,7 @@ BOOK_TEST(book_looks_addresses_up_and_knows_the_room_left) {
     assert_int_equal(acre__book_room(&info, &info), SIZE_MAX);
 }
 
-/* Against a map of every byte. */
+/* Compares the book with an array that has one entry per byte. */
 BOOK_TEST(book_of_random_blocks_agrees_with_a_map) {
     enum { CELLS = 400, ROUNDS = 4000 };
     static struct acre__block pool[CELLS];

@@ -1,14 +1,14 @@
-/* The chunk store: handing out, the cache, limits, memory in pieces, other processes. */
+/* The chunk store: allocation, the cache, limits, fragmented memory, other processes. */
 #include <fcntl.h>
 #include <pthread.h>
 
 #include "space_fixture.h"
 
-enum { UNITS = 32 }; /* of the device */
+enum { UNITS = 32 }; /* units of the device */
 
 static acre_device *dev;
 static size_t unit;
-static uint64_t whole; /* free bytes at first */
+static uint64_t whole; /* free bytes at the start */
 
 static int chunk_setup(void **state) {
     (void)state;
@@ -116,13 +116,13 @@ CHUNK_TEST(chunk_cache_serves_exactly_the_size_and_sort) {
 CHUNK_TEST(chunk_cache_keeps_the_newest) {
     struct acre__chunk *chunks[5];
     uint64_t ids[5];
-    setenv("ACRE_CHUNK_CACHE_BYTES", "6MiB", 1); /* three */
+    setenv("ACRE_CHUNK_CACHE_BYTES", "6MiB", 1); /* room for three chunks */
     for (int i = 0; i < 5; i++)
         ids[i] = (chunks[i] = take(1, 0))->id;
     for (int i = 0; i < 5; i++)
         acre__chunk_drop(chunks[i]);
     expect_counts(3, 3, 3);
-    struct acre__chunk *large = take(4, 0); /* too large to be kept, and drives nobody out */
+    struct acre__chunk *large = take(4, 0); /* too large to be cached, and evicts nothing */
     acre__chunk_drop(large);
     expect_counts(3, 3, 3);
     for (int i = 4; i >= 2; i--) {
@@ -132,7 +132,7 @@ CHUNK_TEST(chunk_cache_keeps_the_newest) {
     struct acre__chunk *three = take(3, 0);
     for (int i = 2; i < 5; i++)
         acre__chunk_drop(chunks[i]);
-    acre__chunk_drop(three); /* drives all of them out */
+    acre__chunk_drop(three); /* evicts all of them */
     expect_counts(1, 3, 3);
     assert_int_equal(space_free_bytes(dev), whole - 3 * unit);
 }
@@ -174,7 +174,7 @@ CHUNK_TEST(chunk_of_a_full_device_says_what_there_is) {
     uint64_t created = api_stats(dev).chunks_created;
     api_expect(acre__chunk_cover(dev, 2 * unit, 0, 0, &list), ACRE_E_DEVICE_MEMORY);
     assert_null(list);
-    assert_int_equal(api_stats(dev).chunks_created, created); /* the rest is left to others */
+    assert_int_equal(api_stats(dev).chunks_created, created); /* no chunk was created in vain */
     acre__chunk_trim(dev);
     expect_counts(1, UNITS - 1, 0);
     acre__chunk_drop(rest);
@@ -208,8 +208,7 @@ CHUNK_TEST(chunk_limit_holds_and_the_cache_gives_way) {
 
 /* ---- covering ---- */
 
-/* The soft device is never in pieces, so its table says for it that no chunk above `largest` can be
- * had. */
+/* The soft device does not fragment, so a replaced cuMemCreate fails for chunks above `largest`. */
 static struct space_table pieces;
 static size_t largest;
 
@@ -220,7 +219,8 @@ static CUresult create_in_pieces(CUmemGenericAllocationHandle *handle, size_t by
     return pieces.real->cuMemCreate(handle, bytes, prop, flags);
 }
 
-/* How many chunks cover so many units, of the given sizes at most; checks them and drops them. */
+/* Covers `units` with chunks of at most `largest_units`, checks and drops them. Returns their
+ * number. */
 static size_t cover(size_t units, size_t least, size_t largest_units) {
     struct acre__chunk *list = NULL;
     size_t count = 0, bytes = 0, before = SIZE_MAX;
@@ -259,7 +259,7 @@ CHUNK_TEST(chunk_cover_takes_few_and_halves_where_memory_is_in_pieces) {
             assert_true(cover(units, 0, most) <= 2 * (units / most + 1));
     expect_counts(0, 0, 0);
 
-    /* Below the smallest wanted it is not tried, and what was taken goes back. */
+    /* Smaller chunks than the least size are not tried, and chunks taken so far are released. */
     struct acre__chunk *list = (struct acre__chunk *)&list;
     largest = 3 * unit;
     api_expect(acre__chunk_cover(dev, 8 * unit, 4 * unit, 0, &list), ACRE_E_DEVICE_MEMORY);
@@ -300,7 +300,7 @@ CHUNK_TEST(chunk_exported_is_never_cached) {
     assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     uint64_t free_bytes = space_free_bytes(dev);
     api_ok(acre__chunk_import(dev, fd, unit, ACRE__CHUNK_SHAREABLE, &same));
-    assert_int_equal(space_free_bytes(dev), free_bytes); /* the same memory */
+    assert_int_equal(space_free_bytes(dev), free_bytes); /* imported, it is the same memory */
     assert_int_not_equal(same->id, chunk->id);
     expect_counts(3, 3, 1);
     acre__chunk_drop(same);
@@ -330,7 +330,7 @@ CHUNK_TEST(chunk_of_the_host_costs_no_device_memory) {
     size_t host_unit = acre__chunk_unit(dev, ACRE__CHUNK_HOST);
     assert_int_equal(host_unit % 4096, 0);
     assert_true(host_unit > 0);
-    expect_counts(0, 0, 0); /* the one made to see is gone */
+    expect_counts(0, 0, 0); /* the chunk that probed support is released */
     struct acre__chunk *chunk = NULL, *device_chunk;
     api_ok(acre__chunk_take(dev, host_unit, ACRE__CHUNK_HOST, &chunk));
     assert_int_equal(chunk->flags & ACRE__CHUNK_HOST, ACRE__CHUNK_HOST);
@@ -342,11 +342,11 @@ CHUNK_TEST(chunk_of_the_host_costs_no_device_memory) {
     assert_int_not_equal(device_chunk->id, id);
     acre__chunk_drop(device_chunk);
     dev->info.has_host_vmm = 0;
-    assert_int_equal(acre__chunk_unit(dev, ACRE__CHUNK_HOST), host_unit); /* known to be there */
+    assert_int_equal(acre__chunk_unit(dev, ACRE__CHUNK_HOST), host_unit); /* probed before */
     dev->info.has_host_vmm = 1;
 }
 
-/* Some containers refuse host chunks although the device says that it has them. */
+/* Some containers refuse host chunks although the device reports support for them. */
 static CUresult create_refused(CUmemGenericAllocationHandle *handle, size_t bytes,
                                const CUmemAllocationProp *prop, unsigned long long flags) {
     if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
@@ -363,12 +363,12 @@ CHUNK_TEST(chunk_of_the_host_that_is_refused_has_no_unit) {
     expect_counts(0, 0, 0);
 }
 
-/* ---- devices that end, threads ---- */
+/* ---- closed devices, threads ---- */
 
 CHUNK_TEST(chunk_counts_begin_anew_with_the_device) {
     acre__chunk_drop(take(2, 0));
     expect_counts(1, 2, 2);
-    for (int i = 0; i < 2; i++) { /* all slots of devices are alike */
+    for (int i = 0; i < 2; i++) { /* every slot of a device behaves alike */
         api_ok(acre_close(dev));
         dev = space_open_soft(UNITS * 2 * MIB, 1, 0);
         expect_counts(0, 0, 0);
@@ -395,11 +395,11 @@ static void *take_and_drop(void *argument) {
         uint64_t count, bytes, cached;
         acre__chunk_count(dev, &count, &bytes, &cached);
         if (bytes > LIMIT_UNITS * unit || cached > bytes)
-            me->wrong = "there are more chunks than the limit allows";
+            me->wrong = "the chunks exceed the limit";
         if (status == ACRE_OK)
             acre__chunk_drop(chunk);
         else if (status != ACRE_E_LIMIT)
-            me->wrong = "a chunk is refused";
+            me->wrong = "a request failed with another status than ACRE_E_LIMIT";
         if (random_draw(&me->random, 16) == 0)
             acre__chunk_trim(dev);
     }

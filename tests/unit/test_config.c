@@ -1,4 +1,4 @@
-/* Configuration: what each kind of value takes and refuses, and the warnings for unknown names. */
+/* Configuration: which values each kind accepts and refuses, and the warnings for unknown names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static void config_sizes_that_can_be_read_are(void **state) {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         uint64_t value = 12345;
         if (acre__parse_bytes(good[i].text, &value) != 0)
-            fail_msg("refused: %s", good[i].text);
+            fail_msg("refused a valid value: '%s'", good[i].text);
         if (value != good[i].value)
             fail_msg("%s gave %llu", good[i].text, (unsigned long long)value);
     }
@@ -107,7 +107,7 @@ static void config_sizes_that_cannot_be_read_change_nothing(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint64_t value = 12345;
         if (acre__parse_bytes(bad[i], &value) == 0)
-            fail_msg("accepted: '%s'", bad[i]);
+            fail_msg("accepted an invalid value: '%s'", bad[i]);
         assert_int_equal(value, 12345);
     }
 }
@@ -206,7 +206,7 @@ static void config_numbers_are_decimal_or_hexadecimal(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         setenv("ACRE_SOFT_SEED", bad[i], 1);
         if (acre__config_number(ACRE__CONFIG_SOFT_SEED, 7, &value) != ACRE_E_CONFIG)
-            fail_msg("accepted: '%s'", bad[i]);
+            fail_msg("accepted an invalid value: '%s'", bad[i]);
         assert_non_null(strstr(acre_last_detail(), "ACRE_SOFT_SEED"));
     }
 }
@@ -231,7 +231,7 @@ static void config_flags_are_words_of_any_case(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         setenv("ACRE_SOFT_CHECK", bad[i], 1);
         if (acre__config_flag(ACRE__CONFIG_SOFT_CHECK, 1, &flag) != ACRE_E_CONFIG)
-            fail_msg("accepted: '%s'", bad[i]);
+            fail_msg("accepted an invalid value: '%s'", bad[i]);
         assert_non_null(strstr(acre_last_detail(), "ACRE_SOFT_CHECK"));
     }
 }
@@ -245,7 +245,7 @@ static void config_describe_lists_every_variable_once(void **state) {
     for (size_t i = 0; i < ACRE__CONFIG_COUNT; i++) {
         assert_int_equal(acre_config_describe(i, &names[i], &kind, &meaning), ACRE_OK);
         assert_int_equal(strncmp(names[i], "ACRE_", 5), 0);
-        assert_true(strlen(names[i]) < 64); /* what the search for the nearest name can hold */
+        assert_true(strlen(names[i]) < 64); /* the limit of the search for the nearest name */
         assert_true(strlen(meaning) > 0);
         int is_kind = 0;
         for (size_t k = 0; k < 4; k++)
@@ -338,7 +338,7 @@ static void config_unknown_names_are_warned_about_with_the_nearest(void **state)
     assert_int_equal(
         heard_times("ACRE_QQQQQQQQQQQQQQQQ is not a variable of acre; the nearest is "), 1);
 
-    /* Once: not again, not with another value; a new name is new. */
+    /* Each name is reported once, even if its value changes; a new name is reported. */
     setenv("ACRE_SOFT_BYTE", "2", 1);
     setenv("ACRE_FAULTS", "x", 1);
     acre__config_warn_unknown();
@@ -354,7 +354,7 @@ static void config_known_and_passed_names_are_not_warned_about(void **state) {
                                         "ACREAGE",        "MY_ACRE_X",       "acre_device"};
     for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++)
         setenv(quiet[i], "1", 1);
-    setenv("ACRE_BUILDS", "1", 1); /* only the very names are let pass */
+    setenv("ACRE_BUILDS", "1", 1); /* only exact names are exempt */
     assert_int_equal(acre_log_set(hear, NULL, ACRE_LOG_WARN), ACRE_OK);
     acre__config_warn_unknown();
     assert_int_equal(heard.count, 1);
@@ -393,7 +393,7 @@ static void config_unknown_name_found_by_many_threads_is_warned_about_once(void 
     assert_int_equal(heard.count, 1);
 }
 
-/* Fills the list of names warned about, so it comes last. */
+/* This test fills the list of reported names, so it must run last. */
 static void config_hostile_environment_gives_few_short_lines(void **state) {
     (void)state;
     char name[5000] = "ACRE_";
@@ -430,7 +430,8 @@ static void config_without_an_environment_is_all_defaults(void **state) {
     assert_child_ok(without_environment);
 }
 
-/* Each test begins with no ACRE_* variable, whatever the caller's environment has, and no log. */
+/* Each test starts without ACRE_* variables and without a log callback, whatever the caller's
+ * environment contains. */
 static int clean(void **state) {
     (void)state;
     for (char **entry = environ; *entry;) {
@@ -441,7 +442,7 @@ static int clean(void **state) {
         if (is_ours)
             unsetenv(name);
         free(name);
-        entry = is_ours ? environ : entry + 1; /* the array has changed: from the start */
+        entry = is_ours ? environ : entry + 1; /* unsetenv changed the array: restart */
     }
     heard.count = 0;
     return acre_log_set(NULL, NULL, ACRE_LOG_WARN) == ACRE_OK ? 0 : -1;

@@ -1,9 +1,9 @@
 /*
- * The counter of copied bytes: every form of a copy adds its bytes, once, to the counter of its own
- * driver, if the driver accepts it; and it is reached through the soft driver's table and through
- * the fault wrapper. The counters of calls for memory: every call adds one, refused or not. The
- * counted tables are fakes; the list of copies is written out again here, so that one forgotten in
- * the library's is noticed.
+ * The counter of copied bytes: every form of copy that the driver accepts adds its bytes once to
+ * that driver's counter. The soft driver's table and the fault wrapper reach the counter too. The
+ * counters of memory calls: every call adds one, whether it succeeds or fails. The counted tables
+ * are fakes. This file has its own list of copies, so that a copy missing in the library's list is
+ * noticed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static int setup(void **state) {
     return acre__fault_set(NULL) == ACRE_OK ? 0 : -1;
 }
 
-/* Every way to copy, of 1, 2, 4, ... bytes; a fill among them, which is no copy. */
+/* Calls every form of copy, with 1, 2, 4, ... bytes, and a fill, which must not count. */
 static void copy_all_ways(const struct acre__driver *drv) {
     CUDA_MEMCPY2D rows = {.WidthInBytes = 64, .Height = 8},
                   row = {.WidthInBytes = 1024, .Height = 1},
@@ -117,7 +117,7 @@ static const enum acre__driver_entry memory_calls[MEMORY_CALLS] = {
     ACRE__ENTRY_cuMemCreate, ACRE__ENTRY_cuMemMap,     ACRE__ENTRY_cuMemSetAccess,
     ACRE__ENTRY_cuMemUnmap,  ACRE__ENTRY_cuMemRelease, ACRE__ENTRY_cuMemAlloc};
 
-/* Each call as often as its place in the list. */
+/* Makes each call as often as its position in the list. */
 static void call_for_memory(const struct acre__driver *drv) {
     for (unsigned i = 0; i < 6; i++) {
         drv->cuMemAlloc(NULL, 1);
@@ -167,7 +167,7 @@ static void count_two_drivers_are_counted_apart(void **state) {
     assert_int_equal(acre__driver_copied_bytes(&soft) - soft_before, 200);
 }
 
-/* Were it wrapped again, its functions would call themselves. */
+/* If the table were wrapped a second time, its functions would call themselves. */
 static void count_counting_twice_counts_once(void **state) {
     struct acre__driver drv = counted(0);
     uint64_t before = acre__driver_copied_bytes(&drv);

@@ -1,7 +1,7 @@
 /*
- * The CUDA loader, without a GPU: a missing library, a file that is no library, libraries that
- * are too old in several ways, the toolkit's stub, and a full one. The libraries are small shared
- * objects that the test compiles; without a compiler those cases are skipped.
+ * The CUDA loader, without a GPU: a missing library, a file that is not a library, libraries that
+ * are too old in several ways, the toolkit's stub, and a complete library. The libraries are small
+ * shared objects that the test compiles; without a compiler those cases are skipped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,8 +29,8 @@ static struct {
 } fakes;
 
 /*
- * A library whose lookup knows every name but LACKS. Switches: NO_LOOKUP, LOOKUP_V1 (the form of
- * CUDA 11), STUB, EXPORTS (LACKS is exported under its own name all the same).
+ * A library whose lookup finds every name except LACKS. Switches: NO_LOOKUP, LOOKUP_V1 (the form of
+ * CUDA 11), STUB, EXPORTS (the library still exports LACKS by name).
  */
 static const char fake_source[] =
     "#include <string.h>\n"
@@ -73,7 +73,7 @@ static void path_of(const char *name, char path[128]) {
     snprintf(path, 128, "%s/%s", fakes.folder, name);
 }
 
-/* Compiles the fake with up to two switches; the path of the library in `path`. */
+/* Compiles the fake with up to two switches and writes the library's path to `path`. */
 static void build(const char *name, const char *switch1, const char *switch2, char path[128]) {
     char source[128];
     const char *cc = getenv("CC");
@@ -106,8 +106,8 @@ static int group_setup(void **state) {
     file = fopen(path, "w");
     if (file == NULL || fputs(fake_source, file) < 0 || fclose(file) != 0)
         return -1;
-    fakes.have_compiler =
-        system("command -v \"${CC:-cc}\" >/dev/null 2>&1") == 0; /* a shell finds it like make */
+    /* A shell finds the compiler in the same way as make. */
+    fakes.have_compiler = system("command -v \"${CC:-cc}\" >/dev/null 2>&1") == 0;
     return 0;
 }
 
@@ -241,7 +241,7 @@ TEST(loader_falls_back_to_the_exported_symbol) {
     assert_int_equal((int)table.cuMemFree(0), 42);
 }
 
-/* In a new process, because the library of a process is loaded once. */
+/* Runs in a new process, because a process loads the library only once. */
 static int child(void) {
     const struct acre__driver *table = (const struct acre__driver *)&fakes;
     acre_status first = acre__driver_cuda(&table);

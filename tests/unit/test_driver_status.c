@@ -1,4 +1,5 @@
-/* Result codes of the driver, as statuses and as the fate of what was to go. */
+/* Result codes of the driver: the status of each code, and whether a destroy call with that code
+ * released the object. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

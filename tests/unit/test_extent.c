@@ -1,5 +1,5 @@
-/* Extents: growing, shrinking, moving, access. After everything the record is what the driver has,
- * and the words in memory are those that were written. */
+/* Extents: growing, shrinking, moving, access. After every operation the record agrees with the
+ * driver's mappings, and memory holds the words that the test wrote. */
 #include "space_fixture.h"
 
 static acre_device *devs[2], *dev;
@@ -52,7 +52,7 @@ EXTENT_TEST(extent_opened_has_addresses_and_no_memory) {
     expect_extent(&extent, 3, 0, 0);
     assert_int_equal(space_free_bytes(dev), whole);
     acre__extent_close(&extent);
-    api_ok(acre__extent_open(&extent, dev, 0, 0, 0, 0)); /* none yet */
+    api_ok(acre__extent_open(&extent, dev, 0, 0, 0, 0)); /* no addresses yet */
     expect_extent(&extent, 0, 0, 0);
     api_expect(acre__extent_grow(&extent, 1), ACRE_E_ADDRESS_SPACE);
     assert_int_equal(acre__extent_extend(&extent, unit), 0);
@@ -80,7 +80,7 @@ EXTENT_TEST(extent_grows_where_it_is) {
     api_ok(acre__extent_grow(&extent, 1));
     expect_extent(&extent, 8, 1, 1);
     space_mark(&extent, 0, unit, 100);
-    api_ok(acre__extent_grow(&extent, unit)); /* has it */
+    api_ok(acre__extent_grow(&extent, unit)); /* a no-op: it is mapped already */
     expect_extent(&extent, 8, 1, 1);
     api_ok(acre__extent_grow(&extent, 4 * unit + 1));
     expect_extent(&extent, 8, 5, 2);
@@ -105,7 +105,7 @@ EXTENT_TEST(extent_grows_by_its_least_as_far_as_addresses_reach) {
     api_ok(acre__extent_grow(&extent, 4 * unit + 1));
     expect_extent(&extent, 10, 8, 2);
     api_ok(acre__extent_grow(&extent, 8 * unit + 1));
-    expect_extent(&extent, 10, 10, 3); /* no more addresses */
+    expect_extent(&extent, 10, 10, 3); /* no addresses are left */
     acre__extent_close(&extent);
 }
 
@@ -128,7 +128,7 @@ EXTENT_TEST(extent_that_gets_no_memory_is_as_before) {
     acre__extent_close(&extent);
 }
 
-/* The block keeps neither memory nor addresses of the attempt. */
+/* A failed attempt leaves neither memory nor addresses behind. */
 EXTENT_TEST(extent_of_a_block_that_gets_no_memory_is_as_before) {
     struct acre__extent rest;
     void *p, *to;
@@ -159,13 +159,13 @@ EXTENT_TEST(extent_takes_over_chunks_that_are_added) {
     expect_extent(&extent, 6, 4, 3);
     assert_ptr_equal(extent.mappings[1]->chunk, a);
     assert_ptr_equal(extent.mappings[2]->chunk, b);
-    assert_int_equal(a->users, 2); /* the mapping and ourselves */
+    assert_int_equal(a->users, 2); /* the mapping and this test */
     assert_int_equal(b->users, 1);
     acre__chunk_keep(c);
     api_expect(acre__extent_add(&extent, c), ACRE_E_ADDRESS_SPACE);
-    assert_int_equal(c->users, 1); /* one was taken over and dropped */
+    assert_int_equal(c->users, 1); /* the extent took one reference and dropped it */
     expect_extent(&extent, 6, 4, 3);
-    api_ok(acre__extent_add(&extent, NULL)); /* nothing */
+    api_ok(acre__extent_add(&extent, NULL)); /* a no-op */
     expect_extent(&extent, 6, 4, 3);
     acre__chunk_drop(a);
     acre__chunk_drop(c);
@@ -225,22 +225,22 @@ EXTENT_TEST(extent_extends_and_gives_addresses_back) {
     make(&a, 4, 2);
     make(&b, 4, 1);
     assert_int_equal(b.range.at, a.range.at + 4 * unit);
-    assert_int_equal(acre__extent_extend(&a, 4 * unit), 1); /* reaches */
+    assert_int_equal(acre__extent_extend(&a, 4 * unit), 1); /* a no-op: it has them */
     assert_int_equal(acre__extent_extend(&a, 4 * unit + 1), 0);
     assert_int_equal(acre__extent_extend(&b, 9 * unit - 1), 1);
     assert_int_equal(acre__extent_extend(&b, SIZE_MAX), 0);
     expect_extent(&a, 4, 2, 1);
     expect_extent(&b, 9, 1, 1);
-    acre__extent_trim_addresses(&a, 1); /* not those of the memory */
+    acre__extent_trim_addresses(&a, 1); /* keeps the addresses of mapped memory */
     expect_extent(&a, 2, 2, 1);
     acre__extent_trim_addresses(&b, 5 * unit - 1);
     expect_extent(&b, 5, 1, 1);
-    acre__extent_trim_addresses(&b, 7 * unit); /* has less */
+    acre__extent_trim_addresses(&b, 7 * unit); /* a no-op: it has fewer */
     expect_extent(&b, 5, 1, 1);
     assert_int_equal(acre__extent_extend(&a, 4 * unit), 1); /* they are free again */
     assert_int_equal(acre__extent_extend(&a, 5 * unit), 0);
     acre__extent_close(&b);
-    assert_int_equal(acre__extent_extend(&a, 64 * unit), 1); /* all of the area */
+    assert_int_equal(acre__extent_extend(&a, 64 * unit), 1); /* the whole area */
     expect_extent(&a, 64, 2, 1);
     acre__extent_close(&a);
 }
@@ -257,14 +257,14 @@ EXTENT_TEST(extent_moves_and_keeps_its_contents) {
     api_ok(acre__extent_move_begin(&extent, 9 * unit + 1, &moved));
     expect_extent(&extent, 10, 4, 2);
     assert_int_not_equal(extent.range.at, old);
-    assert_int_equal(space_free_bytes(dev), free_bytes); /* no memory is needed */
+    assert_int_equal(space_free_bytes(dev), free_bytes); /* a move needs no memory */
     space_expect_marks(&extent, 0, 4 * unit, 31);
-    /* Both places are the same memory. */
+    /* Both addresses map the same memory. */
     assert_int_equal(space_read(dev, old + 4 * unit - 8), 31 + 7);
     space_write(dev, old, 99);
     assert_int_equal(space_read(dev, extent.range.at), 99);
     space_write(dev, extent.range.at, 31);
-    api_ok(acre__extent_grow(&extent, 6 * unit)); /* even before the old place has ended */
+    api_ok(acre__extent_grow(&extent, 6 * unit)); /* allowed before the old mapping ends */
     acre__extent_move_end(&moved);
     assert_null(moved.dev);
     for (size_t i = 0; i < 4; i++)
@@ -276,7 +276,7 @@ EXTENT_TEST(extent_moves_and_keeps_its_contents) {
     assert_int_equal(next.range.at, old); /* the addresses are free again */
     acre__extent_close(&next);
     acre__extent_close(&extent);
-    acre__extent_move_end(&moved); /* nothing */
+    acre__extent_move_end(&moved); /* a no-op */
 }
 
 EXTENT_TEST(extent_moves_to_no_less_than_its_memory) {
@@ -322,14 +322,14 @@ EXTENT_TEST(extent_access_of_a_peer_goes_with_it) {
     api_ok(acre__extent_set_access(&extent, devs[1], CU_MEM_ACCESS_FLAGS_PROT_NONE));
     assert_int_equal(extent.access_count, 1);
     assert_int_equal(space_access_at(dev, extent.range.at + 2 * unit, 1), 0);
-    api_ok(acre__extent_set_access(&extent, devs[1], CU_MEM_ACCESS_FLAGS_PROT_NONE)); /* again */
+    api_ok(acre__extent_set_access(&extent, devs[1], CU_MEM_ACCESS_FLAGS_PROT_NONE)); /* twice */
     api_ok(acre__extent_grow(&extent, 4 * unit));
     assert_int_equal(space_access_at(dev, extent.range.at + 3 * unit, 1), 0);
     assert_int_equal(space_read(dev, extent.range.at), 5);
     acre__extent_close(&extent);
 }
 
-/* The same of blocks that are made of one. */
+/* A peer's access also moves with an acre_mem block, which is an extent. */
 EXTENT_TEST(extent_access_of_a_peer_goes_with_a_block_that_moves) {
     void *p, *next, *to;
     api_ok(acre_mem_alloc(dev, ACRE_KIND_DEVICE, unit, 0, &p));
@@ -345,7 +345,7 @@ EXTENT_TEST(extent_access_of_a_peer_goes_with_a_block_that_moves) {
     api_ok(acre_mem_free(dev, next));
 }
 
-/* Who takes its own access away can still grow, and get it back. */
+/* An extent whose own device has no access can still grow, and can restore the access. */
 EXTENT_TEST(extent_without_any_access_still_grows) {
     struct acre__extent extent;
     make(&extent, 4, 1);
@@ -367,7 +367,7 @@ static CUresult peer_out_of_reach(int *can, CUdevice device, CUdevice peer) {
     return CUDA_SUCCESS;
 }
 
-/* Refused at once, and not when memory is added. */
+/* acre__extent_set_access fails at once, not when memory is added later. */
 EXTENT_TEST(extent_access_of_a_device_out_of_reach_is_refused) {
     struct acre__extent extent;
     make(&extent, 4, 0);
@@ -380,15 +380,15 @@ EXTENT_TEST(extent_access_of_a_device_out_of_reach_is_refused) {
     api_ok(acre__extent_grow(&extent, unit));
     devs[1]->drv = other.real;
     api_expect(acre__extent_set_access(&extent, devs[1], CU_MEM_ACCESS_FLAGS_PROT_READ),
-               ACRE_E_HANDLE); /* of another driver now */
+               ACRE_E_HANDLE); /* its driver table differs now */
     space_table_end(&other, dev);
     expect_extent(&extent, 4, 1, 1);
     acre__extent_close(&extent);
 }
 
-/* ---- what the driver refuses ---- */
+/* ---- failing driver calls ---- */
 
-static int unmaps_refused; /* how many from now on; -1: all */
+static int unmaps_refused; /* number of calls to fail; -1: all */
 
 static CUresult unmap_refused(CUdeviceptr at, size_t bytes) {
     if (unmaps_refused) {
@@ -406,13 +406,13 @@ EXTENT_TEST(extent_memory_that_cannot_be_unmapped_stays) {
     space_mark(&extent, 0, 4 * unit, 40);
     space_table_begin(&other, dev);
     other.table.cuMemUnmap = unmap_refused;
-    unmaps_refused = 1; /* once is not seen */
+    unmaps_refused = 1; /* a retry hides one failure */
     assert_int_equal(acre__extent_shrink(&extent, 3 * unit), unit);
     expect_extent(&extent, 8, 3, 3);
     assert_int_equal(api_stats(dev).limbo_count, 0);
     unmaps_refused = -1;
     assert_int_equal(acre__extent_shrink(&extent, unit), 0);
-    expect_extent(&extent, 8, 3, 3); /* as before, and nothing waits anywhere */
+    expect_extent(&extent, 8, 3, 3); /* as before, and nothing is in limbo */
     assert_int_equal(api_stats(dev).limbo_count, 0);
     space_expect_marks(&extent, 0, 3 * unit, 40);
     unmaps_refused = 0;
@@ -436,7 +436,7 @@ EXTENT_TEST(extent_closed_with_memory_that_stays_mapped_loses_nothing) {
     acre__extent_close(&extent);
     unmaps_refused = 0;
     assert_int_equal(api_stats(dev).limbo_count, 2);
-    make(&again, 8, 2); /* elsewhere */
+    make(&again, 8, 2); /* at another address */
     assert_true(again.range.at >= at + 3 * unit || again.range.at + 8 * unit <= at);
     expect_extent(&again, 8, 2, 1);
     acre__extent_close(&again);
@@ -444,7 +444,7 @@ EXTENT_TEST(extent_closed_with_memory_that_stays_mapped_loses_nothing) {
     api_ok(acre_trim(dev));
 }
 
-/* A device that is closed meanwhile takes all of it along. */
+/* Closing the device releases everything in limbo. */
 EXTENT_TEST(extent_in_limbo_ends_with_the_device) {
     struct acre__extent extent;
     make(&extent, 8, 2);

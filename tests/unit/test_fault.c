@@ -1,6 +1,7 @@
 /*
- * The fault wrapper: which call fails, how often, with what; that a failed call does not reach
- * the inner table; and the reading of plans. The inner tables are fakes that count their calls.
+ * The fault wrapper: which call fails, how often, and with which code. A failed call does not reach
+ * the inner table. Also the parser of fault plans. The inner tables are fakes that count their
+ * calls.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -144,7 +145,7 @@ TEST_WITH(fault_zero_only_counts_its_entry, setup, NULL) {
     assert_int_equal(acre__fault_fired(), 0);
 }
 
-/* Every entry of the list is wrapped in both slots: each one fails by its own name. */
+/* Every entry of the list is wrapped in both slots, and the lookup finds it by its name. */
 TEST_WITH(fault_every_entry_fails_by_its_name, setup, NULL) {
     const struct acre__driver *both[2];
     unsigned slot;

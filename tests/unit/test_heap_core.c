@@ -11,7 +11,7 @@
 #include "support/rounds.h"
 #include "unit/heap_fixture.h"
 
-/* A size of each way: classes, pages, segments. */
+/* Sizes for each allocation path: size classes, pages, segments. */
 static const size_t SIZES[] = {
     1,    16,    24,    48,    64,    100,    256,    1000,    1024,          1536,    4096,   5000,
     8192, 20000, 32768, 32769, 65536, 100000, 300000, 1 << 20, (1 << 20) + 1, 2 << 20, 5 << 20};
@@ -82,7 +82,7 @@ TEST(heap_malloc_of_nothing_is_a_block_of_its_own) {
     heap_end(&f);
 }
 
-/* Blocks of one size until NULL. */
+/* Allocates blocks of one size until NULL. */
 static size_t fill(struct heap_fixture *f, size_t bytes, void **blocks) {
     size_t count = 0;
     void *p;
@@ -103,10 +103,10 @@ TEST(heap_everything_freed_is_allocatable_again_in_every_size) {
         size_t count = fill(&f, bytes, blocks);
         heap_expect_sound(f.h);
         size_t usable = acre_heap_usable_size(f.h, blocks[0]);
-        /* Blocks of pages do not fill a segment to its end, nor those of segments the heap. */
+        /* Runs of pages do not fill a segment to its end, nor do runs of segments fill the heap. */
         size_t least = usable > ACRE__HEAP_CLASS_MOST ? all / 10 * 9 : all / 100 * 97;
         if (count * usable < least)
-            fail_msg("%zu blocks of %zu bytes are %zu of %zu", count, bytes, count * usable, all);
+            fail_msg("%zu blocks of %zu bytes use %zu of %zu", count, bytes, count * usable, all);
         for (size_t k = 0; k < count; k++) /* every second one first */
             acre_heap_free(f.h, blocks[k * 2 < count ? k * 2 : (k - (count + 1) / 2) * 2 + 1]);
         assert_int_equal(heap_wrong_frees(&f), 0);
@@ -117,7 +117,7 @@ TEST(heap_everything_freed_is_allocatable_again_in_every_size) {
     heap_end(&f);
 }
 
-/* Rounds of blocks of which a 16th stays, until there is no memory. */
+/* Allocates rounds of blocks and keeps 1 of 16, until the heap is full. */
 static double survivors(size_t bytes, uint32_t segments, size_t round) {
     struct heap_fixture f;
     heap_begin(&f, segments, segments);
@@ -158,7 +158,7 @@ TEST(heap_counts_and_ignores_wrong_frees) {
     char *run = acre_heap_malloc(f.h, 200000), *large = acre_heap_malloc(f.h, 5 << 20);
     char outside[16];
     char *wrong[] = {outside,       small + 16,        small + 1,         run + 16, run + 65536,
-                     large + 16,    f.h.base - 16,     next + 16384, /* never handed out */
+                     large + 16,    f.h.base - 16,     next + 16384, /* never allocated */
                      large + 65536, large + (2 << 20), f.h.base + f.bytes};
     enum { WRONG = sizeof wrong / sizeof wrong[0] };
     for (int i = 0; i < WRONG; i++) {
@@ -171,7 +171,7 @@ TEST(heap_counts_and_ignores_wrong_frees) {
     for (int i = 0; i < 4; i++) {
         acre_heap_free(f.h, right[i]);
         assert_int_equal(heap_wrong_frees(&f), WRONG + i);
-        acre_heap_free(f.h, right[i]); /* again */
+        acre_heap_free(f.h, right[i]); /* a double free */
         assert_int_equal(heap_wrong_frees(&f), WRONG + i + 1);
     }
     heap_expect_empty(&f);
@@ -286,7 +286,7 @@ TEST(heap_takes_in_what_the_host_adds) {
     heap_begin(&f, 2, 100);
     void **blocks = malloc(((size_t)100 << 5) * sizeof *blocks);
     assert_int_equal(fill(&f, 65536, blocks), 64);
-    f.h.control->committed = 3; /* as one that heard of it from the host would */
+    f.h.control->committed = 3; /* as after the host's answer */
     assert_int_equal(fill(&f, 65536, blocks + 64), 32);
     f.h.control->committed = 100;
     void *large = acre_heap_malloc(f.h, (size_t)90 << 21);
@@ -312,12 +312,12 @@ TEST(heap_waits_for_the_host_but_not_for_ever) {
     f.h.control->wait_ns = 20000000;
     assert_non_null(acre_heap_malloc(f.h, 2 << 20));
     uint64_t begin = acre__heap_time_ns();
-    assert_null(acre_heap_malloc(f.h, 100)); /* nobody answers */
+    assert_null(acre_heap_malloc(f.h, 100)); /* the host does not answer */
     assert_true(acre__heap_time_ns() - begin >= 20000000);
     assert_int_equal(wish.number, 1);
     assert_true(wish.bytes >= 100);
     assert_int_equal(f.h.control->waits, 1);
-    wish.answers = 1 << 1 | 1; /* there will not be more */
+    wish.answers = 1 << 1 | 1; /* the host's answer: no more memory */
     begin = acre__heap_time_ns();
     assert_null(acre_heap_malloc(f.h, 100));
     assert_true(acre__heap_time_ns() - begin < 20000000);

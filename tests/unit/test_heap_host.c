@@ -1,7 +1,7 @@
-/* The host's side of heaps, on a soft device: growing, trimming, statistics, walks, leaks, wishes.
+/* The host side of heaps, on a soft device: growing, trimming, statistics, walks, leaks, requests
+ * of kernels.
  *
- * What a kernel would do is done on a copy of the heap's records, which the core cannot tell from
- * the real ones, and written back. */
+ * The tests play the kernel on a copy of the heap's records and write it back (heap_bring.h). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ struct world {
     acre_device *dev;
     acre_heap *heap;
     uint64_t free_bytes;
-    acre_heap_handle image; /* the records, here */
+    acre_heap_handle image; /* copy of the heap's records */
 };
 
 static void world_begin(struct world *w, uint64_t initial, uint64_t maximum, uint32_t flags) {
@@ -74,7 +74,7 @@ TEST(heap_grows_by_hand_up_to_its_maximum) {
     kernel_end(&w);
     api_ok(acre_heap_grow(w.heap, 7 * MIB));
     assert_int_equal(world_stats(&w).mapped_bytes, 8 * MIB);
-    api_ok(acre_heap_grow(w.heap, 3 * MIB)); /* it has more */
+    api_ok(acre_heap_grow(w.heap, 3 * MIB)); /* a no-op: it has more */
     assert_int_equal(world_stats(&w).mapped_bytes, 8 * MIB);
     kernel_begin(&w);
     assert_non_null(acre_heap_malloc(w.image, 6 * MIB));
@@ -84,7 +84,7 @@ TEST(heap_grows_by_hand_up_to_its_maximum) {
     assert_int_equal(acre_heap_grow(w.heap, 21 * MIB), ACRE_E_LIMIT);
     api_ok(acre_heap_grow(w.heap, 20 * MIB));
     kernel_begin(&w);
-    assert_int_equal(w.image.control->answers & 1, 1); /* full */
+    assert_int_equal(w.image.control->answers & 1, 1); /* the heap is at its maximum */
     kernel_end(&w);
     acre_heap_stats stats = world_stats(&w);
     assert_int_equal(stats.live_bytes, 8 * MIB);
@@ -160,7 +160,7 @@ TEST(heap_trim_gives_back_what_is_free_at_the_end) {
     char *small = acre_heap_malloc(w.image, 100), *large = acre_heap_malloc(w.image, 5 * MIB);
     assert_true(small && large);
     kernel_end(&w);
-    api_ok(acre_heap_trim(w.heap, 0)); /* the large one is at the top */
+    api_ok(acre_heap_trim(w.heap, 0)); /* the large block is at the top */
     uint64_t kept = world_stats(&w).mapped_bytes;
     assert_true(kept >= (uint64_t)(large - w.heap->h.base) + 6 * MIB);
     kernel_begin(&w);
@@ -201,7 +201,8 @@ TEST(heap_reset_forgets_all_blocks) {
     world_end(&w);
 }
 
-/* As a kernel would: the wish is told, and the answer read. */
+/* Posts a request as a kernel would and waits for the host's answer. Returns the committed
+ * segments. */
 static uint64_t ask(struct world *w, uint64_t bytes) {
     acre_heap *heap = w->heap;
     acre__heap_wish *wish = &heap->pinned->wish;
@@ -215,21 +216,22 @@ static uint64_t ask(struct world *w, uint64_t bytes) {
             return __atomic_load_n(&wish->committed, __ATOMIC_ACQUIRE);
         usleep(100);
     }
-    fail_msg("no answer");
+    fail_msg("the heap's service did not answer within 10 s");
     return 0;
 }
 
 TEST(heap_service_answers_wishes_of_kernels) {
     struct world w;
     world_begin(&w, 2 * MIB, 32 * MIB, 0);
-    assert_int_equal(ask(&w, 100), 3);       /* a step of 4 MiB */
-    assert_int_equal(ask(&w, 9 * MIB), 8);   /* more than a step */
-    assert_int_equal(ask(&w, 100 * MIB), 8); /* more than can be: refused, but not for others */
+    assert_int_equal(ask(&w, 100), 3);     /* a step of 4 MiB */
+    assert_int_equal(ask(&w, 9 * MIB), 8); /* more than a step */
+    /* A request above the maximum fails, but later ones do not. */
+    assert_int_equal(ask(&w, 100 * MIB), 8);
     assert_int_equal(ask(&w, 100), 10);
     assert_int_equal(ask(&w, 10 * MIB), 15);
     assert_int_equal(ask(&w, 100), 16);
     kernel_begin(&w);
-    assert_int_equal(w.image.control->answers & 1, 1); /* full */
+    assert_int_equal(w.image.control->answers & 1, 1); /* the heap is at its maximum */
     kernel_end(&w);
     assert_int_equal(world_stats(&w).asks, 6);
     world_end(&w);
@@ -259,7 +261,7 @@ TEST(heap_refuses_what_it_cannot_do) {
     assert_int_equal(acre_heap_walk(w.heap, NULL, NULL), ACRE_E_NULL);
     assert_int_equal(acre_heap_destroy(none, NULL, NULL), ACRE_E_HANDLE);
     api_ok(acre_heap_destroy(NULL, NULL, NULL));
-    /* Its memory is acre's, but not acre_mem_alloc's, nor cuMemAlloc's. */
+    /* Neither acre_mem_free nor cuMemFree accepts the heap's memory. */
     assert_int_equal(acre_mem_free(w.dev, w.heap->h.base), ACRE_E_KIND);
     struct acre__current current;
     space_push(w.dev, &current);

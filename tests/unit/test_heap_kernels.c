@@ -1,5 +1,6 @@
-/* The heap inside kernels of the soft device, with warps of 32 lanes and of 1, by threads and by a
- * seed: lanes that are served together, divergence, exhaustion, groups, and growth meanwhile. */
+/* The heap inside kernels of the soft device, with warps of 32 lanes and of 1, scheduled by threads
+ * and by a seed: lanes served together, divergence, exhaustion, groups, and growth while a kernel
+ * runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,14 +45,14 @@ static acre_heap_stats job_stats(struct job *job) {
     return stats;
 }
 
-/* Everything is free again, to the last page. */
+/* Expects that all blocks and pages are free, and destroys the heap. */
 static void job_end(struct job *job, uint64_t wrong_frees) {
     uint64_t blocks, bytes;
     acre_heap_stats stats = job_stats(job);
     assert_int_equal(job->damaged, 0);
     assert_int_equal(stats.double_frees + stats.foreign_frees + stats.interior_frees, wrong_frees);
     assert_int_equal(stats.live_blocks, 0);
-    assert_int_equal(acre_heap_trim(job->heap, 0), ACRE_OK); /* takes what arenas hold */
+    assert_int_equal(acre_heap_trim(job->heap, 0), ACRE_OK); /* also frees arenas' slabs */
     stats = job_stats(job);
     assert_int_equal(stats.free_bytes, stats.mapped_bytes);
     assert_int_equal(acre_heap_destroy(job->heap, &blocks, &bytes), ACRE_OK);
@@ -63,13 +64,13 @@ static void job_run(struct job *job, acre_soft_kernel kernel) {
     launch_run(job->blocks, THREADS, 64, kernel, job);
 }
 
-/* ---- one block a thread ---- */
+/* ---- one block per thread ---- */
 
 static size_t bytes_16(uint32_t i) {
     (void)i;
     return 16;
 }
-static size_t bytes_2000(uint32_t i) { /* a warp gets pages of its own */
+static size_t bytes_2000(uint32_t i) { /* a warp needs whole pages */
     (void)i;
     return 2000;
 }
@@ -93,7 +94,7 @@ static void kernel_take(void *arg) {
     memset(p, (int)(i * 7), bytes);
 }
 
-/* Another thread looks at it and frees it. */
+/* Checks and frees another thread's block. */
 static void kernel_give(void *arg) {
     struct job *job = arg;
     uint32_t i = job_index() * 5 % (job->blocks * THREADS), is_damaged = 0;
@@ -120,7 +121,7 @@ static void heap_kernels_take_and_give(void **state) {
     }
 }
 
-/* ---- until there is no more ---- */
+/* ---- until the heap is full ---- */
 
 struct chain {
     struct chain *next;
@@ -156,7 +157,7 @@ static void heap_kernels_fill_it_twice(void **state) {
     for (int i = 0; i < (few ? 1 : 2); i++) {
         struct job job;
         job_begin(&job, heap, heap, bytes[i]);
-        if (launch_is_seeded()) /* each step looks at all lanes, and a full heap takes many steps */
+        if (launch_is_seeded()) /* a step visits all lanes, and a full heap takes many steps */
             job.blocks = ROUNDS(2, 1);
         for (int round = 0; round < 2; round++) {
             job.count = 0;
@@ -191,7 +192,8 @@ static void kernel_groups(void *arg) {
         acre_heap_warp_free(job->h, mask, mine);
         acre_heap_warp_free(job->h, mask, whole);
     } else {
-        /* All of them at once fit into the heap: how many run together is the machine's choice. */
+        /* All of these blocks fit into the heap at once: the number of concurrent lanes depends on
+         * the machine. */
         size_t count = i % 512 + 1;
         unsigned char *own = acre_heap_calloc(job->h, 10, count);
         own = acre_heap_realloc(job->h, own, 20 * count);
@@ -213,7 +215,7 @@ static void heap_kernels_share_blocks_in_groups(void **state) {
 
 static void kernel_wrong(void *arg) {
     struct job *job = arg;
-    acre_heap_free(job->h, job->at[0]); /* all of them */
+    acre_heap_free(job->h, job->at[0]); /* every thread frees it */
     acre_heap_free(job->h, job->at[1] + 16);
     acre_heap_free(job->h, NULL);
 }
@@ -233,7 +235,7 @@ static void heap_kernels_free_wrongly_and_it_is_counted(void **state) {
     job_end(&job, 2 * threads - 1);
 }
 
-/* ---- the same blocks freed by several warps at once ---- */
+/* ---- several warps free the same blocks at once ---- */
 
 static size_t bytes_2048(uint32_t i) {
     (void)i;
@@ -283,7 +285,7 @@ static void heap_kernels_run_on_while_it_grows(void **state) {
     assert_true(stats.grows >= 1 && stats.grows == stats.asks);
     job_run(&job, kernel_give);
     job_end(&job, 0);
-    /* At the maximum there is an end, and no waiting. */
+    /* At the maximum, requests fail at once. */
     job_begin(&job, 2 << 20, 16 << 20, bytes_5000);
     job_run(&job, kernel_fill);
     assert_true(job.count * 6144 >= (16 << 20) / 100 * 97);

@@ -1,6 +1,6 @@
-/* The heap's core under threads, each a warp of one lane: blocks handed from thread to thread,
- * little memory, and everything accounted for at the end. Under the thread sanitizer this is the
- * check of the memory orders. */
+/* The heap's core under threads, each a warp of one lane: threads pass blocks to each other, memory
+ * is scarce, and at the end all memory is accounted for. Under the thread sanitizer this test
+ * checks the memory orders. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,8 @@ struct worker {
     uint64_t seed;
 };
 
-/* First word: the bytes; the last one says the same, in place of a check of all of them. */
+/* Writes the size to the first word and patterns of it to the middle and last words, instead of
+ * filling the whole block. */
 static void block_mark(uint64_t *block, size_t bytes) {
     size_t words = bytes / 8;
     block[0] = bytes;
@@ -116,7 +117,7 @@ TEST(heap_threads_bear_exhaustion) {
     run_threads(24, (size_t)3 << 20, 1);
 }
 
-/* All fill it together, then all free what others took, a few times: nothing gets lost. */
+/* All threads fill the heap together, then free each other's blocks, a few times: nothing leaks. */
 struct filler {
     struct heap_fixture *f;
     void **blocks;
@@ -165,11 +166,11 @@ TEST(heap_threads_fill_it_again_and_again) {
         heap_expect_sound(f.h);
         for (int i = 0; i < THREADS; i++) {
             count += fillers[i].count;
-            if (fillers[i].count) /* some thread may have come too late for any */
+            if (fillers[i].count) /* a thread may have come too late to get a block */
                 usable = acre_heap_usable_size(f.h, fillers[i].blocks[0]);
         }
         if (count * usable < all / 100 * 90)
-            fail_msg("round %zu: %zu blocks of %zu", round, count, bytes);
+            fail_msg("round %zu: only %zu blocks of %zu bytes fit", round, count, bytes);
         all_threads(fillers, drain, 3);
         heap_expect_sound(f.h);
     }

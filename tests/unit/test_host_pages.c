@@ -1,5 +1,5 @@
-/* Host pages: mapped whole, touched, given back; more than there is is refused before it is
- * touched. */
+/* Host pages: mapping in whole pages, touching, unmapping. A request above the host's memory fails
+ * before any page is touched. */
 #include <sys/mman.h>
 
 #include "soft_fixture.h"
@@ -18,7 +18,7 @@ static int is_mapped(const void *p, size_t bytes) {
     return msync((void *)(uintptr_t)p, bytes, MS_ASYNC) == 0;
 }
 
-/* How many pages of it are there. */
+/* Returns the number of resident pages. */
 static size_t touched_pages(void *p, size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), count = 0, pages = bytes / page;
     unsigned char *there = malloc(pages);
@@ -51,7 +51,7 @@ TEST(pages_of_every_size_are_whole_touched_and_zero) {
     }
 }
 
-/* What lies around the aligned part is given back at once. */
+/* The pages around the aligned part are unmapped at once. */
 TEST(pages_leave_nothing_around_them) {
     size_t before = resident_bytes();
     for (int i = 0; i < 50; i++) {
@@ -80,8 +80,8 @@ TEST(pages_beyond_what_there_is_are_refused_untouched) {
 }
 
 #if !defined(ACRE_SANITIZE_asan) && !defined(ACRE_SANITIZE_tsan)
-/* Without addresses mmap fails: said, and nothing is left. In a child, for the limit is for good.
- */
+/* Without address space mmap fails: the call reports it and leaks nothing. Runs in a child, because
+ * the limit cannot be raised again. */
 TEST(pages_without_addresses_are_refused) {
     fflush(NULL);
     pid_t pid = fork();
@@ -103,12 +103,12 @@ TEST(pages_without_addresses_are_refused) {
 }
 #endif
 
-/* Threads that cannot be had are done without. */
+/* If threads cannot be created, the caller touches the pages alone. */
 TEST(pages_are_touched_without_threads_too) {
     struct rlimit before, none;
     assert_int_equal(getrlimit(RLIMIT_NPROC, &before), 0);
     none = (struct rlimit){0, before.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NPROC, &none), 0); /* root is not bound by it */
+    assert_int_equal(setrlimit(RLIMIT_NPROC, &none), 0); /* root is exempt from this limit */
     void *p = NULL;
     size_t whole = 0;
     acre_status status = acre__host_pages_make(64 * MIB, &p, &whole);

@@ -1,5 +1,5 @@
-/* Locks and conditions between real threads; ranks in debug builds; and under hooks that play a
- * scheduler with two virtual threads, A (the caller) and B (run by the hooks). */
+/* Locks and conditions between real threads, and lock ranks in debug builds. Further tests install
+ * hooks that play a scheduler with two virtual threads, A (the caller) and B (run by the hooks). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void lock_taken_by_many_threads_excludes(void **state) {
 static struct {
     struct acre__lock lock;
     struct acre__cond cond;
-    int turn; /* of player 0, 1 or 2 */
+    int turn; /* the player whose turn it is: 0, 1 or 2 */
     int served[3];
 } table;
 
@@ -63,7 +63,7 @@ static void *play(void *argument) {
     return NULL;
 }
 
-/* Three, so that a wake that reached one waiter only would leave them all asleep. */
+/* Three players: a wake that reached only one waiter could leave all of them asleep. */
 static void lock_condition_hands_turns_around(void **state) {
     (void)state;
     acre__lock_init(&table.lock, "table", ACRE__RANK_LEAF);
@@ -88,7 +88,7 @@ static struct acre__lock mid = ACRE__LOCK_INIT("mid-lock", ACRE__RANK_DEVICE);
 static struct acre__lock mid_too = ACRE__LOCK_INIT("mid-lock-too", ACRE__RANK_DEVICE);
 static struct acre__lock high = ACRE__LOCK_INIT("high-lock", ACRE__RANK_LEAF);
 
-/* Locks given back in any order leave the others known. */
+/* Locks may be released in any order; the thread's record keeps the others. */
 static void lock_ranks_rising_in_any_order_of_return_is_ok(void **state) {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -118,7 +118,7 @@ static int break_same_rank(void) {
     return 0;
 }
 
-/* The lock in the way is not the one taken last. */
+/* The lock that violates the order is not the one taken last. */
 static int break_after_return(void) {
     acre__lock_take(&low);
     acre__lock_take(&mid);
@@ -149,7 +149,7 @@ static int broken_run(void) {
     return broken_body();
 }
 
-/* Runs `body` in a child that must abort, naming both. */
+/* Runs `body` in a child that must abort with a message containing `first` and `second`. */
 static void assert_aborts(int (*body)(void), const char *first, const char *second) {
     broken_body = body;
     assert_int_equal(pipe(broken_pipe), 0);
@@ -197,9 +197,9 @@ static void lock_given_by_a_stranger_aborts(void **state) {
 static struct {
     int is_virtual;
     int yields, points;
-    int give_at; /* the yield at which B gives `lock` back; 0: never */
+    int give_at; /* the yield at which B releases `lock`; 0: never */
     struct acre__lock *lock;
-    int *flag; /* set by B under the lock, at every yield, when not NULL */
+    int *flag; /* unless NULL, B increments it under the lock at every yield */
     struct acre__thread *a, *b;
 } fake;
 

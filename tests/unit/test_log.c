@@ -1,4 +1,4 @@
-/* The log: which messages reach the callback, and in what form. */
+/* The log: which messages reach the callback, and how they are formatted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

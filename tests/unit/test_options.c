@@ -1,5 +1,5 @@
-/* Options structs from older and newer programs, and results handed to them. Structs under test lie
- * at the end of a heap block, so that a byte touched past struct_size is a sanitizer error. */
+/* Options structs from older and newer programs, and result structs for them. Structs under test
+ * lie at the end of a heap block, so that an access past struct_size is a sanitizer error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "support/cases.h"
 #include "base/options.h"
 
-/* What "this version" knows. */
+/* The struct as "this version" of the library knows it. */
 struct known {
     size_t struct_size;
     uint64_t one;
@@ -22,8 +22,7 @@ struct known {
 
 static const struct known sample = {sizeof sample, 11, 22, 33};
 
-/* A caller's struct of `size` bytes that begins as `sample` and goes on with zeros; struct_size is
- * `says`. */
+/* Creates a caller's struct of `size` bytes: `sample`, then zeros. Its struct_size is `says`. */
 static unsigned char *caller_struct(size_t size, size_t says) {
     unsigned char *bytes = calloc(1, size);
     assert_non_null(bytes);
@@ -100,7 +99,8 @@ TEST(options_in_larger_struct_with_a_set_tail_is_refused) {
     }
 }
 
-/* The struct is no longer than the known one: a size that is not believed is not read. */
+/* The struct is only as long as the known one: a read up to the absurd size would be a sanitizer
+ * error. */
 TEST(options_in_absurd_size_is_refused_unread) {
     const size_t sizes[] = {sizeof sample + 64 * 1024 + 1, SIZE_MAX / 2, SIZE_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

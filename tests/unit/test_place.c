@@ -1,5 +1,5 @@
-/* The placer's interface: what it refuses, what it promises of every plan, fixed buffers,
- * alignment, the lower bound, and the judge of plans itself. */
+/* The placer's interface: invalid input, the guarantees of every plan, fixed buffers, alignment,
+ * the lower bound, and acre__place_verify itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static struct acre__place_buffer fixed(uint64_t size, int64_t lower, int64_t upp
 
 static struct acre__place_result place(struct acre__place_buffer *buffers, size_t count,
                                        uint64_t capacity) {
-    /* Enough for what is small; the larger ones here are about being right. */
+    /* This budget solves small problems; the larger ones here only check that plans are valid. */
     struct acre__place_options options = {.capacity = capacity, .budget = 5000};
     struct acre__place_result result;
     size_t first, second;
@@ -89,7 +89,7 @@ TEST(place_fixed_buffers_that_overlap_are_refused) {
     assert_int_equal(acre__place(buffers, 3, NULL, &result), -EINVAL);
     buffers[2].offset = 8;
     assert_int_equal(acre__place(buffers, 3, NULL, &result), 0);
-    buffers[2] = fixed(8, 2, 3, 7); /* apart in time */
+    buffers[2] = fixed(8, 2, 3, 7); /* no overlap in time */
     assert_int_equal(acre__place(buffers, 3, NULL, &result), 0);
 }
 
@@ -125,14 +125,14 @@ TEST(place_alignment_is_honoured_and_counted) {
     struct acre__place_buffer buffers[] = {buffer(100, 0, 2), buffer(300, 0, 2), buffer(1, 0, 2)};
     for (int i = 0; i < 3; i++)
         buffers[i].align = 256;
-    /* 256 + 512 + 1, with the one that wastes most on top. */
+    /* 256 + 512 + 1: the buffer with the most padding lies on top. */
     assert_int_equal(acre__place_lower_bound(buffers, 3), 256 + 512 + 256 - 255);
     struct acre__place_result result = place(buffers, 3, 0);
     assert_true(result.bytes <= 256 + 512 + 256);
 }
 
-/* Of three live buffers at multiples of 256, each but the topmost takes 256 bytes, even though one
- * without alignment fits between them. */
+/* Three live buffers at multiples of 256 take 256 bytes each, except the topmost, even though an
+ * unaligned buffer fits between them. */
 TEST(place_bound_knows_mixed_alignments) {
     struct acre__place_buffer buffers[] = {buffer(10, 0, 3), buffer(20, 1, 3), buffer(30, 2, 5),
                                            buffer(100, 0, 3), buffer(300, 4, 5)};
@@ -142,7 +142,7 @@ TEST(place_bound_knows_mixed_alignments) {
     struct acre__place_result result = place(buffers, 5, 0);
     assert_int_equal(result.bytes, 512 + 10);
     assert_true(result.is_optimal);
-    /* A fixed one at a multiple of 256 counts as well. */
+    /* A fixed buffer at a multiple of 256 counts too. */
     buffers[1] = fixed(20, 1, 3, 256);
     assert_int_equal(acre__place_lower_bound(buffers, 5), 512 + 10);
     buffers[1].offset = 128;
@@ -168,7 +168,7 @@ TEST(place_capacity_says_whether_it_fits) {
     assert_true(place(buffers, 2, 1000).is_fitting);
 }
 
-/* ---- the judge ---- */
+/* ---- acre__place_verify ---- */
 
 TEST(place_tree_agrees_with_an_array) {
     enum { SECTIONS = 37 };
@@ -224,7 +224,7 @@ TEST(place_verify_names_the_buffers_that_are_wrong) {
     memcpy(bad, good, sizeof bad);
     bad[1].size = 0;
     check_wrong(bad, 3, 0, 1, 1);
-    bad[1] = bad[0]; /* the very same place */
+    bad[1] = bad[0]; /* the same offset */
     check_wrong(bad, 3, 0, 0, 1);
 }
 
@@ -274,7 +274,7 @@ static size_t random_problem(struct acre__place_buffer *buffers) {
     return count;
 }
 
-/* Takes some buffers of a plan where they lie as fixed, and plans once more. */
+/* Fixes some buffers of a plan at their offsets and places all of them again. */
 static void check_with_fixed(struct acre__place_buffer *buffers, size_t count) {
     uint64_t kept[MOST];
     for (size_t i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
-/* The placer on known instances: those in tests/data/plans, and those beside the source tree where
- * there are any (../shared/data/plans). Each must reach the capacity in its name or its lower
- * bound; what has to be searched is searched in its rows' order and in two others. */
+/* The placer on known instances: those in tests/data/plans and, if present, in
+ * ../shared/data/plans. Each plan must reach the instance's capacity or its lower bound. The test
+ * runs each instance in the order of its rows and in two other orders. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ enum { MOST = 2000 };
 
 static const struct instance {
     const char *name;
-    uint64_t capacity, lower_bound; /* capacity 0: the lower bound is to be reached */
+    uint64_t capacity, lower_bound; /* capacity 0: the plan must reach the lower bound */
 } instances[] = {
     {"A.1048576.csv", 1048576, 1048576}, {"B.1048576.csv", 1048576, 1048576},
     {"C.1048576.csv", 1048576, 1039360}, {"C.1048576.csv", 0, 1039360},
@@ -43,7 +43,7 @@ static FILE *open_instance(const char *name) {
     return file;
 }
 
-/* Rows are id,lower,upper,size. 0 when the instance is not here. */
+/* Reads rows of id,lower,upper,size. Returns 0 if the file of the instance is missing. */
 static size_t read_instance(const char *name, struct acre__place_buffer *buffers) {
     FILE *file = open_instance(name);
     char line[256];
@@ -62,7 +62,8 @@ static size_t read_instance(const char *name, struct acre__place_buffer *buffers
     return count;
 }
 
-/* The same instance to anybody but a search: rows in another order, time the other way round. */
+/* Makes an equivalent instance that takes the search another way: how 1 permutes the rows, 2 also
+ * reverses time. */
 static void turn(struct acre__place_buffer *buffers, size_t count, int how) {
     for (size_t i = count - 1; how && i > 0; i--) {
         size_t k = (i * 7919 + (size_t)how * 104729) % (i + 1);

@@ -1,4 +1,4 @@
-/* Size classes of pools: large enough, little waste, and in order. */
+/* Size classes of pools: large enough, little waste, in rising order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include "support/cases.h"
 #include "pool/pool_class.h"
 
-/* What must hold for a size; *before is the class of the size below. */
+/* Checks the class of a size. *before is the class of the next smaller size. */
 static void expect_class(size_t bytes, uint32_t *before) {
     uint32_t size_class = acre__class_of(bytes);
     size_t has = acre__class_bytes(size_class);
@@ -20,7 +20,7 @@ static void expect_class(size_t bytes, uint32_t *before) {
         fail_msg("%zu bytes: class %u of %zu bytes, after class %u", bytes, size_class, has,
                  *before);
     if (size_class && acre__class_bytes(size_class - 1) >= bytes)
-        fail_msg("%zu bytes: class %u, and the one before is large enough", bytes, size_class);
+        fail_msg("%zu bytes: class %u, but the class below is large enough", bytes, size_class);
     *before = size_class;
 }
 
@@ -47,7 +47,8 @@ TEST(class_at_every_border_is_right) {
     assert_int_equal(acre__class_bytes(ACRE__CLASSES - 1), ACRE__SMALL_MOST);
 }
 
-/* Each class has the next that slots of any alignment up to a slab's need: 64 KiB. */
+/* For every alignment up to that of a slab, 64 KiB, some class is a multiple of it, and so is the
+ * largest class. */
 TEST(class_sizes_reach_every_alignment) {
     for (size_t alignment = ACRE__GRAIN; alignment <= (size_t)1 << 16; alignment *= 2) {
         uint32_t found = 0;

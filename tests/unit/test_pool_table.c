@@ -1,4 +1,4 @@
-/* The table of slabs by address, and finding a slot in a slab. */
+/* The lookup of a slab by address, and of a slot in a slab. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 static const uint64_t UNIT = (uint64_t)1 << ACRE__TABLE_UNIT_BITS;
 
-/* A record without memory behind it: the table only looks at addresses. */
+/* Creates a record of a slab without memory: the table only uses addresses. */
 static struct acre__slab *slab_at(uint64_t at, size_t bytes, size_t slot_bytes) {
     struct acre__slab *slab = acre__slab_record(at, bytes, slot_bytes, bytes / slot_bytes);
     assert_non_null(slab);
@@ -77,7 +77,7 @@ static void *address(const struct acre__slab *slab, uint64_t offset) {
     return (void *)(uintptr_t)(slab->at + offset);
 }
 
-/* Every address of a slab, in steps: its slot, and whether it begins there. */
+/* Looks up the addresses of a slab, in steps: the slot, and whether the slot begins there. */
 static void expect_slots(struct acre__slab *slab, size_t slot_bytes, size_t step) {
     for (uint64_t offset = 0; offset < slab->bytes; offset += step) {
         uint64_t index = offset / slot_bytes;
@@ -102,7 +102,7 @@ TEST(slots_are_found_by_their_first_address_alone) {
     }
 }
 
-/* The largest class has more grains than 32 bits hold. */
+/* The number of grains in the largest class does not fit into 32 bits. */
 TEST(slots_of_the_largest_classes_are_found) {
     for (uint32_t i = ACRE__CLASSES - 16; i < ACRE__CLASSES; i++) {
         size_t bytes = acre__class_bytes(i);

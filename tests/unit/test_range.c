@@ -1,4 +1,4 @@
-/* Addresses of a device: areas, parts of them, and what becomes of those given back. */
+/* Address ranges of a device: areas, ranges within them, and reuse of released ranges. */
 #include <pthread.h>
 
 #include "space_fixture.h"
@@ -61,7 +61,7 @@ RANGE_TEST(range_first_one_reserves_an_area) {
     give(&a);
     expect_counts(16, 2);
     acre__range_trim(dev);
-    expect_counts(16, 2); /* somebody has a part of it */
+    expect_counts(16, 2); /* a range of it is still in use */
     give(&b);
     expect_counts(16, 0);
     acre__range_trim(dev);
@@ -78,7 +78,7 @@ RANGE_TEST(range_by_default_is_eight_times_the_device) {
 RANGE_TEST(range_full_area_is_followed_by_another) {
     struct acre__range a = take(10), b = take(10), c = take(6), d = take(6), e = take(1);
     expect_counts(3 * 16, 33);
-    /* The rests of both areas were used. */
+    /* Both ranges come from the ends of the first two areas. */
     assert_true(c.at == a.at + 10 * unit || c.at == b.at + 10 * unit);
     assert_true(d.at == a.at + 10 * unit || d.at == b.at + 10 * unit);
     assert_true(c.at != d.at);
@@ -86,7 +86,7 @@ RANGE_TEST(range_full_area_is_followed_by_another) {
     give(&c);
     give(&d);
     acre__range_trim(dev);
-    expect_counts(2 * 16, 11); /* one area of the three is free */
+    expect_counts(2 * 16, 11); /* one of the three areas is released */
     give(&a);
     give(&e);
 }
@@ -98,7 +98,7 @@ RANGE_TEST(range_larger_than_an_area_gets_one_of_its_size) {
     give(&b);
 }
 
-/* Two areas may touch; what is handed out never lies in both. */
+/* Two areas may be adjacent, but a range never spans both. */
 RANGE_TEST(range_does_not_cross_from_one_area_to_the_next) {
     struct acre__range a = take(16), b = take(12), c = take(16);
     assert_int_equal(acre__range_extend(dev, &a, 17 * unit), 0);
@@ -106,13 +106,13 @@ RANGE_TEST(range_does_not_cross_from_one_area_to_the_next) {
     give(&b);
     assert_int_equal(acre__range_extend(dev, &a, 17 * unit), 0);
     give(&a);
-    b = take(20); /* more than one area, whatever lies beside it */
+    b = take(20); /* larger than an area, whatever lies beside it */
     expect_counts(3 * 16 + 20, 36);
     give(&b);
     give(&c);
 }
 
-static size_t reservable; /* bytes that can be reserved at once */
+static size_t reservable; /* most bytes of one reservation */
 
 static CUresult reserve_little(CUdeviceptr *at, size_t bytes, size_t alignment, CUdeviceptr hint,
                                unsigned long long flags) {
@@ -126,8 +126,8 @@ RANGE_TEST(range_area_is_halved_while_it_cannot_be_had) {
     other.table.cuMemAddressReserve = reserve_little;
     reservable = 5 * unit;
     struct acre__range a = take(3), b, none = {1, 1};
-    expect_counts(4, 3); /* 16, 8, 4 */
-    b = take(5);         /* 16, 8, and then exactly what is needed */
+    expect_counts(4, 3); /* tried: 16, 8, 4 */
+    b = take(5);         /* tried: 16, 8, then exactly the request */
     expect_counts(9, 8);
     api_expect(acre__range_take(dev, 6 * unit, unit, &none), ACRE_E_ADDRESS_SPACE);
     assert_int_equal(none.at + none.bytes, 0);
@@ -145,7 +145,7 @@ RANGE_TEST(range_with_a_wrong_setting_is_refused) {
     setenv("ACRE_ADDRESS_BYTES", "lots", 1);
     api_expect(acre__range_take(dev, unit, unit, &range), ACRE_E_CONFIG);
     assert_int_equal(range.at + range.bytes, 0);
-    setenv("ACRE_ADDRESS_BYTES", "1", 1); /* less than what is wanted is no matter */
+    setenv("ACRE_ADDRESS_BYTES", "1", 1); /* a setting below the request is valid */
     range = take(1);
     expect_counts(1, 1);
     give(&range);
@@ -207,7 +207,7 @@ RANGE_TEST(range_part_of_what_was_taken_can_be_given_back) {
     struct acre__range a = take(16), b, c;
     acre__range_give(dev, a.at + 12 * unit, 4 * unit);
     acre__range_give(dev, a.at + 5 * unit, 2 * unit);
-    acre__range_give(dev, a.at, 0); /* nothing */
+    acre__range_give(dev, a.at, 0); /* a no-op */
     expect_counts(16, 10);
     b = take(2);
     c = take(4);
@@ -222,7 +222,7 @@ RANGE_TEST(range_extends_while_the_next_addresses_are_free) {
     struct acre__range a = take(2), b = take(2);
     assert_int_equal(acre__range_extend(dev, &a, 3 * unit), 0);
     assert_int_equal(a.bytes, 2 * unit);
-    assert_int_equal(acre__range_extend(dev, &a, 2 * unit), 1); /* has them */
+    assert_int_equal(acre__range_extend(dev, &a, 2 * unit), 1); /* a no-op: it has them */
     assert_int_equal(acre__range_extend(dev, &a, unit), 1);
     assert_int_equal(a.bytes, 2 * unit);
     expect_counts(16, 4);
@@ -242,8 +242,8 @@ RANGE_TEST(range_extends_while_the_next_addresses_are_free) {
 
 enum { HELD = 40, STEPS = 20000 };
 
-/* No two that are held share an address; the sum is what is counted; each is where its first bytes
- * were. */
+/* Held ranges never overlap, the counter equals the sum of their bytes, and extending a range does
+ * not move it. */
 RANGE_TEST(range_random_parts_are_apart) {
     uint64_t random = random_seed("random");
     struct acre__range held[HELD] = {{0}};

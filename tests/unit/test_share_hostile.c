@@ -1,5 +1,5 @@
-/* An owner that lies: whatever it answers, an import is refused with a reason, or stays as it was,
- * and nothing of what was sent is kept. */
+/* A hostile owner: whatever it answers, an import fails with a reason or stays unchanged, and
+ * nothing it sent leaks. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -12,14 +12,14 @@ static const size_t UNIT = 2 * MIB;
 
 /* ---- the owner ---- */
 
-/* What it answers to a request, and to the first MORE. */
+/* The owner's answers to a request and to the first MORE. */
 struct lie {
     const char *what;
     void (*view)(union acre__wire_message *message);
     void (*chunks)(union acre__wire_message *message); /* NULL: it hangs up instead */
     size_t fd_count;                                   /* sent with the chunks */
     int fd_kind;                                       /* FD_* */
-    acre_status wanted; /* of who believes it; ACRE_OK: any failure */
+    acre_status wanted; /* the importer's status; ACRE_OK: any failure */
 };
 
 enum { FD_CHUNK, FD_NULL_DEVICE };
@@ -27,7 +27,7 @@ enum { FD_CHUNK, FD_NULL_DEVICE };
 struct owner {
     int listener;
     pthread_t thread;
-    int is_good_first; /* the first request of a connection gets the truth */
+    int is_good_first; /* the first request of a connection gets a correct answer */
     _Atomic(const struct lie *) lie;
     acre_device *device;
     acre_vec *vec; /* two chunks of 2 MiB */
@@ -66,7 +66,7 @@ static void answer_chunks(struct owner *owner, int fd, const struct lie *lie) {
     close(nothing);
 }
 
-/* One connection; `is_truth` for its first request. */
+/* Serves one connection. `is_truth` holds for its first request only. */
 static void owner_talk(struct owner *owner, int fd) {
     static union acre__wire_message message;
     int fds[ACRE__WIRE_FDS];
@@ -111,7 +111,7 @@ static void owner_begin(struct owner *owner) {
     assert_int_equal(count, 2);
     api_ok(acre__endpoint_from(new_path(), &endpoint));
     api_ok(acre__endpoint_listen(&endpoint, 0600, &owner->listener));
-    assert_int_equal(fcntl(owner->listener, F_SETFL, 0), 0); /* accept waits */
+    assert_int_equal(fcntl(owner->listener, F_SETFL, 0), 0); /* accept blocks */
     assert_int_equal(pthread_create(&owner->thread, NULL, owner_main, owner), 0);
 }
 
@@ -189,7 +189,7 @@ static const struct lie lies[] = {
 };
 enum { LIES = sizeof lies / sizeof lies[0] };
 
-/* Only to who has nothing yet: later all chunks may be said to stay. */
+/* For the first request only: in later answers all chunks may stay. */
 static const struct lie first_lies[] = {
     {"one stays", lie_keep, NULL, 0, 0, ACRE_E_PROTOCOL},
     {"all stay", lie_keep_all, NULL, 0, 0, ACRE_E_PROTOCOL},
@@ -197,7 +197,8 @@ static const struct lie first_lies[] = {
 
 static void expect_refused(acre_status got, const struct lie *lie) {
     if (lie->wanted ? got != lie->wanted : got == ACRE_OK)
-        fail_msg("%s: %s: %s", lie->what, acre_status_name(got), acre_last_detail());
+        fail_msg("lie \"%s\": unexpected status %s: %s", lie->what, acre_status_name(got),
+                 acre_last_detail());
     const char *detail = acre_last_detail();
     assert_true(strlen(detail) > 0);
     for (; *detail; detail++)
@@ -234,7 +235,7 @@ TEST(hostile_owner_is_refused_at_opening) {
     owner_end(&owner);
 }
 
-/* The truth first, a lie at the refresh: the import is as it was. */
+/* The first answer is correct, the answer to the refresh is a lie: the import stays unchanged. */
 TEST(hostile_owner_leaves_an_import_as_it_was) {
     struct owner owner = {.is_good_first = 1, .lie = lies};
     owner_begin(&owner);
@@ -249,14 +250,14 @@ TEST(hostile_owner_leaves_an_import_as_it_was) {
         assert_memory_equal(&before, &after, sizeof before);
         assert_true(has(owner.device, before.data, 2 * UNIT, 1));
         assert_int_equal(api_stats(owner.device).chunks, 4);
-        if (lies[i].wanted == ACRE_E_PROTOCOL) /* nobody listens to it again */
+        if (lies[i].wanted == ACRE_E_PROTOCOL) /* the importer has closed the connection */
             api_expect(acre_import_refresh(import, NULL), ACRE_E_GONE);
         api_ok(acre_import_close(import, NULL));
     }
     owner_end(&owner);
 }
 
-/* Nobody answers: the importer gives up in time, and keeps what it has. */
+/* The owner never answers: acre_import_open fails after its timeout. */
 TEST(hostile_silent_owner_is_given_up) {
     acre_device *device = api_open("soft");
     acre_import *import;

@@ -1,5 +1,5 @@
-/* Imports and queued work: what unmaps waits for the stream it was given, what only adds does not.
- * The soft driver reports memory that goes away under queued work. */
+/* Imports and queued work: a call that unmaps memory waits for its stream, a call that only adds
+ * memory does not. The soft driver reports memory that is unmapped under queued work. */
 #include <stdatomic.h>
 
 #include "api/api_share.h"
@@ -7,7 +7,7 @@
 #include "driver/driver.h"
 #include "soft/soft.h"
 
-/* A stream with a function in front that takes a while, and a fill of the import behind it. */
+/* A stream with a slow host function, followed by a fill of the import. */
 struct held {
     acre_device *device;
     acre_stream stream;
@@ -15,7 +15,7 @@ struct held {
     acre_share *share;
     acre_import *import, *next;
     _Atomic int may_pass, has_passed;
-    int patience_ms; /* until it passes by itself */
+    int patience_ms; /* the host function returns after this time */
 };
 
 static void nap_ms(long ms) {
@@ -43,7 +43,7 @@ static void held_begin(struct held *held, uint64_t address_bytes) {
     api_ok(acre_import_open(held->device, path, NULL, &held->next));
 }
 
-/* Queues the work; the owner's stream has nothing to do with it. */
+/* Queues the host function and the fill on held->stream, which the owner does not use. */
 static void held_queue(struct held *held) {
     const struct acre__driver *drv = held->device->drv;
     CUcontext context;
@@ -114,7 +114,7 @@ TEST(share_close_waits_for_the_stream) {
     held_end(&held);
 }
 
-/* A closed device waits for all of its work before imports go. */
+/* acre_close waits for all work of the device before it releases imports. */
 TEST(share_closed_device_waits_for_its_work) {
     struct held held;
     held_begin(&held, 0);
@@ -126,7 +126,7 @@ TEST(share_closed_device_waits_for_its_work) {
         fail_msg("%s", text);
 }
 
-/* A captured stream cannot be waited for: refused, and nothing is changed. */
+/* acre cannot wait for a captured stream: the call fails and changes nothing. */
 TEST(share_refresh_in_a_capture_is_refused) {
     struct held held;
     CUgraph graph;

@@ -1,5 +1,5 @@
-/* Stream capture as a state of the soft driver: what begins and ends it, what is refused meanwhile
- * and what breaks it. What it records is test_soft_graph.c's. */
+/* Stream capture as a state of the soft driver: which calls begin, end and invalidate it, and which
+ * calls fail during it. test_soft_graph.c tests what a capture records. */
 #include "soft_fixture.h"
 
 static CUstreamCaptureStatus status_of(CUstream stream) {
@@ -20,7 +20,7 @@ static unsigned captures(void) {
     return count;
 }
 
-/* Ends a capture that nothing broke. */
+/* Ends a valid capture. */
 static void end_well(CUstream stream) {
     CUgraph graph = NULL;
     assert_ok(drv->cuStreamEndCapture(stream, &graph));
@@ -29,7 +29,7 @@ static void end_well(CUstream stream) {
     assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-/* Ends a capture that something broke. */
+/* Ends an invalidated capture. */
 static void end_broken(CUstream stream) {
     CUgraph graph = (CUgraph)(void *)&graph;
     assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
@@ -55,7 +55,8 @@ SOFT_TEST(capture_work_is_not_done) {
     assert_ok(drv->cuStreamSynchronize(stream));
     assert_int_equal(atomic_load(&ran), 0);
     assert_true(soft_is_filled(at, 64, 0));
-    assert_ok(drv->cuLaunchHostFunc(stream, soft_note, &ran)); /* and now it runs again */
+    /* After the capture, work runs again. */
+    assert_ok(drv->cuLaunchHostFunc(stream, soft_note, &ran));
     assert_ok(drv->cuStreamSynchronize(stream));
     assert_int_equal(atomic_load(&ran), 1);
 }
@@ -87,7 +88,7 @@ SOFT_TEST(capture_allocation_breaks_it_unless_relaxed) {
     assert_ok(drv->cuMemAlloc(&at, 64));
     end_well(stream);
     CUstreamCaptureMode mode =
-        CU_STREAM_CAPTURE_MODE_RELAXED; /* this thread's, as an allocator does */
+        CU_STREAM_CAPTURE_MODE_RELAXED; /* the calling thread's mode, as an allocator sets it */
     begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
     assert_ok(drv->cuThreadExchangeStreamCaptureMode(&mode));
     assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -131,7 +132,7 @@ SOFT_TEST(capture_of_one_thread_concerns_others_by_its_mode) {
         struct elsewhere e = from_another_thread(stream);
         assert_int_equal(e.alloc, i == 0 ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS);
         assert_int_equal(e.end, i == 2 ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-        assert_int_equal(captures(), 0); /* it ended all the same */
+        assert_int_equal(captures(), 0); /* the capture ended in each case */
         assert_int_equal(status_of(stream), CU_STREAM_CAPTURE_STATUS_NONE);
     }
 }
@@ -143,7 +144,7 @@ SOFT_TEST(capture_query_and_sync_of_it_break_it) {
     end_broken(stream);
     begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
     assert_refused(drv->cuStreamSynchronize(stream));
-    assert_int_equal(drv->cuMemsetD8Async(0, 0, 0, stream), CUDA_SUCCESS); /* nothing to queue */
+    assert_int_equal(drv->cuMemsetD8Async(0, 0, 0, stream), CUDA_SUCCESS); /* queues nothing */
     end_broken(stream);
 }
 
@@ -187,13 +188,13 @@ SOFT_TEST(capture_spreads_by_events) {
     assert_ok(drv->cuStreamWaitEvent(one, join_event, 0));
     CUgraph graph = NULL;
     assert_ok(drv->cuStreamEndCapture(one, &graph));
-    assert_int_equal(status_of(two), CU_STREAM_CAPTURE_STATUS_NONE); /* joined, so it ended, too */
+    assert_int_equal(status_of(two), CU_STREAM_CAPTURE_STATUS_NONE); /* joined, so it ended too */
     assert_int_equal(captures(), 0);
     assert_ok(drv->cuCtxSynchronize());
     assert_int_equal(atomic_load(&ran), 0);
 }
 
-/* An event recorded in a capture that has ended draws nobody into it. */
+/* A wait for an event of an ended capture does not make the waiting stream capture. */
 SOFT_TEST(capture_that_has_ended_draws_in_nobody) {
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), two = soft_stream(CU_STREAM_NON_BLOCKING);
     CUevent event;
@@ -205,7 +206,8 @@ SOFT_TEST(capture_that_has_ended_draws_in_nobody) {
     assert_int_equal(status_of(two), CU_STREAM_CAPTURE_STATUS_NONE);
     assert_int_equal(captures(), 0);
     assert_ok(drv->cuStreamSynchronize(two));
-    assert_ok(drv->cuEventRecord(event, one)); /* and recorded outside it is an event again */
+    /* Recorded outside a capture, the event works again. */
+    assert_ok(drv->cuEventRecord(event, one));
     assert_ok(drv->cuEventSynchronize(event));
 }
 
@@ -225,7 +227,8 @@ SOFT_TEST(capture_of_blocking_stream_keeps_legacy_away) {
     CUdeviceptr at = 0;
     assert_ok(drv->cuMemAlloc(&at, 64));
     begin(free_one, CU_STREAM_CAPTURE_MODE_RELAXED);
-    assert_ok(drv->cuMemsetD8Async(at, 1, 64, NULL)); /* no rule between the two */
+    /* The legacy stream does not wait for a non-blocking stream. */
+    assert_ok(drv->cuMemsetD8Async(at, 1, 64, NULL));
     end_well(free_one);
     begin(blocking, CU_STREAM_CAPTURE_MODE_RELAXED);
     assert_int_equal(drv->cuMemsetD8Async(at, 2, 64, NULL), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);

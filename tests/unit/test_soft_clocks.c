@@ -1,7 +1,7 @@
-/* The soft driver's vector clocks: every edge that orders two uses of memory takes the report away,
- * its absence gives one; and nothing about chunks that move, mappings that go or streams that end
- * hides a use. Each scenario runs with workers and under several seeds: what is reported must hang
- * on the edges, never on what happened to run first. */
+/* The soft driver's vector clocks: two uses of memory without an edge that orders them give a
+ * report; with an edge they give none. Moved chunks, removed mappings and destroyed streams do not
+ * hide a use. Each scenario runs with workers and under several seeds: a report must depend on the
+ * edges, never on which work ran first. */
 #include "soft_fixture.h"
 
 #define BLOCK ((size_t)4096)
@@ -20,7 +20,7 @@ static CUdeviceptr make_block(void) {
     return made;
 }
 
-/* Work of `to` from now on comes after that of `from` so far. */
+/* Orders later work of `to` after the work queued on `from` so far. */
 static void edge(CUstream from, CUstream to) {
     CUevent event = make_event();
     assert_ok(drv->cuEventRecord(event, from));
@@ -31,7 +31,8 @@ static void fill(CUdeviceptr to, CUstream stream) {
     assert_ok(drv->cuMemsetD8Async(to, 1, BLOCK, stream));
 }
 
-/* Something else than the fill may have found the mistake already: then the device is lost. */
+/* Fills the block. An earlier operation may have reported the race already: then the device is
+ * lost. */
 static void fill_or_lost(CUdeviceptr to, CUstream stream) {
     CUresult result = drv->cuMemsetD8Async(to, 1, BLOCK, stream);
     assert_true(result == CUDA_SUCCESS || result == CUDA_ERROR_LAUNCH_FAILED);
@@ -41,14 +42,15 @@ static CUstream free_stream(void) {
     return soft_stream(CU_STREAM_NON_BLOCKING);
 }
 
-/* Until a stream that was destroyed is done and gone, with a seed by calls that let it run. */
+/* Waits until only `streams` streams are left. With a seed, the driver calls let destroyed streams
+ * run. */
 static void wait_for_end(size_t streams) {
     int device;
     assert_true(soft_eventually(drv->cuCtxGetDevice(&device) == CUDA_SUCCESS &&
                                 soft_stream_count(0) == streams));
 }
 
-/* What every scenario has: a block, and two streams that nothing orders. */
+/* Every scenario has a block and two unordered streams. */
 static CUdeviceptr at;
 static CUstream one, two;
 
@@ -72,7 +74,7 @@ static void clocks_end(void) {
     soft_teardown(&state);
 }
 
-/* Runs the scenario in both modes; each time it must end with that many reports. */
+/* Runs the scenario with workers and with each seed; each run must give `reports` reports. */
 static void expect_reports(void (*scenario)(void), size_t reports, const char *name) {
     for (int seed = 0; seed <= SEEDS; seed++) {
         char text[512] = "";
@@ -158,7 +160,7 @@ static void stream_sync_of_the_other(void) {
     fill_or_lost(at, two);
 }
 
-/* The host knew nothing when it queued the second use; that it learns later is too late. */
+/* The host queued the second use before it waited for the first: the wait comes too late. */
 static void stream_sync_after_submission(void) {
     fill(at, one);
     fill_or_lost(at, two);
@@ -212,7 +214,7 @@ static void two_blocking(void) {
     fill_or_lost(at, two);
 }
 
-/* The second block lies where the first lay: the free has waited for its last use. */
+/* The second block reuses the first one's address: cuMemFree has waited for the last use. */
 static void plain_free_and_again(void) {
     CUdeviceptr stays = make_block();
     fill(at, one);
@@ -286,7 +288,7 @@ static void write_then_read(void) {
     drv->cuMemcpyDtoDAsync(to, at, BLOCK, two);
 }
 
-/* Two readers, and a writer that waits for one of them. */
+/* Two streams read; the writer waits for only one of them. */
 static void write_after_one_of_two_reads(void) {
     CUdeviceptr one_to = make_block(), two_to = make_block();
     CUstream three = free_stream();
@@ -338,8 +340,8 @@ static void chunk_mapped_twice(void) {
     fill_or_lost(there, two);
 }
 
-/* One host thread waits for the use and unmaps, another maps the chunk elsewhere; only the edge
- * between the two streams is missing. */
+/* Uses a chunk through two mappings on two streams, and waits for the first use before unmapping.
+ * Only the edge between the two streams is missing. */
 static void chunk_moved(void) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 0);
@@ -361,7 +363,7 @@ static void chunk_moved_with_edge(void) {
     assert_ok(drv->cuMemUnmap(here, CHUNK));
 }
 
-/* Another chunk at the same address is other memory. */
+/* A new chunk at an old chunk's address is different memory. */
 static void address_reused(void) {
     CUmemGenericAllocationHandle old = soft_chunk(CHUNK, 0), new = soft_chunk(CHUNK, 0);
     at = soft_map(old, CHUNK, 0);
@@ -372,7 +374,7 @@ static void address_reused(void) {
     fill(at, two);
 }
 
-/* The work is done, but the host never asked. */
+/* The work is done, but the host never waited for it or queried it. */
 static void unmap_without_wait(void) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     at = soft_map(chunk, CHUNK, 0);
@@ -394,8 +396,8 @@ static void unmap_after_wait_for_another(void) {
     assert_ok(drv->cuMemUnmap(at, CHUNK));
 }
 
-/* A later write through another mapping covers the use in the chunk's record; the mapping that is
- * taken away was used all the same. */
+/* A later write through another mapping replaces the use in the chunk's record. The removed mapping
+ * was still used without a wait. */
 static void unmap_of_use_that_was_overwritten(void) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 0);
@@ -427,9 +429,9 @@ SOFT_TEST_BARE(clocks_follow_the_chunk) {
     EXPECT_REPORTS(unmap_after_wait, 0);
 }
 
-/* ---- streams that end ---- */
+/* ---- destroyed streams ---- */
 
-/* A new stream, perhaps in the dead one's place: nothing orders it behind. */
+/* A new stream, perhaps in the destroyed stream's slot, is not ordered after it. */
 static void ended_then_new_stream(void) {
     fill(at, one);
     assert_ok(drv->cuStreamDestroy(one));
@@ -472,7 +474,7 @@ static void ended_non_blocking_then_legacy(void) {
     fill_or_lost(at, NULL);
 }
 
-/* The slot is used again once the host knows; a use of its new owner is compared like any. */
+/* After a host sync the slot is reused. A use by its new owner is compared like any other. */
 static void slot_with_new_owner(void) {
     CUdeviceptr other = make_block();
     fill(at, one);
@@ -493,7 +495,7 @@ SOFT_TEST_BARE(clocks_forget_no_ended_stream) {
     EXPECT_REPORTS(slot_with_new_owner, 1);
 }
 
-/* More streams in turn than there are slots. */
+/* Creates more streams, one after the other, than there are slots. */
 SOFT_TEST_BARE(clocks_slots_come_back) {
     clocks_begin(0);
     for (int i = 0; i < 3 * SOFT_SLOTS; i++) {
@@ -506,7 +508,7 @@ SOFT_TEST_BARE(clocks_slots_come_back) {
     assert_true(acre__soft.slot_high < 8);
 }
 
-/* A thread waits for a stream that another destroys meanwhile: it has waited all the same. */
+/* A thread waits for a stream while another thread destroys it: the wait still counts. */
 static void *sync_in_thread(void *argument) {
     CUstream stream = argument;
     CUresult result = drv->cuCtxPushCurrent(soft_ctx[0]);
@@ -543,7 +545,7 @@ SOFT_TEST_BARE(clocks_report_makes_the_device_lost) {
 }
 
 #ifndef ACRE_SANITIZE_tsan
-/* Without the check the bytes are written without order, which the thread sanitizer would see. */
+/* With the check off, the fills race, which the thread sanitizer would report. */
 SOFT_TEST_BARE(clocks_off_report_nothing) {
     soft_begin(64 * MIB, 1);
     things_make();

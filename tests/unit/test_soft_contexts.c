@@ -1,5 +1,6 @@
-/* Contexts of the soft driver: what ends with them, what does not, stacks that still hold dead
- * ones, threads that make and end them all at once, and the primary one reset under use. */
+/* Contexts of the soft driver: which objects a context destroys with it, stacks that still hold
+ * destroyed contexts, threads that create and destroy contexts at once, and a reset of the primary
+ * context in use. */
 #include "driver/driver_fault.h"
 #include "soft_fixture.h"
 #include "support/rounds.h"
@@ -19,7 +20,7 @@ static size_t living_count(void) {
     return count;
 }
 
-/* ---- what ends with it ---- */
+/* ---- objects of a context ---- */
 
 SOFT_TEST(contexts_end_takes_all_of_its_own_and_nothing_else) {
     CUdeviceptr kept = 0, at = 0, large = 0, managed = 0;
@@ -56,7 +57,7 @@ SOFT_TEST(contexts_end_takes_all_of_its_own_and_nothing_else) {
     assert_ok(drv->cuEventRecord(kept_event, kept_stream));
     assert_ok(drv->cuMemsetD8(mapped, 4, CHUNK));
     assert_true(soft_is_filled(mapped, CHUNK, 4));
-    registered[0] = 1; /* the caller's, as before */
+    registered[0] = 1; /* still the caller's memory */
     assert_int_equal(living_count(), 1);
 }
 
@@ -72,11 +73,11 @@ SOFT_TEST(contexts_end_does_the_work_first) {
     assert_int_equal(atomic_load(&ran), 160);
 }
 
-/* Work of one context is none of another's, on the same device: neither waits for it. */
+/* Contexts of one device do not wait for each other's work. */
 SOFT_TEST(contexts_do_not_wait_for_each_other) {
     struct soft_gate gate;
     CUdeviceptr at = 0;
-    soft_gate_put(&gate, NULL); /* the primary context's legacy stream stands still */
+    soft_gate_put(&gate, NULL); /* blocks the primary context's legacy stream */
     CUcontext ctx = make_own(0);
     assert_ok(drv->cuMemAlloc(&at, 4096));
     assert_ok(drv->cuMemsetD8(at, 1, 4096));
@@ -105,12 +106,12 @@ SOFT_TEST(contexts_beside_a_lost_one_are_well) {
     assert_ok(drv->cuMemAlloc(&at, 64));
     assert_ok(drv->cuCtxPopCurrent(&soft_ctx[0]));
     assert_ok(drv->cuCtxDestroy(ctx));
-    ctx = make_own(0); /* as programs do it that go on after such an error */
+    ctx = make_own(0); /* as programs do to recover from such an error */
     assert_ok(drv->cuMemAlloc(&at, 64));
     assert_ok(drv->cuCtxDestroy(ctx));
 }
 
-/* ---- each its own ---- */
+/* ---- separate state ---- */
 
 SOFT_TEST(contexts_have_streams_and_limits_of_their_own) {
     CUcontext whose;
@@ -131,7 +132,8 @@ SOFT_TEST(contexts_have_streams_and_limits_of_their_own) {
     assert_ptr_equal(whose, ctx);
     assert_ok(drv->cuStreamGetCtx(primary, &whose));
     assert_ptr_equal(whose, soft_ctx[0]);
-    assert_ok(drv->cuMemsetD8Async(at, 1, 64, primary)); /* a stream can be used from elsewhere */
+    /* A stream can be used from another context. */
+    assert_ok(drv->cuMemsetD8Async(at, 1, 64, primary));
     assert_ok(drv->cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
     assert_ok(drv->cuCtxPopCurrent(&ctx));
     assert_ok(drv->cuCtxGetLimit(&stack, CU_LIMIT_STACK_SIZE));
@@ -140,7 +142,7 @@ SOFT_TEST(contexts_have_streams_and_limits_of_their_own) {
     assert_true(soft_is_filled(at, 64, 1));
 }
 
-/* A capture in one context is not broken by a call on the whole of another. */
+/* A context-wide call in one context does not invalidate a capture in another. */
 SOFT_TEST(contexts_capture_is_of_its_own) {
     CUgraph graph = NULL;
     CUstream stream = soft_stream(0);
@@ -155,24 +157,25 @@ SOFT_TEST(contexts_capture_is_of_its_own) {
     assert_ok(drv->cuGraphDestroy(graph));
 }
 
-/* ---- dead ones ---- */
+/* ---- destroyed contexts ---- */
 
 SOFT_TEST(contexts_dead_on_a_stack_is_not_the_next_one) {
     CUdeviceptr at = 0;
     CUcontext low = make_own(0), high = make_own(0), top;
-    assert_ok(drv->cuCtxDestroy(low)); /* under the other one */
+    assert_ok(drv->cuCtxDestroy(low)); /* it is below the other one on the stack */
     CUcontext again = make_own(0);
-    assert_ptr_equal(again, low); /* its record is given out again, */
+    assert_ptr_equal(again, low); /* its record is reused, */
     assert_ok(drv->cuMemAlloc(&at, 64));
     assert_ok(drv->cuCtxPopCurrent(&top));
     assert_ok(drv->cuCtxDestroy(high));
-    assert_int_equal(drv->cuMemAlloc(&at, 64), CUDA_ERROR_CONTEXT_IS_DESTROYED); /* not so here */
+    /* The stack still holds the destroyed context. */
+    assert_int_equal(drv->cuMemAlloc(&at, 64), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     assert_ok(drv->cuCtxPopCurrent(&top));
     assert_ptr_equal(top, low);
     assert_ok(drv->cuCtxPushCurrent(again));
     assert_ok(drv->cuMemAlloc(&at, 64));
     assert_ok(drv->cuCtxDestroy(again));
-    assert_ok(drv->cuMemAlloc(&at, 64)); /* the primary one */
+    assert_ok(drv->cuMemAlloc(&at, 64)); /* the primary context is current again */
 }
 
 SOFT_TEST(contexts_dead_or_foreign_handle_is_refused) {
@@ -220,7 +223,7 @@ SOFT_TEST(contexts_ids_are_never_the_same) {
     }
 }
 
-/* Thousands of them, each with streams: neither records nor the clocks' slots run out. */
+/* Creates thousands of contexts with streams: neither the records nor the clocks' slots run out. */
 SOFT_TEST_BARE(contexts_many_in_turn_use_no_more) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.check = 1;
@@ -238,14 +241,14 @@ SOFT_TEST_BARE(contexts_many_in_turn_use_no_more) {
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
 }
 
-/* ---- the primary one ---- */
+/* ---- the primary context ---- */
 
 SOFT_TEST(contexts_reset_frees_and_lives_again_when_retained) {
     CUcontext again, top;
     CUdeviceptr at = 0, more = 0;
     CUstream stream = soft_stream(0);
     unsigned long long before, after;
-    assert_ok(drv->cuDevicePrimaryCtxRetain(&again, 0)); /* twice retained */
+    assert_ok(drv->cuDevicePrimaryCtxRetain(&again, 0)); /* retained twice */
     assert_ok(drv->cuCtxGetId(NULL, &before));
     assert_ok(drv->cuMemAlloc(&at, 8 * MIB));
     assert_ok(drv->cuMemsetD8Async(at, 1, 8 * MIB, stream));
@@ -259,7 +262,7 @@ SOFT_TEST(contexts_reset_frees_and_lives_again_when_retained) {
     assert_ok(drv->cuDevicePrimaryCtxRetain(&again, 0));
     assert_ptr_equal(again, soft_ctx[0]);
     assert_int_equal(drv->cuMemFree(at), CUDA_ERROR_INVALID_VALUE);
-    assert_ok(drv->cuMemAlloc(&more, 64)); /* as it is, still current */
+    assert_ok(drv->cuMemAlloc(&more, 64)); /* it is still current */
     assert_ok(drv->cuCtxGetId(NULL, &after));
     assert_int_not_equal(before, after);
     for (int i = 0; i < 3; i++)
@@ -317,14 +320,15 @@ enum { STORM_THREADS = 6, STORM_ROUNDS = 80 };
 
 static _Atomic(CUcontext) storm_shared;
 
-/* Codes that a context taken from under the caller may give. */
+/* Returns 1 for codes that are valid when another thread destroys the context in use. */
 static int storm_is_fair(CUresult result) {
     return result == CUDA_SUCCESS || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
            result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_INVALID_HANDLE ||
            result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Own contexts, the primary one reset and retained, and one that all push and one destroys. */
+/* Each thread creates its own contexts, retains and resets the primary one, and uses and destroys
+ * contexts that other threads created. */
 static void *storm(void *user) {
     uint64_t random = (uint64_t)(uintptr_t)user;
     for (int i = 0; i < ROUNDS(STORM_ROUNDS, 20); i++) {
@@ -375,7 +379,7 @@ SOFT_TEST_BARE(contexts_made_and_ended_by_many_threads) {
         assert_ok(drv->cuCtxDestroy(shared));
 }
 
-/* A thread's default stream in an own context ends with the thread, not with the context. */
+/* The per-thread default stream of a created context ends with the thread, not with the context. */
 static void *use_own_stream(void *user) {
     CUdeviceptr at = 0;
     return drv->cuCtxPushCurrent(user) || drv->cuMemAlloc(&at, 64) ||
@@ -400,9 +404,10 @@ SOFT_TEST(contexts_thread_streams_end_with_their_threads) {
     assert_ok(drv->cuCtxDestroy(ctx));
 }
 
-/* ---- counted failures ---- */
+/* ---- injected failures ---- */
 
-/* A program with a context of its own; gives all back, whatever failed. The first failure. */
+/* Runs a program with a created context and frees everything, whatever fails. Returns the first
+ * failure. */
 static CUresult run_program(const struct acre__driver *d) {
     CUcontext ctx = NULL;
     CUdeviceptr at = 0;

@@ -1,5 +1,5 @@
-/* Copies and fills of the soft driver: when the bytes are read and written, where they land
- * (against a naive model), and memory that is taken away under them. */
+/* Copies and fills of the soft driver: when bytes are read and written, where they land (compared
+ * with a naive model), and memory that is unmapped or freed under queued work. */
 #include "soft_fixture.h"
 #include "support/rounds.h"
 
@@ -65,14 +65,15 @@ SOFT_TEST(copies_to_pinned_return_at_once) {
     assert_ok(drv->cuMemsetD8(at, 3, 64));
     assert_ok(drv->cuCtxSynchronize());
     soft_gate_put(&gate, stream);
-    assert_ok(drv->cuMemcpyDtoHAsync(pinned, at, 64, stream)); /* would wait for ever */
+    /* A blocking copy would never return. */
+    assert_ok(drv->cuMemcpyDtoHAsync(pinned, at, 64, stream));
     assert_int_equal(pinned[0], 0);
     soft_gate_open(&gate);
     assert_ok(drv->cuStreamSynchronize(stream));
     assert_int_equal(pinned[63], 3);
 }
 
-/* ---- where: every kind of memory against arrays ---- */
+/* ---- where: every kind of memory, compared with arrays ---- */
 
 enum { PLANE_BYTES = 6 << 20, PLANE_KINDS = 5, PLANE_COPIES = ROUNDS(250, 80) };
 
@@ -81,7 +82,7 @@ enum plane_kind { PAGEABLE, PINNED, PLAIN, MANAGED, CHUNKS };
 struct plane {
     enum plane_kind kind;
     uint64_t at;
-    unsigned char *model; /* what its bytes ought to be */
+    unsigned char *model; /* its expected bytes */
 };
 
 static uint64_t plane_memory(enum plane_kind kind) {
@@ -100,7 +101,7 @@ static uint64_t plane_memory(enum plane_kind kind) {
     case MANAGED:
         assert_ok(drv->cuMemAllocManaged(&at, PLANE_BYTES, CU_MEM_ATTACH_GLOBAL));
         break;
-    case CHUNKS: /* one of two chunks and one of one, so there is a border inside */
+    case CHUNKS: /* 2 MiB and 4 MiB, so there is a border inside */
         at = soft_reserve(PLANE_BYTES);
         soft_map_at(at, soft_chunk(CHUNK, 0), CHUNK, 0);
         soft_map_at(at + CHUNK, soft_chunk(2 * CHUNK, 0), 2 * CHUNK, 0);
@@ -129,7 +130,7 @@ static void planes_check(struct plane planes[PLANE_KINDS]) {
     for (int i = 0; i < PLANE_KINDS; i++) {
         assert_ok(drv->cuMemcpy((CUdeviceptr)(uintptr_t)seen, planes[i].at, PLANE_BYTES));
         if (memcmp(seen, planes[i].model, PLANE_BYTES))
-            fail_msg("memory of kind %d is not what the model says", i);
+            fail_msg("memory of kind %d differs from the model", i);
     }
     free(seen);
 }
@@ -142,7 +143,7 @@ static void planes_free(struct plane planes[PLANE_KINDS]) {
     }
 }
 
-/* A side of a copy: which plane, and where in it. */
+/* Source or destination of a copy: a plane and a position in it. */
 struct side {
     struct plane *plane;
     size_t pitch, x, y;
@@ -195,7 +196,7 @@ SOFT_TEST(copies_random_planes_agree_with_model) {
         size_t rows = 1 + random_draw(&random, 40);
         struct side to = side_draw(planes, width, rows, &random);
         struct side from = side_draw(planes, width, rows, &random);
-        if (to.plane == from.plane) /* overlapping is undefined */
+        if (to.plane == from.plane) /* an overlap is undefined */
             continue;
         CUDA_MEMCPY2D copy;
         describe(to, from, width, rows, &copy);
@@ -203,7 +204,7 @@ SOFT_TEST(copies_random_planes_agree_with_model) {
             assert_ok(drv->cuMemcpy2DAsync(&copy, stream));
         else
             assert_ok(drv->cuMemcpy2D(&copy));
-        assert_ok(drv->cuCtxSynchronize()); /* the next may be on another stream */
+        assert_ok(drv->cuCtxSynchronize()); /* the next copy may be on another stream */
         for (size_t row = 0; row < rows; row++)
             memcpy(to.plane->model + (to.y + row) * to.pitch + to.x,
                    from.plane->model + (from.y + row) * from.pitch + from.x, width);
@@ -221,7 +222,7 @@ SOFT_TEST(copies_random_lines_agree_with_model) {
         struct plane *from = &planes[random_draw(&random, PLANE_KINDS)];
         if (to == from)
             continue;
-        /* Half of them across the border at 2 MiB. */
+        /* Half of the sources cross the border at 2 MiB. */
         size_t bytes = 1 + random_draw(&random, 2 * CHUNK);
         size_t to_at = random_draw(&random, PLANE_BYTES - bytes + 1);
         size_t from_at = random_draw(&random, 2) ? random_draw(&random, PLANE_BYTES - bytes + 1)
@@ -275,7 +276,7 @@ SOFT_TEST(copies_random_fills_agree_with_model) {
     planes_free(planes);
 }
 
-/* ---- what is refused ---- */
+/* ---- invalid copies ---- */
 
 SOFT_TEST(copies_of_nothing_succeed_and_do_nothing) {
     CUdeviceptr at = 0;
@@ -341,18 +342,18 @@ SOFT_TEST(copies_of_wrong_planes_are_refused) {
     bad[7].Height = SIZE_MAX;
     bad[8].srcXInBytes = SIZE_MAX - 8;
     bad[9].dstXInBytes = 1;
-    bad[10].srcY = SIZE_MAX / 16 + 2; /* comes round to a small address */
+    bad[10].srcY = SIZE_MAX / 16 + 2; /* wraps around to a small address */
     bad[11].dstY = SIZE_MAX / 16 + 2;
     bad[12].dstY = 253;
     bad[13].dstPitch = SIZE_MAX;
     for (size_t i = 0; i < 14; i++)
         if (drv->cuMemcpy2D(&bad[i]) != CUDA_ERROR_INVALID_VALUE)
-            fail_msg("description %zu was taken", i);
+            fail_msg("the invalid copy %zu was accepted", i);
     assert_refused(drv->cuMemcpy2D(NULL));
     assert_ok(drv->cuMemcpy2D(&good));
 }
 
-/* ---- memory taken away ---- */
+/* ---- memory removed under work ---- */
 
 SOFT_TEST(copies_unmapped_under_queued_work_are_reported_and_stick) {
     struct soft_gate gate;
@@ -364,10 +365,10 @@ SOFT_TEST(copies_unmapped_under_queued_work_are_reported_and_stick) {
     soft_gate_put(&gate, stream);
     assert_ok(drv->cuMemsetD8Async(at + 4096, 1, 64, stream));
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
-    assert_ok(drv->cuMemUnmap(at, CHUNK)); /* as on the real driver: it does not wait */
+    assert_ok(drv->cuMemUnmap(at, CHUNK)); /* does not wait, like the real driver */
     assert_int_equal(acre__soft_reports(text, sizeof text), 1);
     assert_non_null(strstr(text, "unmapped"));
-    assert_ok(drv->cuStreamSynchronize(other)); /* nothing has happened yet */
+    assert_ok(drv->cuStreamSynchronize(other)); /* the invalid fill has not run yet */
     soft_gate_open(&gate);
     const CUresult lost = CUDA_ERROR_ILLEGAL_ADDRESS;
     assert_int_equal(drv->cuStreamSynchronize(stream), lost);
@@ -375,10 +376,11 @@ SOFT_TEST(copies_unmapped_under_queued_work_are_reported_and_stick) {
     assert_int_equal(drv->cuCtxSynchronize(), lost);
     assert_int_equal(drv->cuMemAlloc(&more, 64), lost);
     assert_int_equal(drv->cuMemsetD8Async(at, 1, 64, other), lost);
-    assert_int_equal(acre__soft_reports(NULL, 0), 2); /* the use of it, too */
+    assert_int_equal(acre__soft_reports(NULL, 0), 2); /* the use is reported too */
 }
 
-/* The operation has left the queue for a worker, but its stream still shows it. */
+/* The operation is in a worker and no longer in the queue, but the stream still reports it as
+ * running. */
 SOFT_TEST(copies_unmapped_under_running_work_are_reported) {
     CUdeviceptr at = soft_map(soft_chunk(32 * MIB, 0), 32 * MIB, 0);
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -386,7 +388,7 @@ SOFT_TEST(copies_unmapped_under_running_work_are_reported) {
     for (int i = 0; i < 10000 && !is_seen; i++) {
         assert_ok(drv->cuMemsetD8Async(at, 1, 32 * MIB, stream));
         soft_sleep_ms(1);
-        acre__lock_take(&acre__soft.lock); /* what runs cannot end now */
+        acre__lock_take(&acre__soft.lock); /* a running operation cannot end now */
         const struct soft_stream *found = acre__soft.devices[0].ctx.streams;
         is_seen = found->is_running && found->head == found->tail;
         if (is_seen)
@@ -405,14 +407,15 @@ SOFT_TEST(copies_remapped_elsewhere_are_not_reported) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     soft_gate_put(&gate, stream);
     assert_ok(drv->cuMemsetD8Async(at, 1, CHUNK, stream));
-    assert_ok(drv->cuMemUnmap(beside, CHUNK)); /* the same chunk, but not through here */
+    /* Unmaps another mapping of the chunk, which the fill does not use. */
+    assert_ok(drv->cuMemUnmap(beside, CHUNK));
     soft_gate_open(&gate);
     assert_ok(drv->cuStreamSynchronize(stream));
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
 }
 
-/* A device lost while calls wait for copies to pageable memory: they return, and what the workers
- * still do must not reach memory of those calls. */
+/* A device is lost while calls wait for copies to pageable memory: the calls return, and the
+ * workers must not write to the calls' memory afterwards. */
 static void *copy_until_lost(void *argument) {
     CUdeviceptr at = *(const CUdeviceptr *)argument;
     CUstream stream = NULL;

@@ -1,5 +1,5 @@
-/* Several soft devices, their contexts, and the start and end of the whole soft driver: what is
- * separate, what reaches across, and what other threads and queued work may be in the middle of. */
+/* Several soft devices, their contexts, and start and reset of the soft driver: separate state,
+ * peer access, and resets or releases while threads and queued work are active. */
 #include "soft_fixture.h"
 
 static void begin_two(void) {
@@ -20,7 +20,7 @@ SOFT_TEST_BARE(devices_other_configuration_while_retained_is_busy) {
     assert_int_equal(acre__soft_configure(&same), ACRE_OK);
     assert_int_equal(acre__soft_configure(&other), ACRE_E_BUSY);
     assert_int_equal(acre__soft_config_get().bytes, 64 * MIB);
-    assert_ok(drv->cuMemFree(at)); /* nothing was touched */
+    assert_ok(drv->cuMemFree(at)); /* the refused call changed nothing */
     assert_ok(drv->cuDevicePrimaryCtxRelease(0));
     assert_int_equal(acre__soft_configure(&other), ACRE_OK);
     assert_int_equal(acre__soft_config_get().bytes, 32 * MIB);
@@ -58,12 +58,12 @@ SOFT_TEST_BARE(devices_reset_drops_everything) {
         assert_int_equal(acre__soft.devices[1].fd, -1);
         assert_ok(drv->cuInit(0));
         CUcontext current = NULL;
-        assert_ok(drv->cuCtxGetCurrent(&current)); /* the stack of before is gone, too */
+        assert_ok(drv->cuCtxGetCurrent(&current)); /* the old context stack is empty too */
         assert_null(current);
     }
 }
 
-/* A reset stops the workers, but there is work left that would make new ones start. */
+/* A reset stops the workers although queued work is left that would start new ones. */
 SOFT_TEST_BARE(devices_reset_with_queued_work_is_safe) {
     for (int round = 0; round < 30; round++) {
         begin_two();
@@ -93,7 +93,7 @@ SOFT_TEST_BARE(devices_memory_runs_out_for_each_alone) {
     assert_int_equal(room, 64 * MIB);
     assert_ok(drv->cuMemAlloc(&second, 64 * MIB));
     assert_int_equal(drv->cuMemAlloc(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
-    assert_ok(drv->cuMemFree(first)); /* of the other device */
+    assert_ok(drv->cuMemFree(first)); /* memory of the other device */
     assert_int_equal(drv->cuMemAlloc(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
     use_device(0);
     assert_ok(drv->cuMemAlloc(&more, 64 * MIB));
@@ -107,8 +107,8 @@ SOFT_TEST_BARE(devices_streams_belong_to_one) {
     use_device(1);
     assert_ok(drv->cuMemAlloc(&at, 64));
     assert_refused(drv->cuMemsetD8Async(at, 1, 64, first));
-    assert_ok(drv->cuMemcpyAsync(at, at + 32, 32, first)); /* copies go anywhere */
-    /* Legacy streams of two devices have nothing to do with each other. */
+    assert_ok(drv->cuMemcpyAsync(at, at + 32, 32, first)); /* copies may use any device's stream */
+    /* The legacy streams of two devices do not order each other. */
     struct soft_gate gate;
     soft_gate_put(&gate, NULL);
     use_device(0);
@@ -135,14 +135,14 @@ SOFT_TEST_BARE(devices_lost_one_leaves_the_other_well) {
     assert_true(soft_is_filled(other, 64, 1));
 }
 
-/* ---- across ---- */
+/* ---- peer access ---- */
 
 SOFT_TEST_BARE(devices_peer_access_is_per_mapping) {
     begin_two();
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr here = soft_map(chunk, CHUNK, 0), there = soft_map(chunk, CHUNK, 1);
     use_device(1);
-    assert_ok(drv->cuCtxEnablePeerAccess(soft_ctx[0], 0)); /* does not cover memory by hand */
+    assert_ok(drv->cuCtxEnablePeerAccess(soft_ctx[0], 0)); /* does not cover mapped chunks */
     assert_refused(drv->cuMemsetD8(here, 1, 64));
     assert_ok(drv->cuMemsetD8(there, 2, 64));
     assert_ok(drv->cuCtxSynchronize());
@@ -176,7 +176,7 @@ SOFT_TEST_BARE(devices_copy_between_plain_memory) {
     assert_true(soft_is_filled(first, 3 * MIB, 0x42));
 }
 
-/* Each side needs the access of its own device, none of the other's. */
+/* Each side of a peer copy needs access for its own device only. */
 SOFT_TEST_BARE(devices_peer_copy_goes_by_each_sides_access) {
     begin_two();
     int junk = 0;
@@ -215,7 +215,7 @@ SOFT_TEST_BARE(devices_events_order_across) {
     assert_int_equal(atomic_load(&ran), 1);
 }
 
-/* The event's device is lost and its context ends with the recording still queued. */
+/* The event's device is lost, and its context is released while the record is still queued. */
 SOFT_TEST_BARE(devices_event_of_ended_context_holds_up_nobody) {
     begin_two();
     struct soft_gate gate, loser;
@@ -241,8 +241,8 @@ SOFT_TEST_BARE(devices_event_of_ended_context_holds_up_nobody) {
     assert_int_equal(atomic_load(&ran), 1);
 }
 
-/* Pinned memory of one device, used by the other's stream while it is freed. Freeing waits for its
- * own device only: the copy that runs must find its pages, those still queued find nothing. */
+/* Frees pinned memory of one device while a stream of the other uses it. The free waits only for
+ * its own device: a running copy must keep its pages, queued copies find the memory freed. */
 SOFT_TEST_BARE(devices_pinned_freed_under_work_of_other_is_safe) {
     for (int round = 0; round < 10; round++) {
         begin_two();
@@ -266,7 +266,8 @@ SOFT_TEST_BARE(devices_pinned_freed_under_work_of_other_is_safe) {
     begin_two();
 }
 
-/* The same with memory of the program: when unregistering returns, nobody reads it any more. */
+/* Unregisters the program's memory while a stream of the other device uses it: when the call
+ * returns, no copy reads it any more. */
 SOFT_TEST_BARE(devices_unregistered_under_work_of_other_is_the_programs_again) {
     begin_two();
     for (int round = 0; round < 5; round++) {
@@ -279,12 +280,12 @@ SOFT_TEST_BARE(devices_unregistered_under_work_of_other_is_the_programs_again) {
         assert_ok(drv->cuMemAlloc(&at, 16 * MIB));
         CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
         assert_ok(drv->cuMemcpyHtoDAsync(at, own, 16 * MIB, stream));
-        soft_sleep_ms(1); /* most often it runs by now */
+        soft_sleep_ms(1); /* the copy usually runs by now */
         use_device(0);
         assert_ok(drv->cuMemHostUnregister(own));
         free(own);
         use_device(1);
-        if (drv->cuStreamSynchronize(stream)) /* it had not begun */
+        if (drv->cuStreamSynchronize(stream)) /* the copy had not begun */
             break;
         assert_ok(drv->cuMemFree(at));
     }
@@ -341,7 +342,7 @@ SOFT_TEST_BARE(devices_release_waits_for_work) {
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
 }
 
-/* The other device always has work that is ready: releasing this one must not wait for that. */
+/* The other device always has work that is ready: releasing this device must not wait for it. */
 static _Atomic int busy_is_over;
 
 static void *keep_busy(void *unused) {
@@ -374,7 +375,8 @@ SOFT_TEST_BARE(devices_release_beside_busy_device_returns) {
     assert_null(failed);
 }
 
-/* A lost device is not waited for, but an operation of it may still run when its context ends. */
+/* A release does not wait for a lost device, but one of its operations may still run when the
+ * context ends. */
 SOFT_TEST_BARE(devices_release_of_lost_device_with_running_work_is_safe) {
     for (int round = 0; round < 5; round++) {
         begin_two();
@@ -390,7 +392,7 @@ SOFT_TEST_BARE(devices_release_of_lost_device_with_running_work_is_safe) {
         soft_gate_open(&gate);
         assert_true(soft_eventually(acre__soft_reports(NULL, 0) == 2));
         assert_ok(drv->cuDevicePrimaryCtxRelease(0));
-        assert_int_equal(soft_used_bytes(0), CHUNK); /* its handle is still held */
+        assert_int_equal(soft_used_bytes(0), CHUNK); /* the test still holds the chunk's handle */
         soft_teardown(state);
     }
     begin_two();
@@ -405,7 +407,7 @@ struct storm {
     const char *wrong;
 };
 
-/* A value only this thread and round write; what was read back must be it. */
+/* Writes a value that is unique to the thread and round, and expects to read it back. */
 static const char *storm_round(struct storm *storm, unsigned round, CUstream stream) {
     CUdeviceptr from = 0, to = 0;
     CUevent event = NULL;
@@ -414,13 +416,13 @@ static const char *storm_round(struct storm *storm, unsigned round, CUstream str
     const char *wrong = NULL;
     if (drv->cuMemAlloc(&from, 1000 + large) || drv->cuMemAlloc(&to, 1000 + large) ||
         drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING))
-        return "no memory or event";
+        return "allocation or event creation failed";
     if (drv->cuMemsetD8Async(from, value, 1000 + large, stream) ||
         drv->cuEventRecord(event, stream) ||
         drv->cuStreamWaitEvent(CU_STREAM_PER_THREAD, event, 0) ||
         drv->cuMemcpyDtoDAsync(to, from, 1000 + large, CU_STREAM_PER_THREAD) ||
         drv->cuMemcpyDtoHAsync(seen, to + large, 1000, CU_STREAM_PER_THREAD))
-        wrong = "work was refused";
+        wrong = "queueing work failed";
     for (size_t i = 0; i < sizeof seen && !wrong; i++)
         if (seen[i] != value)
             wrong = "wrong bytes";
@@ -428,7 +430,7 @@ static const char *storm_round(struct storm *storm, unsigned round, CUstream str
     if (query != CUDA_SUCCESS && query != CUDA_ERROR_NOT_READY)
         wrong = "query failed";
     if (drv->cuEventDestroy(event) || drv->cuMemFree(from) || drv->cuMemFree(to))
-        wrong = "not given back";
+        wrong = "freeing memory or event failed";
     return wrong;
 }
 
@@ -438,13 +440,13 @@ static void *storm_run(void *argument) {
         CUstream stream = NULL;
         if (drv->cuCtxPushCurrent(soft_ctx[(storm->number + round) % 2]) ||
             drv->cuStreamCreate(&stream, round % 3 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT))
-            return storm->wrong = "no stream", NULL;
+            return storm->wrong = "creating the stream failed", NULL;
         storm->wrong = storm_round(storm, round, stream);
         CUcontext top;
         if (round % 7 == 0 && drv->cuCtxSynchronize())
-            storm->wrong = "no sync";
+            storm->wrong = "cuCtxSynchronize failed";
         if (drv->cuStreamDestroy(stream) || drv->cuCtxPopCurrent(&top))
-            storm->wrong = "not destroyed";
+            storm->wrong = "destroying the stream failed";
     }
     return NULL;
 }
@@ -478,8 +480,8 @@ SOFT_TEST_BARE(devices_many_threads_at_once_are_ordered) {
     storm(1);
 }
 
-/* Retaining and releasing against each other: the count is right at the end, and whoever holds a
- * reference has a live context. */
+/* Threads retain and release concurrently: the count is right at the end, and a retained context is
+ * usable. */
 static void *retain_and_release(void *unused) {
     (void)unused;
     for (int i = 0; i < 150; i++) {

@@ -1,5 +1,5 @@
-/* Events of the soft driver: what a recording stands for, waiting for it on streams and hosts, and
- * the event of a whole context. */
+/* Events of the soft driver: which work a recorded event covers, waits by streams and by the host,
+ * and events that cover a whole context. */
 #include "soft_fixture.h"
 
 static CUevent make_event(void) {
@@ -8,7 +8,7 @@ static CUevent make_event(void) {
     return event;
 }
 
-/* Has it not run after a while in which it could have? */
+/* Returns 1 if the function has not run after 30 ms, in which it could have run. */
 static int is_held_up(_Atomic int *ran) {
     for (int i = 0; i < 30 && !atomic_load(ran); i++)
         soft_sleep_ms(1);
@@ -61,14 +61,15 @@ SOFT_TEST(events_recorded_again_stand_for_the_new_recording) {
     soft_gate_put(&gate, late);
     assert_ok(drv->cuEventRecord(event, late));
     assert_ok(drv->cuEventRecord(event, idle));
-    assert_ok(drv->cuEventSynchronize(event)); /* would last until the gate opens */
+    /* The event no longer stands for the recording behind the gate. */
+    assert_ok(drv->cuEventSynchronize(event));
     assert_ok(drv->cuEventRecord(event, late));
     assert_int_equal(drv->cuEventQuery(event), CUDA_ERROR_NOT_READY);
     soft_gate_open(&gate);
     assert_ok(drv->cuEventSynchronize(event));
 }
 
-/* A wait means the recording there was when it was queued. */
+/* A wait refers to the recording at the time it was queued. */
 SOFT_TEST(events_waited_for_and_recorded_again_keep_the_first) {
     struct soft_gate first, second;
     _Atomic int ran = 0;
@@ -180,7 +181,7 @@ SOFT_TEST(events_of_context_do_not_cover_later_work) {
     soft_gate_open(&gate);
 }
 
-/* ---- the rest ---- */
+/* ---- other properties ---- */
 
 static void nap(void *user) {
     soft_sleep_ms(*(const int *)user);

@@ -1,5 +1,5 @@
-/* Graphs of the soft driver: what a capture records and a launch runs, in order with other work,
- * and how long user objects live. */
+/* Graphs of the soft driver: what a capture records, how launches are ordered with other work, and
+ * the lifetime of user objects. */
 #include "soft_fixture.h"
 
 enum { BYTES = 256 };
@@ -69,7 +69,7 @@ static CUgraph end(CUstream stream) {
     return graph;
 }
 
-/* Ends the capture and makes an executable of it; the graph goes. */
+/* Ends the capture, instantiates the graph and destroys it. */
 static CUgraphExec end_exec(CUstream stream) {
     CUgraphExec exec = NULL;
     CUgraph graph = end(stream);
@@ -101,7 +101,7 @@ static cuuint64_t capture_id(CUstream stream) {
     return id;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static void graph_ids_differ_per_capture_and_agree_on_forks(void **state) {
     (void)state;
@@ -133,7 +133,7 @@ static void graph_info_is_valid_in_captures_alone(void **state) {
     (void)begin(one);
     assert_int_equal(drv->cuStreamGetCaptureInfo(one, &status, NULL, NULL, &nodes, &count),
                      CUDA_ERROR_NOT_SUPPORTED);
-    assert_refused(drv->cuStreamQuery(one)); /* breaks it */
+    assert_refused(drv->cuStreamQuery(one)); /* invalidates the capture */
     assert_ok(drv->cuStreamGetCaptureInfo(one, &status, &id, &graph, NULL, NULL));
     assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
     assert_int_equal(id, 77);
@@ -199,7 +199,7 @@ static void graph_launched_twice_does_its_work_twice(void **state) {
     assert_ok(drv->cuGraphExecDestroy(exec));
 }
 
-/* Pageable memory is the program's: launches read and write it where it is. */
+/* Launches read and write the program's pageable memory in place. */
 static void graph_pageable_memory_is_used_by_launches(void **state) {
     (void)state;
     static unsigned char from[2][BYTES], to[BYTES];
@@ -256,7 +256,7 @@ static void graph_launch_into_a_capture_breaks_it(void **state) {
     assert_int_equal(drv->cuGraphLaunch(exec, two), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     assert_int_equal(drv->cuStreamEndCapture(two, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     (void)begin(two);
-    assert_ok(drv->cuGraphLaunch(exec, one)); /* on another stream it can be */
+    assert_ok(drv->cuGraphLaunch(exec, one)); /* a launch on another stream is allowed */
     assert_ok(drv->cuGraphDestroy(end(two)));
     assert_ok(drv->cuStreamSynchronize(one));
     assert_true(soft_is_filled(at, BYTES, 3));
@@ -293,7 +293,7 @@ static void graph_launch_records_external_events(void **state) {
     assert_ok(drv->cuEventRecordWithFlags(event, one, CU_EVENT_RECORD_EXTERNAL));
     CUgraphExec exec = end_exec(one);
     soft_gate_put(&gate, two);
-    assert_ok(drv->cuEventQuery(event)); /* never recorded so far */
+    assert_ok(drv->cuEventQuery(event)); /* not recorded yet */
     assert_ok(drv->cuGraphLaunch(exec, two));
     assert_int_equal(drv->cuEventQuery(event), CUDA_ERROR_NOT_READY);
     soft_gate_open(&gate);
@@ -311,7 +311,7 @@ static void graph_launch_waits_for_external_events(void **state) {
     assert_ok(drv->cuStreamWaitEvent(one, event, CU_EVENT_WAIT_EXTERNAL));
     assert_ok(drv->cuMemcpyDtoDAsync(other, at, BYTES, one));
     CUgraphExec exec = end_exec(one);
-    assert_ok(drv->cuGraphLaunch(exec, one)); /* nothing to wait for so far */
+    assert_ok(drv->cuGraphLaunch(exec, one)); /* the event is not recorded yet: no wait */
     assert_ok(drv->cuStreamSynchronize(one));
     assert_ok(drv->cuMemsetD8Async(at, 5, BYTES, two));
     assert_ok(drv->cuEventRecord(event, two));
@@ -333,7 +333,7 @@ static void graph_launches_of_one_executable_come_one_after_the_other(void **sta
     CUgraphExec exec = end_exec(one);
     soft_gate_put(&gate, one);
     assert_ok(drv->cuGraphLaunch(exec, one));
-    assert_ok(drv->cuGraphLaunch(exec, two)); /* behind the first, which the gate holds up */
+    assert_ok(drv->cuGraphLaunch(exec, two)); /* after the first launch, which the gate blocks */
     soft_sleep_ms(20);
     assert_int_equal(drv->cuStreamQuery(two), CUDA_ERROR_NOT_READY);
     assert_int_equal(atomic_load(&ran), 0);
@@ -357,7 +357,7 @@ static void graph_launch_without_order_is_reported(void **state) {
     assert_ok(drv->cuStreamSynchronize(one));
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
     assert_ok(drv->cuMemsetD8Async(at, 3, BYTES, one));
-    assert_ok(drv->cuGraphLaunch(exec, two)); /* behind the launch, but not behind the fill */
+    assert_ok(drv->cuGraphLaunch(exec, two)); /* ordered after the launch, but not after the fill */
     assert_refused(drv->cuStreamSynchronize(two));
     assert_true(acre__soft_reports(NULL, 0) > 0);
 }
@@ -390,7 +390,7 @@ static void graph_launch_with_freed_memory_of_a_pool_loses_the_device(void **sta
     assert_ok(drv->cuMemFreeAsync(pooled, one));
     assert_ok(drv->cuMemAllocAsync(&again, BYTES, one));
     assert_int_equal(again, pooled);
-    assert_ok(drv->cuGraphLaunch(exec, one)); /* the memory is there again, in order */
+    assert_ok(drv->cuGraphLaunch(exec, one)); /* the memory is allocated again, in stream order */
     assert_ok(drv->cuStreamSynchronize(one));
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
     assert_ok(drv->cuMemFreeAsync(pooled, one));
@@ -399,9 +399,9 @@ static void graph_launch_with_freed_memory_of_a_pool_loses_the_device(void **sta
     assert_int_equal(acre__soft_reports(NULL, 0), 1);
 }
 
-/* ---- objects ---- */
+/* ---- user objects ---- */
 
-/* Counts destructors; the first looks whether it can call the driver. */
+/* Counts destructor calls, and records the result of a driver call in the destructor. */
 struct ending {
     _Atomic int count;
     CUresult call;
@@ -428,12 +428,13 @@ static CUuserObject object_make(struct ending *ending, unsigned count) {
     return object;
 }
 
-/* A graph that fills memory and has the only reference to an object. */
+/* Creates a graph that fills memory and holds the only reference to an object. */
 static CUgraph graph_with_object(struct ending *ending) {
     CUgraph graph = begin(one);
     CUuserObject object = object_make(ending, 1);
     assert_ok(drv->cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
-    assert_refused(drv->cuUserObjectRelease(object, 1)); /* the program has none any more */
+    /* The program holds no reference any more. */
+    assert_refused(drv->cuUserObjectRelease(object, 1));
     assert_ok(drv->cuMemsetD8Async(at, 1, BYTES, one));
     assert_ptr_equal(end(one), graph);
     return graph;
@@ -462,7 +463,7 @@ static void object_references_are_counted(void **state) {
     assert_refused(drv->cuGraphReleaseUserObject(graph, object, 1));
     assert_ok(drv->cuGraphRetainUserObject(graph, object, 2, 0));
     assert_ok(drv->cuUserObjectRetain(object, 1));
-    assert_ok(drv->cuUserObjectRelease(object, 3)); /* now the graph has the only ones */
+    assert_ok(drv->cuUserObjectRelease(object, 3)); /* now the graph holds the only references */
     assert_refused(drv->cuGraphReleaseUserObject(graph, object, 3));
     assert_ok(drv->cuGraphReleaseUserObject(graph, object, 1));
     assert_int_equal(atomic_load(&ending.count), 0);
@@ -485,12 +486,13 @@ static void object_lives_as_long_as_graph_and_executables(void **state) {
     soft_sleep_ms(20);
     assert_int_equal(atomic_load(&ending.count), 0);
     assert_ok(drv->cuGraphExecDestroy(execs[1]));
-    assert_int_equal(atomic_load(&ending.count), 1); /* by the call, on its thread */
+    /* CuGraphExecDestroy called the destructor on this thread. */
+    assert_int_equal(atomic_load(&ending.count), 1);
     assert_true(pthread_equal(ending.thread, pthread_self()));
 }
 
-/* What work that finishes lets go, a thread of the driver's ends: the one that calls the driver at
- * that time may hold a lock that the destructor wants. */
+/* If finishing work drops the last reference, a thread of the driver calls the destructor. The
+ * thread that calls the driver at that time may hold a lock that the destructor takes. */
 static void object_of_finished_work_ends_on_another_thread(void **state) {
     (void)state;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -540,7 +542,7 @@ static void object_lives_while_a_launch_lags(void **state) {
     assert_ok(drv->cuGraphDestroy(graph));
     assert_ok(drv->cuGraphLaunch(exec, one));
     assert_ok(drv->cuGraphExecDestroy(exec));
-    for (int i = 0; i < 500; i++) /* not enough for the launch to be due */
+    for (int i = 0; i < 500; i++) /* too few for the launch to become due */
         assert_ok(drv->cuMemsetD8Async(other, 1, BYTES, two));
     soft_sleep_ms(20);
     assert_int_equal(atomic_load(&ending.count), 0);
@@ -548,7 +550,8 @@ static void object_lives_while_a_launch_lags(void **state) {
     assert_true(is_over(&ending));
 }
 
-/* With a seed there are no workers: whoever lets the last reference go calls the destructor. */
+/* With a seed there are no workers: the thread that drops the last reference calls the
+ * destructor. */
 static void object_destructor_is_called_at_once_with_a_seed(void **state) {
     (void)state;
     struct ending ending = {0};
@@ -614,7 +617,7 @@ static void capture_whose_streams_end_lets_its_objects_go(void **state) {
     hold(begin(one), &destroyed);
     fork_to(one, two);
     assert_ok(drv->cuStreamDestroy(one));
-    assert_ok(drv->cuMemsetD8Async(at, 1, BYTES, two)); /* the capture goes on in its fork */
+    assert_ok(drv->cuMemsetD8Async(at, 1, BYTES, two)); /* the capture continues in its fork */
     assert_int_equal(atomic_load(&destroyed.count), 0);
     assert_ok(drv->cuStreamDestroy(two));
     assert_true(is_over(&destroyed));
@@ -622,7 +625,8 @@ static void capture_whose_streams_end_lets_its_objects_go(void **state) {
     one = soft_stream(CU_STREAM_NON_BLOCKING);
     hold(begin(one), &ended);
     assert_ok(drv->cuDevicePrimaryCtxRelease(0));
-    assert_int_equal(atomic_load(&ended.count), 1); /* the last context: nobody else can call it */
+    /* This was the last context, so no other thread could call the destructor. */
+    assert_int_equal(atomic_load(&ended.count), 1);
     assert_ok(drv->cuDevicePrimaryCtxRetain(&soft_ctx[0], 0));
 }
 
@@ -644,7 +648,7 @@ static void context_that_ends_takes_its_executables_along(void **state) {
     assert_true(is_over(&left));
 }
 
-/* The teardown resets the driver; a sanitizer sees what would be left. No destructor is called. */
+/* A reset calls no destructor, but frees everything; a sanitizer would report leaks. */
 static void reset_frees_graphs_executables_and_objects(void **state) {
     (void)state;
     static struct ending ending;

@@ -1,5 +1,5 @@
-/* A soft device that lags behind the host: work becomes due after so many operations, or after a
- * time; a host that waits, or only asks, lets it catch up. */
+/* A soft device that lags behind the host: work becomes due after a number of operations or after a
+ * time. A host that waits, or keeps querying, lets the device catch up. */
 #include "soft_fixture.h"
 
 #include "acre_soft.h"
@@ -60,7 +60,7 @@ SOFT_TEST_BARE(lag_ends_for_what_the_host_waits_for) {
     assert_ok(drv->cuEventSynchronize(event));
     assert_true(soft_is_filled(memory, 64, 7));
     assert_ok(drv->cuStreamQuery(stream));
-    fill_times(stream, 1); /* and lags again */
+    fill_times(stream, 1); /* the device lags again */
     assert_int_equal(drv->cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
     assert_ok(drv->cuCtxSynchronize());
     assert_ok(drv->cuStreamQuery(stream));
@@ -73,7 +73,7 @@ SOFT_TEST_BARE(lag_ends_for_a_host_that_only_asks) {
     int asked = 0;
     while (drv->cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
         assert_true(asked++ < 100000);
-    assert_true(asked > 100); /* a few questions do not end it */
+    assert_true(asked > 100); /* a few queries do not end the lag */
 }
 
 SOFT_TEST_BARE(lag_leaves_host_functions_to_workers) {
@@ -122,7 +122,7 @@ SOFT_TEST_BARE(lag_in_time_is_over_when_the_time_is) {
     clock_gettime(CLOCK_MONOTONIC, &before);
     fill_times(stream, 3);
     assert_int_equal(drv->cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
-    assert_true(soft_eventually(drv->cuStreamQuery(stream) == CUDA_SUCCESS)); /* nobody waits */
+    assert_true(soft_eventually(drv->cuStreamQuery(stream) == CUDA_SUCCESS)); /* no thread waits */
     clock_gettime(CLOCK_MONOTONIC, &after);
     int64_t took =
         (after.tv_sec - before.tv_sec) * INT64_C(1000000000) + (after.tv_nsec - before.tv_nsec);
@@ -137,7 +137,7 @@ SOFT_TEST_BARE(lag_holds_under_a_seed) {
     CUevent event = lag_event();
     fill_times(stream, 1);
     assert_ok(drv->cuEventRecord(event, stream));
-    for (int i = 0; i < 50; i++) /* each call is a chance for the scheduler */
+    for (int i = 0; i < 50; i++) /* the scheduler could run work in each call */
         assert_int_equal(drv->cuEventQuery(event), CUDA_ERROR_NOT_READY);
     assert_ok(drv->cuStreamSynchronize(stream));
     assert_ok(drv->cuEventQuery(event));

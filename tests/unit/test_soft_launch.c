@@ -1,6 +1,6 @@
-/* Kernels of the soft device: indices, barriers, shared memory, lanes, mistakes, seeds, and how
- * they reach device memory. Everything that does not depend on it runs with warps of 32 and of 1,
- * by threads and by a seed. */
+/* Kernels of the soft device: indices, barriers, shared memory, lanes, misuse, seeds, and access to
+ * device memory. Tests that do not depend on the warp size or scheduling run with warps of 32 and
+ * of 1, by threads and by a seed. */
 #include "support/rounds.h"
 #include "unit/launch_fixture.h"
 
@@ -66,8 +66,8 @@ struct reversal {
     _Atomic unsigned wrong, blocks;
 };
 
-/* Writes to shared memory, and reads what the thread at the other end wrote; twice, so that a
- * barrier that lets one through too early is seen. */
+/* Writes to shared memory and reads what the thread at the other end wrote. Three rounds show a
+ * barrier that lets a thread through too early. */
 static void kernel_reverse(void *arg) {
     struct reversal *result = arg;
     uint32_t *shared = acre_soft_shared();
@@ -129,7 +129,7 @@ struct flag_wait {
     _Atomic unsigned flag, done;
 };
 
-/* The first thread waits for what the last one does. */
+/* The first thread waits for the last one. */
 static void kernel_wait_for_last(void *arg) {
     struct flag_wait *shared = arg;
     uint32_t me = acre_soft_thread_index(0);
@@ -154,7 +154,8 @@ static void launch_yield_lets_others_run(void **state) {
 
 struct lanes {
     _Atomic unsigned wrong, ran;
-    _Atomic unsigned ways[2]; /* taken: makes branches differ, so that they stay two */
+    /* Updated differently in each branch, so that the compiler does not merge the branches. */
+    _Atomic unsigned ways[2];
 };
 
 static void lanes_expect(struct lanes *lanes, int is_right) {
@@ -195,8 +196,8 @@ static void launch_lanes_collectives_agree(void **state) {
     }
 }
 
-/* Groups that go different ways have collectives of their own, under way at the same time; lane 31,
- * which the shuffle asks for, is in group 1. */
+/* Groups of lanes take different branches and run their own collectives at the same time. Lane 31,
+ * the source of the shuffle, is in group 1. */
 static void kernel_diverge(void *arg) {
     struct lanes *lanes = arg;
     uint32_t lane = acre_soft_lane(), group = lane % 3;
@@ -238,7 +239,7 @@ static void kernel_active(void *arg) {
     lanes_expect(lanes, mask & bit && !(mask & ~wanted));
     if (!launch_is_seeded())
         lanes_expect(lanes, mask == wanted);
-    /* Who came together can go on together. */
+    /* The lanes of one activemask can make further collective calls. */
     lanes_expect(lanes, acre_soft_ballot(mask, 1) == mask);
     uint32_t leader = (uint32_t)__builtin_ctz(mask);
     lanes_expect(lanes, acre_soft_shfl(mask, lane, leader) == leader);
@@ -253,8 +254,7 @@ static void launch_lanes_activemask_is_who_came_together(void **state) {
     assert_int_equal(lanes.ran, 4 * 96);
 }
 
-/* Lane i goes round i times: each time fewer come together, and lanes that have ended are never
- * among them. */
+/* Lane i makes i rounds: each round has fewer active lanes, and never lanes that have ended. */
 static void kernel_active_loop(void *arg) {
     struct lanes *lanes = arg;
     uint32_t lane = acre_soft_lane();
@@ -276,7 +276,8 @@ static void launch_lanes_loop_different_times(void **state) {
     assert_int_equal(lanes.ran, 2 * 64);
 }
 
-/* A lane spins for one that waits in activemask: that is answered although the first can run. */
+/* Lane 0 spins until another lane returns from activemask: activemask must return although lane 0
+ * is runnable. */
 static void kernel_active_spin(void *arg) {
     struct flag_wait *shared = arg;
     if (acre_soft_lane() == 0) {
@@ -295,7 +296,7 @@ static void launch_lanes_activemask_does_not_wait_for_spinners(void **state) {
     assert_int_equal(shared.done, 32);
 }
 
-/* ---- mistakes ---- */
+/* ---- misuse ---- */
 
 static void kernel_waits_for_ended(void *arg) {
     (void)arg;
@@ -351,7 +352,7 @@ static void mistake_is_reported(acre_soft_kernel kernel, const char *words) {
     assert_int_equal(acre_stream_sync(launch_device, stream), ACRE_E_DEVICE_LOST);
     assert_int_equal(acre__soft_reports(text, sizeof text), 1);
     if (!strstr(text, words))
-        fail_msg("\"%s\" is not in \"%s\"", words, text);
+        fail_msg("the report lacks \"%s\": \"%s\"", words, text);
     assert_int_equal(acre_soft_launch(launch_device, NULL, kernel, grid, block, 0, NULL),
                      ACRE_E_DEVICE_LOST);
     launch_reopen();
@@ -366,15 +367,15 @@ static void launch_mistakes_are_reported_and_end_it(void **state) {
     mistake_is_reported(kernel_barrier_and_warp, "lanes 0x00000008 wait at a barrier");
     mistake_is_reported(kernel_different_calls, "do not match");
     mistake_is_reported(kernel_different_masks, "do not match");
-    /* The device works again when it is opened anew. */
+    /* The device works after it is opened again. */
     launch_grid_every_index_once(state);
 }
 
-/* Other blocks sleep at a barrier, or go on for ever, when the mistake is found. */
+/* Other blocks wait at a barrier, or loop forever, when the misuse is found. */
 static void kernel_one_block_is_wrong(void *arg) {
     (void)arg;
     if (acre_soft_block_index(0) == 0) {
-        for (int i = 0; i < 200; i++) /* so that others begin, where they can */
+        for (int i = 0; i < 200; i++) /* so that other blocks can begin */
             acre_soft_yield();
         acre_soft_syncwarp(0);
     }
@@ -434,7 +435,7 @@ static void kernel_add(void *arg) {
         atomic_fetch_add(&memory->refused, 1);
 }
 
-/* Each number grows by its index, and the host faults on them before and after. */
+/* A kernel adds i to number i. The host faults on the memory before and after. */
 static void memory_is_reached(uint64_t address, uint32_t times) {
     enum { COUNT = 300 };
     struct memory memory = {(_Atomic uint32_t *)(uintptr_t)address, COUNT, 0};
@@ -503,9 +504,9 @@ static void launch_memory_mapped_is_open_in_kernels_only(void **state) {
     launch_driver_end();
 }
 
-/* Memory that comes while a kernel runs, as a heap's that grows does. */
+/* Memory that is mapped while a kernel runs, as when a heap grows. */
 struct growth {
-    _Atomic uint64_t address; /* told by the host, in host memory */
+    _Atomic uint64_t address; /* set by the host, in host memory */
     _Atomic int is_running;
 };
 
@@ -543,12 +544,12 @@ static void launch_memory_mapped_during_a_kernel_is_open(void **state) {
     launch_driver_end();
 }
 
-/* What a kernel may do with an address, asked of the system so that nothing faults: a pipe takes
- * bytes from it, and gives bytes to it. */
+/* Finds the access that a kernel has to an address, without a fault: it writes from the address to
+ * a pipe and reads from the pipe to the address. */
 struct probe {
     uint64_t address;
     int pipe[2];
-    unsigned access; /* CU_MEM_ACCESS_FLAGS_PROT_*, found */
+    unsigned access; /* result: CU_MEM_ACCESS_FLAGS_PROT_* */
 };
 
 static void kernel_probe(void *arg) {
@@ -599,7 +600,7 @@ static void launch_memory_access_is_that_of_the_device(void **state) {
     assert_int_equal(probe_on(other, &probe, at), NONE);
     assert_ok(drv->cuMemUnmap(at, CHUNK));
     assert_ok(drv->cuMemRelease(handle));
-    /* Plain memory: its device, and those that have it as a peer. */
+    /* Plain memory is open to its device and to devices with peer access. */
     assert_ok(drv->cuMemAlloc(&plain, 4096));
     assert_int_equal(probe_on(launch_device, &probe, plain), BOTH);
     assert_int_equal(probe_on(other, &probe, plain), NONE);
@@ -632,7 +633,7 @@ static void launch_captured_stream_runs_it_with_the_graph(void **state) {
     assert_int_equal(acre_soft_launch(launch_device, (acre_stream)stream, kernel_count, grid, one,
                                       0, (void *)&sum),
                      ACRE_OK);
-    grid[0] = 100; /* the node has its own */
+    grid[0] = 100; /* the graph node has its own copy */
     assert_ok(drv->cuStreamEndCapture(stream, &graph));
     assert_ok(drv->cuGraphInstantiateWithFlags(&exec, graph, 0));
     assert_ok(drv->cuGraphDestroy(graph));
@@ -641,7 +642,7 @@ static void launch_captured_stream_runs_it_with_the_graph(void **state) {
     for (uint64_t i = 1; i <= 2; i++) {
         assert_ok(drv->cuGraphLaunch(exec, stream));
         assert_ok(drv->cuStreamSynchronize(stream));
-        assert_int_equal(sum, 6 * i); /* blocks add their number, from 1 */
+        assert_int_equal(sum, 6 * i); /* each block adds its number, from 1 */
     }
     assert_ok(drv->cuGraphExecDestroy(exec));
     assert_ok(drv->cuStreamDestroy(stream));
@@ -670,7 +671,7 @@ static void launch_broken_capture_is_refused(void **state) {
 
 struct trail {
     uint64_t hash;
-    unsigned races; /* additions lost between a load and a store */
+    unsigned races; /* lost updates */
     unsigned sum;
 };
 
@@ -704,10 +705,10 @@ static void launch_seed_gives_the_same_order_again(void **state) {
     assert_int_equal(first.hash, again.hash);
     assert_int_equal(first.sum, again.sum);
     assert_int_not_equal(first.hash, other.hash);
-    assert_true(first.sum < 3 * 40 * 3); /* lanes come between a load and a store */
+    assert_true(first.sum < 3 * 40 * 3); /* lanes run between another's load and store */
 }
 
-/* Virtual host threads and a kernel, each waiting for the other's doing. */
+/* Virtual host threads and a kernel that wait for each other. */
 struct exchange {
     acre_stream stream;
     _Atomic int kernel_is_here, host_is_here;
@@ -756,7 +757,7 @@ static void launch_seed_runs_kernels_beside_virtual_threads(void **state) {
     assert_int_equal(acre_stream_destroy(launch_device, exchange.stream), ACRE_OK);
 }
 
-/* A device that ends with a kernel under way: its lanes are given up. */
+/* A reset while a kernel runs abandons the kernel's lanes. */
 static void launch_seed_device_ends_under_a_kernel(void **state) {
     (void)state;
     struct exchange exchange = {0};
@@ -769,7 +770,7 @@ static void launch_seed_device_ends_under_a_kernel(void **state) {
         assert_int_equal(acre_stream_query(launch_device, exchange.stream), ACRE_E_NOT_READY);
     acre__soft_reset();
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
-    (void)acre_close(launch_device); /* its context is gone already */
+    (void)acre_close(launch_device); /* its context is destroyed already */
     launch_begin(launch_seed, launch_warp);
     launch_grid_every_index_once(state);
 }

@@ -1,11 +1,11 @@
-/* What the soft driver remembers of advice and prefetches: page by page, compared with a table that
- * has one row for each page. */
+/* Advice and prefetches of managed memory, compared page by page with a table that has one row per
+ * page. */
 #include "soft_fixture.h"
 
 enum { PAGES = 40, DEVICES = 3 };
 
 struct page {
-    int is_read_mostly, preferred, prefetched, by[DEVICES + 1]; /* the last is the host */
+    int is_read_mostly, preferred, prefetched, by[DEVICES + 1]; /* the last entry is the host */
 };
 
 static int ask(CUmem_range_attribute attribute, CUdeviceptr ptr, size_t bytes) {
@@ -29,7 +29,7 @@ static void change(uint64_t *random, CUdeviceptr base, struct page *pages, size_
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (end - first) * page;
     CUdeviceptr at = base + first * page;
     int what = (int)random_draw(random, 7), device = (int)random_draw(random, DEVICES + 1);
-    if (bytes > 2 && random_draw(random, 2)) { /* parts of pages are pages */
+    if (bytes > 2 && random_draw(random, 2)) { /* a part of a page counts as the page */
         at++;
         bytes -= 2;
     }
@@ -96,7 +96,7 @@ SOFT_TEST_BARE(managed_advice_is_kept_for_every_page) {
     assert_ok(drv->cuMemFree(base));
 }
 
-/* A range of less than a page, and one whose last page is not whole. */
+/* Ranges smaller than a page, and ranges whose last page is incomplete. */
 SOFT_TEST(managed_advice_of_odd_sizes_is_kept) {
     const size_t sizes[] = {1, 100, 4097, 70001};
     for (int i = 0; i < 4; i++) {
@@ -125,7 +125,7 @@ SOFT_TEST(managed_places_have_types) {
     assert_ok(drv->cuMemFree(at));
 }
 
-/* A prefetch that a capture swallows was never asked of the memory. */
+/* A captured prefetch does not run, so the memory does not record it. */
 SOFT_TEST(managed_captured_prefetch_is_not_remembered) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr at = 0;

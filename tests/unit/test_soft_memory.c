@@ -1,12 +1,12 @@
-/* Plain, pinned, registered and managed memory of the soft driver: who may touch it, what it costs,
- * where it lies, and when it goes. */
+/* Plain, pinned, registered and managed memory of the soft driver: access, memory consumption,
+ * addresses, and lifetime. */
 #include "soft_fixture.h"
 #include "support/rounds.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* ---- who may touch it ---- */
+/* ---- access ---- */
 
 SOFT_TEST(memory_host_touch_of_plain_faults) {
     CUdeviceptr small = 0, large = 0;
@@ -28,7 +28,7 @@ SOFT_TEST(memory_host_touch_of_plain_faults_after_free) {
     assert_true(soft_faults(at, 0));
 }
 
-/* What the device wrote is there for the host, what the host wrote for the device. */
+/* Expects that the device sees the host's writes, and the host sees the device's writes. */
 static void expect_shared(unsigned char *host, CUdeviceptr device, size_t bytes) {
     memset(host, 0x11, bytes);
     assert_true(soft_is_filled(device, bytes, 0x11));
@@ -57,7 +57,7 @@ SOFT_TEST(memory_managed_stays_open) {
     assert_ok(drv->cuMemFree(at));
 }
 
-/* Both sides reach the pages at any time; the call keeps its place in the stream. */
+/* cuStreamAttachMemAsync runs in stream order; host and device can access the pages at any time. */
 SOFT_TEST(memory_attach_is_in_stream_order) {
     struct soft_gate gate;
     CUdeviceptr at = 0;
@@ -75,7 +75,7 @@ SOFT_TEST(memory_attach_is_in_stream_order) {
         soft_gate_open(&gate);
         assert_ok(drv->cuEventSynchronize(event));
     }
-    /* Of a captured stream it is part of the graph. */
+    /* In a capture the call becomes part of the graph. */
     assert_ok(drv->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     assert_ok(drv->cuStreamAttachMemAsync(stream, at, 0, CU_MEM_ATTACH_GLOBAL));
     assert_ok(drv->cuStreamEndCapture(stream, &graph));
@@ -135,7 +135,8 @@ SOFT_TEST(memory_without_pages_is_not_registered) {
     munmap(pages, MIB / 2);
 }
 
-/* A program that unmaps what it registered, and then gets the same address for pinned memory. */
+/* A program unmaps memory that is still registered, and the system reuses the address for pinned
+ * memory. */
 SOFT_TEST(memory_pinned_where_stale_registration_lies_is_refused_cleanly) {
     void *pages = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(pages != MAP_FAILED);
@@ -143,7 +144,7 @@ SOFT_TEST(memory_pinned_where_stale_registration_lies_is_refused_cleanly) {
     munmap(pages, MIB);
     void *pinned = NULL;
     CUresult result = drv->cuMemHostAlloc(&pinned, MIB, 0);
-    if (result) { /* the system gave the same address */
+    if (result) { /* the system reused the address */
         assert_int_equal(result, CUDA_ERROR_OPERATING_SYSTEM);
         assert_null(pinned);
         assert_ok(drv->cuMemHostUnregister(pages));
@@ -152,7 +153,7 @@ SOFT_TEST(memory_pinned_where_stale_registration_lies_is_refused_cleanly) {
     assert_ok(drv->cuMemFreeHost(pinned));
 }
 
-/* ---- what it costs ---- */
+/* ---- memory consumption ---- */
 
 static size_t resident_bytes(void) {
     FILE *file = fopen("/proc/self/statm", "r");
@@ -172,7 +173,7 @@ static size_t file_bytes(int device) {
 SOFT_TEST_BARE(memory_large_device_costs_nothing_until_touched) {
     size_t before = resident_bytes();
 #ifdef ACRE_SANITIZE_tsan
-    const size_t bytes = 4 * GIB; /* it cannot map more than 16 GiB at once on aarch64 */
+    const size_t bytes = 4 * GIB; /* tsan cannot map more than 16 GiB at once on aarch64 */
 #else
     const size_t bytes = 64 * GIB;
 #endif
@@ -234,7 +235,7 @@ SOFT_TEST(memory_impossible_sizes_are_refused) {
 }
 
 #if !defined(ACRE_SANITIZE_asan) && !defined(ACRE_SANITIZE_tsan)
-/* Sanitizers end the program where a mapping fails, so only the other builds can look at this. */
+/* Sanitizers end the program if a mapping fails, so only builds without them can test this. */
 SOFT_TEST_BARE(memory_without_addresses_for_slab_changes_nothing) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.address_bytes = CHUNK;
@@ -243,7 +244,7 @@ SOFT_TEST_BARE(memory_without_addresses_for_slab_changes_nothing) {
     struct rlimit before, tight = {0, 0};
     assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
     tight = before;
-    tight.rlim_cur = 0; /* what is mapped stays, nothing more can be */
+    tight.rlim_cur = 0; /* existing mappings stay, new ones fail */
     assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
     CUresult small = drv->cuMemAlloc(&at, 512), large = drv->cuMemAlloc(&at, 4 * MIB);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
@@ -258,7 +259,7 @@ SOFT_TEST_BARE(memory_without_addresses_for_slab_changes_nothing) {
 }
 #endif
 
-/* ---- where it lies ---- */
+/* ---- addresses ---- */
 
 enum { LIVE_MAX = 300, STEPS = ROUNDS(4000, 1500) };
 
@@ -316,7 +317,7 @@ SOFT_TEST(memory_slabs_are_given_back) {
     for (int i = 0; i < BLOCKS; i += 2)
         assert_ok(drv->cuMemFree(at[i]));
     assert_int_equal(soft_used_bytes(0), 3 * CHUNK);
-    for (int i = 0; i < BLOCKS; i += 2) /* the holes serve again */
+    for (int i = 0; i < BLOCKS; i += 2) /* the holes are reused */
         assert_ok(drv->cuMemAlloc(&at[i], 300));
     assert_int_equal(soft_used_bytes(0), 3 * CHUNK);
     for (int i = 0; i < BLOCKS; i++)
@@ -324,7 +325,7 @@ SOFT_TEST(memory_slabs_are_given_back) {
     assert_int_equal(soft_used_bytes(0), 0);
 }
 
-/* ---- when it goes ---- */
+/* ---- lifetime ---- */
 
 SOFT_TEST(memory_wrong_frees_are_refused) {
     CUdeviceptr at = 0;
@@ -377,7 +378,7 @@ SOFT_TEST(memory_free_waits_for_queued_work) {
     assert_ok(drv->cuStreamSynchronize(stream)); /* the fill found its memory */
 }
 
-/* Both wait for the same work; when they wake up only one may free. */
+/* Both threads wait for the same work; only one of them may free the block. */
 SOFT_TEST(memory_free_by_two_threads_succeeds_once) {
     struct soft_gate gate;
     struct freeing freeing[2] = {{0}, {0}};
@@ -408,7 +409,7 @@ SOFT_TEST(memory_goes_with_its_context_and_chunks_stay) {
     assert_ok(drv->cuMemHostAlloc(&pinned, 100, 0));
     assert_int_equal(soft_used_bytes(0), CHUNK + 6 * MIB + CHUNK);
     assert_ok(drv->cuDevicePrimaryCtxRelease(0));
-    assert_refused(drv->cuMemFree(small)); /* gone with its context */
+    assert_refused(drv->cuMemFree(small)); /* freed with its context */
     assert_int_equal(soft_used_bytes(0), CHUNK);
     assert_ok(drv->cuDevicePrimaryCtxRetain(&soft_ctx[0], 0));
     assert_refused(drv->cuMemFree(large));

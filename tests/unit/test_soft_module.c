@@ -1,5 +1,5 @@
-/* Modules of the soft driver: PTX is recognised, handles are checked, and kernels of a
- * module cannot be launched. */
+/* Modules of the soft driver: it recognises PTX, checks handles, and does not launch kernels of a
+ * module. */
 #include "soft_fixture.h"
 
 SOFT_TEST(module_is_ptx_whose_comments_are_skipped) {

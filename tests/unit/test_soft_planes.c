@@ -1,5 +1,5 @@
-/* Rows of memory on the soft driver: pitch, fills of every width and shape across chunks, copies
- * between two devices and what they wait for. */
+/* Pitched memory on the soft driver: pitch, fills of every width and shape across chunks, and
+ * copies between two devices and their order. */
 #include "soft_fixture.h"
 
 /* ---- pitch ---- */
@@ -37,7 +37,7 @@ SOFT_TEST(planes_pitch_refused_changes_nothing) {
 
 enum { PLANE = 6 };
 
-/* The same fill in memory of the host. */
+/* Does a fill in host memory, for comparison. */
 static void fill_here(unsigned char *bytes, size_t at, size_t pitch, size_t width, size_t rows,
                       unsigned value, unsigned value_bytes) {
     for (size_t row = 0; row < rows; row++)
@@ -61,7 +61,7 @@ static CUresult fill_there(CUdeviceptr at, size_t pitch, size_t width, size_t ro
     }
 }
 
-/* Over three chunks, so that rows and values meet their borders. */
+/* Fills three chunks, so that rows and values cross chunk borders. */
 SOFT_TEST(planes_random_fills_are_exact) {
     enum { BYTES = PLANE << 20 };
     uint64_t random = random_seed("planes_random_fills_are_exact");
@@ -110,7 +110,7 @@ SOFT_TEST(planes_fill_of_halves_is_late) {
 
 /* ---- between devices ---- */
 
-/* The call is in order with work of both devices that was queued before it, on any stream. */
+/* cuMemcpyPeer waits for work queued before it on any stream of both devices. */
 SOFT_TEST_BARE(planes_peer_copy_waits_for_both_devices) {
     soft_begin(64 * MIB, 2);
     struct soft_gate gate;
@@ -125,7 +125,7 @@ SOFT_TEST_BARE(planes_peer_copy_waits_for_both_devices) {
     assert_ok(drv->cuCtxPopCurrent(&soft_ctx[1]));
     atomic_store(&gate.is_open, 1);
     assert_ok(drv->cuMemcpyPeer(to, soft_ctx[0], from, soft_ctx[1], 4096));
-    /* Done when the call is back: a stream made now may use it at once. */
+    /* The copy is done when the call returns: a new stream may use the data at once. */
     CUstream later = soft_stream(CU_STREAM_NON_BLOCKING);
     unsigned char *pinned = NULL;
     assert_ok(drv->cuMemAllocHost((void **)&pinned, 4096));
@@ -146,7 +146,7 @@ SOFT_TEST(planes_peer_copy_of_unknown_context_is_refused) {
     free(junk);
 }
 
-/* ---- addresses of devices ---- */
+/* ---- PCI addresses ---- */
 
 SOFT_TEST_BARE(planes_every_device_is_found_by_its_bus) {
     soft_begin(4 * MIB, ACRE__SOFT_DEVICES_MAX);
@@ -156,7 +156,7 @@ SOFT_TEST_BARE(planes_every_device_is_found_by_its_bus) {
         assert_ok(drv->cuDeviceGetPCIBusId(text, sizeof text, i));
         assert_ok(drv->cuDeviceGetByPCIBusId(&dev, text));
         assert_int_equal(dev, i);
-        text[strlen(text) - 1] = '1'; /* another function */
+        text[strlen(text) - 1] = '1'; /* another PCI function */
         assert_refused(drv->cuDeviceGetByPCIBusId(&dev, text));
     }
     static const char *const bad[] = {

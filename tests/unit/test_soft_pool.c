@@ -1,5 +1,5 @@
-/* The soft driver's own pools: what they have and give back, which memory a stream gets, and what
- * ends with what. That memory changes hands in order is the business of test_soft_pool_order.c. */
+/* The soft driver's own pools: when they grow and release chunks, which memory a stream gets, and
+ * lifetimes. test_soft_pool_order.c tests that streams reuse each other's memory in order. */
 #include "soft_fixture.h"
 
 #include "soft/soft_pool_types.h"
@@ -47,7 +47,8 @@ static uint64_t used(CUmemoryPool pool) {
     return get(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
 }
 
-/* Has the stream done all that was queued, as nobody was told? */
+/* Returns 1 if the stream has done all queued work, without a query that the host would count as a
+ * sync. */
 static int is_through(CUstream stream) {
     acre__lock_take(&acre__soft.lock);
     int is_it = stream->stream->completed == stream->stream->submitted;
@@ -55,7 +56,7 @@ static int is_through(CUstream stream) {
     return is_it;
 }
 
-/* ---- what a pool has ---- */
+/* ---- growing and trimming ---- */
 
 SOFT_TEST(pool_grows_by_chunks_and_gives_them_back_at_a_sync) {
     CUmemoryPool pool = make_pool(0);
@@ -88,7 +89,8 @@ SOFT_TEST(pool_keeps_what_its_threshold_says_and_trims_to_less) {
         give(at[i], stream);
     assert_ok(drv->cuStreamSynchronize(stream));
     assert_int_equal(reserved(pool), 4 * MIB);
-    assert_ok(drv->cuMemPoolTrimTo(pool, 3 * MIB)); /* whole chunks, and never below */
+    /* A trim releases only whole chunks, and keeps at least the given bytes. */
+    assert_ok(drv->cuMemPoolTrimTo(pool, 3 * MIB));
     assert_int_equal(reserved(pool), 4 * MIB);
     assert_ok(drv->cuMemPoolTrimTo(pool, 2 * MIB));
     assert_int_equal(reserved(pool), 2 * MIB);
@@ -156,7 +158,7 @@ SOFT_TEST(pool_out_of_memory_gives_back_what_others_keep) {
     assert_int_equal(used(pool), 40 * MIB);
 }
 
-/* ---- which memory ---- */
+/* ---- reuse ---- */
 
 SOFT_TEST(pool_memory_comes_back_on_its_stream_at_once) {
     CUmemoryPool pool = make_pool(0);
@@ -174,7 +176,7 @@ SOFT_TEST(pool_memory_comes_back_on_its_stream_at_once) {
     assert_true(soft_is_filled(second, BLOCK, 2));
 }
 
-/* A pool with one block freed on a stream that stands at a gate, and another stream. */
+/* A pool with one block freed on a stream that a gate blocks, and another stream. */
 struct parted {
     CUmemoryPool pool;
     CUstream freeing, taking;
@@ -225,7 +227,7 @@ SOFT_TEST(pool_follows_events) {
     }
 }
 
-/* An event recorded before the free says nothing about it. */
+/* An event recorded before the free does not cover it. */
 SOFT_TEST(pool_does_not_follow_events_that_came_before) {
     struct parted p;
     CUevent event = NULL;
@@ -242,7 +244,7 @@ SOFT_TEST(pool_does_not_follow_events_that_came_before) {
     soft_gate_open(&p.gate);
 }
 
-/* Also with the wait long done: what is known does not hang on what has run. */
+/* The pool also follows an event after the wait is done: reuse does not depend on what has run. */
 SOFT_TEST(pool_follows_events_that_are_over) {
     struct parted p;
     CUevent event = NULL;
@@ -280,7 +282,7 @@ SOFT_TEST(pool_takes_what_is_done_if_it_may) {
     }
 }
 
-/* What a sync has seen is for everybody, whatever the attributes say. */
+/* After a sync of the host any stream may reuse the memory, whatever the attributes are. */
 SOFT_TEST(pool_gives_to_all_what_a_sync_has_seen) {
     for (int way = 0; way < 4; way++) {
         struct parted p;
@@ -290,7 +292,7 @@ SOFT_TEST(pool_gives_to_all_what_a_sync_has_seen) {
         set_threshold(p.pool, UINT64_MAX);
         assert_ok(drv->cuEventCreate(&event, 0));
         assert_ok(drv->cuEventRecord(event, p.freeing));
-        if (way == 3) /* another stream that waits for it is waited for */
+        if (way == 3) /* sync with a stream that waits for the freeing stream */
             assert_ok(drv->cuStreamWaitEvent(p.taking, event, 0));
         soft_gate_open(&p.gate);
         CUstream other = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -314,7 +316,7 @@ SOFT_TEST(pool_knows_the_frees_of_ended_streams_after_a_sync) {
     assert_int_equal(take(p.pool, 2 * MIB, p.taking), p.freed);
 }
 
-/* Nothing else is left: the stream that takes it waits for those that freed it. */
+/* No other memory is left: the allocating stream waits for the streams that freed the memory. */
 SOFT_TEST(pool_waits_for_other_streams_when_there_is_nothing_else) {
     for (int may = 0; may < 2; may++) {
         CUmemoryPool pool = make_pool(8 * MIB);
@@ -343,7 +345,7 @@ SOFT_TEST(pool_waits_for_other_streams_when_there_is_nothing_else) {
     }
 }
 
-/* ---- ends ---- */
+/* ---- lifetime ---- */
 
 SOFT_TEST(pool_that_is_destroyed_goes_with_its_last_allocation) {
     CUmemoryPool pool = make_pool(0);
@@ -358,7 +360,7 @@ SOFT_TEST(pool_that_is_destroyed_goes_with_its_last_allocation) {
     assert_ok(drv->cuDeviceGetMemPool(&current, 0));
     assert_ok(drv->cuDeviceGetDefaultMemPool(&ours, 0));
     assert_ptr_equal(current, ours);
-    assert_ok(drv->cuMemsetD8Async(one, 3, BLOCK, stream)); /* its memory is as good as ever */
+    assert_ok(drv->cuMemsetD8Async(one, 3, BLOCK, stream)); /* its memory stays valid */
     assert_true(soft_is_filled(one, BLOCK, 3));
     give(one, stream);
     soft_gate_put(&gate, stream);
@@ -385,13 +387,14 @@ SOFT_TEST(pool_memory_goes_with_the_context) {
     assert_ok(drv->cuMemAllocAsync(&at, BLOCK, NULL));
 }
 
-/* A free on a stream of another device, which is lost and ends before it is reached. */
+/* A free is queued on a stream of another device, which is lost and released before the free
+ * runs. */
 SOFT_TEST_BARE(pool_free_that_is_never_reached_counts_as_done) {
     struct acre__soft_config config = soft_config(64 * MIB, 2);
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                             .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
     CUmemoryPool pool = NULL;
-    config.seeded = 1; /* nothing runs by itself */
+    config.seeded = 1; /* queued work runs only in calls */
     soft_begin_with(&config);
     assert_ok(drv->cuMemPoolCreate(&pool, &props));
     set_threshold(pool, UINT64_MAX);
@@ -409,8 +412,8 @@ SOFT_TEST_BARE(pool_free_that_is_never_reached_counts_as_done) {
     assert_int_equal(reserved(pool), 0);
 }
 
-/* Pools belong to the device: they outlive a context of the program's own, with what was freed
- * there, and end with the last one. */
+/* Pools belong to the device: they outlive a created context, with the memory freed there, and end
+ * with the device's last context. */
 SOFT_TEST(pool_memory_outlives_a_context_that_is_not_the_last) {
     CUmemoryPool pool = make_pool(0);
     CUcontext own = NULL;
@@ -424,7 +427,7 @@ SOFT_TEST(pool_memory_outlives_a_context_that_is_not_the_last) {
     assert_ok(drv->cuCtxDestroy(own));
     assert_true(soft_is_filled(stays, CHUNK, 4));
     assert_int_equal(used(pool), CHUNK);
-    assert_int_equal(take(pool, CHUNK, NULL), goes); /* the end of a context is a sync */
+    assert_int_equal(take(pool, CHUNK, NULL), goes); /* destroying a context is a sync */
     assert_ok(drv->cuMemFree(stays));
     give(goes, NULL);
 }
@@ -440,7 +443,7 @@ SOFT_TEST(pool_wrong_frees_change_nothing) {
     give(at, stream);
     assert_refused(drv->cuMemFreeAsync(at, stream));
     assert_refused(drv->cuMemFree(at));
-    assert_refused(drv->cuMemsetD8Async(at, 1, BLOCK, stream)); /* known to nobody any more */
+    assert_refused(drv->cuMemsetD8Async(at, 1, BLOCK, stream)); /* the address is invalid now */
     assert_int_equal(used(pool), 0);
     at = take(pool, BLOCK, stream);
     assert_ok(drv->cuMemFree(at)); /* needs no stream, and waits for none */
@@ -483,16 +486,16 @@ SOFT_TEST_BARE(pool_memory_is_reached_by_whom_it_is_opened_for) {
     assert_ok(drv->cuMemPoolSetAccess(pool, &desc, 1));
     assert_ok(drv->cuMemcpyDtoD(there, at, BLOCK));
     assert_true(soft_is_filled(there, BLOCK, 5));
-    assert_refused(drv->cuMemcpyDtoD(at, there, BLOCK)); /* for reading alone */
+    assert_refused(drv->cuMemcpyDtoD(at, there, BLOCK)); /* read access only */
     desc.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     assert_ok(drv->cuMemPoolSetAccess(pool, &desc, 1));
     assert_ok(drv->cuMemcpyDtoD(at, there, BLOCK));
-    /* The stream of one device, the pool of another. */
+    /* A stream of one device uses a pool of another. */
     CUdeviceptr far = take(pool, BLOCK, NULL);
     assert_ok(drv->cuMemsetD8Async(far, 6, BLOCK, NULL));
     give(far, NULL);
     assert_ok(drv->cuCtxSynchronize());
-    /* One entry that cannot be, and none of them is done. */
+    /* If one entry is invalid, the call changes nothing. */
     CUmemAccessDesc both[2] = {{{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_NONE},
                                {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_NONE}};
     CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -512,8 +515,8 @@ SOFT_TEST(pool_memory_faults_for_the_host) {
 
 enum { THREADS = 4, TURNS = 300 };
 
-/* Blocks of all sizes, each filled and read back by the stream that has it; NULL when all is well.
- */
+/* Allocates, fills, reads back and frees blocks of all sizes on one stream. Returns NULL if all is
+ * well. */
 static void *churn(void *user) {
     CUmemoryPool pool = user;
     struct {
@@ -562,7 +565,7 @@ SOFT_TEST(pool_serves_many_threads) {
         assert_null(wrong);
     }
     assert_int_equal(used(pool), 0);
-    assert_int_equal(reserved(pool), 0); /* given back at the last sync */
+    assert_int_equal(reserved(pool), 0); /* released at the last sync */
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
-/* Pools and the vector clocks: memory in stream order must be used between its alloc and its free,
- * by the same stream or with an edge to it; and whatever a pool hands out again comes after what
- * was done with it before. Each scenario runs with workers and under several seeds. */
+/* Pools and the vector clocks. Pool memory must be used between its allocation and its free, by the
+ * same stream or with an edge to it. Memory that a pool reuses is ordered after its earlier uses.
+ * Each scenario runs with workers and under several seeds. */
 #include "soft_fixture.h"
 
 #include "soft/soft_op.h"
@@ -31,7 +31,7 @@ static void expect_reports(void (*scenario)(void), size_t reports, const char *n
 
 #define EXPECT_REPORTS(scenario, reports) expect_reports(scenario, reports, #scenario)
 
-/* Where a mistake was found the device is lost, and what comes later is refused. */
+/* After a report the device is lost, and later calls fail. */
 static void ok_or_lost(CUresult result) {
     assert_true(result == CUDA_SUCCESS || result == CUDA_ERROR_LAUNCH_FAILED);
 }
@@ -40,7 +40,7 @@ static CUstream stream_make(void) {
     return soft_stream(CU_STREAM_NON_BLOCKING);
 }
 
-/* All of a segment, so that nothing else of the pool is free. */
+/* Allocates a whole segment, so that the pool has no other free memory. */
 static CUdeviceptr take(CUstream stream) {
     CUdeviceptr at = 0;
     assert_ok(drv->cuMemAllocAsync(&at, CHUNK, stream));
@@ -55,7 +55,7 @@ static void fill(CUdeviceptr at, CUstream stream) {
     ok_or_lost(drv->cuMemsetD8Async(at, 1, BLOCK, stream));
 }
 
-/* What `before` does from now on comes first. */
+/* Orders later work of `after` behind the work queued on `before` so far. */
 static void order(CUstream before, CUstream after) {
     CUevent event = NULL;
     ok_or_lost(drv->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -63,8 +63,8 @@ static void order(CUstream before, CUstream after) {
     ok_or_lost(drv->cuStreamWaitEvent(after, event, 0));
 }
 
-/* Until the stream is through, without the host learning of it: with a seed any call lets it run.
- */
+/* Waits until the stream is done, without a sync or query of the host. With a seed, driver calls
+ * let it run. */
 static void let_run(CUstream stream) {
     int device;
     uint64_t left = 1;
@@ -119,7 +119,7 @@ static void free_elsewhere_after_an_event(void) {
     give(at, two);
 }
 
-/* Two streams read it, and only one of them is waited for. */
+/* Two streams read the block; the free waits for only one of them. */
 static void free_with_a_reader_forgotten(void) {
     CUstream one = stream_make(), two = stream_make(), three = stream_make();
     CUdeviceptr at = take(one), copy = 0;
@@ -151,7 +151,7 @@ TEST(pool_memory_is_used_between_alloc_and_free) {
     EXPECT_REPORTS(use_by_the_legacy_stream, 0);
 }
 
-/* ---- changing hands ---- */
+/* ---- reuse ---- */
 
 static void reuse_on_its_stream(void) {
     CUstream one = stream_make();
@@ -172,7 +172,7 @@ static void reuse_after_an_event(void) {
     fill(at, two);
 }
 
-/* The pool saw that the free was done; the host did not. */
+/* The pool has seen that the free is done; the host has not. */
 static void reuse_of_what_is_done(void) {
     CUstream one = stream_make(), two = stream_make();
     CUdeviceptr at = take(one);
@@ -197,7 +197,7 @@ static void reuse_after_a_sync(void) {
     fill(at, two);
 }
 
-/* The whole device was theirs: the third stream waits for both. */
+/* Two streams held the whole device: the third stream waits for both. */
 static void reuse_of_what_is_waited_for(void) {
     CUstream one = stream_make(), two = stream_make(), three = stream_make();
     CUdeviceptr first = 0, second = 0, all = 0;
@@ -215,7 +215,7 @@ static void reuse_of_what_is_waited_for(void) {
     fill(all + 32 * MIB, three);
 }
 
-/* Parts of it were freed by two streams, one of which is through. */
+/* Two streams freed parts of the segment; one of the streams is done. */
 static void reuse_of_a_mixture(void) {
     CUstream one = stream_make(), two = stream_make();
     CUdeviceptr whole = 0;
@@ -258,7 +258,7 @@ static void host_free_after_a_sync(void) {
     fill(at, two);
 }
 
-/* A use that is done, but the host does not know. */
+/* The use is done, but the host has not waited for it. */
 static void host_free_too_early(void) {
     CUstream one = stream_make();
     CUdeviceptr at = take(one);
@@ -267,7 +267,7 @@ static void host_free_too_early(void) {
     assert_ok(drv->cuMemFree(at));
 }
 
-/* Nobody used it: the next one only comes after its own beginning. */
+/* The block was never used: the next allocation is ordered after this block's allocation only. */
 static void host_free_of_what_was_never_used(void) {
     CUstream one = stream_make(), two = stream_make();
     CUdeviceptr at = take(one);
@@ -276,7 +276,7 @@ static void host_free_of_what_was_never_used(void) {
     fill(take(one), one);
 }
 
-/* The one before used it, on two streams, and is not through; this one did not. */
+/* The previous allocation was used on two streams and is not done; this one was not used. */
 static void host_free_of_what_another_used(void) {
     CUstream one = stream_make(), two = stream_make();
     CUdeviceptr at = take(one), copy = 0;
@@ -291,7 +291,7 @@ static void host_free_of_what_another_used(void) {
     fill(take(two), two);
 }
 
-/* Work that is still queued uses it. */
+/* Queued work still uses the block. */
 static void host_free_under_queued_work(void) {
     struct soft_gate gate;
     CUstream one = stream_make();
@@ -305,11 +305,12 @@ static void host_free_under_queued_work(void) {
         soft_gate_open(&gate);
 }
 
-/* The addresses of plain memory are nobody's as soon as the stream is there. */
+/* Addresses of plain memory can be reused as soon as the stream reaches the free. */
 static void plain_memory_freed_in_order(void) {
     CUstream one = stream_make(), two = stream_make();
     CUdeviceptr stays = 0, at = 0, again = 0;
-    assert_ok(drv->cuMemAlloc(&stays, BLOCK)); /* so that their chunk is not new again */
+    /* A second block, so that the chunk is not released and created again. */
+    assert_ok(drv->cuMemAlloc(&stays, BLOCK));
     assert_ok(drv->cuMemAlloc(&at, BLOCK));
     fill(at, one);
     give(at, one);
@@ -338,9 +339,9 @@ TEST(pool_memory_freed_by_the_host_is_done_with) {
     EXPECT_REPORTS(plain_memory_freed_elsewhere, 1);
 }
 
-/* ---- mistakes of a pool are found ---- */
+/* ---- planted bugs are found ---- */
 
-/* The pool forgets behind which free its memory is. */
+/* Plants a bug: the pool forgets which free its memory waits for. */
 static void plant_forgotten_frees(void) {
     acre__lock_take(&acre__soft.lock);
     struct acre__node *node = acre__tree_first(&acre__soft.segments);

@@ -1,5 +1,5 @@
-/* Pools of the soft driver between processes, as far as one process can show it: the same bytes
- * under two addresses, data that somebody made up, descriptors of other things. */
+/* Shared pools of the soft driver, as far as one process can test them: one block at two addresses,
+ * forged export data, descriptors of other objects. */
 #include "soft_fixture.h"
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static uint64_t get(CUmemoryPool pool, CUmemPool_attribute attribute) {
 SOFT_TEST(share_pointers_of_memory_that_came_later) {
     CUmemoryPool pool = make_shared(0), imported = import_pool(pool);
     CUdeviceptr at[3], there[3];
-    for (int i = 0; i < 3; i++) { /* each makes the pool grow */
+    for (int i = 0; i < 3; i++) { /* each allocation makes the pool grow */
         CUmemPoolPtrExportData data;
         at[i] = take(pool, 2 * MIB);
         assert_ok(drv->cuMemPoolExportPointer(&data, at[i]));
@@ -56,14 +56,15 @@ SOFT_TEST(share_pointers_of_memory_that_came_later) {
         assert_true(soft_is_filled(there[i], 2 * MIB, (unsigned char)(i + 1)));
     assert_int_equal(get(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 6 * MIB);
     assert_int_equal(get(imported, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 6 * MIB);
-    assert_int_equal(soft_used_bytes(0), 6 * MIB); /* once */
+    assert_int_equal(soft_used_bytes(0), 6 * MIB); /* charged once */
     for (int i = 0; i < 3; i++) {
         assert_ok(drv->cuMemFreeAsync(there[i], NULL));
         assert_ok(drv->cuMemFreeAsync(at[i], NULL));
     }
     assert_ok(drv->cuCtxSynchronize());
     assert_int_equal(get(imported, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0);
-    /* What may be imported somewhere is not given back before the pool is. */
+    /* A shared pool releases its memory only when it is destroyed, since another process may have
+     * imported it. */
     assert_int_equal(get(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 6 * MIB);
     assert_ok(drv->cuMemPoolTrimTo(pool, 0));
     assert_int_equal(soft_used_bytes(0), 6 * MIB);
@@ -82,7 +83,7 @@ SOFT_TEST(share_outlives_its_pool) {
     assert_ok(drv->cuMemFreeAsync(at, NULL));
     assert_ok(drv->cuCtxSynchronize());
     assert_ok(drv->cuMemPoolDestroy(pool));
-    assert_ok(drv->cuMemPoolDestroy(imported)); /* goes with its pointer */
+    assert_ok(drv->cuMemPoolDestroy(imported)); /* the pool lives on until the pointer is freed */
     assert_true(soft_is_filled(there, BLOCK, 9));
     assert_ok(drv->cuMemFree(there));
     assert_refused(drv->cuMemFree(there));
@@ -98,14 +99,14 @@ SOFT_TEST(share_made_up_pointers_are_refused) {
     assert_refused(drv->cuMemPoolImportPointer(&there, imported, &data));
     memset(&data, 0xff, sizeof data);
     assert_refused(drv->cuMemPoolImportPointer(&there, imported, &data));
-    assert_refused(drv->cuMemPoolImportPointer(&there, pool, &good)); /* not an imported one */
+    assert_refused(drv->cuMemPoolImportPointer(&there, pool, &good)); /* not an imported pool */
     for (int i = 0; i < 2000; i++) {
         data = good;
         for (uint64_t n = 1 + random_draw(&random, 4); n; n--)
             data.reserved[random_draw(&random, 32)] = (unsigned char)random_draw(&random, 256);
         if (drv->cuMemPoolImportPointer(&there, imported, &data))
             continue;
-        unsigned char byte; /* believed: then all of it is there */
+        unsigned char byte; /* accepted: then the whole block is accessible */
         CUdeviceptr base = 0;
         size_t bytes = 0;
         assert_ok(drv->cuMemGetAddressRange(&base, &bytes, there));
@@ -135,7 +136,7 @@ SOFT_TEST(share_descriptors_of_other_things_are_refused) {
     assert_ok(drv->cuMemRelease(chunk));
 }
 
-/* Both addresses are the same bytes to the clocks. */
+/* The vector clocks treat both addresses as the same memory. */
 TEST(share_is_in_the_same_order) {
     for (int is_ordered = 0; is_ordered < 2; is_ordered++) {
         struct acre__soft_config config = soft_config(64 * MIB, 1);

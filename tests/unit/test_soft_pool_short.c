@@ -1,8 +1,8 @@
-/* Pools without host memory: every allocation of the driver's own is refused in turn. The call says
- * so and changes nothing, what is called next works, and in the end nothing is left over.
+/* Pools without host memory: each host allocation of the driver fails in turn. The driver call
+ * reports it and changes nothing, later calls work, and nothing leaks.
  *
- * This program has the functions of malloc itself, so that it can refuse and count; a sanitizer
- * has them too, and then there is nothing to test. */
+ * This program replaces malloc and free to count and fail allocations. Sanitizers replace them too,
+ * so builds with a sanitizer test nothing here. */
 #include "soft_fixture.h"
 
 #if defined(ACRE_SANITIZE_asan) || defined(ACRE_SANITIZE_tsan) || !defined(__GLIBC__)
@@ -18,7 +18,7 @@ void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *p, size_t bytes);
 void __libc_free(void *p);
 
-/* Allocations of this thread until one is refused; negative: none is. */
+/* Allocations of this thread until one fails; negative: none fails. */
 static _Thread_local long until = -1;
 static _Thread_local int is_refused;
 static _Atomic long live;
@@ -57,7 +57,7 @@ void free(void *p) {
     __libc_free(p);
 }
 
-/* ---- what is called ---- */
+/* ---- scripts of driver calls ---- */
 
 enum { BLOCKS = 4 };
 
@@ -113,9 +113,9 @@ static CUresult script_share(struct script *s) {
     return drv->cuMemPoolImportPointer(&s->got, s->imported, &data);
 }
 
-/* Everything back, wherever the script ended. */
+/* Frees everything, wherever the script stopped. */
 static void script_end(struct script *s) {
-    assert_ok(drv->cuCtxSynchronize()); /* any stream may free what any other had */
+    assert_ok(drv->cuCtxSynchronize()); /* so that any stream may free any block */
     if (s->got)
         assert_ok(give(&s->got, s->one));
     if (s->sent)
@@ -144,7 +144,8 @@ static void begin(void) {
     soft_begin_with(&config);
 }
 
-/* Runs it with the allocation of that number refused; 0 when there were fewer. */
+/* Runs the script and fails the allocation with that number. Returns 0 if there were fewer
+ * allocations. */
 static int script_run(CUresult (*run)(struct script *), long refused) {
     struct script s = {.fd = -1};
     void *state = NULL;
@@ -157,7 +158,7 @@ static int script_run(CUresult (*run)(struct script *), long refused) {
     CUresult result = run(&s);
     until = -1;
     int was_refused = is_refused;
-    /* A few of them are only for remembering things: then all is done in another way. */
+    /* A few allocations are optional: if one of them fails, the call succeeds in another way. */
     if (!was_refused)
         assert_ok(result);
     else if (result)
@@ -168,11 +169,11 @@ static int script_run(CUresult (*run)(struct script *), long refused) {
 }
 
 static void each_allocation_refused(CUresult (*run)(struct script *)) {
-    (void)script_run(run, -1); /* what is made once and kept */
+    (void)script_run(run, -1); /* allocations that are made once and kept */
     long refused = 0, before = atomic_load(&live);
     while (script_run(run, refused)) {
         if (atomic_load(&live) != before)
-            fail_msg("allocation %ld refused: %ld are left over", refused,
+            fail_msg("allocation %ld failed: %ld allocations leak", refused,
                      atomic_load(&live) - before);
         refused++;
     }

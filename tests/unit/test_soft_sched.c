@@ -1,5 +1,6 @@
-/* Virtual host threads on the soft driver under the seeded scheduler: that they wait without
- * blocking each other, have contexts and default streams of their own, and that a seed says all. */
+/* Virtual host threads on the soft driver under the seeded scheduler: they wait without blocking
+ * each other, have separate context stacks and default streams, and the seed determines the
+ * order. */
 #include "soft_fixture.h"
 
 #include "base/atomic.h"
@@ -41,7 +42,8 @@ static void take_turns(void *user) {
     acre__lock_give(&table.lock);
 }
 
-/* Each hands the turn on and then waits: at times all of them wait, and one of them can go on. */
+/* Each thread passes the turn on and waits: at times all threads wait, but one of them is
+ * runnable. */
 TEST(sched_threads_that_hand_turns_around_are_not_stuck) {
     struct acre__vthread threads[3];
     for (uintptr_t i = 0; i < 3; i++)
@@ -66,7 +68,7 @@ static void do_nothing(void *unused) {
     (void)unused;
 }
 
-/* They are given up, and the lock that they waited with is free. */
+/* The scheduler abandons the stuck threads, and their lock is free afterwards. */
 TEST(sched_threads_that_wait_for_ever_are_stuck) {
     const struct acre__vthread threads[] = {
         {wait_for_nothing, NULL}, {do_nothing, NULL}, {wait_for_nothing, NULL}};
@@ -92,11 +94,11 @@ static struct {
 static const char *work_step(unsigned me, unsigned step, CUdeviceptr at, CUstream stream) {
     unsigned char seen[100], value = (unsigned char)(me * 16 + step);
     if (drv->cuMemsetD8Async(at, value, 100, stream))
-        return "the fill was refused";
+        return "the fill failed";
     if (step % 2 ? drv->cuStreamSynchronize(stream) : drv->cuMemsetD8Async(at, value, 50, stream))
-        return "no sync";
-    if (drv->cuMemcpyDtoHAsync(seen, at, 100, stream)) /* waits */
-        return "the copy was refused";
+        return "the second fill or the sync failed";
+    if (drv->cuMemcpyDtoHAsync(seen, at, 100, stream)) /* blocks until the copy is done */
+        return "the copy failed";
     for (int i = 0; i < 100; i++)
         if (seen[i] != value)
             return "wrong bytes";
@@ -107,20 +109,20 @@ static void work_run(void *user) {
     unsigned me = (unsigned)(uintptr_t)user;
     CUdeviceptr at = 0;
     CUcontext before = NULL;
-    if (drv->cuCtxGetCurrent(&before) || before) /* a stack of its own, empty */
-        work.wrong = "a context was there";
+    if (drv->cuCtxGetCurrent(&before) || before) /* an empty context stack per thread */
+        work.wrong = "the thread began with a current context";
     if (drv->cuCtxPushCurrent(soft_ctx[0]) || drv->cuMemAlloc(&at, 100) ||
         drv->cuStreamGetId(CU_STREAM_PER_THREAD, &work.ids[me]))
-        work.wrong = "did not begin";
+        work.wrong = "the first driver calls failed";
     for (unsigned step = 0; step < STEPS && !work.wrong; step++) {
         work.wrong = work_step(me, step, at, CU_STREAM_PER_THREAD);
         work.trail[work.count++] = me;
     }
     if (drv->cuMemFree(at))
-        work.wrong = "not freed";
-    /* Work that is still queued when the thread ends. */
+        work.wrong = "cuMemFree failed";
+    /* Leaves work queued when the thread ends. */
     if (drv->cuMemAlloc(&at, 100) || drv->cuMemsetD8Async(at, 1, 100, CU_STREAM_PER_THREAD))
-        work.wrong = "did not end";
+        work.wrong = "the last driver calls failed";
 }
 
 static void work_under(uint64_t seed) {
@@ -135,7 +137,7 @@ static void work_under(uint64_t seed) {
     assert_true(work.ids[0] != work.ids[1] && work.ids[1] != work.ids[2] &&
                 work.ids[0] != work.ids[2]);
     assert_ok(drv->cuCtxSynchronize());
-    assert_int_equal(soft_stream_count(0), 0); /* gone with their threads and their work */
+    assert_int_equal(soft_stream_count(0), 0); /* destroyed with their threads and work */
     assert_int_equal(acre__soft_reports(NULL, 0), 0);
     end_seeded();
 }
@@ -165,7 +167,7 @@ static void export_it(void *unused) {
     int fd = -1;
     if (drv->cuMemExportToShareableHandle(&fd, moved_chunk,
                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0))
-        work.wrong = "no export";
+        work.wrong = "the export failed";
     close(fd);
 }
 
@@ -173,7 +175,7 @@ static void write_it(void *unused) {
     (void)unused;
     unsigned char seen[64];
     if (drv->cuCtxPushCurrent(soft_ctx[0]))
-        work.wrong = "no context";
+        work.wrong = "cuCtxPushCurrent failed";
     for (unsigned char i = 1; i < 10; i++)
         if (drv->cuMemsetD8Async(moved_at, i, 64, CU_STREAM_PER_THREAD) ||
             drv->cuMemcpyDtoHAsync(seen, moved_at, 64, CU_STREAM_PER_THREAD) || seen[63] != i)
@@ -195,7 +197,8 @@ TEST(sched_export_between_steps_keeps_bytes) {
     }
 }
 
-/* A host function run by the scheduler while the threads call: refused for it, not for them. */
+/* The scheduler runs a host function while threads make calls: driver calls of the function fail,
+ * those of the threads do not. */
 static CUresult from_function;
 
 static void call_from_function(void *unused) {
@@ -208,12 +211,12 @@ static void launch_and_call(void *unused) {
     (void)unused;
     CUdeviceptr at;
     if (drv->cuCtxPushCurrent(soft_ctx[0]))
-        work.wrong = "no context";
+        work.wrong = "cuCtxPushCurrent failed";
     for (int i = 0; i < 5; i++)
         if (drv->cuLaunchHostFunc(CU_STREAM_PER_THREAD, call_from_function, NULL) ||
             drv->cuMemAlloc(&at, 64) || drv->cuStreamSynchronize(CU_STREAM_PER_THREAD) ||
             drv->cuMemFree(at))
-            work.wrong = "a call of a thread was refused";
+            work.wrong = "a driver call of a thread failed";
 }
 
 TEST(sched_host_function_is_refused_alone) {

@@ -1,6 +1,6 @@
 /* Chunks of the soft driver as file descriptors: export while work runs, import in this process and
- * in another program, and what is no chunk. The other program is this one, started anew with
- * "import" and a socket's number. */
+ * in another one, and descriptors that are not chunks. The other process is a second run of this
+ * program with "import" and the number of a socket. */
 #include "soft_fixture.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ SOFT_TEST(share_exported_chunk_keeps_bytes) {
     assert_int_equal(blocks_of(acre__soft.devices[0].fd), CHUNK);
     int fd = export_fd(chunk);
     assert_int_equal(blocks_of(acre__soft.devices[0].fd), 0); /* moved, not copied */
-    assert_int_equal(blocks_of(fd), CHUNK);                   /* and still sparse */
+    assert_int_equal(blocks_of(fd), CHUNK);                   /* still sparse */
     assert_int_equal(soft_used_bytes(0), 4 * CHUNK);
     assert_true(soft_is_filled(at, CHUNK, 0));
     assert_true(soft_is_filled(at + CHUNK, CHUNK, 0x31));
@@ -72,14 +72,14 @@ SOFT_TEST(share_export_that_was_not_asked_for_is_refused) {
     assert_int_equal(fd, -7);
 }
 
-/* Two streams write the chunks over and over, each pass all bytes alike, and read them back while
- * another thread exports them one by one. A move in the middle of a pass would leave old bytes. */
+/* Two streams fill the chunks repeatedly, with one value per pass, and read them back while another
+ * thread exports the chunks one by one. A move in the middle of a pass would leave old bytes. */
 enum { MOVED = 12, WRITERS = 2, PASSES_AFTER = 3 };
 
 struct writer {
     CUdeviceptr at;
     _Atomic int *exports_over;
-    const char *wrong; /* what went wrong, in words; NULL: nothing */
+    const char *wrong; /* description of a failure; NULL: none */
 };
 
 static void *write_and_read(void *argument) {
@@ -88,7 +88,7 @@ static void *write_and_read(void *argument) {
     unsigned char *seen = malloc(CHUNK);
     if (!seen || drv->cuCtxPushCurrent(soft_ctx[0]) ||
         drv->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
-        w->wrong = "did not begin";
+        w->wrong = "the first driver calls failed";
     int left = PASSES_AFTER;
     for (unsigned pass = 1; left && !w->wrong; pass++) {
         left -= atomic_load(w->exports_over);
@@ -97,10 +97,10 @@ static void *write_and_read(void *argument) {
             CUdeviceptr at = w->at + i * CHUNK;
             if (drv->cuMemsetD8Async(at, value, CHUNK, stream) ||
                 drv->cuMemcpyDtoHAsync(seen, at, CHUNK, stream))
-                w->wrong = "a call failed";
+                w->wrong = "a fill or copy failed";
             for (size_t k = 0; k < CHUNK && !w->wrong; k++)
                 if (seen[k] != value)
-                    w->wrong = "torn";
+                    w->wrong = "a chunk holds bytes of two passes";
         }
     }
     free(seen);
@@ -173,7 +173,7 @@ SOFT_TEST(share_chunk_exported_by_many_threads_is_one_file) {
     assert_true(soft_is_filled(at, CHUNK, 19));
 }
 
-/* ---- import here ---- */
+/* ---- import in this process ---- */
 
 SOFT_TEST(share_import_in_same_process_is_the_same_chunk) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0), import = 0;
@@ -199,7 +199,7 @@ SOFT_TEST(share_import_in_same_process_is_the_same_chunk) {
     assert_int_equal(soft_used_bytes(0), 0);
 }
 
-/* One chunk, one set of clocks: work through the two handles is compared. */
+/* Both handles share the chunk's vector clocks: a race between them is reported. */
 SOFT_TEST_BARE(share_import_in_same_process_shares_clocks) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.check = 1;
@@ -230,13 +230,13 @@ SOFT_TEST(share_descriptor_outlives_its_chunk) {
     close(fd);
     soft_map_at(at, import, CHUNK, 0);
     assert_true(soft_is_filled(at, CHUNK, 0x66));
-    assert_int_equal(soft_used_bytes(0), 0); /* it is not of this device's memory any more */
+    assert_int_equal(soft_used_bytes(0), 0); /* it no longer counts as memory of this device */
     assert_ok(drv->cuMemUnmap(at, CHUNK));
     assert_ok(drv->cuMemRelease(import));
     assert_int_equal(acre__soft.files.count, 0);
 }
 
-/* ---- what is no chunk ---- */
+/* ---- descriptors that are not chunks ---- */
 
 static int memfd(const char *name, size_t bytes, int seals) {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -259,9 +259,9 @@ SOFT_TEST(share_junk_descriptor_is_refused) {
         ends[0],
         open("/dev/null", O_RDWR | O_CLOEXEC),
         open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
-        memfd(name, CHUNK, 0),             /* may change its size */
-        memfd(name, CHUNK, F_SEAL_GROW),   /* may shrink */
-        memfd(name, CHUNK, F_SEAL_SHRINK), /* may grow */
+        memfd(name, CHUNK, 0),             /* size can change */
+        memfd(name, CHUNK, F_SEAL_GROW),   /* can shrink */
+        memfd(name, CHUNK, F_SEAL_SHRINK), /* can grow */
         memfd(name, CHUNK - 4096, sealed),
         memfd(name, 0, sealed),
         memfd("something-else", CHUNK, sealed),
@@ -277,7 +277,7 @@ SOFT_TEST(share_junk_descriptor_is_refused) {
             close(junk[i]);
     }
     close(ends[1]);
-    /* A device that does not exist here: taken, as the first one's. */
+    /* A chunk of a device that does not exist here is accepted as a chunk of device 0. */
     int fd = memfd("acre-soft-chunk-d15", CHUNK, sealed);
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
@@ -287,7 +287,7 @@ SOFT_TEST(share_junk_descriptor_is_refused) {
     assert_int_equal(prop.location.id, 0);
 }
 
-/* ---- another program ---- */
+/* ---- another process ---- */
 
 static int send_fds(int socket, const int *fds, size_t count) {
     char byte = 1;
@@ -331,13 +331,13 @@ static int receive_fds(int socket, int *fds, size_t count) {
 #define CHILD_OK(condition)                                                                        \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "importing program, line %d: %s\n", __LINE__, #condition);             \
+            fprintf(stderr, "importing process, line %d: %s failed\n", __LINE__, #condition);      \
             return 1;                                                                              \
         }                                                                                          \
     } while (0)
 
-/* What the importing program does: a device chunk of 0x12s gets 0x34s, a host chunk of 0x56s is
- * opened for the host and gets one byte. */
+/* The importing process: it fills a device chunk of 0x12 with 0x34, opens a host chunk of 0x56 for
+ * the host and writes one byte to it. */
 static int importer_main(int socket) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     int fds[2];
@@ -354,11 +354,11 @@ static int importer_main(int socket) {
     CHILD_OK(!import_fd(&device_chunk, fds[0]) && !import_fd(&host_chunk, fds[1]));
     CHILD_OK(!close(fds[0]) && !close(fds[1]));
     CHILD_OK(!drv->cuMemAddressReserve(&at, 3 * CHUNK, 0, 0, 0));
-    CHILD_OK(drv->cuMemMap(at, CHUNK, 0, device_chunk, 0)); /* it has two */
+    CHILD_OK(drv->cuMemMap(at, CHUNK, 0, device_chunk, 0)); /* the chunk has two units */
     CHILD_OK(!drv->cuMemMap(at, 2 * CHUNK, 0, device_chunk, 0));
     CHILD_OK(!drv->cuMemMap(at + 2 * CHUNK, CHUNK, 0, host_chunk, 0));
-    CHILD_OK(
-        drv->cuMemSetAccess(at, 2 * CHUNK, &access[1], 1)); /* device memory: not for the host */
+    /* Device memory cannot be opened for the host. */
+    CHILD_OK(drv->cuMemSetAccess(at, 2 * CHUNK, &access[1], 1));
     CHILD_OK(!drv->cuMemSetAccess(at, 2 * CHUNK, &access[0], 1));
     CHILD_OK(!drv->cuMemSetAccess(at + 2 * CHUNK, CHUNK, access, 2));
     CHILD_OK(soft_is_filled(at, 2 * CHUNK, 0x12));
@@ -368,7 +368,8 @@ static int importer_main(int socket) {
     host[0] = 0x78;
     CHILD_OK(!drv->cuMemsetD8(at, 0x34, 2 * CHUNK) && !drv->cuCtxSynchronize());
     size_t room = 0;
-    CHILD_OK(!drv->cuMemGetInfo(&room, NULL) && room == 64 * MIB); /* the exporter pays */
+    /* The memory is charged to the exporter. */
+    CHILD_OK(!drv->cuMemGetInfo(&room, NULL) && room == 64 * MIB);
     CHILD_OK(!drv->cuMemUnmap(at, 3 * CHUNK) && !drv->cuMemAddressFree(at, 3 * CHUNK));
     CHILD_OK(!drv->cuMemRelease(device_chunk) && !drv->cuMemRelease(host_chunk));
     CHILD_OK(!drv->cuDevicePrimaryCtxRelease(0));

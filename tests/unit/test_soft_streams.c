@@ -1,8 +1,8 @@
-/* Streams of the soft driver: late, in order, independent or not by the legacy stream's rule; their
- * handles, their ends, and the workers that run them. */
+/* Streams of the soft driver: asynchronous and in order, independent or ordered by the legacy
+ * stream's rule; their handles, their destruction, and the worker threads. */
 #include "soft_fixture.h"
 
-/* ---- late and in order ---- */
+/* ---- asynchronous and in order ---- */
 
 SOFT_TEST(streams_run_after_the_call_returned) {
     struct soft_gate gate;
@@ -53,7 +53,7 @@ SOFT_TEST(streams_blocked_function_holds_up_its_own_only) {
     CUstream streams[BUSY];
     for (int i = 0; i < BUSY; i++) {
         streams[i] = soft_stream(CU_STREAM_NON_BLOCKING);
-        soft_gate_put(&gates[i], streams[i]); /* returns when all before still stand there */
+        soft_gate_put(&gates[i], streams[i]); /* returns although the gates before it are closed */
     }
     for (int i = 0; i < BUSY; i++)
         assert_int_equal(drv->cuStreamQuery(streams[i]), CUDA_ERROR_NOT_READY);
@@ -63,7 +63,7 @@ SOFT_TEST(streams_blocked_function_holds_up_its_own_only) {
     }
 }
 
-/* Workers are made for streams, not for operations. */
+/* The driver starts workers per busy stream, not per operation. */
 SOFT_TEST(streams_workers_are_as_many_as_busy_streams) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     _Atomic int ran = 0;
@@ -74,12 +74,12 @@ SOFT_TEST(streams_workers_are_as_many_as_busy_streams) {
     acre__lock_take(&acre__soft.lock);
     size_t workers = acre__soft.worker_count;
     acre__lock_give(&acre__soft.lock);
-    assert_in_range(workers, 1, 8); /* one is enough; a few more come when two change places */
+    assert_in_range(workers, 1, 8); /* one is enough; a few more start when workers take turns */
 }
 
 /* ---- the legacy stream ---- */
 
-/* Work on `second` waits for work queued before on `first`, or does not. */
+/* Expects that work on `second` waits, or does not wait, for earlier work on `first`. */
 static void expect_order(CUstream first, CUstream second, int waits) {
     struct soft_gate gate;
     _Atomic int ran = 0;
@@ -121,7 +121,7 @@ SOFT_TEST(streams_non_blocking_is_independent) {
     }
 }
 
-/* Through the legacy stream one blocking stream waits for another. */
+/* Work on the legacy stream between two blocking streams orders them. */
 SOFT_TEST(streams_legacy_work_between_two_orders_them) {
     struct soft_gate gate;
     _Atomic int ran = 0, middle = 0;
@@ -138,7 +138,7 @@ SOFT_TEST(streams_legacy_work_between_two_orders_them) {
     assert_true(soft_eventually(drv->cuStreamQuery(NULL) == CUDA_SUCCESS));
 }
 
-/* A synchronize of the legacy stream waits for blocking streams, too. */
+/* cuStreamSynchronize of the legacy stream also waits for blocking streams. */
 SOFT_TEST(streams_legacy_synchronize_waits_for_blocking) {
     _Atomic int ran = 0;
     CUstream blocking = soft_stream(CU_STREAM_DEFAULT);
@@ -194,7 +194,7 @@ SOFT_TEST(streams_per_thread_of_ended_thread_finishes_its_work) {
     struct soft_gate gate = {0};
     _Atomic int ran = 0;
     struct per_thread use = {.gate = &gate, .ran = &ran};
-    per_thread_run(&use); /* the thread is gone, its work stands at the gate */
+    per_thread_run(&use); /* the thread has ended, its work waits at the gate */
     assert_int_equal(atomic_load(&ran), 0);
     assert_int_equal(soft_stream_count(0), 1);
     soft_gate_open(&gate);
@@ -203,7 +203,8 @@ SOFT_TEST(streams_per_thread_of_ended_thread_finishes_its_work) {
     assert_true(soft_eventually(soft_stream_count(0) == 0));
 }
 
-/* The stream goes with the context; the thread's record of it must not be followed. */
+/* The stream is destroyed with the context; the thread must not use its stale record of the
+ * stream. */
 SOFT_TEST(streams_per_thread_after_context_restart_is_new) {
     unsigned long long before = 0, after = 0;
     _Atomic int ran = 0;
@@ -224,7 +225,7 @@ static void *use_across_restart(void *argument) {
         return argument;
     atomic_store(turn, 1);
     (void)soft_eventually(atomic_load(turn) == 2);
-    return NULL; /* and now the thread's end looks for its stream */
+    return NULL; /* the thread's exit looks up its stream */
 }
 
 SOFT_TEST(streams_thread_that_outlives_the_context_ends_well) {
@@ -244,7 +245,7 @@ SOFT_TEST(streams_thread_that_outlives_the_context_ends_well) {
     assert_ok(drv->cuStreamDestroy(other));
 }
 
-/* ---- handles and ends ---- */
+/* ---- handles and destruction ---- */
 
 SOFT_TEST(streams_destroyed_finishes_its_work) {
     struct soft_gate gate;
@@ -272,7 +273,7 @@ SOFT_TEST(streams_handle_comes_back_with_another_id) {
     assert_ptr_equal(stream, again);
     assert_ok(drv->cuStreamGetId(again, &second));
     assert_true(first != second);
-    assert_ok(drv->cuStreamQuery(again)); /* the old work is not the new stream's */
+    assert_ok(drv->cuStreamQuery(again)); /* the old work does not belong to the new stream */
     soft_gate_open(&gate);
     assert_ok(drv->cuStreamDestroy(again));
 }
@@ -391,7 +392,8 @@ SOFT_TEST(streams_calls_from_host_function_are_refused) {
     assert_int_equal(drv->cuLaunchHostFunc(stream, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* With a seed the caller itself runs the function: it must be free to call again after. */
+/* With a seed, the calling thread runs the host function. It may call the driver again
+ * afterwards. */
 SOFT_TEST_BARE(streams_calls_after_seeded_host_function_are_allowed) {
     struct acre__soft_config config = soft_config(64 * MIB, 1);
     config.seeded = 1;
@@ -406,7 +408,7 @@ SOFT_TEST_BARE(streams_calls_after_seeded_host_function_are_allowed) {
     assert_ok(drv->cuMemAlloc(&f.at, 512));
 }
 
-/* With a seed but real threads, each runs steps of all streams while it waits. */
+/* With a seed and real threads, each waiting thread runs steps of all streams. */
 static void *sync_seeded(void *argument) {
     _Atomic int *failures = argument;
     CUstream stream = NULL;
@@ -467,7 +469,7 @@ SOFT_TEST(streams_callback_comes_in_order) {
     assert_int_equal(heard.inside, CUDA_ERROR_NOT_PERMITTED);
 }
 
-/* Unlike a host function, it is told that the device is lost. */
+/* Unlike a host function, a callback runs on a lost device and receives the error. */
 SOFT_TEST(streams_callback_hears_of_a_lost_device) {
     struct heard heard = {0};
     struct soft_gate gate;

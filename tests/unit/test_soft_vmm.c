@@ -1,4 +1,4 @@
-/* Memory by hand on the soft driver: chunks, addresses, mappings, access. */
+/* Virtual memory management on the soft driver: chunks, addresses, mappings, access. */
 #include "soft_fixture.h"
 
 #include <sys/stat.h>
@@ -9,7 +9,7 @@ static size_t file_bytes(void) {
     return (size_t)info.st_blocks * 512;
 }
 
-/* ---- who may touch it ---- */
+/* ---- access ---- */
 
 SOFT_TEST(vmm_host_touch_of_device_memory_faults) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
@@ -72,13 +72,13 @@ SOFT_TEST(vmm_new_mapping_has_no_access) {
     assert_ok(drv->cuMemcpyDtoH(&byte, at, 1));
     assert_refused(drv->cuMemsetD8(at, 1, 1));
     assert_ok(drv->cuMemUnmap(at, CHUNK));
-    assert_ok(drv->cuMemMap(at, CHUNK, 0, chunk, 0)); /* access went with the mapping */
+    assert_ok(drv->cuMemMap(at, CHUNK, 0, chunk, 0)); /* cuMemUnmap removed the access */
     assert_refused(drv->cuMemcpyDtoH(&byte, at, 1));
 }
 
 /* ---- physical memory ---- */
 
-enum { CHUNKS = 32 }; /* of the 64 MiB that a device has here */
+enum { CHUNKS = 32 }; /* the device has 64 MiB here */
 
 SOFT_TEST(vmm_device_is_full_to_the_last_byte) {
     CUmemAllocationProp prop = soft_prop(0);
@@ -108,7 +108,7 @@ static const struct soft_backing *backing_of(CUmemGenericAllocationHandle handle
 }
 
 /* The file has room for 64 chunks, the device for 32. Single chunks at every second place of the
- * lower half push what is larger into the upper half, and a pair is left standing there. */
+ * lower half force larger chunks into the upper half, where a pair stays allocated. */
 SOFT_TEST(vmm_fragmented_memory_serves_large_chunk) {
     CUmemGenericAllocationHandle singles[CHUNKS];
     for (int i = 0; i < CHUNKS; i++)
@@ -122,7 +122,7 @@ SOFT_TEST(vmm_fragmented_memory_serves_large_chunk) {
             assert_ok(drv->cuMemRelease(singles[i]));
     assert_int_equal(soft_used_bytes(0), 5 * CHUNK);
     CUmemGenericAllocationHandle large = soft_chunk(27 * CHUNK, 0);
-    assert_true(backing_of(large)->fd >= 0); /* no hole of the file could take it */
+    assert_true(backing_of(large)->fd >= 0); /* it fits no hole of the file */
     CUmemAllocationProp prop = soft_prop(0);
     CUmemGenericAllocationHandle more;
     assert_int_equal(drv->cuMemCreate(&more, CHUNK, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
@@ -144,7 +144,7 @@ SOFT_TEST(vmm_released_chunk_gives_blocks_back) {
     assert_ok(drv->cuMemsetD8(at, 0xff, 8 * CHUNK));
     assert_ok(drv->cuCtxSynchronize());
     assert_int_equal(file_bytes(), 8 * CHUNK);
-    assert_ok(drv->cuMemRelease(chunk)); /* the mapping keeps it */
+    assert_ok(drv->cuMemRelease(chunk)); /* the mapping keeps the chunk alive */
     assert_int_equal(file_bytes(), 8 * CHUNK);
     assert_int_equal(soft_used_bytes(0), 8 * CHUNK);
     assert_true(soft_is_filled(at, 8 * CHUNK, 0xff));
@@ -162,7 +162,7 @@ SOFT_TEST(vmm_retained_handle_is_counted) {
     assert_ok(drv->cuMemRelease(chunk));
     assert_ok(drv->cuMemUnmap(at, CHUNK));
     assert_int_equal(soft_used_bytes(0), CHUNK);
-    assert_ok(drv->cuMemMap(at, CHUNK, 0, again, 0)); /* alive */
+    assert_ok(drv->cuMemMap(at, CHUNK, 0, again, 0)); /* the chunk is still alive */
     assert_ok(drv->cuMemUnmap(at, CHUNK));
     assert_ok(drv->cuMemRelease(again));
     assert_int_equal(soft_used_bytes(0), 0);
@@ -201,21 +201,21 @@ SOFT_TEST(vmm_wrong_mappings_change_nothing) {
     CUmemGenericAllocationHandle chunk = soft_chunk(2 * CHUNK, 0), other = soft_chunk(CHUNK, 0);
     CUdeviceptr range = soft_reserve(4 * CHUNK);
     soft_map_at(range + CHUNK, chunk, 2 * CHUNK, 0);
-    assert_refused(drv->cuMemMap(range, CHUNK, 0, chunk, 0));     /* not whole */
+    assert_refused(drv->cuMemMap(range, CHUNK, 0, chunk, 0));     /* not the whole chunk */
     assert_refused(drv->cuMemMap(range, 2 * CHUNK, 0, chunk, 0)); /* overlaps */
     assert_refused(drv->cuMemMap(range + 2 * CHUNK, CHUNK, 0, other, 0));
-    assert_refused(drv->cuMemMap(range + 3 * CHUNK, 2 * CHUNK, 0, chunk, 0)); /* past */
+    assert_refused(drv->cuMemMap(range + 3 * CHUNK, 2 * CHUNK, 0, chunk, 0)); /* past the end */
     assert_refused(drv->cuMemMap(range + 512, CHUNK, 0, other, 0));
     assert_refused(drv->cuMemMap(range, CHUNK, CHUNK, chunk, 0));
-    assert_refused(drv->cuMemUnmap(range + CHUNK, CHUNK)); /* half of one */
-    assert_refused(drv->cuMemUnmap(range, 2 * CHUNK));     /* a gap and half of one */
+    assert_refused(drv->cuMemUnmap(range + CHUNK, CHUNK)); /* half of a mapping */
+    assert_refused(drv->cuMemUnmap(range, 2 * CHUNK));     /* a gap and half of a mapping */
     assert_refused(drv->cuMemUnmap(range + CHUNK, SIZE_MAX - CHUNK + 1));
     assert_refused(drv->cuMemAddressFree(range, 4 * CHUNK)); /* still mapped */
     assert_refused(soft_access(range + CHUNK, CHUNK, 0, 3));
     assert_refused(soft_access(range, 2 * CHUNK, 0, 3));
     assert_refused(soft_access(range + CHUNK, 2 * CHUNK, 1, 3));
     assert_refused(soft_access(range + CHUNK, 2 * CHUNK, 0, 2));
-    assert_ok(drv->cuMemsetD8(range + CHUNK, 1, 2 * CHUNK)); /* all as it was */
+    assert_ok(drv->cuMemsetD8(range + CHUNK, 1, 2 * CHUNK)); /* nothing changed */
     assert_ok(drv->cuCtxSynchronize());
     soft_map_at(range, other, CHUNK, 0);
     assert_ok(drv->cuMemUnmap(range, 4 * CHUNK)); /* two whole mappings and a gap in one call */
@@ -321,7 +321,7 @@ SOFT_TEST(vmm_hint_is_taken_when_free) {
     assert_ok(drv->cuMemAddressReserve(&next, 2 * CHUNK, 0, first + 4 * CHUNK, 0));
     assert_int_equal(next, first + 4 * CHUNK);
     assert_ok(drv->cuMemAddressReserve(&elsewhere, 2 * CHUNK, 0, first + 2 * CHUNK, 0));
-    assert_true(elsewhere != first + 2 * CHUNK); /* advice that could not be followed */
+    assert_true(elsewhere != first + 2 * CHUNK); /* the hint is in use */
     assert_ok(drv->cuMemAddressFree(first, 4 * CHUNK));
     CUdeviceptr inside = 0;
     assert_ok(drv->cuMemAddressReserve(&inside, CHUNK, 0, first + CHUNK, 0));
@@ -355,7 +355,7 @@ SOFT_TEST(vmm_freed_addresses_are_used_again) {
     for (int i = 0; i < 16; i++)
         at[i] = soft_reserve(2 * CHUNK);
     holes = acre__soft.free_addresses.count;
-    for (int i = 0; i < 16; i += 2) /* every second, then the others: all must grow together */
+    for (int i = 0; i < 16; i += 2) /* every second one, then the others: all holes must merge */
         assert_ok(drv->cuMemAddressFree(at[i], 2 * CHUNK));
     assert_int_equal(acre__soft.free_addresses.count, holes + 8);
     for (int i = 1; i < 16; i += 2)

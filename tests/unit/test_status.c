@@ -1,4 +1,4 @@
-/* Statuses: values pinned, names and texts present; details belong to a thread and fit one line. */
+/* Statuses: values are fixed, names and texts exist; details are thread-local and fit one line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-/* Written out again, since programs compiled against an old header rely on these for good. */
+/* A second list of the values, since programs compiled against an old header rely on them. */
 static const struct {
     acre_status status;
     int value;
@@ -120,7 +120,7 @@ TEST(status_long_detail_is_cut) {
     assert_memory_equal(acre_last_detail(), text, ACRE__DETAIL_BYTES - 1);
     assert_int_equal(acre__thread_self()->id, id);
 
-    /* As long as fits. */
+    /* A text of the maximum length. */
     text[ACRE__DETAIL_BYTES - 1] = '\0';
     acre__fail(ACRE_E_INVALID, "%s", text);
     assert_string_equal(acre_last_detail(), text);

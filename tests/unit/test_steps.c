@@ -1,5 +1,6 @@
-/* The driver's steps for memory by hand, on every driver present: what is only a wish, whose memory
- * ran out, descriptors, captures of the program's, and waiting for all work. */
+/* The steps that call the driver's virtual memory management, on every driver present: optional
+ * properties, out-of-memory statuses, descriptors, the program's captures, and waiting for all
+ * work. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,9 +22,9 @@ static size_t unit_of(acre_device *dev) {
     return unit;
 }
 
-/* ---- making ---- */
+/* ---- creating chunks ---- */
 
-/* Makes and ends a chunk; what it became. */
+/* Creates and releases a chunk. Returns the flags that the driver granted. */
 static uint32_t granted(acre_device *dev, uint32_t flags) {
     CUmemGenericAllocationHandle handle = 0;
     uint32_t given = ~0u;
@@ -41,7 +42,7 @@ TEST(step_create_grants_what_the_device_can_do) {
         assert_int_equal(granted(dev, ACRE__CHUNK_SHAREABLE), ACRE__CHUNK_SHAREABLE);
         dev->info.has_rdma = 1;
         assert_int_equal(granted(dev, ACRE__CHUNK_HOST | all) & ~(uint32_t)ACRE__CHUNK_SHAREABLE,
-                         ACRE__CHUNK_HOST); /* RDMA is the device's alone */
+                         ACRE__CHUNK_HOST); /* RDMA is for device memory only */
         dev->info.has_fd_sharing = 0;
         assert_int_equal(granted(dev, all) & ACRE__CHUNK_SHAREABLE, 0);
         dev->info = info;
@@ -53,8 +54,8 @@ TEST(step_create_grants_what_the_device_can_do) {
     }
 }
 
-/* The driver refuses a wish n times: as many attempts without some of them, and no refusal counted
- * unless it is the last. Other codes are no answer to a wish. */
+/* If the driver refuses optional properties, the step retries without some of them. It counts a
+ * refusal only if the last attempt fails. Other codes cause no retry. */
 TEST(step_create_leaves_out_what_is_not_permitted) {
     const uint32_t both = ACRE__CHUNK_FABRIC | ACRE__CHUNK_RDMA, fd = ACRE__CHUNK_SHAREABLE;
     const uint32_t left[] = {both | fd, ACRE__CHUNK_RDMA | fd, ACRE__CHUNK_FABRIC | fd, fd};
@@ -64,7 +65,7 @@ TEST(step_create_leaves_out_what_is_not_permitted) {
     CUmemGenericAllocationHandle handle = 1;
     uint32_t given = 1;
     dev->info.has_fabric = dev->info.has_rdma = 1;
-    /* The soft driver permits no fabric. */
+    /* The soft driver does not permit fabric handles. */
     assert_int_equal(granted(dev, both | fd), left[1]);
     assert_int_equal(granted(dev, ACRE__CHUNK_FABRIC), 0);
     assert_int_equal(refusals(dev), 0);
@@ -72,7 +73,7 @@ TEST(step_create_leaves_out_what_is_not_permitted) {
         fault_on("cuMemCreate", 1, ACRE__FAULT_ONCE, codes[i]);
         assert_int_equal(granted(dev, ACRE__CHUNK_RDMA | fd), fd);
         assert_int_equal(fault_off(), 1);
-        fault_on("cuMemCreate", 2, ACRE__FAULT_ONCE, codes[i]); /* the first fails by itself */
+        fault_on("cuMemCreate", 2, ACRE__FAULT_ONCE, codes[i]); /* the first fails anyway */
         assert_int_equal(granted(dev, both | fd), left[3]);
         assert_int_equal(fault_off(), 1);
         assert_int_equal(refusals(dev), i);
@@ -89,7 +90,7 @@ TEST(step_create_leaves_out_what_is_not_permitted) {
     api_ok(acre_close(dev));
 }
 
-/* Which memory ran out is said by the step, and only by the call that takes it. */
+/* The step's status says which memory ran out, but only for the call that allocates it. */
 TEST(step_says_what_ran_out) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
@@ -141,7 +142,7 @@ TEST(step_location_is_the_device_or_a_node_of_the_host) {
     }
 }
 
-/* ---- a chunk and a place for it ---- */
+/* ---- a chunk and its address range ---- */
 
 struct place {
     CUmemGenericAllocationHandle handle;
@@ -190,7 +191,7 @@ TEST(step_export_and_import_give_the_same_memory) {
         assert_int_equal(seen, 4711);
         place_end(dev, &first);
         place_end(dev, &second);
-        /* What cannot be exported or imported leaves no output. */
+        /* A failed export or import sets its output to -1 or 0. */
         CUmemGenericAllocationHandle plain;
         uint32_t given;
         api_ok(acre__step_create(dev, second.bytes, 0, &plain, &given));
@@ -208,7 +209,7 @@ TEST(step_export_and_import_give_the_same_memory) {
 
 /* ---- captures and waiting ---- */
 
-/* A stream of the device, with its context current in this thread. */
+/* Creates a stream of the device and makes its context current in this thread. */
 static CUstream stream_begin(acre_device *dev) {
     CUstream stream = NULL;
     assert_int_equal(dev->drv->cuCtxPushCurrent(dev->context), 0);
@@ -226,7 +227,7 @@ static void *quiesce(void *user) {
     return acre__step_quiesce(user) == ACRE_OK ? user : NULL;
 }
 
-/* From the capturing thread and from another one. */
+/* Steps in the capturing thread and in another one do not invalidate the capture. */
 TEST(steps_leave_a_capture_alone) {
     const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
                                          CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
@@ -247,7 +248,7 @@ TEST(steps_leave_a_capture_alone) {
             assert_int_equal(pthread_join(thread, &result), 0);
             assert_ptr_equal(result, dev);
             fault_on("cuMemAlloc", 1, ACRE__FAULT_ONCE, CUDA_ERROR_OUT_OF_MEMORY);
-            api_ok(acre__step_quiesce(dev)); /* the other way of waiting */
+            api_ok(acre__step_quiesce(dev)); /* the fallback without an allocation */
             assert_int_equal(fault_off(), 1);
             assert_int_equal(dev->drv->cuStreamIsCapturing(stream, &status), 0);
             assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -265,7 +266,7 @@ struct waiter {
     acre_device *dev;
     struct gate *gate;
     _Atomic int is_done;
-    int was_passed; /* when it returned */
+    int was_passed; /* at the return of acre__step_quiesce */
     acre_status status;
 };
 
@@ -308,7 +309,7 @@ TEST(step_quiesce_waits_for_all_queued_work) {
     }
 }
 
-/* Not a byte left on the device. */
+/* The device has no free memory. */
 TEST(step_quiesce_works_on_a_full_device) {
     acre_open_options options = {.struct_size = sizeof options, .soft_bytes = 16 * MIB};
     acre_device *dev = NULL;
@@ -325,7 +326,8 @@ TEST(step_quiesce_works_on_a_full_device) {
     api_ok(acre_close(dev));
 }
 
-/* Whichever driver call fails: a status, and the little block comes back at the latest by trim. */
+/* Whichever driver call fails, the step returns a status. acre_trim frees its small block at the
+ * latest. */
 TEST(step_quiesce_bears_every_refusal) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
@@ -338,7 +340,7 @@ TEST(step_quiesce_bears_every_refusal) {
             fired = fault_off();
             assert_true(status == ACRE_OK || (fired && status == ACRE_E_DRIVER));
             failures += status != ACRE_OK;
-            assert_int_equal(api_stats(dev).limbo_count, 0); /* a second try went well */
+            assert_int_equal(api_stats(dev).limbo_count, 0); /* a retry succeeded */
         }
         assert_int_equal(failures, 5); /* current, push, mode, alloc, free */
         fault_on("cuMemFree", 1, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);

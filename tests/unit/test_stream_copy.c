@@ -1,5 +1,5 @@
-/* Copying around the caches gives what memcpy gives, at every offset and length that has a case of
- * its own, and touches nothing beside it. */
+/* The copy that bypasses the caches behaves like memcpy for every offset and length with a special
+ * case, and writes nothing beside the destination. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

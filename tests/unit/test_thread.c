@@ -1,5 +1,5 @@
-/* Thread records, exit hooks, and what a forked child gets. The first two tests need a process that
- * has not called acre__enter or made a record yet, so they must stay first. */
+/* Thread records, exit hooks, and forked children. The first two tests need a process that has
+ * neither called acre__enter nor created a record, so they must stay first. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,7 @@ static int enter_is_refused_in_grandchild(void) {
     return child_run(enter_is_refused) == 0 ? enter_is_refused() : 1;
 }
 
-/* Nothing was opened: a child may. */
+/* The parent has opened nothing, so the child may enter. */
 static int enter_without_watch(void) {
     CHILD_EXPECT(acre__enter() == ACRE_OK);
     return 0;
@@ -95,7 +95,7 @@ static void *fork_here(void *argument) {
     return NULL;
 }
 
-/* The forking thread has no record yet: the child makes one to hold the detail. */
+/* The forking thread has no record yet: the child creates one to hold the detail. */
 static void thread_fork_from_a_new_thread_is_refused(void **state) {
     (void)state;
     assert_int_equal(acre__watch_fork(), ACRE_OK);
@@ -137,11 +137,11 @@ static struct {
     _Atomic int runs;
     _Atomic int wrong_pointer;
     _Atomic int wrong_order;
-    _Atomic uint64_t last_id; /* that the newer hook saw */
+    _Atomic uint64_t last_id; /* the id that the newer hook saw */
 } hooked;
 
 static void hook_older(struct acre__thread *thread) {
-    /* Only looked at by tests in which one thread ends at a time. */
+    /* Only tests that end one thread at a time read wrong_order. */
     if (atomic_load(&hooked.last_id) != thread->id)
         atomic_fetch_add(&hooked.wrong_order, 1);
     atomic_fetch_add(&hooked.runs, 1);
@@ -223,7 +223,7 @@ static void thread_many_records_are_distinct_and_all_end(void **state) {
 }
 
 static pthread_key_t late_key;
-static uint64_t late_ids[2]; /* in the thread, in the destructor */
+static uint64_t late_ids[2]; /* [0] in the thread, [1] in the destructor */
 
 static void call_late(void *value) {
     (void)value;
@@ -236,8 +236,8 @@ static void *use_late_key(void *argument) {
     return NULL;
 }
 
-/* Destructors run in the order of their keys, so this key, made after acre's, comes when the record
- * is gone. */
+/* Destructors run in the order of their keys. This key is created after acre's, so its destructor
+ * runs when the record is destroyed. */
 static void thread_call_after_its_end_gets_a_new_record(void **state) {
     (void)state;
     acre__thread_self();

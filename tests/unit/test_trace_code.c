@@ -1,5 +1,5 @@
-/* The coding of the trace: what the library writes, the tool's reader reads; limits, rings, damage,
- * full disks, forks. */
+/* The trace's encoding: the tool's reader decodes what the library writes. Also size limits, rings,
+ * damaged files, full disks, forks. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static void begin(uint64_t limit_bytes, uint32_t flags) {
     assert_int_equal(acre_trace_start(path, &options), ACRE_OK);
 }
 
-/* ---- what was told ---- */
+/* ---- traced events ---- */
 
 enum { TOLD_MOST = 200000 };
 static struct trace_record told[TOLD_MOST];
@@ -118,7 +118,8 @@ static void expect_same(const struct trace_record *got, const struct trace_recor
     assert_int_equal(got->status, wanted->status);
 }
 
-/* The file has what was told, in that order, behind the beginning of the thread. */
+/* Expects that the file holds the thread's start and then the traced events in order. Returns the
+ * bytes per event. */
 static double expect_told(void) {
     struct file file = file_load();
     struct trace_reader reader;
@@ -130,7 +131,7 @@ static double expect_told(void) {
     for (size_t i = 0; i < told_count; i++) {
         do
             assert_true(trace_next(&reader, &record));
-        while (record.is_made_up); /* what is told is not always what could be */
+        while (record.is_made_up); /* the events may be inconsistent: then the reader adds some */
         expect_same(&record, &told[i]);
         assert_true(record.time_ns >= before_ns);
         before_ns = record.time_ns;
@@ -150,7 +151,7 @@ static uint64_t draw(uint64_t *state) {
     return *state;
 }
 
-/* ---- coding ---- */
+/* ---- encoding ---- */
 
 TEST(code_every_kind_comes_back) {
     told_count = 0;
@@ -202,7 +203,7 @@ TEST(code_every_kind_comes_back) {
     expect_told();
 }
 
-/* Every size of number in every place. */
+/* Numbers of every size in every field. */
 TEST(code_extremes_come_back) {
     static const uint64_t values[] = {1,
                                       2,
@@ -239,7 +240,7 @@ TEST(code_extremes_come_back) {
     expect_told();
 }
 
-/* Blocks, places and contexts that run over: more than fit into tables and blocks. */
+/* More blocks, places and contexts than the tables and file blocks hold. */
 TEST(code_random_events_come_back) {
     uint64_t seed = getenv("ACRE_TEST_SEED") ? strtoull(getenv("ACRE_TEST_SEED"), NULL, 0) : 4711;
     print_message("ACRE_TEST_SEED=%llu\n", (unsigned long long)seed);
@@ -321,7 +322,7 @@ TEST(file_at_its_limit_ends_with_a_warning) {
     assert_true(next > 50000);
     trace_close(&reader);
     free(file.bytes);
-    /* Another one may begin, and ends as it should. */
+    /* A new trace can start and stop. */
     begin(0, 0);
     assert_int_equal(acre_trace_stop(), ACRE_OK);
 }
@@ -341,7 +342,7 @@ TEST(file_as_ring_keeps_the_newest) {
     assert_true(file.count <= 1 << 20);
     assert_true(trace_open(&reader, file.bytes, file.count));
     assert_int_equal(reader.header.is_ring, 1);
-    assert_int_equal(reader.name_count, 1); /* not overwritten */
+    assert_int_equal(reader.name_count, 1); /* the ring did not overwrite it */
     while (trace_next(&reader, &record)) {
         if (record.kind != ACRE__TRACE_ALLOC)
             continue;
@@ -355,8 +356,8 @@ TEST(file_as_ring_keeps_the_newest) {
     free(file.bytes);
 }
 
-/* The system's limit stands in for a full disk: no signal, a warning, and the program goes on. In a
- * program of its own, since the child of one with a trace can have none. */
+/* A file size limit plays a full disk: the library logs a warning, no signal kills the program, and
+ * the program goes on. This runs in a new program, since a forked child cannot trace. */
 static int fill_up_to_the_limit(void) {
     struct rlimit limit = {200000, 200000};
     warnings = 0;
@@ -368,7 +369,7 @@ static int fill_up_to_the_limit(void) {
     CHILD_EXPECT(!acre__trace_is_on());
     CHILD_EXPECT(warnings == 1);
     CHILD_EXPECT(acre_trace_stop() == ACRE_OK);
-    /* Not even a header. */
+    /* Not even the header fits. */
     limit.rlim_cur = 1000;
     CHILD_EXPECT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     return acre_trace_start(path, NULL) == ACRE_E_SYSTEM ? 0 : 1;
@@ -381,7 +382,7 @@ static int start_filling_up(void) {
 
 TEST(file_that_cannot_grow_ends_with_a_warning) {
 #ifdef ACRE_COVERAGE
-    skip(); /* the child's counts could not be written either */
+    skip(); /* the limit also stops the child's coverage counts */
 #endif
     assert_child_ok(start_filling_up);
 }
@@ -404,7 +405,7 @@ TEST(file_of_a_forked_process_stays_the_parents) {
 
 /* ---- damage ---- */
 
-/* To the end, whatever there is: it must not crash, loop or read past the file. */
+/* Reads the bytes to the end. The reader must not crash, loop or read past the file. */
 static int read_all(const unsigned char *bytes, size_t count) {
     struct trace_reader reader;
     struct trace_record record = {0};
@@ -431,7 +432,8 @@ TEST(damage_is_told_or_harmless) {
     assert_int_equal(acre_trace_stop(), ACRE_OK);
     struct file file = file_load();
     assert_true(read_all(file.bytes, file.count));
-    /* Cut anywhere. A copy of exactly that length, so that reading past it is seen. */
+    /* Truncated at any length. The copy has exactly that length, so that a sanitizer reports a read
+     * past it. */
     for (size_t i = 0; i < 400; i++) {
         size_t count = i < 200 ? i : draw(&random) % file.count;
         unsigned char *cut = malloc(count ? count : 1);
@@ -442,7 +444,7 @@ TEST(damage_is_told_or_harmless) {
             (void)read_all(cut, count);
         free(cut);
     }
-    /* Any byte another one, where the file has some. */
+    /* Any byte changed, in the parts that the file uses. */
     unsigned told_bad = 0;
     for (size_t i = 0; i < ROUNDS(4000, 800); i++) {
         size_t block = draw(&random) % 2 ? ACRE__TRACE_HEADER_BYTES + ACRE__TRACE_BLOCK_BYTES : 0;
@@ -464,7 +466,7 @@ TEST(reader_takes_only_whole_headers) {
     assert_false(trace_is(magic, 7));
 }
 
-/* ---- parts ---- */
+/* ---- helpers ---- */
 
 TEST(rounded_is_what_pools_have) {
     assert_int_equal(acre__trace_rounded(0), 0);
@@ -486,7 +488,7 @@ TEST(clock_goes_as_the_systems) {
     units = acre__clock_units(&clock) - units;
     ns = acre__clock_system_ns() - ns;
     uint64_t rate = acre__clock_rate(units, ns, 0);
-    /* Within a fifth, since the thread may be put aside between the two questions. */
+    /* Within a fifth, since the thread may be descheduled between the two reads. */
     assert_true(rate > clock.rate / 5 * 4 && rate < clock.rate / 4 * 5);
     assert_int_equal(acre__clock_rate(units, 10, 77), 77);
     assert_int_equal(acre__clock_rate(0, ns, 77), 77);
@@ -514,7 +516,7 @@ TEST(live_finds_blocks_by_address) {
         assert_int_equal(block.id, i);
     }
     for (uint64_t i = 1; i <= 5000; i++) {
-        uint64_t at = i * 7 % 5001; /* each once, in another order */
+        uint64_t at = i * 7 % 5001; /* each block once, in another order */
         assert_true(trace_live_remove(&live, at * 256, &block) && block.bytes == at);
         assert_null(trace_live_find(&live, at * 256));
     }

@@ -1,5 +1,5 @@
-/* The tree against a sorted array, on random operations (the seed is printed; ACRE_TEST_SEED takes
- * one back) and on the orders of insertion that ruin plain search trees. */
+/* The tree compared with a sorted array, on random operations and on insertion orders that
+ * degenerate plain search trees. The test prints the seed; ACRE_TEST_SEED sets it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,14 +25,14 @@ struct item {
 
 static uint64_t random_state;
 
-/* ---- the naive one ---- */
+/* ---- the sorted array ---- */
 
 static struct {
     uint64_t keys[KEYS];
     size_t count;
 } naive;
 
-/* Index of the first key >= `key`. */
+/* Returns the index of the first key >= `key`. */
 static size_t naive_ceil(uint64_t key) {
     size_t i = 0;
     while (i < naive.count && naive.keys[i] < key)
@@ -99,7 +99,7 @@ static void check_lookups(const struct acre__tree *tree, uint64_t key) {
         assert_int_equal(ceil->key, naive.keys[at]);
 
     if (at == naive.count || naive.keys[at] != key)
-        at--; /* SIZE_MAX when nothing is below */
+        at--; /* SIZE_MAX if no key is below */
     struct acre__node *floor = acre__tree_floor(tree, key);
     assert_int_equal(floor != NULL, at != SIZE_MAX);
     if (floor)
@@ -145,7 +145,7 @@ TEST(tree_second_node_of_a_key_is_refused) {
     for (uint64_t i = 0; i < 100; i++) {
         again = (struct acre__node){.key = i * 7, .left = &again, .right = &again};
         assert_int_equal(acre__tree_insert(&tree, &again), 0);
-        assert_ptr_equal(again.left, &again); /* not even the refused node is changed */
+        assert_ptr_equal(again.left, &again); /* the refused node is unchanged too */
         assert_ptr_equal(acre__tree_find(&tree, i * 7), &nodes[i]);
     }
     assert_int_equal(tree.count, 100);
@@ -165,7 +165,7 @@ TEST(tree_random_operations_agree_with_a_sorted_array) {
     assert_non_null(items);
     naive.count = 0;
     for (int i = 0; i < OPERATIONS; i++) {
-        /* Waves of growing and shrinking, from empty to nearly all keys. */
+        /* The tree grows and shrinks in waves, from empty to nearly all keys. */
         int is_growing = i / (4 * KEYS) % 2 == 0;
         uint64_t key = random_next(&random_state) % KEYS;
         struct acre__node *node = &items[key].node;
@@ -197,8 +197,8 @@ TEST(tree_random_operations_agree_with_a_sorted_array) {
     free(items);
 }
 
-/* The deepest leaf of a random search tree of n nodes is at 2.99 log2 n for large n, 50 for 10^5,
- * and less for small; 60 leaves room, and any order that made a path would be far over it. */
+/* The deepest leaf of a random search tree of n nodes is at about 2.99 log2 n for large n, 50 for
+ * 10^5, and less for small n. 60 leaves room, and a degenerate tree would be far deeper. */
 enum { DEPTH_BOUND = 60 };
 
 static void check_depth_of(uint64_t first, uint64_t step, const char *what) {

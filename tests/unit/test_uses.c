@@ -1,5 +1,5 @@
-/* Uses of memory by streams: waiting for just the work that was recorded. On every driver present;
- * work is held up by host functions. */
+/* Uses of memory by streams: a wait covers just the recorded work. Runs on every driver present;
+ * host functions block the streams. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -9,7 +9,8 @@
 
 /* ---- gates ---- */
 
-/* One stream at a time has closed ones: drivers may run all host functions one after the other. */
+/* Only one stream at a time has closed gates: a driver may run all host functions one after the
+ * other. */
 static void gate_put(acre_device *dev, acre_stream stream, struct gate *gate) {
     struct acre__current current;
     gate_close(gate);
@@ -49,7 +50,7 @@ static void waiter_begin(struct waiter *waiter, struct acre__uses *uses) {
     atomic_store(&waiter->is_done, 0);
     assert_int_equal(pthread_create(&waiter->thread, NULL, waiter_run, waiter), 0);
     sleep_ms(30);
-    assert_int_equal(atomic_load(&waiter->is_done), 0); /* it does wait */
+    assert_int_equal(atomic_load(&waiter->is_done), 0); /* the thread waits */
 }
 
 static void waiter_end(struct waiter *waiter) {
@@ -68,16 +69,17 @@ TEST(uses_wait_for_recorded_streams_and_for_no_others) {
         struct gate gate;
         struct waiter waiter;
         acre__uses_open(&uses, dev);
-        api_ok(acre__uses_wait(&uses)); /* nobody uses it */
+        api_ok(acre__uses_wait(&uses)); /* no uses are recorded */
         for (int held = 0; held < 3; held++) {
-            /* The one that is held up is waited for, be it recorded first or last. */
+            /* The wait covers the blocked stream, whether it was recorded first or last. */
             gate_put(dev, streams[held], &gate);
             for (int i = 0; i < 3; i++)
                 api_ok(acre__uses_record(&uses, streams[i]));
             waiter_begin(&waiter, &uses);
             gate_open(&gate);
             waiter_end(&waiter);
-            /* Not recorded, and after it was recorded: not waited for. */
+            /* The wait covers neither a stream without a record nor work queued after the
+             * record. */
             for (int i = 0; i < 3; i++)
                 if (i != held)
                     api_ok(acre__uses_record(&uses, streams[i]));
@@ -115,7 +117,7 @@ TEST(uses_later_mark_of_a_stream_covers_the_earlier) {
     }
 }
 
-/* ---- streams that end ---- */
+/* ---- destroyed streams ---- */
 
 TEST(uses_of_a_destroyed_stream_are_waited_for) {
     for (API_EACH(name)) {
@@ -127,14 +129,15 @@ TEST(uses_of_a_destroyed_stream_are_waited_for) {
         acre__uses_open(&uses, dev);
         gate_put(dev, old, &of_old);
         api_ok(acre__uses_record(&uses, old));
-        api_ok(acre_stream_destroy(dev, old)); /* its work goes on */
-        /* The same handle for another stream, if the driver does that. */
+        api_ok(acre_stream_destroy(dev, old)); /* its work continues */
+        /* Creates streams until the driver reuses the handle, if it does. */
         acre_stream made[64];
         size_t count = 0;
         while (count < 64 && reused != old)
             reused = made[count++] = stream_make(dev);
         api_ok(acre__uses_record(&uses, reused));
-        print_message("%s: the handle is %s\n", name, reused == old ? "the same" : "another");
+        print_message("%s: the driver %s the handle\n", name,
+                      reused == old ? "reused" : "did not reuse");
         waiter_begin(&waiter, &uses);
         gate_open(&of_old);
         waiter_end(&waiter);
@@ -154,8 +157,9 @@ static CUresult same_id(CUstream stream, unsigned long long *id) {
     return CUDA_SUCCESS;
 }
 
-/* One handle that belongs to two streams, one after the other: told apart by their ids, and without
- * ids never taken for the same. Played with one stream, by what the driver says of it. */
+/* Two streams have the same handle, one after the other. If their ids differ, each gets its own
+ * event. Without ids one event serves both, because the new stream waits for the old recording. The
+ * test plays this with one stream and a replaced cuStreamGetId. */
 TEST(uses_handle_with_another_id_is_another_stream) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
@@ -164,7 +168,7 @@ TEST(uses_handle_with_another_id_is_another_stream) {
         struct gate gate;
         const struct {
             unsigned long long first, second;
-            unsigned events; /* that are needed */
+            unsigned events; /* number of events needed */
         } cases[] = {{7, 7, 1}, {7, 8, 2}, {0, 0, 1}};
         for (size_t i = 0; i < 3; i++) {
             space_table_begin(&other, dev);
@@ -193,7 +197,7 @@ static CUresult event_counted(CUevent *event, unsigned flags) {
     return other.real->cuEventCreate(event, flags);
 }
 
-/* Done ones are found and their events used again, however often it is recorded. */
+/* Events of finished uses are reused, however many streams are recorded. */
 TEST(uses_events_are_used_again) {
     for (API_EACH(name)) {
         acre_device *dev = api_open(name);
@@ -240,7 +244,7 @@ TEST(uses_events_that_are_refused_wait_in_limbo) {
     }
 }
 
-/* ---- refused ---- */
+/* ---- refused streams ---- */
 
 static void capture(acre_device *dev, acre_stream stream, int is_begin) {
     struct acre__current current;
@@ -264,7 +268,7 @@ TEST(uses_of_a_captured_stream_are_refused) {
         capture(dev, captured, 1);
         api_expect(acre__uses_record(&uses, captured), ACRE_E_CAPTURING);
         assert_null(uses.first);
-        /* Others go on meanwhile, and leave the capture alone. */
+        /* Uses of other streams still work and do not invalidate the capture. */
         api_ok(acre__uses_record(&uses, plain));
         api_ok(acre__uses_wait(&uses));
         acre__uses_close(&uses);

@@ -1,4 +1,4 @@
-/* Messages of sharing: what is let pass, what is refused, and that no descriptor is ever lost. */
+/* Messages of the sharing protocol: valid ones pass, invalid ones fail, and no descriptor leaks. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 static union acre__wire_message message, other;
 
-/* Descriptors that this process has open. */
+/* Returns the number of open descriptors of this process. */
 static size_t open_fds(void) {
     size_t count = 0;
     DIR *folder = opendir("/proc/self/fd");
@@ -31,9 +31,9 @@ static void pair_end(int ends[2]) {
     close(ends[1]);
 }
 
-/* ---- good ones ---- */
+/* ---- valid messages ---- */
 
-/* The index-th of some good messages; 0 past the last. */
+/* Makes the valid message number `index`. Returns 0 past the last one. */
 static int make_good(size_t index, size_t *fds) {
     *fds = 0;
     switch (index) {
@@ -104,14 +104,14 @@ TEST(wire_refusal_text_is_cut) {
     api_ok(acre__wire_check(&message, message.head.bytes, 0));
 }
 
-/* ---- bad ones ---- */
+/* ---- invalid messages ---- */
 
 static void expect_bad(size_t bytes, size_t fds) {
     api_expect(acre__wire_check(&message, bytes, fds), ACRE_E_PROTOCOL);
     assert_true(strlen(acre_last_detail()) > 0);
 }
 
-/* Every length but the right one, and every number of descriptors but the right one. */
+/* Every wrong length and every wrong number of descriptors fails. */
 TEST(wire_cut_or_longer_message_is_refused) {
     size_t count;
     for (size_t i = 0; make_good(i, &count); i++) {
@@ -179,7 +179,7 @@ TEST(wire_wrong_number_is_refused) {
     BAD(7, memset(message.refused.text, 'x', sizeof message.refused.text));
 }
 
-/* Messages changed at random, and bytes at random: what passes keeps its promises. */
+/* Messages with random changes, and random bytes: a message that passes has consistent fields. */
 TEST(wire_random_bytes_never_pass_with_wrong_numbers) {
     uint64_t random = random_seed("wire");
     unsigned passed = 0;
@@ -214,12 +214,12 @@ TEST(wire_random_bytes_never_pass_with_wrong_numbers) {
         if (message.head.type == ACRE__WIRE_REFUSED)
             assert_true(message.refused.status < 0);
     }
-    assert_true(passed > 1000); /* the changes are not all fatal, or nothing was tested */
+    assert_true(passed > 1000); /* enough messages must pass, or nothing was tested */
 }
 
 /* ---- over a socket ---- */
 
-/* Sends what no acre would. */
+/* Sends bytes that acre would never send. */
 static void send_raw(int socket, const void *bytes, size_t count, const int *fds, size_t fd_count) {
     union {
         struct cmsghdr header;
@@ -255,17 +255,18 @@ TEST(wire_descriptors_of_refused_messages_are_closed) {
     assert_true(make_good(5, &ignored)); /* one chunk, two descriptors */
     send_raw(ends[0], &message, message.head.bytes, fds, 2);
     api_expect(acre__wire_receive(ends[1], &other, got, &got_count), ACRE_E_PROTOCOL);
-    assert_true(make_good(4, &ignored)); /* nothing that could have one */
+    assert_true(make_good(4, &ignored)); /* this message takes no descriptor */
     send_raw(ends[0], &message, message.head.bytes, fds, 1);
     api_expect(acre__wire_receive(ends[1], &other, got, &got_count), ACRE_E_PROTOCOL);
-    send_raw(ends[0], "", 0, fds, 7); /* empty, as the end is */
+    send_raw(ends[0], "", 0, fds, 7); /* empty, like the end of the stream */
     api_expect(acre__wire_receive(ends[1], &other, got, &got_count), ACRE_E_GONE);
     assert_int_equal(got_count, 0);
     assert_int_equal(open_fds(), before);
     pair_end(ends);
 }
 
-/* The system cuts off what a process may not have: nothing is kept of a part of them. */
+/* The system drops descriptors above the process's limit: the message fails, and the received ones
+ * are closed. */
 TEST(wire_descriptors_cut_off_are_refused) {
     int ends[2], fds[ACRE__WIRE_FDS], got[ACRE__WIRE_FDS];
     size_t count, got_count;
@@ -293,7 +294,7 @@ TEST(wire_closed_end_is_gone_after_its_last_words) {
     size_t got_count, ignored;
     pair(ends);
     assert_true(make_good(0, &ignored));
-    api_ok(acre__wire_send(ends[0], &message, NULL, 0)); /* never read: the end resets */
+    api_ok(acre__wire_send(ends[0], &message, NULL, 0)); /* never read: close resets */
     acre__wire_refuse(&message, ACRE_E_PEER, "no");
     api_ok(acre__wire_send(ends[1], &message, NULL, 0));
     close(ends[1]);
@@ -320,7 +321,7 @@ TEST(wire_waiting_ends_at_the_deadline) {
     for (int i = 0; i < 100000 && status == ACRE_OK; i++)
         status = acre__wire_send_by(ends[0], &message, begin + 50000000);
     api_expect(status, ACRE_E_GONE);
-    api_ok(acre__wire_receive(ends[1], &other, got, &got_count)); /* one read makes room again */
+    api_ok(acre__wire_receive(ends[1], &other, got, &got_count)); /* one read makes room */
     pair_end(ends);
 }
 
