@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The ABI of libacre.so is the one that tests/abi has for this architecture: a program that was linked
+# The ABI of libacre.so is the one recorded in tests/abi for this architecture: a program linked
 # with an older library of the same SONAME works with this one. New functions are allowed, and new
 # fields at the end of structs that begin with struct_size.
 #   check_abi.sh [LIBRARY [DUMP [INCLUDE]]]     by default those of the build and of the tree
@@ -26,9 +26,9 @@ soname() { sed -n "s/^<abi-corpus .*soname='\([^']*\)'.*/\1/p" "$1"; }
 old=$(soname "$dump")
 new=$(soname "$tmp/now.abi")
 [ "$old" = "$new" ] ||
-    skip "$(basename "$dump") is of $old, this is $new: \`make abi\` writes it anew"
+    skip "$(basename "$dump") is of $old, this is $new: \`make abi\` writes it again"
 
-# Callers say how large their struct is, so that it may grow.
+# Callers pass the size of their struct, so it may grow.
 sed -n "/<class-decl/{s/.* name='\([^']*\)'.*/\1/;h}; /<var-decl name='struct_size'/{x;p}" "$dump" |
     sort -u | while read -r name; do
     printf '[suppress_type]\n  name = %s\n  has_data_member_inserted_at = end\n' "$name"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# scripts/bench-compare: what is slower in every run is found, noise is not, a comparison can be
-# continued. The two builds are scripts that write figures of their own.
+# scripts/bench-compare reports a case that is slower in every run, ignores noise, and can continue
+# a comparison. The two builds are scripts that print fixed figures.
 set -euo pipefail
 
 source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-# build NAME PAIR...: a program whose runs, one after the other, take PAIR ns.
+# build NAME PAIR...: a program whose runs take PAIR ns, one after another.
 build() {
     local name=$1
     shift
@@ -43,7 +43,7 @@ expect 1 'pool pair, acre: 1.200 of the time (best runs 1.200, 3 rounds)' --roun
 build old 10 19 10
 build new 12 12 13
 expect 0 'Nothing is slower' --rounds 3 "$tmp/old" "$tmp/new" pool
-# One round, and then two more.
+# One round, then two more.
 build old 10 11 10
 build new 10 11 10
 expect 0 '^pool  *1  *1  *1.000' --rounds 1 --keep "$tmp/kept" "$tmp/old" "$tmp/new" pool

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Who calls whom, by the symbols of the object files: the layers of check_layers.py hold for calls too.
+"""Checks calls between files, by the symbols of the object files: the layers of check_layers.py hold for
+calls too.
 
     check_calls.py [BUILD]      BUILD is $ACRE_BUILD, else build/ of the tree this file is in
 
 A folder of src/ may use internal functions (acre__*) of the folders that it may include, and public
-functions of others, as long as no folders use each other in a circle. Circles of files inside a folder
-are listed in tests/check/cycles.txt; the list may only shrink.
+functions of others, unless folders would use each other in a cycle. Cycles of files inside a folder are
+listed in tests/check/cycles.txt; the list may only shrink.
 
-Prints one line a finding and exits with 1 if there is one. --list prints the circles as the list has them.
+Prints one line per finding and exits with 1 if there is one. --list prints the cycles in the format of the
+list.
 """
 
 import os
@@ -21,14 +23,14 @@ DEFINED = set("TDBRVWC")
 
 
 def object_of(build, source):
-    """Where CMake put it: some sources are compiled for the tool too."""
+    """Returns the object file of a source. Some sources are compiled for the tool too."""
     places = [f"CMakeFiles/{part}.dir/{source}.o" for part in ("acre_objects", "acre_pure_objects")]
     found = [p for p in (os.path.join(build, place) for place in places) if os.path.isfile(p)]
     return found[0] if found else os.path.join(build, places[0])
 
 
 def symbols(path):
-    """What an object file defines for others, and what it needs from others."""
+    """Returns the symbols that an object file defines, and those that it needs."""
     answer = subprocess.run(["nm", path], capture_output=True, text=True, check=True)
     defined, needed = set(), set()
     for line in answer.stdout.splitlines():
@@ -41,7 +43,7 @@ def symbols(path):
 
 
 def file_graph(root, build):
-    """{file: {file that it uses: names}}, files relative to src/ and without .c."""
+    """Returns {file: {file that it uses: names}}, files relative to src/ and without .c."""
     sources = []
     for folder, _, names in os.walk(os.path.join(root, "src")):
         sources += [os.path.relpath(os.path.join(folder, n), root) for n in names if n.endswith(".c")]
@@ -60,7 +62,7 @@ def file_graph(root, build):
 
 
 def circles(graph):
-    """Strongly connected components of two and more, each sorted (Tarjan)."""
+    """Returns strongly connected components of two or more, each sorted (Tarjan)."""
     number, low, stack, on_stack, found = {}, {}, [], set(), []
 
     def visit(node):
@@ -92,7 +94,7 @@ def layer_of(name):
 
 
 def check_layers(graph):
-    """Internal functions of folders that may not be included; folders that use each other."""
+    """Reports internal functions of folders that may not be included, and folders that use each other."""
     folders = {layer_of(name): set() for name in graph}
     for name, used in graph.items():
         for other, names in used.items():
@@ -116,13 +118,13 @@ def circles_inside(graph):
 
 
 def check_circles(found, listed, list_name):
-    """A circle that is not part of a listed one; a listed one that has become smaller."""
+    """Reports a cycle that is not part of a listed one, and a listed one that has become smaller."""
     for circle in found:
         if not any(set(circle) <= set(known) for known in listed):
-            yield f"these files use each other: {' '.join(circle)}: put what both need below them"
+            yield f"these files use each other: {' '.join(circle)}: move what both need into a lower file"
     for known in listed:
         if known not in found:
-            yield f"{list_name}: no longer a circle of exactly these files: {' '.join(known)}"
+            yield f"{list_name}: no longer a cycle of exactly these files: {' '.join(known)}"
 
 
 def main():
@@ -141,7 +143,7 @@ def main():
     for fault in faults:
         print(fault)
     largest = max((len(circle) for circle in found), default=0)
-    print(f"check_calls: {len(graph)} files, {len(found)} circles, the largest of {largest}, {len(faults)} findings")
+    print(f"check_calls: {len(graph)} files, {len(found)} cycles, the largest of {largest}, {len(faults)} findings")
     return 1 if faults else 0
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what was built into an empty folder and uses it as a stranger would: C and C++ programs
-# through pkg-config and find_package, the static library, the tool itself. Programs of a project that
-# has acre as a folder are in check_subproject.sh.
+# Installs the build into an empty folder and uses it as a user would: C and C++ programs through
+# pkg-config and find_package, the static library, and the tool. check_subproject.sh tests projects
+# that contain acre as a folder.
 set -euo pipefail
 
 : "${ACRE_BUILD:?}"
@@ -9,7 +9,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 prefix=$tmp/prefix
 
-# The programs that built the library are the ones to use it with.
+# Uses the same compiler and CMake that built the library.
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$ACRE_BUILD/CMakeCache.txt"; }
 cmake=$(cached CMAKE_COMMAND)
 cc=$(cached CMAKE_C_COMPILER)
@@ -30,14 +30,14 @@ int main(void) {
     return status == ACRE_OK ? 0 : 1;
 }
 C
-# Included twice, and all with strict flags: a public header may not be the one that warns.
+# The header is included twice, with strict flags: a public header must not warn.
 { echo '#include <acre.h>'; cat "$tmp/stranger.c"; } >"$tmp/stranger.cpp"
 
 echo "pkg-config:"
 pc_file=$(find "$prefix" -name acre.pc)
 [ -n "$pc_file" ] || { echo "no acre.pc was installed"; exit 1; }
 pc_dir=$(dirname "$pc_file")
-# The folder to search is replaced, so that no other acre on this machine is found.
+# Replaces the search path, so that pkg-config finds no other acre on this machine.
 read -ra cflags < <(PKG_CONFIG_LIBDIR=$pc_dir PKG_CONFIG_SYSROOT_DIR='' pkg-config --cflags acre)
 read -ra libs < <(PKG_CONFIG_LIBDIR=$pc_dir PKG_CONFIG_SYSROOT_DIR='' pkg-config --libs acre)
 lib_dir=$(PKG_CONFIG_LIBDIR=$pc_dir PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=libdir acre)
@@ -79,8 +79,8 @@ for program in c_acre c_acre_static cpp_acre cpp_acre_static; do
     "$tmp/build/$program"
 done
 
-# Only the tool and the runtime stand-in, whose driver is beside it, look anywhere by themselves; the
-# tool not even that where the dynamic linker finds the library.
+# Only the tool and the runtime stand-in, whose driver is beside it, have a library path. The tool
+# has none if the dynamic linker finds the library anyway.
 echo "paths to libraries:"
 # paths ROOT: the files below ROOT that have a RUNPATH or an RPATH.
 paths() {
@@ -92,22 +92,22 @@ paths() {
 same() { diff <([ $# -lt 2 ] || printf '%s\n' "${@:2}") <(paths "$1") || { echo "in $1"; exit 1; }; }
 to_libraries=$(realpath -m --relative-to="$prefix/bin" "$lib_dir")
 runtime="libcudart.so.13 RPATH \$ORIGIN"
-tool=$prefix/bin/acre # which ACRE_TOOL=OFF leaves out, and ACRE_STANDINS=OFF the stand-ins
+tool=$prefix/bin/acre # ACRE_TOOL=OFF skips the tool, ACRE_STANDINS=OFF the stand-ins
 [ -d "$lib_dir/acre/soft" ] || runtime=
 [ ! -x "$tool" ] || same "$prefix" "acre RUNPATH \$ORIGIN/$to_libraries" ${runtime:+"$runtime"}
 DESTDIR=$tmp/root quietly "$cmake" --install "$ACRE_BUILD" --prefix /usr
 same "$tmp/root" ${runtime:+"$runtime"}
-echo "none with the prefix /usr"
+echo "no path of the tool with the prefix /usr"
 
 if [ ! -x "$tool" ]; then
-    echo "there is no tool in this build"
+    echo "this build has no tool"
     exit 0
 fi
 echo "tool:"
 env -u LD_LIBRARY_PATH "$tool" --version
 
 if [ -z "$runtime" ]; then
-    echo "there are no stand-ins in this build"
+    echo "this build has no stand-ins"
     exit 0
 fi
 echo "stand-ins:"

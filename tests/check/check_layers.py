@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Who may include whom (docs/design.md, section 3), how long a file may be, unique file names.
+"""Checks includes between layers (docs/design.md, section 3), the length of files, and unique file names.
 
     check_layers.py [ROOT]      ROOT is $ACRE_SOURCE, else the tree this file is in
 
-Prints one line a finding, `file:line: rule`, and exits with 1 if there is one.
+Prints one line per finding, `file:line: rule`, and exits with 1 if there is one.
 """
 
 import os
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from fnmatch import fnmatch
 
-# The arrows. A folder under src/ may include itself, include/, and what stands here.
+# The dependencies. A folder under src/ may include itself, include/, and the folders listed here.
 UNDER = {"space", "device", "driver", "base", "watch"}
 LAYERS = {
     "base": set(),
@@ -28,14 +28,14 @@ LAYERS = {
     "arena": UNDER,
     "pool": UNDER | {"arena", "mem"},
     "heap": UNDER,
-    "share": UNDER | {"vec", "pool", "arena"},
+    "share": UNDER | {"vec"},
     "plan": UNDER | {"pool", "arena"},
 }
 
 # Files with a narrower rule than their folder: they may include each other, include/ and these.
 NARROW = [("src/plan/place*", {"base"})]
 
-# Programs may include their own folder and include/; these may also include layers of src/.
+# Programs may include their own folder and include/. Those below may also include layers of src/.
 PROGRAMS = ["cli", "shim", "standin", "python", "examples", "bench"]
 PROGRAM_EXTRAS = [
     ("shim/*", {"driver"}),
@@ -52,10 +52,10 @@ PROGRAM_EXTRAS = [
     ("cli/stats_read*", {"watch"}),
 ]
 
-# A program that is part of another one, and may include what that one's parts share.
+# A program that is part of another one, and may include its headers.
 PART_OF = {"bench": "cli"}
 
-# The toolkit's headers: src/driver/cuda_abi.h stands in for them.
+# The toolkit's headers, which src/driver/cuda_abi.h replaces.
 TOOLKIT = ["cuda.h", "cuda_runtime*.h"]
 
 MAX_LINES = 900
@@ -69,7 +69,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
 def tree_files(root):
-    """Paths of all files of the tree, relative to root: tracked, or about to be."""
+    """Returns the paths of all files of the tree, relative to root: tracked, or not ignored."""
     command = ["git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z"]
     if os.path.isdir(os.path.join(root, ".git")):
         answer = subprocess.run(command, capture_output=True, check=False)
@@ -84,7 +84,7 @@ def tree_files(root):
 
 
 def resolve(root, path, name, quoted):
-    """The file of the tree that an include means, or None if it is none of ours."""
+    """Returns the file of the tree that an include means, or None for an external header."""
     places = ["include", "src"]
     if quoted:
         whole = PART_OF.get(path.split("/")[0])
@@ -102,7 +102,7 @@ def layer_of(path):
 
 
 def arrow_fault(path, target):
-    """What is wrong with `path` including `target`, or None."""
+    """Returns what is wrong if `path` includes `target`, or None."""
     top, target_top = path.split("/")[0], target.split("/")[0]
     if target_top == "include":
         return None
@@ -174,7 +174,7 @@ def check_unique(paths):
         name = os.path.basename(path)
         if not name.endswith(UNIQUE_KINDS) or any(fnmatch(name, n) for n in NOT_UNIQUE):
             continue
-        # Public headers are reached through their folder: acre/pool.h is not pool/pool.h.
+        # Public headers are included with their folder: acre/pool.h is not pool/pool.h.
         if path.startswith("include/acre/"):
             name = os.path.relpath(path, "include")
         if name in first:

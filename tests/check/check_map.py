@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Do docs/map.md and the README.md of each source folder name what exists?
+"""Checks that docs/map.md and the README.md of each source folder name files and functions that exist.
 
     check_map.py [ROOT]      ROOT is $ACRE_SOURCE, else the tree this file is in
 
 Every folder of src/ has a README.md. A README.md of a source folder names every .c, .h and .S file
-of that folder. Paths in backticks exist, relative to the root or to the document, and so do targets
+of that folder. docs/design.md is checked like them. Paths in backticks exist, relative to the root or to the document, and so do targets
 of links. Functions in backticks (lower case, with an underscore) occur in the sources. In docs/map.md
 a function belongs to the last path before it on its line, and that file declares it.
 
-Prints one line a finding, `file:line: rule`, and exits with 1 if there is one.
+Prints one line per finding, `file:line: rule`, and exits with 1 if there is one.
 """
 
 import os
@@ -16,8 +16,10 @@ import re
 import sys
 
 SOURCES = ["src", "include", "cli", "bench", "standin"]
-PROGRAMS = ["bench", "cli", "standin"]  # folders with a README.md, besides those of src/
+# Folders with a README.md besides those of src/, and those whose files it names too.
+OTHERS = {"include": ["include/acre", "include/acre/heap"], "bench": [], "cli": [], "standin": []}
 MAP = "docs/map.md"
+ALSO = ["docs/design.md"]  # their paths and functions are checked as well
 NAMED_KINDS = (".c", ".h", ".S")
 SOURCE_KINDS = (".c", ".h", ".S", ".cu")
 
@@ -39,14 +41,14 @@ def folder_files(root, folder):
 
 
 def source_folders(root):
-    """The folders whose README.md is checked, and whether each must have one."""
+    """Returns the folders whose README.md is checked, and whether each must have one."""
     layers = [f"src/{n}" for n in folder_files(root, "src")]
     layers = [f for f in layers if os.path.isdir(os.path.join(root, f))]
-    return [(f, True) for f in layers] + [(f, False) for f in PROGRAMS]
+    return [(f, True) for f in layers] + [(f, False) for f in OTHERS]
 
 
 def source_words(root):
-    """All identifiers of the sources."""
+    """Returns all identifiers of the sources."""
     words = set()
     for top in SOURCES:
         for folder, _, names in os.walk(os.path.join(root, top)):
@@ -57,7 +59,7 @@ def source_words(root):
 
 
 def declared_words(root, path):
-    """Identifiers on lines that begin in the first column: declarations, definitions, macros."""
+    """Returns identifiers on lines that begin in the first column: declarations, definitions, macros."""
     lines = read(root, path).split("\n")
     lines = [line for line in lines if line and not line[0].isspace() and line[0] != "/"]
     return set(WORD.findall("\n".join(lines)))
@@ -66,13 +68,14 @@ def declared_words(root, path):
 def check_named(root, folder):
     document = f"{folder}/README.md"
     named = {os.path.basename(q) for q in QUOTED.findall(read(root, document))}
-    for name in folder_files(root, folder):
-        if name.endswith(NAMED_KINDS) and name not in named:
-            yield f"{document}:1: does not name {name}"
+    for place in [folder] + OTHERS.get(folder, []):
+        for name in folder_files(root, place):
+            if name.endswith(NAMED_KINDS) and name not in named:
+                yield f"{document}:1: does not name {name}"
 
 
 def resolve(root, document, target):
-    """The path that a document means, relative to the root, or None if there is none."""
+    """Returns the path that a document means, relative to the root, or None if it does not exist."""
     for base in ["", os.path.dirname(document)]:
         path = os.path.normpath(os.path.join(base, target))
         if os.path.exists(os.path.join(root, path)):
@@ -121,6 +124,7 @@ def main():
         documents.append(MAP)
     else:
         faults.append(f"{MAP}:1: there is none")
+    documents += [d for d in ALSO if os.path.isfile(os.path.join(root, d))]
     words = source_words(root)
     for document in documents:
         faults += check_document(root, document, words)

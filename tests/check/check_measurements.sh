@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/measurements.md has the tables that bench/results gives; scripts/measurements sees it when not.
+# docs/measurements.md has the tables of bench/results, and scripts/measurements detects a mismatch.
 set -euo pipefail
 root=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 python=${PYTHON:-python3}
@@ -9,7 +9,7 @@ rc=0
 
 "$python" "$root/scripts/measurements" --check || rc=1
 
-# A small page of one result, and what is wrong with each change of it.
+# A small page with one result, and the finding for each change of it.
 mkdir -p "$tmp/scripts" "$tmp/docs" "$tmp/bench/results"
 cp "$root/scripts/measurements" "$tmp/scripts"
 page=$tmp/docs/measurements.md
@@ -31,7 +31,7 @@ JSON
     run
 }
 
-# expect NAME PATTERN: the check fails and says this.
+# expect NAME PATTERN: the check must fail with this message.
 expect() {
     if run --check || ! grep -q -- "$2" "$tmp/out"; then
         echo "check_measurements: $1: not seen"

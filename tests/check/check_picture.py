@@ -3,8 +3,8 @@
 
     check_picture.py [--draw] [ROOT]    exits with 1 if the picture is not current; --draw writes it
 
-A box is a folder, with the line that docs/map.md has about it. A folder stands one row above the
-highest folder that it may use. An arrow to a folder is left out where a longer way leads there.
+A box is a folder, with its line in docs/map.md. A folder stands one row above the highest folder that it
+may use. There is no arrow to a folder that a longer path of arrows reaches.
 """
 
 import os
@@ -30,7 +30,7 @@ STYLE = """
 
 
 def described(root):
-    """What docs/map.md says about each folder: {"src/pool": "allocation and free ..."}."""
+    """Returns the line of docs/map.md about each folder: {"src/pool": "allocation and free ..."}."""
     with open(os.path.join(root, "docs/map.md"), encoding="utf-8") as page:
         return dict(re.findall(r"^- \[([\w/]+)\]\([^)]*\): (.*)$", page.read(), re.M))
 
@@ -40,7 +40,7 @@ def level(folder):
 
 
 def reach(folder):
-    """All folders that this one uses, directly or through others."""
+    """Returns all folders that this one uses, directly or through others."""
     found = set()
     for below in LAYERS[folder]:
         found |= {below} | reach(below)
@@ -48,19 +48,19 @@ def reach(folder):
 
 
 def direct(folder):
-    """The folders that this one uses and that none of its others leads to."""
+    """Returns the folders that this one uses and that no other folder it uses reaches."""
     below = LAYERS[folder]
     return sorted(b for b in below if not any(b in reach(other) for other in below))
 
 
 def rows():
-    """Folders by row, the highest first; folders that share neighbours stand near each other."""
+    """Returns the folders by row, the highest first. Folders that share neighbours are near each other."""
     top = max(map(level, LAYERS))
     placed = [sorted(f for f in LAYERS if level(f) == n) for n in range(top + 1)]
     for n in range(top - 1, -1, -1):
         above = placed[n + 1]
         users = lambda f: [above.index(u) for u in above if f in LAYERS[u]]
-        # Those that the row above does not use go to the right.
+        # Folders that the row above does not use go to the right.
         placed[n].sort(key=lambda f: (not users(f), sum(users(f)) / max(1, len(users(f))), f))
     return placed[::-1]
 
@@ -87,7 +87,7 @@ def box(x, y, width, title, text, kind):
 
 
 def arrow(start, end):
-    """From one box to another, each given as left, right and top."""
+    """Draws an arrow from one box to another, each given as left, right and top."""
     (left, right, y1), (left2, right2, y2) = start, end
     x1, x2 = (left + right) / 2, (left2 + right2) / 2
     if y2 - y1 > ROW_HEIGHT:  # past a row: leave by the side, so that no box is in the way

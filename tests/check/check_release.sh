@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/release sees a tree that is not ready. In a small repository of its own; nothing is tagged.
+# scripts/release rejects a tree that is not ready. Runs in a temporary repository and tags nothing.
 set -euo pipefail
 root=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 tmp=$(mktemp -d)

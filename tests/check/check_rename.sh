@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A program written for acre 0.1 is converted by scripts/rename-0.2.sed: the examples of v0.1.0
-# (examples-0.1.tar.gz) build and run afterwards. Kernels are only compiled, where there is an nvcc.
+# scripts/rename-0.2.sed converts a program written for acre 0.1: the examples of v0.1.0
+# (examples-0.1.tar.gz) build and run afterwards. Kernels are only compiled, if nvcc is installed.
 set -euo pipefail
 
 : "${ACRE_BUILD:?}"
@@ -16,16 +16,16 @@ tar xzf "$source_dir/tests/check/examples-0.1.tar.gz"
 cp -r examples before
 sed -E -i -f "$source_dir/scripts/rename-0.2.sed" examples/*
 
-# The old names, as the script has them: whole words on the left of its first section.
+# The old names: whole words on the left side of the script's first section.
 old=$(sed -nE 's/^s\/\\b([A-Za-z_]+)\\b\/.*/\1/p' "$source_dir/scripts/rename-0.2.sed" | paste -sd'|')
-[ -n "$old" ] || { echo "the script has no names"; exit 1; }
+[ -n "$old" ] || { echo "check_rename: found no names in scripts/rename-0.2.sed"; exit 1; }
 if grep -nwE "$old" examples/*; then
-    echo "check_rename: these names are left"
+    echo "check_rename: these old names remain"
     exit 1
 fi
 grep -qwE "$old" before/* || { echo "check_rename: the examples of 0.1 have none of the old names"; exit 1; }
 
-# Forms that the examples do not have, each line with what becomes of it behind the arrow.
+# Forms that the examples do not have. The expected result follows the arrow.
 cat >forms <<'FORMS'
 #include "acre_heap_mine.h" => #include "acre_heap_mine.h"
 #include <acre_heap_pages.h> => #include <acre_heap.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The checks can fail: each rule gets a small tree that keeps it and one that breaks it, and the
-# check must tell them apart and name the file.
+# The checks can fail: for each rule, one small tree keeps it and another breaks it. The check must
+# accept the first, reject the second and name the file.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,7 +24,7 @@ fresh_tree() {
     printf '#include "driver/driver.h"\n#include "watch/watch.h"\n' >src/space/space.h
     echo '#include "space/space.h"' >src/vec/vec.h
     echo '#include "space/space.h"' >src/pool/pool.h
-    printf '#include "vec/vec.h"\n#include "pool/pool.h"\n' >src/share/share.c
+    printf '#include "vec/vec.h"\n' >src/share/share.c
     echo '#include "pool/pool.h"' >src/plan/plan.c
     echo '#include "base/status.h"' >src/plan/place_core.h
     printf '#include <dlfcn.h>\n#include "place_core.h"\n' >src/plan/place_core.c
@@ -38,7 +38,8 @@ make test-all  # all
 MD
 }
 
-# expect PASS|FAIL NAME PATTERN COMMAND...: how the command must end, and what it must print.
+# expect PASS|FAIL NAME PATTERN COMMAND...: the expected result of the command, and a pattern in its
+# output.
 expect() {
     local want=$1 name=$2 pattern=$3 got=PASS
     shift 3
@@ -59,7 +60,7 @@ fresh_tree
 expect PASS "layers, good tree" " 0 findings" "${layers[@]}"
 expect PASS "words, good tree" "files" "${words[@]}"
 
-# plant NAME FILE LINE: one more line in a file breaks the rule of layers.
+# plant NAME FILE LINE: adds a line that breaks a rule of the layers.
 plant() {
     fresh_tree
     echo "$3" >>"$2"
@@ -124,7 +125,7 @@ expect FAIL "map, folder without a README" "^src/base/README.md:1: there is none
 mapped_tree
 mkdir src/space
 expect FAIL "map, new folder" "^src/space/README.md:1: there is none" "${doc_map[@]}"
-# plant_map NAME FILE TEXT PATTERN: one more line in a document breaks the rule.
+# plant_map NAME FILE TEXT PATTERN: adds a line to a document that breaks the rule.
 plant_map() {
     mapped_tree
     printf '%s\n' "$3" >>"$2"
@@ -142,7 +143,7 @@ plant_map "map, function of another file" docs/map.md '`src/base/low.h`: `low_he
 # shellcheck disable=SC2016
 plant_map "map, function that is only called" docs/map.md '`src/base/low.c`: `low_help`' "src/base/low.c does not declare"
 
-# objects FILE=CODE...: object files as a build leaves them, for the check of calls.
+# objects FILE=CODE...: compiles object files as in a build, for the check of calls.
 objects() {
     fresh_tree
     rm -rf src build
@@ -167,17 +168,17 @@ objects "src/mem/a.c=void acre_b(void); void acre_a(void) { acre_b(); }" "src/ve
 expect PASS "a public call beside the layers" " 0 findings" "${calls[@]}"
 objects "src/mem/a.c=void acre_b(void); void acre_a(void) { acre_b(); }" \
     "src/vec/b.c=void acre_a(void); void acre_b(void) { acre_a(); }"
-expect FAIL "folders in a circle" "^folders use each other: mem, vec" "${calls[@]}"
+expect FAIL "folders in a cycle" "^folders use each other: mem, vec" "${calls[@]}"
 circle=("src/base/a.c=void acre__b(void); void acre__a(void) { acre__b(); }"
     "src/base/b.c=void acre__a(void); void acre__b(void) { acre__a(); }")
 objects "${circle[@]}"
-expect FAIL "files in a circle" "^these files use each other: base/a base/b" "${calls[@]}"
+expect FAIL "files in a cycle" "^these files use each other: base/a base/b" "${calls[@]}"
 echo "base/a base/b" >tests/check/cycles.txt
-expect PASS "files in a known circle" "the largest of 2, 0 findings" "${calls[@]}"
+expect PASS "files in a known cycle" "the largest of 2, 0 findings" "${calls[@]}"
 echo "base/a base/b base/c" >tests/check/cycles.txt
-expect FAIL "a known circle that shrank" "no longer a circle" "${calls[@]}"
+expect FAIL "a known cycle that shrank" "no longer a cycle" "${calls[@]}"
 
-# Marks and folders are put together here, so that this file passes the check itself.
+# These words are assembled from parts, so that this file passes the check itself.
 plant_word() {
     fresh_tree
     printf '%s\n' "$3" >>"$2"
@@ -197,7 +198,7 @@ fresh_tree
 echo 'char name[] = "acre.XXXXXX";' >>src/plan/plan.c
 expect PASS "template of mkstemp" "files" "${words[@]}"
 
-# Symbols: a library of two functions, then with one thing wrong at a time.
+# Symbols: a library of two functions, then with one error at a time.
 cd "$tmp"
 cc=cc
 library() {
@@ -267,11 +268,11 @@ sed -i -e '/VERSION_MAJOR/s/0/2/' acre.h
 soname=libacre.so.2 library acre.map acre.c
 symbols PASS "soname after 1.0" "2 functions exported"
 
-# The ABI: a library of two functions and two structs, one of which says its size.
+# The ABI: a library of two functions and two structs, one of which has struct_size.
 abi() {
     expect "$@" bash "$here/check_abi.sh" "$tmp/lib.so" "$tmp/lib.abi" "$tmp/abi"
 }
-# abi_library SED-SCRIPT...: the library with changes.
+# abi_library SED-SCRIPT...: builds the library with changes.
 abi_library() {
     mkdir -p abi
     cat >abi/acre.h <<'C'

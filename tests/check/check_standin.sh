@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What the stand-ins export and need, and that every name of NVIDIA's libcuda is there: all of those in
-# its stub and in its lists of types where the toolkit is installed, each from its own version on.
+# Exports and dependencies of the stand-ins. libcuda.so.1 has every name of NVIDIA's libcuda: where
+# the toolkit is installed, all names of its stub and of its typedef headers, each from its version
+# on.
 set -euo pipefail
 
 : "${ACRE_BUILD:?}" "${ACRE_SOURCE:?}"
@@ -17,20 +18,20 @@ cudart=$ACRE_BUILD/soft/libcudart.so.13
 exports() { nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sort -u; }
 dynamic() { readelf -d "$1" | sed -n "s/.*($2).*\[\(.*\)\]/\1/p"; }
 
-# ---- libcuda.so.1: no versions but for what is private; libcudart.so.13: one version ----
+# ---- libcuda.so.1: only private symbols have a version; libcudart.so.13: one version for all ----
 
 exports "$cuda" >"$tmp/cuda"
 grep -v '^cu[A-Z][A-Za-z0-9_]*$' "$tmp/cuda" >"$tmp/private" || true
 printf 'acre_standin_%s@@ACRE_PRIVATE\n' enter leave say_once | diff - "$tmp/private" ||
-    fail "libcuda.so.1 exports more or less than cu* and what is private"
+    fail "libcuda.so.1 does not export exactly cu* and its private symbols"
 exports "$cudart" >"$tmp/cudart"
 ! grep -v '^_*cuda[A-Za-z0-9_]*@@libcudart\.so\.13$' "$tmp/cudart" ||
-    fail "libcudart.so.13 exports what is not cuda* of its version"
+    fail "libcudart.so.13 exports symbols that are not cuda* of its version"
 [ -s "$tmp/cudart" ] || fail "libcudart.so.13 exports nothing"
 
-[ "$(dynamic "$cuda" SONAME)" = libcuda.so.1 ] || fail "the soname of libcuda.so.1"
-[ "$(dynamic "$cudart" SONAME)" = libcudart.so.13 ] || fail "the soname of libcudart.so.13"
-[ "$(dynamic "$cudart" RPATH)" = "\$ORIGIN" ] || fail "the path of libcudart.so.13"
+[ "$(dynamic "$cuda" SONAME)" = libcuda.so.1 ] || fail "the SONAME of libcuda.so.1 is wrong"
+[ "$(dynamic "$cudart" SONAME)" = libcudart.so.13 ] || fail "the SONAME of libcudart.so.13 is wrong"
+[ "$(dynamic "$cudart" RPATH)" = "\$ORIGIN" ] || fail "the RPATH of libcudart.so.13 is wrong"
 dynamic "$cudart" NEEDED | grep -qx libcuda.so.1 || fail "libcudart.so.13 does not need libcuda.so.1"
 for library in "$cuda" "$cudart"; do
     ! dynamic "$library" NEEDED | grep -Ev '^(libc|libm|ld-linux.*|libcuda)\.so' ||
@@ -48,7 +49,7 @@ for stub in "$include"/../lib64/stubs/libcuda.so "$include"/../lib/stubs/libcuda
 done
 
 if [ -f "$include/cudaTypedefs.h" ]; then
-    # Every form of a function is found at its version, and another one or none just before it.
+    # Each version of a function is found at its version; just before it, another one or none is.
     cat "$include"/cuda*Typedefs.h | grep -o 'PFN_cu[A-Za-z0-9]*_v[0-9]*\(_pt[ds][sz]\)\?)' | sort -u |
         sed -n 's/PFN_\(.*\)_v\([0-9]*\)\(_pt..\)\{0,1\})/ROW("\1", \2, "\3")/p' |
         grep -v cuWGL >"$tmp/rows"
@@ -78,7 +79,7 @@ C
     [ "$(wc -l <"$tmp/rows")" -gt 500 ] || fail "the toolkit's list of types cannot be read"
     cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$ACRE_BUILD/CMakeCache.txt")
     "$cc" "$tmp/rows.c" -I "$tmp" "$cuda" "-Wl,-rpath,$ACRE_BUILD/soft" -o "$tmp/rows_program"
-    "$tmp/rows_program" || fail "the versions of the functions above"
+    "$tmp/rows_program" || fail "the functions above have wrong versions"
 fi
 
 echo "check_standin: $(wc -l <"$tmp/cuda") names of the driver, $(wc -l <"$tmp/cudart") of the runtime"

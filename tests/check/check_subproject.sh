@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# acre inside another project, by add_subdirectory and by FetchContent: C and C++ programs link
-# acre::acre and acre::acre_static, no target and no variable of the other project is touched, and
-# nothing but the library is built. Then `make install` and `make uninstall` from that build, with
-# PREFIX, LIBDIR and DESTDIR; and what is configured without jansson.
+# acre inside another project, with add_subdirectory and with FetchContent: C and C++ programs link
+# acre::acre and acre::acre_static. acre changes no target or variable of the project, and builds
+# only the library. Then `make install` and `make uninstall` from that build, with PREFIX, LIBDIR
+# and DESTDIR; and a configuration without jansson.
 set -euo pipefail
 
 : "${ACRE_BUILD:?}" "${ACRE_SOURCE:?}"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-# The programs that built the library are the ones to use it with.
+# Uses the same compiler and CMake that built the library.
 cached() { sed -n "s/^$1:[A-Z]*=//p" "${2:-$ACRE_BUILD}/CMakeCache.txt"; }
 cmake=$(cached CMAKE_COMMAND)
 launcher=$(cached CMAKE_C_COMPILER_LAUNCHER)
@@ -22,10 +22,10 @@ fail() {
     exit 1
 }
 quietly() { "$@" >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "$*"; }; }
-# A DESTDIR or PREFIX of whoever runs the tests is not for this.
+# Variables of the caller's environment must not affect the test.
 unset DESTDIR PREFIX LIBDIR TOOL MAKEFLAGS MAKELEVEL
 
-# ---- a project with targets, variables and modules of the names that acre might use --------------
+# ---- a project with targets, variables and modules whose names acre might use --------------------
 
 mkdir -p "$tmp/project/modules"
 cd "$tmp/project"
@@ -88,8 +88,8 @@ endif()
 get_cmake_property(cache_after CACHE_VARIABLES)
 list(REMOVE_ITEM cache_after ${cache_before})
 list(FILTER cache_after EXCLUDE REGEX "^(ACRE_|acre_|FETCHCONTENT_)")
-list(FILTER cache_after EXCLUDE REGEX "^CMAKE_C_LINK.*PIE_SUPPORTED$") # what CMake itself found out
-if(cache_after AND NOT ACRE_TOOL) # which looks for libraries with pkg-config
+list(FILTER cache_after EXCLUDE REGEX "^CMAKE_C_LINK.*PIE_SUPPORTED$") # result of CMake's own check
+if(cache_after AND NOT ACRE_TOOL) # the tool searches for libraries with pkg-config
     message(FATAL_ERROR "acre has cache variables without its name: ${cache_after}")
 endif()
 if(CMAKE_BUILD_TYPE)
@@ -135,7 +135,7 @@ done
 # ---- make install, make uninstall ----------------------------------------------------------------
 
 echo "make install:"
-# install_as PREFIX LIBDIR: installs below $tmp/root, and says where the libraries went.
+# install_as PREFIX LIBDIR: installs below $tmp/root and prints the folder of the libraries.
 install_as() {
     quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" install PREFIX="$1" ${2:+LIBDIR="$2"} \
         DESTDIR="$tmp/root"
@@ -143,7 +143,7 @@ install_as() {
 }
 remove_from() {
     quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX="$1" DESTDIR="$tmp/root"
-    grep -q '^Removed from .* files' "$tmp/log" || fail "make uninstall does not say what it did"
+    grep -q '^Removed from .* files' "$tmp/log" || fail "make uninstall prints no summary"
     [ ! -e "$tmp/root" ] || { find "$tmp/root"; fail "make uninstall left the files above"; }
 }
 # expect WANTED PREFIX [LIBDIR]
@@ -153,7 +153,7 @@ expect() {
     [ "$got" = "$1" ] || fail "PREFIX=$2 LIBDIR=${3:-} put libraries into $got instead of $1"
     remove_from "$2"
 }
-# What CMake itself says about a prefix, in a project of its own.
+# The folder that CMake chooses for a prefix, from a separate project.
 cat >"$tmp/ask.cmake" <<'CMAKE'
 cmake_minimum_required(VERSION 3.22)
 project(ask C)
@@ -165,13 +165,13 @@ mv "$tmp/ask.cmake" "$tmp/ask/CMakeLists.txt"
 for prefix in /usr /opt/acre; do
     wanted=$("$cmake" -S "$tmp/ask" -B "$tmp/ask$prefix" "${options[@]}" \
         "-DCMAKE_INSTALL_PREFIX=$prefix" | sed -n 's/^-- LIBDIR //p')
-    [ -n "$wanted" ] || fail "CMake does not say where libraries belong"
+    [ -n "$wanted" ] || fail "CMake printed no library folder"
     expect "$wanted" $prefix
     usr_wanted=${usr_wanted:-$wanted}
 done
-expect /usr/lib /usr lib # lib is the default of the prefix before
+expect /usr/lib /usr lib # lib is the default of the previous prefix
 expect /usr/lib/deep/er /usr/ /usr/lib/deep/er
-expect "$usr_wanted" /usr # LIBDIR of an earlier call is not remembered
+expect "$usr_wanted" /usr # LIBDIR of an earlier call is not kept
 
 echo "make uninstall:"
 install_as /prefix/one >/dev/null
@@ -181,28 +181,28 @@ mkdir -p "$one/share/doc/acre"
 touch "$one/include/others.h" "$one/share/doc/acre/notes"
 rm "$one/include/acre.h"
 quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/one DESTDIR="$tmp/root"
-grep -q "^-- Not there: $one/include/acre.h" "$tmp/log" || fail "it does not say that a file was gone"
-grep -q "^-- Left, not empty: $one/include" "$tmp/log" || fail "it does not say what it left"
+grep -q "^-- Not there: $one/include/acre.h" "$tmp/log" || fail "make uninstall does not report a missing file"
+grep -q "^-- Left, not empty: $one/include" "$tmp/log" || fail "make uninstall does not report the folders it left"
 left=$(cd "$one" && find . -not -type d | sort | paste -sd ' ')
-[ "$left" = "./include/others.h ./share/doc/acre/notes" ] || fail "it left $left"
-[ -f "$tmp/root/prefix/two/include/acre.h" ] || fail "it removed files of another prefix"
+[ "$left" = "./include/others.h ./share/doc/acre/notes" ] || fail "make uninstall left $left"
+[ -f "$tmp/root/prefix/two/include/acre.h" ] || fail "make uninstall removed files of another prefix"
 ! make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/one DESTDIR="$tmp/root" \
-    >"$tmp/log" 2>&1 || fail "it removes what is not there"
-grep -q "no record of an installation in $one" "$tmp/log" || fail "it does not say why it removed nothing"
+    >"$tmp/log" 2>&1 || fail "make uninstall succeeds without an installation"
+grep -q "no record of an installation in $one" "$tmp/log" || fail "make uninstall does not say why it removed nothing"
 quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/two DESTDIR="$tmp/root"
-[ ! -e "$tmp/root/prefix/two" ] || fail "it left files of the second prefix"
+[ ! -e "$tmp/root/prefix/two" ] || fail "make uninstall left files of the second prefix"
 
 # ---- jansson and zlib ----------------------------------------------------------------------------
 
 echo "without jansson:"
-# A variable that is set and empty counts as looked for and not found.
+# A variable that is set but empty counts as not found.
 without=("${options[@]}" -DACRE_TESTS=OFF -DACRE_JANSSON_LIBRARY= -DACRE_Z_INCLUDE=)
 quietly "$cmake" -S "$ACRE_SOURCE" -B "$tmp/without" "${without[@]}"
 grep -q 'tool acre is not built: jansson (libjansson-dev) and zlib (zlib1g-dev) not found' "$tmp/log" ||
     fail "CMake does not say why the tool is not built"
-! "$cmake" --build "$tmp/without" --target help | grep -q acre_cli || fail "the tool has a target"
+! "$cmake" --build "$tmp/without" --target help | grep -q acre_cli || fail "the tool has a target although it cannot be built"
 ! "$cmake" -S "$ACRE_SOURCE" -B "$tmp/on" "${without[@]}" -DACRE_TOOL=ON >"$tmp/log" 2>&1 ||
-    fail "ACRE_TOOL=ON does without jansson"
+    fail "ACRE_TOOL=ON succeeds without jansson"
 grep -q 'libjansson is not installed' "$tmp/log" || fail "CMake does not say what the tool lacks"
 quietly "$cmake" -S "$ACRE_SOURCE" -B "$tmp/off" "${without[@]}" -DACRE_TOOL=OFF
 ! grep -q jansson "$tmp/log" || fail "ACRE_TOOL=OFF looks for jansson"

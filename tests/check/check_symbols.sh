@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What libacre.so exports and needs: the functions marked ACRE_API in the public headers, the names
-# in its version map and the names in its symbol table are the same, all of them acre_*; and it
-# needs libc alone.
+# Exports and dependencies of libacre.so. The functions marked ACRE_API in the public headers, the
+# names in the version map and the names in the symbol table are the same, all of them acre_*. The
+# library needs only libc.
 #   check_symbols.sh [LIBRARY [MAP [HEADER...]]]     by default those of the build
 set -euo pipefail
 
@@ -36,7 +36,7 @@ strip_comments() {
         }'
 }
 
-# Declarations: from ACRE_API to the semicolon, without preprocessor lines and what continues them.
+# Declarations: from ACRE_API to the semicolon, without preprocessor lines and their continuations.
 strip_comments "${headers[@]}" |
     awk '/^[ \t]*#/ || more { more = /\\$/; next } { print }' |
     tr '\n' ' ' | grep -o 'ACRE_API[^;]*;' >"$tmp/declarations" || true
@@ -60,7 +60,7 @@ if grep -q '[*?]' "$tmp/mapped"; then
     fail "$map: the map names its functions one by one, without patterns"
 fi
 
-# The symbol table. A version node is an absolute symbol of its own.
+# The symbol table. A version node is a separate absolute symbol.
 nm -D --defined-only "$library" | awk '{ print $(NF - 1), $NF }' | sed 's/@.*//' |
     sort -u >"$tmp/table"
 awk '$1 == "A" { print $2 }' "$tmp/table" | comm -12 - "$tmp/nodes" >"$tmp/table_nodes"
@@ -77,7 +77,7 @@ while read -r name; do
     esac
 done <"$tmp/exported"
 
-# only A B TEXT: names in list A that are missing in list B.
+# only A B TEXT: reports names in list A that are missing in list B.
 only() {
     local name
     while read -r name; do
@@ -92,11 +92,11 @@ only exported declared "is exported, but no public header declares it ACRE_API"
 while read -r needed; do
     case $needed in
     libc.so.* | libm.so.* | ld-linux*.so.*) ;;
-    *) fail "the library needs $needed, but may need libc alone" ;;
+    *) fail "the library needs $needed, but may need only libc" ;;
     esac
 done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 
-# Before 1.0 the minor version is part of the name, after it the major version alone.
+# Before 1.0 the minor version is part of the name, afterwards only the major version.
 version() { sed -n "s/^#define ACRE_VERSION_$1 *//p" "${headers[@]}"; }
 major=$(version MAJOR)
 wanted=libacre.so.$major
